@@ -1,0 +1,154 @@
+//! Bits a second.
+
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+/// A rate in whole bits a second; never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// Faster than anything: what "do not pace" means.
+    pub const UNLIMITED: Self = Self(u64::MAX);
+
+    /// `bits` a second, or nothing if that is zero.
+    pub const fn from_bps(bits: u64) -> Option<Self> {
+        if bits == 0 { None } else { Some(Self(bits)) }
+    }
+
+    /// `mbps` million bits a second; zero becomes one bit a second.
+    pub const fn from_mbps(mbps: u64) -> Self {
+        let bits = mbps.saturating_mul(1_000_000);
+        Self(if bits == 0 { 1 } else { bits })
+    }
+
+    /// Bits a second.
+    pub const fn as_bps(self) -> u64 {
+        self.0
+    }
+
+    /// Million bits a second, for people.
+    pub fn as_mbps_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// How long `bytes` take at this rate, rounded up to a nanosecond.
+    pub fn time_for(self, bytes: u64) -> Duration {
+        let nanos = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.0));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// How many whole bytes pass in `time`.
+    pub fn bytes_in(self, time: Duration) -> u64 {
+        let bytes = time.as_nanos().saturating_mul(u128::from(self.0)) / 8_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// What `bytes` in `time` come to; at least one bit a second.
+    pub fn of(bytes: u64, time: Duration) -> Self {
+        let bits = u128::from(bytes) * 8_000_000_000 / time.as_nanos().max(1);
+        Self(u64::try_from(bits).unwrap_or(u64::MAX).max(1))
+    }
+
+    /// This rate times `numerator / denominator`, at least one bit a second.
+    pub fn scaled(self, numerator: u32, denominator: u32) -> Self {
+        let bits = u128::from(self.0) * u128::from(numerator) / u128::from(denominator.max(1));
+        Self(u64::try_from(bits).unwrap_or(u64::MAX).max(1))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::UNLIMITED {
+            return write!(f, "unlimited");
+        }
+        let (unit, name) = match self.0 {
+            1_000_000_000.. => (1_000_000_000, "Gb/s"),
+            1_000_000.. => (1_000_000, "Mb/s"),
+            1_000.. => (1_000, "kb/s"),
+            _ => return write!(f, "{} b/s", self.0),
+        };
+        write!(f, "{:.3} {name}", self.0 as f64 / unit as f64)
+    }
+}
+
+/// What was wrong with a rate that somebody wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotARate;
+
+impl fmt::Display for NotARate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a rate is a number above zero and a unit, as in 900Mb/s, 1.5Gb/s or 40G")
+    }
+}
+
+impl core::error::Error for NotARate {}
+
+impl FromStr for Rate {
+    type Err = NotARate;
+
+    /// Reads `900Mb/s`, `900Mbit`, `1.5G`, `1000000`: decimal prefixes, bits a second.
+    fn from_str(text: &str) -> Result<Self, NotARate> {
+        let text = text.trim();
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let unit = unit.trim();
+        let unit = ["bit/s", "bps", "b/s", "bit"]
+            .iter()
+            .find_map(|tail| unit.strip_suffix(tail))
+            .unwrap_or(unit);
+        let scale: u64 = match unit {
+            "" => 1,
+            "k" | "K" => 1_000,
+            "m" | "M" => 1_000_000,
+            "g" | "G" => 1_000_000_000,
+            "t" | "T" => 1_000_000_000_000,
+            _ => return Err(NotARate),
+        };
+        decimal(number, scale).and_then(Self::from_bps).ok_or(NotARate)
+    }
+}
+
+/// `number` times `scale` without floating point; nothing if it is no number or too large.
+pub(crate) fn decimal(number: &str, scale: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.len() > 18 {
+        return None;
+    }
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let part: u64 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let part = u128::from(part) * u128::from(scale) / 10_u128.pow(fraction.len() as u32);
+    whole.checked_mul(scale)?.checked_add(u64::try_from(part).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_read_as_people_write_them() {
+        for (text, bits) in [
+            ("900Mb/s", 900_000_000),
+            ("1.5Gb/s", 1_500_000_000),
+            ("40G", 40_000_000_000),
+            ("64 kbit", 64_000),
+            ("1000", 1000),
+            ("0.5M", 500_000),
+        ] {
+            assert_eq!(text.parse::<Rate>(), Ok(Rate(bits)), "{text}");
+        }
+        for text in ["", "0", "0G", "fast", "-1M", "1Q", ".", "1.2.3M", "99999999999T"] {
+            assert_eq!(text.parse::<Rate>(), Err(NotARate), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_and_bytes_agree() {
+        let rate = Rate::from_mbps(1000);
+        assert_eq!(rate.time_for(125_000_000), Duration::from_secs(1));
+        assert_eq!(rate.bytes_in(Duration::from_millis(1)), 125_000);
+        assert_eq!(Rate::of(125_000, Duration::from_millis(1)), rate);
+        assert_eq!(Rate::UNLIMITED.time_for(1 << 30), Duration::from_nanos(1));
+    }
+}

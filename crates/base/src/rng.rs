@@ -1,0 +1,31 @@
+//! Chance that descends from a seed.
+
+/// A small, fast generator (SplitMix64, Steele et al. 2014): the same numbers from the same seed everywhere.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// A generator that starts from `seed`.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 random bits.
+    pub const fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, which must not be zero.
+    pub const fn below(&mut self, bound: u64) -> u64 {
+        ((self.next_u64() as u128 * bound as u128) >> 64) as u64
+    }
+
+    /// True `ppb` times in a thousand million.
+    pub const fn chance_ppb(&mut self, ppb: u64) -> bool {
+        ppb > 0 && self.below(1_000_000_000) < ppb
+    }
+}
