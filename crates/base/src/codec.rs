@@ -87,7 +87,11 @@ impl<'a> Reader<'a> {
 
     /// Fails unless everything has been read.
     pub const fn finish(self) -> Result<(), Malformed> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Malformed) }
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
     }
 }
 

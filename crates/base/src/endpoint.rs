@@ -101,8 +101,15 @@ impl Head {
 
     /// A head of `octets`; more than [`Head::MAX`] is a mistake of the protocol's author.
     pub fn new(octets: &[u8]) -> Self {
-        assert!(octets.len() <= Self::MAX, "a head has at most {} octets", Self::MAX);
-        let mut head = Self { octets: [0; Self::MAX], len: octets.len() as u8 };
+        assert!(
+            octets.len() <= Self::MAX,
+            "a head has at most {} octets",
+            Self::MAX
+        );
+        let mut head = Self {
+            octets: [0; Self::MAX],
+            len: octets.len() as u8,
+        };
         head.octets[..octets.len()].copy_from_slice(octets);
         head
     }

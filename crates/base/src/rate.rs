@@ -79,7 +79,10 @@ pub struct NotARate;
 
 impl fmt::Display for NotARate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a rate is a number above zero and a unit, as in 900Mb/s, 1.5Gb/s or 40G")
+        write!(
+            f,
+            "a rate is a number above zero and a unit, as in 900Mb/s, 1.5Gb/s or 40G"
+        )
     }
 }
 
@@ -91,7 +94,9 @@ impl FromStr for Rate {
     /// Reads `900Mb/s`, `900Mbit`, `1.5G`, `1000000`: decimal prefixes, bits a second.
     fn from_str(text: &str) -> Result<Self, NotARate> {
         let text = text.trim();
-        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let digits = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let unit = unit.trim();
         let unit = ["bit/s", "bps", "b/s", "bit"]
@@ -106,7 +111,9 @@ impl FromStr for Rate {
             "t" | "T" => 1_000_000_000_000,
             _ => return Err(NotARate),
         };
-        decimal(number, scale).and_then(Self::from_bps).ok_or(NotARate)
+        decimal(number, scale)
+            .and_then(Self::from_bps)
+            .ok_or(NotARate)
     }
 }
 
@@ -116,10 +123,20 @@ pub(crate) fn decimal(number: &str, scale: u64) -> Option<u64> {
     if whole.is_empty() && fraction.is_empty() || fraction.len() > 18 {
         return None;
     }
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let part: u64 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let whole: u64 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
+    let part: u64 = if fraction.is_empty() {
+        0
+    } else {
+        fraction.parse().ok()?
+    };
     let part = u128::from(part) * u128::from(scale) / 10_u128.pow(fraction.len() as u32);
-    whole.checked_mul(scale)?.checked_add(u64::try_from(part).ok()?)
+    whole
+        .checked_mul(scale)?
+        .checked_add(u64::try_from(part).ok()?)
 }
 
 #[cfg(test)]
@@ -138,7 +155,17 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Rate>(), Ok(Rate(bits)), "{text}");
         }
-        for text in ["", "0", "0G", "fast", "-1M", "1Q", ".", "1.2.3M", "99999999999T"] {
+        for text in [
+            "",
+            "0",
+            "0G",
+            "fast",
+            "-1M",
+            "1Q",
+            ".",
+            "1.2.3M",
+            "99999999999T",
+        ] {
             assert_eq!(text.parse::<Rate>(), Err(NotARate), "{text}");
         }
     }

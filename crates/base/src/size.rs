@@ -28,7 +28,10 @@ pub struct NotASize;
 
 impl fmt::Display for NotASize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a size is a number and a unit, as in 450MB, 2GiB or 1500")
+        write!(
+            f,
+            "a size is a number and a unit, as in 450MB, 2GiB or 1500"
+        )
     }
 }
 
@@ -40,7 +43,9 @@ impl FromStr for Size {
     /// Reads `2GiB` or `2G` as binary, `450MB` as decimal, a bare number as bytes.
     fn from_str(text: &str) -> Result<Self, NotASize> {
         let text = text.trim();
-        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let digits = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let scale: u64 = match unit.trim() {
             "" | "B" => 1,
@@ -64,9 +69,13 @@ mod tests {
 
     #[test]
     fn sizes_read_as_people_write_them() {
-        for (text, bytes) in
-            [("2GiB", 2 << 30), ("450MB", 450_000_000), ("1.5M", 3 << 19), ("0", 0), ("17 B", 17)]
-        {
+        for (text, bytes) in [
+            ("2GiB", 2 << 30),
+            ("450MB", 450_000_000),
+            ("1.5M", 3 << 19),
+            ("0", 0),
+            ("17 B", 17),
+        ] {
             assert_eq!(text.parse::<Size>(), Ok(Size(bytes)), "{text}");
         }
         for text in ["", "x", "1Z", "-3", "."] {
