@@ -124,7 +124,7 @@ mod tests {
         fn any_octets_read_without_panic(octets: Vec<u8>) {
             let mut reader = Reader::new(&octets);
             while reader.varint().is_ok() {}
-            prop_assert!(reader.clone().finish().is_ok() == reader.is_empty());
+            prop_assert!(reader.finish().is_ok() == reader.is_empty());
         }
     }
 }

@@ -52,6 +52,7 @@ impl Rate {
     }
 
     /// This rate times `numerator / denominator`, at least one bit a second.
+    #[must_use]
     pub fn scaled(self, numerator: u32, denominator: u32) -> Self {
         let bits = u128::from(self.0) * u128::from(numerator) / u128::from(denominator.max(1));
         Self(u64::try_from(bits).unwrap_or(u64::MAX).max(1))
@@ -69,7 +70,7 @@ impl fmt::Display for Rate {
             1_000.. => (1_000, "kb/s"),
             _ => return write!(f, "{} b/s", self.0),
         };
-        write!(f, "{:.3} {name}", self.0 as f64 / unit as f64)
+        write!(f, "{:.3} {name}", self.0 as f64 / f64::from(unit))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Chance that descends from a seed.
 
-/// A small, fast generator (SplitMix64, Steele et al. 2014): the same numbers from the same seed everywhere.
+/// A small, fast generator (`SplitMix64`, Steele et al. 2014): one seed, one sequence, everywhere.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 

@@ -1,0 +1,415 @@
+//! One direction of a path as a machine: queue, rate, delay, loss, reordering, duplication.
+//!
+//! The simulator offers packets in virtual time and the emulator in real time; both get the same verdicts
+//! from the same seed. A packet first meets the queue, then the line, and then whatever loses, delays or
+//! doubles it: a packet lost at random has taken its time on the line.
+
+use core::time::Duration;
+
+use lighthaul_base::{Instant, Rate, Rng};
+
+/// What a link is made of; the default is a perfect one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// How fast the line is; none is infinitely fast.
+    pub rate: Option<Rate>,
+    /// One-way delay behind the line.
+    pub delay: Duration,
+    /// Bytes that may wait for the line, the unsent part of the packet on it included.
+    pub queue_bytes_max: u64,
+    /// Packets lost alone, of a thousand million.
+    pub loss_ppb: u64,
+    /// Packets lost in bursts.
+    pub burst: Option<Burst>,
+    /// Packets that others overtake.
+    pub reorder: Option<Reorder>,
+    /// Packets that arrive twice, of a thousand million.
+    pub duplicate_ppb: u64,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        Self {
+            rate: None,
+            delay: Duration::ZERO,
+            queue_bytes_max: u64::MAX,
+            loss_ppb: 0,
+            burst: None,
+            reorder: None,
+            duplicate_ppb: 0,
+        }
+    }
+}
+
+/// Burst loss after Gilbert and Elliott: a good state that loses nothing and a bad one that loses all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// Chance of a packet in the good state to begin a burst, of a thousand million.
+    pub enter_ppb: u64,
+    /// Mean length of a burst in packets, at least one.
+    pub len_mean: u32,
+}
+
+/// Reordering: some packets take longer than the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reorder {
+    /// Packets that take longer, of a thousand million.
+    pub ppb: u64,
+    /// How much longer they take.
+    pub extra: Duration,
+}
+
+/// What becomes of an offered packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is gone.
+    Dropped(Reason),
+    /// It arrives.
+    Delivered {
+        /// When its last bit arrives.
+        at: Instant,
+        /// When its copy arrives, if there is one.
+        again: Option<Instant>,
+    },
+}
+
+/// Why a packet is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The queue was full.
+    Queue,
+    /// The line lost it, alone or in a burst.
+    Loss,
+}
+
+/// A number of packets and of their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What a link has seen; `offered` is always `delivered + dropped_queue + dropped_loss`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets that came to the link.
+    pub offered: Count,
+    /// Packets that leave it, copies not counted.
+    pub delivered: Count,
+    /// Packets that found the queue full.
+    pub dropped_queue: Count,
+    /// Packets that the line lost.
+    pub dropped_loss: Count,
+    /// Delivered packets that took longer than the others.
+    pub reordered: Count,
+    /// Delivered packets that arrive twice.
+    pub duplicated: Count,
+}
+
+/// One direction of a path.
+#[derive(Clone, Debug)]
+pub struct Link {
+    config: LinkConfig,
+    rng: Rng,
+    in_burst: bool,
+    /// The last moment somebody looked.
+    seen: Instant,
+    /// What the line has still to send at `seen`, in thousand-millionths of a bit: exact, as the line
+    /// sends `rate` of them each nanosecond.
+    work: u128,
+    counters: Counters,
+}
+
+impl Link {
+    /// An idle link whose chance descends from `seed`.
+    pub const fn new(config: LinkConfig, seed: u64) -> Self {
+        Self {
+            config,
+            rng: Rng::new(seed),
+            in_burst: false,
+            seen: Instant::ZERO,
+            work: 0,
+            counters: Counters {
+                offered: Count::ZERO,
+                delivered: Count::ZERO,
+                dropped_queue: Count::ZERO,
+                dropped_loss: Count::ZERO,
+                reordered: Count::ZERO,
+                duplicated: Count::ZERO,
+            },
+        }
+    }
+
+    /// Takes a packet of `len` bytes, IP header included, and tells its fate; time must not go back.
+    pub fn offer(&mut self, now: Instant, len: u32) -> Verdict {
+        self.counters.offered.add(len);
+        let Some(sent) = self.queue(now, len) else {
+            self.counters.dropped_queue.add(len);
+            return Verdict::Dropped(Reason::Queue);
+        };
+        if self.is_lost() {
+            self.counters.dropped_loss.add(len);
+            return Verdict::Dropped(Reason::Loss);
+        }
+        let mut at = sent + self.config.delay;
+        if let Some(reorder) = self.config.reorder
+            && self.rng.chance_ppb(reorder.ppb)
+        {
+            self.counters.reordered.add(len);
+            at += reorder.extra;
+        }
+        let twice = self.rng.chance_ppb(self.config.duplicate_ppb);
+        if twice {
+            self.counters.duplicated.add(len);
+        }
+        self.counters.delivered.add(len);
+        Verdict::Delivered {
+            at,
+            again: twice.then_some(at),
+        }
+    }
+
+    /// Bytes that wait for the line, the unsent part of the packet on it included, rounded up.
+    pub fn backlog_bytes(&mut self, now: Instant) -> u64 {
+        self.drain(now);
+        self.work.div_ceil(WORK_PER_BYTE) as u64
+    }
+
+    /// When the line will have sent all that waits for it.
+    pub fn idle_at(&mut self, now: Instant) -> Instant {
+        self.drain(now);
+        self.sent_at()
+    }
+
+    /// What it is made of.
+    pub const fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// What it has seen.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Puts a packet behind the others; answers when its last bit will be on the line, or nothing if there is no room.
+    fn queue(&mut self, now: Instant, len: u32) -> Option<Instant> {
+        self.drain(now);
+        if self.config.rate.is_none() {
+            return Some(self.seen);
+        }
+        let work = self.work + u128::from(len) * WORK_PER_BYTE;
+        if work > u128::from(self.config.queue_bytes_max) * WORK_PER_BYTE {
+            return None;
+        }
+        self.work = work;
+        Some(self.sent_at())
+    }
+
+    /// Lets the line send until `now`.
+    fn drain(&mut self, now: Instant) {
+        debug_assert!(now >= self.seen, "time never goes back");
+        if let Some(rate) = self.config.rate {
+            let sent = now.since(self.seen).as_nanos() * u128::from(rate.as_bps());
+            self.work = self.work.saturating_sub(sent);
+        }
+        self.seen = self.seen.max(now);
+    }
+
+    fn sent_at(&self) -> Instant {
+        let Some(rate) = self.config.rate else {
+            return self.seen;
+        };
+        // nearly always both fit in 64 bits, where division is several times faster
+        let nanos = match u64::try_from(self.work) {
+            Ok(work) => work.div_ceil(rate.as_bps()),
+            Err(_) => {
+                u64::try_from(self.work.div_ceil(u128::from(rate.as_bps()))).unwrap_or(u64::MAX)
+            }
+        };
+        self.seen + Duration::from_nanos(nanos)
+    }
+
+    fn is_lost(&mut self) -> bool {
+        if let Some(burst) = self.config.burst {
+            self.in_burst = if self.in_burst {
+                self.rng.below(u64::from(burst.len_mean.max(1))) != 0
+            } else {
+                self.rng.chance_ppb(burst.enter_ppb)
+            };
+            if self.in_burst {
+                return true;
+            }
+        }
+        self.rng.chance_ppb(self.config.loss_ppb)
+    }
+}
+
+impl Count {
+    const ZERO: Self = Self {
+        packets: 0,
+        bytes: 0,
+    };
+
+    const fn add(&mut self, len: u32) {
+        self.packets += 1;
+        self.bytes += len as u64;
+    }
+}
+
+/// Work of one byte: bits times nanoseconds in a second.
+const WORK_PER_BYTE: u128 = 8_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn gigabit() -> LinkConfig {
+        LinkConfig {
+            rate: Some(Rate::from_mbps(1000)),
+            delay: Duration::from_millis(50),
+            queue_bytes_max: 3_000,
+            ..LinkConfig::default()
+        }
+    }
+
+    fn at(verdict: Verdict) -> u64 {
+        match verdict {
+            Verdict::Delivered { at, .. } => at.as_nanos(),
+            Verdict::Dropped(reason) => panic!("dropped: {reason:?}"),
+        }
+    }
+
+    #[test]
+    fn packets_leave_one_after_the_other() {
+        let mut link = Link::new(gigabit(), 1);
+        let now = Instant::ZERO;
+        assert_eq!(at(link.offer(now, 1500)), 50_012_000);
+        assert_eq!(at(link.offer(now, 1500)), 50_024_000);
+        assert_eq!(link.offer(now, 1500), Verdict::Dropped(Reason::Queue));
+        let later = Instant::from_nanos(12_000);
+        assert_eq!(link.backlog_bytes(later), 1500);
+        assert_eq!(at(link.offer(later, 1500)), 50_036_000);
+        assert_eq!(link.idle_at(later).as_nanos(), 36_000);
+        assert_eq!(link.counters().dropped_queue.bytes, 1500);
+    }
+
+    #[test]
+    fn a_perfect_link_changes_nothing() {
+        let mut link = Link::new(LinkConfig::default(), 1);
+        assert_eq!(at(link.offer(Instant::from_nanos(7), u32::MAX)), 7);
+    }
+
+    #[test]
+    fn odd_rates_do_not_drift() {
+        let rate = Rate::from_bps(999_999_937);
+        let mut link = Link::new(
+            LinkConfig {
+                rate,
+                ..LinkConfig::default()
+            },
+            1,
+        );
+        let last = (0..1_000_000)
+            .map(|_| at(link.offer(Instant::ZERO, 1471)))
+            .last();
+        let exact = (1471_u128 * 1_000_000 * 8_000_000_000).div_ceil(999_999_937);
+        assert_eq!(last.map(u128::from), Some(exact));
+    }
+
+    #[test]
+    fn loss_stays_in_its_binomial_interval() {
+        let config = LinkConfig {
+            loss_ppb: 10_000_000,
+            ..LinkConfig::default()
+        };
+        let mut link = Link::new(config, 3);
+        for _ in 0..1_000_000 {
+            link.offer(Instant::ZERO, 100);
+        }
+        // five standard deviations of 99.5
+        assert!(link.counters().dropped_loss.packets.abs_diff(10_000) < 498);
+    }
+
+    #[test]
+    fn bursts_have_their_mean_length() {
+        let config = LinkConfig {
+            burst: Some(Burst {
+                enter_ppb: 1_000_000,
+                len_mean: 20,
+            }),
+            ..LinkConfig::default()
+        };
+        let mut link = Link::new(config, 5);
+        let (mut lost, mut bursts, mut before) = (0_u64, 0_u64, false);
+        for _ in 0..3_000_000 {
+            let now = link.offer(Instant::ZERO, 100) == Verdict::Dropped(Reason::Loss);
+            bursts += u64::from(now && !before);
+            lost += u64::from(now);
+            before = now;
+        }
+        let mean = lost as f64 / bursts as f64;
+        assert!((19.0..21.0).contains(&mean), "mean burst {mean}");
+        assert!((2_700..3_200).contains(&bursts), "{bursts} bursts");
+    }
+
+    #[test]
+    fn some_are_late_and_some_come_twice() {
+        let config = LinkConfig {
+            reorder: Some(Reorder {
+                ppb: 100_000_000,
+                extra: Duration::from_micros(9),
+            }),
+            duplicate_ppb: 50_000_000,
+            ..LinkConfig::default()
+        };
+        let mut link = Link::new(config, 7);
+        let verdicts: Vec<_> = (0..100_000)
+            .map(|_| link.offer(Instant::ZERO, 10))
+            .collect();
+        let late = verdicts.iter().filter(|v| at(**v) == 9_000).count() as u64;
+        assert_eq!(late, link.counters().reordered.packets);
+        assert!(late.abs_diff(10_000) < 500);
+        assert!(link.counters().duplicated.packets.abs_diff(5_000) < 350);
+    }
+
+    proptest! {
+        #[test]
+        fn every_packet_is_accounted_for_and_in_order(
+            bps in 1_000_000_u64..100_000_000_000,
+            queue_bytes_max in 0_u64..100_000,
+            loss_ppb in 0_u64..500_000_000,
+            steps in prop::collection::vec((0_u64..50_000, 1_u32..70_000), 1..300),
+            seed: u64,
+        ) {
+            let config = LinkConfig {
+                rate: Rate::from_bps(bps), queue_bytes_max, loss_ppb, ..LinkConfig::default()
+            };
+            let mut link = Link::new(config, seed);
+            let mut twin = Link::new(config, seed);
+            let (mut now, mut last, mut bytes) = (Instant::ZERO, Instant::ZERO, 0_u64);
+            for (wait, len) in steps {
+                now += Duration::from_nanos(wait);
+                let verdict = link.offer(now, len);
+                prop_assert_eq!(verdict, twin.offer(now, len));
+                prop_assert!(link.backlog_bytes(now) <= queue_bytes_max);
+                if let Verdict::Delivered { at, .. } = verdict {
+                    prop_assert!(at >= last, "a line keeps its order");
+                    last = at;
+                    bytes += u64::from(len);
+                }
+            }
+            let seen = link.counters();
+            prop_assert_eq!(seen.delivered.bytes, bytes);
+            prop_assert_eq!(
+                seen.offered.packets,
+                seen.delivered.packets + seen.dropped_queue.packets + seen.dropped_loss.packets
+            );
+            // the line never carries more than its rate
+            prop_assert!(u128::from(bytes) * 8_000_000_000 <= u128::from(last.as_nanos()) * u128::from(bps));
+        }
+    }
+}
