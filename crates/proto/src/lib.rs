@@ -1,1 +1,11 @@
-//! Being built.
+//! Floor 2: every protocol as a pure machine, one folder each, with its wire format inside.
+//!
+//! - [`parts`]: what several machines share: pacer, tally
+//! - [`rbudp`]: Reliable Blast UDP, and the model that predicts it
+#![no_std]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod parts;
+pub mod rbudp;

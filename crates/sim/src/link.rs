@@ -1,8 +1,8 @@
 //! One direction of a path as a machine: queue, rate, delay, loss, reordering, duplication.
 //!
-//! The simulator offers packets in virtual time and the emulator in real time; both get the same verdicts
-//! from the same seed. A packet first meets the queue, then the line, and then whatever loses, delays or
-//! doubles it: a packet lost at random has taken its time on the line.
+//! The simulator offers packets in virtual time and the emulator in real time; both get the same
+//! verdicts from the same seed. A packet first meets the queue, then the line, and then whatever
+//! loses, delays or doubles it: a packet lost at random has taken its time on the line.
 
 use core::time::Duration;
 
@@ -41,7 +41,8 @@ impl Default for LinkConfig {
     }
 }
 
-/// Burst loss after Gilbert and Elliott: a good state that loses nothing and a bad one that loses all.
+/// Burst loss after Gilbert and Elliott: a good state that loses nothing and a bad one that loses
+/// all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
     /// Chance of a packet in the good state to begin a burst, of a thousand million.
@@ -116,8 +117,8 @@ pub struct Link {
     in_burst: bool,
     /// The last moment somebody looked.
     seen: Instant,
-    /// What the line has still to send at `seen`, in thousand-millionths of a bit: exact, as the line
-    /// sends `rate` of them each nanosecond.
+    /// What the line has still to send at `seen`, in thousand-millionths of a bit: exact, as the
+    /// line sends `rate` of them each nanosecond.
     work: u128,
     counters: Counters,
 }
@@ -142,7 +143,8 @@ impl Link {
         }
     }
 
-    /// Takes a packet of `len` bytes, IP header included, and tells its fate; time must not go back.
+    /// Takes a packet of `len` bytes, IP header included, and tells its fate; time must not go
+    /// back.
     pub fn offer(&mut self, now: Instant, len: u32) -> Verdict {
         self.counters.offered.add(len);
         let Some(sent) = self.queue(now, len) else {
@@ -193,7 +195,8 @@ impl Link {
         &self.counters
     }
 
-    /// Puts a packet behind the others; answers when its last bit will be on the line, or nothing if there is no room.
+    /// Puts a packet behind the others; answers when its last bit will be on the line, or nothing
+    /// if there is no room.
     fn queue(&mut self, now: Instant, len: u32) -> Option<Instant> {
         self.drain(now);
         if self.config.rate.is_none() {
@@ -409,7 +412,8 @@ mod tests {
                 seen.delivered.packets + seen.dropped_queue.packets + seen.dropped_loss.packets
             );
             // the line never carries more than its rate
-            prop_assert!(u128::from(bytes) * 8_000_000_000 <= u128::from(last.as_nanos()) * u128::from(bps));
+            let carried = u128::from(last.as_nanos()) * u128::from(bps);
+            prop_assert!(u128::from(bytes) * WORK_PER_BYTE <= carried);
         }
     }
 }

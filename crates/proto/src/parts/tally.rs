@@ -1,0 +1,334 @@
+//! Which packets have come: one bit each, as in section 4 of the RBUDP paper.
+//!
+//! On the wire a tally begins with an octet that names its coding, and the sender takes the shorter
+//! one:
+//!
+//! - 0: the bitmap; packet `n` is bit `n % 8` of octet `n / 8`, bits past the last packet are zero;
+//! - 1: the missing packets as runs, each a varint of packets present since the last run and a
+//!   varint of packets missing; what follows the last run is present. A full tally is this one
+//!   octet.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use lighthaul_base::codec::put_varint;
+use lighthaul_base::{Malformed, Reader};
+
+/// A set of packet numbers below a fixed total.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    words: Vec<u64>,
+    total: u64,
+    count: u64,
+}
+
+impl Tally {
+    /// Nothing of `total` packets has come; the owner bounds `total`.
+    pub fn new(total: u64) -> Self {
+        Self {
+            words: vec![0; words_for(total)],
+            total,
+            count: 0,
+        }
+    }
+
+    /// Notes that packet `number` came; answers whether that is new. It must be below the total.
+    pub fn mark(&mut self, number: u64) -> bool {
+        assert!(
+            number < self.total,
+            "the caller knows the packets there are"
+        );
+        let word = &mut self.words[(number / 64) as usize];
+        let bit = 1 << (number % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        self.count += u64::from(new);
+        new
+    }
+
+    /// Whether packet `number` came.
+    pub fn has(&self, number: u64) -> bool {
+        number < self.total && self.words[(number / 64) as usize] & (1 << (number % 64)) != 0
+    }
+
+    /// How many packets there are.
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// How many came.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How many are missing.
+    pub const fn missing(&self) -> u64 {
+        self.total - self.count
+    }
+
+    /// Whether all came.
+    pub const fn is_full(&self) -> bool {
+        self.count == self.total
+    }
+
+    /// The first missing packet at or after `from`.
+    pub fn next_missing(&self, from: u64) -> Option<u64> {
+        if from >= self.total {
+            return None;
+        }
+        let mut index = (from / 64) as usize;
+        let mut missing = !self.words[index] & (u64::MAX << (from % 64));
+        while missing == 0 {
+            index += 1;
+            missing = !*self.words.get(index)?;
+        }
+        let number = index as u64 * 64 + u64::from(missing.trailing_zeros());
+        (number < self.total).then_some(number)
+    }
+
+    /// The first run of missing packets at or after `from`, cut to `len_max` packets.
+    pub fn missing_run(&self, from: u64, len_max: u64) -> Option<Range<u64>> {
+        let start = self.next_missing(from)?;
+        let limit = start.saturating_add(len_max).min(self.total);
+        let mut end = start;
+        // by words, so that a long run costs little
+        while end < limit {
+            let present = self.words[(end / 64) as usize] >> (end % 64);
+            let step = u64::from(present.trailing_zeros()).min(64 - end % 64);
+            end += step;
+            if end % 64 != 0 || step == 0 {
+                break;
+            }
+        }
+        Some(start..end.min(limit))
+    }
+
+    /// Whether all that came according to `earlier` came according to this one too.
+    pub fn includes(&self, earlier: &Self) -> bool {
+        self.total == earlier.total
+            && self
+                .words
+                .iter()
+                .zip(&earlier.words)
+                .all(|(new, old)| old & !new == 0)
+    }
+
+    /// Appends it as it crosses the wire, in the shorter coding.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        if self.encode_runs(out, start) {
+            return;
+        }
+        out.truncate(start);
+        out.push(BITMAP);
+        let octets = self.total.div_ceil(8) as usize;
+        out.extend(self.words.iter().flat_map(|word| word.to_le_bytes()));
+        out.truncate(start + 1 + octets);
+    }
+
+    /// Reads a tally of exactly `total` packets; allocates nothing that `total` does not imply.
+    pub fn decode(octets: &[u8], total: u64) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(octets);
+        match reader.u8()? {
+            BITMAP => Self::decode_bitmap(reader.rest(), total),
+            RUNS => Self::decode_runs(reader, total),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Appends the runs, unless the bitmap is shorter.
+    fn encode_runs(&self, out: &mut Vec<u8>, start: usize) -> bool {
+        let octets_max = start as u64 + 1 + self.total.div_ceil(8);
+        out.push(RUNS);
+        let mut done = 0;
+        while let Some(run) = self.missing_run(done, u64::MAX) {
+            put_varint(out, run.start - done);
+            put_varint(out, run.end - run.start);
+            done = run.end;
+            if out.len() as u64 > octets_max {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn decode_bitmap(octets: &[u8], total: u64) -> Result<Self, Malformed> {
+        if octets.len() as u64 != total.div_ceil(8) {
+            return Err(Malformed);
+        }
+        let mut tally = Self::new(total);
+        for (word, chunk) in tally.words.iter_mut().zip(octets.chunks(8)) {
+            let mut le = [0; 8];
+            le[..chunk.len()].copy_from_slice(chunk);
+            *word = u64::from_le_bytes(le);
+            tally.count += u64::from(word.count_ones());
+        }
+        let stray = tally
+            .words
+            .last()
+            .map_or(0, |word| word & !last_word(total));
+        if stray == 0 {
+            Ok(tally)
+        } else {
+            Err(Malformed)
+        }
+    }
+
+    fn decode_runs(mut reader: Reader<'_>, total: u64) -> Result<Self, Malformed> {
+        let mut tally = Self::full(total);
+        let mut done = 0_u64;
+        while !reader.is_empty() {
+            let present = reader.varint()?;
+            let missing = reader.varint()?;
+            if missing == 0 || (present == 0 && done > 0) {
+                return Err(Malformed);
+            }
+            let start = done.checked_add(present).ok_or(Malformed)?;
+            done = start.checked_add(missing).ok_or(Malformed)?;
+            if done > total {
+                return Err(Malformed);
+            }
+            tally.unmark(start..done);
+        }
+        Ok(tally)
+    }
+
+    fn full(total: u64) -> Self {
+        let mut words = vec![u64::MAX; words_for(total)];
+        if let Some(word) = words.last_mut() {
+            *word = last_word(total);
+        }
+        Self {
+            words,
+            total,
+            count: total,
+        }
+    }
+
+    /// Takes a run of present packets out.
+    fn unmark(&mut self, run: Range<u64>) {
+        self.count -= run.end - run.start;
+        let mut at = run.start;
+        while at < run.end {
+            let len = (64 - at % 64).min(run.end - at);
+            let bits = u64::MAX >> (64 - len);
+            self.words[(at / 64) as usize] &= !(bits << (at % 64));
+            at += len;
+        }
+    }
+}
+
+fn words_for(total: u64) -> usize {
+    usize::try_from(total.div_ceil(64)).expect("the owner bounds the total")
+}
+
+/// The bits of the last word that are packets.
+const fn last_word(total: u64) -> u64 {
+    match total % 64 {
+        0 => u64::MAX,
+        bits => u64::MAX >> (64 - bits),
+    }
+}
+
+/// Coding: the bitmap.
+const BITMAP: u8 = 0;
+/// Coding: runs of missing packets.
+const RUNS: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn tally_of(total: u64, numbers: &BTreeSet<u64>) -> Tally {
+        let mut tally = Tally::new(total);
+        for number in numbers {
+            tally.mark(*number);
+        }
+        tally
+    }
+
+    #[test]
+    fn a_full_tally_is_one_octet_and_an_empty_one_three() {
+        let mut out = Vec::new();
+        Tally::full(1000).encode(&mut out);
+        assert_eq!(out, [RUNS]);
+        out.clear();
+        Tally::new(100).encode(&mut out);
+        assert_eq!(out, [RUNS, 0, 100]);
+        out.clear();
+        Tally::new(0).encode(&mut out);
+        assert_eq!(Tally::decode(&out, 0), Ok(Tally::new(0)));
+        assert!(Tally::new(0).is_full());
+    }
+
+    #[test]
+    fn a_tally_of_the_wrong_size_is_refused() {
+        for octets in [
+            &[][..],
+            &[2],
+            &[BITMAP],
+            &[BITMAP, 0],
+            &[BITMAP, 0, 0, 0],
+            &[BITMAP, 0, 0x10],
+            &[RUNS, 0],
+            &[RUNS, 0, 13],
+            &[RUNS, 12, 1],
+            &[RUNS, 3, 0],
+            &[RUNS, 0, 2, 0, 2],
+            &[
+                RUNS, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1,
+            ],
+        ] {
+            assert_eq!(Tally::decode(octets, 12), Err(Malformed), "{octets:?}");
+        }
+        assert!(Tally::decode(&[BITMAP, 0xff, 0x0f], 12).is_ok_and(|tally| tally.is_full()));
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_what_a_set_does(
+            total in 1_u64..400,
+            numbers in prop::collection::vec(0_u64..400, 0..500),
+            dense: bool,
+            from in 0_u64..420,
+            len_max in 1_u64..300,
+        ) {
+            let mut set = BTreeSet::new();
+            let mut tally = Tally::new(total);
+            if dense {
+                // nearly full, so that missing runs are short
+                let holes: BTreeSet<u64> = numbers.iter().take(9).copied().collect();
+                set = (0..total).filter(|n| !holes.contains(n)).collect();
+                tally = tally_of(total, &set);
+            }
+            for number in numbers.into_iter().filter(|n| *n < total) {
+                prop_assert_eq!(tally.mark(number), set.insert(number));
+            }
+            prop_assert_eq!(tally.count(), set.len() as u64);
+            let missing = (from..total).find(|n| !set.contains(n));
+            prop_assert_eq!(tally.next_missing(from), missing);
+            let run = missing.map(|start| {
+                let end = (start..total.min(start + len_max)).find(|n| set.contains(n));
+                start..end.unwrap_or_else(|| total.min(start + len_max))
+            });
+            prop_assert_eq!(tally.missing_run(from, len_max), run);
+            prop_assert_eq!(tally.has(from), set.contains(&from));
+
+            let mut out = Vec::new();
+            tally.encode(&mut out);
+            prop_assert!(out.len() as u64 <= 1 + total.div_ceil(8));
+            prop_assert_eq!(Tally::decode(&out, total), Ok(tally));
+        }
+
+        #[test]
+        fn any_octets_decode_without_panic(octets: Vec<u8>, total in 0_u64..2_000) {
+            if let Ok(tally) = Tally::decode(&octets, total) {
+                prop_assert_eq!(tally.total(), total);
+                prop_assert_eq!((0..total).filter(|n| tally.has(*n)).count() as u64, tally.count());
+            }
+        }
+    }
+}

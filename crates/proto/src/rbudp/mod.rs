@@ -1,0 +1,15 @@
+//! Reliable Blast UDP (section 4 of the Quanta paper): blast, done signal, tally, and again what is
+//! missing.
+//!
+//! - [`config`]: what both sides agree on; [`wire`]: what crosses
+//! - [`sender`], [`receiver`]: the two machines
+//! - [`model`]: how long it should take
+pub mod config;
+pub mod model;
+pub mod receiver;
+pub mod sender;
+pub mod wire;
+
+pub use config::{Config, Misuse, PACKETS_MAX};
+pub use receiver::{Receiver, ReceiverEvent};
+pub use sender::{PeerMisbehaved, Sender, SenderEvent};

@@ -1,0 +1,270 @@
+//! The side that tallies.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
+
+use super::wire::{self, Control, Packet};
+use super::{Config, PeerMisbehaved};
+use crate::parts::Tally;
+
+/// Says where each new packet belongs, and answers every done signal with a tally.
+#[derive(Debug)]
+pub struct Receiver {
+    config: Config,
+    tally: Tally,
+    /// The last blast that it answered; 0 before the first.
+    round: u16,
+    /// What was missing when that blast was answered: what the next one sends.
+    asked: u64,
+    /// The done signal that waits for late datagrams.
+    settling: Option<Settling>,
+    /// What the sender was last told, and what it should be told.
+    held: bool,
+    hold: bool,
+    /// Where the next packet is expected.
+    next: u64,
+    datagrams: u64,
+    duplicates: u64,
+    ignored: u64,
+    over: bool,
+    events: VecDeque<ReceiverEvent>,
+}
+
+/// What the owner of a [`Receiver`] gets to hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiverEvent {
+    /// A blast was answered.
+    Tallied {
+        /// Its number, from 1.
+        round: u16,
+        /// Packets received in all.
+        received: u64,
+        /// Packets still missing.
+        missing: u64,
+    },
+    /// Everything came and the sender was told.
+    Complete,
+    /// The sender said what cannot be; nothing more is answered.
+    Failed(PeerMisbehaved),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Settling {
+    /// When the tally leaves, if nothing new comes.
+    at: Instant,
+    /// When it leaves at the latest.
+    latest: Instant,
+}
+
+impl Receiver {
+    /// A receiver of an object of which nothing is there yet; the config must pass
+    /// [`Config::check`].
+    pub fn new(_now: Instant, config: Config, _seed: u64) -> Self {
+        assert_eq!(
+            config.check(),
+            Ok(()),
+            "a config is checked before it is used"
+        );
+        let packets = config.packets();
+        Self {
+            config,
+            tally: Tally::new(packets),
+            round: 0,
+            asked: packets,
+            settling: None,
+            held: false,
+            hold: false,
+            next: 0,
+            datagrams: 0,
+            duplicates: 0,
+            ignored: 0,
+            over: false,
+            events: VecDeque::with_capacity(EVENTS_MAX),
+        }
+    }
+
+    /// Packets received, each counted once.
+    pub const fn received(&self) -> u64 {
+        self.tally.count()
+    }
+
+    /// Packets of the object.
+    pub const fn total(&self) -> u64 {
+        self.tally.total()
+    }
+
+    /// The last blast that was answered; 0 before the first.
+    pub const fn round(&self) -> u16 {
+        self.round
+    }
+
+    /// Datagrams that came, whatever they were.
+    pub const fn datagrams(&self) -> u64 {
+        self.datagrams
+    }
+
+    /// Packets that came again.
+    pub const fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// Messages that made no sense.
+    pub const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// Whether the sender was asked for a pause.
+    pub const fn is_holding(&self) -> bool {
+        self.hold
+    }
+
+    /// Where the body of the next datagram belongs if nothing is lost or overtaken.
+    pub fn predicted(&self) -> Option<Span> {
+        let number = self.tally.next_missing(self.next)?;
+        Some(self.config.span(number))
+    }
+
+    fn handle_datagram(&mut self, now: Instant, head: &[u8], len: u32) -> Option<Span> {
+        self.datagrams += 1;
+        let span = self.place(head, len)?;
+        if let Some(settling) = &mut self.settling {
+            settling.at = (now + self.config.settle).min(settling.latest);
+            if self.tally.is_full() {
+                settling.at = now;
+            }
+        }
+        Some(span)
+    }
+
+    /// Marks a packet; answers where its body belongs if it is new and as it should be.
+    fn place(&mut self, head: &[u8], len: u32) -> Option<Span> {
+        let packet = Packet::decode(head).ok().filter(|packet| {
+            packet.number < self.tally.total() && packet.round <= self.round.saturating_add(1)
+        });
+        let span = packet.map(|packet| (packet.number, self.config.span(packet.number)));
+        let Some((number, span)) = span.filter(|(_, span)| span.len == len) else {
+            self.ignored += 1;
+            return None;
+        };
+        self.next = number + 1;
+        if !self.tally.mark(number) {
+            self.duplicates += 1;
+            return None;
+        }
+        Some(span)
+    }
+
+    fn handle_control(&mut self, now: Instant, head: &[u8]) {
+        match Control::decode(head) {
+            Ok(Control::Done { round, sent }) => self.handle_done(now, round, sent),
+            Ok(Control::Tally { .. } | Control::Hold { .. }) | Err(_) => self.ignored += 1,
+        }
+    }
+
+    fn handle_done(&mut self, now: Instant, round: u16, sent: u64) {
+        let expected = self.round.checked_add(1) == Some(round);
+        if !expected || self.settling.is_some() || self.over {
+            self.ignored += 1;
+            return;
+        }
+        if sent != self.asked {
+            self.over = true;
+            return self.tell(ReceiverEvent::Failed(PeerMisbehaved::DoneAfter(sent)));
+        }
+        let settle = if self.tally.is_full() {
+            Duration::ZERO
+        } else {
+            self.config.settle
+        };
+        self.settling = Some(Settling {
+            at: now + settle,
+            latest: now + settle.saturating_mul(SETTLES_MAX),
+        });
+    }
+
+    /// Answers the done signal if no more can be expected.
+    fn tally(&mut self, now: Instant) -> Option<Transmit> {
+        if self.settling.is_none_or(|settling| now < settling.at) {
+            return None;
+        }
+        self.settling = None;
+        self.round += 1;
+        self.asked = self.tally.missing();
+        self.tell(ReceiverEvent::Tallied {
+            round: self.round,
+            received: self.tally.count(),
+            missing: self.tally.missing(),
+        });
+        if self.tally.is_full() {
+            self.over = true;
+            self.tell(ReceiverEvent::Complete);
+        }
+        Some(wire::tally(self.config.stream, self.round, &self.tally))
+    }
+
+    fn hold(&mut self) -> Option<Transmit> {
+        if self.hold == self.held || self.over {
+            return None;
+        }
+        self.held = self.hold;
+        Some(wire::hold(self.config.stream, self.hold))
+    }
+
+    fn tell(&mut self, event: ReceiverEvent) {
+        assert!(
+            self.events.len() < EVENTS_MAX,
+            "the owner drains events after each call"
+        );
+        self.events.push_back(event);
+    }
+}
+
+impl Endpoint for Receiver {
+    type Event = ReceiverEvent;
+
+    fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
+        match message.via {
+            Via::Datagram => self.handle_datagram(now, message.head, message.len),
+            Via::Stream(stream) => {
+                if stream == self.config.stream && message.len == 0 {
+                    self.handle_control(now, message.head);
+                } else {
+                    self.ignored += 1;
+                }
+                None
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn handle_load(&mut self, _now: Instant, load: Load) {
+        if load.backlog_bytes > load.backlog_bytes_max / 2 {
+            self.hold = true;
+        } else if load.backlog_bytes < load.backlog_bytes_max / 4 || load.backlog_bytes == 0 {
+            self.hold = false;
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        self.hold().or_else(|| self.tally(now))
+    }
+
+    fn poll_event(&mut self) -> Option<ReceiverEvent> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        self.settling.map(|settling| Deadline {
+            at: settling.at,
+            why: "settle",
+        })
+    }
+}
+
+/// A tally waits at most this many times the settle time.
+const SETTLES_MAX: u32 = 20;
+/// No call tells more: a tally and the end.
+const EVENTS_MAX: usize = 4;

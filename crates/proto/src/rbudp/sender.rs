@@ -1,0 +1,344 @@
+//! The side that blasts.
+
+use alloc::collections::VecDeque;
+use core::fmt;
+
+use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
+
+use super::Config;
+use super::wire::{self, Control, Packet};
+use crate::parts::{Pacer, Tally};
+
+/// Blasts an object, asks what came, and blasts the rest until all came.
+#[derive(Debug)]
+pub struct Sender {
+    config: Config,
+    pacer: Pacer,
+    state: State,
+    /// What the receiver is known to have.
+    tally: Tally,
+    /// The blast it is in or waits to hear about, from 1.
+    round: u16,
+    /// No packet below this number is sent again in this blast.
+    cursor: u64,
+    held: bool,
+    round_sent: u64,
+    sent: u64,
+    ignored: u64,
+    events: VecDeque<SenderEvent>,
+}
+
+/// What the owner of a [`Sender`] gets to hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderEvent {
+    /// A blast begins.
+    Round {
+        /// Its number, from 1.
+        number: u16,
+        /// The packets that it will send.
+        packets: u64,
+    },
+    /// A whole blast brought nothing new to the receiver; the next one begins.
+    Barren {
+        /// The blast's number.
+        round: u16,
+    },
+    /// The receiver has everything.
+    Complete,
+    /// The receiver said what cannot be; nothing more is sent.
+    Failed(PeerMisbehaved),
+}
+
+/// How a peer broke the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerMisbehaved {
+    /// A tally that does not fit the object.
+    TallyMalformed,
+    /// A tally for a blast that it was not asked about.
+    TallyOfRound(u16),
+    /// A tally that misses what an earlier one had.
+    TallyShrank,
+    /// A done signal that claims another number of packets than were missing.
+    DoneAfter(u64),
+    /// After 65 535 blasts something is still missing.
+    NeverFull,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Blasting,
+    /// The done signal left, the tally did not come yet.
+    Asking,
+    Over,
+}
+
+impl Sender {
+    /// A sender that begins to blast at once; the config must pass [`Config::check`].
+    pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
+        assert_eq!(
+            config.check(),
+            Ok(()),
+            "a config is checked before it is used"
+        );
+        let pacer = Pacer::new(
+            now,
+            config.rate,
+            config.burst,
+            config.wire_bytes(config.packet_len),
+        );
+        let mut sender = Self {
+            config,
+            pacer,
+            state: State::Blasting,
+            tally: Tally::new(config.packets()),
+            round: 0,
+            cursor: 0,
+            held: false,
+            round_sent: 0,
+            sent: 0,
+            ignored: 0,
+            events: VecDeque::with_capacity(EVENTS_MAX),
+        };
+        sender.blast();
+        sender
+    }
+
+    /// The number of the present blast, from 1.
+    pub const fn round(&self) -> u16 {
+        self.round
+    }
+
+    /// Packets sent in this blast.
+    pub const fn round_sent(&self) -> u64 {
+        self.round_sent
+    }
+
+    /// Packets of this blast, sent or to be sent.
+    pub const fn round_packets(&self) -> u64 {
+        self.tally.missing()
+    }
+
+    /// Packets sent in all blasts.
+    pub const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Packets sent more than once, counted each time but the first.
+    pub const fn resent(&self) -> u64 {
+        if self.round == 1 {
+            0
+        } else {
+            self.sent - self.tally.total()
+        }
+    }
+
+    /// Packets not yet known to have come.
+    pub const fn missing(&self) -> u64 {
+        self.tally.missing()
+    }
+
+    /// Packets of the object.
+    pub const fn total(&self) -> u64 {
+        self.tally.total()
+    }
+
+    /// Whether the receiver has asked for a pause.
+    pub const fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Messages that made no sense.
+    pub const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// The rate it keeps.
+    pub const fn rate(&self) -> Rate {
+        self.pacer.rate()
+    }
+
+    /// Begins the next blast.
+    fn blast(&mut self) {
+        self.state = State::Blasting;
+        self.round += 1;
+        self.cursor = 0;
+        self.round_sent = 0;
+        self.tell(SenderEvent::Round {
+            number: self.round,
+            packets: self.tally.missing(),
+        });
+    }
+
+    fn handle_control(&mut self, now: Instant, head: &[u8]) {
+        match Control::decode(head) {
+            Ok(Control::Tally { round, octets }) => self.handle_tally(now, round, octets),
+            Ok(Control::Hold { on }) => self.handle_hold(now, on),
+            Ok(Control::Done { .. }) | Err(_) => self.ignored += 1,
+        }
+    }
+
+    fn handle_tally(&mut self, now: Instant, round: u16, octets: &[u8]) {
+        match self.state {
+            State::Over => {}
+            State::Blasting => self.fail(PeerMisbehaved::TallyOfRound(round)),
+            State::Asking if round != self.round => self.fail(PeerMisbehaved::TallyOfRound(round)),
+            State::Asking => match Tally::decode(octets, self.tally.total()) {
+                Err(_) => self.fail(PeerMisbehaved::TallyMalformed),
+                Ok(tally) if !tally.includes(&self.tally) => self.fail(PeerMisbehaved::TallyShrank),
+                Ok(tally) => self.answer(now, tally),
+            },
+        }
+    }
+
+    /// Goes on with what is missing now.
+    fn answer(&mut self, now: Instant, tally: Tally) {
+        let barren = tally.count() == self.tally.count();
+        self.tally = tally;
+        if self.tally.is_full() {
+            self.state = State::Over;
+            self.tell(SenderEvent::Complete);
+            return;
+        }
+        if barren {
+            self.tell(SenderEvent::Barren { round: self.round });
+        }
+        if self.round == u16::MAX {
+            return self.fail(PeerMisbehaved::NeverFull);
+        }
+        self.pacer.rest(now);
+        self.blast();
+    }
+
+    fn handle_hold(&mut self, now: Instant, on: bool) {
+        if self.held && !on {
+            self.pacer.rest(now);
+        }
+        self.held = on;
+    }
+
+    fn fail(&mut self, why: PeerMisbehaved) {
+        self.state = State::Over;
+        self.tell(SenderEvent::Failed(why));
+    }
+
+    fn tell(&mut self, event: SenderEvent) {
+        assert!(
+            self.events.len() < EVENTS_MAX,
+            "the owner drains events after each call"
+        );
+        self.events.push_back(event);
+    }
+
+    /// The next packet of the blast, if it may leave now.
+    fn next_packet(&mut self, now: Instant, number: u64) -> Option<Transmit> {
+        let span = self.config.span(number);
+        if self.held || !self.pacer.may_send(now, self.config.wire_bytes(span.len)) {
+            return None;
+        }
+        assert!(
+            number >= self.cursor,
+            "a round and a number occur together once"
+        );
+        self.cursor = number + 1;
+        self.round_sent += 1;
+        self.sent += 1;
+        let round = self.round;
+        Some(Transmit {
+            via: Via::Datagram,
+            head: Head::new(&Packet { round, number }.encode()),
+            body: Body::Object(span),
+        })
+    }
+
+    fn done(&mut self) -> Transmit {
+        assert_eq!(
+            self.round_sent,
+            self.tally.missing(),
+            "a blast sends all that is missing"
+        );
+        self.state = State::Asking;
+        wire::done(self.config.stream, self.round, self.round_sent)
+    }
+}
+
+impl Endpoint for Sender {
+    type Event = SenderEvent;
+
+    fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
+        if message.via == Via::Stream(self.config.stream) && message.len == 0 {
+            self.handle_control(now, message.head);
+        } else {
+            self.ignored += 1;
+        }
+        None
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn handle_rate(&mut self, now: Instant, rate: Rate) {
+        self.pacer.handle_rate(now, rate);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        if self.state != State::Blasting {
+            return None;
+        }
+        match self.tally.next_missing(self.cursor) {
+            Some(number) => self.next_packet(now, number),
+            None => Some(self.done()),
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<SenderEvent> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        (self.state == State::Blasting && !self.held).then(|| Deadline {
+            at: self.pacer.due(),
+            why: "pace",
+        })
+    }
+
+    fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
+        if self.state != State::Blasting || len == 0 {
+            return None;
+        }
+        let packet_len = u64::from(self.config.packet_len);
+        let from = self.cursor.max(offset / packet_len);
+        let packets_max = u64::from(len) / packet_len + 2;
+        let run = self.tally.missing_run(from, packets_max)?;
+        let start = offset.max(run.start * packet_len);
+        let end = (run.end * packet_len).min(self.config.object_len);
+        // an offset past the last byte still lies in the last packet
+        let len = end.checked_sub(start)?.min(u64::from(len));
+        (len > 0).then(|| Span::new(start, len as u32))
+    }
+}
+
+impl fmt::Display for PeerMisbehaved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TallyMalformed => write!(f, "the peer's tally does not fit the object"),
+            Self::TallyOfRound(round) => {
+                write!(
+                    f,
+                    "the peer sent a tally of blast {round}, which it was not asked for"
+                )
+            }
+            Self::TallyShrank => write!(f, "the peer's tally misses what an earlier one had"),
+            Self::DoneAfter(sent) => {
+                write!(
+                    f,
+                    "the peer claims to have sent {sent} packets, not those that were missing"
+                )
+            }
+            Self::NeverFull => write!(f, "after 65535 blasts the peer still misses something"),
+        }
+    }
+}
+
+impl core::error::Error for PeerMisbehaved {}
+
+/// No call tells more: a barren blast and the next one, behind the first blast.
+const EVENTS_MAX: usize = 4;

@@ -1,0 +1,208 @@
+//! What crosses between the two sides of RBUDP.
+//!
+//! A datagram's head has eight octets: the round in the upper 16 bits, the packet's number in the
+//! lower 48. A round and a number occur together at most once, so the head can be a seal's nonce.
+//! On the stream the first octet is the kind: 1 done signal, 2 tally, 3 hold.
+
+use alloc::vec::Vec;
+
+use lighthaul_base::{Body, Head, Malformed, Reader, Transmit, Via};
+
+use crate::parts::Tally;
+
+/// The decoded head of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The blast it belongs to, from 1.
+    pub round: u16,
+    /// Its number, below 2^48.
+    pub number: u64,
+}
+
+impl Packet {
+    /// The head's octets.
+    pub const fn encode(self) -> [u8; HEAD_LEN] {
+        debug_assert!(self.number < 1 << NUMBER_BITS);
+        ((self.round as u64) << NUMBER_BITS | self.number).to_be_bytes()
+    }
+
+    /// Reads a head; round 0 does not exist.
+    pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
+        let octets: [u8; HEAD_LEN] = head.try_into().map_err(|_| Malformed)?;
+        let word = u64::from_be_bytes(octets);
+        let round = (word >> NUMBER_BITS) as u16;
+        if round == 0 {
+            return Err(Malformed);
+        }
+        Ok(Self {
+            round,
+            number: word & ((1 << NUMBER_BITS) - 1),
+        })
+    }
+}
+
+/// A decoded message of the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control<'a> {
+    /// The blast is over.
+    Done {
+        /// The blast.
+        round: u16,
+        /// Packets sent in it.
+        sent: u64,
+    },
+    /// What has come; [`Tally::decode`] reads its octets.
+    Tally {
+        /// The blast that it answers.
+        round: u16,
+        /// The tally's own coding.
+        octets: &'a [u8],
+    },
+    /// Send no datagrams, or go on.
+    Hold {
+        /// Whether to stop.
+        on: bool,
+    },
+}
+
+impl<'a> Control<'a> {
+    /// Reads a message of the stream.
+    pub fn decode(head: &'a [u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(head);
+        let control = match reader.u8()? {
+            DONE => Self::Done {
+                round: round(&mut reader)?,
+                sent: reader.u64()?,
+            },
+            TALLY => Self::Tally {
+                round: round(&mut reader)?,
+                octets: reader.rest(),
+            },
+            HOLD => Self::Hold {
+                on: match reader.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(Malformed),
+                },
+            },
+            _ => return Err(Malformed),
+        };
+        reader.finish()?;
+        Ok(control)
+    }
+}
+
+/// The done signal of a blast.
+pub fn done(stream: u16, round: u16, sent: u64) -> Transmit {
+    let mut head = [0; 11];
+    head[0] = DONE;
+    head[1..3].copy_from_slice(&round.to_be_bytes());
+    head[3..].copy_from_slice(&sent.to_be_bytes());
+    Transmit {
+        via: Via::Stream(stream),
+        head: Head::new(&head),
+        body: Body::None,
+    }
+}
+
+/// The answer to a done signal.
+pub fn tally(stream: u16, round: u16, tally: &Tally) -> Transmit {
+    let [high, low] = round.to_be_bytes();
+    let mut words = Vec::new();
+    tally.encode(&mut words);
+    Transmit {
+        via: Via::Stream(stream),
+        head: Head::new(&[TALLY, high, low]),
+        body: Body::Words(words),
+    }
+}
+
+/// The receiver's wish to get nothing for a while, or to go on.
+pub fn hold(stream: u16, on: bool) -> Transmit {
+    Transmit {
+        via: Via::Stream(stream),
+        head: Head::new(&[HOLD, u8::from(on)]),
+        body: Body::None,
+    }
+}
+
+/// Octets of a datagram's head.
+pub const HEAD_LEN: usize = 8;
+
+fn round(reader: &mut Reader<'_>) -> Result<u16, Malformed> {
+    match reader.u16()? {
+        0 => Err(Malformed),
+        round => Ok(round),
+    }
+}
+
+/// Bits of a packet's number.
+const NUMBER_BITS: u32 = 48;
+const DONE: u8 = 1;
+const TALLY: u8 = 2;
+const HOLD: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Head and words as they arrive.
+    fn octets(transmit: &Transmit) -> Vec<u8> {
+        let mut octets = transmit.head.as_slice().to_vec();
+        if let Body::Words(words) = &transmit.body {
+            octets.extend(words);
+        }
+        octets
+    }
+
+    #[test]
+    fn the_wire_stays_as_it_is() {
+        let packet = Packet {
+            round: 0x0102,
+            number: 0x0304_0506_0708,
+        };
+        assert_eq!(packet.encode(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(octets(&done(0, 258, 9)), [1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 9]);
+        assert_eq!(octets(&tally(0, 3, &Tally::new(0))), [2, 0, 3, 1]);
+        assert_eq!(octets(&hold(0, true)), [3, 1]);
+    }
+
+    #[test]
+    fn nonsense_is_malformed() {
+        for head in [
+            &[][..],
+            &[0],
+            &[1, 0, 1],
+            &[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9],
+            &[1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 9],
+            &[2, 0],
+            &[3],
+            &[3, 2],
+            &[3, 1, 0],
+            &[4, 0, 0],
+        ] {
+            assert_eq!(Control::decode(head), Err(Malformed), "{head:?}");
+        }
+        assert_eq!(Packet::decode(&[0; 8]), Err(Malformed));
+        assert_eq!(Packet::decode(&[1; 7]), Err(Malformed));
+        assert_eq!(Packet::decode(&[1; 9]), Err(Malformed));
+    }
+
+    proptest! {
+        #[test]
+        fn messages_survive_the_wire(
+            round in 1_u16.., number in 0_u64..1 << 48, sent: u64, on: bool,
+        ) {
+            let packet = Packet { round, number };
+            prop_assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
+            let head = octets(&done(7, round, sent));
+            prop_assert_eq!(Control::decode(&head), Ok(Control::Done { round, sent }));
+            let head = octets(&hold(7, on));
+            prop_assert_eq!(Control::decode(&head), Ok(Control::Hold { on }));
+            let head = octets(&tally(7, round, &Tally::new(5)));
+            let decoded = Control::Tally { round, octets: &head[3..] };
+            prop_assert_eq!(Control::decode(&head), Ok(decoded));
+        }
+    }
+}
