@@ -3,7 +3,7 @@
 //! A machine is *told* the time and *handed* heads; it answers with spans of an object and a deadline.
 //! It has no socket, file, clock or thread. The law:
 //!
-//! 1. One `handle_*`, then drain: `poll_transmit` until `None`, `poll_event` until `None`,
+//! 1. One `handle_*` (or those of one train), then drain: `poll_transmit` until `None`, `poll_event` until `None`,
 //!    `poll_timeout` once. In that order: the last tally leaves before the owner hears that all is over.
 //! 2. Time is an argument and never goes back. A timeout may come late, or when nothing is due.
 //! 3. Whoever makes a machine gives it all it will ever need.
@@ -12,6 +12,8 @@
 //! 6. Streams carry framed messages; the frame belongs to the world.
 //! 7. A pacer's quantum is a train: the machine answers up to that many datagrams before it says
 //!    "wait", and the world gathers those of one size into one system call.
+//! 8. A datagram's head starts with eight octets that no other datagram of that machine has, unless
+//!    it is the same datagram: the world encrypts under them. Its length is the protocol's constant.
 
 use alloc::vec::Vec;
 use core::fmt;

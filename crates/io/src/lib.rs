@@ -1,1 +1,31 @@
-//! Being built.
+//! Floor 2: the real world that runs machines: clock, sockets, trains, streams, blocks and disks.
+//!
+//! - [`clock`]: the only place that reads time; [`wait`]: sleeping until a moment or a sign
+//! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive
+//! - [`seal`]: authenticated encryption of datagrams
+//! - [`tun`], [`namespace`]: what the lab's links and hosts are made of
+#![expect(
+    unsafe_code,
+    reason = "system calls live here, each behind a safe function"
+)]
+#![expect(clippy::disallowed_methods, reason = "this is the real world")]
+
+pub mod block;
+pub mod blocks;
+pub mod clock;
+pub mod control;
+pub mod drive;
+pub mod error;
+pub mod identity;
+pub mod memory;
+pub mod namespace;
+pub mod read_ahead;
+pub mod seal;
+pub mod store;
+pub mod tls;
+pub mod train;
+pub mod tun;
+pub mod udp;
+pub mod wait;
+
+mod sockaddr;

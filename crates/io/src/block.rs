@@ -1,0 +1,67 @@
+//! Page-aligned memory for blocks, so that the kernel can move them to disk without a copy.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::slice;
+
+/// What direct I/O wants addresses, offsets and lengths to be multiples of.
+pub const PAGE: usize = 4096;
+
+/// A page-aligned piece of memory.
+pub struct Block {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a block owns its memory, as a Vec does.
+unsafe impl Send for Block {}
+// SAFETY: shared access only reads.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// `len` zero bytes; `len` must not be zero.
+    pub fn new(len: usize) -> Self {
+        let layout = layout(len);
+        // SAFETY: the layout has a size above zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else {
+            handle_alloc_error(layout)
+        };
+        Self { start, len }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: the memory came from alloc_zeroed with this very layout.
+        unsafe { dealloc(self.start.as_ptr(), layout(self.len)) };
+    }
+}
+
+impl Deref for Block {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: start points at len initialised bytes that we own.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Block {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and we are borrowed mutably.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Block({} bytes)", self.len)
+    }
+}
+
+fn layout(len: usize) -> Layout {
+    assert!(len > 0, "a block has bytes");
+    Layout::from_size_align(len, PAGE).expect("a block fits in memory")
+}

@@ -1,0 +1,263 @@
+//! A receiver's store: packets fall into resequencing blocks, and a thread of its own writes them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
+
+use lighthaul_base::{Load, Span};
+
+use crate::block::{Block, PAGE};
+use crate::error::Error;
+use crate::store::Store;
+
+/// Where the bytes of an object are written to.
+pub trait Sink: Send + 'static {
+    /// Writes `bytes`, of the object from `offset` on. Spans come in any order, and each byte once.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
+}
+
+/// About how large a block is.
+const BLOCK_BYTES: usize = 1 << 20;
+/// Memory for blocks, filling and waiting to be written.
+const RING_BYTES: usize = 192 << 20;
+/// Blocks that may be filling; the lowest is written with its holes when there are more.
+const FILLING_MAX: usize = 24;
+
+/// A block that is being filled.
+struct Filling {
+    block: Block,
+    present: Vec<u64>,
+    count: usize,
+}
+
+/// The runs of a block that are to be written.
+struct Job {
+    block: Block,
+    start: u64,
+    runs: Vec<Range<usize>>,
+}
+
+/// Blocks between the network and a [`Sink`], bounded in memory.
+pub struct Blocks<K> {
+    object_len: u64,
+    packet_len: usize,
+    block_len: usize,
+    filling: BTreeMap<u64, Filling>,
+    spare: Vec<Block>,
+    allocated: usize,
+    limit: usize,
+    jobs: Option<Sender<Job>>,
+    done: Receiver<Result<Block, Error>>,
+    waiting: Arc<AtomicUsize>,
+    writer: Option<JoinHandle<K>>,
+}
+
+impl<K: Sink> Blocks<K> {
+    /// Starts the thread that writes to `sink`. The grid is that of the packets: `packet_len` bytes
+    /// each, a multiple of 32, the last perhaps shorter.
+    pub fn start(sink: K, object_len: u64, packet_len: u32) -> Result<Self, Error> {
+        let packet_len = packet_len as usize;
+        assert!(
+            packet_len.is_multiple_of(32) && packet_len > 0,
+            "packets fill whole pages"
+        );
+        // 128 packets of a multiple of 32 bytes are whole pages.
+        let unit = 128 * packet_len;
+        let block_len = unit * BLOCK_BYTES.div_ceil(unit);
+        assert!(block_len.is_multiple_of(PAGE), "blocks are whole pages");
+        let (jobs, todo) = channel::<Job>();
+        let (answers, done) = channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&waiting);
+        let mut sink = sink;
+        let writer = thread::Builder::new()
+            .name("writer".into())
+            .spawn(move || {
+                for job in todo {
+                    let written = write(&mut sink, &job);
+                    counter.fetch_sub(1, Ordering::Relaxed);
+                    if answers.send(written.map(|()| job.block)).is_err() {
+                        break;
+                    }
+                }
+                sink
+            })
+            .map_err(|error| Error::world("starting the writer", error))?;
+        Ok(Self {
+            object_len,
+            packet_len,
+            block_len,
+            filling: BTreeMap::new(),
+            spare: Vec::new(),
+            allocated: 0,
+            limit: (RING_BYTES / block_len).max(FILLING_MAX + 4),
+            jobs: Some(jobs),
+            done,
+            waiting,
+            writer: Some(writer),
+        })
+    }
+
+    /// Writes all that is still held and gives the sink back.
+    pub fn finish(mut self) -> Result<K, Error> {
+        while let Some((index, filling)) = self.filling.pop_first() {
+            self.dispatch(index, filling)?;
+        }
+        self.jobs = None;
+        let joined = self.writer.take().map(JoinHandle::join);
+        for answer in self.done.try_iter() {
+            answer?;
+        }
+        match joined {
+            Some(Ok(sink)) => Ok(sink),
+            _ => Err(gone()),
+        }
+    }
+
+    fn dispatch(&mut self, index: u64, filling: Filling) -> Result<(), Error> {
+        let start = index * self.block_len as u64;
+        let end = (self.object_len - start).min(self.block_len as u64) as usize;
+        let runs = runs(&filling.present, self.packet_len, end);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let job = Job {
+            block: filling.block,
+            start,
+            runs,
+        };
+        self.jobs
+            .as_ref()
+            .and_then(|jobs| jobs.send(job).ok())
+            .ok_or_else(gone)
+    }
+
+    fn take_back(&mut self) -> Result<(), Error> {
+        loop {
+            match self.done.try_recv() {
+                Ok(block) => self.spare.push(block?),
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Disconnected) => return Err(gone()),
+            }
+        }
+    }
+
+    fn fresh(&mut self) -> Result<Block, Error> {
+        if self.filling.len() >= FILLING_MAX
+            && let Some((index, filling)) = self.filling.pop_first()
+        {
+            self.dispatch(index, filling)?;
+        }
+        self.take_back()?;
+        if let Some(block) = self.spare.pop() {
+            return Ok(block);
+        }
+        if self.allocated < self.limit {
+            self.allocated += 1;
+            return Ok(Block::new(self.block_len));
+        }
+        self.done.recv().map_err(|_| gone())?
+    }
+
+    fn place(&self, span: Span) -> (u64, usize) {
+        let len = self.block_len as u64;
+        (span.offset / len, (span.offset % len) as usize)
+    }
+}
+
+impl<K: Sink> Store for Blocks<K> {
+    fn gather(&mut self, _span: Span) -> Result<&mut [u8], Error> {
+        Err(Error::Store("a receiver has nothing to send".into()))
+    }
+
+    fn slot(&mut self, span: Span) -> Result<Option<&mut [u8]>, Error> {
+        let (index, start) = self.place(span);
+        if !self.filling.contains_key(&index) {
+            let block = self.fresh()?;
+            let words = (self.block_len / self.packet_len).div_ceil(64);
+            self.filling.insert(
+                index,
+                Filling {
+                    block,
+                    present: vec![0; words],
+                    count: 0,
+                },
+            );
+        }
+        let filling = self.filling.get_mut(&index);
+        Ok(filling.map(|filling| &mut filling.block[start..start + span.len as usize]))
+    }
+
+    fn placed(&mut self, span: Span) -> Result<(), Error> {
+        let (index, start) = self.place(span);
+        let packet = start / self.packet_len;
+        let first = index * self.block_len as u64;
+        let end = (self.object_len - first).min(self.block_len as u64) as usize;
+        let Some(filling) = self.filling.get_mut(&index) else {
+            return Ok(());
+        };
+        filling.present[packet / 64] |= 1 << (packet % 64);
+        filling.count += 1;
+        if filling.count == end.div_ceil(self.packet_len)
+            && let Some(filling) = self.filling.remove(&index)
+        {
+            self.dispatch(index, filling)?;
+        }
+        Ok(())
+    }
+
+    fn load(&self) -> Load {
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        Load {
+            backlog_bytes: (waiting * self.block_len) as u64,
+            backlog_bytes_max: (self.limit * self.block_len) as u64,
+        }
+    }
+}
+
+impl<K> std::fmt::Debug for Blocks<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Blocks({} of {} allocated)", self.allocated, self.limit)
+    }
+}
+
+fn write(sink: &mut impl Sink, job: &Job) -> Result<(), Error> {
+    for run in &job.runs {
+        sink.write(job.start + run.start as u64, &job.block[run.clone()])?;
+    }
+    Ok(())
+}
+
+/// The runs of bytes whose packets are present, of a block of which `end` bytes belong to the object.
+fn runs(present: &[u64], packet_len: usize, end: usize) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for packet in 0..end.div_ceil(packet_len) {
+        if present[packet / 64] >> (packet % 64) & 1 == 0 {
+            continue;
+        }
+        let start = packet * packet_len;
+        let stop = (start + packet_len).min(end);
+        match runs.last_mut() {
+            Some(last) if last.end == start => last.end = stop,
+            _ => runs.push(start..stop),
+        }
+    }
+    runs
+}
+
+fn gone() -> Error {
+    Error::Store("the writer stopped".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_what_is_present() {
+        assert_eq!(runs(&[0b1011], 32, 128), vec![0..64, 96..128]);
+        assert_eq!(runs(&[0b1011], 32, 100), vec![0..64, 96..100]);
+        assert_eq!(runs(&[0], 32, 128), vec![]);
+    }
+}

@@ -1,0 +1,199 @@
+//! A sender's store: a thread of its own reads what the machine says it will send next.
+
+use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
+use std::thread;
+
+use lighthaul_base::{Endpoint, Span};
+
+use crate::block::Block;
+use crate::error::Error;
+use crate::store::Store;
+
+/// Where the bytes of an object are read from.
+pub trait Source: Send + 'static {
+    /// Fills `buffer` with the bytes of the object from `offset` on.
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Error>;
+}
+
+const BATCH_BYTES: usize = 1 << 20;
+const BATCH_SPANS_MAX: usize = 256;
+const BATCHES: usize = 24;
+
+/// Spans in ascending order and, once read, their bytes one behind the other.
+struct Batch {
+    spans: Vec<Span>,
+    block: Block,
+}
+
+/// Reads ahead of a machine that sends in ascending order, pass after pass.
+pub struct ReadAhead {
+    requests: SyncSender<Batch>,
+    ready: Receiver<Result<Batch, Error>>,
+    /// The batch being sent: which of its spans, and where that begins in the block.
+    front: Option<(Batch, usize, usize)>,
+    retired: Vec<Batch>,
+    spare: Vec<Batch>,
+    outstanding: usize,
+    /// The next request starts here.
+    cursor: u64,
+}
+
+impl ReadAhead {
+    /// Starts the thread that reads from `source`.
+    pub fn start(source: impl Source) -> Result<Self, Error> {
+        let (requests, asked) = sync_channel::<Batch>(BATCHES);
+        let (answers, ready) = sync_channel(BATCHES);
+        let mut source = source;
+        thread::Builder::new()
+            .name("reader".into())
+            .spawn(move || {
+                for mut batch in asked {
+                    let filled = fill(&mut source, &mut batch);
+                    if answers.send(filled.map(|()| batch)).is_err() {
+                        return;
+                    }
+                }
+            })
+            .map_err(|error| Error::world("starting the reader", error))?;
+        let spare = (0..BATCHES)
+            .map(|_| Batch {
+                spans: Vec::new(),
+                block: Block::new(BATCH_BYTES),
+            })
+            .collect();
+        Ok(Self {
+            requests,
+            ready,
+            front: None,
+            retired: Vec::new(),
+            spare,
+            outstanding: 0,
+            cursor: 0,
+        })
+    }
+
+    fn request(&mut self, batch: Batch) -> Result<(), Error> {
+        self.requests.send(batch).map_err(|_| gone())?;
+        self.outstanding += 1;
+        Ok(())
+    }
+
+    fn next_batch(&mut self) -> Result<Batch, Error> {
+        self.outstanding -= 1;
+        self.ready.recv().map_err(|RecvError| gone())?
+    }
+
+    /// Forgets what was read ahead and reads `span` now.
+    fn restart(&mut self, span: Span) -> Result<(), Error> {
+        while self.outstanding > 0 {
+            let batch = self.next_batch()?;
+            self.spare.push(batch);
+        }
+        let mut batch = match self.spare.pop() {
+            Some(batch) => batch,
+            None => Batch {
+                spans: Vec::new(),
+                block: Block::new(BATCH_BYTES),
+            },
+        };
+        batch.spans.clear();
+        batch.spans.push(span);
+        self.cursor = span.end();
+        self.request(batch)
+    }
+
+    /// Where in the front batch `span` lies, if it does.
+    fn find(&mut self, span: Span) -> Option<usize> {
+        let (batch, index, start) = self.front.as_mut()?;
+        while let Some(at) = batch.spans.get(*index) {
+            if span.offset < at.offset {
+                return None;
+            }
+            if span.end() <= at.end() {
+                return Some(*start + (span.offset - at.offset) as usize);
+            }
+            *start += at.len as usize;
+            *index += 1;
+        }
+        None
+    }
+}
+
+impl Store for ReadAhead {
+    fn foresee<E: Endpoint>(&mut self, endpoint: &E) -> Result<(), Error> {
+        while let Some(mut batch) = self.spare.pop() {
+            batch.spans.clear();
+            let mut room = BATCH_BYTES;
+            while batch.spans.len() < BATCH_SPANS_MAX && room > 0 {
+                let Some(span) = endpoint.upcoming(self.cursor, room as u32) else {
+                    break;
+                };
+                self.cursor = span.end();
+                room -= span.len as usize;
+                batch.spans.push(span);
+            }
+            if batch.spans.is_empty() {
+                self.spare.push(batch);
+                break;
+            }
+            self.request(batch)?;
+        }
+        Ok(())
+    }
+
+    fn gather(&mut self, span: Span) -> Result<&mut [u8], Error> {
+        let start = loop {
+            if let Some(start) = self.find(span) {
+                break start;
+            }
+            let behind = self.front.as_ref().is_some_and(|(batch, ..)| {
+                batch
+                    .spans
+                    .first()
+                    .is_some_and(|first| span.offset < first.offset)
+            });
+            self.retired
+                .extend(self.front.take().map(|(batch, ..)| batch));
+            if behind || self.outstanding == 0 {
+                self.restart(span)?;
+            }
+            self.front = Some((self.next_batch()?, 0, 0));
+        };
+        let Some((batch, ..)) = &mut self.front else {
+            return Err(gone());
+        };
+        Ok(&mut batch.block[start..start + span.len as usize])
+    }
+
+    fn sent(&mut self) {
+        self.spare.append(&mut self.retired);
+    }
+
+    fn slot(&mut self, _span: Span) -> Result<Option<&mut [u8]>, Error> {
+        Err(Error::PeerMisbehaved("it sent data to a sender".into()))
+    }
+}
+
+impl std::fmt::Debug for ReadAhead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "ReadAhead(cursor {}, outstanding {})",
+            self.cursor, self.outstanding
+        )
+    }
+}
+
+fn fill(source: &mut impl Source, batch: &mut Batch) -> Result<(), Error> {
+    let mut start = 0;
+    for span in &batch.spans {
+        let end = start + span.len as usize;
+        source.read(span.offset, &mut batch.block[start..end])?;
+        start = end;
+    }
+    Ok(())
+}
+
+fn gone() -> Error {
+    Error::Store("the reader stopped".into())
+}

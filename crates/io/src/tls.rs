@@ -1,0 +1,239 @@
+//! TLS 1.3 between raw public keys (RFC 7250): no certificates, each side is its key.
+//!
+//! The handshake proves that the peer holds its key; whether that key is welcome is for the owner to
+//! decide, from its [`Fingerprint`], before anything else is said.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::client::AlwaysResolvesClientRawPublicKeys;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
+};
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
+use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::version::TLS13;
+use rustls::{
+    ClientConfig, ClientConnection, Connection, DigitallySignedStruct, DistinguishedName,
+    ServerConfig, ServerConnection, SignatureScheme,
+};
+
+use crate::error::Error;
+use crate::identity::{Fingerprint, Identity};
+use crate::seal::SECRET_LEN;
+
+const LABEL: &[u8] = b"EXPORTER-lighthaul-datagram";
+
+/// Which side of the connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one that called.
+    Client,
+    /// The one that was called.
+    Server,
+}
+
+/// Shakes hands on `tcp` as `side`; the socket must be blocking and have its time limits set.
+pub fn handshake(
+    tcp: &mut TcpStream,
+    side: Side,
+    identity: &Identity,
+) -> Result<Connection, Error> {
+    let mut connection = match side {
+        Side::Client => client(identity)?,
+        Side::Server => server(identity)?,
+    };
+    while connection.is_handshaking() {
+        connection
+            .complete_io(tcp)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+                    Error::TimedOut("the peer did not finish the TLS handshake in time".into())
+                }
+                _ => Error::Network(format!("the TLS handshake failed: {error}")),
+            })?;
+    }
+    Ok(connection)
+}
+
+/// The fingerprint of the key that the peer proved to hold.
+pub fn peer(connection: &Connection) -> Result<Fingerprint, Error> {
+    let key = connection
+        .peer_certificates()
+        .and_then(|chain| chain.first());
+    key.map(|key| Fingerprint::of(key))
+        .ok_or_else(|| Error::PeerMisbehaved("it showed no key".into()))
+}
+
+/// The fingerprint of `identity`.
+pub fn fingerprint(identity: &Identity) -> Result<Fingerprint, Error> {
+    let certified = certify(identity)?;
+    let key = certified.cert.first().map(|key| Fingerprint::of(key));
+    key.ok_or_else(|| Error::Network("the key has no public half".into()))
+}
+
+/// A secret that only the two ends of this connection know, one for each `context` (RFC 8446, 7.5).
+pub fn export(connection: &Connection, context: &[u8]) -> Result<[u8; SECRET_LEN], Error> {
+    let secret = [0; SECRET_LEN];
+    match connection {
+        Connection::Client(c) => c.export_keying_material(secret, LABEL, Some(context)),
+        Connection::Server(c) => c.export_keying_material(secret, LABEL, Some(context)),
+    }
+    .map_err(|error| Error::Network(format!("keys could not be exported: {error}")))
+}
+
+fn client(identity: &Identity) -> Result<Connection, Error> {
+    let resolver = AlwaysResolvesClientRawPublicKeys::new(certify(identity)?);
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(broken)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyKey::new()))
+        .with_client_cert_resolver(Arc::new(resolver));
+    let name = ServerName::try_from("lighthaul").expect("this is a name");
+    let connection = ClientConnection::new(Arc::new(config), name).map_err(broken)?;
+    Ok(Connection::Client(connection))
+}
+
+fn server(identity: &Identity) -> Result<Connection, Error> {
+    let resolver = AlwaysResolvesServerRawPublicKeys::new(certify(identity)?);
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(broken)?
+        .with_client_cert_verifier(Arc::new(AnyKey::new()))
+        .with_cert_resolver(Arc::new(resolver));
+    config.send_tls13_tickets = 0;
+    Ok(Connection::Server(
+        ServerConnection::new(Arc::new(config)).map_err(broken)?,
+    ))
+}
+
+fn broken(error: rustls::Error) -> Error {
+    Error::Network(format!("TLS cannot be set up: {error}"))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn certify(identity: &Identity) -> Result<Arc<CertifiedKey>, Error> {
+    let key = PrivateKeyDer::Pkcs8(identity.pkcs8().to_vec().into());
+    let signer = provider()
+        .key_provider
+        .load_private_key(key)
+        .map_err(broken)?;
+    let public = signer
+        .public_key()
+        .ok_or_else(|| Error::Network("no public key".into()))?;
+    let public = CertificateDer::from(public.as_ref().to_vec());
+    Ok(Arc::new(CertifiedKey::new(vec![public], signer)))
+}
+
+/// Takes any raw key whose holder signs the handshake.
+#[derive(Debug)]
+struct AnyKey(WebPkiSupportedAlgorithms);
+
+impl AnyKey {
+    fn new() -> Self {
+        Self(provider().signature_verification_algorithms)
+    }
+
+    fn verify(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let key = SubjectPublicKeyInfoDer::from(key.as_ref());
+        verify_tls13_signature_with_raw_key(message, &key, signature, &self.0)
+    }
+}
+
+fn old_tls() -> rustls::Error {
+    rustls::Error::General("TLS 1.3 is the oldest that is spoken here".into())
+}
+
+impl ServerCertVerifier for AnyKey {
+    fn verify_server_cert(
+        &self,
+        _key: &CertificateDer<'_>,
+        _chain: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _key: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(old_tls())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verify(message, key, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for AnyKey {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _key: &CertificateDer<'_>,
+        _chain: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _key: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(old_tls())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verify(message, key, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}

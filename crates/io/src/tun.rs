@@ -1,0 +1,143 @@
+//! A TUN device whose packets are super-segments: up to 64 KB each, with a head that says how to cut them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// A network interface in the namespace of the thread that made it; it is gone when this is dropped.
+#[derive(Debug)]
+pub struct Tun {
+    file: File,
+}
+
+impl Tun {
+    /// The longest thing that [`Tun::read`] may give: the head and a super-segment.
+    pub const READ_BYTES_MAX: usize = VNET_BYTES + 65_535;
+
+    /// Makes the interface `name`, down and without an address, that segments nothing by itself.
+    pub fn create(name: &str) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open("/dev/net/tun")?;
+        // SAFETY: an ifreq is plain numbers; all zeroes are valid.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        if name.is_empty() || name.len() >= request.ifr_name.len() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("an interface's name has 1 to 15 bytes, and {name:?} has not"),
+            ));
+        }
+        for (slot, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *slot = byte.cast_signed();
+        }
+        request.ifr_ifru.ifru_flags =
+            (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+        // SAFETY: TUNSETIFF reads and writes one ifreq, which lives through the call.
+        let status = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+        check(status)?;
+        let offloads = libc::TUN_F_CSUM
+            | libc::TUN_F_TSO4
+            | libc::TUN_F_TSO6
+            | libc::TUN_F_USO4
+            | libc::TUN_F_USO6;
+        // SAFETY: TUNSETOFFLOAD takes a number.
+        let mut status =
+            unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, u64::from(offloads)) };
+        if status != 0 {
+            // kernels before 6.2 do not know USO
+            let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+            // SAFETY: TUNSETOFFLOAD takes a number.
+            status =
+                unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, u64::from(offloads)) };
+        }
+        check(status)?;
+        Ok(Self { file })
+    }
+
+    /// The next thing that the namespace sends: `VNET_BYTES` of head, then an IP packet; nothing if there is none now.
+    pub fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        match (&self.file).read(into) {
+            Ok(len) => Ok(Some(len)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Hands the namespace a head and an IP packet, given in pieces.
+    pub fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+        (&self.file).write_vectored(pieces).map(drop)
+    }
+}
+
+/// A list of descriptors to wait on.
+#[derive(Debug)]
+pub struct Watchers {
+    polls: Vec<libc::pollfd>,
+}
+
+impl Watchers {
+    /// Watches `fds`, in this order.
+    pub fn new(fds: impl IntoIterator<Item = RawFd>) -> Self {
+        let watch = |fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        Self {
+            polls: fds.into_iter().map(watch).collect(),
+        }
+    }
+
+    /// Waits until one of them has something to read, `nanos` at most; none means for ever.
+    pub fn wait(&mut self, nanos: Option<u64>) -> io::Result<()> {
+        let time = libc::timespec {
+            tv_sec: (nanos.unwrap_or(0) / 1_000_000_000) as libc::time_t,
+            tv_nsec: (nanos.unwrap_or(0) % 1_000_000_000) as libc::c_long,
+        };
+        let time = if nanos.is_some() {
+            &raw const time
+        } else {
+            std::ptr::null()
+        };
+        let count = self.polls.len() as libc::nfds_t;
+        // SAFETY: polls has count entries; time is null or valid; no signal mask.
+        let ready = unsafe { libc::ppoll(self.polls.as_mut_ptr(), count, time, std::ptr::null()) };
+        if ready >= 0 {
+            return Ok(());
+        }
+        for poll in &mut self.polls {
+            poll.revents = 0;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() == io::ErrorKind::Interrupted {
+            Ok(())
+        } else {
+            Err(error)
+        }
+    }
+
+    /// Whether the one of this number had something to read when the wait ended.
+    pub fn is_ready(&self, index: usize) -> bool {
+        self.polls[index].revents != 0
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Bytes of the head (`virtio_net_hdr`) before each packet.
+pub const VNET_BYTES: usize = 10;
+
+fn check(status: libc::c_int) -> io::Result<()> {
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

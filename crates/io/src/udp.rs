@@ -1,0 +1,332 @@
+//! Datagrams in trains: segmented by the kernel on send, coalesced on receive.
+
+use std::io;
+use std::mem;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::sockaddr;
+
+/// The most octets the kernel takes in one segmented send.
+pub const TRAIN_BYTES_MAX: usize = 65_000;
+/// The most datagrams the kernel takes in one segmented send (`UDP_MAX_SEGMENTS`).
+pub const TRAIN_DATAGRAMS_MAX: usize = 64;
+/// IP and UDP headers in front of every datagram.
+pub const fn header_len(v6: bool) -> u32 {
+    if v6 { 48 } else { 28 }
+}
+
+/// A UDP socket that sends and receives trains.
+#[derive(Debug)]
+pub struct Udp {
+    socket: UdpSocket,
+    segments: AtomicBool,
+    buffer_bytes: AtomicUsize,
+}
+
+/// One reception: the datagrams of `len` octets each (the last may be shorter) that lie in a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// Octets received.
+    pub len: usize,
+    /// Octets of each datagram but the last.
+    pub segment_len: usize,
+    /// Who sent them.
+    pub from: Option<SocketAddr>,
+}
+
+impl Udp {
+    /// A socket bound to `address`, which others of this user may share (`SO_REUSEPORT`).
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = sockaddr::bind_shared(address)?;
+        let fd = socket.as_raw_fd();
+        set(fd, libc::SOL_UDP, libc::UDP_GRO, 1).ok();
+        set(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
+        forbid_fragments(fd, address.is_ipv6())?;
+        let udp = Self {
+            socket,
+            segments: AtomicBool::new(true),
+            buffer_bytes: AtomicUsize::new(0),
+        };
+        udp.set_buffers(32 << 20);
+        Ok(udp)
+    }
+
+    /// Talks to `peer` alone from now on.
+    pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
+        self.socket.connect(peer)
+    }
+
+    /// Its own address.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Asks for socket buffers of `bytes`, past the system's limit where the user may.
+    pub fn set_buffers(&self, bytes: usize) {
+        let fd = self.socket.as_raw_fd();
+        let value = i32::try_from(bytes).unwrap_or(i32::MAX);
+        for (force, plain) in [
+            (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+            (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+        ] {
+            if set(fd, libc::SOL_SOCKET, force, value).is_err() {
+                set(fd, libc::SOL_SOCKET, plain, value).ok();
+            }
+        }
+        let granted = get(fd, libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0) / 2;
+        self.buffer_bytes
+            .store(usize::try_from(granted).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// The receive buffer that the system granted, in bytes.
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffer_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the kernel cuts trains into datagrams, as far as is known.
+    pub fn segments(&self) -> bool {
+        self.segments.load(Ordering::Relaxed)
+    }
+
+    /// Never asks the kernel to cut trains again; for tests and for kernels that refuse late.
+    pub fn stop_segmenting(&self) {
+        self.segments.store(false, Ordering::Relaxed);
+    }
+
+    /// Delivers datagrams one by one rather than coalesced.
+    pub fn stop_coalescing(&self) {
+        set(self.socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, 0).ok();
+    }
+
+    /// Sends `parts` as datagrams of `segment_len` octets, `parts_each` parts to a datagram.
+    ///
+    /// A datagram that the path or host refuses is as good as lost, and not an error.
+    pub(crate) fn send_train(
+        &self,
+        parts: &[libc::iovec],
+        parts_each: usize,
+        segment_len: usize,
+    ) -> io::Result<()> {
+        let single = parts.len() <= parts_each;
+        if self.segments() || single {
+            let cut = if single {
+                None
+            } else {
+                Some(segment_len as u16)
+            };
+            match self.send_parts(parts, cut) {
+                Err(error) if !single && refuses_segments(&error) => self.stop_segmenting(),
+                other => return other,
+            }
+        }
+        for datagram in parts.chunks(parts_each) {
+            self.send_parts(datagram, None)?;
+        }
+        Ok(())
+    }
+
+    /// Sends one datagram; `to` may be left out on a connected socket.
+    pub fn send(&self, octets: &[u8], to: Option<SocketAddr>) -> io::Result<()> {
+        let sent = match to {
+            Some(to) => self.socket.send_to(octets, to),
+            None => self.socket.send(octets),
+        };
+        match sent {
+            Err(error) if !is_loss(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn send_parts(&self, parts: &[libc::iovec], cut: Option<u16>) -> io::Result<()> {
+        let mut control = Control::default();
+        // SAFETY: an all-zero msghdr is valid.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_iov = parts.as_ptr().cast_mut();
+        message.msg_iovlen = parts.len();
+        if let Some(segment_len) = cut {
+            message.msg_control = (&raw mut control.0).cast();
+            message.msg_controllen = control.put_segment(segment_len);
+        }
+        loop {
+            // SAFETY: the parts point at memory that the caller keeps alive over this call.
+            let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const message, 0) };
+            if sent >= 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::Interrupted {
+                continue;
+            }
+            return if is_loss(&error) { Ok(()) } else { Err(error) };
+        }
+    }
+
+    /// Receives what is there into `parts`, without waiting; `None` if there is nothing.
+    ///
+    /// `drops` is set to how often the full receive buffer has dropped something since the start.
+    pub fn receive(
+        &self,
+        parts: &mut [libc::iovec],
+        drops: &mut u32,
+    ) -> io::Result<Option<Received>> {
+        let mut control = Control::default();
+        // SAFETY: an all-zero sockaddr_storage and msghdr are valid.
+        let mut name: libc::sockaddr_storage = unsafe { mem::zeroed() };
+        // SAFETY: as above.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_name = (&raw mut name).cast();
+        message.msg_namelen = mem::size_of_val(&name) as libc::socklen_t;
+        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iovlen = parts.len();
+        message.msg_control = (&raw mut control.0).cast();
+        message.msg_controllen = mem::size_of_val(&control.0);
+        let fd = self.socket.as_raw_fd();
+        // SAFETY: every pointer in message is valid for the lengths beside it.
+        let len = unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT) };
+        let Ok(len) = usize::try_from(len) else {
+            let error = io::Error::last_os_error();
+            let nothing = is_loss(&error)
+                || matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                );
+            return if nothing { Ok(None) } else { Err(error) };
+        };
+        let mut segment_len = len;
+        read_control(&message, |level, kind, value| match (level, kind) {
+            (libc::SOL_UDP, libc::UDP_GRO) => segment_len = value as usize,
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => *drops = value,
+            _ => {}
+        });
+        let from = sockaddr::read(&name);
+        Ok(Some(Received {
+            len,
+            segment_len: segment_len.max(1),
+            from,
+        }))
+    }
+
+    /// Receives into `buffer`, without waiting; `None` if there is nothing.
+    pub fn receive_into(&self, buffer: &mut [u8], drops: &mut u32) -> io::Result<Option<Received>> {
+        let part = libc::iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
+        self.receive(&mut [part], drops)
+    }
+}
+
+impl AsRawFd for Udp {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// Room for the few control messages that are used, aligned as the kernel wants it.
+#[derive(Default)]
+#[repr(C, align(8))]
+struct Control([u64; 16]);
+
+impl Control {
+    /// Writes the one message that asks for segments of `segment_len`; answers its length.
+    fn put_segment(&mut self, segment_len: u16) -> usize {
+        let header = mem::size_of::<libc::cmsghdr>();
+        let cmsg = libc::cmsghdr {
+            cmsg_len: header + mem::size_of::<u16>(),
+            cmsg_level: libc::SOL_UDP,
+            cmsg_type: libc::UDP_SEGMENT,
+        };
+        let base = (&raw mut self.0).cast::<u8>();
+        // SAFETY: the array is large and aligned enough for one header.
+        unsafe { base.cast::<libc::cmsghdr>().write(cmsg) };
+        // SAFETY: the two octets behind the header are within the array.
+        unsafe { base.add(header).cast::<u16>().write_unaligned(segment_len) };
+        header + 8
+    }
+}
+
+fn read_control(message: &libc::msghdr, mut take: impl FnMut(i32, i32, u32)) {
+    // SAFETY: the kernel filled message and its control buffer.
+    let mut cmsg = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !cmsg.is_null() {
+        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR only answer whole headers.
+        let header = unsafe { cmsg.read_unaligned() };
+        // SAFETY: as above.
+        let data = unsafe { libc::CMSG_DATA(cmsg) };
+        let payload = header.cmsg_len - mem::size_of::<libc::cmsghdr>();
+        if payload >= 4 {
+            // SAFETY: the message has at least four octets of data.
+            let value = unsafe { data.cast::<u32>().read_unaligned() };
+            take(header.cmsg_level, header.cmsg_type, value);
+        }
+        // SAFETY: message is unchanged since the kernel filled it.
+        cmsg = unsafe { libc::CMSG_NXTHDR(message, cmsg) };
+    }
+}
+
+/// Errors that mean "that datagram did not make it", as a lost one would not.
+fn is_loss(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNREFUSED
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::ENETDOWN
+                | libc::EMSGSIZE
+                | libc::ENOBUFS
+                | libc::EPERM
+        )
+    )
+}
+
+fn refuses_segments(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP)
+    )
+}
+
+fn forbid_fragments(fd: RawFd, v6: bool) -> io::Result<()> {
+    if v6 {
+        set(
+            fd,
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IPV6_PMTUDISC_PROBE,
+        )
+    } else {
+        set(
+            fd,
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_PMTUDISC_PROBE,
+        )
+    }
+}
+
+pub(crate) fn set(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    let len = mem::size_of::<i32>() as libc::socklen_t;
+    // SAFETY: value is one readable int.
+    let status = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn get(fd: RawFd, level: i32, name: i32) -> io::Result<i32> {
+    let mut value = 0_i32;
+    let mut len = mem::size_of::<i32>() as libc::socklen_t;
+    // SAFETY: value is one writable int, and len says so.
+    let status =
+        unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) };
+    if status == 0 {
+        Ok(value)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

@@ -1,0 +1,157 @@
+//! Sleeping until a moment or a sign, whichever comes first.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lighthaul_base::Instant;
+
+use crate::clock::Clock;
+
+/// A sleep is ended this early and the rest spun, since a sleeper wakes late.
+const SPIN_NANOS: u64 = 50_000;
+/// Deadlines further than this are kept by sleeping alone.
+const PRECISE_NANOS: u64 = 5_000_000;
+
+/// Something another thread raises to wake the one that waits on it.
+#[derive(Clone, Debug)]
+pub struct Sign {
+    fd: Arc<OwnedFd>,
+    raised: Arc<AtomicBool>,
+}
+
+impl Sign {
+    /// A sign that nobody has raised.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: eventfd takes two numbers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and ours.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self {
+            fd: Arc::new(fd),
+            raised: Arc::default(),
+        })
+    }
+
+    /// Wakes whoever waits; stays raised until lowered.
+    pub fn raise(&self) {
+        if self.raised.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: the descriptor is open and one has eight readable bytes.
+        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Takes the sign down; answers whether it was up.
+    pub fn lower(&self) -> bool {
+        if !self.raised.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut count = [0_u8; 8];
+        // SAFETY: the descriptor is open and count has eight writable bytes.
+        unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        self.raised.store(false, Ordering::Release);
+        true
+    }
+
+    /// The descriptor to wait on.
+    pub fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// What to wait for on a descriptor, and what came.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    /// The descriptor.
+    pub fd: RawFd,
+    /// Wait for room to write as well as for something to read.
+    pub write: bool,
+    /// Something can be read, or the other side is gone.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+}
+
+impl Watch {
+    /// Waits for something to read.
+    pub const fn read(fd: RawFd) -> Self {
+        Self {
+            fd,
+            write: false,
+            readable: false,
+            writable: false,
+        }
+    }
+}
+
+/// Waits until one of `watches` is ready or `until` has come, to the microsecond where that is near.
+pub fn wait(clock: Clock, watches: &mut [Watch], until: Instant) -> io::Result<()> {
+    let left = until.since(clock.now()).as_nanos();
+    let left = u64::try_from(left).unwrap_or(u64::MAX);
+    let sleep = if left < PRECISE_NANOS {
+        left.saturating_sub(SPIN_NANOS)
+    } else {
+        left
+    };
+    let any = poll(watches, sleep)?;
+    if any || left >= PRECISE_NANOS {
+        return Ok(());
+    }
+    while clock.now() < until {
+        std::hint::spin_loop();
+    }
+    Ok(())
+}
+
+/// Asks or waits at most `nanos` for any of `watches`; answers whether any is ready.
+fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<bool> {
+    const MOST: usize = 8;
+    assert!(watches.len() <= MOST, "a thread waits on a few descriptors");
+    let mut polls = [libc::pollfd {
+        fd: -1,
+        events: 0,
+        revents: 0,
+    }; MOST];
+    for (poll, watch) in polls.iter_mut().zip(watches.iter()) {
+        poll.fd = watch.fd;
+        poll.events = libc::POLLIN | if watch.write { libc::POLLOUT } else { 0 };
+    }
+    let forever = nanos > 3_600_000_000_000;
+    let time = libc::timespec {
+        tv_sec: (nanos / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
+    };
+    let time = if forever {
+        std::ptr::null()
+    } else {
+        &raw const time
+    };
+    // SAFETY: polls has at least watches.len() entries; time is null or valid; no signal mask.
+    let count = unsafe {
+        libc::ppoll(
+            polls.as_mut_ptr(),
+            watches.len() as libc::nfds_t,
+            time,
+            std::ptr::null(),
+        )
+    };
+    if count < 0 {
+        let error = io::Error::last_os_error();
+        return if error.kind() == io::ErrorKind::Interrupted {
+            Ok(true)
+        } else {
+            Err(error)
+        };
+    }
+    for (poll, watch) in polls.iter().zip(watches.iter_mut()) {
+        watch.readable = poll.revents & !libc::POLLOUT != 0;
+        watch.writable = poll.revents & libc::POLLOUT != 0;
+    }
+    Ok(count > 0)
+}
