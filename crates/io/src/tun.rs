@@ -94,8 +94,8 @@ impl Watchers {
     /// Waits until one of them has something to read, `nanos` at most; none means for ever.
     pub fn wait(&mut self, nanos: Option<u64>) -> io::Result<()> {
         let time = libc::timespec {
-            tv_sec: (nanos.unwrap_or(0) / 1_000_000_000) as libc::time_t,
-            tv_nsec: (nanos.unwrap_or(0) % 1_000_000_000) as libc::c_long,
+            tv_sec: (nanos.unwrap_or(0) / 1_000_000_000).cast_signed(),
+            tv_nsec: (nanos.unwrap_or(0) % 1_000_000_000).cast_signed(),
         };
         let time = if nanos.is_some() {
             &raw const time

@@ -1,0 +1,237 @@
+//! A lab that can be built: hosts, routers and links, checked.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use lighthaul_base::{Rate, Size};
+use lighthaul_sim::{Burst, LinkConfig, Reorder};
+
+use crate::error::{Error, Result};
+use crate::quantity::{chance_ppb, duration};
+use crate::settings::{DirectionSettings, LinkSettings, Settings};
+
+/// What a lab consists of.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// Names; hosts come first, in the order of their addresses, then routers.
+    pub(crate) names: Vec<String>,
+    /// How many of the names are hosts.
+    pub(crate) host_count: usize,
+    /// What joins them.
+    pub(crate) links: Vec<LinkDescription>,
+    /// Where all chance descends from.
+    pub(crate) seed: u64,
+}
+
+/// What joins two of the names.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkDescription {
+    pub(crate) between: [usize; 2],
+    pub(crate) mtu: u32,
+    pub(crate) kind: Kind,
+}
+
+/// What a link is made of.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// Emulated: a machine for each direction.
+    Wan([LinkConfig; 2]),
+    /// A plain pair; whether trains are cut before they cross.
+    Veth { segment: bool },
+}
+
+impl Description {
+    /// Reads a TOML description.
+    pub fn parse(text: &str) -> Result<Self> {
+        let settings: Settings =
+            toml::from_str(text).map_err(|e| Error::Misuse(e.to_string().trim_end().to_owned()))?;
+        Self::new(&settings)
+    }
+
+    /// Checks what was written.
+    pub fn new(settings: &Settings) -> Result<Self> {
+        let named = settings.host.iter().chain(&settings.router);
+        let names: Vec<String> = named.map(|n| n.name.clone()).collect();
+        for (i, name) in names.iter().enumerate() {
+            check_name(name)?;
+            if names[..i].contains(name) {
+                return Err(Error::Misuse(format!("there are two of the name {name:?}")));
+            }
+        }
+        let host_count = settings.host.len();
+        if host_count == 0 || host_count > HOSTS_MAX {
+            return Err(Error::Misuse(format!(
+                "a lab has 1 to {HOSTS_MAX} hosts, and this one has {host_count}"
+            )));
+        }
+        let links = settings
+            .link
+            .iter()
+            .map(|l| LinkDescription::new(l, &names, host_count));
+        let links = links.collect::<Result<_>>()?;
+        Ok(Self {
+            names,
+            host_count,
+            links,
+            seed: settings.seed.unwrap_or(1),
+        })
+    }
+
+    /// The hosts' names, in the order of their addresses.
+    pub fn hosts(&self) -> &[String] {
+        &self.names[..self.host_count]
+    }
+}
+
+/// The address of the host of this number.
+pub(crate) fn address(host: usize) -> Ipv4Addr {
+    let [high, low] = (host as u16 + 1).to_be_bytes();
+    Ipv4Addr::new(10, 77, high, low)
+}
+
+impl LinkDescription {
+    fn new(link: &LinkSettings, names: &[String], host_count: usize) -> Result<Self> {
+        let [source, target] = link.between.as_slice() else {
+            return Err(Error::Misuse(format!(
+                "a link is between two, as in between = [\"a\", \"b\"], and one is between {:?}",
+                link.between
+            )));
+        };
+        let label = format!("link {source}-{target}");
+        let wrong = |why: String| Error::Misuse(format!("{label}: {why}"));
+        let find = |name: &String| {
+            let place = names.iter().position(|n| n == name);
+            place.ok_or_else(|| wrong(format!("there is no host or router named {name:?}")))
+        };
+        let between = [find(source)?, find(target)?];
+        if between[0] == between[1] {
+            return Err(wrong("it joins a place to itself".to_owned()));
+        }
+        let mut words = [&link.both, &link.forward, &link.back]
+            .into_iter()
+            .flat_map(|d| d.unknown.keys());
+        if let Some(word) = words.next() {
+            return Err(wrong(format!("a link has nothing named {word:?}")));
+        }
+        let mtu = link.mtu.unwrap_or(1500);
+        if !(576..=65_535).contains(&mtu) {
+            return Err(wrong(format!("an MTU is from 576 to 65535, not {mtu}")));
+        }
+        let kind = match link.kind.as_deref().unwrap_or("wan") {
+            "wan" => wan(link, mtu).map_err(wrong)?,
+            "veth" if between.iter().any(|&end| end >= host_count) => {
+                return Err(wrong("a veth joins two hosts, not a router".to_owned()));
+            }
+            "veth" => veth(link).map_err(wrong)?,
+            other => return Err(wrong(format!("a kind is wan or veth, not {other:?}"))),
+        };
+        Ok(Self { between, mtu, kind })
+    }
+}
+
+fn veth(link: &LinkSettings) -> std::result::Result<Kind, String> {
+    let given = [&link.both, &link.forward, &link.back].map(|d| format!("{d:?}"));
+    let nothing = format!("{:?}", DirectionSettings::default());
+    if link.rtt.is_some() || given.iter().any(|d| *d != nothing) {
+        return Err("a veth emulates nothing: it takes mtu and segment only".to_owned());
+    }
+    Ok(Kind::Veth {
+        segment: link.segment.unwrap_or(false),
+    })
+}
+
+fn wan(link: &LinkSettings, mtu: u32) -> std::result::Result<Kind, String> {
+    if link.segment.is_some() {
+        return Err("segment is for a link of kind veth".to_owned());
+    }
+    let mut both = link.both.clone();
+    if let Some(rtt) = &link.rtt {
+        if both.delay.is_some() {
+            return Err("rtt and delay say the same thing twice".to_owned());
+        }
+        both.delay = Some(format!("{}ns", duration(rtt)?.as_nanos() / 2));
+    }
+    let directions = [link.forward.or(&both), link.back.or(&both)];
+    let [there, back] = [delay(&directions[0])?, delay(&directions[1])?];
+    let rtt = there + back;
+    Ok(Kind::Wan([
+        direction(&directions[0], there, rtt, mtu)?,
+        direction(&directions[1], back, rtt, mtu)?,
+    ]))
+}
+
+fn delay(settings: &DirectionSettings) -> std::result::Result<Duration, String> {
+    settings
+        .delay
+        .as_deref()
+        .map_or(Ok(Duration::ZERO), duration)
+}
+
+fn direction(
+    settings: &DirectionSettings,
+    delay: Duration,
+    rtt: Duration,
+    mtu: u32,
+) -> std::result::Result<LinkConfig, String> {
+    let rate = match settings.rate.as_deref() {
+        None | Some("unlimited") => None,
+        Some(text) => Some(text.parse::<Rate>().map_err(|e| format!("{text:?}: {e}"))?),
+    };
+    let queue_bytes_max = match (&settings.queue, rate) {
+        (Some(text), _) => {
+            text.parse::<Size>()
+                .map_err(|e| format!("{text:?}: {e}"))?
+                .0
+        }
+        (None, Some(rate)) => rate.bytes_in(rtt).max(QUEUE_BYTES_MIN),
+        (None, None) => u64::MAX,
+    };
+    if queue_bytes_max < u64::from(mtu) {
+        return Err(format!(
+            "a queue of {queue_bytes_max} bytes holds no packet of MTU {mtu}"
+        ));
+    }
+    let chance = |text: &Option<String>| text.as_deref().map_or(Ok(0), chance_ppb);
+    Ok(LinkConfig {
+        rate,
+        delay,
+        queue_bytes_max,
+        loss_ppb: chance(&settings.loss)?,
+        burst: settings.burst_loss.as_deref().map(burst).transpose()?,
+        reorder: settings.reorder.as_deref().map(reorder).transpose()?,
+        duplicate_ppb: chance(&settings.duplicate)?,
+    })
+}
+
+fn burst(text: &str) -> std::result::Result<Burst, String> {
+    let wrong = || format!("{text:?} is no burst loss; one is written as in 0.1% x 20");
+    let (chance, mean) = text.split_once('x').ok_or_else(wrong)?;
+    let len_mean = mean.trim().parse().map_err(|_| wrong())?;
+    Ok(Burst {
+        enter_ppb: chance_ppb(chance)?,
+        len_mean,
+    })
+}
+
+fn reorder(text: &str) -> std::result::Result<Reorder, String> {
+    let wrong = || format!("{text:?} is no reordering; one is written as in 1% by 2ms");
+    let (chance, extra) = text.split_once("by").ok_or_else(wrong)?;
+    Ok(Reorder {
+        ppb: chance_ppb(chance)?,
+        extra: duration(extra)?,
+    })
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
+    if first && name.len() <= 63 && name.chars().all(good) && name != "localhost" {
+        return Ok(());
+    }
+    Err(Error::Misuse(format!(
+        "{name:?} is no name for a host; one is a letter and then letters, digits and hyphens"
+    )))
+}
+
+const HOSTS_MAX: usize = 250;
+const QUEUE_BYTES_MIN: u64 = 1_000_000;

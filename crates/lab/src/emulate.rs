@@ -1,0 +1,267 @@
+//! A lab that runs: hosts, the thread that is the wide-area link between them, and commands.
+
+use std::ffi::OsStr;
+use std::io::{self, PipeReader, PipeWriter};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use lighthaul_io::clock::{Clock, sharpen_sleeps};
+use lighthaul_io::namespace::{self, Cell, DOORS, Namespace};
+use lighthaul_io::tun::Watchers;
+use lighthaul_io::wait::Sign;
+use lighthaul_sim::Link;
+
+use crate::counters::{Counters, DirectionCounters};
+use crate::description::{Description, Kind, address};
+use crate::error::{Error, Result};
+use crate::netns::{self, Host};
+use crate::route;
+use crate::wan::{Line, Next, Wan};
+
+/// A lab that runs until it is dropped.
+#[derive(Debug)]
+pub struct Lab {
+    description: Description,
+    hosts: Vec<Host>,
+    hosts_file: String,
+    wan: Arc<Mutex<Wan>>,
+    emulator: Option<JoinHandle<()>>,
+    stop: Stop,
+    /// Commands die when this is closed; both ends close whatever ends this process.
+    lifeline: (PipeReader, Option<PipeWriter>),
+}
+
+/// Whether a lab can be made here; if not, one sentence that says why.
+pub fn available() -> std::result::Result<(), String> {
+    namespace::check().map_err(|e| format!("a lab needs root and namespaces: {e}"))?;
+    if !Path::new("/dev/net/tun").exists() {
+        return Err("a lab needs /dev/net/tun, and there is none".to_owned());
+    }
+    let tool = Command::new("ip")
+        .arg("-Version")
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .output()
+        .map_err(|e| format!("a lab needs the command ip, of iproute2: {e}"))?;
+    if tool.status.success() {
+        Ok(())
+    } else {
+        Err("the command ip does not work".to_owned())
+    }
+}
+
+/// A command that runs in another host of the lab that the caller is in.
+pub fn command_on(host: &str, program: impl AsRef<OsStr>) -> Result<Command> {
+    let door = Path::new(DOORS).join(host);
+    if !Path::new(DOORS).join(".hosts").exists() {
+        return Err(Error::Misuse("this is not inside a lab".to_owned()));
+    }
+    if host.contains('/') || !door.exists() {
+        return Err(Error::Misuse(format!(
+            "there is no host named {host:?} in this lab"
+        )));
+    }
+    let what = || format!("enter the host {host}");
+    let namespace = Namespace::open(&door).map_err(Error::world(what()))?;
+    namespace.enter().map_err(Error::world(what()))?;
+    Ok(Command::new(program))
+}
+
+impl Lab {
+    /// Makes what is described and starts it.
+    pub fn start(description: &Description) -> Result<Self> {
+        available().map_err(Error::Misuse)?;
+        let paths = route::paths(description)?;
+        let hosts = netns::build(description)?;
+        let lines = lines(description);
+        let shared = |path: Option<Vec<usize>>| path.map(Arc::from);
+        let paths = paths
+            .into_iter()
+            .map(|row| row.into_iter().map(shared).collect())
+            .collect();
+        let tuns = hosts.iter().map(|host| Arc::clone(&host.tun)).collect();
+        let wan = Arc::new(Mutex::new(Wan::new(Clock::start(), tuns, paths, lines)));
+        let what = "start the emulator";
+        let stop = Stop::new().map_err(Error::world(what))?;
+        let lifeline = io::pipe().map_err(Error::world(what))?;
+        let mut lab = Self {
+            hosts_file: hosts_file(description),
+            description: description.clone(),
+            hosts,
+            wan,
+            emulator: None,
+            stop,
+            lifeline: (lifeline.0, Some(lifeline.1)),
+        };
+        lab.emulator = Some(lab.emulate().map_err(Error::world(what))?);
+        Ok(lab)
+    }
+
+    /// A command that will run in `host`, in a cell of its own: all that it starts dies with it, and with this lab.
+    pub fn command(&self, host: &str, program: impl AsRef<OsStr>) -> Result<Command> {
+        let number = self.number(host)?;
+        let names = self.description.hosts();
+        let mut command = Command::new(program);
+        command.env("LIGHTHAUL_LAB", DOORS);
+        for (number, name) in names.iter().enumerate() {
+            let name = name.to_ascii_uppercase().replace('-', "_");
+            command.env(format!("LIGHTHAUL_LAB_{name}"), address(number).to_string());
+        }
+        let spaces = self.hosts.iter().map(|host| &host.namespace);
+        let cell = Cell {
+            namespace: &self.hosts[number].namespace,
+            hosts: &self.hosts_file,
+            doors: names.iter().map(String::as_str).zip(spaces).collect(),
+            lifeline: self.lifeline.0.as_raw_fd(),
+        };
+        namespace::confine(&mut command, &cell).map_err(Error::world("confine a command"))?;
+        Ok(command)
+    }
+
+    /// Runs a command in `host` until it ends.
+    pub fn run(&self, host: &str, words: &[impl AsRef<OsStr>]) -> Result<ExitStatus> {
+        let Some((program, rest)) = words.split_first() else {
+            return Err(Error::Misuse("there is no command to run".to_owned()));
+        };
+        let what = format!("run {}", program.as_ref().display());
+        self.command(host, program)?
+            .args(rest)
+            .status()
+            .map_err(Error::world(what))
+    }
+
+    /// Runs `work` on a thread of its own in `host`, for tests that need sockets there.
+    pub fn within<T: Send>(
+        &self,
+        host: &str,
+        work: impl FnOnce() -> io::Result<T> + Send,
+    ) -> Result<T> {
+        let namespace = &self.hosts[self.number(host)?].namespace;
+        namespace
+            .within(work)
+            .map_err(Error::world(format!("work within the host {host}")))
+    }
+
+    /// The address of `host`.
+    pub fn address(&self, host: &str) -> Result<Ipv4Addr> {
+        self.number(host).map(address)
+    }
+
+    /// What the links have seen so far.
+    pub fn counters(&self) -> Counters {
+        let wan = lock(&self.wan);
+        let mut troubles = wan.troubles();
+        let emulated = self
+            .description
+            .links
+            .iter()
+            .filter(|l| matches!(l.kind, Kind::Wan(_)));
+        let ends = emulated.flat_map(|link| [link.between, [link.between[1], link.between[0]]]);
+        let active = wan.lines().iter().filter(|line| line.mtu != 0);
+        let links = ends.zip(active).map(|(ends, line)| DirectionCounters {
+            source: self.description.names[ends[0]].clone(),
+            target: self.description.names[ends[1]].clone(),
+            seen: *line.machine.counters(),
+            too_long: line.too_long,
+        });
+        let links = links.collect();
+        drop(wan);
+        troubles.kernel_dropped = self.hosts.iter().map(Host::dropped).sum();
+        Counters { links, troubles }
+    }
+
+    fn number(&self, host: &str) -> Result<usize> {
+        let found = self
+            .description
+            .hosts()
+            .iter()
+            .position(|name| name == host);
+        found.ok_or_else(|| Error::Misuse(format!("there is no host named {host:?} in this lab")))
+    }
+
+    /// Starts the thread that is the links.
+    fn emulate(&self) -> io::Result<JoinHandle<()>> {
+        let (wan, stop) = (Arc::clone(&self.wan), self.stop.clone());
+        let fds = self.hosts.iter().map(|host| host.tun.as_fd().as_raw_fd());
+        let mut watchers = Watchers::new(fds.chain([stop.sign.as_raw_fd()]));
+        thread::Builder::new()
+            .name("wan".to_owned())
+            .spawn(move || {
+                sharpen_sleeps();
+                while !stop.is_set.load(Ordering::Acquire) {
+                    let next = lock(&wan).turn(|host| watchers.is_ready(host));
+                    let nanos = match next {
+                        Next::In(nanos) => Some(nanos),
+                        Next::WhenSent => None,
+                    };
+                    if watchers.wait(nanos).is_err() {
+                        break;
+                    }
+                }
+            })
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.lifeline.1 = None;
+        self.stop.is_set.store(true, Ordering::Release);
+        self.stop.sign.raise();
+        if let Some(emulator) = self.emulator.take() {
+            emulator.join().ok();
+        }
+    }
+}
+
+/// How the emulator is told to end.
+#[derive(Clone, Debug)]
+struct Stop {
+    is_set: Arc<AtomicBool>,
+    sign: Sign,
+}
+
+impl Stop {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            is_set: Arc::default(),
+            sign: Sign::new()?,
+        })
+    }
+}
+
+fn lock(wan: &Mutex<Wan>) -> MutexGuard<'_, Wan> {
+    wan.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A line for each direction of each link; those of a plain pair have MTU 0 and are never used.
+fn lines(description: &Description) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for link in &description.links {
+        for way in 0..2 {
+            let seed = description
+                .seed
+                .wrapping_mul(1_000_003)
+                .wrapping_add(lines.len() as u64);
+            lines.push(match &link.kind {
+                Kind::Wan(configs) => Line::new(Link::new(configs[way], seed), link.mtu),
+                Kind::Veth { .. } => {
+                    Line::new(Link::new(lighthaul_sim::LinkConfig::default(), seed), 0)
+                }
+            });
+        }
+    }
+    lines
+}
+
+fn hosts_file(description: &Description) -> String {
+    let mut text = String::new();
+    for (number, name) in description.hosts().iter().enumerate() {
+        text += &format!("{} {name}\n", address(number));
+    }
+    let real = std::fs::read_to_string("/etc/hosts");
+    text + &real.unwrap_or_else(|_| "127.0.0.1 localhost\n".to_owned())
+}

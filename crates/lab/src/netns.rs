@@ -1,0 +1,165 @@
+//! Hosts: network namespaces without names, and their interfaces.
+
+use std::fs;
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use lighthaul_io::namespace::Namespace;
+use lighthaul_io::tun::Tun;
+
+use crate::description::{Description, Kind, address};
+use crate::error::{Error, Result};
+
+/// A host of the lab.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) namespace: Namespace,
+    pub(crate) tun: Arc<Tun>,
+}
+
+/// Makes every host with its interfaces up.
+pub(crate) fn build(description: &Description) -> Result<Vec<Host>> {
+    let host = |number| Host::build(description, number);
+    let hosts: Vec<Host> = (0..description.host_count)
+        .map(host)
+        .collect::<Result<_>>()?;
+    for (number, link) in description.links.iter().enumerate() {
+        if let Kind::Veth { segment } = link.kind {
+            let ends = link.between.map(|end| &hosts[end].namespace);
+            join(number, link.between, ends, link.mtu)
+                .and_then(|()| if segment { cut(number, ends) } else { Ok(()) })
+                .map_err(Error::world("join two hosts by a veth"))?;
+        }
+    }
+    Ok(hosts)
+}
+
+impl Host {
+    fn build(description: &Description, number: usize) -> Result<Self> {
+        let name = &description.names[number];
+        let what = || format!("make the host {name}");
+        let namespace = Namespace::create().map_err(Error::world(what()))?;
+        let own = description
+            .links
+            .iter()
+            .filter(|link| matches!(link.kind, Kind::Wan(_)) && link.between.contains(&number));
+        let mtu = own.map(|link| link.mtu).max().unwrap_or(1500);
+        let tun = namespace
+            .within(|| furnish(number, mtu))
+            .map_err(Error::world(what()))?;
+        Ok(Self {
+            namespace,
+            tun: Arc::new(tun),
+        })
+    }
+
+    /// Super-segments that its kernel could not queue for the emulator.
+    pub(crate) fn dropped(&self) -> u64 {
+        let text = self
+            .namespace
+            .within(|| fs::read_to_string("/proc/thread-self/net/dev"));
+        let text = text.unwrap_or_default();
+        let row = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("wan:"));
+        // receive has eight columns, then come bytes, packets, errors, dropped of transmit
+        let column = row.and_then(|row| row.split_whitespace().nth(11));
+        column.and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// Sets up the namespace of the calling thread.
+fn furnish(number: usize, mtu: u32) -> io::Result<Tun> {
+    // neighbours that nobody asked for would be in the counters; a kernel without IPv6 has no such file
+    fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
+    fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").ok();
+    // what a host kept for moving data has, so that TCP can fill a long path
+    fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 268435456")?;
+    fs::write("/proc/sys/net/ipv4/tcp_wmem", "4096 65536 268435456")?;
+    let tun = Tun::create("wan")?;
+    let own = address(number);
+    ip(&format!(
+        "link set lo up\n\
+         link set wan mtu {mtu} txqueuelen {QUEUE_PACKETS}\n\
+         link set wan up\n\
+         address add {own}/32 dev wan\n\
+         route add 10.77.0.0/16 dev wan src {own}\n"
+    ))?;
+    Ok(tun)
+}
+
+/// Joins two hosts by a plain pair.
+fn join(number: usize, hosts: [usize; 2], ends: [&Namespace; 2], mtu: u32) -> io::Result<()> {
+    let name = format!("veth{number}");
+    let far = ends[1].path();
+    ends[0].within(|| {
+        ip(&format!(
+            "link add {name} type veth peer name {name} netns {}\n",
+            far.display()
+        ))
+    })?;
+    for (end, way) in ends.iter().zip([[0, 1], [1, 0]]) {
+        let [own, other] = way.map(|i| address(hosts[i]));
+        end.within(|| {
+            ip(&format!(
+                "link set {name} mtu {mtu} up\n\
+                 address add {own}/32 dev {name}\n\
+                 route add {other}/32 dev {name} src {own}\n"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// Lets trains cross a plain pair packet by packet and be coalesced behind it, as between honest NICs.
+fn cut(number: usize, ends: [&Namespace; 2]) -> io::Result<()> {
+    let name = format!("veth{number}");
+    let features = [
+        "tx-udp-segmentation",
+        "off",
+        "tso",
+        "off",
+        "gro",
+        "on",
+        "rx-udp-gro-forwarding",
+        "on",
+    ];
+    for end in ends {
+        end.within(|| run(tool("ethtool").arg("-K").arg(&name).args(features), ""))?;
+    }
+    Ok(())
+}
+
+/// Has iproute2 do `commands`, one a line.
+fn ip(commands: &str) -> io::Result<()> {
+    run(tool("ip").args(["-batch", "-"]), commands)
+}
+
+fn tool(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command
+}
+
+fn run(command: &mut Command, input: &str) -> io::Result<()> {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    if let Some(mut pipe) = child.stdin.take() {
+        pipe.write_all(input.as_bytes())?;
+    }
+    let output = child.wait_with_output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let name = command.get_program().to_string_lossy();
+    let words = String::from_utf8_lossy(&output.stderr);
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    Err(io::Error::other(format!("{name} says: {words}")))
+}
+
+/// Super-segments that wait for the emulator; more than it ever leaves waiting.
+const QUEUE_PACKETS: u32 = 10_000;

@@ -1,0 +1,79 @@
+//! Which links a packet takes: the path of least delay through routers.
+
+use std::time::Duration;
+
+use crate::description::{Description, Kind};
+use crate::error::{Error, Result};
+
+/// Directions in a row: twice a link's number, and one more for the way back.
+pub(crate) type Path = Vec<usize>;
+
+/// The path from each host to each other; hosts that nothing emulated joins have none.
+pub(crate) fn paths(description: &Description) -> Result<Vec<Vec<Option<Path>>>> {
+    let mut all = Vec::new();
+    for source in 0..description.host_count {
+        let mut from_here = tree(description, source);
+        from_here.truncate(description.host_count);
+        for (target, path) in from_here.iter().enumerate() {
+            if target != source && path.is_none() && !joined_by_veth(description, source, target) {
+                let [source, target] = [source, target].map(|h| &description.names[h]);
+                return Err(Error::Misuse(format!(
+                    "no links lead from {source} to {target}; only routers pass packets on"
+                )));
+            }
+        }
+        all.push(from_here);
+    }
+    Ok(all)
+}
+
+/// Whether a plain pair joins these two hosts.
+pub(crate) fn joined_by_veth(description: &Description, one: usize, other: usize) -> bool {
+    description.links.iter().any(|link| {
+        matches!(link.kind, Kind::Veth { .. })
+            && (link.between == [one, other] || link.between == [other, one])
+    })
+}
+
+/// The best path from `source` to every place, after Dijkstra.
+fn tree(description: &Description, source: usize) -> Vec<Option<Path>> {
+    let count = description.names.len();
+    let mut best: Vec<Option<(Duration, Path)>> = vec![None; count];
+    let mut is_settled = vec![false; count];
+    best[source] = Some((Duration::ZERO, Path::new()));
+    loop {
+        let open = (0..count).filter(|&place| !is_settled[place]);
+        let reached = open.filter_map(|p| best[p].as_ref().map(|(d, path)| (*d, path.len(), p)));
+        let Some((distance, hops, place)) = reached.min() else {
+            break;
+        };
+        is_settled[place] = true;
+        if place != source && place < description.host_count {
+            continue;
+        }
+        for (number, link) in description.links.iter().enumerate() {
+            let Kind::Wan(directions) = &link.kind else {
+                continue;
+            };
+            for way in 0..2 {
+                if link.between[way] != place {
+                    continue;
+                }
+                let next = link.between[1 - way];
+                let total = distance + directions[way].delay;
+                let is_better = best[next]
+                    .as_ref()
+                    .is_none_or(|(d, p)| (total, hops + 1) < (*d, p.len()));
+                if is_better && let Some((_, path)) = &best[place] {
+                    let mut path = path.clone();
+                    path.push(2 * number + way);
+                    best[next] = Some((total, path));
+                }
+            }
+        }
+    }
+    best[source] = None;
+    best.into_iter()
+        .map(|found| found.map(|(_, path)| path))
+        .collect()
+}

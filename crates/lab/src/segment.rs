@@ -1,0 +1,198 @@
+//! Super-segments: what a kernel hands over in one piece, and the packets that it stands for.
+//!
+//! A packet read from a TUN device has a `virtio_net_hdr` before it (virtio 1.2, 5.1.6). Where that names a
+//! segment size, the packet stands for many, which differ in lengths, sequence numbers and flags as RFC 9293
+//! and the kernel's `tcp_gso_segment` and `__udp_gso_segment` have it. A run of them is written back as a
+//! super-segment again, with a head that is made anew and a body that is not copied.
+
+use std::io::IoSlice;
+use std::net::Ipv4Addr;
+
+use lighthaul_io::tun::VNET_BYTES;
+
+/// An IPv4 packet or super-segment with its vnet head.
+#[derive(Debug)]
+pub(crate) struct Packet {
+    bytes: Box<[u8]>,
+    len: usize,
+    /// Bytes of all heads: vnet, IP, TCP or UDP.
+    head: usize,
+    /// Bytes of body in each segment; the last may have fewer.
+    body: usize,
+    count: u32,
+    is_tcp: bool,
+}
+
+impl Packet {
+    /// Takes the first `len` bytes that were read; gives the buffer back if they are no IPv4 packet.
+    pub(crate) fn new(bytes: Box<[u8]>, len: usize) -> Result<Self, Box<[u8]>> {
+        match shape(&bytes[..len]) {
+            Some((head, body, is_tcp)) => {
+                let count = if body == 0 {
+                    1
+                } else {
+                    (len - head).div_ceil(body) as u32
+                };
+                Ok(Self {
+                    bytes,
+                    len,
+                    head,
+                    body,
+                    count,
+                    is_tcp,
+                })
+            }
+            None => Err(bytes),
+        }
+    }
+
+    /// Where it wants to go.
+    pub(crate) fn target(&self) -> Ipv4Addr {
+        let address = &self.bytes[IP + 16..IP + 20];
+        Ipv4Addr::new(address[0], address[1], address[2], address[3])
+    }
+
+    /// How many packets it stands for.
+    pub(crate) const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Bytes of the IP packet that its segment of this number is.
+    pub(crate) fn segment_bytes(&self, number: u32) -> u32 {
+        let (from, till) = self.body_range(number, number);
+        (self.head - IP + till - from) as u32
+    }
+
+    /// Bytes that it occupies.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Its buffer, for another.
+    pub(crate) fn into_buffer(self) -> Box<[u8]> {
+        self.bytes
+    }
+
+    /// Shows the segments `first` to `last` to `write` as one packet, in pieces.
+    pub(crate) fn show<T>(
+        &self,
+        first: u32,
+        last: u32,
+        write: impl FnOnce(&[IoSlice<'_>]) -> T,
+    ) -> T {
+        if first == 0 && last + 1 == self.count {
+            return write(&[IoSlice::new(&self.bytes[..self.len])]);
+        }
+        let mut room = [0_u8; HEAD_MAX];
+        let head = &mut room[..self.head];
+        head.copy_from_slice(&self.bytes[..self.head]);
+        let (from, till) = self.body_range(first, last);
+        self.mend(head, first, last, till - from);
+        write(&[IoSlice::new(head), IoSlice::new(&self.bytes[from..till])])
+    }
+
+    fn body_range(&self, first: u32, last: u32) -> (usize, usize) {
+        if self.body == 0 {
+            return (self.head, self.len);
+        }
+        let from = self.head + first as usize * self.body;
+        (
+            from,
+            (self.head + (last as usize + 1) * self.body).min(self.len),
+        )
+    }
+
+    /// Makes the copied `head` that of the segments `first` to `last`, which have `body` bytes.
+    fn mend(&self, head: &mut [u8], first: u32, last: u32, body: usize) {
+        let is_single = first == last;
+        put_native(head, 2, (self.head - VNET_BYTES) as u16);
+        if is_single {
+            head[1] = 0;
+            put_native(head, 4, 0);
+        }
+        let l4 = IP + ip_head(head);
+        put(head, IP + 2, (self.head - IP + body) as u16);
+        let id = take(head, IP + 4).wrapping_add(first as u16);
+        put(head, IP + 4, id);
+        put(head, IP + 10, 0);
+        put(head, IP + 10, !sum(&head[IP..l4], 0));
+        let l4_bytes = (self.head - l4 + body) as u16;
+        let check = if self.is_tcp {
+            let seq = &mut head[l4 + 4..l4 + 8];
+            let old = u32::from_be_bytes([seq[0], seq[1], seq[2], seq[3]]);
+            let new = old.wrapping_add(first.wrapping_mul(self.body as u32));
+            seq.copy_from_slice(&new.to_be_bytes());
+            if last + 1 != self.count {
+                head[l4 + 13] &= !(FIN | PSH);
+            }
+            if first != 0 {
+                head[l4 + 13] &= !CWR;
+            }
+            l4 + 16
+        } else {
+            put(head, l4 + 4, l4_bytes);
+            l4 + 6
+        };
+        // the kernel sums the rest: what it wants here is the sum over the pseudo head (RFC 9293, 3.1)
+        let pseudo = u32::from(head[IP + 9]) + u32::from(l4_bytes);
+        put(head, check, sum(&head[IP + 12..IP + 20], pseudo));
+    }
+}
+
+/// Bytes of all heads, bytes of body a segment (zero: it is a single packet), whether it is TCP.
+fn shape(bytes: &[u8]) -> Option<(usize, usize, bool)> {
+    if bytes.len() < IP + 20 || bytes[IP] >> 4 != 4 {
+        return None;
+    }
+    let l4 = IP + ip_head(bytes);
+    let single = Some((bytes.len(), 0, false));
+    let size = usize::from(u16::from_ne_bytes([bytes[4], bytes[5]]));
+    let has_sum_to_do = bytes[0] & NEEDS_SUM != 0;
+    let (head, is_tcp) = match bytes[1] & !ECN {
+        GSO_TCP4 if bytes.len() > l4 + 20 => (l4 + usize::from(bytes[l4 + 12] >> 4) * 4, true),
+        GSO_UDP if bytes.len() > l4 + 8 => (l4 + 8, false),
+        _ => return single,
+    };
+    if size == 0 || !has_sum_to_do || head >= bytes.len() || head > HEAD_MAX {
+        return single;
+    }
+    Some((head, size, is_tcp))
+}
+
+fn ip_head(bytes: &[u8]) -> usize {
+    usize::from(bytes[IP] & 15) * 4
+}
+
+/// The ones' complement sum of RFC 1071.
+fn sum(bytes: &[u8], start: u32) -> u16 {
+    let pairs = bytes
+        .chunks_exact(2)
+        .map(|p| u32::from(u16::from_be_bytes([p[0], p[1]])));
+    let mut sum: u32 = start + pairs.sum::<u32>();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+fn take(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+fn put_native(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_ne_bytes());
+}
+
+const IP: usize = VNET_BYTES;
+const HEAD_MAX: usize = IP + 60 + 60;
+const NEEDS_SUM: u8 = 1;
+const GSO_TCP4: u8 = 1;
+const GSO_UDP: u8 = 5;
+const ECN: u8 = 0x80;
+const FIN: u8 = 1;
+const PSH: u8 = 8;
+const CWR: u8 = 128;
