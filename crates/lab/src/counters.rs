@@ -91,7 +91,8 @@ impl DirectionCounters {
             self.source, self.target
         );
         for (name, Count { packets, bytes }) in counts {
-            text += &format!(",\"{name}\":{{\"packets\":{packets},\"bytes\":{bytes}}}");
+            let count = format!(",\"{name}\":{{\"packets\":{packets},\"bytes\":{bytes}}}");
+            text.push_str(&count);
         }
         text + &format!(",\"too_long\":{}}}", self.too_long)
     }

@@ -35,7 +35,7 @@ pub(crate) struct LinkDescription {
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// Emulated: a machine for each direction.
-    Wan([LinkConfig; 2]),
+    Wan(Box<[LinkConfig; 2]>),
     /// A plain pair; whether trains are cut before they cross.
     Veth { segment: bool },
 }
@@ -154,10 +154,11 @@ fn wan(link: &LinkSettings, mtu: u32) -> std::result::Result<Kind, String> {
     let directions = [link.forward.or(&both), link.back.or(&both)];
     let [there, back] = [delay(&directions[0])?, delay(&directions[1])?];
     let rtt = there + back;
-    Ok(Kind::Wan([
+    let directions = [
         direction(&directions[0], there, rtt, mtu)?,
         direction(&directions[1], back, rtt, mtu)?,
-    ]))
+    ];
+    Ok(Kind::Wan(Box::new(directions)))
 }
 
 fn delay(settings: &DirectionSettings) -> std::result::Result<Duration, String> {

@@ -258,10 +258,9 @@ fn lines(description: &Description) -> Vec<Line> {
 }
 
 fn hosts_file(description: &Description) -> String {
-    let mut text = String::new();
-    for (number, name) in description.hosts().iter().enumerate() {
-        text += &format!("{} {name}\n", address(number));
-    }
+    let named = description.hosts().iter().enumerate();
+    let own = named.map(|(number, name)| format!("{} {name}\n", address(number)));
+    let own = own.collect::<Vec<_>>().concat();
     let real = std::fs::read_to_string("/etc/hosts");
-    text + &real.unwrap_or_else(|_| "127.0.0.1 localhost\n".to_owned())
+    own + &real.unwrap_or_else(|_| "127.0.0.1 localhost\n".to_owned())
 }

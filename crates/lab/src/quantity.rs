@@ -17,7 +17,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let nanos = (number * scale * 1e9).round();
     if (0.0..=3.6e12).contains(&nanos) {
-        Ok(Duration::from_nanos(nanos as u64))
+        Ok(Duration::from_nanos((nanos as i64).unsigned_abs()))
     } else {
         Err(format!("{text:?} is longer than an hour"))
     }
@@ -35,7 +35,7 @@ pub(crate) fn chance_ppb(text: &str) -> Result<u64, String> {
     };
     let ppb = number.parse::<f64>().map_err(|_| wrong())? * scale;
     if (0.0..=1e9).contains(&ppb) {
-        Ok(ppb.round() as u64)
+        Ok((ppb.round() as i64).unsigned_abs())
     } else {
         Err(wrong())
     }

@@ -55,12 +55,12 @@ fn tree(description: &Description, source: usize) -> Vec<Option<Path>> {
             let Kind::Wan(directions) = &link.kind else {
                 continue;
             };
-            for way in 0..2 {
+            for (way, direction) in directions.iter().enumerate() {
                 if link.between[way] != place {
                     continue;
                 }
                 let next = link.between[1 - way];
-                let total = distance + directions[way].delay;
+                let total = distance + direction.delay;
                 let is_better = best[next]
                     .as_ref()
                     .is_none_or(|(d, p)| (total, hops + 1) < (*d, p.len()));

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 /// A whole description, as its TOML file has it.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -74,7 +73,7 @@ pub struct DirectionSettings {
     pub duplicate: Option<String>,
     /// Words that mean nothing here; any is an error.
     #[serde(flatten)]
-    pub unknown: BTreeMap<String, IgnoredAny>,
+    pub unknown: BTreeMap<String, toml::Value>,
 }
 
 impl Settings {

@@ -25,7 +25,6 @@ pub(crate) struct Wan {
     /// The path from each host to each host.
     paths: Vec<Vec<Option<Arc<[usize]>>>>,
     lines: Vec<Line>,
-    /// The host that an address belongs to, by its last two bytes.
     troubles: Troubles,
     spare: Vec<Box<[u8]>>,
     held_bytes: usize,
@@ -197,9 +196,9 @@ impl Wan {
             let Verdict::Delivered { at, again } = line.machine.offer(now, len) else {
                 continue;
             };
-            line.schedule(at, flight, number, hop, spread);
+            line.schedule(Run::single(at, flight, number, hop), spread);
             if let Some(at) = again {
-                line.schedule(at, flight, number, hop, spread);
+                line.schedule(Run::single(at, flight, number, hop), spread);
             }
         }
     }
@@ -264,40 +263,35 @@ impl Line {
     }
 
     /// Puts a segment in the order of arrival, with its neighbour where they can travel together.
-    fn schedule(
-        &mut self,
-        due: Instant,
-        flight: &Arc<Flight>,
-        number: u32,
-        hop: usize,
-        spread: Duration,
-    ) {
-        let place = self
-            .waiting
-            .iter()
-            .rposition(|run| run.due <= due)
-            .map_or(0, |i| i + 1);
-        let is_at_end = place == self.waiting.len();
-        if let Some(before) = place.checked_sub(1).and_then(|i| self.waiting.get_mut(i))
-            && is_at_end
-            && before.last + 1 == number
-            && due.since(before.due_first) <= spread
-            && Arc::ptr_eq(&before.flight, flight)
+    fn schedule(&mut self, run: Run, spread: Duration) {
+        let place = self.waiting.iter().rposition(|other| other.due <= run.due);
+        let place = place.map_or(0, |before| before + 1);
+        if place == self.waiting.len()
+            && let Some(before) = self.waiting.back_mut()
+            && before.last + 1 == run.first
+            && run.due.since(before.due_first) <= spread
+            && Arc::ptr_eq(&before.flight, &run.flight)
         {
-            before.last = number;
-            before.due = due;
+            before.last = run.last;
+            before.due = run.due;
             return;
         }
+        self.waiting.insert(place, run);
+    }
+}
+
+impl Run {
+    /// One segment, due at `due`.
+    fn single(due: Instant, flight: &Arc<Flight>, number: u32, hop: usize) -> Self {
         let flight = Arc::clone(flight);
-        let run = Run {
+        Self {
             due,
             due_first: due,
             flight,
             first: number,
             last: number,
             hop,
-        };
-        self.waiting.insert(place, run);
+        }
     }
 }
 
