@@ -1,0 +1,258 @@
+//! What the lab's tests share: one lab at a time, senders of trains, receivers that count.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_io::clock::{Clock, sharpen_sleeps};
+use lighthaul_io::udp::Udp;
+use lighthaul_io::wait::{Watch, wait};
+use lighthaul_lab::description::Description;
+use lighthaul_lab::emulate::{Lab, available};
+
+/// A lab that no other test runs beside.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    /// The lab.
+    pub(crate) lab: Lab,
+    _turn: File,
+}
+
+/// Starts the lab that `description` describes, or says by name that the test is skipped.
+pub(crate) fn start(test: &str, description: &str) -> Option<Alone> {
+    if is_skipped(test) {
+        return None;
+    }
+    let turn = turn();
+    let lab = Lab::start(&Description::parse(description).unwrap()).unwrap();
+    Some(Alone { lab, _turn: turn })
+}
+
+/// Whether there can be no lab here; says so past the test runner's capture.
+pub(crate) fn is_skipped(test: &str) -> bool {
+    let Err(why) = available() else { return false };
+    writeln!(io::stderr(), "skipped: {test}: {why}").unwrap();
+    true
+}
+
+/// Waits until no other test, of this process or another, has a lab.
+pub(crate) fn turn() -> File {
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/lab.lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .unwrap();
+    file.lock().unwrap();
+    file
+}
+
+/// Two hosts and a link of these properties.
+pub(crate) fn pair(properties: &str) -> String {
+    format!(
+        "host = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[[link]]\nbetween = [\"a\", \"b\"]\n{properties}"
+    )
+}
+
+/// Sends numbered datagrams in trains.
+#[derive(Debug)]
+pub(crate) struct Blaster {
+    socket: UdpSocket,
+    body_bytes: usize,
+    /// How many were sent.
+    pub(crate) sent: u64,
+}
+
+impl Blaster {
+    /// A sender in `host` of IP packets of `packet_bytes`.
+    pub(crate) fn new(lab: &Lab, host: &str, to: SocketAddr, packet_bytes: usize) -> Self {
+        let socket = lab
+            .within(host, || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))
+            .unwrap();
+        socket.connect(to).unwrap();
+        let body_bytes = packet_bytes - HEADS;
+        segment(&socket, body_bytes as u16);
+        Self {
+            socket,
+            body_bytes,
+            sent: 0,
+        }
+    }
+
+    /// Sends one train of `count` datagrams.
+    pub(crate) fn train(&mut self, count: u64) {
+        let mut bytes = vec![0; self.body_bytes * count as usize];
+        for body in bytes.chunks_mut(self.body_bytes) {
+            body[..8].copy_from_slice(&self.sent.to_be_bytes());
+            self.sent += 1;
+        }
+        self.socket.send(&bytes).unwrap();
+    }
+
+    /// Sends trains of `count` at `rate` for `time`.
+    pub(crate) fn blast(&mut self, clock: Clock, rate: Rate, time: Duration, count: u64) {
+        sharpen_sleeps();
+        let step = rate.time_for(count * (self.body_bytes + HEADS) as u64);
+        let mut next = clock.now();
+        let end = next + time;
+        while next < end {
+            wait(clock, &mut [], next).unwrap();
+            self.train(count);
+            next += step;
+        }
+    }
+}
+
+/// Receives numbered datagrams.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    socket: Udp,
+    clock: Clock,
+    buffer: Vec<u8>,
+    /// The numbers that came, in order of arrival.
+    pub(crate) numbers: Vec<u64>,
+    /// When the first came, and how many bytes came with it.
+    pub(crate) first: Option<(Instant, u64)>,
+    /// When the last came.
+    pub(crate) last: Instant,
+    /// Bytes of IP packets that came.
+    pub(crate) bytes: u64,
+    /// Datagrams that this receiver was too slow for.
+    pub(crate) drops: u32,
+}
+
+impl Counter {
+    /// A receiver in `host`.
+    pub(crate) fn new(lab: &Lab, host: &str, clock: Clock) -> Self {
+        let address = SocketAddr::from((lab.address(host).unwrap(), PORT));
+        let socket = lab.within(host, || Udp::bind(address)).unwrap();
+        let (buffer, numbers, last) = (vec![0; 65_536], Vec::new(), Instant::ZERO);
+        Self {
+            socket,
+            clock,
+            buffer,
+            numbers,
+            first: None,
+            last,
+            bytes: 0,
+            drops: 0,
+        }
+    }
+
+    /// Where to send to.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.socket.local_addr().unwrap()
+    }
+
+    /// Receives until `is_done` or until nothing has come for two seconds.
+    pub(crate) fn receive_until(&mut self, mut is_done: impl FnMut(&Self) -> bool) {
+        loop {
+            while let Some(got) = self
+                .socket
+                .receive_into(&mut self.buffer, &mut self.drops)
+                .unwrap()
+            {
+                self.last = self.clock.now();
+                let before = self.bytes;
+                for body in self.buffer[..got.len].chunks(got.segment_len) {
+                    self.numbers
+                        .push(u64::from_be_bytes(body[..8].try_into().unwrap()));
+                    self.bytes += (body.len() + HEADS) as u64;
+                }
+                self.first.get_or_insert((self.last, self.bytes - before));
+            }
+            if is_done(self) {
+                return;
+            }
+            let mut watches = [Watch::read(self.socket.as_raw_fd())];
+            let till = self.clock.now() + Duration::from_millis(100);
+            wait(self.clock, &mut watches, till).unwrap();
+            let idle = self
+                .clock
+                .now()
+                .since(self.last.max(Instant::from_nanos(1)));
+            if !watches[0].readable && self.first.is_some() && idle > Duration::from_secs(2) {
+                return;
+            }
+        }
+    }
+
+    /// The rate at which the packets after the first came.
+    pub(crate) fn rate(&self) -> Rate {
+        let (first, bytes) = self.first.unwrap();
+        Rate::of(self.bytes - bytes, self.last.since(first))
+    }
+}
+
+/// Median of the round-trip times of `count` datagrams, five milliseconds apart, from one host to another.
+pub(crate) fn ping(lab: &Lab, source: &str, target: &str, count: usize) -> Duration {
+    let clock = Clock::start();
+    let address = SocketAddr::from((lab.address(target).unwrap(), PORT + 1));
+    let echo = lab.within(target, || UdpSocket::bind(address)).unwrap();
+    let pinger = lab
+        .within(source, || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))
+        .unwrap();
+    for socket in [&echo, &pinger] {
+        socket
+            .set_read_timeout(Some(Duration::from_secs(2)))
+            .unwrap();
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut bytes = [0; 64];
+            for _ in 0..count {
+                let (len, from) = echo.recv_from(&mut bytes).unwrap();
+                echo.send_to(&bytes[..len], from).unwrap();
+            }
+        });
+        scope.spawn(|| {
+            let mut next = clock.now();
+            for _ in 0..count {
+                let now = clock.now().as_nanos().to_be_bytes();
+                pinger.send_to(&now, address).unwrap();
+                next += Duration::from_millis(5);
+                wait(clock, &mut [], next).unwrap();
+            }
+        });
+        let mut times: Vec<Duration> = Vec::new();
+        for _ in 0..count {
+            let mut bytes = [0; 8];
+            pinger.recv(&mut bytes).unwrap();
+            times.push(
+                clock
+                    .now()
+                    .since(Instant::from_nanos(u64::from_be_bytes(bytes))),
+            );
+        }
+        times.sort();
+        times[count / 2]
+    })
+}
+
+/// Has every send of this socket be cut into datagrams of `bytes`.
+#[expect(
+    unsafe_code,
+    reason = "std has no door to UDP_SEGMENT, and io opens it for sealed trains only"
+)]
+fn segment(socket: &UdpSocket, bytes: u16) {
+    let value = libc::c_int::from(bytes);
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the descriptor is open and value is readable for len bytes.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            (&raw const value).cast(),
+            len,
+        )
+    };
+    assert_eq!(status, 0, "{}", io::Error::last_os_error());
+}
+
+/// Bytes of IP and UDP heads.
+const HEADS: usize = 28;
+const PORT: u16 = 7000;
