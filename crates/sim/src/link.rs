@@ -27,17 +27,22 @@ pub struct LinkConfig {
     pub duplicate_ppb: u64,
 }
 
+impl LinkConfig {
+    /// No queue, no delay, no loss.
+    pub const PERFECT: Self = Self {
+        rate: None,
+        delay: Duration::ZERO,
+        queue_bytes_max: u64::MAX,
+        loss_ppb: 0,
+        burst: None,
+        reorder: None,
+        duplicate_ppb: 0,
+    };
+}
+
 impl Default for LinkConfig {
     fn default() -> Self {
-        Self {
-            rate: None,
-            delay: Duration::ZERO,
-            queue_bytes_max: u64::MAX,
-            loss_ppb: 0,
-            burst: None,
-            reorder: None,
-            duplicate_ppb: 0,
-        }
+        Self::PERFECT
     }
 }
 

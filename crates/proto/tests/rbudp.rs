@@ -1,0 +1,261 @@
+//! RBUDP's two machines in virtual time: every byte once, whatever the path does.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::time::Duration;
+
+use lighthaul_base::{Endpoint, Instant, Load, Rate, Span};
+use lighthaul_proto::rbudp::{
+    Config, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
+};
+use lighthaul_sim::{Burst, Heard, HostConfig, LinkConfig, Reorder, World, WorldConfig};
+use proptest::prelude::*;
+
+type Event = Heard<SenderEvent, ReceiverEvent>;
+
+fn config(object_len: u64) -> Config {
+    Config {
+        object_len,
+        packet_len: 1464,
+        overhead_len: 28,
+        rate: Rate::from_mbps(500),
+        burst: None,
+        stream: 1,
+        settle: Duration::from_millis(2),
+    }
+}
+
+fn gigabit(delay: Duration) -> WorldConfig {
+    let there = LinkConfig {
+        rate: Some(Rate::from_mbps(1000)),
+        delay,
+        queue_bytes_max: 1 << 20,
+        ..LinkConfig::default()
+    };
+    WorldConfig {
+        there,
+        stream_delay: delay,
+        overhead_len: 28,
+        ..WorldConfig::default()
+    }
+}
+
+/// Runs a transfer to its end; answers its world and what was heard.
+fn run(config: Config, world: &WorldConfig, seed: u64) -> (World<Sender, Receiver>, Vec<Event>) {
+    let sender = Sender::new(Instant::ZERO, config, seed);
+    let receiver = Receiver::new(Instant::ZERO, config, seed);
+    let mut world = World::new(sender, receiver, world, seed).with_ledger();
+    let mut heard = Vec::new();
+    world.run(Instant::from_nanos(u64::MAX / 2), |_, event| {
+        heard.push(event);
+    });
+    (world, heard)
+}
+
+fn assert_whole(world: &World<Sender, Receiver>, heard: &[Event], object_len: u64) {
+    assert!(world.ledger().unwrap().is_whole(object_len));
+    assert!(
+        heard.contains(&Heard::Left(SenderEvent::Complete)),
+        "{heard:?}"
+    );
+    assert!(
+        heard.contains(&Heard::Right(ReceiverEvent::Complete)),
+        "{heard:?}"
+    );
+}
+
+#[test]
+fn a_clean_path_takes_one_blast_and_one_round_trip() {
+    let (world, heard) = run(config(45_000_000), &gigabit(Duration::from_millis(55)), 1);
+    assert_whole(&world, &heard, 45_000_000);
+    let packets = 45_000_000_u64.div_ceil(1464);
+    assert_eq!(
+        heard,
+        [
+            Heard::Left(SenderEvent::Round { number: 1, packets }),
+            Heard::Right(ReceiverEvent::Tallied {
+                round: 1,
+                received: packets,
+                missing: 0
+            }),
+            Heard::Right(ReceiverEvent::Complete),
+            Heard::Left(SenderEvent::Complete),
+        ]
+    );
+    // what crosses, at the rate, and a round trip
+    let wire = (45_000_000 + packets * 36) as f64 * 8.0 / 500e6 + 0.110;
+    let took = world.now().as_secs_f64();
+    assert!((took - wire).abs() < wire * 0.002, "{took} s, not {wire} s");
+    assert_eq!((world.left().resent(), world.right().duplicates()), (0, 0));
+}
+
+#[test]
+fn objects_of_few_bytes_cross() {
+    for object_len in [0, 1, 1463, 1464, 1465] {
+        let (world, heard) = run(config(object_len), &gigabit(Duration::from_millis(5)), 1);
+        assert_whole(&world, &heard, object_len);
+    }
+}
+
+#[test]
+fn a_seed_tells_the_whole_story() {
+    let mut world = gigabit(Duration::from_millis(50));
+    world.there.loss_ppb = 20_000_000;
+    let twins: Vec<_> = [7, 7, 8]
+        .map(|seed| {
+            let (world, heard) = run(config(5_000_000), &world, seed);
+            (world.now(), heard)
+        })
+        .into();
+    assert_eq!(twins[0], twins[1]);
+    assert_ne!(twins[0], twins[2]);
+}
+
+#[test]
+fn a_slow_host_still_gets_everything() {
+    let mut world = gigabit(Duration::from_millis(5));
+    world.host = HostConfig {
+        absorb: Some(Rate::from_mbps(300)),
+        socket_bytes_max: 200_000,
+    };
+    let (world, heard) = run(config(20_000_000), &world, 3);
+    assert_whole(&world, &heard, 20_000_000);
+    assert!(world.host().counters().dropped_queue.packets > 1000);
+}
+
+#[test]
+fn a_path_that_carries_nothing_is_barren_every_time() {
+    let mut world = gigabit(Duration::from_millis(5));
+    world.there.loss_ppb = 1_000_000_000;
+    let config = config(100_000);
+    let sender = Sender::new(Instant::ZERO, config, 1);
+    let mut world = World::new(sender, Receiver::new(Instant::ZERO, config, 1), &world, 1);
+    let mut barren = 0;
+    world.run(Instant::from_nanos(1_000_000_000), |_, event| {
+        barren += u16::from(matches!(event, Heard::Left(SenderEvent::Barren { .. })));
+    });
+    assert!(barren > 20);
+    assert_eq!(world.left().round(), barren + 1);
+}
+
+#[test]
+fn a_full_ring_holds_the_sender_and_an_empty_one_lets_it_go() {
+    let config = config(5_000_000);
+    let sender = Sender::new(Instant::ZERO, config, 1);
+    let receiver = Receiver::new(Instant::ZERO, config, 1);
+    let mut world = World::new(sender, receiver, &gigabit(Duration::from_millis(5)), 1);
+    let load = |backlog_bytes| Load {
+        backlog_bytes,
+        backlog_bytes_max: 100,
+    };
+    world.run(Instant::from_nanos(20_000_000), |_, _| ());
+    world.handle_load(Instant::from_nanos(20_000_000), load(51), |_, _| ());
+    world.run(Instant::from_nanos(30_000_000), |_, _| ());
+    let sent = world.left().sent();
+    assert!(world.left().is_held());
+    world.run(Instant::from_nanos(500_000_000), |_, _| ());
+    assert_eq!(world.left().sent(), sent);
+    world.handle_load(Instant::from_nanos(500_000_000), load(30), |_, _| ());
+    world.run(Instant::from_nanos(600_000_000), |_, _| ());
+    assert_eq!(
+        world.left().sent(),
+        sent,
+        "between the marks nothing changes"
+    );
+    world.handle_load(Instant::from_nanos(600_000_000), load(24), |_, _| ());
+    let end = world.run(Instant::from_nanos(2_000_000_000), |_, _| ());
+    assert_eq!(world.left().missing(), 0);
+    // the pause is not made up for: what was left took its time at the rate
+    let rest = (config.packets() - sent) as f64 * 1500.0 * 8.0 / 500e6;
+    assert!(end.as_secs_f64() > 0.6 + rest);
+}
+
+#[test]
+fn another_rate_takes_hold_mid_blast() {
+    let config = config(50_000_000);
+    let sender = Sender::new(Instant::ZERO, config, 1);
+    let receiver = Receiver::new(Instant::ZERO, config, 1);
+    let mut world = World::new(sender, receiver, &gigabit(Duration::from_millis(1)), 1);
+    world.run(Instant::from_nanos(100_000_000), |_, _| ());
+    let sent = world.left().sent();
+    world.handle_rate(
+        Instant::from_nanos(100_000_000),
+        Rate::from_mbps(50),
+        |_, _| (),
+    );
+    world.run(Instant::from_nanos(1_100_000_000), |_, _| ());
+    let more = (world.left().sent() - sent) * 1500;
+    assert!(more.abs_diff(6_250_000) < 70_000, "{more} bytes");
+}
+
+#[test]
+fn what_is_upcoming_is_what_is_sent() {
+    let config = config(10_000);
+    let sender = Sender::new(Instant::ZERO, config, 1);
+    assert_eq!(sender.upcoming(0, 4096), Some(Span::new(0, 4096)));
+    assert_eq!(sender.upcoming(4096, 4096), Some(Span::new(4096, 4096)));
+    assert_eq!(sender.upcoming(8192, 4096), Some(Span::new(8192, 1808)));
+    assert_eq!(sender.upcoming(10_000, 4096), None);
+    assert_eq!(sender.upcoming(u64::MAX, 4096), None);
+    assert_eq!(sender.upcoming(0, 0), None);
+}
+
+#[test]
+fn sides_that_disagree_about_the_object_say_so() {
+    for (left, right) in [(10_000, 20_000), (20_000, 10_000)] {
+        let sender = Sender::new(Instant::ZERO, config(left), 1);
+        let receiver = Receiver::new(Instant::ZERO, config(right), 1);
+        let mut world = World::new(sender, receiver, &gigabit(Duration::from_millis(5)), 1);
+        let mut failed = false;
+        world.run(Instant::from_nanos(10_000_000_000), |_, event| {
+            failed |= matches!(
+                event,
+                Heard::Right(ReceiverEvent::Failed(PeerMisbehaved::DoneAfter(_)))
+            );
+        });
+        assert!(failed);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn every_byte_is_placed_once_on_any_path(
+        object_len in 0_u64..3_000_000,
+        packet_len in 100_u32..9_000,
+        mbps in 1_u64..2_000,
+        delay_us in 0_u64..60_000,
+        queue_bytes_max in 20_000_u64..500_000,
+        loss_ppb in 0_u64..300_000_000,
+        enter_ppb in 0_u64..20_000_000,
+        late in (0_u64..200_000_000, 0_u64..20_000),
+        duplicate_ppb in 0_u64..100_000_000,
+        settle_us in 0_u64..10_000,
+        seed: u64,
+    ) {
+        let config = Config {
+            object_len,
+            packet_len,
+            rate: Rate::from_mbps(mbps),
+            settle: Duration::from_micros(settle_us),
+            ..config(0)
+        };
+        let mut world = gigabit(Duration::from_micros(delay_us));
+        world.there = LinkConfig {
+            queue_bytes_max,
+            loss_ppb,
+            burst: Some(Burst { enter_ppb, len_mean: 30 }),
+            reorder: Some(Reorder { ppb: late.0, extra: Duration::from_micros(late.1) }),
+            duplicate_ppb,
+            ..world.there
+        };
+        let (world, heard) = run(config, &world, seed);
+        assert_whole(&world, &heard, object_len);
+        let (left, right) = (world.left(), world.right());
+        let seen = world.there().counters();
+        prop_assert_eq!(left.sent(), seen.offered.packets);
+        prop_assert_eq!(left.sent(), config.packets() + left.resent());
+        prop_assert_eq!(right.datagrams(), seen.delivered.packets + seen.duplicated.packets);
+        prop_assert_eq!(right.datagrams(), right.received() + right.duplicates());
+        prop_assert_eq!(right.ignored() + left.ignored(), 0);
+    }
+}

@@ -1,0 +1,121 @@
+//! Every byte placed once, and where it belongs.
+
+use alloc::collections::BTreeMap;
+use core::fmt;
+
+use lighthaul_base::Span;
+
+/// Which bytes of an object have been placed, as ranges that grow together.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    /// Start to end of what is there, no two touching.
+    placed: BTreeMap<u64, u64>,
+    bytes: u64,
+}
+
+impl Ledger {
+    /// Notes that the bytes of `carried` were placed at `target`.
+    pub fn place(&mut self, carried: Span, target: Span) -> Result<(), Misplaced> {
+        if carried != target {
+            return Err(Misplaced::Elsewhere { carried, target });
+        }
+        let (mut start, mut end) = (target.offset, target.end());
+        let before = self.placed.range(..=start).next_back();
+        if let Some((&from, &till)) = before {
+            if till > start {
+                return Err(Misplaced::Twice(target));
+            }
+            if till == start {
+                start = from;
+            }
+        }
+        let after = self.placed.range(target.offset..).next();
+        if let Some((&from, &till)) = after {
+            if from < end {
+                return Err(Misplaced::Twice(target));
+            }
+            if from == end {
+                self.placed.remove(&from);
+                end = till;
+            }
+        }
+        self.placed.insert(start, end);
+        self.bytes += u64::from(target.len);
+        Ok(())
+    }
+
+    /// Bytes placed so far.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether an object of `len` bytes is there from its first byte to its last, and nothing else.
+    pub fn is_whole(&self, len: u64) -> bool {
+        match self.placed.first_key_value() {
+            None => len == 0,
+            Some((&start, &end)) => self.placed.len() == 1 && start == 0 && end == len,
+        }
+    }
+}
+
+/// How a body was not placed as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misplaced {
+    /// Its bytes belong to another span.
+    Elsewhere {
+        /// The span whose bytes came.
+        carried: Span,
+        /// The span that got them.
+        target: Span,
+    },
+    /// Some of it was there already.
+    Twice(Span),
+}
+
+impl fmt::Display for Misplaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Elsewhere { carried, target } => {
+                write!(f, "the bytes of {carried:?} were placed at {target:?}")
+            }
+            Self::Twice(span) => write!(f, "{span:?} was placed twice"),
+        }
+    }
+}
+
+impl core::error::Error for Misplaced {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_grows_together_in_any_order() {
+        let mut ledger = Ledger::default();
+        assert!(ledger.is_whole(0));
+        for offset in [30, 0, 20, 10] {
+            let span = Span::new(offset, 10);
+            assert_eq!(ledger.place(span, span), Ok(()));
+        }
+        assert!(ledger.is_whole(40));
+        assert!(!ledger.is_whole(41));
+        assert_eq!(ledger.bytes(), 40);
+    }
+
+    #[test]
+    fn twice_or_elsewhere_is_noticed() {
+        let mut ledger = Ledger::default();
+        let span = Span::new(10, 10);
+        assert_eq!(ledger.place(span, span), Ok(()));
+        for offset in [1, 10, 15, 19] {
+            let span = Span::new(offset, 10);
+            assert_eq!(ledger.place(span, span), Err(Misplaced::Twice(span)));
+        }
+        let target = Span::new(20, 10);
+        let elsewhere = Misplaced::Elsewhere {
+            carried: span,
+            target,
+        };
+        assert_eq!(ledger.place(span, target), Err(elsewhere));
+    }
+}

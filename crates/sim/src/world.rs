@@ -1,0 +1,143 @@
+//! What is yet to happen, in virtual time.
+
+use alloc::collections::{BinaryHeap, VecDeque};
+use core::cmp::{Ordering, Reverse};
+
+use lighthaul_base::Instant;
+
+/// Things that happen at a moment, earliest first; of one moment, those noted first.
+///
+/// A link that keeps its order notes things in the order in which they happen, so most of them need
+/// no heap.
+#[derive(Clone, Debug)]
+pub struct Agenda<T> {
+    in_order: VecDeque<Entry<T>>,
+    out_of_order: BinaryHeap<Reverse<Entry<T>>>,
+    noted: u64,
+}
+
+impl<T> Agenda<T> {
+    /// Nothing will happen.
+    pub const fn new() -> Self {
+        Self {
+            in_order: VecDeque::new(),
+            out_of_order: BinaryHeap::new(),
+            noted: 0,
+        }
+    }
+
+    /// Notes that `what` happens at `at`.
+    pub fn insert(&mut self, at: Instant, what: T) {
+        let entry = Entry {
+            at,
+            nth: self.noted,
+            what,
+        };
+        self.noted += 1;
+        match self.in_order.back() {
+            Some(last) if last.at > at => self.out_of_order.push(Reverse(entry)),
+            _ => self.in_order.push_back(entry),
+        }
+    }
+
+    /// When the next thing happens; [`Instant::NEVER`] if nothing will.
+    pub fn next_at(&self) -> Instant {
+        let in_order = self
+            .in_order
+            .front()
+            .map_or(Instant::NEVER, |entry| entry.at);
+        match self.out_of_order.peek() {
+            None => in_order,
+            Some(Reverse(entry)) => in_order.min(entry.at),
+        }
+    }
+
+    /// Takes the next thing that happens.
+    pub fn pop(&mut self) -> Option<(Instant, T)> {
+        let heap = match (self.in_order.front(), self.out_of_order.peek()) {
+            (Some(front), Some(Reverse(entry))) => entry < front,
+            (front, entry) => front.is_none() && entry.is_some(),
+        };
+        let entry = if heap {
+            self.out_of_order.pop().map(|Reverse(entry)| entry)
+        } else {
+            self.in_order.pop_front()
+        };
+        entry.map(|entry| (entry.at, entry.what))
+    }
+
+    /// How many things will happen.
+    pub fn len(&self) -> usize {
+        self.in_order.len() + self.out_of_order.len()
+    }
+
+    /// Whether nothing will happen.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T> Default for Agenda<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Entry<T> {
+    at: Instant,
+    nth: u64,
+    what: T,
+}
+
+impl<T> Entry<T> {
+    const fn key(&self) -> (Instant, u64) {
+        (self.at, self.nth)
+    }
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<T> Eq for Entry<T> {}
+
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Entry<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    proptest! {
+        #[test]
+        fn things_happen_in_the_order_of_a_stable_sort(moments: Vec<u8>, popped in 0_usize..20) {
+            let mut agenda = Agenda::new();
+            let mut all: Vec<(Instant, usize)> = Vec::new();
+            for (nth, moment) in moments.iter().enumerate() {
+                let at = Instant::from_nanos(u64::from(*moment));
+                agenda.insert(at, nth);
+                all.push((at, nth));
+            }
+            all.sort();
+            for expected in all.iter().take(popped) {
+                prop_assert_eq!(agenda.next_at(), expected.0);
+                prop_assert_eq!(agenda.pop(), Some(*expected));
+            }
+            prop_assert_eq!(agenda.len(), all.len().saturating_sub(popped));
+        }
+    }
+}
