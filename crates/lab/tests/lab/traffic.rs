@@ -1,7 +1,6 @@
-//! What the lab's tests share: one lab at a time, senders of trains, receivers that count.
+//! Senders of trains, receivers that count, pings.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -10,52 +9,7 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_io::clock::{Clock, sharpen_sleeps};
 use lighthaul_io::udp::Udp;
 use lighthaul_io::wait::{Watch, wait};
-use lighthaul_lab::description::Description;
-use lighthaul_lab::emulate::{Lab, available};
-
-/// A lab that no other test runs beside.
-#[derive(Debug)]
-pub(crate) struct Alone {
-    /// The lab.
-    pub(crate) lab: Lab,
-    _turn: File,
-}
-
-/// Starts the lab that `description` describes, or says by name that the test is skipped.
-pub(crate) fn start(test: &str, description: &str) -> Option<Alone> {
-    if is_skipped(test) {
-        return None;
-    }
-    let turn = turn();
-    let lab = Lab::start(&Description::parse(description).unwrap()).unwrap();
-    Some(Alone { lab, _turn: turn })
-}
-
-/// Whether there can be no lab here; says so past the test runner's capture.
-pub(crate) fn is_skipped(test: &str) -> bool {
-    let Err(why) = available() else { return false };
-    writeln!(io::stderr(), "skipped: {test}: {why}").unwrap();
-    true
-}
-
-/// Waits until no other test, of this process or another, has a lab.
-pub(crate) fn turn() -> File {
-    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/lab.lock");
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .unwrap();
-    file.lock().unwrap();
-    file
-}
-
-/// Two hosts and a link of these properties.
-pub(crate) fn pair(properties: &str) -> String {
-    format!(
-        "host = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[[link]]\nbetween = [\"a\", \"b\"]\n{properties}"
-    )
-}
+use lighthaul_lab::emulate::Lab;
 
 /// Sends numbered datagrams in trains.
 #[derive(Debug)]
