@@ -1,0 +1,85 @@
+//! The fuzz targets' bodies on stable: random octets, likely calls, and the inputs kept as seeds.
+
+#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+
+use proptest::prelude::*;
+
+#[path = "../../../fuzz/src/rbudp.rs"]
+mod rbudp;
+
+/// What a fuzz target does with its octets.
+type Body = fn(&[u8]);
+
+/// Octets that begin a transfer and mostly deliver, drop, wait, and now and then talk nonsense.
+fn calls() -> impl Strategy<Value = Vec<u8>> {
+    let begin = (
+        any::<u16>(),
+        1_u16..2_000,
+        any::<u32>(),
+        1_u16..,
+        0_u16..500,
+    )
+        .prop_map(|(object_len, packet_len, rate, burst, settle)| {
+            let mut octets = object_len.to_be_bytes().to_vec();
+            octets.extend(packet_len.to_be_bytes());
+            octets.push(28);
+            octets.extend((u64::from(rate) << 8 | 1).to_be_bytes());
+            octets.extend(burst.to_be_bytes());
+            octets.extend(settle.to_be_bytes());
+            octets
+        });
+    let done = (1_u8..4, 0_u8..8)
+        .prop_map(|(round, sent)| vec![4, 0, 0, 11, 1, 0, round, 0, 0, 0, 0, 0, 0, 0, sent]);
+    let tally = (1_u8..4, prop::collection::vec(any::<u8>(), 0..6)).prop_map(|(round, octets)| {
+        let mut call = vec![5, 0, 0, 3 + octets.len() as u8, 2, 0, round];
+        call.extend(octets);
+        call
+    });
+    let call = prop_oneof![
+        6 => any::<u8>().prop_map(|nth| vec![9, nth]),
+        4 => Just(vec![11]),
+        4 => (0_u8..4).prop_map(|high| vec![0, high, 1, 2, 3]),
+        1 => any::<[u8; 2]>().prop_map(|load| vec![2, load[0], load[1]]),
+        1 => Just(vec![8]),
+        1 => any::<[u8; 4]>().prop_map(|at| vec![7, at[0], at[1], at[2], at[3]]),
+        1 => done,
+        1 => tally,
+        1 => prop::collection::vec(any::<u8>(), 0..20),
+    ];
+    (begin, prop::collection::vec(call, 0..400))
+        .prop_map(|(begin, calls)| [begin, calls.concat()].concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn rbudp_wire_survives_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+        rbudp::wire(&octets);
+    }
+
+    #[test]
+    fn rbudp_machines_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+        rbudp::machines(&octets);
+    }
+
+    #[test]
+    fn rbudp_machines_survive_likely_calls(octets in calls()) {
+        rbudp::machines(&octets);
+    }
+}
+
+#[test]
+fn seeds_of_earlier_crashes_stay_harmless() {
+    let bodies: [(&str, Body); 2] = [
+        ("rbudp_wire", rbudp::wire),
+        ("rbudp_machines", rbudp::machines),
+    ];
+    for (target, body) in bodies {
+        let folder = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
+        // no folder: nothing has crashed yet
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            body(&std::fs::read(entry.path()).expect("a seed is a file"));
+        }
+    }
+}

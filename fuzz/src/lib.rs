@@ -1,0 +1,3 @@
+//! What the fuzz targets do with their octets, one file for each room.
+
+pub mod rbudp;
