@@ -5,6 +5,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
+use lighthaul_io::clock::cpu_seconds;
 use lighthaul_io::namespace::outlive_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, command_on};
@@ -67,6 +68,7 @@ fn run() -> Result<u8, Box<dyn std::error::Error>> {
     let status = lab.run(&host, &command)?;
     if is_verbose {
         eprint!("{}", lab.counters());
+        eprintln!("the links took {:.2} s of CPU", cpu_seconds());
     }
-    Ok(status.code().unwrap_or(255) as u8)
+    Ok(u8::try_from(status.code().unwrap_or(255))?)
 }

@@ -10,6 +10,7 @@ pub mod emulate;
 pub mod error;
 pub mod settings;
 
+mod icmp;
 mod netns;
 mod quantity;
 mod route;

@@ -52,6 +52,11 @@ impl Packet {
         Ipv4Addr::new(address[0], address[1], address[2], address[3])
     }
 
+    /// The IP packet or super-segment, without its vnet head.
+    pub(crate) fn octets(&self) -> &[u8] {
+        &self.bytes[IP..self.len]
+    }
+
     /// How many packets it stands for.
     pub(crate) const fn count(&self) -> u32 {
         self.count
@@ -153,7 +158,8 @@ fn shape(bytes: &[u8]) -> Option<(usize, usize, bool)> {
         GSO_UDP if bytes.len() > l4 + 8 => (l4 + 8, false),
         _ => return single,
     };
-    if size == 0 || !has_sum_to_do || head >= bytes.len() || head > HEAD_MAX {
+    let is_whole = l4 >= IP + 20 && head >= l4 + if is_tcp { 20 } else { 8 };
+    if size == 0 || !has_sum_to_do || !is_whole || head >= bytes.len() || head > HEAD_MAX {
         return single;
     }
     Some((head, size, is_tcp))
@@ -164,7 +170,7 @@ fn ip_head(bytes: &[u8]) -> usize {
 }
 
 /// The ones' complement sum of RFC 1071.
-fn sum(bytes: &[u8], start: u32) -> u16 {
+pub(crate) fn sum(bytes: &[u8], start: u32) -> u16 {
     let pairs = bytes
         .chunks_exact(2)
         .map(|p| u32::from(u16::from_be_bytes([p[0], p[1]])));
@@ -179,7 +185,7 @@ fn take(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn put(bytes: &mut [u8], at: usize, value: u16) {
+pub(crate) fn put(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
@@ -196,3 +202,105 @@ const ECN: u8 = 0x80;
 const FIN: u8 = 1;
 const PSH: u8 = 8;
 const CWR: u8 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A super-segment as a kernel makes it, of `len` bytes of body in segments of `size`.
+    fn super_segment(is_tcp: bool, len: usize, size: u16) -> Packet {
+        let l4_head = if is_tcp { 32 } else { 8 };
+        let mut bytes = vec![0_u8; IP + 20 + l4_head + len];
+        let body = IP + 20 + l4_head;
+        bytes[0] = NEEDS_SUM;
+        bytes[1] = if is_tcp { GSO_TCP4 } else { GSO_UDP };
+        put_native(&mut bytes, 4, size);
+        bytes[IP] = 0x45;
+        bytes[IP + 9] = if is_tcp { 6 } else { 17 };
+        bytes[IP + 12..IP + 20].copy_from_slice(&[10, 77, 0, 1, 10, 77, 0, 2]);
+        put(&mut bytes, IP + 4, 0xffff);
+        if is_tcp {
+            bytes[IP + 20 + 12] = 8 << 4;
+            bytes[IP + 20 + 13] = CWR | PSH | FIN;
+            bytes[IP + 24..IP + 28].copy_from_slice(&u32::MAX.to_be_bytes());
+        }
+        for (i, byte) in bytes[body..].iter_mut().enumerate() {
+            *byte = i as u8;
+        }
+        let len = bytes.len();
+        Packet::new(bytes.into(), len).unwrap()
+    }
+
+    fn shown(packet: &Packet, first: u32, last: u32) -> Vec<u8> {
+        packet.show(first, last, |pieces| {
+            pieces.iter().flat_map(|p| p.to_vec()).collect()
+        })
+    }
+
+    #[test]
+    fn a_cut_stream_has_sequence_numbers_and_flags() {
+        let packet = super_segment(true, 3500, 1000);
+        assert_eq!(packet.count(), 4);
+        assert_eq!([0, 3].map(|n| packet.segment_bytes(n)), [1052, 552]);
+        for (first, last, seq, flags) in [
+            (0, 0, u32::MAX, CWR),
+            (1, 2, 999, 0),
+            (3, 3, 2999, PSH | FIN),
+        ] {
+            let bytes = shown(&packet, first, last);
+            assert_eq!(bytes[IP + 24..IP + 28], seq.to_be_bytes(), "{first}");
+            assert_eq!(bytes[IP + 33], flags, "{first}");
+            assert_eq!(take(&bytes, IP + 4), (first as u16).wrapping_sub(1));
+            assert_eq!(
+                bytes[1] == 0,
+                first == last,
+                "a lone segment is no super-segment"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_ip_is_given_back() {
+        for bytes in [vec![], vec![0; 12], vec![0x60; 60]] {
+            let len = bytes.len();
+            assert!(Packet::new(bytes.into(), len).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_run_has_true_lengths_and_sums(
+            is_tcp: bool,
+            len in 1_usize..60_000,
+            size in 500_u16..9000,
+            ends: (prop::sample::Index, prop::sample::Index),
+        ) {
+            let packet = super_segment(is_tcp, len, size);
+            let ends = [ends.0, ends.1].map(|end| end.index(packet.count() as usize) as u32);
+            let (first, last) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+            prop_assume!(first != 0 || last + 1 != packet.count());
+            let bytes = shown(&packet, first, last);
+            let l4 = IP + 20;
+            prop_assert_eq!(usize::from(take(&bytes, IP + 2)), bytes.len() - IP);
+            prop_assert_eq!(sum(&bytes[IP..l4], 0), 0xffff);
+            let in_segments: u32 = (first..=last).map(|n| packet.segment_bytes(n)).sum();
+            let heads = (packet.head - IP) as u32;
+            prop_assert_eq!(in_segments, bytes.len() as u32 - IP as u32 + heads * (last - first));
+            // what the field holds is what the pseudo head adds to a sum over the rest
+            let check = l4 + if is_tcp { 16 } else { 6 };
+            let pseudo = [&bytes[IP + 12..IP + 20], &[0, bytes[IP + 9]]].concat();
+            let len = (bytes.len() - l4) as u32;
+            prop_assert_eq!(take(&bytes, check), sum(&pseudo, len));
+        }
+
+        #[test]
+        fn no_octets_make_it_panic(bytes: Vec<u8>, first: u32) {
+            let len = bytes.len();
+            if let Ok(packet) = Packet::new(bytes.into(), len) {
+                let first = first % packet.count();
+                shown(&packet, first, first);
+            }
+        }
+    }
+}

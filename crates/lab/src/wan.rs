@@ -6,6 +6,7 @@
 //! as long as that makes none of them later than [`SPREAD`].
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use lighthaul_io::tun::Tun;
 use lighthaul_sim::{Link, Verdict};
 
 use crate::counters::Troubles;
+use crate::icmp;
 use crate::segment::Packet;
 
 /// All emulated links of a lab, and what is on them.
@@ -59,6 +61,7 @@ struct Run {
 struct Flight {
     packet: Packet,
     path: Arc<[usize]>,
+    source: usize,
     target: usize,
 }
 
@@ -173,6 +176,7 @@ impl Wan {
         let flight = Arc::new(Flight {
             packet,
             path,
+            source: host,
             target: target - 1,
         });
         self.offer(now, &flight, (0, last), 0);
@@ -187,10 +191,12 @@ impl Wan {
         // a packet that is due earlier may be offered later, if this thread was late
         let now = now.max(line.seen);
         line.seen = now;
+        let mut is_too_long = false;
         for number in run.0..=run.1 {
             let len = flight.packet.segment_bytes(number);
             if len > line.mtu {
                 line.too_long += 1;
+                is_too_long = true;
                 continue;
             }
             let Verdict::Delivered { at, again } = line.machine.offer(now, len) else {
@@ -199,6 +205,15 @@ impl Wan {
             line.schedule(Run::single(at, flight, number, hop), spread);
             if let Some(at) = again {
                 line.schedule(Run::single(at, flight, number, hop), spread);
+            }
+        }
+        if is_too_long {
+            let complaint = icmp::too_long(flight.packet.octets(), line.mtu);
+            if self.tuns[flight.source]
+                .write(&[IoSlice::new(&complaint)])
+                .is_err()
+            {
+                self.troubles.refused += 1;
             }
         }
     }

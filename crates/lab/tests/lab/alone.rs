@@ -27,7 +27,8 @@ pub(crate) fn start(test: &str, description: &str) -> Option<Alone> {
 /// Whether there can be no lab here; says so past the test runner's capture.
 pub(crate) fn is_skipped(test: &str) -> bool {
     let Err(why) = available() else { return false };
-    writeln!(io::stderr(), "skipped: {test}: {why}").unwrap();
+    let line = format!("skipped: {test}: {why}\n");
+    io::stderr().write_all(line.as_bytes()).unwrap();
     true
 }
 

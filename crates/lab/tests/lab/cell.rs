@@ -148,6 +148,28 @@ fn a_plain_pair_carries_a_stream_whole_or_cut() {
     }
 }
 
+#[test]
+fn a_router_tells_of_a_narrow_link() {
+    let description = r#"
+        host = [{ name = "a" }, { name = "b" }]
+        router = [{ name = "r" }, { name = "s" }]
+        [[link]]
+        between = ["a", "r"]
+        mtu = 9000
+        [[link]]
+        between = ["r", "s"]
+        mtu = 1400
+        [[link]]
+        between = ["s", "b"]
+        mtu = 9000
+    "#;
+    let Some(alone) = start("a_router_tells_of_a_narrow_link", description) else {
+        return;
+    };
+    carry(&alone.lab);
+    assert!(alone.lab.counters().link("r", "s").unwrap().too_long > 0);
+}
+
 /// Moves some megabytes of chance from `a` to `b` and compares them.
 fn carry(lab: &Lab) {
     let mut rng = Rng::new(1);

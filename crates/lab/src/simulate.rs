@@ -1,0 +1,101 @@
+//! A plan in virtual time: every point by the machines that ship, beside what the model predicts.
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_proto::rbudp::model::{self, Path};
+use lighthaul_proto::rbudp::wire::HEAD_LEN;
+use lighthaul_proto::rbudp::{Config, Receiver, Sender};
+use lighthaul_sim::{HostConfig, LinkConfig, World, WorldConfig};
+
+use crate::plan::{Case, Plan, Series};
+use crate::table::{EMULATION, EXPECTED, MODEL, SIMULATION, Table};
+
+/// Simulates every point of a plan; the columns for emulation stay empty.
+pub fn simulate(plan: &Plan) -> Table {
+    let columns = plan.series.iter().flat_map(columns);
+    let rows = plan.values.iter().map(|value| {
+        // both units are a million of what a plan counts in
+        let key = Some(*value as f64 / 1e6);
+        let cells = plan.series.iter().flat_map(|series| cells(plan, series, *value));
+        std::iter::once(key).chain(cells).collect()
+    });
+    Table {
+        columns: std::iter::once(plan.column().to_string()).chain(columns).collect(),
+        rows: rows.collect(),
+    }
+}
+
+/// The mean goodput of a case in Mb/s, over `runs` seeds.
+pub fn simulate_case(case: &Case, runs: u64) -> f64 {
+    let seconds: f64 = (1..=runs).map(|seed| seconds(case, seed)).sum();
+    (case.object_len * runs) as f64 * 8.0 / seconds / 1e6
+}
+
+/// What the machines are told for a case.
+pub fn config(case: &Case) -> Config {
+    Config {
+        object_len: case.object_len,
+        packet_len: case.packet_len,
+        overhead_len: case.overhead_len,
+        rate: on_wire(case, case.rate),
+        burst: None,
+        stream: 0,
+        settle: case.settle,
+    }
+}
+
+/// The rate on the wire that carries the object's bits at `rate`.
+pub fn on_wire(case: &Case, rate: Rate) -> Rate {
+    let wire_len = case.packet_len + case.overhead_len + HEAD_LEN as u32;
+    rate.scaled(wire_len, case.packet_len)
+}
+
+/// A series has four columns in every table.
+fn columns(series: &Series) -> impl Iterator<Item = String> {
+    [MODEL, EXPECTED, SIMULATION, EMULATION].map(|tail| format!("{}{tail}", series.name)).into_iter()
+}
+
+fn cells(plan: &Plan, series: &Series, value: u64) -> [Option<f64>; 4] {
+    let case = plan.case(series, value);
+    let path = Path {
+        rate: case.rate.as_bps() as f64,
+        rtt: case.rtt,
+        packet_len: f64::from(case.packet_len),
+        loss: case.loss_ppb as f64 / 1e9,
+    };
+    let total = case.object_len as f64;
+    let model = series.model.then(|| model::goodput(total, &path) / 1e6);
+    let expected = (series.model && case.loss_ppb > 0)
+        .then(|| total * 8.0 / model::time_expected(total, &path) / 1e6);
+    let simulation = simulate_case(&case, plan.runs(case.object_len));
+    [model, expected, Some(simulation), None]
+}
+
+/// How long one transfer takes.
+fn seconds(case: &Case, seed: u64) -> f64 {
+    let config = config(case);
+    let delay = case.rtt / 2;
+    let there = LinkConfig {
+        rate: Some(case.link),
+        delay,
+        queue_bytes_max: case.queue_bytes_max,
+        loss_ppb: case.loss_ppb,
+        ..LinkConfig::default()
+    };
+    let world = WorldConfig {
+        there,
+        stream_delay: delay,
+        stream_rate: Some(case.link),
+        overhead_len: case.overhead_len,
+        host: HostConfig {
+            absorb: case.absorb.map(|rate| on_wire(case, rate)),
+            socket_bytes_max: case.socket_bytes_max,
+        },
+        ..WorldConfig::default()
+    };
+    let sender = Sender::new(Instant::ZERO, config, seed);
+    let receiver = Receiver::new(Instant::ZERO, config, seed);
+    let mut world = World::new(sender, receiver, &world, seed);
+    let end = world.run(Instant::from_nanos(u64::MAX / 2), |_, _| ());
+    assert_eq!(world.left().missing(), 0, "a simulated transfer completes");
+    end.as_secs_f64()
+}
