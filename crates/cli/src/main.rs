@@ -1,2 +1,43 @@
-//! Being built.
-fn main() {}
+//! The `lighthaul` command.
+#![expect(clippy::disallowed_methods, reason = "a face reads the environment")]
+
+mod args;
+mod cp;
+mod lab;
+mod places;
+mod print;
+mod remote;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use lighthaul_transfer::error::{Code, Error};
+
+use crate::args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            error.print().ok();
+            return ExitCode::from(if error.use_stderr() { Code::Usage as u8 } else { 0 });
+        }
+    };
+    let result = match &cli.command {
+        Command::Cp(args) => return ExitCode::from(cp::run(args)),
+        Command::Serve(args) => serve::run(args).map(|()| 0),
+        Command::Probe(_) => Err(Error::new(Code::Usage, "not yet")),
+        Command::Key(args) => serve::key(args).map(|()| 0),
+        Command::Allow(args) => serve::allow(args).map(|()| 0),
+        Command::Trust(args) => serve::trust(args).map(|()| 0),
+        Command::Lab(args) => lab::run(args),
+    };
+    match result {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            print::say(&format!("lighthaul: {error}"));
+            ExitCode::from(error.code as u8)
+        }
+    }
+}

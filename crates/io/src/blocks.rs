@@ -101,20 +101,20 @@ impl<K: Sink> Blocks<K> {
         })
     }
 
-    /// Writes all that is still held and gives the sink back.
-    pub fn finish(mut self) -> Result<K, Error> {
+    /// Writes all that is still held and gives the sink back, whatever came of it.
+    pub fn finish(mut self) -> (Option<K>, Result<(), Error>) {
+        let written = self.drain();
+        self.jobs = None;
+        let sink = self.writer.take().and_then(|writer| writer.join().ok());
+        let answers = self.done.try_iter().try_for_each(|answer| answer.map(|_| ()));
+        (sink, answers.and(written))
+    }
+
+    fn drain(&mut self) -> Result<(), Error> {
         while let Some((index, filling)) = self.filling.pop_first() {
             self.dispatch(index, filling)?;
         }
-        self.jobs = None;
-        let joined = self.writer.take().map(JoinHandle::join);
-        for answer in self.done.try_iter() {
-            answer?;
-        }
-        match joined {
-            Some(Ok(sink)) => Ok(sink),
-            _ => Err(gone()),
-        }
+        Ok(())
     }
 
     fn dispatch(&mut self, index: u64, filling: Filling) -> Result<(), Error> {

@@ -132,14 +132,16 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             self.tell_load(now);
             busy |= self.transmit(now)?;
             while let Some(event) = self.endpoint.poll_event() {
-                if self.obey(owner.event(self.endpoint, event, now)?, now) {
+                let next = owner.event(self.endpoint, event, now)?;
+                if self.obey(next, now) {
                     self.transmit(now)?;
                     return Ok(());
                 }
             }
             if tick <= now {
                 tick = now + TICK;
-                if self.obey(owner.tick(self.endpoint, now)?, now) {
+                let next = owner.tick(self.endpoint, now)?;
+                if self.obey(next, now) {
                     return Ok(());
                 }
             }

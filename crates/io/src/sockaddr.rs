@@ -66,7 +66,7 @@ fn write(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
             };
             // SAFETY: the storage is large and aligned enough for any address.
             unsafe { (&raw mut name).cast::<libc::sockaddr_in>().write(inner) };
-            mem::size_of::<libc::sockaddr_in>()
+            size_of::<libc::sockaddr_in>()
         }
         SocketAddr::V6(v6) => {
             let inner = libc::sockaddr_in6 {
@@ -80,7 +80,7 @@ fn write(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
             };
             // SAFETY: as above.
             unsafe { (&raw mut name).cast::<libc::sockaddr_in6>().write(inner) };
-            mem::size_of::<libc::sockaddr_in6>()
+            size_of::<libc::sockaddr_in6>()
         }
     };
     (name, len as libc::socklen_t)

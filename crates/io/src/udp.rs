@@ -12,9 +12,12 @@ use crate::sockaddr;
 pub const TRAIN_BYTES_MAX: usize = 65_000;
 /// The most datagrams the kernel takes in one segmented send (`UDP_MAX_SEGMENTS`).
 pub const TRAIN_DATAGRAMS_MAX: usize = 64;
-/// IP and UDP headers in front of every datagram.
-pub const fn header_len(v6: bool) -> u32 {
-    if v6 { 48 } else { 28 }
+/// Octets of IP and UDP headers in front of every datagram to or from `peer`.
+pub const fn header_len(peer: SocketAddr) -> u32 {
+    match peer {
+        SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_none() => 48,
+        SocketAddr::V4(_) | SocketAddr::V6(_) => 28,
+    }
 }
 
 /// A UDP socket that sends and receives trains.
@@ -177,11 +180,11 @@ impl Udp {
         // SAFETY: as above.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_name = (&raw mut name).cast();
-        message.msg_namelen = mem::size_of_val(&name) as libc::socklen_t;
+        message.msg_namelen = size_of_val(&name) as libc::socklen_t;
         message.msg_iov = parts.as_mut_ptr();
         message.msg_iovlen = parts.len();
         message.msg_control = (&raw mut control.0).cast();
-        message.msg_controllen = mem::size_of_val(&control.0);
+        message.msg_controllen = size_of_val(&control.0);
         let fd = self.socket.as_raw_fd();
         // SAFETY: every pointer in message is valid for the lengths beside it.
         let len = unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT) };
@@ -232,9 +235,9 @@ struct Control([u64; 16]);
 impl Control {
     /// Writes the one message that asks for segments of `segment_len`; answers its length.
     fn put_segment(&mut self, segment_len: u16) -> usize {
-        let header = mem::size_of::<libc::cmsghdr>();
+        let header = size_of::<libc::cmsghdr>();
         let cmsg = libc::cmsghdr {
-            cmsg_len: header + mem::size_of::<u16>(),
+            cmsg_len: header + size_of::<u16>(),
             cmsg_level: libc::SOL_UDP,
             cmsg_type: libc::UDP_SEGMENT,
         };
@@ -255,7 +258,7 @@ fn read_control(message: &libc::msghdr, mut take: impl FnMut(i32, i32, u32)) {
         let header = unsafe { cmsg.read_unaligned() };
         // SAFETY: as above.
         let data = unsafe { libc::CMSG_DATA(cmsg) };
-        let payload = header.cmsg_len - mem::size_of::<libc::cmsghdr>();
+        let payload = header.cmsg_len - size_of::<libc::cmsghdr>();
         if payload >= 4 {
             // SAFETY: the message has at least four octets of data.
             let value = unsafe { data.cast::<u32>().read_unaligned() };
@@ -291,24 +294,13 @@ fn refuses_segments(error: &io::Error) -> bool {
 
 fn forbid_fragments(fd: RawFd, v6: bool) -> io::Result<()> {
     if v6 {
-        set(
-            fd,
-            libc::IPPROTO_IPV6,
-            libc::IPV6_MTU_DISCOVER,
-            libc::IPV6_PMTUDISC_PROBE,
-        )
-    } else {
-        set(
-            fd,
-            libc::IPPROTO_IP,
-            libc::IP_MTU_DISCOVER,
-            libc::IP_PMTUDISC_PROBE,
-        )
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
     }
+    set(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
 }
 
 pub(crate) fn set(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
-    let len = mem::size_of::<i32>() as libc::socklen_t;
+    let len = size_of::<i32>() as libc::socklen_t;
     // SAFETY: value is one readable int.
     let status = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
     if status == 0 {
@@ -320,7 +312,7 @@ pub(crate) fn set(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()
 
 fn get(fd: RawFd, level: i32, name: i32) -> io::Result<i32> {
     let mut value = 0_i32;
-    let mut len = mem::size_of::<i32>() as libc::socklen_t;
+    let mut len = size_of::<i32>() as libc::socklen_t;
     // SAFETY: value is one writable int, and len says so.
     let status =
         unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) };

@@ -1,1 +1,22 @@
-//! Being built.
+//! Floor 3: files. What a transfer is, from the list of its files to the verdict on each.
+//!
+//! - [`walk`]: from paths to entries; [`manifest`]: entries, and how they lie in the object
+//! - [`source`], [`sink`]: the object on either side; [`digest`]: the proof that they agree
+//! - [`session`]: two ends that know each other; [`message`]: what they say; [`path`]: what lies between
+//! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves the object
+//! - [`watch`]: what an onlooker sees; [`error`]: why it failed
+#![expect(clippy::disallowed_methods, reason = "a transfer lives in the real world")]
+
+pub mod digest;
+pub mod error;
+pub mod manifest;
+pub mod message;
+pub mod mover;
+pub mod path;
+pub mod receive;
+pub mod send;
+pub mod session;
+pub mod sink;
+pub mod source;
+pub mod walk;
+pub mod watch;

@@ -1,0 +1,288 @@
+//! The grammar of the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use lighthaul_base::{Rate, Size};
+
+/// Moves bulk data between sites as fast as the path and both hosts allow, verified end to end.
+#[derive(Debug, Parser)]
+#[command(name = "lighthaul", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Copy files and trees to or from another host
+    Cp(Cp),
+    /// Let others copy to and from this host
+    Serve(Serve),
+    /// Measure what a path and the hosts at its ends can do
+    Probe(Probe),
+    /// Print this user's key, or (as root) this host's with --host
+    Key(Key),
+    /// Let the holder of a key copy to and from this host
+    Allow(Allow),
+    /// Accept a daemon's key from now on
+    Trust(Trust),
+    /// Try things out between hosts that exist only on this machine
+    #[command(subcommand)]
+    Lab(Lab),
+}
+
+/// Copy files and trees to or from another host.
+///
+/// One side is local, the other is [USER@]HOST:PATH (started there over ssh) or
+/// lh://HOST[:PORT]/PATH (a daemon). A folder written with a slash at its end stands for its
+/// contents. A target with a slash is a folder to copy into; without one it is the new name.
+#[derive(Args, Debug)]
+pub(crate) struct Cp {
+    /// What to copy, and last, where to
+    #[arg(required = true, num_args = 2.., value_name = "SRC... DST")]
+    pub(crate) paths: Vec<String>,
+    /// Bits a second on the wire, as in 900Mb/s [default: measured]
+    #[arg(long, env = "LIGHTHAUL_RATE")]
+    pub(crate) rate: Option<Rate>,
+    /// Do not encrypt datagrams (the far side must agree); control stays encrypted
+    #[arg(long, env = "LIGHTHAUL_PLAIN")]
+    pub(crate) plain: bool,
+    /// Digest of each file
+    #[arg(long, value_enum, default_value_t, env = "LIGHTHAUL_DIGEST")]
+    pub(crate) digest: Digest,
+    /// Publish without waiting for the disk
+    #[arg(long, env = "LIGHTHAUL_NO_SYNC")]
+    pub(crate) no_sync: bool,
+    /// Carry the data over TCP even where UDP passes
+    #[arg(long, env = "LIGHTHAUL_NO_UDP")]
+    pub(crate) no_udp: bool,
+    /// Print what the transfer cost and saw
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Print events as one JSON object a line on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show progress on standard error
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub(crate) progress: Progress,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// The key that the daemon must show (sha256:...), instead of a known one
+    #[arg(long, value_name = "KEY", env = "LIGHTHAUL_PIN")]
+    pub(crate) pin: Option<String>,
+    /// The ssh command, with options
+    #[arg(short = 'e', long, default_value = "ssh", env = "LIGHTHAUL_SSH")]
+    pub(crate) ssh: String,
+    /// The lighthaul to start on the far side
+    #[arg(long, default_value = "lighthaul", value_name = "PROGRAM", env = "LIGHTHAUL_REMOTE")]
+    pub(crate) remote: String,
+    /// Accepted for those who type it: folders are always copied whole
+    #[arg(short = 'r', long, hide = true)]
+    pub(crate) recursive: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyFile,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Digest {
+    /// CRC-64/NVME and CRC-64/XZ: 128 bits at the speed of memory
+    #[default]
+    Crc128,
+    /// BLAKE3: 256 bits, cryptographic
+    Blake3,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Progress {
+    /// A line that moves if standard error is a terminal
+    #[default]
+    Auto,
+    /// A line that moves
+    Bar,
+    /// A line a second
+    Plain,
+    /// Nothing
+    None,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct KeyFile {
+    /// This side's private key, made if it is missing
+    #[arg(long = "key", value_name = "FILE", env = "LIGHTHAUL_KEY")]
+    pub(crate) path: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Where to listen, for TCP and UDP alike
+    #[arg(long, default_value = "[::]:4810", env = "LIGHTHAUL_LISTEN")]
+    pub(crate) listen: String,
+    /// The folder that clients see as the whole world
+    #[arg(long, value_name = "DIR", env = "LIGHTHAUL_ROOT")]
+    pub(crate) root: Option<PathBuf>,
+    /// The file that lists the keys that may call
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
+    pub(crate) allowed: Option<PathBuf>,
+    /// Agree to plain datagrams when a client asks for them
+    #[arg(long, env = "LIGHTHAUL_PLAIN")]
+    pub(crate) plain: bool,
+    /// Serve one session for the key named on standard input; what ssh starts
+    #[arg(long)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyFile,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Key {
+    /// The key that `serve` uses
+    #[arg(long)]
+    pub(crate) host: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyFile,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Allow {
+    /// The key, as its holder's `lighthaul key` prints it
+    pub(crate) key: String,
+    /// Whose key it is
+    #[arg(default_value = "")]
+    pub(crate) name: String,
+    /// The file that lists the keys that may call
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
+    pub(crate) allowed: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Trust {
+    /// HOST or HOST:PORT
+    pub(crate) host: String,
+    /// The key, as `lighthaul key --host` prints it there
+    pub(crate) key: String,
+}
+
+/// Measure what a path and the hosts at its ends can do: the network alone, with the copy into
+/// memory that every transfer needs, RBUDP itself, and the disks.
+#[derive(Args, Debug)]
+pub(crate) struct Probe {
+    /// HOST[:PORT] where `lighthaul probe --serve` runs; leave it out to probe the disk alone
+    pub(crate) host: Option<String>,
+    /// Answer probes of others until interrupted
+    #[arg(long)]
+    pub(crate) serve: bool,
+    /// The port that probes use
+    #[arg(long, default_value_t = 4811)]
+    pub(crate) port: u16,
+    /// Bits a second on the wire [default: as fast as the hosts can]
+    #[arg(long)]
+    pub(crate) rate: Option<Rate>,
+    /// Seconds for each raw measurement, or bytes for RBUDP
+    #[arg(long, default_value = "3")]
+    pub(crate) seconds: f64,
+    /// Bytes that RBUDP moves
+    #[arg(long, default_value = "2GiB")]
+    pub(crate) size: Size,
+    /// What to measure
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
+    pub(crate) what: Vec<What>,
+    /// Where to try the disk [default: not at all]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) disk: Option<PathBuf>,
+    /// Print events as one JSON object a line on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum What {
+    /// Everything
+    All,
+    /// The network alone: trains sent, received and dropped
+    Network,
+    /// The network plus one copy into memory: the honest bound (`app_perf`)
+    Copy,
+    /// RBUDP whose receiver drops what it gets
+    Fake,
+    /// RBUDP whose receiver copies each packet to its place
+    Place,
+    /// RBUDP whose receiver predicts where packets land
+    Scatter,
+    /// RBUDP, encrypted, copied to its place
+    Sealed,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Lab {
+    /// Run a command between test hosts; with no description, hosts a and b on one link
+    Run(LabRun),
+    /// Run a shell between test hosts
+    Shell(LabFlags),
+    /// From inside a lab: run a command on another of its hosts
+    On {
+        /// The host
+        host: String,
+        /// The command
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LabRun {
+    #[command(flatten)]
+    pub(crate) flags: LabFlags,
+    /// The command, run on the first host
+    #[arg(required = true, last = true)]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct LabFlags {
+    /// A TOML file of hosts, routers and links
+    pub(crate) description: Option<PathBuf>,
+    /// Rate of the link, as in 1Gb/s [default: unlimited]
+    #[arg(long)]
+    pub(crate) rate: Option<String>,
+    /// Round-trip time, as in 100ms
+    #[arg(long)]
+    pub(crate) rtt: Option<String>,
+    /// Delay one way
+    #[arg(long)]
+    pub(crate) delay: Option<String>,
+    /// Bytes that queue before the link [default: one bandwidth-delay product]
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// Packets lost at random, as in 0.01%
+    #[arg(long)]
+    pub(crate) loss: Option<String>,
+    /// Loss in bursts: how often one begins, and how many packets it takes, as in 0.01%x10
+    #[arg(long)]
+    pub(crate) burst_loss: Option<String>,
+    /// Packets that arrive late, as in 1%x2ms
+    #[arg(long)]
+    pub(crate) reorder: Option<String>,
+    /// Packets that arrive twice
+    #[arg(long)]
+    pub(crate) duplicate: Option<String>,
+    /// What the link is: wan (emulated) or veth (as fast as the kernel)
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
+    /// On veth, cut trains into packets before the receiver, as a network card does
+    #[arg(long)]
+    pub(crate) segment: bool,
+    /// The largest packet
+    #[arg(long)]
+    pub(crate) mtu: Option<u32>,
+    /// Repeat the chances of an earlier run
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// The host that the command runs on
+    #[arg(long = "in", value_name = "HOST")]
+    pub(crate) host: Option<String>,
+    /// Print what the links have seen
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}

@@ -1,0 +1,208 @@
+//! `lighthaul cp`.
+
+use std::path::PathBuf;
+
+use lighthaul_daemon::client::{call, start_over_ssh};
+use lighthaul_daemon::keys;
+use lighthaul_io::identity::{Fingerprint, Identity};
+use lighthaul_transfer::digest;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
+use lighthaul_transfer::path::Door;
+use lighthaul_transfer::receive::{self, Landing};
+use lighthaul_transfer::session::Session;
+use lighthaul_transfer::watch::Summary;
+use lighthaul_transfer::{send, sink, walk};
+
+use crate::args::{Cp, Digest};
+use crate::places;
+use crate::print::{Printer, Settings};
+use crate::remote::{PORT, Place};
+
+/// Copies, shows how it goes, and answers the exit status.
+pub(crate) fn run(args: &Cp) -> u8 {
+    let settings = Settings {
+        progress: args.progress,
+        json: args.json,
+        stats: args.stats,
+        quiet: args.quiet,
+    };
+    let mut printer = Printer::new(settings);
+    let result = copy(args, &mut printer);
+    printer.finish(&result);
+    match result {
+        Ok(summary) => status(&summary),
+        Err(error) => error.code as u8,
+    }
+}
+
+/// 0, or what the failures have in common, or "some failed".
+fn status(summary: &Summary) -> u8 {
+    let mut codes = summary.failures.iter().map(|(code, _)| *code);
+    match codes.next() {
+        None => 0,
+        Some(code) if summary.entries == 0 && codes.all(|other| other == code) => code,
+        Some(code) if code == Code::Changed as u8 && codes.all(|other| other == code) => code,
+        Some(_) => Code::Partial as u8,
+    }
+}
+
+fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
+    let places: Vec<Place> =
+        args.paths.iter().map(|text| Place::parse(text)).collect::<Result<_, _>>()?;
+    let Some((target, sources)) = places.split_last() else {
+        return Err(Error::new(Code::Usage, "say what to copy, and where to"));
+    };
+    let from = &sources[0];
+    if sources.iter().any(|source| !source.is_with(from)) {
+        return Err(Error::new(Code::Usage, "all sources must be on one host"));
+    }
+    if sources.len() > 1 && !target.path().ends_with(b"/") {
+        let text = "several sources need a folder to go to: end the target with a slash";
+        return Err(Error::new(Code::Usage, text));
+    }
+    match (from, target) {
+        (Place::Here(_), Place::Here(_)) => {
+            Err(Error::new(Code::Usage, "neither side is remote: write one as HOST:PATH"))
+        }
+        (Place::Here(_), _) => push(args, sources, target, printer),
+        (_, Place::Here(_)) => pull(args, sources, target, printer),
+        _ => Err(Error::new(Code::Usage, "both sides are remote: one must be on this host")),
+    }
+}
+
+fn push(
+    args: &Cp,
+    sources: &[Place],
+    target: &Place,
+    printer: &mut Printer,
+) -> Result<Summary, Error> {
+    let paths: Vec<PathBuf> = sources.iter().map(|place| PathBuf::from(os(place.path()))).collect();
+    let tree = walk::walk(&paths)?;
+    let request = Request::Receive(to(target));
+    with_session(args, target, request, |session| {
+        let settings =
+            send::Settings { plain: args.plain, digest: kind(args.digest), rate: args.rate };
+        let mut watcher = |sight| printer.watch(sight);
+        send::send(session, &Door::Caller(!args.no_udp), tree, settings, &mut watcher)
+    })
+}
+
+fn pull(
+    args: &Cp,
+    sources: &[Place],
+    target: &Place,
+    printer: &mut Printer,
+) -> Result<Summary, Error> {
+    let landing = Landing::find(&to(target), std::path::Path::new(""))?;
+    let request = Request::Send(sources.iter().map(|source| source.path().to_vec()).collect());
+    with_session(args, &sources[0], request, |session| {
+        let sink =
+            sink::Settings { digest: kind(args.digest), sync: !args.no_sync, transfer: 0 };
+        let settings = receive::Settings { plain: args.plain, sink };
+        let mut watcher = |sight| printer.watch(sight);
+        let door = Door::Caller(!args.no_udp);
+        receive::receive(session, &door, landing, settings, &mut watcher)
+    })
+}
+
+/// Reaches the far side, says what we want, and works; a failure of ours is told to the peer.
+fn with_session(
+    args: &Cp,
+    far: &Place,
+    request: Request,
+    work: impl FnOnce(&Session) -> Result<Summary, Error>,
+) -> Result<Summary, Error> {
+    let (session, _started) = reach(args, far)?;
+    let hello = Hello {
+        version: VERSION,
+        request,
+        plain: args.plain,
+        digest: kind(args.digest),
+        sync: !args.no_sync,
+        rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
+    };
+    session.say(&Message::Hello(hello))?;
+    let result = match session.hear()? {
+        Message::Welcome => work(&session),
+        _ => Err(Error::new(Code::Protocol, "the far side did not agree")),
+    };
+    if let Err(error) = &result {
+        session.give_up(error);
+    }
+    result
+}
+
+type Reached = (Session, Option<lighthaul_daemon::client::Started>);
+
+fn reach(args: &Cp, far: &Place) -> Result<Reached, Error> {
+    match far {
+        Place::Ssh { host, .. } => {
+            let identity = Identity::generate();
+            let ssh: Vec<String> = args.ssh.split_whitespace().map(str::to_owned).collect();
+            let started = start_over_ssh(&ssh, host, &args.remote, &identity)?;
+            let session = call(&started.host, started.port, &identity)?;
+            if session.peer != started.key {
+                return Err(Error::new(Code::Permission, "somebody else answered in its place"));
+            }
+            Ok((session, Some(started)))
+        }
+        Place::Daemon { host, port, .. } => {
+            let identity = load_key(args.key.path.clone().unwrap_or_else(places::user_key))?;
+            let session = call(host, *port, &identity)?;
+            check_key(args, host, *port, session.peer)?;
+            Ok((session, None))
+        }
+        Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
+    }
+}
+
+/// The key in the file at `path`, made there if it is missing.
+pub(crate) fn load_key(path: PathBuf) -> Result<Identity, Error> {
+    Identity::load_or_generate(&path)
+        .map_err(|e| Error::file(Code::Permission, "cannot use the key", &path, &e))
+}
+
+/// Refuses a daemon whose key is not the one that is known.
+fn check_key(args: &Cp, host: &str, port: u16, shown: Fingerprint) -> Result<(), Error> {
+    let name = name(host, port);
+    let known = match &args.pin {
+        Some(pin) => Some(pin.parse().map_err(|e| Error::new(Code::Usage, format!("{e}")))?),
+        None => keys::known_host(&places::known_hosts(), &name).map_err(|error| {
+            Error::file(Code::Permission, "cannot read", &places::known_hosts(), &error)
+        })?,
+    };
+    let text = match known {
+        Some(known) if known == shown => return Ok(()),
+        Some(known) => format!(
+            "{name} shows the key {shown}, but {known} is expected: somebody may be in between; \
+             if its key did change, correct {}",
+            places::known_hosts().display()
+        ),
+        None => format!(
+            "{name} shows the key {shown}, which is not known here: compare it with `lighthaul \
+             key --host` there, then accept it with `lighthaul trust {name} {shown}`"
+        ),
+    };
+    Err(Error::new(Code::Permission, text))
+}
+
+/// What a daemon is called in the file of known hosts.
+pub(crate) fn name(host: &str, port: u16) -> String {
+    if port == PORT { host.to_owned() } else { format!("{host}:{port}") }
+}
+
+fn to(place: &Place) -> Target {
+    Target { path: place.path().to_vec(), into: place.path().ends_with(b"/") }
+}
+
+const fn kind(digest: Digest) -> digest::Kind {
+    match digest {
+        Digest::Crc128 => digest::Kind::Crc128,
+        Digest::Blake3 => digest::Kind::Blake3,
+    }
+}
+
+fn os(path: &[u8]) -> &std::ffi::OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(path)
+}

@@ -1,0 +1,38 @@
+//! Where things are kept: the XDG folders for people, `/etc/lighthaul` for a host.
+
+use std::env;
+use std::path::PathBuf;
+
+/// This user's own folder for configuration.
+fn user_folder() -> PathBuf {
+    let from = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    from("XDG_CONFIG_HOME")
+        .or_else(|| from("HOME").map(|home| home.join(".config")))
+        .unwrap_or_else(|| PathBuf::from("/etc"))
+        .join("lighthaul")
+}
+
+/// The host's folder if we may write there, else the user's.
+fn host_folder() -> PathBuf {
+    if rustix::process::geteuid().is_root() { PathBuf::from("/etc/lighthaul") } else { user_folder() }
+}
+
+/// The key with which this user calls daemons.
+pub(crate) fn user_key() -> PathBuf {
+    user_folder().join("key")
+}
+
+/// The key that this host's daemon shows.
+pub(crate) fn host_key() -> PathBuf {
+    host_folder().join("host_key")
+}
+
+/// The keys that may call this host's daemon.
+pub(crate) fn allowed_keys() -> PathBuf {
+    host_folder().join("allowed_keys")
+}
+
+/// The keys of the daemons that this user calls.
+pub(crate) fn known_hosts() -> PathBuf {
+    user_folder().join("known_hosts")
+}

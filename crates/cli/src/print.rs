@@ -1,0 +1,233 @@
+//! What the command shows: a line of progress, a summary, or JSON.
+
+use std::io::{IsTerminal, Write, stderr, stdout};
+
+use lighthaul_base::{Instant, Rate, Size};
+use lighthaul_io::clock::{Clock, cpu_seconds};
+use lighthaul_transfer::error::Error;
+use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
+use serde_json::{Value, json};
+
+use crate::args::Progress;
+
+/// Says a line on standard error.
+pub(crate) fn say(text: &str) {
+    writeln!(stderr(), "{text}").ok();
+}
+
+/// Prints a line on standard output.
+pub(crate) fn print(text: &str) {
+    writeln!(stdout(), "{text}").ok();
+}
+
+/// How much to show.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) progress: Progress,
+    pub(crate) json: bool,
+    pub(crate) stats: bool,
+    pub(crate) quiet: bool,
+}
+
+/// Watches a transfer and shows it.
+#[derive(Debug)]
+pub(crate) struct Printer {
+    settings: Settings,
+    bar: bool,
+    clock: Clock,
+    shown_at: Instant,
+    shown: Motion,
+    start: Option<Start>,
+    speed: f64,
+    line_open: bool,
+}
+
+impl Printer {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let bar = match settings.progress {
+            Progress::Auto => stderr().is_terminal() && !settings.json && !settings.quiet,
+            Progress::Bar => true,
+            Progress::Plain | Progress::None => false,
+        };
+        Self {
+            settings,
+            bar,
+            clock: Clock::start(),
+            shown_at: Instant::ZERO,
+            shown: Motion::default(),
+            start: None,
+            speed: 0.0,
+            line_open: false,
+        }
+    }
+
+    /// Shows what was seen.
+    pub(crate) fn watch(&mut self, sight: Sight) {
+        match sight {
+            Sight::Started(start) => self.started(start),
+            Sight::Moving(motion) => self.moving(motion),
+            Sight::Round { number, packets } => {
+                self.emit(|| json!({"type": "round", "round": number, "packets": packets}));
+            }
+            Sight::Diverted(why) => {
+                self.emit(|| json!({"type": "warning", "text": why}));
+                self.note(&format!("lighthaul: {why}"));
+            }
+            Sight::Warning(text) => {
+                self.emit(|| json!({"type": "warning", "text": text}));
+                self.note(&format!("lighthaul: {text}"));
+            }
+        }
+    }
+
+    fn started(&mut self, start: Start) {
+        self.emit(|| {
+            json!({
+                "type": "start", "entries": start.entries, "bytes": start.file_bytes,
+                "rate_bps": start.rate_bps, "packet_bytes": start.packet_len,
+                "cipher": start.cipher, "startup_s": start.start_up.as_secs_f64(),
+            })
+        });
+        self.start = Some(start);
+    }
+
+    fn moving(&mut self, motion: Motion) {
+        let now = self.clock.now();
+        let every = if self.bar { 200 } else { 1000 };
+        let since = now.since(self.shown_at);
+        if since.as_millis() < every {
+            return;
+        }
+        let moved = motion.done.saturating_sub(self.shown.done) as f64 * 8.0;
+        let speed = moved / since.as_secs_f64();
+        self.speed = if self.speed == 0.0 { speed } else { 0.7 * self.speed + 0.3 * speed };
+        self.shown_at = now;
+        self.shown = motion;
+        let left = (self.speed > 0.0)
+            .then(|| motion.total.saturating_sub(motion.done) as f64 * 8.0 / self.speed);
+        self.emit(|| {
+            json!({
+                "type": "progress", "bytes": motion.done, "bytes_total": motion.total,
+                "bps": speed, "round": motion.round, "packets_sent": motion.sent,
+                "packets_resent": motion.resent, "buffer_drops": motion.buffer_drops,
+                "held": motion.held, "left_s": left,
+            })
+        });
+        let plain = self.settings.progress == Progress::Plain;
+        if !self.bar && !plain {
+            return;
+        }
+        let line = line(&motion, speed, left);
+        if self.bar {
+            write!(stderr(), "\r\x1b[K{line}").ok();
+            stderr().flush().ok();
+            self.line_open = true;
+        } else {
+            say(&line);
+        }
+    }
+
+    /// Shows how it ended.
+    pub(crate) fn finish(&mut self, result: &Result<Summary, Error>) {
+        self.close_line();
+        match result {
+            Ok(summary) => self.summary(summary),
+            Err(error) => {
+                self.emit(|| {
+                    json!({"type": "error", "code": error.code as u8, "text": error.text})
+                });
+                say(&format!("lighthaul: {error}"));
+            }
+        }
+    }
+
+    fn summary(&mut self, summary: &Summary) {
+        for (_, why) in &summary.failures {
+            say(&format!("lighthaul: {why}"));
+        }
+        let moving = summary.moving;
+        let goodput = Rate::of(summary.bytes, moving);
+        let cpu = cpu_seconds();
+        let motion = &summary.motion;
+        self.emit(|| {
+            json!({
+                "type": "summary", "entries": summary.entries, "bytes": summary.bytes,
+                "elapsed_s": summary.elapsed.as_secs_f64(), "moving_s": moving.as_secs_f64(),
+                "goodput_bps": goodput.as_bps(), "verified": summary.failures.is_empty(),
+                "rounds": motion.round, "packets": motion.sent, "packets_resent": motion.resent,
+                "buffer_drops": motion.buffer_drops, "foreign": motion.foreign,
+                "cpu_s": cpu, "failures": summary.failures,
+            })
+        });
+        if self.settings.quiet || self.settings.json {
+            return;
+        }
+        let verified = if summary.failures.is_empty() { "verified" } else { "NOT all verified" };
+        say(&format!(
+            "{} in {} entries, {:.2} s ({:.2} s start-up), {goodput}, {verified}",
+            Size(summary.bytes),
+            summary.entries,
+            summary.elapsed.as_secs_f64(),
+            summary.elapsed.saturating_sub(moving).as_secs_f64(),
+        ));
+        if self.settings.stats {
+            self.stats(summary, cpu);
+        }
+    }
+
+    fn stats(&self, summary: &Summary, cpu: f64) {
+        let motion = &summary.motion;
+        if let Some(start) = &self.start {
+            let rate = start.rate_bps.and_then(Rate::from_bps);
+            let rate = rate.map_or("as TCP allows".to_owned(), |rate| rate.to_string());
+            say(&format!("  rate          {rate} on the wire, {}", start.cipher));
+            say(&format!("  packet        {} bytes", start.packet_len));
+        }
+        say(&format!("  rounds        {}", motion.round));
+        say(&format!("  datagrams     {} ({} of them again)", motion.sent, motion.resent));
+        say(&format!("  buffer drops  {} (lost in the receiving host)", motion.buffer_drops));
+        say(&format!("  foreign       {} (not ours, or not genuine)", motion.foreign));
+        let gb = (summary.bytes as f64 / 1e9).max(1e-9);
+        say(&format!("  CPU           {cpu:.2} s on this side, {:.2} s/GB", cpu / gb));
+    }
+
+    fn note(&mut self, text: &str) {
+        if !self.settings.quiet {
+            self.close_line();
+            say(text);
+        }
+    }
+
+    fn close_line(&mut self) {
+        if self.line_open {
+            write!(stderr(), "\r\x1b[K").ok();
+            self.line_open = false;
+        }
+    }
+
+    fn emit(&self, event: impl FnOnce() -> Value) {
+        if self.settings.json {
+            let mut event = event();
+            event["v"] = json!(1);
+            print(&event.to_string());
+        }
+    }
+}
+
+fn line(motion: &Motion, speed: f64, left: Option<f64>) -> String {
+    let percent = motion.done.saturating_mul(100) / motion.total.max(1);
+    let first = motion.sent.saturating_sub(motion.resent).max(1);
+    let loss = motion.resent as f64 * 100.0 / first as f64;
+    let left = left.map_or("-".to_owned(), |left| format!("{left:.0} s"));
+    let held = if motion.held { ", waiting for the disk" } else { "" };
+    let drops = match motion.buffer_drops {
+        0 => String::new(),
+        drops => format!(", {drops} buffer drops"),
+    };
+    format!(
+        "{percent:3} % of {}  {:.1} Mb/s  round {}, {loss:.2} % sent again{drops}{held}  {left} left",
+        Size(motion.total),
+        speed / 1e6,
+        motion.round,
+    )
+}

@@ -1,0 +1,117 @@
+//! What somebody named on the command line: a path here, or one on another host.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use lighthaul_transfer::error::{Code, Error};
+
+/// The port of a daemon unless somebody says otherwise.
+pub(crate) const PORT: u16 = 4810;
+
+/// A place that files are copied from or to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A path on this host.
+    Here(PathBuf),
+    /// A path on another, reached over ssh.
+    Ssh { host: String, path: Vec<u8> },
+    /// A path behind a daemon.
+    Daemon { host: String, port: u16, path: Vec<u8> },
+}
+
+impl Place {
+    /// Reads `[user@]host:path`, `lh://host[:port]/path` or a local path, as scp and rsync do:
+    /// a slash before the first colon makes it local.
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        if let Some(rest) = text.strip_prefix("lh://") {
+            return Self::daemon(rest).ok_or_else(|| {
+                Error::new(Code::Usage, format!("{text} should read lh://HOST[:PORT]/PATH"))
+            });
+        }
+        let (host, path) = if let Some(end) = text.find("]:") {
+            (&text[..=end], Some(&text[end + 2..]))
+        } else {
+            match text.split_once(':') {
+                Some((host, path)) if !host.is_empty() && !host.contains('/') => (host, Some(path)),
+                _ => (text, None),
+            }
+        };
+        match path {
+            None => Ok(Self::Here(PathBuf::from(text))),
+            Some(path) => {
+                let host = host.replace(['[', ']'], "");
+                let path = if path.is_empty() { "./" } else { path };
+                Ok(Self::Ssh { host, path: path.as_bytes().to_vec() })
+            }
+        }
+    }
+
+    fn daemon(rest: &str) -> Option<Self> {
+        let (host, path) = rest.split_once('/')?;
+        let path = format!("/{path}").into_bytes();
+        let (name, port) = match host.strip_prefix('[') {
+            Some(v6) => {
+                let (name, port) = v6.split_once(']')?;
+                (name, port.strip_prefix(':'))
+            }
+            None => match host.split_once(':') {
+                Some((name, port)) => (name, Some(port)),
+                None => (host, None),
+            },
+        };
+        let port = port.map_or(Some(PORT), |port| port.parse().ok())?;
+        (!name.is_empty()).then(|| Self::Daemon { host: name.to_owned(), port, path })
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> &[u8] {
+        match self {
+            Self::Here(path) => path.as_os_str().as_bytes(),
+            Self::Ssh { path, .. } | Self::Daemon { path, .. } => path,
+        }
+    }
+
+    /// Whether both are behind the same door.
+    pub(crate) fn is_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Here(_), Self::Here(_)) => true,
+            (Self::Ssh { host: a, .. }, Self::Ssh { host: b, .. }) => a == b,
+            (Self::Daemon { host: a, port: p, .. }, Self::Daemon { host: b, port: q, .. }) => {
+                a == b && p == q
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_read_as_scp_and_rsync_do() {
+        let ssh = |host: &str, path: &str| Place::Ssh { host: host.into(), path: path.into() };
+        let daemon = |host: &str, port, path: &str| Place::Daemon {
+            host: host.into(),
+            port,
+            path: path.into(),
+        };
+        for (text, place) in [
+            ("a", Place::Here("a".into())),
+            ("./a:b", Place::Here("./a:b".into())),
+            ("/a:b", Place::Here("/a:b".into())),
+            ("h:x", ssh("h", "x")),
+            ("u@h:/x y", ssh("u@h", "/x y")),
+            ("h:", ssh("h", "./")),
+            ("u@[2001:db8::1]:/p", ssh("u@2001:db8::1", "/p")),
+            ("lh://h/p", daemon("h", PORT, "/p")),
+            ("lh://h:99/", daemon("h", 99, "/")),
+            ("lh://[::1]:99/p", daemon("::1", 99, "/p")),
+        ] {
+            assert_eq!(Place::parse(text), Ok(place), "{text}");
+        }
+        for text in ["lh://", "lh://h", "lh:///p", "lh://h:x/p"] {
+            assert_eq!(Place::parse(text).unwrap_err().code, Code::Usage, "{text}");
+        }
+    }
+}

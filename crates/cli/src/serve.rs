@@ -1,0 +1,75 @@
+//! `lighthaul serve`, and the commands that say whose key is welcome.
+
+use std::io::stdout;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use lighthaul_daemon::keys;
+use lighthaul_daemon::serve::{Server, Settings, Welcome, serve_once};
+use lighthaul_io::identity::{Fingerprint, Identity};
+use lighthaul_io::tls;
+use lighthaul_transfer::error::{Code, Error};
+
+use crate::args::{Allow, Key, Serve, Trust};
+use crate::cp::load_key;
+use crate::places;
+use crate::print::{print, say};
+
+/// Serves until it is stopped.
+pub(crate) fn run(args: &Serve) -> Result<(), Error> {
+    let listening = |e: &dyn std::fmt::Display| {
+        Error::new(Code::Network, format!("cannot listen on {}: {e}", args.listen))
+    };
+    if args.once {
+        let settings = Settings {
+            address: SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 0], 0)),
+            identity: Identity::generate(),
+            welcome: Welcome::Listed(PathBuf::new()),
+            root: args.root.clone(),
+            plain: true,
+        };
+        return serve_once(settings, &mut stdout());
+    }
+    let identity = load_key(args.key.path.clone().unwrap_or_else(places::host_key))?;
+    let key = tls::fingerprint(&identity)?;
+    let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
+    let settings = Settings {
+        address: args.listen.parse().map_err(|e| listening(&e))?,
+        identity,
+        welcome: Welcome::Listed(allowed.clone()),
+        root: args.root.clone(),
+        plain: args.plain,
+    };
+    let server = Server::listen(settings).map_err(|e| listening(&e))?;
+    let address = server.address().map_err(|e| listening(&e))?;
+    say(&format!("lighthaul: listening on {address} (TCP and UDP)"));
+    say(&format!("lighthaul: this host's key is {key}"));
+    say(&format!("lighthaul: keys in {} may call", allowed.display()));
+    server.run(say).map_err(|e| listening(&e))
+}
+
+/// Prints a key's fingerprint.
+pub(crate) fn key(args: &Key) -> Result<(), Error> {
+    let default = if args.host { places::host_key } else { places::user_key };
+    let identity = load_key(args.key.path.clone().unwrap_or_else(default))?;
+    print(&tls::fingerprint(&identity)?.to_string());
+    Ok(())
+}
+
+/// Lists a key among those that may call.
+pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
+    let path = args.allowed.clone().unwrap_or_else(places::allowed_keys);
+    keys::add(&path, fingerprint(&args.key)?, &args.name)
+        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
+}
+
+/// Lists a daemon's key among those that are known.
+pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
+    let path = places::known_hosts();
+    keys::add(&path, fingerprint(&args.key)?, &args.host)
+        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
+}
+
+fn fingerprint(text: &str) -> Result<Fingerprint, Error> {
+    text.parse().map_err(|e| Error::new(Code::Usage, format!("{e}")))
+}

@@ -1,0 +1,253 @@
+//! Files: opened beneath a root and nowhere else, written in whole pages past the cache where possible.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, FallocateFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps, fallocate, fchmod,
+    fdatasync, mkdirat, openat2, renameat, symlinkat, syncfs, unlinkat, utimensat,
+};
+
+use crate::block::PAGE;
+
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+/// A directory that nothing done through it can leave, symbolic links and `..` included.
+#[derive(Debug)]
+pub struct Root {
+    folder: OwnedFd,
+    /// The folder that was used last, since files of one folder come together.
+    last: Option<(PathBuf, OwnedFd)>,
+}
+
+impl Root {
+    /// The directory at `path`.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { folder, last: None })
+    }
+
+    /// Makes the directory `path` beneath the root, unless it is there already.
+    pub fn make_folder(&mut self, path: &Path) -> io::Result<()> {
+        let (folder, name) = self.parent(path)?;
+        match mkdirat(folder, name, Mode::from_bits_truncate(0o777)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Creates the file `path` anew for reading and writing.
+    pub fn create(&mut self, path: &Path) -> io::Result<OutputFile> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let (folder, name) = self.parent(path)?;
+        let file = openat2(folder, name, flags, Mode::from_bits_truncate(0o600), BENEATH)?;
+        Ok(OutputFile { file: File::from(file), direct: None, refused: false })
+    }
+
+    /// Opens the file `path`, made before, for reading and writing.
+    pub fn reopen(&mut self, path: &Path) -> io::Result<OutputFile> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let (folder, name) = self.parent(path)?;
+        let file = openat2(folder, name, flags, Mode::empty(), BENEATH)?;
+        Ok(OutputFile { file: File::from(file), direct: None, refused: false })
+    }
+
+    /// Gives the file or link `from` the name `to` in the same folder, in place of whatever had it.
+    pub fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let name = from.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+        let (folder, to) = self.parent(to)?;
+        Ok(renameat(folder, name, folder, to)?)
+    }
+
+    /// Makes a symbolic link `path` that says `target`.
+    pub fn make_link(&mut self, path: &Path, target: &OsStr) -> io::Result<()> {
+        let (folder, name) = self.parent(path)?;
+        Ok(symlinkat(target, folder, name)?)
+    }
+
+    /// Removes the file or link `path`.
+    pub fn remove(&mut self, path: &Path) -> io::Result<()> {
+        let (folder, name) = self.parent(path)?;
+        Ok(unlinkat(folder, name, AtFlags::empty())?)
+    }
+
+    /// Sets the time of the last change of `path`; a link's own, not that of what it points at.
+    pub fn set_time(&mut self, path: &Path, seconds: i64, nanos: u32) -> io::Result<()> {
+        let time = Timespec { tv_sec: seconds, tv_nsec: nanos.into() };
+        let times = Timestamps { last_access: time, last_modification: time };
+        let (folder, name) = self.parent(path)?;
+        Ok(utimensat(folder, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Sets the permissions of the folder `path`.
+    pub fn set_folder_mode(&mut self, path: &Path, mode: u32) -> io::Result<()> {
+        let folder = self.folder_at(path)?;
+        Ok(fchmod(folder, Mode::from_bits_truncate(mode & 0o7777))?)
+    }
+
+    /// Whether `path` is there, and if so whether it is a folder.
+    pub fn kind(&mut self, path: &Path) -> io::Result<Option<bool>> {
+        let (folder, name) = self.parent(path)?;
+        match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => {
+                let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
+                Ok(Some(kind == rustix::fs::FileType::Directory))
+            }
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Brings everything written to this file system to disk.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(syncfs(&self.folder)?)
+    }
+
+    fn folder_at(&mut self, path: &Path) -> io::Result<OwnedFd> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        Ok(openat2(&self.folder, path, flags, Mode::empty(), BENEATH)?)
+    }
+
+    /// The folder that `path` is in, and the name it has there.
+    fn parent<'a>(&mut self, path: &'a Path) -> io::Result<(&OwnedFd, &'a OsStr)> {
+        let name = match path.components().next_back() {
+            Some(Component::Normal(name)) => name,
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        if folder.as_os_str().is_empty() {
+            return Ok((&self.folder, name));
+        }
+        if self.last.as_ref().is_none_or(|(last, _)| last != folder) {
+            self.last = Some((folder.to_owned(), self.folder_at(folder)?));
+        }
+        let folder = self.last.as_ref().map_or(&self.folder, |(_, folder)| folder);
+        Ok((folder, name))
+    }
+}
+
+/// A file that is being written, in any order.
+#[derive(Debug)]
+pub struct OutputFile {
+    file: File,
+    /// The same file past the page cache, once it has paid to open it.
+    direct: Option<File>,
+    refused: bool,
+}
+
+impl OutputFile {
+    /// From this many bytes on, a write goes past the page cache.
+    const DIRECT_MIN: usize = 256 << 10;
+
+    /// Reserves room for `len` bytes, so that a full disk shows now; where the file system can't, it
+    /// only sets the length.
+    pub fn allocate(&self, len: u64) -> io::Result<()> {
+        match fallocate(&self.file, FallocateFlags::empty(), 0, len) {
+            Ok(()) => Ok(()),
+            Err(rustix::io::Errno::OPNOTSUPP) => self.file.set_len(len),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes `bytes` at `offset`: the whole pages of a large aligned piece directly.
+    pub fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let aligned =
+            bytes.as_ptr().addr().is_multiple_of(PAGE) && offset.is_multiple_of(PAGE as u64);
+        let whole = bytes.len() / PAGE * PAGE;
+        if !aligned || whole < Self::DIRECT_MIN || self.refused {
+            return self.file.write_all_at(bytes, offset);
+        }
+        let (pages, rest) = bytes.split_at(whole);
+        if self.write_direct(pages, offset).is_err() {
+            self.refused = true;
+            self.file.write_all_at(pages, offset)?;
+        }
+        self.file.write_all_at(rest, offset + whole as u64)
+    }
+
+    /// Reads what was written.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+
+    /// Brings the bytes to disk.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(fdatasync(&self.file)?)
+    }
+
+    /// Sets the file's permissions.
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        Ok(fchmod(&self.file, Mode::from_bits_truncate(mode & 0o7777))?)
+    }
+
+    /// Sets the time of its last change.
+    pub fn set_time(&self, seconds: i64, nanos: u32) -> io::Result<()> {
+        let time = Timespec { tv_sec: seconds, tv_nsec: nanos.into() };
+        let times = Timestamps { last_access: time, last_modification: time };
+        Ok(rustix::fs::futimens(&self.file, &times)?)
+    }
+
+    fn write_direct(&mut self, pages: &[u8], offset: u64) -> io::Result<()> {
+        if self.direct.is_none() {
+            let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+            let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&self.file.as_fd()));
+            self.direct = Some(File::from(rustix::fs::open(path, flags, Mode::empty())?));
+        }
+        let direct = self.direct.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        direct.write_all_at(pages, offset)
+    }
+}
+
+/// A file that is being read.
+#[derive(Debug)]
+pub struct InputFile {
+    file: File,
+}
+
+/// What a file was like when somebody looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Bytes.
+    pub size: u64,
+    /// Last change, seconds since 1970.
+    pub seconds: i64,
+    /// And nanoseconds.
+    pub nanos: u32,
+}
+
+impl InputFile {
+    /// Opens `path` for reading from front to back.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential).ok();
+        Ok(Self { file })
+    }
+
+    /// Fills `buffer` from `offset`; answers how many bytes the file still had.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.file.read_at(&mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// What the file is like now.
+    pub fn look(&self) -> io::Result<Look> {
+        use std::os::unix::fs::MetadataExt;
+        let meta = self.file.metadata()?;
+        let nanos = u32::try_from(meta.mtime_nsec()).unwrap_or(0);
+        Ok(Look { size: meta.len(), seconds: meta.mtime(), nanos })
+    }
+}

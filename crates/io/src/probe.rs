@@ -1,0 +1,196 @@
+//! Looking at a path with datagrams of its own: what size arrives, and how fast a train does.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use lighthaul_base::{Head, Instant};
+
+use crate::clock::Clock;
+use crate::seal::{Key, TAG_LEN};
+use crate::train::{CONNECTION_LEN, Train};
+use crate::udp::{Udp, header_len};
+use crate::wait::{Watch, wait};
+
+/// Lengths of datagrams (behind the UDP header) that are tried: from what always passes to jumbo
+/// frames, for IPv4 and IPv6, bare and in the usual tunnels.
+pub const LENGTHS: [usize; 7] = [1232, 1372, 1432, 1452, 1472, 8952, 8972];
+/// A train is over when nothing came for this long.
+const QUIET: Duration = Duration::from_millis(25);
+const HEAD_LEN: usize = 8;
+/// Octets of a probe that are not its body.
+const PREFIX_LEN: usize = CONNECTION_LEN + HEAD_LEN;
+const PING: u8 = 0;
+const CAR: u8 = 1;
+const LAST: u8 = 2;
+
+/// Sends and hears probes on one socket.
+#[derive(Debug)]
+pub struct Prober {
+    connection: u64,
+    seal: Key,
+    open: Key,
+    counter: u64,
+}
+
+/// A train as it arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Octets that came after the first reception, headers included.
+    pub bytes: u64,
+    /// How long they took.
+    pub time: Duration,
+}
+
+impl Prober {
+    /// A prober whose datagrams start with `connection`.
+    pub const fn new(connection: u64, seal: Key, open: Key) -> Self {
+        Self { connection, seal, open, counter: 0 }
+    }
+
+    /// Sends a datagram of each length, twice.
+    pub fn ping(&mut self, udp: &Udp) -> io::Result<()> {
+        for len in LENGTHS.iter().rev().chain(LENGTHS.iter().rev()) {
+            let body = vec![PING; len - PREFIX_LEN - TAG_LEN];
+            self.send(udp, &mut Train::new(), body)?;
+        }
+        Ok(())
+    }
+
+    /// Sends `count` datagrams of `len` octets as fast as the host can.
+    pub fn train(&mut self, udp: &Udp, count: usize, len: usize) -> io::Result<()> {
+        let body_len = len - PREFIX_LEN - TAG_LEN;
+        let mut bodies = vec![0_u8; body_len * 44];
+        let mut train = Train::new();
+        let mut left = count;
+        while left > 0 {
+            for body in bodies.chunks_mut(body_len) {
+                if left == 0 || !train.admits(HEAD_LEN, body_len, true) {
+                    break;
+                }
+                body[0] = if left == 1 { LAST } else { CAR };
+                left -= 1;
+                let head = self.head();
+                train.push(self.connection, &head, body, Some(&self.seal));
+            }
+            train.flush(udp)?;
+        }
+        Ok(())
+    }
+
+    /// The length of the probe in `octets`; nothing if it is not one of our peer's.
+    pub fn recognise(&self, octets: &mut [u8]) -> Option<usize> {
+        self.open(octets).map(|_| octets.len())
+    }
+
+    /// The longest probe heard until `deadline`, or until nothing more is to be expected.
+    pub fn hear_pings(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<usize> {
+        let mut longest = 0;
+        let mut until = deadline;
+        let mut buffer = vec![0; 1 << 16];
+        while clock.now() < until && longest < LENGTHS[LENGTHS.len() - 1] {
+            self.hear(udp, clock, until, &mut buffer, |len, _| longest = longest.max(len))?;
+            if longest > 0 {
+                until = until.min(clock.now() + Duration::from_millis(10));
+            }
+        }
+        Ok(longest)
+    }
+
+    /// Waits until `deadline` for a train and measures it; nothing if none came.
+    pub fn hear_train(
+        &self,
+        udp: &Udp,
+        clock: Clock,
+        deadline: Instant,
+    ) -> io::Result<Option<Arrival>> {
+        let overhead = u64::from(header_len(udp.local_addr()?));
+        let mut first = None;
+        let mut arrival = Arrival { bytes: 0, time: Duration::ZERO };
+        let mut until = deadline;
+        let mut last = false;
+        let mut buffer = vec![0; 1 << 16];
+        while !last && clock.now() < until {
+            let (mut bytes, mut cars) = (0, 0);
+            self.hear(udp, clock, until, &mut buffer, |len, kind| {
+                if kind != PING {
+                    bytes += len as u64 + overhead;
+                    cars += 1;
+                    last |= kind == LAST;
+                }
+            })?;
+            if cars == 0 {
+                continue;
+            }
+            let now = clock.now();
+            until = now + QUIET;
+            match first {
+                None => first = Some(now),
+                Some(first) => {
+                    arrival.bytes += bytes;
+                    arrival.time = now.since(first);
+                }
+            }
+        }
+        Ok(first.map(|_| arrival))
+    }
+
+    /// Hears one reception, if one comes before `until`.
+    fn hear(
+        &self,
+        udp: &Udp,
+        clock: Clock,
+        until: Instant,
+        buffer: &mut [u8],
+        mut take: impl FnMut(usize, u8),
+    ) -> io::Result<()> {
+        let mut drops = 0;
+        let Some(received) = udp.receive_into(buffer, &mut drops)? else {
+            return wait(clock, &mut [Watch::read(udp.as_raw_fd())], until);
+        };
+        for datagram in buffer[..received.len].chunks_mut(received.segment_len) {
+            let len = datagram.len();
+            if let Some(kind) = self.open(datagram) {
+                take(len, kind);
+            }
+        }
+        Ok(())
+    }
+
+    /// The kind of the probe in `octets`, if it is genuine.
+    fn open(&self, octets: &mut [u8]) -> Option<u8> {
+        if octets.len() <= PREFIX_LEN + TAG_LEN
+            || octets[..CONNECTION_LEN] != self.connection.to_be_bytes()
+        {
+            return None;
+        }
+        let (prefix, body) = octets.split_at_mut(PREFIX_LEN);
+        let number = crate::train::unique(&prefix[CONNECTION_LEN..]);
+        self.open.open(number, prefix, body).map(|body| body[0])
+    }
+
+    fn send(&mut self, udp: &Udp, train: &mut Train, mut body: Vec<u8>) -> io::Result<()> {
+        let head = self.head();
+        train.push(self.connection, &head, &mut body, Some(&self.seal));
+        train.flush(udp)?;
+        Ok(())
+    }
+
+    fn head(&mut self) -> Head {
+        self.counter += 1;
+        Head::new(&self.counter.to_be_bytes())
+    }
+}
+
+/// The number at the start of a datagram, by which its connection is found.
+pub fn connection_of(octets: &[u8]) -> Option<u64> {
+    octets.first_chunk().map(|octets| u64::from_be_bytes(*octets))
+}
+
+/// A socket of our own that talks to `peer` alone, from the same port as others if `local` has one.
+pub fn connect(local: SocketAddr, peer: SocketAddr) -> io::Result<Udp> {
+    let udp = Udp::bind(local)?;
+    udp.connect(peer)?;
+    Ok(udp)
+}

@@ -1,0 +1,161 @@
+//! Digests of files, taken as bytes pass.
+//!
+//! The default is 128 bits: CRC-64/NVME and CRC-64/XZ side by side. Two CRCs rather than a hash,
+//! because CRCs of pieces combine in any order: with packets lost and resent, a hash would have to
+//! read the file again. Their polynomials have no common factor, so together they miss an error as
+//! rarely as one CRC of 128 bits; against forgers there is the encryption, or BLAKE3 on request.
+//! Other tools know each half: S3 the first, `xz` the second.
+
+use std::fmt;
+
+use crc_fast::{CrcAlgorithm, checksum, checksum_combine};
+use serde::{Deserialize, Serialize};
+
+/// Which digest a transfer takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// CRC-64/NVME and CRC-64/XZ.
+    #[default]
+    Crc128,
+    /// BLAKE3, 256 bits.
+    Blake3,
+}
+
+/// A finished digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Digest {
+    /// CRC-64/NVME and CRC-64/XZ.
+    Crc128(u64, u64),
+    /// BLAKE3.
+    Blake3([u8; 32]),
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Crc128(nvme, xz) => write!(f, "crc128:{nvme:016x}{xz:016x}"),
+            Self::Blake3(octets) => {
+                write!(f, "blake3:{}", blake3::Hash::from_bytes(*octets).to_hex())
+            }
+        }
+    }
+}
+
+/// A digest of a file of known size whose pieces come in any order, each byte once.
+#[derive(Clone, Debug)]
+pub struct Taking {
+    size: u64,
+    seen: u64,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Crc128(u64, u64),
+    /// Hashes in order; `next` is where, and stays behind for good once a piece comes out of order.
+    Blake3(Box<blake3::Hasher>, u64),
+}
+
+impl Taking {
+    /// Nothing yet of a file of `size` bytes.
+    pub fn new(kind: Kind, size: u64) -> Self {
+        let state = match kind {
+            Kind::Crc128 => State::Crc128(0, 0),
+            Kind::Blake3 => State::Blake3(Box::default(), 0),
+        };
+        Self { size, seen: 0, state }
+    }
+
+    /// Takes in `bytes`, of the file from `offset` on.
+    pub fn take(&mut self, offset: u64, bytes: &[u8]) {
+        let len = bytes.len() as u64;
+        self.seen += len;
+        match &mut self.state {
+            State::Crc128(nvme, xz) => {
+                let after = self.size.saturating_sub(offset + len);
+                *nvme ^= shifted(CrcAlgorithm::Crc64Nvme, bytes, after);
+                *xz ^= shifted(CrcAlgorithm::Crc64Xz, bytes, after);
+            }
+            State::Blake3(hasher, next) if *next == offset => {
+                hasher.update(bytes);
+                *next += len;
+            }
+            State::Blake3(..) => {}
+        }
+    }
+
+    /// Whether every byte has passed.
+    pub const fn is_whole(&self) -> bool {
+        self.seen == self.size
+    }
+
+    /// The digest; nothing if bytes came in an order that this kind cannot follow, and the file must
+    /// be read again.
+    pub fn finish(&self) -> Option<Digest> {
+        match &self.state {
+            State::Crc128(nvme, xz) => Some(Digest::Crc128(*nvme, *xz)),
+            State::Blake3(hasher, next) => {
+                (*next == self.size).then(|| Digest::Blake3(*hasher.finalize().as_bytes()))
+            }
+        }
+    }
+}
+
+/// The checksum of `bytes` as it counts in a whole that has `after` more bytes behind them.
+fn shifted(algorithm: CrcAlgorithm, bytes: &[u8], after: u64) -> u64 {
+    let sum = checksum(algorithm, bytes);
+    if after == 0 { sum } else { checksum_combine(algorithm, sum, 0, after) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pieces_in_any_order_make_the_same_digest(
+            bytes in proptest::collection::vec(any::<u8>(), 0..5000),
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..8),
+            seed: u64,
+        ) {
+            let size = bytes.len() as u64;
+            let mut ends: Vec<usize> = cuts.iter().map(|c| c.index(bytes.len() + 1)).collect();
+            ends.extend([0, bytes.len()]);
+            ends.sort_unstable();
+            let mut pieces: Vec<_> = ends.windows(2).map(|w| w[0]..w[1]).collect();
+            let mut rng = lighthaul_base::Rng::new(seed);
+            for i in (1..pieces.len()).rev() {
+                pieces.swap(i, rng.below(i as u64 + 1) as usize);
+            }
+            let mut taking = Taking::new(Kind::Crc128, size);
+            for piece in pieces {
+                taking.take(piece.start as u64, &bytes[piece]);
+            }
+            prop_assert!(taking.is_whole());
+            let nvme = checksum(CrcAlgorithm::Crc64Nvme, &bytes);
+            let xz = checksum(CrcAlgorithm::Crc64Xz, &bytes);
+            prop_assert_eq!(taking.finish(), Some(Digest::Crc128(nvme, xz)));
+        }
+    }
+
+    #[test]
+    fn a_digest_is_what_other_tools_say() {
+        let mut taking = Taking::new(Kind::Crc128, 9);
+        taking.take(0, b"123456789");
+        // the check values of the CRC catalogue
+        assert_eq!(
+            taking.finish(),
+            Some(Digest::Crc128(0xae8b_1486_0a79_9888, 0x995d_c9bb_df19_39fa))
+        );
+    }
+
+    #[test]
+    fn blake3_gives_up_on_what_comes_out_of_order() {
+        let mut taking = Taking::new(Kind::Blake3, 4);
+        taking.take(2, b"cd");
+        taking.take(0, b"ab");
+        assert!(taking.is_whole());
+        assert_eq!(taking.finish(), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! What the path between two hosts can do: whether datagrams pass, how long, and how fast.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_io::error::Error as World;
+use lighthaul_io::probe::{self, Prober};
+use lighthaul_io::tls::Side;
+use lighthaul_io::udp::Udp;
+
+use crate::error::{Code, Error};
+use crate::message::Message;
+use crate::session::Session;
+
+/// Datagrams that came to a server's shared port for one session.
+pub type Arrivals = Receiver<(SocketAddr, Vec<u8>)>;
+
+/// How long datagrams get to arrive before the stream must do.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// Probes are sent again this often until something is known.
+const AGAIN: Duration = Duration::from_millis(100);
+/// How long a measured train is to take.
+const TRAIN_TIME: Duration = Duration::from_millis(25);
+const TRAIN_BYTES_MAX: u64 = 16 << 20;
+const TRAIN_BYTES_MIN: u64 = 256 << 10;
+/// Datagrams of the train that gives a first idea.
+const SCOUTS: usize = 96;
+
+/// What is known of a path.
+#[derive(Debug)]
+pub struct Path {
+    /// The socket, if datagrams pass in the direction of the data.
+    pub udp: Option<Udp>,
+    /// The longest datagram that passes, without its UDP header.
+    pub datagram_len: usize,
+    prober: Prober,
+}
+
+/// How our side of a session comes by a socket.
+#[derive(Debug)]
+pub enum Door<'a> {
+    /// We call: any port will do. Without datagrams if `false`.
+    Caller(bool),
+    /// We were called: probes come in by the shared port.
+    Called(&'a Arrivals),
+}
+
+/// Finds out what passes; `sending` says which direction the data will take.
+pub fn explore(session: &Session, door: &Door<'_>, sending: bool) -> Result<Path, Error> {
+    let mut prober = session.secrets.prober();
+    let deadline = session.clock.now() + PATIENCE;
+    let udp = match door {
+        Door::Caller(false) => None,
+        Door::Caller(true) => Some(call(session)?),
+        Door::Called(arrivals) => answer(session, arrivals, &prober, deadline)?,
+    };
+    let mut arrived = 0;
+    let mut theirs = None;
+    while let Some(udp) = &udp {
+        let now = session.clock.now();
+        if now >= deadline || arrived > 0 && theirs.is_some() {
+            break;
+        }
+        if arrived == 0 || session.secrets.side() == Side::Client && theirs.is_none() {
+            prober.ping(udp).map_err(probing)?;
+        }
+        let until = deadline.min(now + AGAIN);
+        if arrived == 0 {
+            arrived = prober.hear_pings(udp, session.clock, until).map_err(probing)?;
+            if arrived > 0 {
+                prober.ping(udp).map_err(probing)?;
+                session.say(&Message::Reached(arrived as u16))?;
+            }
+        }
+        if theirs.is_none() {
+            let patience = if arrived > 0 { until.since(session.clock.now()) } else { Duration::ZERO };
+            theirs = hear_reached(session, patience)?;
+        }
+    }
+    if arrived == 0 {
+        session.say(&Message::Reached(0))?;
+    }
+    let theirs = match theirs {
+        Some(theirs) => theirs,
+        None => hear_reached(session, PATIENCE * 2)?.unwrap_or(0),
+    };
+    let datagram_len = if sending { theirs } else { arrived };
+    let udp = udp.filter(|_| datagram_len > 0);
+    Ok(Path { udp, datagram_len, prober })
+}
+
+impl Path {
+    /// Measures, with the peer in [`Path::listen`], how fast datagrams arrive there.
+    pub fn measure(&mut self, session: &Session) -> Result<Option<Rate>, Error> {
+        let Some(udp) = &self.udp else { return Ok(None) };
+        let mut rate = None;
+        let mut count = SCOUTS;
+        for _ in 0..2 {
+            self.prober.train(udp, count, self.datagram_len).map_err(probing)?;
+            let Message::Train(bytes, nanos) = session.hear_for(Duration::from_secs(5))? else {
+                return Err(Error::new(Code::Protocol, "the peer did not measure the path"));
+            };
+            if bytes > 0 && nanos > 0 {
+                rate = Some(Rate::of(bytes, Duration::from_nanos(nanos)));
+            }
+            let bytes = rate.map_or(0, |rate| rate.bytes_in(TRAIN_TIME));
+            let bytes = bytes.clamp(TRAIN_BYTES_MIN, TRAIN_BYTES_MAX);
+            count = (bytes / self.datagram_len as u64) as usize;
+        }
+        Ok(rate)
+    }
+
+    /// Reports trains to the peer until it says something else, which is the answer.
+    pub fn listen(&mut self, session: &Session) -> Result<Message, Error> {
+        let give_up = session.clock.now() + Duration::from_secs(30);
+        while let Some(udp) = &self.udp {
+            if let Some(message) = session.heard()? {
+                return Ok(message);
+            }
+            let now = session.clock.now();
+            if now >= give_up {
+                break;
+            }
+            let until = now + Duration::from_millis(20);
+            let arrival = self.prober.hear_train(udp, session.clock, until).map_err(probing)?;
+            if let Some(arrival) = arrival {
+                let nanos = u64::try_from(arrival.time.as_nanos()).unwrap_or(u64::MAX);
+                session.say(&Message::Train(arrival.bytes, nanos))?;
+            }
+        }
+        session.hear()
+    }
+}
+
+fn call(session: &Session) -> Result<Udp, Error> {
+    let peer = session.peer_address();
+    let mut local = session.control.local();
+    local.set_port(0);
+    probe::connect(local, peer).map_err(probing)
+}
+
+/// Waits for a genuine probe on the shared port, and answers its sender from a socket of our own.
+fn answer(
+    session: &Session,
+    arrivals: &Arrivals,
+    prober: &Prober,
+    deadline: Instant,
+) -> Result<Option<Udp>, Error> {
+    loop {
+        let left = session.clock.until(deadline);
+        let Ok((from, mut octets)) = arrivals.recv_timeout(left) else { return Ok(None) };
+        if prober.recognise(&mut octets).is_some() {
+            return probe::connect(session.control.local(), from).map(Some).map_err(probing);
+        }
+    }
+}
+
+fn hear_reached(session: &Session, patience: Duration) -> Result<Option<usize>, Error> {
+    match session.hear_for(patience) {
+        Ok(Message::Reached(len)) => Ok(Some(usize::from(len))),
+        Ok(_) => Err(Error::new(Code::Protocol, "the peer skipped looking at the path")),
+        Err(error) if error.code == Code::TimedOut => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn probing(error: std::io::Error) -> Error {
+    World::world("looking at the path", error).into()
+}

@@ -1,0 +1,364 @@
+//! The receiving side of a transfer.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Sender as Chunks, channel};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::blocks::Blocks;
+use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::disk::Root;
+use lighthaul_io::drive::{Counters, Next, Owner, run};
+use lighthaul_io::error::Error as World;
+use lighthaul_proto::rbudp::{Receiver, ReceiverEvent};
+
+use crate::error::{Code, Error};
+use crate::manifest::{Entry, unpack};
+use crate::message::{Message, Offer, Progress, Target};
+use crate::mover;
+use crate::path::{Door, explore};
+use crate::session::Session;
+use crate::sink::{self, TreeSink};
+use crate::source::Report;
+use crate::watch::{Motion, Sight, Start, Summary, Watcher};
+
+/// How often the sender hears how we are doing.
+const PROGRESS: Duration = Duration::from_millis(50);
+/// How long the sender may stay silent, data and all.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// How to receive.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Datagrams are not encrypted.
+    pub plain: bool,
+    /// How files are written.
+    pub sink: sink::Settings,
+}
+
+/// A place that files can be put into, found before the first byte is asked for.
+#[derive(Debug)]
+pub struct Landing {
+    root: Root,
+    folder: PathBuf,
+    /// The name that a named source gets instead of its own.
+    name: Option<Vec<u8>>,
+    /// Where the contents of a folder go, if that is what comes.
+    contents: PathBuf,
+}
+
+impl Landing {
+    /// Looks where `target` is; a relative path starts from `home`.
+    pub fn find(target: &Target, home: &FilePath) -> Result<Self, Error> {
+        let path = home.join(OsStr::from_bytes(&target.path));
+        if target.into {
+            make_folder(&path)?;
+            let root = Self::open(&path)?;
+            return Ok(Self { root, folder: path.clone(), name: None, contents: path });
+        }
+        let Some(name) = path.file_name() else {
+            let root = Self::open(&path)?;
+            return Ok(Self { root, folder: path.clone(), name: None, contents: path });
+        };
+        let name = name.as_bytes().to_vec();
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        Ok(Self { root: Self::open(&folder)?, folder, name: Some(name), contents: path })
+    }
+
+    fn open(path: &FilePath) -> Result<Root, Error> {
+        Root::open(path).map_err(|e| Error::file(Code::Open, "cannot open the target folder", path, &e))
+    }
+
+    /// Gets ready for what `offer` says will come.
+    fn prepare(mut self, offer: &Offer) -> Result<Self, Error> {
+        if !offer.named {
+            make_folder(&self.contents)?;
+            self.root = Self::open(&self.contents)?;
+            self.folder.clone_from(&self.contents);
+            self.name = None;
+        }
+        Ok(self)
+    }
+
+    /// The entry under the name that it gets here.
+    fn rename(&self, mut entry: Entry) -> Entry {
+        if let Some(name) = &self.name {
+            let rest = entry.path.iter().position(|octet| *octet == b'/');
+            let rest = rest.map_or(Vec::new(), |at| entry.path[at..].to_vec());
+            entry.path = [name.as_slice(), &rest].concat();
+        }
+        entry
+    }
+
+    /// Refuses a file whose name belongs to a folder, and the other way round.
+    fn check(&mut self, entry: &Entry) -> Result<(), Error> {
+        let path = entry.path();
+        let folder = entry.kind == crate::manifest::Kind::Folder;
+        let there = self.root.kind(path).ok().flatten();
+        let place = self.folder.join(path);
+        match there {
+            Some(true) if !folder => Err(Error::new(
+                Code::Open,
+                format!("{0} is a folder: write {0}/ to copy into it", place.display()),
+            )),
+            Some(false) if folder => Err(Error::new(
+                Code::Open,
+                format!("{} is a file, and a folder is to be copied there", place.display()),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn make_folder(path: &FilePath) -> Result<(), Error> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(Error::file(Code::Open, "cannot make the target folder", path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Receives what the peer sends, and puts it in `landing`.
+pub fn receive(
+    session: &Session,
+    door: &Door<'_>,
+    landing: Landing,
+    settings: Settings,
+    watcher: Watcher<'_>,
+) -> Result<Summary, Error> {
+    let begun = session.clock.now();
+    let mut path = explore(session, door, false)?;
+    let Message::Offer(offer) = path.listen(session)? else {
+        return Err(Error::new(Code::Protocol, "the peer offered nothing"));
+    };
+    let config = mover::config(&offer, settings.plain, session.peer_address())?;
+    let landing = landing.prepare(&offer)?;
+    let started = session.clock.now();
+    if !offer.udp {
+        watcher(Sight::Diverted("no UDP datagram arrived, so TCP carries the data".into()));
+    }
+    watcher(Sight::Started(Start {
+        entries: offer.entries,
+        file_bytes: offer.file_bytes,
+        rate_bps: offer.udp.then_some(offer.rate_bps),
+        packet_len: offer.packet_len,
+        cipher: if settings.plain { "plain" } else { session.secrets.cipher().name() },
+        start_up: started.since(begun),
+    }));
+    let (chunks, learned) = channel();
+    let root = Root::open(&landing.folder)
+        .map_err(|e| Error::file(Code::Open, "cannot open", &landing.folder, &e))?;
+    let writing = sink::Settings { transfer: unix_nanos(), ..settings.sink };
+    let sink = TreeSink::new(root, landing.folder.clone(), writing, learned);
+    let mut store = Blocks::start(sink, offer.object_len, offer.packet_len)?;
+    let mut lane = mover::lane(session, path, settings.plain)?;
+    let mut receiver = Receiver::new(started, config, begun.as_nanos());
+    let mut owner = ReceiveOwner {
+        session,
+        watcher,
+        landing,
+        chunks: Some(chunks),
+        counters: Arc::clone(&lane.counters),
+        offer,
+        reports: BTreeMap::new(),
+        reported: false,
+        progress_at: started,
+        heard_at: started,
+        received: 0,
+        failed: None,
+    };
+    let ran = run(&mut receiver, &mut lane, &mut store, &mut owner);
+    let ran = owner.settle(ran);
+    let ran = ran.and_then(|()| owner.hear_out());
+    owner.chunks = None;
+    let motion = owner.motion(&receiver);
+    let reports = std::mem::take(&mut owner.reports);
+    let mut summary = conclude(session, store, ran, &reports)?;
+    summary.elapsed = session.clock.now().since(begun);
+    summary.moving = session.clock.now().since(started);
+    summary.motion = motion;
+    Ok(summary)
+}
+
+/// Publishes what arrived, or cleans up after a failure, and tells the sender.
+fn conclude(
+    session: &Session,
+    store: Blocks<TreeSink>,
+    ran: Result<(), Error>,
+    reports: &BTreeMap<usize, Report>,
+) -> Result<Summary, Error> {
+    let (sink, written) = store.finish();
+    let Some(mut sink) = sink else { return Err(Error::new(Code::Io, "the writer broke down")) };
+    let ran = match sink.take_failure() {
+        Some(failure) => Err(failure),
+        None => ran.and_then(|()| Ok(written?)),
+    };
+    let published = ran.and_then(|()| sink.learn_all()).and_then(|()| sink.publish(reports));
+    let failures = match published {
+        Ok(failures) => failures,
+        Err(error) => {
+            sink.clean();
+            return Err(error);
+        }
+    };
+    let verdict = failures.iter().map(|(i, code, why)| (*i as u64, *code as u8, why.clone()));
+    session.say(&Message::Verdict(verdict.collect()))?;
+    session.control.flush(Duration::from_secs(10));
+    let entries = sink.manifest().entries();
+    let lost: u64 = failures.iter().map(|(index, ..)| entries[*index].size()).sum();
+    Ok(Summary {
+        entries: (entries.len() - failures.len()) as u64,
+        bytes: sink.manifest().file_bytes() - lost,
+        failures: failures.into_iter().map(|(_, code, why)| (code as u8, why)).collect(),
+        ..Summary::default()
+    })
+}
+
+struct ReceiveOwner<'a, 'w> {
+    session: &'a Session,
+    watcher: Watcher<'w>,
+    landing: Landing,
+    chunks: Option<Chunks<Vec<Entry>>>,
+    counters: Arc<Counters>,
+    offer: Offer,
+    reports: BTreeMap<usize, Report>,
+    reported: bool,
+    progress_at: Instant,
+    heard_at: Instant,
+    received: u64,
+    failed: Option<Error>,
+}
+
+impl ReceiveOwner<'_, '_> {
+    fn motion(&self, receiver: &Receiver) -> Motion {
+        let done = receiver.received().saturating_mul(u64::from(self.offer.packet_len));
+        Motion {
+            done: done.min(self.offer.object_len),
+            total: self.offer.object_len,
+            round: receiver.round(),
+            sent: receiver.datagrams(),
+            resent: receiver.duplicates(),
+            buffer_drops: self.counters.buffer_drops.load(Relaxed),
+            foreign: self.counters.foreign.load(Relaxed) + self.counters.forged.load(Relaxed),
+            held: receiver.is_holding(),
+        }
+    }
+
+    fn take(&mut self, message: Message) -> Result<(), Error> {
+        match message {
+            Message::Manifest(packed) => {
+                let entries = unpack(&packed).map_err(|_| {
+                    Error::new(Code::Protocol, "the peer's manifest makes no sense or is unsafe")
+                })?;
+                let mut renamed = Vec::with_capacity(entries.len());
+                for entry in entries {
+                    let entry = self.landing.rename(entry);
+                    self.landing.check(&entry)?;
+                    renamed.push(entry);
+                }
+                if let Some(chunks) = &self.chunks {
+                    // a writer that is gone has left its error with the store
+                    chunks.send(renamed).ok();
+                }
+            }
+            Message::ManifestEnd => self.chunks = None,
+            Message::Reports(reports) => {
+                let reports = reports.into_iter().map(|(index, report)| (index as usize, report));
+                self.reports.extend(reports);
+                if self.reports.len() as u64 > self.offer.entries {
+                    return Err(Error::new(Code::Protocol, "the peer reported too many files"));
+                }
+            }
+            Message::ReportsEnd => self.reported = true,
+            _ => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+        }
+        Ok(())
+    }
+
+    fn listen(&mut self) -> Result<(), Error> {
+        while let Some(message) = self.session.heard()? {
+            self.take(message)?;
+        }
+        Ok(())
+    }
+
+    /// After the last byte: hears the rest of what the sender has to say.
+    fn hear_out(&mut self) -> Result<(), Error> {
+        while !self.reported {
+            let message = self.session.hear()?;
+            self.take(message)?;
+        }
+        Ok(())
+    }
+
+    fn tell_progress(&mut self, receiver: &Receiver) -> Result<(), Error> {
+        let progress = Progress {
+            packets: receiver.received(),
+            duplicates: receiver.duplicates(),
+            datagrams: self.counters.received.load(Relaxed) + receiver.received(),
+            buffer_drops: self.counters.buffer_drops.load(Relaxed),
+            foreign: self.counters.foreign.load(Relaxed) + self.counters.forged.load(Relaxed),
+        };
+        self.session.say(&Message::Progress(progress))
+    }
+
+    fn settle(&mut self, ran: Result<(), World>) -> Result<(), Error> {
+        match (ran, self.failed.take()) {
+            (Ok(()), _) => Ok(()),
+            (Err(_), Some(error)) => Err(error),
+            (Err(error), None) => Err(error.into()),
+        }
+    }
+
+    fn look(&mut self, receiver: &Receiver, now: Instant) -> Result<(), Error> {
+        self.listen()?;
+        if now >= self.progress_at {
+            self.progress_at = now + PROGRESS;
+            self.tell_progress(receiver)?;
+        }
+        if receiver.datagrams() != self.received {
+            self.received = receiver.datagrams();
+            self.heard_at = now;
+        }
+        if now.since(self.heard_at) > SILENCE && !receiver.is_holding() {
+            let text = format!("nothing came from the sender for {} s", SILENCE.as_secs());
+            return Err(Error::new(Code::TimedOut, text));
+        }
+        Ok(())
+    }
+}
+
+impl Owner<Receiver> for ReceiveOwner<'_, '_> {
+    fn event(
+        &mut self,
+        _: &mut Receiver,
+        event: ReceiverEvent,
+        _: Instant,
+    ) -> Result<Next, World> {
+        match event {
+            ReceiverEvent::Tallied { .. } => Ok(Next::Continue),
+            ReceiverEvent::Complete => Ok(Next::Finish),
+            ReceiverEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+        }
+    }
+
+    fn tick(&mut self, receiver: &mut Receiver, now: Instant) -> Result<Next, World> {
+        if let Err(error) = self.look(receiver, now) {
+            self.failed = Some(error);
+            return Err(World::Interrupted);
+        }
+        let motion = self.motion(receiver);
+        (self.watcher)(Sight::Moving(motion));
+        Ok(Next::Continue)
+    }
+}

@@ -1,0 +1,274 @@
+//! The sending side of a transfer.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_io::drive::{Next, Owner, run};
+use lighthaul_io::error::Error as World;
+use lighthaul_io::read_ahead::ReadAhead;
+use lighthaul_proto::rbudp::{Sender, SenderEvent};
+
+use crate::error::{Code, Error};
+use crate::digest;
+use crate::manifest::{Manifest, pack};
+use crate::message::{Message, Offer, Progress};
+use crate::mover;
+use crate::path::{Door, Path, explore};
+use crate::session::Session;
+use crate::source::{Report, TreeSource};
+use crate::walk::Tree;
+use crate::watch::{Motion, Sight, Start, Summary, Watcher};
+
+/// Entries in a chunk of the manifest.
+const CHUNK: usize = 4000;
+/// Used when a path carries datagrams but none of a train arrived.
+const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
+/// What a blast may deliver nothing for, before the stream takes over.
+const BARREN: Duration = Duration::from_millis(1500);
+/// How long the receiver may take to sync and publish.
+const VERDICT_PATIENCE: Duration = Duration::from_secs(600);
+
+/// How to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Datagrams are not encrypted.
+    pub plain: bool,
+    /// The digest of each file.
+    pub digest: digest::Kind,
+    /// The rate on the wire; measured if nobody says.
+    pub rate: Option<Rate>,
+}
+
+/// Sends `tree` to the peer, which has agreed to take it.
+pub fn send(
+    session: &Session,
+    door: &Door<'_>,
+    tree: Tree,
+    settings: Settings,
+    watcher: Watcher<'_>,
+) -> Result<Summary, Error> {
+    let begun = session.clock.now();
+    for skipped in &tree.skipped {
+        watcher(Sight::Warning(format!("left out: {skipped}")));
+    }
+    let mut manifest = Manifest::default();
+    for entry in tree.entries {
+        manifest.push(entry).map_err(|_| Error::new(Code::Usage, "the sources are too large"))?;
+    }
+    let mut path = explore(session, door, true)?;
+    let rate = choose_rate(session, &mut path, settings.rate)?;
+    let offer = Offer {
+        object_len: manifest.object_len(),
+        packet_len: mover::packet_len(&path),
+        rate_bps: rate.as_bps(),
+        named: tree.named,
+        udp: path.udp.is_some(),
+        entries: manifest.entries().len() as u64,
+        file_bytes: manifest.file_bytes(),
+    };
+    let config = mover::config(&offer, settings.plain, session.peer_address())?;
+    session.say(&Message::Offer(offer))?;
+    for chunk in manifest.entries().chunks(CHUNK) {
+        session.say(&Message::Manifest(pack(chunk)?))?;
+    }
+    session.say(&Message::ManifestEnd)?;
+    if path.udp.is_none() {
+        watcher(Sight::Diverted("no UDP datagram arrived, so TCP carries the data".into()));
+    }
+    let started = session.clock.now();
+    watcher(Sight::Started(Start {
+        entries: offer.entries,
+        file_bytes: offer.file_bytes,
+        rate_bps: offer.udp.then_some(offer.rate_bps),
+        packet_len: offer.packet_len,
+        cipher: if settings.plain { "plain" } else { session.secrets.cipher().name() },
+        start_up: started.since(begun),
+    }));
+    let (told, reports) = channel();
+    let manifest = Arc::new(manifest);
+    let source =
+        TreeSource::new(Arc::clone(&manifest), Arc::new(tree.places), settings.digest, told);
+    let mut store = ReadAhead::start(source)?;
+    let mut lane = mover::lane(session, path, settings.plain)?;
+    let mut sender = Sender::new(started, config, begun.as_nanos());
+    let mut owner = SendOwner {
+        session,
+        watcher,
+        reports,
+        offer,
+        udp: offer.udp,
+        started,
+        progress: Progress::default(),
+        rate,
+        failed: None,
+    };
+    let ran = run(&mut sender, &mut lane, &mut store, &mut owner);
+    drop(store);
+    owner.settle(ran)?;
+    let motion = owner.motion(&sender);
+    owner.finish()?;
+    let mut summary = conclude(session, &manifest)?;
+    summary.elapsed = session.clock.now().since(begun);
+    summary.moving = session.clock.now().since(started);
+    summary.motion = Motion { done: motion.total, ..motion };
+    Ok(summary)
+}
+
+/// The rate asked for, else a little less than what the path was seen to carry.
+fn choose_rate(session: &Session, path: &mut Path, asked: Option<Rate>) -> Result<Rate, Error> {
+    if path.udp.is_none() {
+        return Ok(Rate::UNLIMITED);
+    }
+    if let Some(rate) = asked {
+        return Ok(rate);
+    }
+    let measured = path.measure(session)?;
+    Ok(measured.map_or(RATE_UNKNOWN, |rate| rate.scaled(985, 1000)))
+}
+
+/// Waits for the receiver to say what it has published.
+fn conclude(session: &Session, manifest: &Manifest) -> Result<Summary, Error> {
+    let deadline = session.clock.now() + VERDICT_PATIENCE;
+    loop {
+        match session.hear_for(session.clock.until(deadline))? {
+            Message::Verdict(failures) => {
+                let lost: u64 = failures
+                    .iter()
+                    .filter_map(|(index, ..)| manifest.entries().get(*index as usize))
+                    .map(crate::manifest::Entry::size)
+                    .sum();
+                return Ok(Summary {
+                    entries: (manifest.entries().len() - failures.len()) as u64,
+                    bytes: manifest.file_bytes() - lost,
+                    failures: failures.into_iter().map(|(_, code, why)| (code, why)).collect(),
+                    ..Summary::default()
+                });
+            }
+            Message::Progress(_) => {}
+            _ => return Err(Error::new(Code::Protocol, "the peer gave no verdict")),
+        }
+    }
+}
+
+struct SendOwner<'a, 'w> {
+    session: &'a Session,
+    watcher: Watcher<'w>,
+    reports: Receiver<(usize, Report)>,
+    offer: Offer,
+    udp: bool,
+    started: Instant,
+    progress: Progress,
+    rate: Rate,
+    failed: Option<Error>,
+}
+
+impl SendOwner<'_, '_> {
+    fn motion(&self, sender: &Sender) -> Motion {
+        let done = self.progress.packets.saturating_mul(u64::from(self.offer.packet_len));
+        Motion {
+            done: done.min(self.offer.object_len),
+            total: self.offer.object_len,
+            round: sender.round(),
+            sent: sender.sent(),
+            resent: sender.resent(),
+            buffer_drops: self.progress.buffer_drops,
+            foreign: self.progress.foreign,
+            held: sender.is_held(),
+        }
+    }
+
+    fn pass_on_reports(&self) -> Result<(), Error> {
+        loop {
+            let batch: Vec<_> = self
+                .reports
+                .try_iter()
+                .take(CHUNK)
+                .map(|(index, report)| (index as u64, report))
+                .collect();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            self.session.say(&Message::Reports(batch))?;
+        }
+    }
+
+    /// Takes what the receiver says; eases off when its socket buffer overflows.
+    fn listen(&mut self, sender: &mut Sender, now: Instant) -> Result<(), Error> {
+        while let Some(message) = self.session.heard()? {
+            let Message::Progress(progress) = message else {
+                return Err(Error::new(Code::Protocol, "the peer spoke out of turn"));
+            };
+            if progress.buffer_drops > self.progress.buffer_drops && self.udp {
+                self.rate = self.rate.scaled(95, 100);
+                lighthaul_base::Endpoint::handle_rate(sender, now, self.rate);
+            }
+            self.progress = progress;
+        }
+        Ok(())
+    }
+
+    fn divert(&mut self, why: &str) -> Next {
+        if !self.udp {
+            return Next::Continue;
+        }
+        self.udp = false;
+        (self.watcher)(Sight::Diverted(format!("{why}, so TCP carries the data from now on")));
+        Next::Divert
+    }
+
+    /// Keeps `error` for the caller and stops the driver.
+    fn stop(&mut self, error: Error) -> World {
+        self.failed = Some(error);
+        World::Interrupted
+    }
+
+    /// What the driver's end means: an error of ours that stopped it goes before its own.
+    fn settle(&mut self, ran: Result<(), World>) -> Result<(), Error> {
+        let Err(error) = ran else { return Ok(()) };
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        // the peer may have said why before it went
+        while let Some(message) = self.session.heard().transpose() {
+            match message {
+                Err(said) if said.code != Code::Network => return Err(said),
+                Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+        Err(error.into())
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.pass_on_reports()?;
+        self.session.say(&Message::ReportsEnd)
+    }
+}
+
+impl Owner<Sender> for SendOwner<'_, '_> {
+    fn event(&mut self, _: &mut Sender, event: SenderEvent, _: Instant) -> Result<Next, World> {
+        match event {
+            SenderEvent::Round { number, packets } => {
+                (self.watcher)(Sight::Round { number, packets });
+                Ok(Next::Continue)
+            }
+            SenderEvent::Barren { .. } => Ok(self.divert("a whole round of datagrams was lost")),
+            SenderEvent::Complete => Ok(Next::Finish),
+            SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+        }
+    }
+
+    fn tick(&mut self, sender: &mut Sender, now: Instant) -> Result<Next, World> {
+        let heard = self.pass_on_reports().and_then(|()| self.listen(sender, now));
+        heard.map_err(|error| self.stop(error))?;
+        let motion = self.motion(sender);
+        (self.watcher)(Sight::Moving(motion));
+        let silent = self.progress.datagrams == 0 && sender.sent() > 0;
+        if silent && now.since(self.started) > BARREN {
+            return Ok(self.divert("no datagram arrived"));
+        }
+        Ok(Next::Continue)
+    }
+}

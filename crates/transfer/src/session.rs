@@ -1,0 +1,168 @@
+//! A connection whose two ends know each other, before any file is spoken of.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use lighthaul_io::clock::Clock;
+use lighthaul_io::control::{Control, Frame, Stream};
+use lighthaul_io::identity::{Fingerprint, Identity};
+use lighthaul_io::probe::Prober;
+use lighthaul_io::seal::{Cipher, Key};
+use lighthaul_io::tls::{self, Side};
+
+use crate::error::{Code, Error};
+use crate::message::Message;
+
+/// How long the peer may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An authenticated connection.
+#[derive(Debug)]
+pub struct Session {
+    /// Opens further streams.
+    pub control: Control,
+    /// Carries [`Message`]s.
+    pub stream: Stream,
+    /// What datagrams are sealed and marked with.
+    pub secrets: Secrets,
+    /// Who the peer proved to be.
+    pub peer: Fingerprint,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// Keys and numbers that both ends derive from the TLS connection.
+#[derive(Debug)]
+pub struct Secrets {
+    side: Side,
+    cipher: Cipher,
+    probe: Pair,
+    data: Pair,
+}
+
+#[derive(Debug)]
+struct Pair {
+    connection: u64,
+    client: [u8; 32],
+    server: [u8; 32],
+}
+
+/// What marks and seals the datagrams of one lane.
+#[derive(Debug)]
+pub struct LaneKeys {
+    /// Marks every datagram.
+    pub connection: u64,
+    /// Seals what we send.
+    pub seal: Key,
+    /// Opens what the peer sends.
+    pub open: Key,
+}
+
+impl Session {
+    /// Shakes hands on `tcp`. Whether the peer is welcome is for the caller to decide.
+    pub fn start(mut tcp: TcpStream, side: Side, identity: &Identity) -> Result<Self, Error> {
+        let tls = tls::handshake(&mut tcp, side, identity)?;
+        let peer = tls::peer(&tls)?;
+        let pair = |name: &str| -> Result<Pair, Error> {
+            let export = |part: &str| tls::export(&tls, format!("{name} {part}").as_bytes());
+            let number = export("connection")?;
+            Ok(Pair {
+                connection: number.first_chunk().map_or(0, |octets| u64::from_be_bytes(*octets)),
+                client: export("client to server")?,
+                server: export("server to client")?,
+            })
+        };
+        let secrets =
+            Secrets { side, cipher: Cipher::Aes128Gcm, probe: pair("probe")?, data: pair("data 0")? };
+        let control = Control::start(tcp, tls)?;
+        let stream = control.open(0)?;
+        Ok(Self { control, stream, secrets, peer, clock: Clock::start() })
+    }
+
+    /// Says `message`.
+    pub fn say(&self, message: &Message) -> Result<(), Error> {
+        Ok(self.stream.send(&Frame::message(message.encode()))?)
+    }
+
+    /// What the peer has said, if anything; its failure is ours.
+    pub fn heard(&self) -> Result<Option<Message>, Error> {
+        self.stream.try_receive()?.map(|frame| understand(&frame)).transpose()
+    }
+
+    /// Waits for what the peer says next.
+    pub fn hear(&self) -> Result<Message, Error> {
+        self.hear_for(PATIENCE)
+    }
+
+    /// Waits at most `patience` for what the peer says next.
+    pub fn hear_for(&self, patience: Duration) -> Result<Message, Error> {
+        understand(&self.stream.receive(self.clock, self.clock.now() + patience)?)
+    }
+
+    /// Tells the peer why we stop, and gives it a moment to hear it.
+    pub fn give_up(&self, error: &Error) {
+        self.say(&Message::Failed(error.code as u8, error.text.clone())).ok();
+        self.control.flush(Duration::from_secs(2));
+    }
+
+    /// The address of the peer's control port.
+    pub fn peer_address(&self) -> SocketAddr {
+        self.control.peer()
+    }
+}
+
+impl Secrets {
+    /// Which side we are.
+    pub const fn side(&self) -> Side {
+        self.side
+    }
+
+    /// The cipher that both sides use for datagrams.
+    pub const fn cipher(&self) -> Cipher {
+        self.cipher
+    }
+
+    /// Uses `cipher` for datagrams from now on; both sides must.
+    pub const fn agree(&mut self, cipher: Cipher) {
+        self.cipher = cipher;
+    }
+
+    /// The number that marks probes.
+    pub const fn probe_connection(&self) -> u64 {
+        self.probe.connection
+    }
+
+    /// A prober; to be made once, since its packet numbers start anew.
+    pub fn prober(&self) -> Prober {
+        let keys = self.keys(&self.probe, Cipher::ChaCha20Poly1305);
+        Prober::new(keys.connection, keys.seal, keys.open)
+    }
+
+    /// The keys of the lane; to be made once, for the same reason.
+    pub fn lane(&self) -> LaneKeys {
+        self.keys(&self.data, self.cipher)
+    }
+
+    fn keys(&self, pair: &Pair, cipher: Cipher) -> LaneKeys {
+        let (ours, theirs) = match self.side {
+            Side::Client => (&pair.client, &pair.server),
+            Side::Server => (&pair.server, &pair.client),
+        };
+        LaneKeys {
+            connection: pair.connection,
+            seal: Key::new(cipher, ours),
+            open: Key::new(cipher, theirs),
+        }
+    }
+}
+
+fn understand(frame: &Frame) -> Result<Message, Error> {
+    match Message::decode(&frame.octets) {
+        Ok(Message::Failed(code, text)) => Err(Error::new(Code::from_number(code), text)),
+        Ok(message) => Ok(message),
+        Err(_) => Err(Error::new(
+            Code::Protocol,
+            "the peer sent a message that makes no sense; do both sides run the same version?",
+        )),
+    }
+}

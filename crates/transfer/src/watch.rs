@@ -1,0 +1,81 @@
+//! What somebody who watches a transfer gets to see.
+
+use std::time::Duration;
+
+/// Something worth telling.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sight {
+    /// The path is known and the blast begins.
+    Started(Start),
+    /// How far it is, about twenty times a second.
+    Moving(Motion),
+    /// A round of the protocol began.
+    Round {
+        /// Its number, from 1.
+        number: u16,
+        /// Packets that it sends.
+        packets: u64,
+    },
+    /// Datagrams do not pass, so the stream carries the data.
+    Diverted(String),
+    /// Something that was left out or went wrong with one file.
+    Warning(String),
+}
+
+/// What is known when the blast begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Start {
+    /// Files, folders and links.
+    pub entries: u64,
+    /// Bytes of all files.
+    pub file_bytes: u64,
+    /// Rate on the wire, in bits a second; nothing if the stream decides.
+    pub rate_bps: Option<u64>,
+    /// Bytes of a file in each datagram.
+    pub packet_len: u32,
+    /// The cipher, or "plain".
+    pub cipher: &'static str,
+    /// How long it took to get this far.
+    pub start_up: Duration,
+}
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Motion {
+    /// Bytes that have arrived.
+    pub done: u64,
+    /// Bytes of the object.
+    pub total: u64,
+    /// The round.
+    pub round: u16,
+    /// Packets sent, those sent again included.
+    pub sent: u64,
+    /// Packets sent again.
+    pub resent: u64,
+    /// Receptions that the receiver's full socket buffer dropped.
+    pub buffer_drops: u64,
+    /// Datagrams of somebody else, or not genuine.
+    pub foreign: u64,
+    /// The receiver asked the sender to wait for its disk.
+    pub held: bool,
+}
+
+/// What came of a transfer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Files, folders and links that are in place.
+    pub entries: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// From the first word to the last.
+    pub elapsed: Duration,
+    /// From the first byte of the blast to the verdict.
+    pub moving: Duration,
+    /// How it ended.
+    pub motion: Motion,
+    /// Files that were not published: exit code and sentence.
+    pub failures: Vec<(u8, String)>,
+}
+
+/// Looks on.
+pub type Watcher<'a> = &'a mut dyn FnMut(Sight);
