@@ -19,9 +19,10 @@ use lighthaul_sim::Link;
 use crate::counters::{Counters, DirectionCounters};
 use crate::description::{Description, Kind, address};
 use crate::error::{Error, Result};
+use crate::line::Line;
 use crate::netns::{self, Host};
 use crate::route;
-use crate::wan::{Line, Next, Wan};
+use crate::wan::{Next, Wan};
 
 /// A lab that runs until it is dropped.
 #[derive(Debug)]

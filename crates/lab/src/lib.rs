@@ -11,6 +11,7 @@ pub mod error;
 pub mod settings;
 
 mod icmp;
+mod line;
 mod netns;
 mod quantity;
 mod route;

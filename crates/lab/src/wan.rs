@@ -5,7 +5,6 @@
 //! surviving neighbours is kept together and delivered, as a super-segment again, when its last packet is due,
 //! as long as that makes none of them later than [`SPREAD`].
 
-use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +12,11 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::tun::Tun;
-use lighthaul_sim::{Link, Verdict};
+use lighthaul_sim::Verdict;
 
 use crate::counters::Troubles;
 use crate::icmp;
+use crate::line::{Flight, Line, Run};
 use crate::segment::Packet;
 
 /// All emulated links of a lab, and what is on them.
@@ -30,39 +30,6 @@ pub(crate) struct Wan {
     troubles: Troubles,
     spare: Vec<Box<[u8]>>,
     held_bytes: usize,
-}
-
-/// One direction of a link: its machine, and the packets that it has let through and that are not yet due.
-#[derive(Debug)]
-pub(crate) struct Line {
-    /// What decides.
-    pub(crate) machine: Link,
-    /// The longest IP packet it takes.
-    pub(crate) mtu: u32,
-    /// Packets longer than that, which it did not take.
-    pub(crate) too_long: u64,
-    seen: Instant,
-    waiting: VecDeque<Run>,
-}
-
-/// Neighbouring segments of one packet that are due together.
-#[derive(Debug)]
-struct Run {
-    due: Instant,
-    due_first: Instant,
-    flight: Arc<Flight>,
-    first: u32,
-    last: u32,
-    hop: usize,
-}
-
-/// A packet on its way.
-#[derive(Debug)]
-struct Flight {
-    packet: Packet,
-    path: Arc<[usize]>,
-    source: usize,
-    target: usize,
 }
 
 impl Wan {
@@ -98,7 +65,7 @@ impl Wan {
         let due = self
             .lines
             .iter()
-            .filter_map(|line| line.waiting.front())
+            .filter_map(|line| line.front())
             .map(|run| run.due);
         match due.min() {
             _ if is_behind => Next::In(0),
@@ -226,11 +193,11 @@ impl Wan {
                 now = self.clock.now() + EARLY;
             }
             let fronts = self.lines.iter().enumerate();
-            let due = fronts.filter_map(|(i, line)| line.waiting.front().map(|run| (run.due, i)));
+            let due = fronts.filter_map(|(i, line)| line.front().map(|run| (run.due, i)));
             let Some((due, line)) = due.min().filter(|(due, _)| *due <= now) else {
                 return false;
             };
-            let Some(run) = self.lines[line].waiting.pop_front() else {
+            let Some(run) = self.lines[line].pop() else {
                 return false;
             };
             if run.hop + 1 < run.flight.path.len() {
@@ -261,51 +228,6 @@ impl Wan {
     fn recycle(&mut self, buffer: Box<[u8]>) {
         if buffer.len() == Tun::READ_BYTES_MAX && self.spare.len() < SPARE_MAX {
             self.spare.push(buffer);
-        }
-    }
-}
-
-impl Line {
-    /// An idle direction.
-    pub(crate) const fn new(machine: Link, mtu: u32) -> Self {
-        Self {
-            machine,
-            mtu,
-            too_long: 0,
-            seen: Instant::ZERO,
-            waiting: VecDeque::new(),
-        }
-    }
-
-    /// Puts a segment in the order of arrival, with its neighbour where they can travel together.
-    fn schedule(&mut self, run: Run, spread: Duration) {
-        let place = self.waiting.iter().rposition(|other| other.due <= run.due);
-        let place = place.map_or(0, |before| before + 1);
-        if place == self.waiting.len()
-            && let Some(before) = self.waiting.back_mut()
-            && before.last + 1 == run.first
-            && run.due.since(before.due_first) <= spread
-            && Arc::ptr_eq(&before.flight, &run.flight)
-        {
-            before.last = run.last;
-            before.due = run.due;
-            return;
-        }
-        self.waiting.insert(place, run);
-    }
-}
-
-impl Run {
-    /// One segment, due at `due`.
-    fn single(due: Instant, flight: &Arc<Flight>, number: u32, hop: usize) -> Self {
-        let flight = Arc::clone(flight);
-        Self {
-            due,
-            due_first: due,
-            flight,
-            first: number,
-            last: number,
-            hop,
         }
     }
 }
