@@ -2,14 +2,22 @@
 //!
 //! - [`settings`]: a lab as people write it; [`description`]: one that can be built
 //! - [`emulate`]: a lab that runs, and commands in it; [`counters`]: what its links have seen
+//! - [`plan`]: a figure to be; [`simulate`]: its numbers in virtual time; [`table`], [`plot`]: what is
+//!   kept of them; [`figures`]: all of them
 //! - [`error`]: what goes wrong
 
 pub mod counters;
 pub mod description;
 pub mod emulate;
 pub mod error;
+pub mod figures;
+pub mod plan;
+pub mod plot;
 pub mod settings;
+pub mod simulate;
+pub mod table;
 
+mod canvas;
 mod icmp;
 mod line;
 mod netns;

@@ -93,8 +93,7 @@ impl Plan {
         let what = format!("read {}", file.display());
         let text = std::fs::read_to_string(file).map_err(Error::world(what))?;
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        Self::parse(&name, &text)
-            .map_err(|why| Error::Misuse(format!("{}: {why}", file.display())))
+        Self::parse(&name, &text).map_err(|why| Error::Misuse(format!("{}: {why}", file.display())))
     }
 
     /// Reads a plan.
@@ -193,7 +192,11 @@ impl Settings {
             Vary::Rate => rate(value).map(Rate::as_bps),
             Vary::Object => bytes(value),
         };
-        let values = self.values.iter().map(read).collect::<std::result::Result<Vec<_>, _>>()?;
+        let values = self
+            .values
+            .iter()
+            .map(read)
+            .collect::<std::result::Result<Vec<_>, _>>()?;
         if values.is_empty() || !values.is_sorted() || values[0] == 0 {
             return Err("values must be above zero and in ascending order".into());
         }
@@ -210,7 +213,10 @@ impl Settings {
             overhead_len: self.packet.overhead,
             settle: quantity::duration(&self.packet.settle)?,
         };
-        let series = self.series.into_iter().map(|series| series.check(self.vary, common));
+        let series = self
+            .series
+            .into_iter()
+            .map(|series| series.check(self.vary, common));
         let marks = self.mark.into_iter().map(MarkSettings::check);
         Ok(Plan {
             name: name.into(),
@@ -239,10 +245,16 @@ impl SeriesSettings {
             Vary::Object => self.object.is_none() && self.rate.is_some(),
         };
         if !given {
-            return Err(format!("series {}: give `object` or `rate`, what does not vary", self.name));
+            return Err(format!(
+                "series {}: give `object` or `rate`, what does not vary",
+                self.name
+            ));
         }
         if case.absorb.is_some() != (case.socket_bytes_max > 0) {
-            return Err(format!("series {}: `absorb` and `socket` come together", self.name));
+            return Err(format!(
+                "series {}: `absorb` and `socket` come together",
+                self.name
+            ));
         }
         Ok(Series {
             name: self.name,

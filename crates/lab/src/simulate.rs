@@ -15,11 +15,16 @@ pub fn simulate(plan: &Plan) -> Table {
     let rows = plan.values.iter().map(|value| {
         // both units are a million of what a plan counts in
         let key = Some(*value as f64 / 1e6);
-        let cells = plan.series.iter().flat_map(|series| cells(plan, series, *value));
+        let cells = plan
+            .series
+            .iter()
+            .flat_map(|series| cells(plan, series, *value));
         std::iter::once(key).chain(cells).collect()
     });
     Table {
-        columns: std::iter::once(plan.column().to_string()).chain(columns).collect(),
+        columns: std::iter::once(plan.column().to_string())
+            .chain(columns)
+            .collect(),
         rows: rows.collect(),
     }
 }
@@ -51,7 +56,9 @@ pub fn on_wire(case: &Case, rate: Rate) -> Rate {
 
 /// A series has four columns in every table.
 fn columns(series: &Series) -> impl Iterator<Item = String> {
-    [MODEL, EXPECTED, SIMULATION, EMULATION].map(|tail| format!("{}{tail}", series.name)).into_iter()
+    [MODEL, EXPECTED, SIMULATION, EMULATION]
+        .map(|tail| format!("{}{tail}", series.name))
+        .into_iter()
 }
 
 fn cells(plan: &Plan, series: &Series, value: u64) -> [Option<f64>; 4] {

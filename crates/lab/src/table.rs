@@ -39,7 +39,11 @@ impl Table {
         for line in lines {
             let row = line.split(',').map(cell).collect::<Result<Vec<_>, _>>()?;
             if row.len() != columns.len() {
-                return Err(format!("{} columns, but a row of {}", columns.len(), row.len()));
+                return Err(format!(
+                    "{} columns, but a row of {}",
+                    columns.len(),
+                    row.len()
+                ));
             }
             rows.push(row);
         }
@@ -49,7 +53,10 @@ impl Table {
     /// The number in the row that begins with `key`, if it is known.
     pub fn number(&self, key: f64, column: &str) -> Option<f64> {
         let nth = self.columns.iter().position(|name| name == column)?;
-        let row = self.rows.iter().find(|row| row.first() == Some(&Some(key)))?;
+        let row = self
+            .rows
+            .iter()
+            .find(|row| row.first() == Some(&Some(key)))?;
         row.get(nth).copied().flatten()
     }
 
@@ -82,9 +89,14 @@ impl Table {
     ///
     /// Measurements differ from day to day: columns that end in [`EMULATION`] are not compared.
     pub fn differences(&self, accepted: &Self, tolerance: f64) -> Vec<String> {
-        let columns = self.columns.iter().filter(|name| !name.ends_with(EMULATION));
+        let columns = self
+            .columns
+            .iter()
+            .filter(|name| !name.ends_with(EMULATION));
         let mut differences = Vec::new();
-        for (column, row) in columns.flat_map(|column| self.rows.iter().map(move |row| (column, row))) {
+        for (column, row) in
+            columns.flat_map(|column| self.rows.iter().map(move |row| (column, row)))
+        {
             let Some(key) = row.first().copied().flatten() else {
                 continue;
             };
@@ -124,7 +136,9 @@ mod tests {
 
     fn table() -> Table {
         Table {
-            columns: ["rate_mbps", "a_simulation", "a_emulation"].map(String::from).into(),
+            columns: ["rate_mbps", "a_simulation", "a_emulation"]
+                .map(String::from)
+                .into(),
             rows: vec![
                 vec![Some(100.0), Some(98.25), None],
                 vec![Some(200.0), None, Some(190.5)],
@@ -135,7 +149,10 @@ mod tests {
     #[test]
     fn a_table_survives_its_file() {
         let text = table().to_csv();
-        assert_eq!(text, "rate_mbps,a_simulation,a_emulation\n100,98.25,\n200,,190.50\n");
+        assert_eq!(
+            text,
+            "rate_mbps,a_simulation,a_emulation\n100,98.25,\n200,,190.50\n"
+        );
         assert_eq!(Table::from_csv(&text), Ok(table()));
         for text in ["", "a,b\n1", "a\nx"] {
             assert!(Table::from_csv(text).is_err(), "{text}");

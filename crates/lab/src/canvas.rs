@@ -1,0 +1,179 @@
+//! What pictures are drawn on: lines, shapes and letters, antialiased.
+
+use tiny_skia::{Color, FillRule, Paint, Path, PathBuilder, Pixmap, Stroke, Transform};
+use ttf_parser::{Face, OutlineBuilder};
+
+/// A white sheet.
+pub(crate) struct Canvas {
+    pixmap: Pixmap,
+    face: Face<'static>,
+}
+
+impl Canvas {
+    /// A sheet of `width` by `height` pixels, neither of them zero.
+    pub(crate) fn new(width: u32, height: u32) -> Self {
+        let mut pixmap = Pixmap::new(width, height).expect("a sheet has a size");
+        pixmap.fill(Color::WHITE);
+        let face = Face::parse(FONT, 0).expect("the font is a part of the program");
+        Self { pixmap, face }
+    }
+
+    /// The sheet as a PNG file's octets.
+    pub(crate) fn png(&self) -> Result<Vec<u8>, String> {
+        self.pixmap.encode_png().map_err(|why| why.to_string())
+    }
+
+    /// Draws a plain line.
+    pub(crate) fn line(&mut self, points: &[(f32, f32)], color: [u8; 3], width: f32) {
+        self.stroke(
+            points,
+            color,
+            &Stroke {
+                width,
+                ..Stroke::default()
+            },
+        );
+    }
+
+    /// Draws a line as `stroke` says.
+    pub(crate) fn stroke(&mut self, points: &[(f32, f32)], color: [u8; 3], stroke: &Stroke) {
+        let mut path = PathBuilder::new();
+        for (nth, (x, y)) in points.iter().enumerate() {
+            if nth == 0 {
+                path.move_to(*x, *y);
+            } else {
+                path.line_to(*x, *y);
+            }
+        }
+        if let Some(path) = path.finish() {
+            self.pixmap
+                .stroke_path(&path, &paint(color), stroke, Transform::identity(), None);
+        }
+    }
+
+    /// Draws the edge of a shape.
+    pub(crate) fn outline(&mut self, path: Option<Path>, color: [u8; 3]) {
+        let stroke = Stroke {
+            width: 2.0,
+            ..Stroke::default()
+        };
+        if let Some(path) = path {
+            self.pixmap
+                .stroke_path(&path, &paint(color), &stroke, Transform::identity(), None);
+        }
+    }
+
+    /// Fills a shape.
+    pub(crate) fn fill(&mut self, path: Option<Path>, color: [u8; 3]) {
+        if let Some(path) = path {
+            let (rule, transform) = (FillRule::Winding, Transform::identity());
+            self.pixmap
+                .fill_path(&path, &paint(color), rule, transform, None);
+        }
+    }
+
+    /// How wide a text is.
+    pub(crate) fn width(&self, text: &str, size: f32) -> f32 {
+        let advance = |c| {
+            let glyph = self.face.glyph_index(c)?;
+            self.face.glyph_hor_advance(glyph)
+        };
+        let units: u32 = text.chars().filter_map(advance).map(u32::from).sum();
+        units as f32 * size / f32::from(self.face.units_per_em())
+    }
+
+    /// Writes a text with its baseline at a point.
+    pub(crate) fn text(&mut self, text: &str, at: (f32, f32), size: f32, anchor: Anchor) {
+        let width = self.width(text, size);
+        let shift = match anchor {
+            Anchor::Start => 0.0,
+            Anchor::Middle | Anchor::Upright => -width / 2.0,
+            Anchor::End => -width,
+        };
+        let mut outline = Outline {
+            path: PathBuilder::new(),
+            pen: shift,
+            scale: size / f32::from(self.face.units_per_em()),
+        };
+        for glyph in text.chars().filter_map(|c| self.face.glyph_index(c)) {
+            self.face.outline_glyph(glyph, &mut outline);
+            let advance = self.face.glyph_hor_advance(glyph).unwrap_or(0);
+            outline.pen += f32::from(advance) * outline.scale;
+        }
+        let turn = if matches!(anchor, Anchor::Upright) {
+            -90.0
+        } else {
+            0.0
+        };
+        let transform = Transform::from_rotate(turn).post_translate(at.0, at.1);
+        if let Some(path) = outline.path.finish() {
+            self.pixmap
+                .fill_path(&path, &paint(INK), FillRule::Winding, transform, None);
+        }
+    }
+}
+
+/// Where a text stands to its point.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Anchor {
+    /// It begins there.
+    Start,
+    /// Its middle is there.
+    Middle,
+    /// It ends there.
+    End,
+    /// Turned to the left, its middle at the point.
+    Upright,
+}
+
+/// Takes a glyph's outline over into a path, its baseline at zero.
+struct Outline {
+    path: PathBuilder,
+    pen: f32,
+    scale: f32,
+}
+
+impl Outline {
+    fn at(&self, x: f32, y: f32) -> (f32, f32) {
+        (self.pen + x * self.scale, -y * self.scale)
+    }
+}
+
+impl OutlineBuilder for Outline {
+    fn move_to(&mut self, x: f32, y: f32) {
+        let (x, y) = self.at(x, y);
+        self.path.move_to(x, y);
+    }
+
+    fn line_to(&mut self, x: f32, y: f32) {
+        let (x, y) = self.at(x, y);
+        self.path.line_to(x, y);
+    }
+
+    fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
+        let ((x1, y1), (x, y)) = (self.at(x1, y1), self.at(x, y));
+        self.path.quad_to(x1, y1, x, y);
+    }
+
+    fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
+        let ((x1, y1), (x2, y2), (x, y)) = (self.at(x1, y1), self.at(x2, y2), self.at(x, y));
+        self.path.cubic_to(x1, y1, x2, y2, x, y);
+    }
+
+    fn close(&mut self) {
+        self.path.close();
+    }
+}
+
+fn paint(color: [u8; 3]) -> Paint<'static> {
+    let mut paint = Paint::default();
+    paint.set_color_rgba8(color[0], color[1], color[2], 255);
+    paint.anti_alias = true;
+    paint
+}
+
+/// What is written is nearly black.
+pub(crate) const INK: [u8; 3] = [40, 40, 40];
+
+/// `DejaVu` Sans, cut to what figures say; its licence is beside it.
+const FONT: &[u8] = include_bytes!("font/chart.ttf");

@@ -1,0 +1,300 @@
+//! A figure's picture: curves over one axis, as PNG, with a font of its own.
+
+use std::ops::RangeInclusive;
+
+use tiny_skia::{PathBuilder, Rect, Stroke, StrokeDash};
+
+use crate::canvas::{Anchor, Canvas, INK};
+use crate::error::{Error, Result};
+use crate::plan::{Plan, Vary};
+use crate::table::{EMULATION, EXPECTED, MODEL, SIMULATION, Table};
+
+/// Draws the table of a plan; answers a PNG file's octets.
+pub fn plot(plan: &Plan, table: &Table) -> Result<Vec<u8>> {
+    let mut chart = Chart::new(plan);
+    chart.axes(plan);
+    for mark in &plan.marks {
+        chart.mark(&mark.label, mark.mbps);
+    }
+    let mut key = Key::default();
+    for (nth, series) in plan.series.iter().enumerate() {
+        let color = COLORS[nth % COLORS.len()];
+        key.entries
+            .push((series.label.clone(), color, Style::Simulation));
+        for style in STYLES {
+            let points = table.points(&format!("{}{}", series.name, style.column()));
+            if !points.is_empty() {
+                let color = if style.is_predicted() { INK } else { color };
+                chart.curve(&points, color, style);
+                key.styles |= 1 << style as u8;
+            }
+        }
+    }
+    chart.key(key);
+    chart
+        .canvas
+        .png()
+        .map_err(|why| Error::Misuse(format!("{}: {why}", plan.name)))
+}
+
+/// Who says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Model,
+    Expected,
+    Simulation,
+    Emulation,
+}
+
+impl Style {
+    const fn is_predicted(self) -> bool {
+        matches!(self, Self::Model | Self::Expected)
+    }
+
+    const fn column(self) -> &'static str {
+        match self {
+            Self::Model => MODEL,
+            Self::Expected => EXPECTED,
+            Self::Simulation => SIMULATION,
+            Self::Emulation => EMULATION,
+        }
+    }
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Model => "model (paper's equations)",
+            Self::Expected => "model, exact mean of blasts",
+            Self::Simulation => "simulation",
+            Self::Emulation => "emulation",
+        }
+    }
+
+    fn stroke(self) -> Stroke {
+        let (width, dash) = match self {
+            Self::Model => (1.6, StrokeDash::new(vec![9.0, 6.0], 0.0)),
+            Self::Expected => (1.6, StrokeDash::new(vec![2.0, 4.0], 0.0)),
+            Self::Simulation | Self::Emulation => (3.0, None),
+        };
+        Stroke {
+            width,
+            dash,
+            ..Stroke::default()
+        }
+    }
+}
+
+/// In the order in which they are drawn: predictions lie above what they predict.
+const STYLES: [Style; 4] = [
+    Style::Simulation,
+    Style::Model,
+    Style::Expected,
+    Style::Emulation,
+];
+
+/// What the key shows: series by colour, styles by their bit.
+#[derive(Debug, Default)]
+struct Key {
+    entries: Vec<(String, [u8; 3], Style)>,
+    styles: u8,
+}
+
+struct Chart {
+    canvas: Canvas,
+    x: Scale,
+    y: Scale,
+}
+
+impl Chart {
+    fn new(plan: &Plan) -> Self {
+        let first = plan.values.first().copied().unwrap_or(1) as f64 / 1e6;
+        let last = plan.values.last().copied().unwrap_or(1) as f64 / 1e6;
+        let (x, top) = match plan.vary {
+            Vary::Rate => (Scale::linear(0.0..=last * 1.1, LEFT..=RIGHT), last * 1.1),
+            Vary::Object => (Scale::log(first * 0.8..=last * 1.25, LEFT..=RIGHT), 700.0),
+        };
+        let y = Scale::linear(0.0..=top, BOTTOM..=TOP);
+        let canvas = Canvas::new(WIDTH, HEIGHT);
+        Self { canvas, x, y }
+    }
+
+    fn axes(&mut self, plan: &Plan) {
+        for value in self.x.ticks() {
+            let x = self.x.at(value);
+            self.canvas.line(&[(x, TOP), (x, BOTTOM)], GRID, 1.0);
+            self.canvas.text(
+                &format!("{value}"),
+                (x, BOTTOM + 28.0),
+                19.0,
+                Anchor::Middle,
+            );
+        }
+        for value in self.y.ticks() {
+            let y = self.y.at(value);
+            self.canvas.line(&[(LEFT, y), (RIGHT, y)], GRID, 1.0);
+            self.canvas.text(
+                &format!("{value}"),
+                (LEFT - 12.0, y + 7.0),
+                19.0,
+                Anchor::End,
+            );
+        }
+        self.canvas
+            .line(&[(LEFT, TOP), (LEFT, BOTTOM), (RIGHT, BOTTOM)], INK, 1.5);
+        let middle = f32::midpoint(LEFT, RIGHT);
+        self.canvas
+            .text(&plan.title, (middle, 48.0), 26.0, Anchor::Middle);
+        self.canvas
+            .text(plan.axis(), (middle, BOTTOM + 68.0), 22.0, Anchor::Middle);
+        self.canvas.text(
+            "goodput, Mb/s",
+            (36.0, f32::midpoint(TOP, BOTTOM)),
+            22.0,
+            Anchor::Upright,
+        );
+    }
+
+    fn mark(&mut self, label: &str, mbps: f64) {
+        let y = self.y.at(mbps);
+        let dash = StrokeDash::new(vec![3.0, 5.0], 0.0);
+        let stroke = Stroke {
+            width: 1.5,
+            dash,
+            ..Stroke::default()
+        };
+        self.canvas.stroke(&[(LEFT, y), (RIGHT, y)], MARK, &stroke);
+        self.canvas
+            .text(label, (LEFT + 14.0, y - 8.0), 18.0, Anchor::Start);
+    }
+
+    fn curve(&mut self, points: &[(f64, f64)], color: [u8; 3], style: Style) {
+        let points: Vec<_> = points
+            .iter()
+            .map(|(x, y)| (self.x.at(*x), self.y.at(*y)))
+            .collect();
+        self.sample(&points, color, style);
+    }
+
+    /// Draws points of the canvas as a curve of this style.
+    fn sample(&mut self, points: &[(f32, f32)], color: [u8; 3], style: Style) {
+        if style != Style::Emulation {
+            self.canvas.stroke(points, color, &style.stroke());
+        }
+        for (x, y) in points {
+            match style {
+                Style::Model | Style::Expected => {}
+                Style::Simulation => self
+                    .canvas
+                    .fill(PathBuilder::from_circle(*x, *y, 5.0), color),
+                Style::Emulation => {
+                    let square = Rect::from_xywh(x - 7.0, y - 7.0, 14.0, 14.0);
+                    let square = square.map(PathBuilder::from_rect);
+                    self.canvas.fill(square.clone(), [255; 3]);
+                    self.canvas.outline(square, color);
+                }
+            }
+        }
+    }
+
+    fn key(&mut self, mut key: Key) {
+        for style in STYLES {
+            if key.styles & (1 << style as u8) != 0 {
+                let color = if style.is_predicted() { INK } else { MARK };
+                key.entries.push((style.label().into(), color, style));
+            }
+        }
+        let widest = key
+            .entries
+            .iter()
+            .map(|(label, ..)| self.canvas.width(label, 19.0));
+        let width = widest.fold(0.0, f32::max) + 90.0;
+        let height = key.entries.len() as f32 * 30.0 + 18.0;
+        let (left, top) = (RIGHT - width - 20.0, BOTTOM - height - 20.0);
+        let frame = Rect::from_xywh(left, top, width, height).map(PathBuilder::from_rect);
+        self.canvas.fill(frame.clone(), [255; 3]);
+        self.canvas.outline(frame, GRID);
+        for (nth, (label, color, style)) in key.entries.iter().enumerate() {
+            let y = top + 24.0 + nth as f32 * 30.0;
+            let middle = left + 40.0;
+            if *style == Style::Emulation {
+                self.sample(&[(middle, y)], *color, *style);
+            } else {
+                self.canvas.stroke(
+                    &[(left + 15.0, y), (left + 65.0, y)],
+                    *color,
+                    &style.stroke(),
+                );
+            }
+            if *style == Style::Simulation {
+                self.canvas
+                    .fill(PathBuilder::from_circle(middle, y, 5.0), *color);
+            }
+            self.canvas
+                .text(label, (left + 78.0, y + 7.0), 19.0, Anchor::Start);
+        }
+    }
+}
+
+/// Values to places on the canvas.
+#[derive(Clone, Debug)]
+struct Scale {
+    values: RangeInclusive<f64>,
+    places: RangeInclusive<f32>,
+    log: bool,
+}
+
+impl Scale {
+    const fn linear(values: RangeInclusive<f64>, places: RangeInclusive<f32>) -> Self {
+        Self {
+            values,
+            places,
+            log: false,
+        }
+    }
+
+    const fn log(values: RangeInclusive<f64>, places: RangeInclusive<f32>) -> Self {
+        Self {
+            values,
+            places,
+            log: true,
+        }
+    }
+
+    fn at(&self, value: f64) -> f32 {
+        let bend = |value: f64| if self.log { value.ln() } else { value };
+        let (from, till) = (bend(*self.values.start()), bend(*self.values.end()));
+        let share = ((bend(value) - from) / (till - from)) as f32;
+        self.places.start() + share * (self.places.end() - self.places.start())
+    }
+
+    /// Round values: 1, 2 and 5 of each decade, or about ten steps.
+    fn ticks(&self) -> Vec<f64> {
+        if self.log {
+            let decades = (-3..7).map(|power| 10_f64.powi(power));
+            let ticks = decades.flat_map(|decade| [decade, 2.0 * decade, 5.0 * decade]);
+            return ticks.filter(|tick| self.values.contains(tick)).collect();
+        }
+        let span = self.values.end() - self.values.start();
+        let decade = 10_f64.powf((span / 10.0).log10().floor());
+        let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * decade);
+        let step = steps
+            .into_iter()
+            .find(|step| span / step <= 11.0)
+            .unwrap_or(span);
+        (0..12)
+            .map(|nth| f64::from(nth) * step)
+            .filter(|tick| self.values.contains(tick))
+            .collect()
+    }
+}
+
+const WIDTH: u32 = 1200;
+const HEIGHT: u32 = 780;
+const LEFT: f32 = 110.0;
+const RIGHT: f32 = 1165.0;
+const TOP: f32 = 80.0;
+const BOTTOM: f32 = 680.0;
+
+/// Colours that colour-blind people tell apart (Okabe and Ito 2008).
+const COLORS: [[u8; 3]; 4] = [[0, 114, 178], [0, 158, 115], [213, 94, 0], [204, 121, 167]];
+const MARK: [u8; 3] = [110, 110, 110];
+const GRID: [u8; 3] = [225, 225, 225];

@@ -1,0 +1,27 @@
+//! What a figure once showed it still shows.
+
+use std::path::Path;
+
+use lighthaul_lab::figures::{TOLERANCE, accepted, plans};
+use lighthaul_lab::plot::plot;
+use lighthaul_lab::simulate::simulate;
+
+#[test]
+fn simulated_figures_are_as_they_were_accepted() {
+    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures"));
+    let plans = plans(dir).unwrap();
+    assert_eq!(plans.len(), 2);
+    for mut plan in plans {
+        // the whole of it is drawn by `make figures`
+        plan.values
+            .retain(|value| [10_000_000, 650_000_000].contains(value));
+        assert_eq!(plan.values.len(), 1);
+        let table = simulate(&plan);
+        let accepted = accepted(dir, &plan)
+            .unwrap()
+            .expect("a figure has its table");
+        let differences = table.differences(&accepted, TOLERANCE);
+        assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
+        assert!(plot(&plan, &accepted).unwrap().starts_with(b"\x89PNG"));
+    }
+}
