@@ -71,7 +71,8 @@ impl Table {
             .collect()
     }
 
-    /// Takes over what it does not know itself from an earlier table, of columns that end in `tail`.
+    /// Takes over what it does not know itself from an earlier table, of columns that end in
+    /// `tail`.
     pub fn fill_from(&mut self, earlier: &Self, tail: &str) {
         for row in &mut self.rows {
             let Some(key) = row.first().copied().flatten() else {

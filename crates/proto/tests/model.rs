@@ -10,7 +10,8 @@ use lighthaul_sim::{LinkConfig, World, WorldConfig};
 const PACKET_LEN: u32 = 1464;
 const OVERHEAD_LEN: u32 = 28;
 
-/// Seconds until the sender has heard that all came, over 1 Gb/s and 110 ms, as a mean of `seeds` runs.
+/// Seconds until the sender has heard that all came, over 1 Gb/s and 110 ms, as a mean of `seeds`
+/// runs.
 fn simulate(total: u64, mbps: u64, loss_ppb: u64, seeds: u64) -> f64 {
     let wire = u64::from(PACKET_LEN + OVERHEAD_LEN + 8);
     let rate = Rate::from_bps(mbps * 1_000_000 * wire / u64::from(PACKET_LEN));

@@ -1,4 +1,5 @@
-//! RBUDP's machines among bad peers: nothing that comes makes them panic, lie or place a byte twice.
+//! RBUDP's machines among bad peers: nothing that comes makes them panic, lie or place a byte
+//! twice.
 
 use std::time::Duration;
 

@@ -118,7 +118,8 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         self.drain_right(&mut hear);
     }
 
-    /// Tells the left machine that another rate is wanted from a moment that the world has run till.
+    /// Tells the left machine that another rate is wanted from a moment that the world has run
+    /// till.
     pub fn handle_rate(
         &mut self,
         at: Instant,

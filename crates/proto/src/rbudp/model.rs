@@ -7,8 +7,8 @@
 //!   matter of luck, so at 12 % loss the mean number of blasts is between 0.25 below and 0.75 above
 //!   `N + 1`, and for small payloads over long paths blasts are all the time there is.
 //!   [`blasts_expected`] is the exact mean.
-//! - Equation 3 writes `T_ack` with `B_send`; a tally crosses on TCP at whatever rate that has. A bitmap
-//!   is one twelve-thousandth of the payload, so nobody notices.
+//! - Equation 3 writes `T_ack` with `B_send`; a tally crosses on TCP at whatever rate that has. A
+//!   bitmap is one twelve-thousandth of the payload, so nobody notices.
 //! - Equation 5 drops `T_ack` and ignores loss: it bounds from above.
 //! - A blast does not begin when the last one ends but a whole round trip later; equation 2 has
 //!   this right, and it is why loss costs little on large payloads and much on small ones.

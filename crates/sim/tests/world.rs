@@ -1,0 +1,143 @@
+//! The world keeps the law of the contract, and its own promises about time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
+use lighthaul_sim::{Heard, HostConfig, LinkConfig, World, WorldConfig};
+
+/// Sends what it was given, each at its moment, and tells when what arrives.
+#[derive(Debug, Default)]
+struct Toy {
+    plan: VecDeque<(u64, Via, u8, u32)>,
+    arrived: VecDeque<(u64, Via, u8)>,
+}
+
+impl Endpoint for Toy {
+    type Event = (u64, Via, u8);
+
+    fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
+        self.arrived
+            .push_back((now.as_nanos(), message.via, message.head[0]));
+        (message.len > 0).then(|| Span::new(u64::from(message.head[0]) * 1000, message.len))
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        let (at, via, head, len) = *self.plan.front()?;
+        if now.as_nanos() < at {
+            return None;
+        }
+        self.plan.pop_front();
+        let body = match len {
+            0 => Body::None,
+            _ => Body::Object(Span::new(u64::from(head) * 1000, len)),
+        };
+        Some(Transmit {
+            via,
+            head: Head::new(&[head]),
+            body,
+        })
+    }
+
+    fn poll_event(&mut self) -> Option<Self::Event> {
+        self.arrived.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        let (at, ..) = self.plan.front()?;
+        Some(Deadline {
+            at: Instant::from_nanos(*at),
+            why: "plan",
+        })
+    }
+}
+
+const STREAM: Via = Via::Stream(3);
+
+fn run(plan: &[(u64, Via, u8, u32)], config: &WorldConfig) -> Vec<(u64, Via, u8)> {
+    let left = Toy {
+        plan: plan.iter().copied().collect(),
+        ..Toy::default()
+    };
+    let mut world = World::new(left, Toy::default(), config, 1).with_ledger();
+    let mut heard = Vec::new();
+    let end = world.run(Instant::from_nanos(1_000_000_000), |now, event| {
+        if let Heard::Right(event) = event {
+            assert_eq!(now.as_nanos(), event.0);
+            heard.push(event);
+        }
+    });
+    assert_eq!(end, world.now());
+    heard
+}
+
+fn config() -> WorldConfig {
+    WorldConfig {
+        there: LinkConfig {
+            rate: Some(Rate::from_mbps(8)),
+            delay: Duration::from_micros(10),
+            ..LinkConfig::default()
+        },
+        stream_delay: Duration::from_micros(5),
+        stream_rate: Some(Rate::from_mbps(80)),
+        overhead_len: 28,
+        ..WorldConfig::default()
+    }
+}
+
+#[test]
+fn datagrams_cross_the_link_and_messages_the_stream() {
+    let plan = [
+        (0, Via::Datagram, 1, 971),
+        (0, STREAM, 2, 0),
+        (7_000, Via::Datagram, 3, 471),
+        (7_000, STREAM, 4, 95),
+    ];
+    let heard = run(&plan, &config());
+    // 1000 and 500 bytes a microsecond each; frames of 5 and 100 bytes at ten times that
+    let expected = [
+        (5_500, STREAM, 2),
+        (22_000, STREAM, 4),
+        (1_010_000, Via::Datagram, 1),
+        (1_510_000, Via::Datagram, 3),
+    ];
+    assert_eq!(heard, expected);
+}
+
+#[test]
+fn a_slow_host_hears_late() {
+    let host = HostConfig {
+        absorb: Some(Rate::from_mbps(4)),
+        socket_bytes_max: 2_000,
+    };
+    let plan = [(0, Via::Datagram, 1, 971), (0, Via::Datagram, 2, 971)];
+    let heard = run(&plan, &WorldConfig { host, ..config() });
+    let expected = [(3_010_000, Via::Datagram, 1), (5_010_000, Via::Datagram, 2)];
+    assert_eq!(heard, expected);
+}
+
+#[test]
+fn the_world_stops_where_it_is_told_to() {
+    let left = Toy {
+        plan: [(50, STREAM, 1, 0), (200, STREAM, 2, 0)].into(),
+        ..Toy::default()
+    };
+    let mut world = World::new(left, Toy::default(), &WorldConfig::default(), 1);
+    let mut heard = 0;
+    assert_eq!(
+        world.run(Instant::from_nanos(100), |_, _| heard += 1),
+        Instant::from_nanos(100)
+    );
+    assert_eq!(heard, 1);
+}
+
+#[test]
+#[should_panic(expected = "placed twice")]
+fn a_body_placed_twice_is_noticed() {
+    run(
+        &[(0, Via::Datagram, 1, 971), (0, Via::Datagram, 1, 971)],
+        &config(),
+    );
+}
