@@ -81,7 +81,10 @@ fn nothing_is_left_of_a_lab_that_was_killed() {
         let line = lines.next().unwrap().unwrap();
         spaces.extend(line.find("net:[").map(|at| line[at..].to_owned()));
     }
-    assert!(is_running("60.314159"));
+    assert!(
+        becomes_true(|| is_running("60.314159")),
+        "no command started"
+    );
     assert!(spaces.iter().all(|space| is_inhabited(space)));
     holder.kill().unwrap();
     holder.wait().unwrap();

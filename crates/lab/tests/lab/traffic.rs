@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::clock::{Clock, sharpen_sleeps};
+use lighthaul_io::tun::go_first;
 use lighthaul_io::udp::Udp;
 use lighthaul_io::wait::{Watch, wait};
 use lighthaul_lab::emulate::Lab;
@@ -49,6 +50,7 @@ impl Blaster {
     /// Sends trains of `count` at `rate` for `time`.
     pub(crate) fn blast(&mut self, clock: Clock, rate: Rate, time: Duration, count: u64) {
         sharpen_sleeps();
+        go_first();
         let step = rate.time_for(count * (self.body_bytes + HEADS) as u64);
         let mut next = clock.now();
         let end = next + time;
@@ -103,6 +105,7 @@ impl Counter {
 
     /// Receives until `is_done` or until nothing has come for two seconds.
     pub(crate) fn receive_until(&mut self, mut is_done: impl FnMut(&Self) -> bool) {
+        go_first();
         loop {
             while let Some(got) = self
                 .socket
@@ -156,6 +159,7 @@ pub(crate) fn ping(lab: &Lab, source: &str, target: &str, count: usize) -> Durat
     }
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            go_first();
             let mut bytes = [0; 64];
             for _ in 0..count {
                 let (len, from) = echo.recv_from(&mut bytes).unwrap();
@@ -163,6 +167,7 @@ pub(crate) fn ping(lab: &Lab, source: &str, target: &str, count: usize) -> Durat
             }
         });
         scope.spawn(|| {
+            go_first();
             let mut next = clock.now();
             for _ in 0..count {
                 let now = clock.now().as_nanos().to_be_bytes();
@@ -171,6 +176,7 @@ pub(crate) fn ping(lab: &Lab, source: &str, target: &str, count: usize) -> Durat
                 wait(clock, &mut [], next).unwrap();
             }
         });
+        go_first();
         let mut times: Vec<Duration> = Vec::new();
         for _ in 0..count {
             let mut bytes = [0; 8];
