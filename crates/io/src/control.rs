@@ -166,6 +166,16 @@ impl Control {
 }
 
 impl Stream {
+    /// To be called after waiting on the stream's descriptor.
+    pub fn woken(&self) {
+        self.sign.drain();
+    }
+
+    /// Its number.
+    pub const fn number(&self) -> u16 {
+        self.number
+    }
+
     /// Queues `frame`; waits for room only if it is a datagram and TCP is behind.
     pub fn send(&self, frame: &Frame) -> Result<(), Error> {
         let mut octets = Vec::with_capacity(HEADER + frame.octets.len());
@@ -232,6 +242,7 @@ impl Stream {
             }
             let failed = |error| Error::world("waiting for the peer", error);
             wait(clock, &mut [Watch::read(self.as_raw_fd())], deadline).map_err(failed)?;
+            self.sign.drain();
         }
     }
 }
@@ -270,6 +281,8 @@ impl Shovel {
     fn shovel(&mut self) -> io::Result<()> {
         let clock = Clock::start();
         let mut linger = None;
+        // what came along with the end of the handshake
+        self.take_in()?;
         loop {
             self.shared.sign.lower();
             let (idle, paused) = self.write_out()?;
@@ -296,6 +309,7 @@ impl Shovel {
             };
             let until = linger.map_or(Instant::NEVER, |_| clock.now() + Duration::from_millis(50));
             wait(clock, watches, until)?;
+            self.shared.sign.drain();
         }
     }
 
@@ -364,10 +378,15 @@ impl Shovel {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(error),
         }
+        self.take_in()?;
+        Ok(true)
+    }
+
+    /// Routes the frames in what TLS has decrypted.
+    fn take_in(&mut self) -> io::Result<()> {
         let state = self.tls.process_new_packets().map_err(io::Error::other)?;
         let before = self.parser.len();
-        self.parser
-            .resize(before + state.plaintext_bytes_to_read(), 0);
+        self.parser.resize(before + state.plaintext_bytes_to_read(), 0);
         self.tls.reader().read_exact(&mut self.parser[before..])?;
         let mut done = 0;
         while let Some((number, frame, len)) = parse(&self.parser[done..])? {
@@ -375,7 +394,7 @@ impl Shovel {
             self.route(number, frame)?;
         }
         self.parser.drain(..done);
-        Ok(true)
+        Ok(())
     }
 
     fn route(&self, number: u16, frame: Frame) -> io::Result<()> {

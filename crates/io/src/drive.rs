@@ -174,6 +174,9 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         }
         wait(self.lane.clock, &mut watches[..count], deadline)
             .map_err(|error| Error::world("waiting for datagrams", error))?;
+        if watches[0].readable {
+            self.lane.stream.woken();
+        }
         Ok(count == 2 && watches[1].readable)
     }
 
@@ -188,6 +191,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
     /// Hands over what came on the stream; answers whether anything did.
     fn take_frames(&mut self) -> Result<bool, Error> {
         let mut any = false;
+        let number = self.lane.stream.number();
         for _ in 0..64 {
             let Some(frame) = self.lane.stream.try_receive()? else {
                 break;
@@ -196,7 +200,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             let via = if frame.datagram {
                 Via::Datagram
             } else {
-                Via::Stream(0)
+                Via::Stream(number)
             };
             let (head, body) = frame.octets.split_at(frame.head_len);
             self.take(via, head, body)?;
@@ -235,10 +239,6 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             };
             self.take_train(received)?;
         }
-        self.lane
-            .counters
-            .buffer_drops
-            .store(u64::from(self.drops), Relaxed);
         Ok(true)
     }
 
@@ -280,6 +280,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         counters.received.fetch_add(genuine, Relaxed);
         counters.foreign.fetch_add(foreign, Relaxed);
         counters.forged.fetch_add(forged, Relaxed);
+        counters.buffer_drops.store(self.drops.into(), Relaxed);
         Ok(())
     }
 

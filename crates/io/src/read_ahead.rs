@@ -25,22 +25,35 @@ struct Batch {
     block: Block,
 }
 
+/// The batch being sent.
+struct Front {
+    batch: Batch,
+    /// Which of its spans is next, and where that begins in the block.
+    index: usize,
+    start: usize,
+    /// Where the object goes on; what lies before has been used up, since sealing overwrites it.
+    next: u64,
+}
+
 /// Reads ahead of a machine that sends in ascending order, pass after pass.
 pub struct ReadAhead {
     requests: SyncSender<Batch>,
     ready: Receiver<Result<Batch, Error>>,
-    /// The batch being sent: which of its spans, and where that begins in the block.
-    front: Option<(Batch, usize, usize)>,
+    front: Option<Front>,
     retired: Vec<Batch>,
     spare: Vec<Batch>,
     outstanding: usize,
+    /// Bytes of a batch, a multiple of the packet's.
+    batch_len: usize,
     /// The next request starts here.
     cursor: u64,
 }
 
 impl ReadAhead {
-    /// Starts the thread that reads from `source`.
-    pub fn start(source: impl Source) -> Result<Self, Error> {
+    /// Starts the thread that reads from `source`, whole packets of `packet_len` bytes at a time.
+    pub fn start(source: impl Source, packet_len: u32) -> Result<Self, Error> {
+        let packet_len = packet_len as usize;
+        let batch_len = packet_len * (BATCH_BYTES / packet_len).max(1);
         let (requests, asked) = sync_channel::<Batch>(BATCHES);
         let (answers, ready) = sync_channel(BATCHES);
         let mut source = source;
@@ -58,7 +71,7 @@ impl ReadAhead {
         let spare = (0..BATCHES)
             .map(|_| Batch {
                 spans: Vec::new(),
-                block: Block::new(BATCH_BYTES),
+                block: Block::new(batch_len),
             })
             .collect();
         Ok(Self {
@@ -68,6 +81,7 @@ impl ReadAhead {
             retired: Vec::new(),
             spare,
             outstanding: 0,
+            batch_len,
             cursor: 0,
         })
     }
@@ -93,7 +107,7 @@ impl ReadAhead {
             Some(batch) => batch,
             None => Batch {
                 spans: Vec::new(),
-                block: Block::new(BATCH_BYTES),
+                block: Block::new(self.batch_len),
             },
         };
         batch.spans.clear();
@@ -102,18 +116,19 @@ impl ReadAhead {
         self.request(batch)
     }
 
-    /// Where in the front batch `span` lies, if it does.
+    /// Where in the front batch `span` lies, if it does and has not been used.
     fn find(&mut self, span: Span) -> Option<usize> {
-        let (batch, index, start) = self.front.as_mut()?;
-        while let Some(at) = batch.spans.get(*index) {
+        let front = self.front.as_mut().filter(|front| span.offset >= front.next)?;
+        while let Some(at) = front.batch.spans.get(front.index) {
             if span.offset < at.offset {
                 return None;
             }
             if span.end() <= at.end() {
-                return Some(*start + (span.offset - at.offset) as usize);
+                front.next = span.end();
+                return Some(front.start + (span.offset - at.offset) as usize);
             }
-            *start += at.len as usize;
-            *index += 1;
+            front.start += at.len as usize;
+            front.index += 1;
         }
         None
     }
@@ -123,7 +138,7 @@ impl Store for ReadAhead {
     fn foresee<E: Endpoint>(&mut self, endpoint: &E) -> Result<(), Error> {
         while let Some(mut batch) = self.spare.pop() {
             batch.spans.clear();
-            let mut room = BATCH_BYTES;
+            let mut room = self.batch_len;
             while batch.spans.len() < BATCH_SPANS_MAX && room > 0 {
                 let Some(span) = endpoint.upcoming(self.cursor, room as u32) else {
                     break;
@@ -146,23 +161,19 @@ impl Store for ReadAhead {
             if let Some(start) = self.find(span) {
                 break start;
             }
-            let behind = self.front.as_ref().is_some_and(|(batch, ..)| {
-                batch
-                    .spans
-                    .first()
-                    .is_some_and(|first| span.offset < first.offset)
-            });
-            self.retired
-                .extend(self.front.take().map(|(batch, ..)| batch));
+            let behind = self.front.as_ref().is_some_and(|front| span.offset < front.next);
+            self.retired.extend(self.front.take().map(|front| front.batch));
             if behind || self.outstanding == 0 {
                 self.restart(span)?;
             }
-            self.front = Some((self.next_batch()?, 0, 0));
+            let batch = self.next_batch()?;
+            let next = batch.spans.first().map_or(0, |first| first.offset);
+            self.front = Some(Front { batch, index: 0, start: 0, next });
         };
-        let Some((batch, ..)) = &mut self.front else {
+        let Some(front) = &mut self.front else {
             return Err(gone());
         };
-        Ok(&mut batch.block[start..start + span.len as usize])
+        Ok(&mut front.batch.block[start..start + span.len as usize])
     }
 
     fn sent(&mut self) {

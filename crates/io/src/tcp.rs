@@ -30,6 +30,23 @@ pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     Err(Error::Network(format!("{host} cannot be reached: {why}; is `lighthaul serve` running there?")))
 }
 
+/// The round-trip time that TCP has seen so far.
+pub fn round_trip(tcp: &TcpStream) -> Duration {
+    let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: info is valid for writes of len octets.
+    let status = unsafe {
+        let fd = std::os::fd::AsRawFd::as_raw_fd(tcp);
+        libc::getsockopt(fd, libc::SOL_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut len)
+    };
+    if status != 0 {
+        return Duration::ZERO;
+    }
+    // SAFETY: the kernel filled it, and all zeroes would be valid too.
+    let info = unsafe { info.assume_init() };
+    Duration::from_micros(info.tcpi_rtt.into())
+}
+
 /// A listener on `address`.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address)

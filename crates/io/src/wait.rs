@@ -52,11 +52,16 @@ impl Sign {
         if !self.raised.load(Ordering::Acquire) {
             return false;
         }
+        self.drain();
+        self.raised.store(false, Ordering::Release);
+        true
+    }
+
+    /// Empties the descriptor after a wait, since a slow raiser may write to it after `lower`.
+    pub fn drain(&self) {
         let mut count = [0_u8; 8];
         // SAFETY: the descriptor is open and count has eight writable bytes.
         unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
-        self.raised.store(false, Ordering::Release);
-        true
     }
 
     /// The descriptor to wait on.

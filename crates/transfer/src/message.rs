@@ -84,6 +84,8 @@ pub struct Offer {
     pub packet_len: u32,
     /// The rate in bits a second on the wire.
     pub rate_bps: u64,
+    /// How long the receiver waits for stragglers at the end of a round, in microseconds.
+    pub settle_us: u32,
     /// Entries are named after their source.
     pub named: bool,
     /// Datagrams come over UDP, not on the stream.

@@ -21,8 +21,9 @@ const CONNECTION_LEN: u32 = 8;
 const TAG_LEN: u32 = 16;
 /// Bytes in each packet that crosses on the stream.
 const STREAM_PACKET_LEN: u32 = 32 << 10;
-/// How long the receiver waits for stragglers at the end of a round.
-const SETTLE: Duration = Duration::from_millis(4);
+/// The least and the most that a receiver waits for stragglers at the end of a round.
+const SETTLE_MIN: Duration = Duration::from_millis(2);
+const SETTLE_MAX: Duration = Duration::from_millis(25);
 
 /// The largest packet that fits in the path's datagrams, and fills pages with its like.
 pub fn packet_len(path: &Path) -> u32 {
@@ -30,6 +31,11 @@ pub fn packet_len(path: &Path) -> u32 {
         return STREAM_PACKET_LEN;
     }
     (path.datagram_len as u32 - CONNECTION_LEN - HEAD_LEN as u32 - TAG_LEN) / 32 * 32
+}
+
+/// How long to wait for stragglers: a part of what another round would cost.
+pub fn settle(rtt: Duration) -> Duration {
+    (rtt / 8).clamp(SETTLE_MIN, SETTLE_MAX)
 }
 
 /// The protocol's parameters for `offer`, the same on both sides.
@@ -45,7 +51,7 @@ pub fn config(offer: &Offer, plain: bool, peer: SocketAddr) -> Result<Config, Er
         rate: Rate::from_bps(offer.rate_bps).ok_or_else(|| bad("a rate of zero".into()))?,
         burst: None,
         stream: STREAM,
-        settle: SETTLE,
+        settle: Duration::from_micros(offer.settle_us.into()).clamp(SETTLE_MIN, SETTLE_MAX),
     };
     config.check().map_err(|error| bad(format!("the object cannot be sent: {error}")))?;
     Ok(config)

@@ -21,6 +21,8 @@ pub type Arrivals = Receiver<(SocketAddr, Vec<u8>)>;
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// Probes are sent again this often until something is known.
 const AGAIN: Duration = Duration::from_millis(100);
+/// How long the probes that are sent together may take to arrive.
+const VOLLEY: Duration = Duration::from_millis(10);
 /// How long a measured train is to take.
 const TRAIN_TIME: Duration = Duration::from_millis(25);
 const TRAIN_BYTES_MAX: u64 = 16 << 20;
@@ -51,9 +53,9 @@ pub enum Door<'a> {
 pub fn explore(session: &Session, door: &Door<'_>, sending: bool) -> Result<Path, Error> {
     let mut prober = session.secrets.prober();
     let deadline = session.clock.now() + PATIENCE;
-    let udp = match door {
-        Door::Caller(false) => None,
-        Door::Caller(true) => Some(call(session)?),
+    let (udp, first) = match door {
+        Door::Caller(false) => (None, 0),
+        Door::Caller(true) => (Some(call(session)?), 0),
         Door::Called(arrivals) => answer(session, arrivals, &prober, deadline)?,
     };
     let mut arrived = 0;
@@ -69,6 +71,7 @@ pub fn explore(session: &Session, door: &Door<'_>, sending: bool) -> Result<Path
         let until = deadline.min(now + AGAIN);
         if arrived == 0 {
             arrived = prober.hear_pings(udp, session.clock, until).map_err(probing)?;
+            arrived = arrived.max(first);
             if arrived > 0 {
                 prober.ping(udp).map_err(probing)?;
                 session.say(&Message::Reached(arrived as u16))?;
@@ -141,20 +144,28 @@ fn call(session: &Session) -> Result<Udp, Error> {
     probe::connect(local, peer).map_err(probing)
 }
 
-/// Waits for a genuine probe on the shared port, and answers its sender from a socket of our own.
+/// Waits for genuine probes on the shared port, and answers their sender from a socket of our own.
+/// Also tells how long the longest of them was.
 fn answer(
     session: &Session,
     arrivals: &Arrivals,
     prober: &Prober,
     deadline: Instant,
-) -> Result<Option<Udp>, Error> {
-    loop {
-        let left = session.clock.until(deadline);
-        let Ok((from, mut octets)) = arrivals.recv_timeout(left) else { return Ok(None) };
-        if prober.recognise(&mut octets).is_some() {
-            return probe::connect(session.control.local(), from).map(Some).map_err(probing);
+) -> Result<(Option<Udp>, usize), Error> {
+    let mut found = None;
+    let mut longest = 0;
+    let mut until = deadline;
+    while let Ok((from, mut octets)) = arrivals.recv_timeout(session.clock.until(until)) {
+        if let Some(len) = prober.recognise(&mut octets) {
+            longest = longest.max(len);
+            if found.is_none() {
+                until = session.clock.now() + VOLLEY;
+            }
+            found = Some(from);
         }
     }
+    let connect = |from| probe::connect(session.control.local(), from).map_err(probing);
+    Ok((found.map(connect).transpose()?, longest))
 }
 
 fn hear_reached(session: &Session, patience: Duration) -> Result<Option<usize>, Error> {

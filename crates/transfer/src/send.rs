@@ -63,6 +63,7 @@ pub fn send(
         object_len: manifest.object_len(),
         packet_len: mover::packet_len(&path),
         rate_bps: rate.as_bps(),
+        settle_us: mover::settle(session.rtt).as_micros() as u32,
         named: tree.named,
         udp: path.udp.is_some(),
         entries: manifest.entries().len() as u64,
@@ -90,7 +91,7 @@ pub fn send(
     let manifest = Arc::new(manifest);
     let source =
         TreeSource::new(Arc::clone(&manifest), Arc::new(tree.places), settings.digest, told);
-    let mut store = ReadAhead::start(source)?;
+    let mut store = ReadAhead::start(source, offer.packet_len)?;
     let mut lane = mover::lane(session, path, settings.plain)?;
     let mut sender = Sender::new(started, config, begun.as_nanos());
     let mut owner = SendOwner {

@@ -8,6 +8,7 @@ use lighthaul_io::control::{Control, Frame, Stream};
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::probe::Prober;
 use lighthaul_io::seal::{Cipher, Key};
+use lighthaul_io::tcp::round_trip;
 use lighthaul_io::tls::{self, Side};
 
 use crate::error::{Code, Error};
@@ -29,6 +30,8 @@ pub struct Session {
     pub peer: Fingerprint,
     /// The time.
     pub clock: Clock,
+    /// The round-trip time, as TCP saw it during the handshake.
+    pub rtt: Duration,
 }
 
 /// Keys and numbers that both ends derive from the TLS connection.
@@ -74,9 +77,10 @@ impl Session {
         };
         let secrets =
             Secrets { side, cipher: Cipher::Aes128Gcm, probe: pair("probe")?, data: pair("data 0")? };
+        let rtt = round_trip(&tcp);
         let control = Control::start(tcp, tls)?;
         let stream = control.open(0)?;
-        Ok(Self { control, stream, secrets, peer, clock: Clock::start() })
+        Ok(Self { control, stream, secrets, peer, clock: Clock::start(), rtt })
     }
 
     /// Says `message`.

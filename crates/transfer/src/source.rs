@@ -124,18 +124,19 @@ impl TreeSource {
 impl Source for TreeSource {
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), World> {
         let manifest = Arc::clone(&self.manifest);
-        let first_pass = offset == self.passed;
-        if first_pass {
-            self.passed += buffer.len() as u64;
-        }
         let len = buffer.len();
+        let known = self.passed.saturating_sub(offset) as usize;
+        if offset <= self.passed {
+            self.passed = self.passed.max(offset + len as u64);
+        }
         let mut filled = 0;
         manifest.cut(offset, len, |index, at, range| {
             buffer[filled..range.start].fill(0);
             filled = range.end;
             self.piece(index, at, &mut buffer[range.clone()]);
-            if first_pass {
-                self.digest(index, at, &buffer[range]);
+            let new = range.start.max(known);
+            if offset <= self.passed && new < range.end {
+                self.digest(index, at + (new - range.start) as u64, &buffer[new..range.end]);
             }
             Ok::<(), World>(())
         })?;
