@@ -193,7 +193,7 @@ impl Pair {
         while self.sender.poll_event().is_some() {}
         while self.receiver.poll_event().is_some() {}
         let _ = (self.sender.poll_timeout(), self.receiver.poll_timeout());
-        let _ = self.receiver.predicted();
+        let _ = self.receiver.upcoming(0, 4096);
         assert!(self.receiver.received() <= self.receiver.total());
         assert!(self.sender.missing() <= self.sender.total());
     }

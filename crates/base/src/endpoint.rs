@@ -41,8 +41,8 @@ pub trait Endpoint {
     /// When it wants `handle_timeout` to be called.
     fn poll_timeout(&self) -> Option<Deadline>;
 
-    /// A hint for reading ahead: the first span at or after `offset`, of at most `len` bytes, that
-    /// it means to send in the pass it is in. Order within a pass is ascending.
+    /// A hint: the first span at or after `offset`, of at most `len` bytes, that it means to send in
+    /// the pass it is in, or that it still waits for. Order within a pass is ascending.
     fn upcoming(&self, _offset: u64, _len: u32) -> Option<Span> {
         None
     }

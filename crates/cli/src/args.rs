@@ -69,9 +69,6 @@ pub(crate) struct Cp {
     /// Say nothing but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// The key that the daemon must show (sha256:...), instead of a known one
-    #[arg(long, value_name = "KEY", env = "LIGHTHAUL_PIN")]
-    pub(crate) pin: Option<String>,
     /// The ssh command, with options
     #[arg(short = 'e', long, default_value = "ssh", env = "LIGHTHAUL_SSH")]
     pub(crate) ssh: String,
@@ -82,7 +79,7 @@ pub(crate) struct Cp {
     #[arg(short = 'r', long, hide = true)]
     pub(crate) recursive: bool,
     #[command(flatten)]
-    pub(crate) key: KeyFile,
+    pub(crate) far: Far,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -168,32 +165,38 @@ pub(crate) struct Trust {
 /// memory that every transfer needs, RBUDP itself, and the disks.
 #[derive(Args, Debug)]
 pub(crate) struct Probe {
-    /// HOST[:PORT] where `lighthaul probe --serve` runs; leave it out to probe the disk alone
+    /// lh://HOST[:PORT]/ where `lighthaul serve` runs; leave it out to probe a disk alone
     pub(crate) host: Option<String>,
-    /// Answer probes of others until interrupted
-    #[arg(long)]
-    pub(crate) serve: bool,
-    /// The port that probes use
-    #[arg(long, default_value_t = 4811)]
-    pub(crate) port: u16,
-    /// Bits a second on the wire [default: as fast as the hosts can]
-    #[arg(long)]
-    pub(crate) rate: Option<Rate>,
-    /// Seconds for each raw measurement, or bytes for RBUDP
-    #[arg(long, default_value = "3")]
-    pub(crate) seconds: f64,
-    /// Bytes that RBUDP moves
-    #[arg(long, default_value = "2GiB")]
-    pub(crate) size: Size,
     /// What to measure
     #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
     pub(crate) what: Vec<What>,
-    /// Where to try the disk [default: not at all]
+    /// Bits a second on the wire [default: as fast as the hosts can]
+    #[arg(long)]
+    pub(crate) rate: Option<Rate>,
+    /// Seconds that each raw measurement lasts
+    #[arg(long, default_value_t = 3.0)]
+    pub(crate) seconds: f64,
+    /// Bytes that RBUDP moves, and that the disk is tried with
+    #[arg(long, default_value = "2GiB")]
+    pub(crate) size: Size,
+    /// A folder here whose disk is tried: writing, then reading
     #[arg(long, value_name = "DIR")]
     pub(crate) disk: Option<PathBuf>,
-    /// Print events as one JSON object a line on standard output
+    /// Print one JSON object a line on standard output
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) far: Far,
+}
+
+/// How a daemon is known.
+#[derive(Args, Debug)]
+pub(crate) struct Far {
+    /// The key that the daemon must show (sha256:...), instead of a known one
+    #[arg(long, value_name = "KEY", env = "LIGHTHAUL_PIN")]
+    pub(crate) pin: Option<String>,
+    #[command(flatten)]
+    pub(crate) key: KeyFile,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -212,6 +215,8 @@ pub(crate) enum What {
     Scatter,
     /// RBUDP, encrypted, copied to its place
     Sealed,
+    /// RBUDP, encrypted, predicted
+    SealedScatter,
 }
 
 #[derive(Debug, Subcommand)]

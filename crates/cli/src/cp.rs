@@ -14,7 +14,7 @@ use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::Summary;
 use lighthaul_transfer::{send, sink, walk};
 
-use crate::args::{Cp, Digest};
+use crate::args::{Cp, Digest, Far};
 use crate::places;
 use crate::print::{Printer, Settings};
 use crate::remote::{PORT, Place};
@@ -147,14 +147,17 @@ fn reach(args: &Cp, far: &Place) -> Result<Reached, Error> {
             }
             Ok((session, Some(started)))
         }
-        Place::Daemon { host, port, .. } => {
-            let identity = load_key(args.key.path.clone().unwrap_or_else(places::user_key))?;
-            let session = call(host, *port, &identity)?;
-            check_key(args, host, *port, session.peer)?;
-            Ok((session, None))
-        }
+        Place::Daemon { host, port, .. } => Ok((dial(&args.far, host, *port)?, None)),
         Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
     }
+}
+
+/// Calls the daemon, which must show the key that is known.
+pub(crate) fn dial(far: &Far, host: &str, port: u16) -> Result<Session, Error> {
+    let identity = load_key(far.key.path.clone().unwrap_or_else(places::user_key))?;
+    let session = call(host, port, &identity)?;
+    check_key(far, host, port, session.peer)?;
+    Ok(session)
 }
 
 /// The key in the file at `path`, made there if it is missing.
@@ -164,9 +167,9 @@ pub(crate) fn load_key(path: PathBuf) -> Result<Identity, Error> {
 }
 
 /// Refuses a daemon whose key is not the one that is known.
-fn check_key(args: &Cp, host: &str, port: u16, shown: Fingerprint) -> Result<(), Error> {
+fn check_key(far: &Far, host: &str, port: u16, shown: Fingerprint) -> Result<(), Error> {
     let name = name(host, port);
-    let known = match &args.pin {
+    let known = match &far.pin {
         Some(pin) => Some(pin.parse().map_err(|e| Error::new(Code::Usage, format!("{e}")))?),
         None => keys::known_host(&places::known_hosts(), &name).map_err(|error| {
             Error::file(Code::Permission, "cannot read", &places::known_hosts(), &error)

@@ -6,13 +6,14 @@ mod cp;
 mod lab;
 mod places;
 mod print;
+mod probe;
 mod remote;
 mod serve;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::error::Code;
 
 use crate::args::{Cli, Command};
 
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Cp(args) => return ExitCode::from(cp::run(args)),
         Command::Serve(args) => serve::run(args).map(|()| 0),
-        Command::Probe(_) => Err(Error::new(Code::Usage, "not yet")),
+        Command::Probe(args) => probe::run(args).map(|()| 0),
         Command::Key(args) => serve::key(args).map(|()| 0),
         Command::Allow(args) => serve::allow(args).map(|()| 0),
         Command::Trust(args) => serve::trust(args).map(|()| 0),

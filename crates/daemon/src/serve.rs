@@ -20,6 +20,7 @@ use lighthaul_io::{tcp, tls};
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::path::Door;
+use lighthaul_transfer::probe;
 use lighthaul_transfer::receive::{self, Landing};
 use lighthaul_transfer::send;
 use lighthaul_transfer::session::Session;
@@ -261,6 +262,11 @@ fn work(
                 sink::Settings { digest: hello.digest, sync: hello.sync, transfer: 0 };
             let settings = receive::Settings { plain: hello.plain, sink };
             receive::receive(session, door, landing, settings, &mut watcher)
+        }
+        Request::Probe(ask) => {
+            session.say(&Message::Welcome)?;
+            let measured = probe::answer(session, door, ask)?;
+            Ok(Summary { bytes: measured.bytes, ..Summary::default() })
         }
         Request::Send(paths) => {
             let mut sources = Vec::new();

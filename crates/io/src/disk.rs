@@ -243,6 +243,11 @@ impl InputFile {
         Ok(done)
     }
 
+    /// Drops what the page cache has of the file, so that reading means the disk.
+    pub fn forget(&self) -> io::Result<()> {
+        Ok(rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed)?)
+    }
+
     /// What the file is like now.
     pub fn look(&self) -> io::Result<Look> {
         use std::os::unix::fs::MetadataExt;

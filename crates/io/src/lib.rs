@@ -17,6 +17,7 @@ pub mod control;
 pub mod disk;
 pub mod drive;
 pub mod error;
+pub mod flood;
 pub mod identity;
 pub mod memory;
 pub mod namespace;
@@ -31,4 +32,5 @@ pub mod tun;
 pub mod udp;
 pub mod wait;
 
+mod scatter;
 mod sockaddr;

@@ -71,4 +71,9 @@ impl Store for Memory {
         let (start, len) = (self.start(span), span.len as usize);
         Ok(Some(&mut self.ring[start..start + len]))
     }
+
+    fn landing(&mut self, span: Span) -> Option<&mut [u8]> {
+        let (start, len) = (self.start(span), span.len as usize);
+        self.keep.then(|| &mut self.ring[start..start + len])
+    }
 }

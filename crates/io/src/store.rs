@@ -22,6 +22,11 @@ pub trait Store {
     /// Where the bytes of `span` belong; nothing if nobody keeps them.
     fn slot(&mut self, span: Span) -> Result<Option<&mut [u8]>, Error>;
 
+    /// Where the bytes of `span`, several packets, belong in one piece; nothing if they do not.
+    fn landing(&mut self, _span: Span) -> Option<&mut [u8]> {
+        None
+    }
+
     /// The bytes of `span` are in their slot.
     fn placed(&mut self, _span: Span) -> Result<(), Error> {
         Ok(())

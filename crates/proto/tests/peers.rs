@@ -166,7 +166,7 @@ fn a_receiver_places_only_what_is_new_and_fits() {
     ] {
         assert_eq!(hand(head, len), None, "{head:?} {len}");
     }
-    assert_eq!(receiver.predicted(), Some(Span::new(4000, 1000)));
+    assert_eq!(receiver.upcoming(4000, 1000), Some(Span::new(4000, 1000)));
     assert_eq!(
         (
             receiver.received(),

@@ -4,6 +4,7 @@
 //! - [`source`], [`sink`]: the object on either side; [`digest`]: the proof that they agree
 //! - [`session`]: two ends that know each other; [`message`]: what they say; [`path`]: what lies between
 //! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves the object
+//! - [`probe`]: what a path and its hosts can do
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 #![expect(clippy::disallowed_methods, reason = "a transfer lives in the real world")]
 
@@ -13,6 +14,7 @@ pub mod manifest;
 pub mod message;
 pub mod mover;
 pub mod path;
+pub mod probe;
 pub mod receive;
 pub mod send;
 pub mod session;

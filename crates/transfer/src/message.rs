@@ -4,6 +4,7 @@ use lighthaul_base::Malformed;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Kind;
+use crate::probe::{Ask, Measured};
 use crate::source::Report;
 
 /// The version of everything below; both sides must speak the same.
@@ -12,7 +13,7 @@ pub const VERSION: u16 = 1;
 pub const MESSAGE_MAX: usize = 1 << 20;
 
 /// One message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
     /// The client says what it wants.
     Hello(Hello),
@@ -36,6 +37,8 @@ pub enum Message {
     ReportsEnd,
     /// All is published but these: number in the manifest, exit code, reason.
     Verdict(Vec<(u64, u8, String)>),
+    /// What came of a measurement.
+    Measured(Measured),
     /// It cannot go on: exit code and reason.
     Failed(u8, String),
 }
@@ -64,6 +67,8 @@ pub enum Request {
     Receive(Target),
     /// Send the files at these paths.
     Send(Vec<Vec<u8>>),
+    /// Take part in a measurement.
+    Probe(Ask),
 }
 
 /// Where files go.

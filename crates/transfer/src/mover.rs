@@ -68,6 +68,7 @@ pub fn lane(session: &Session, path: Path, plain: bool) -> Result<Lane, Error> {
         open: (!plain).then_some(keys.open),
         head_len: HEAD_LEN,
         clock: session.clock,
+        scatter: None,
         counters: std::sync::Arc::default(),
     })
 }

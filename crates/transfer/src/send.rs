@@ -126,7 +126,7 @@ fn choose_rate(session: &Session, path: &mut Path, asked: Option<Rate>) -> Resul
         return Ok(rate);
     }
     let measured = path.measure(session)?;
-    Ok(measured.map_or(RATE_UNKNOWN, |rate| rate.scaled(985, 1000)))
+    Ok(measured.map_or(RATE_UNKNOWN, |rate| rate.scaled(995, 1000)))
 }
 
 /// Waits for the receiver to say what it has published.

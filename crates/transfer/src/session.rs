@@ -136,9 +136,14 @@ impl Secrets {
         self.probe.connection
     }
 
+    /// The number that marks data.
+    pub const fn data_connection(&self) -> u64 {
+        self.data.connection
+    }
+
     /// A prober; to be made once, since its packet numbers start anew.
     pub fn prober(&self) -> Prober {
-        let keys = self.keys(&self.probe, Cipher::ChaCha20Poly1305);
+        let keys = self.keys(&self.probe, self.cipher);
         Prober::new(keys.connection, keys.seal, keys.open)
     }
 

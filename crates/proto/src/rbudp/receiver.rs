@@ -23,8 +23,6 @@ pub struct Receiver {
     /// What the sender was last told, and what it should be told.
     held: bool,
     hold: bool,
-    /// Where the next packet is expected.
-    next: u64,
     datagrams: u64,
     duplicates: u64,
     ignored: u64,
@@ -76,7 +74,6 @@ impl Receiver {
             settling: None,
             held: false,
             hold: false,
-            next: 0,
             datagrams: 0,
             duplicates: 0,
             ignored: 0,
@@ -120,12 +117,6 @@ impl Receiver {
         self.hold
     }
 
-    /// Where the body of the next datagram belongs if nothing is lost or overtaken.
-    pub fn predicted(&self) -> Option<Span> {
-        let number = self.tally.next_missing(self.next)?;
-        Some(self.config.span(number))
-    }
-
     fn handle_datagram(&mut self, now: Instant, head: &[u8], len: u32) -> Option<Span> {
         self.datagrams += 1;
         let span = self.place(head, len)?;
@@ -148,7 +139,6 @@ impl Receiver {
             self.ignored += 1;
             return None;
         };
-        self.next = number + 1;
         if !self.tally.mark(number) {
             self.duplicates += 1;
             return None;
@@ -261,6 +251,15 @@ impl Endpoint for Receiver {
             at: settling.at,
             why: "settle",
         })
+    }
+
+    fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
+        let packet_len = u64::from(self.config.packet_len);
+        let from = offset.div_ceil(packet_len);
+        let run = self.tally.missing_run(from, u64::from(len) / packet_len)?;
+        let start = run.start * packet_len;
+        let end = (run.end * packet_len).min(self.config.object_len);
+        Some(Span::new(start, end.checked_sub(start)? as u32))
     }
 }
 

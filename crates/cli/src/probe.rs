@@ -1,0 +1,103 @@
+//! `lighthaul probe`.
+
+use std::path::Path;
+
+use lighthaul_base::Rate;
+use lighthaul_io::flood::try_disk;
+use lighthaul_transfer::digest;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
+use lighthaul_transfer::probe::{self, Ask, Measured};
+use serde_json::json;
+
+use crate::args::{Probe, What};
+use crate::cp::dial;
+use crate::print::print;
+use crate::remote::Place;
+
+/// Measures what was asked for, one thing after the other.
+pub(crate) fn run(args: &Probe) -> Result<(), Error> {
+    if args.host.is_none() && args.disk.is_none() {
+        return Err(Error::new(Code::Usage, "say which host to probe, or which --disk"));
+    }
+    if let Some(host) = &args.host {
+        let host = if host.starts_with("lh://") { host.clone() } else { format!("lh://{host}/") };
+        for (name, what) in wanted(&args.what) {
+            show(args, name, &measure(args, &host, what)?);
+        }
+    }
+    args.disk.as_deref().map_or(Ok(()), |folder| disk(args, folder))
+}
+
+fn wanted(what: &[What]) -> Vec<(&'static str, probe::What)> {
+    [
+        (What::Network, "network", probe::What::Network),
+        (What::Copy, "network and copy", probe::What::Copy),
+        (What::Fake, "rbudp fake", probe::What::Fake),
+        (What::Place, "rbudp copy", probe::What::Place),
+        (What::Scatter, "rbudp scatter", probe::What::Scatter),
+        (What::Sealed, "rbudp sealed copy", probe::What::Sealed),
+        (What::SealedScatter, "rbudp sealed scatter", probe::What::SealedScatter),
+    ]
+    .into_iter()
+    .filter(|(flag, ..)| what.contains(&What::All) || what.contains(flag))
+    .map(|(_, name, what)| (name, what))
+    .collect()
+}
+
+fn measure(args: &Probe, host: &str, what: probe::What) -> Result<Measured, Error> {
+    let Place::Daemon { host, port, .. } = Place::parse(host)? else {
+        return Err(Error::new(Code::Usage, "a daemon can be probed: lh://HOST[:PORT]/"));
+    };
+    let session = dial(&args.far, &host, port)?;
+    let ask = Ask {
+        what,
+        bytes: args.size.0,
+        millis: (args.seconds.clamp(0.01, 3600.0) * 1e3) as u32,
+        rate_bps: args.rate.map(Rate::as_bps),
+    };
+    session.say(&Message::Hello(Hello {
+        version: VERSION,
+        request: Request::Probe(ask),
+        plain: !matches!(what, probe::What::Sealed | probe::What::SealedScatter),
+        digest: digest::Kind::default(),
+        sync: false,
+        rate_bps: None,
+    }))?;
+    match session.hear()? {
+        Message::Welcome => probe::ask(&session, ask, true),
+        _ => Err(Error::new(Code::Protocol, "the far side did not agree")),
+    }
+}
+
+fn show(args: &Probe, name: &str, measured: &Measured) {
+    let gb = (measured.bytes as f64 / 1e9).max(1e-9);
+    let cpu = measured.cpu_us as f64 / 1e6 / gb;
+    if args.json {
+        let event = json!({
+            "v": 1, "type": "probe", "what": name, "bps": measured.bps, "bytes": measured.bytes,
+            "seconds": measured.nanos as f64 / 1e9, "lost": measured.lost,
+            "buffer_drops": measured.buffer_drops, "rounds": measured.rounds, "cpu_s_per_gb": cpu,
+        });
+        return print(&event.to_string());
+    }
+    let rate = Rate::from_bps(measured.bps).map_or("nothing".into(), |rate| rate.to_string());
+    print(&format!(
+        "{name:<21} {rate:>14}  {:>9} lost  {:>6} buffer drops  {cpu:.2} CPU s/GB",
+        measured.lost, measured.buffer_drops
+    ));
+}
+
+fn disk(args: &Probe, folder: &Path) -> Result<(), Error> {
+    let (write, read) = try_disk(folder, args.size.0)
+        .map_err(|e| Error::file(Code::Io, "cannot try the disk at", folder, &e))?;
+    for (name, rate) in [("disk write", write), ("disk read", read)] {
+        if args.json {
+            let event = json!({"v": 1, "type": "probe", "what": name, "bps": rate.as_bps()});
+            print(&event.to_string());
+        } else {
+            print(&format!("{name:<21} {:>14}", rate.to_string()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! The raw bounds: of a path, with trains as large as the kernel takes and gives, and of a disk.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
+
+use lighthaul_base::{Head, Instant, Rate};
+
+use crate::block::Block;
+use crate::clock::{Clock, sharpen_sleeps};
+use crate::disk::{InputFile, OutputFile, Root};
+use crate::train::{CONNECTION_LEN, Train};
+use crate::udp::{TRAIN_DATAGRAMS_MAX, Udp};
+use crate::wait::{Watch, wait};
+
+const HEAD_LEN: usize = 8;
+/// Memory that bodies are taken from and copied to: more than caches hold.
+const RING_BYTES: usize = 64 << 20;
+/// The flood is over when nothing came for this long.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// What came of a flood at the receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Absorbed {
+    /// Octets behind the UDP headers.
+    pub bytes: u64,
+    /// Datagrams.
+    pub datagrams: u64,
+    /// From the first reception to the last.
+    pub time: Duration,
+    /// Receptions that the full receive buffer dropped.
+    pub buffer_drops: u32,
+}
+
+/// Sends datagrams of `len` octets for `time`, at `rate` or as fast as the host can; answers how many.
+pub fn flood(
+    udp: &Udp,
+    connection: u64,
+    len: usize,
+    time: Duration,
+    rate: Rate,
+) -> io::Result<u64> {
+    sharpen_sleeps();
+    let clock = Clock::start();
+    let end = clock.now() + time;
+    let body_len = len - CONNECTION_LEN - HEAD_LEN;
+    let mut ring = vec![0_u8; RING_BYTES / body_len * body_len];
+    let mut train = Train::new();
+    let mut due = clock.now();
+    let mut count = 0_u64;
+    while clock.now() < end {
+        for (index, bodies) in ring.chunks_mut(body_len * TRAIN_DATAGRAMS_MAX).enumerate() {
+            for body in bodies.chunks_mut(body_len) {
+                if !train.admits(HEAD_LEN, body_len, false) {
+                    break;
+                }
+                train.push(connection, &Head::new(&count.to_be_bytes()), body, None);
+                count += 1;
+            }
+            let sent = train.flush(udp)?;
+            if rate != Rate::UNLIMITED {
+                due += rate.time_for((sent * len) as u64);
+                wait(clock, &mut [], due)?;
+            }
+            if index % 16 == 15 && clock.now() >= end {
+                break;
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Receives a flood until it is over, or until `deadline` if none begins; copies every body into
+/// memory if `copy` is set.
+pub fn absorb(
+    udp: &Udp,
+    connection: u64,
+    copy: bool,
+    clock: Clock,
+    deadline: Instant,
+) -> io::Result<Absorbed> {
+    let mut ring = vec![0_u8; if copy { RING_BYTES } else { 1 }];
+    let mut buffer = vec![0; 1 << 16];
+    let mut absorbed = Absorbed::default();
+    let mut first: Option<Instant> = None;
+    let mut until = deadline;
+    let mut at = 0;
+    loop {
+        let Some(received) = udp.receive_into(&mut buffer, &mut absorbed.buffer_drops)? else {
+            if clock.now() >= until {
+                return Ok(absorbed);
+            }
+            wait(clock, &mut [Watch::read(udp.as_raw_fd())], until)?;
+            continue;
+        };
+        if buffer[..received.len].first_chunk() != Some(&connection.to_be_bytes()) {
+            continue;
+        }
+        let now = clock.now();
+        absorbed.time = now.since(*first.get_or_insert(now));
+        absorbed.bytes += received.len as u64;
+        absorbed.datagrams += received.len.div_ceil(received.segment_len) as u64;
+        until = now + QUIET;
+        if copy {
+            for datagram in buffer[..received.len].chunks(received.segment_len) {
+                let body = &datagram[(CONNECTION_LEN + HEAD_LEN).min(datagram.len())..];
+                if at + body.len() > ring.len() {
+                    at = 0;
+                }
+                ring[at..at + body.len()].copy_from_slice(body);
+                at += body.len();
+            }
+        }
+    }
+}
+
+/// How fast `bytes` can be written to the disk under `folder`, sync included, and read back from it.
+pub fn try_disk(folder: &Path, bytes: u64) -> io::Result<(Rate, Rate)> {
+    let name = format!(".lighthaul-probe-{}", std::process::id());
+    let mut root = Root::open(folder)?;
+    let file = root.create(Path::new(&name))?;
+    let tried = try_file(file, &folder.join(&name), bytes);
+    root.remove(Path::new(&name))?;
+    tried
+}
+
+fn try_file(mut file: OutputFile, path: &Path, bytes: u64) -> io::Result<(Rate, Rate)> {
+    let clock = Clock::start();
+    let mut block = Block::new(1 << 20);
+    block.fill(0x5a);
+    file.allocate(bytes)?;
+    let mut at = 0;
+    while at < bytes {
+        let len = (bytes - at).min(block.len() as u64) as usize;
+        file.write_at(&block[..len], at)?;
+        at += len as u64;
+    }
+    file.sync()?;
+    let written = clock.now();
+    let input = InputFile::open(path)?;
+    input.forget()?;
+    let begun = clock.now();
+    at = 0;
+    while at < bytes {
+        at += input.read_at(&mut block, at)?.max(1) as u64;
+    }
+    let read = clock.now().since(begun);
+    Ok((Rate::of(bytes, written.since(Instant::ZERO)), Rate::of(bytes, read)))
+}

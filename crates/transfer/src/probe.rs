@@ -1,0 +1,248 @@
+//! What a path and the hosts at its ends can do: the network alone, with the copy that every transfer
+//! needs (the papers' `app_perf`), and RBUDP from memory to memory with each of its receivers.
+
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_io::drive::{Counters, Next, Owner, run};
+use lighthaul_io::error::Error as World;
+use lighthaul_io::flood::{absorb, flood};
+use lighthaul_io::memory::Memory;
+use lighthaul_proto::rbudp::{Config, Receiver, ReceiverEvent, Sender, SenderEvent};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::error::{Code, Error};
+use crate::message::{Message, Offer};
+use crate::mover;
+use crate::path::{Door, Path, explore};
+use crate::session::Session;
+
+/// One measurement that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ask {
+    /// What to measure.
+    pub what: What,
+    /// Bytes that RBUDP moves.
+    pub bytes: u64,
+    /// Milliseconds that the raw measurements last.
+    pub millis: u32,
+    /// The rate on the wire; as fast as the hosts can if nothing is said.
+    pub rate_bps: Option<u64>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// The network alone.
+    Network,
+    /// The network and a copy into memory.
+    Copy,
+    /// RBUDP whose receiver drops what it gets.
+    Fake,
+    /// RBUDP whose receiver copies each packet to its place.
+    Place,
+    /// RBUDP whose receiver predicts where packets land.
+    Scatter,
+    /// RBUDP, encrypted, copied to its place.
+    Sealed,
+    /// RBUDP, encrypted, predicted.
+    SealedScatter,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Bits a second: of UDP payload for the raw measurements, of the object for RBUDP.
+    pub bps: u64,
+    /// Bytes that arrived.
+    pub bytes: u64,
+    /// How long it took.
+    pub nanos: u64,
+    /// Datagrams that were sent and did not arrive.
+    pub lost: u64,
+    /// Receptions that the receiver's full buffer dropped.
+    pub buffer_drops: u64,
+    /// Rounds of RBUDP.
+    pub rounds: u16,
+    /// CPU time of both sides, in microseconds.
+    pub cpu_us: u64,
+}
+
+/// Memory that objects are made of: more than caches hold.
+const RING_BYTES: u32 = 64 << 20;
+
+impl What {
+    const fn is_raw(self) -> bool {
+        matches!(self, Self::Network | Self::Copy)
+    }
+
+    const fn is_sealed(self) -> bool {
+        matches!(self, Self::Sealed | Self::SealedScatter)
+    }
+}
+
+/// Measures what `ask` says, as the side that sends.
+pub fn ask(session: &Session, ask: Ask, udp: bool) -> Result<Measured, Error> {
+    let path = explore(session, &Door::Caller(udp), true)?;
+    let cpu = lighthaul_io::clock::cpu_seconds();
+    let measured = if ask.what.is_raw() { raw(session, &path, ask) } else { rbudp(session, path, ask) };
+    let ours = ((lighthaul_io::clock::cpu_seconds() - cpu) * 1e6) as u64;
+    measured.map(|measured| Measured { cpu_us: measured.cpu_us + ours, ..measured })
+}
+
+/// Does the receiving side's part of `ask`.
+pub fn answer(session: &Session, door: &Door<'_>, ask: Ask) -> Result<Measured, Error> {
+    let path = explore(session, door, false)?;
+    let cpu = lighthaul_io::clock::cpu_seconds();
+    let mut measured = if ask.what.is_raw() {
+        raw_answer(session, &path, ask)?
+    } else {
+        rbudp_answer(session, path, ask)?
+    };
+    measured.cpu_us = ((lighthaul_io::clock::cpu_seconds() - cpu) * 1e6) as u64;
+    session.say(&Message::Measured(measured))?;
+    session.control.flush(Duration::from_secs(2));
+    Ok(measured)
+}
+
+fn raw(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
+    let udp = path.udp.as_ref().ok_or_else(|| {
+        Error::new(Code::Network, "no UDP datagram arrived: is the port open for UDP, too?")
+    })?;
+    let rate = ask.rate_bps.and_then(Rate::from_bps).unwrap_or(Rate::UNLIMITED);
+    let time = Duration::from_millis(ask.millis.into());
+    let number = session.secrets.data_connection();
+    let sent = flood(udp, number, path.datagram_len, time, rate).map_err(flooding)?;
+    let measured = heard(session)?;
+    let arrived = measured.bytes / path.datagram_len as u64;
+    Ok(Measured { lost: sent.saturating_sub(arrived), ..measured })
+}
+
+fn raw_answer(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
+    let udp = path.udp.as_ref().ok_or_else(|| Error::new(Code::Network, "no UDP arrived"))?;
+    let number = session.secrets.data_connection();
+    let deadline = session.clock.now() + Duration::from_secs(5);
+    let copy = ask.what == What::Copy;
+    let absorbed = absorb(udp, number, copy, session.clock, deadline).map_err(flooding)?;
+    Ok(Measured {
+        bps: Rate::of(absorbed.bytes, absorbed.time).as_bps(),
+        bytes: absorbed.bytes,
+        nanos: absorbed.time.as_nanos() as u64,
+        lost: 0,
+        buffer_drops: absorbed.buffer_drops.into(),
+        rounds: 0,
+        cpu_us: 0,
+    })
+}
+
+fn rbudp(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
+    let rate = ask.rate_bps.and_then(Rate::from_bps).unwrap_or(Rate::UNLIMITED);
+    let offer = Offer {
+        object_len: ask.bytes,
+        packet_len: mover::packet_len(&path),
+        rate_bps: rate.as_bps(),
+        settle_us: mover::settle(session.rtt).as_micros() as u32,
+        named: false,
+        udp: path.udp.is_some(),
+        entries: 0,
+        file_bytes: ask.bytes,
+    };
+    let plain = !ask.what.is_sealed();
+    let config = mover::config(&offer, plain, session.peer_address())?;
+    session.say(&Message::Offer(offer))?;
+    let mut lane = mover::lane(session, path, plain)?;
+    let mut store = Memory::new(ring(&config), !plain, true);
+    let Message::Welcome = session.hear()? else {
+        return Err(Error::new(Code::Protocol, "the far side did not get ready"));
+    };
+    let started = session.clock.now();
+    let mut sender = Sender::new(started, config, 1);
+    run(&mut sender, &mut lane, &mut store, &mut Bare)?;
+    let time = session.clock.now().since(started);
+    let theirs = heard(session)?;
+    Ok(Measured {
+        bps: Rate::of(ask.bytes, time).as_bps(),
+        nanos: time.as_nanos() as u64,
+        lost: sender.resent(),
+        rounds: sender.round(),
+        ..theirs
+    })
+}
+
+fn rbudp_answer(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
+    let Message::Offer(offer) = session.hear()? else {
+        return Err(Error::new(Code::Protocol, "the peer offered nothing"));
+    };
+    let plain = !ask.what.is_sealed();
+    let config = mover::config(&offer, plain, session.peer_address())?;
+    let mut lane = mover::lane(session, path, plain)?;
+    let scatter = matches!(ask.what, What::Scatter | What::SealedScatter);
+    lane.scatter = scatter.then_some(config.packet_len);
+    let mut store = Memory::new(ring(&config), !plain, ask.what != What::Fake);
+    session.say(&Message::Welcome)?;
+    let mut receiver = Receiver::new(session.clock.now(), config, 1);
+    run(&mut receiver, &mut lane, &mut store, &mut Bare)?;
+    Ok(outcome(&receiver, &config, &lane.counters))
+}
+
+fn outcome(receiver: &Receiver, config: &Config, counters: &Counters) -> Measured {
+    Measured {
+        bps: 0,
+        bytes: config.object_len,
+        nanos: 0,
+        lost: 0,
+        buffer_drops: counters.buffer_drops.load(Relaxed),
+        rounds: receiver.round(),
+        cpu_us: 0,
+    }
+}
+
+fn heard(session: &Session) -> Result<Measured, Error> {
+    match session.hear()? {
+        Message::Measured(measured) => Ok(measured),
+        _ => Err(Error::new(Code::Protocol, "the far side measured nothing")),
+    }
+}
+
+/// Memory of whole packets that is written once, so that every page is there.
+fn ring(config: &Config) -> Vec<u8> {
+    let packets = RING_BYTES / config.packet_len;
+    vec![0x5a; (packets * config.packet_len) as usize]
+}
+
+fn flooding(error: std::io::Error) -> Error {
+    World::world("flooding the path", error).into()
+}
+
+/// An owner that only waits for the end.
+struct Bare;
+
+impl Owner<Sender> for Bare {
+    fn event(&mut self, _: &mut Sender, event: SenderEvent, _: Instant) -> Result<Next, World> {
+        match event {
+            SenderEvent::Round { .. } => Ok(Next::Continue),
+            SenderEvent::Barren { .. } => Ok(Next::Divert),
+            SenderEvent::Complete => Ok(Next::Finish),
+            SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+        }
+    }
+
+    fn tick(&mut self, _: &mut Sender, _: Instant) -> Result<Next, World> {
+        Ok(Next::Continue)
+    }
+}
+
+impl Owner<Receiver> for Bare {
+    fn event(&mut self, _: &mut Receiver, event: ReceiverEvent, _: Instant) -> Result<Next, World> {
+        match event {
+            ReceiverEvent::Tallied { .. } => Ok(Next::Continue),
+            ReceiverEvent::Complete => Ok(Next::Finish),
+            ReceiverEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+        }
+    }
+
+    fn tick(&mut self, _: &mut Receiver, _: Instant) -> Result<Next, World> {
+        Ok(Next::Continue)
+    }
+}
