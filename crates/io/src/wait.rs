@@ -9,10 +9,8 @@ use lighthaul_base::Instant;
 
 use crate::clock::Clock;
 
-/// A sleep is ended this early and the rest spun, since a sleeper wakes late.
-const SPIN_NANOS: u64 = 50_000;
-/// Deadlines further than this are kept by sleeping alone.
-const PRECISE_NANOS: u64 = 5_000_000;
+/// A wait shorter than this is spun, since falling asleep and waking up take longer.
+const SPIN_NANOS: u64 = 20_000;
 
 /// Something another thread raises to wake the one that waits on it.
 #[derive(Clone, Debug)]
@@ -95,27 +93,23 @@ impl Watch {
     }
 }
 
-/// Waits until one of `watches` is ready or `until` has come, to the microsecond where that is near.
+/// Waits until one of `watches` is ready or `until` has come. May wake some tens of microseconds
+/// late, which a pacer allows for, and never spins long.
 pub fn wait(clock: Clock, watches: &mut [Watch], until: Instant) -> io::Result<()> {
     let left = until.since(clock.now()).as_nanos();
     let left = u64::try_from(left).unwrap_or(u64::MAX);
-    let sleep = if left < PRECISE_NANOS {
-        left.saturating_sub(SPIN_NANOS)
-    } else {
-        left
-    };
-    let any = poll(watches, sleep)?;
-    if any || left >= PRECISE_NANOS {
-        return Ok(());
+    if left >= SPIN_NANOS {
+        return poll(watches, left);
     }
-    while clock.now() < until {
+    poll(watches, 0)?;
+    while clock.now() < until && !watches.iter().any(|watch| watch.readable || watch.writable) {
         std::hint::spin_loop();
     }
     Ok(())
 }
 
-/// Asks or waits at most `nanos` for any of `watches`; answers whether any is ready.
-fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<bool> {
+/// Asks or waits at most `nanos` for any of `watches`.
+fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<()> {
     const MOST: usize = 8;
     assert!(watches.len() <= MOST, "a thread waits on a few descriptors");
     let mut polls = [libc::pollfd {
@@ -148,15 +142,11 @@ fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<bool> {
     };
     if count < 0 {
         let error = io::Error::last_os_error();
-        return if error.kind() == io::ErrorKind::Interrupted {
-            Ok(true)
-        } else {
-            Err(error)
-        };
+        return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
     }
     for (poll, watch) in polls.iter().zip(watches.iter_mut()) {
         watch.readable = poll.revents & !libc::POLLOUT != 0;
         watch.writable = poll.revents & libc::POLLOUT != 0;
     }
-    Ok(count > 0)
+    Ok(())
 }
