@@ -1,2 +1,35 @@
-//! Being built.
-fn main() {}
+//! Chores: `cargo xtask tidy` holds the rules of the house, `cargo xtask demo` shows what it is for,
+//! `cargo xtask bench` compares it with its peers.
+#![expect(clippy::print_stdout, reason = "a chore speaks")]
+#![expect(clippy::print_stderr, reason = "a chore speaks")]
+
+mod bench;
+mod demo;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["tidy"] => tidy::run(root()),
+        ["bench", ..] => return bench::main(std::env::args_os().skip(2)),
+        ["demo"] => demo::run(),
+        ["demo", "in", folder] => demo::run_in(Path::new(folder)),
+        _ => Err("usage: cargo xtask tidy | demo | bench".to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Where the workspace is.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}

@@ -1,0 +1,171 @@
+//! Arrows go down: which crate may use which.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::tidy::fault::Fault;
+use crate::tidy::sources::{Source, Sources};
+
+/// Every crate has a floor, its package is called as its folder is, it uses only floors below its own
+/// (in tests also its own), and the lowest floors have no `std`.
+pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
+    let manifests = sources
+        .ending("/Cargo.toml")
+        .filter_map(|file| Some((folder(file)?, file)));
+    let mut faults = Vec::new();
+    for (folder, file) in manifests {
+        check_crate(folder, file, &mut faults);
+        if PURE.contains(&folder) {
+            let map = format!("crates/{folder}/src/lib.rs");
+            if !sources
+                .ending(&map)
+                .any(|map| map.lines().any(|(_, line)| line == "#![no_std]"))
+            {
+                let text = format!("{folder} is pure: it must say #![no_std]");
+                faults.push(Fault::new(map, text));
+            }
+        }
+    }
+    faults
+}
+
+fn folder(file: &Source) -> Option<&str> {
+    file.path
+        .strip_prefix("crates/")?
+        .strip_suffix("/Cargo.toml")
+}
+
+fn check_crate(folder: &str, file: &Source, faults: &mut Vec<Fault>) {
+    let mut fault = |text: String| faults.push(Fault::new(&file.path, text));
+    let Some(floor) = floor(folder) else {
+        fault(format!(
+            "{folder} has no floor: give it one in crates/xtask/src/tidy/floors.rs"
+        ));
+        return;
+    };
+    let manifest: Manifest = match toml::from_str(&file.text) {
+        Ok(manifest) => manifest,
+        Err(why) => {
+            fault(format!("cannot be read: {}", why.message()));
+            return;
+        }
+    };
+    let name = format!("{PREFIX}{folder}");
+    if manifest.package.name != name {
+        fault(format!(
+            "the package is called {}, not {name}",
+            manifest.package.name
+        ));
+    }
+    for other in ours(&manifest.dependencies) {
+        if floor_of(other) >= floor {
+            fault(format!(
+                "{folder} (floor {floor}) may not use {other} (floor {}): arrows go down",
+                floor_of(other)
+            ));
+        }
+    }
+    for other in ours(&manifest.dev_dependencies) {
+        if floor_of(other) > floor {
+            fault(format!(
+                "tests of {folder} (floor {floor}) may not use {other}, which is above"
+            ));
+        }
+    }
+}
+
+fn ours(dependencies: &BTreeMap<String, toml::Value>) -> impl Iterator<Item = &str> {
+    dependencies
+        .keys()
+        .filter_map(|name| name.strip_prefix(PREFIX))
+}
+
+fn floor_of(folder: &str) -> u8 {
+    floor(folder).unwrap_or(u8::MAX)
+}
+
+fn floor(folder: &str) -> Option<u8> {
+    FLOORS
+        .iter()
+        .find(|(_, rooms)| rooms.contains(&folder))
+        .map(|(floor, _)| *floor)
+}
+
+#[derive(Debug, Deserialize)]
+struct Manifest {
+    package: Package,
+    #[serde(default)]
+    dependencies: BTreeMap<String, toml::Value>,
+    #[serde(default, rename = "dev-dependencies")]
+    dev_dependencies: BTreeMap<String, toml::Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Package {
+    name: String,
+}
+
+const PREFIX: &str = "lighthaul-";
+
+/// A new arrow is a change to this table. The chores stand aside, where they may use everything.
+const FLOORS: [(u8, &[&str]); 6] = [
+    (1, &["base"]),
+    (2, &["proto", "sim", "io"]),
+    (3, &["transfer"]),
+    (4, &["daemon", "lab"]),
+    (5, &["cli"]),
+    (6, &["xtask"]),
+];
+
+/// Here are no clock, no socket, no file and no seed of chance but what is passed in.
+const PURE: [&str; 3] = ["base", "proto", "sim"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(folder: &str, manifest: &str) -> Vec<String> {
+        let path = format!("crates/{folder}/Cargo.toml");
+        let map = format!("crates/{folder}/src/lib.rs");
+        let sources = Sources::of(&[(&path, manifest), (&map, "#![no_std]\n")]);
+        check(&sources)
+            .into_iter()
+            .map(|fault| fault.text)
+            .collect()
+    }
+
+    #[test]
+    fn arrows_down_are_fine() {
+        let text = "[package]\nname = \"lighthaul-proto\"\n[dependencies]\nlighthaul-base.workspace = true\n\
+                    [dev-dependencies]\nlighthaul-sim.workspace = true\n";
+        assert_eq!(faults("proto", text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn arrows_sideways_and_up_are_not() {
+        let text = "[package]\nname = \"lighthaul-proto\"\n[dependencies]\nlighthaul-io.workspace = true\n\
+                    [dev-dependencies]\nlighthaul-lab.workspace = true\n";
+        let faults = faults("proto", text);
+        assert_eq!(faults.len(), 2);
+        assert!(faults[0].contains("may not use io (floor 2)"), "{faults:?}");
+        assert!(faults[1].contains("which is above"), "{faults:?}");
+    }
+
+    #[test]
+    fn packages_are_called_as_their_folders_and_have_a_floor() {
+        assert_eq!(faults("io", "[package]\nname = \"net\"\n").len(), 1);
+        assert!(faults("attic", "[package]\nname = \"lighthaul-attic\"\n")[0].contains("no floor"));
+        assert!(faults("io", "[package")[0].contains("cannot be read"));
+    }
+
+    #[test]
+    fn pure_crates_say_so() {
+        let manifest = "[package]\nname = \"lighthaul-base\"\n";
+        let files = [
+            ("crates/base/Cargo.toml", manifest),
+            ("crates/base/src/lib.rs", ""),
+        ];
+        assert_eq!(check(&Sources::of(&files)).len(), 1);
+    }
+}

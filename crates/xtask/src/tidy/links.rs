@@ -1,0 +1,134 @@
+//! Documents point at what is there.
+
+use crate::tidy::fault::Fault;
+use crate::tidy::sources::{Source, Sources};
+
+/// Finds links in Markdown files whose target is missing, and paths of code that are.
+pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for file in sources.ending(".md") {
+        for (nth, line) in prose(file) {
+            let place = || format!("{}:{nth}", file.path);
+            for target in targets(line).filter(|target| !is_elsewhere(target)) {
+                if let Some(why) = missing(sources, file, target) {
+                    faults.push(Fault::new(place(), why));
+                }
+            }
+            for path in paths(line).filter(|path| !sources.has(path)) {
+                faults.push(Fault::new(place(), format!("there is no {path}")));
+            }
+        }
+    }
+    faults
+}
+
+/// Lines outside of blocks of code.
+fn prose(file: &Source) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    file.lines().filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        in_code ^= fence;
+        !in_code && !fence
+    })
+}
+
+/// What stands in `[text](here)`.
+fn targets(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+}
+
+/// Paths of the project's own in `code`.
+fn paths(line: &str) -> impl Iterator<Item = &str> {
+    let code = line.split('`').skip(1).step_by(2);
+    code.filter(|code| {
+        (code.starts_with("crates/") || code.starts_with("figures/") || code.starts_with("fuzz/"))
+            && !code.contains([' ', '*', '<', '{'])
+    })
+}
+
+fn is_elsewhere(target: &str) -> bool {
+    target.contains("://") || target.starts_with("mailto:")
+}
+
+fn missing(sources: &Sources, file: &Source, target: &str) -> Option<String> {
+    let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+    let resolved = if path.is_empty() {
+        file.path.clone()
+    } else {
+        resolve(&file.path, path)
+    };
+    if !sources.has(&resolved) {
+        return Some(format!("the link to {target} leads nowhere"));
+    }
+    let there = sources.files.iter().find(|other| other.path == resolved);
+    let found = |other: &Source| {
+        other
+            .text
+            .lines()
+            .any(|line| line.starts_with('#') && anchor(line) == heading)
+    };
+    (!heading.is_empty() && !there.is_some_and(found))
+        .then(|| format!("there is no heading #{heading} in {resolved}"))
+}
+
+/// Where `path` leads from the file at `from`.
+fn resolve(from: &str, path: &str) -> String {
+    let mut steps: Vec<&str> = from.split('/').collect();
+    steps.pop();
+    for step in path.split('/') {
+        match step {
+            "." | "" => {}
+            ".." => drop(steps.pop()),
+            step => steps.push(step),
+        }
+    }
+    steps.join("/")
+}
+
+/// A heading as links name it.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text
+        .chars()
+        .filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(text: &str) -> Vec<String> {
+        let files = [
+            ("docs/a.md", text),
+            ("README.md", "# The name\n"),
+            ("crates/x/src/lib.rs", ""),
+        ];
+        check(&Sources::of(&files))
+            .into_iter()
+            .map(|fault| fault.text)
+            .collect()
+    }
+
+    #[test]
+    fn links_that_lead_somewhere_are_fine() {
+        let text = "## Own: words\n[a](../README.md) [b](../README.md#the-name) [c](#own-words) \
+                    [d](https://example.org/x) ![e](../crates/x) `crates/x/src/lib.rs`\n\
+                    ```\n[x](nowhere) `crates/none`\n```\n";
+        assert_eq!(faults(text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn dead_links_and_paths_are_found() {
+        for text in [
+            "[a](b.md)",
+            "[a](../README.md#x)",
+            "[a](#x)",
+            "see `crates/y/src/lib.rs`",
+        ] {
+            assert_eq!(faults(text).len(), 1, "{text}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The rules of the house that a machine can check.
+//!
+//! - [`check`]: all of them; [`sources`]: the files they read; [`fault`]: what they find
+//! - [`floors`]: which crate may use which; [`maps`]: `lib.rs` and `mod.rs` define nothing
+//! - [`sizes`], [`names`], [`words`]: files that swell, names that say nothing, banned synonyms
+//! - [`links`]: where documents point; [`fuzz`]: decoders without a fuzz target
+mod check;
+mod fault;
+mod floors;
+mod fuzz;
+mod links;
+mod maps;
+mod names;
+mod sizes;
+mod sources;
+mod words;
+
+pub(crate) use check::run;

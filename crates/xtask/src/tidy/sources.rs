@@ -1,0 +1,125 @@
+//! The files that rules read.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Every file of the project, those that are built or fetched left out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sources {
+    /// In the order of their paths.
+    pub(crate) files: Vec<Source>,
+}
+
+/// One file.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// Where it is, from the root, with slashes.
+    pub(crate) path: String,
+    /// What it says; nothing if that is not text.
+    pub(crate) text: String,
+}
+
+impl Sources {
+    /// Reads what is below `root`.
+    pub(crate) fn read(root: &Path) -> io::Result<Self> {
+        let mut sources = Self::default();
+        sources.walk(root, "")?;
+        sources.files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(sources)
+    }
+
+    /// A house of a few files, for tests of the rules.
+    #[cfg(test)]
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+        let source = |(path, text): &(&str, &str)| Source {
+            path: (*path).to_owned(),
+            text: (*text).to_owned(),
+        };
+        Self {
+            files: files.iter().map(source).collect(),
+        }
+    }
+
+    /// The files whose names end in `tail`.
+    pub(crate) fn ending(&self, tail: &str) -> impl Iterator<Item = &Source> {
+        self.files
+            .iter()
+            .filter(move |file| file.path.ends_with(tail))
+    }
+
+    /// Whether there is a file or a folder at `path`.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let path = path.trim_end_matches('/');
+        self.files.iter().any(|file| {
+            file.path
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+
+    fn walk(&mut self, folder: &Path, above: &str) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = format!("{above}{name}");
+            if entry.file_type()?.is_dir() {
+                if !NOT_OURS.contains(&name.as_str()) {
+                    self.walk(&entry.path(), &format!("{path}/"))?;
+                }
+            } else {
+                let text = String::from_utf8(fs::read(entry.path())?).unwrap_or_default();
+                self.files.push(Source { path, text });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    /// Its lines before its unit tests, with their numbers from 1.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text
+            .lines()
+            .take_while(|line| line.trim() != "#[cfg(test)]" || self.is_map())
+            .enumerate()
+            .map(|(nth, line)| (nth + 1, line))
+    }
+
+    /// What it is called, without its folders.
+    pub(crate) fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    /// Whether it only says what is where.
+    pub(crate) fn is_map(&self) -> bool {
+        ["lib.rs", "mod.rs"].contains(&self.name())
+    }
+}
+
+const NOT_OURS: [&str; 6] = [
+    ".git",
+    "target",
+    "corpus",
+    "artifacts",
+    "seeds",
+    "node_modules",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_at_the_end_of_a_file_are_not_its_lines() {
+        let sources = Sources::of(&[("a.rs", "fn a() {}\n\n#[cfg(test)]\nmod tests {}\n")]);
+        assert_eq!(sources.files[0].lines().count(), 2);
+    }
+
+    #[test]
+    fn folders_are_there_if_files_are_in_them() {
+        let sources = Sources::of(&[("a/b/c.rs", "")]);
+        assert!(sources.has("a/b/") && sources.has("a") && sources.has("a/b/c.rs"));
+        assert!(!sources.has("a/b/c") && !sources.has("b"));
+    }
+}
