@@ -1,0 +1,35 @@
+# What one does here. On a fresh machine with Rust and root, `make demo` and `make test` do all set-up.
+CARGO ?= cargo
+TARGET = $(or $(CARGO_TARGET_DIR),target)
+NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables
+export PATH := $(PATH):/usr/sbin:/sbin
+
+.PHONY: help setup build demo test check fmt clippy doc tidy figures bench lab install
+help: ## print this
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## install the tools that lab and demo use, where they are missing
+	@scripts/setup $(NEEDS)
+build: ## build the command lighthaul, in target/release
+	$(CARGO) build --release --locked
+install: build ## put the command in /usr/local/bin
+	install -m 755 $(TARGET)/release/lighthaul $(or $(DESTDIR),/usr/local)/bin/lighthaul
+demo: setup build ## copy a real tree over a long path, and compare with TCP
+	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
+test: setup ## run every test; those that need a lab say so where there can be none
+	$(CARGO) test --locked --workspace
+check: fmt clippy doc tidy ## hold format, lints, documents and the rules of the house
+fmt:
+	$(CARGO) fmt --all -- --check
+clippy:
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
+tidy: ## hold the rules of the house
+	$(CARGO) xtask tidy
+lab: setup build ## a shell between two hosts, 1 Gb/s and 100 ms apart
+	$(TARGET)/release/lighthaul lab shell --rate 1Gb/s --rtt 100ms
+figures: build ## draw the papers' figures again
+	$(TARGET)/release/lighthaul lab figures figures
+bench: setup build ## measure Lighthaul and its peers on the same paths
+	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- bench
