@@ -9,6 +9,9 @@ use std::slice;
 /// What direct I/O wants addresses, offsets and lengths to be multiples of.
 pub const PAGE: usize = 4096;
 
+/// Large pieces ask for pages of this size, which spare the processor its page walks.
+const HUGE_PAGE: usize = 2 << 20;
+
 /// A page-aligned piece of memory.
 pub struct Block {
     start: NonNull<u8>,
@@ -29,6 +32,11 @@ impl Block {
         let Some(start) = NonNull::new(start) else {
             handle_alloc_error(layout)
         };
+        if layout.align() == HUGE_PAGE {
+            // a hint that may be refused: memory works with small pages, too
+            // SAFETY: the range is ours, and the advice does not change what it holds.
+            unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+        }
         Self { start, len }
     }
 }
@@ -63,5 +71,6 @@ impl fmt::Debug for Block {
 
 fn layout(len: usize) -> Layout {
     assert!(len > 0, "a block has bytes");
-    Layout::from_size_align(len, PAGE).expect("a block fits in memory")
+    let align = if len < HUGE_PAGE { PAGE } else { HUGE_PAGE };
+    Layout::from_size_align(len, align).expect("a block fits in memory")
 }

@@ -2,13 +2,14 @@
 
 use lighthaul_base::Span;
 
+use crate::block::Block;
 use crate::error::Error;
 use crate::store::Store;
 
 /// An object whose bytes repeat every `ring.len()` bytes; what is placed may be kept or thrown away.
 #[derive(Debug)]
 pub struct Memory {
-    ring: Vec<u8>,
+    ring: Block,
     scratch: Vec<u8>,
     used: usize,
     sealed: bool,
@@ -21,7 +22,7 @@ impl Memory {
 
     /// An object made of `ring` over and over. `sealed` says that bodies will be encrypted in place,
     /// `keep` that what comes is copied into the ring ("copy") rather than dropped ("fake").
-    pub fn new(ring: Vec<u8>, sealed: bool, keep: bool) -> Self {
+    pub fn new(ring: Block, sealed: bool, keep: bool) -> Self {
         assert!(!ring.is_empty(), "an object in memory has bytes");
         Self {
             ring,

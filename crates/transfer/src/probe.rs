@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
+use lighthaul_io::block::Block;
 use lighthaul_io::drive::{Counters, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::flood::{absorb, flood};
@@ -206,9 +207,11 @@ fn heard(session: &Session) -> Result<Measured, Error> {
 }
 
 /// Memory of whole packets that is written once, so that every page is there.
-fn ring(config: &Config) -> Vec<u8> {
+fn ring(config: &Config) -> Block {
     let packets = RING_BYTES / config.packet_len;
-    vec![0x5a; (packets * config.packet_len) as usize]
+    let mut block = Block::new((packets * config.packet_len) as usize);
+    block.fill(0x5a);
+    block
 }
 
 fn flooding(error: std::io::Error) -> Error {

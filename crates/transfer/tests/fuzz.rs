@@ -1,0 +1,45 @@
+//! The fuzz targets' bodies on stable: random octets, and the inputs kept as seeds.
+
+#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+
+use proptest::prelude::*;
+
+#[path = "../../../fuzz/src/transfer.rs"]
+mod transfer;
+
+/// What a fuzz target does with its octets.
+type Body = fn(&[u8]);
+
+/// Octets as they are, and as the content of a packed manifest.
+fn packed(plain: &[u8]) -> Vec<u8> {
+    let mut encoder =
+        flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, plain).expect("memory takes what is written");
+    encoder.finish().expect("memory takes what is written")
+}
+
+proptest! {
+    #[test]
+    fn messages_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+        transfer::message(&octets);
+    }
+
+    #[test]
+    fn manifests_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+        transfer::manifest(&octets);
+        transfer::manifest(&packed(&octets));
+    }
+}
+
+#[test]
+fn seeds_of_earlier_crashes_stay_harmless() {
+    let bodies: [(&str, Body); 2] =
+        [("message", transfer::message), ("manifest", transfer::manifest)];
+    for (target, body) in bodies {
+        let folder = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
+        // no folder: nothing has crashed yet
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            body(&std::fs::read(entry.path()).expect("a seed is a file"));
+        }
+    }
+}
