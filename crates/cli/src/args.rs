@@ -225,6 +225,8 @@ pub(crate) enum Lab {
     Run(LabRun),
     /// Run a shell between test hosts
     Shell(LabFlags),
+    /// Draw the papers' figures again, and say what is not as it was accepted
+    Figures(LabFigures),
     /// From inside a lab: run a command on another of its hosts
     On {
         /// The host
@@ -233,6 +235,16 @@ pub(crate) enum Lab {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LabFigures {
+    /// Plans, tables and pictures
+    #[arg(value_name = "DIR", default_value = "figures")]
+    pub(crate) folder: PathBuf,
+    /// Measure every case between test hosts too; else earlier measurements are kept
+    #[arg(long)]
+    pub(crate) emulate: bool,
 }
 
 #[derive(Args, Debug)]

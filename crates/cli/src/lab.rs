@@ -12,6 +12,7 @@ use lighthaul_lab::settings::{LinkSettings, Settings};
 use lighthaul_transfer::error::{Code, Error};
 
 use crate::args::{Lab as LabArgs, LabFlags};
+use crate::figures;
 use crate::print::say;
 
 /// Runs the command between test hosts; answers its exit status.
@@ -22,6 +23,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
             let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
             start(flags, &[shell])
         }
+        LabArgs::Figures(args) => figures::run(args),
         LabArgs::On { host, command } => {
             let (program, rest) = command.split_first().ok_or_else(|| usage(&"say which command"))?;
             let error = command_on(host, program).map_err(|e| usage(&e))?.args(rest).exec();

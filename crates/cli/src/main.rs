@@ -3,6 +3,7 @@
 
 mod args;
 mod cp;
+mod figures;
 mod lab;
 mod places;
 mod print;

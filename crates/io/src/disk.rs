@@ -46,7 +46,7 @@ impl Root {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (folder, name) = self.parent(path)?;
         let file = openat2(folder, name, flags, Mode::from_bits_truncate(0o600), BENEATH)?;
-        Ok(OutputFile { file: File::from(file), direct: None, refused: false })
+        Ok(OutputFile { file: File::from(file), direct: None, refused: false, cached: 0 })
     }
 
     /// Opens the file `path`, made before, for reading and writing.
@@ -54,7 +54,7 @@ impl Root {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (folder, name) = self.parent(path)?;
         let file = openat2(folder, name, flags, Mode::empty(), BENEATH)?;
-        Ok(OutputFile { file: File::from(file), direct: None, refused: false })
+        Ok(OutputFile { file: File::from(file), direct: None, refused: false, cached: 0 })
     }
 
     /// Gives the file or link `from` the name `to` in the same folder, in place of whatever had it.
@@ -139,9 +139,15 @@ pub struct OutputFile {
     /// The same file past the page cache, once it has paid to open it.
     direct: Option<File>,
     refused: bool,
+    /// Bytes that went to the page cache since the kernel was last told to write them.
+    cached: usize,
 }
 
 impl OutputFile {
+    /// The kernel is told to write whenever this much is in the page cache, so that the sync at the
+    /// end is short.
+    const CACHED_MAX: usize = 8 << 20;
+
     /// From this many bytes on, a write goes past the page cache.
     const DIRECT_MIN: usize = 256 << 10;
 
@@ -161,14 +167,26 @@ impl OutputFile {
             bytes.as_ptr().addr().is_multiple_of(PAGE) && offset.is_multiple_of(PAGE as u64);
         let whole = bytes.len() / PAGE * PAGE;
         if !aligned || whole < Self::DIRECT_MIN || self.refused {
-            return self.file.write_all_at(bytes, offset);
+            return self.write_cached(bytes, offset);
         }
         let (pages, rest) = bytes.split_at(whole);
         if self.write_direct(pages, offset).is_err() {
             self.refused = true;
-            self.file.write_all_at(pages, offset)?;
+            self.write_cached(pages, offset)?;
         }
-        self.file.write_all_at(rest, offset + whole as u64)
+        self.write_cached(rest, offset + whole as u64)
+    }
+
+    fn write_cached(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)?;
+        self.cached += bytes.len();
+        if self.cached >= Self::CACHED_MAX {
+            self.cached = 0;
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&self.file);
+            // SAFETY: the descriptor is open; a failure only means that nothing starts early.
+            unsafe { libc::sync_file_range(fd, 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+        }
+        Ok(())
     }
 
     /// Reads what was written.

@@ -19,6 +19,8 @@ pub const LENGTHS: [usize; 7] = [1232, 1372, 1432, 1452, 1472, 8952, 8972];
 /// A train is over when nothing came for this long.
 const QUIET: Duration = Duration::from_millis(25);
 const HEAD_LEN: usize = 8;
+/// Up to one in so many is taken for lost at random; more, for what a full queue dropped.
+const LOSS_SHARE_MAX: u64 = 50;
 /// Octets of a probe that are not its body.
 const PREFIX_LEN: usize = CONNECTION_LEN + HEAD_LEN;
 const PING: u8 = 0;
@@ -29,24 +31,47 @@ const LAST: u8 = 2;
 #[derive(Debug)]
 pub struct Prober {
     connection: u64,
+    /// What comes with this number is no probe, and is left for whoever takes it.
+    data: u64,
     seal: Key,
     open: Key,
     counter: u64,
 }
 
+/// A genuine probe.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    len: usize,
+    number: u64,
+    kind: u8,
+}
+
+/// What was heard while a train was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Nothing yet.
+    Nothing,
+    /// A train.
+    Train(Arrival),
+    /// The data has begun.
+    Data,
+}
+
 /// A train as it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Octets that came after the first reception, headers included.
+    /// Octets that came after the first reception, headers included, and what a few lost at random
+    /// would have added.
     pub bytes: u64,
     /// How long they took.
     pub time: Duration,
 }
 
 impl Prober {
-    /// A prober whose datagrams start with `connection`.
-    pub const fn new(connection: u64, seal: Key, open: Key) -> Self {
-        Self { connection, seal, open, counter: 0 }
+    /// A prober whose datagrams start with `connection`, and which leaves those that start with
+    /// `data` alone.
+    pub const fn new(connection: u64, data: u64, seal: Key, open: Key) -> Self {
+        Self { connection, data, seal, open, counter: 0 }
     }
 
     /// Sends a datagram of each length, twice.
@@ -81,7 +106,7 @@ impl Prober {
 
     /// The length of the probe in `octets`; nothing if it is not one of our peer's.
     pub fn recognise(&self, octets: &mut [u8]) -> Option<usize> {
-        self.open(octets).map(|_| octets.len())
+        self.open(octets).map(|probe| probe.len)
     }
 
     /// The longest probe heard until `deadline`, or until nothing more is to be expected.
@@ -90,7 +115,7 @@ impl Prober {
         let mut until = deadline;
         let mut buffer = vec![0; 1 << 16];
         while clock.now() < until && longest < LENGTHS[LENGTHS.len() - 1] {
-            self.hear(udp, clock, until, &mut buffer, |len, _| longest = longest.max(len))?;
+            self.hear(udp, clock, until, &mut buffer, |probe| longest = longest.max(probe.len))?;
             if longest > 0 {
                 until = until.min(clock.now() + Duration::from_millis(10));
             }
@@ -98,29 +123,31 @@ impl Prober {
         Ok(longest)
     }
 
-    /// Waits until `deadline` for a train and measures it; nothing if none came.
+    /// Waits until `deadline` for a train and measures it.
     pub fn hear_train(
         &self,
         udp: &Udp,
         clock: Clock,
         deadline: Instant,
-    ) -> io::Result<Option<Arrival>> {
+    ) -> io::Result<Heard> {
         let overhead = u64::from(header_len(udp.local_addr()?));
         let mut first = None;
         let mut arrival = Arrival { bytes: 0, time: Duration::ZERO };
+        let (mut numbers, mut count) = ((u64::MAX, 0), 0);
         let mut until = deadline;
         let mut last = false;
         let mut buffer = vec![0; 1 << 16];
-        while !last && clock.now() < until {
-            let (mut bytes, mut cars) = (0, 0);
-            self.hear(udp, clock, until, &mut buffer, |len, kind| {
-                if kind != PING {
-                    bytes += len as u64 + overhead;
-                    cars += 1;
-                    last |= kind == LAST;
+        while !last && clock.now() < until && udp.peek()? != Some(self.data.to_be_bytes()) {
+            let (mut bytes, before) = (0, count);
+            self.hear(udp, clock, until, &mut buffer, |probe| {
+                if probe.kind != PING {
+                    bytes += probe.len as u64 + overhead;
+                    count += 1;
+                    numbers = (numbers.0.min(probe.number), numbers.1.max(probe.number));
+                    last |= probe.kind == LAST;
                 }
             })?;
-            if cars == 0 {
+            if count == before {
                 continue;
             }
             let now = clock.now();
@@ -133,7 +160,14 @@ impl Prober {
                 }
             }
         }
-        Ok(first.map(|_| arrival))
+        if first.is_none() && udp.peek()? == Some(self.data.to_be_bytes()) {
+            return Ok(Heard::Data);
+        }
+        let sent = numbers.1.saturating_sub(numbers.0) + 1;
+        if sent <= count + count / LOSS_SHARE_MAX {
+            arrival.bytes = arrival.bytes * sent.max(count) / count.max(1);
+        }
+        Ok(first.map_or(Heard::Nothing, |_| Heard::Train(arrival)))
     }
 
     /// Hears one reception, if one comes before `until`.
@@ -143,31 +177,30 @@ impl Prober {
         clock: Clock,
         until: Instant,
         buffer: &mut [u8],
-        mut take: impl FnMut(usize, u8),
+        mut take: impl FnMut(Probe),
     ) -> io::Result<()> {
         let mut drops = 0;
         let Some(received) = udp.receive_into(buffer, &mut drops)? else {
             return wait(clock, &mut [Watch::read(udp.as_raw_fd())], until);
         };
         for datagram in buffer[..received.len].chunks_mut(received.segment_len) {
-            let len = datagram.len();
-            if let Some(kind) = self.open(datagram) {
-                take(len, kind);
+            if let Some(probe) = self.open(datagram) {
+                take(probe);
             }
         }
         Ok(())
     }
 
-    /// The kind of the probe in `octets`, if it is genuine.
-    fn open(&self, octets: &mut [u8]) -> Option<u8> {
-        if octets.len() <= PREFIX_LEN + TAG_LEN
-            || octets[..CONNECTION_LEN] != self.connection.to_be_bytes()
-        {
+    /// The probe in `octets`, if it is genuine.
+    fn open(&self, octets: &mut [u8]) -> Option<Probe> {
+        let len = octets.len();
+        if len <= PREFIX_LEN + TAG_LEN || octets[..CONNECTION_LEN] != self.connection.to_be_bytes() {
             return None;
         }
         let (prefix, body) = octets.split_at_mut(PREFIX_LEN);
         let number = crate::train::unique(&prefix[CONNECTION_LEN..]);
-        self.open.open(number, prefix, body).map(|body| body[0])
+        let body = self.open.open(number, prefix, body)?;
+        Some(Probe { len, number, kind: body[0] })
     }
 
     fn send(&mut self, udp: &Udp, train: &mut Train, mut body: Vec<u8>) -> io::Result<()> {

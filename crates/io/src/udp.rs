@@ -190,12 +190,11 @@ impl Udp {
         let len = unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT) };
         let Ok(len) = usize::try_from(len) else {
             let error = io::Error::last_os_error();
-            let nothing = is_loss(&error)
-                || matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                );
-            return if nothing { Ok(None) } else { Err(error) };
+            return if would_block(&error) {
+                Ok(None)
+            } else {
+                Err(error)
+            };
         };
         let mut segment_len = len;
         read_control(&message, |level, kind, value| match (level, kind) {
@@ -209,6 +208,22 @@ impl Udp {
             segment_len: segment_len.max(1),
             from,
         }))
+    }
+
+    /// The first octets of what would be received next, which stays; `None` if there is nothing.
+    pub fn peek<const N: usize>(&self) -> io::Result<Option<[u8; N]>> {
+        let mut start = [0; N];
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        // SAFETY: start has N writable octets.
+        let len = unsafe {
+            let fd = self.socket.as_raw_fd();
+            libc::recv(fd, start.as_mut_ptr().cast(), N, flags)
+        };
+        if len >= 0 {
+            return Ok(Some(start));
+        }
+        let error = io::Error::last_os_error();
+        if would_block(&error) { Ok(None) } else { Err(error) }
     }
 
     /// Receives into `buffer`, without waiting; `None` if there is nothing.
@@ -267,6 +282,15 @@ fn read_control(message: &libc::msghdr, mut take: impl FnMut(i32, i32, u32)) {
         // SAFETY: message is unchanged since the kernel filled it.
         cmsg = unsafe { libc::CMSG_NXTHDR(message, cmsg) };
     }
+}
+
+/// Errors that mean "there is nothing to receive".
+fn would_block(error: &io::Error) -> bool {
+    is_loss(error)
+        || matches!(
+            error.kind(),
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+        )
 }
 
 /// Errors that mean "that datagram did not make it", as a lost one would not.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::probe::{self, Prober};
+use lighthaul_io::probe::{self, Heard, Prober};
 use lighthaul_io::tls::Side;
 use lighthaul_io::udp::Udp;
 
@@ -127,10 +127,14 @@ impl Path {
                 break;
             }
             let until = now + Duration::from_millis(20);
-            let arrival = self.prober.hear_train(udp, session.clock, until).map_err(probing)?;
-            if let Some(arrival) = arrival {
-                let nanos = u64::try_from(arrival.time.as_nanos()).unwrap_or(u64::MAX);
-                session.say(&Message::Train(arrival.bytes, nanos))?;
+            let heard = self.prober.hear_train(udp, session.clock, until).map_err(probing)?;
+            match heard {
+                Heard::Nothing => {}
+                Heard::Data => break,
+                Heard::Train(arrival) => {
+                    let nanos = u64::try_from(arrival.time.as_nanos()).unwrap_or(u64::MAX);
+                    session.say(&Message::Train(arrival.bytes, nanos))?;
+                }
             }
         }
         session.hear()

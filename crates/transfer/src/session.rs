@@ -144,7 +144,7 @@ impl Secrets {
     /// A prober; to be made once, since its packet numbers start anew.
     pub fn prober(&self) -> Prober {
         let keys = self.keys(&self.probe, self.cipher);
-        Prober::new(keys.connection, keys.seal, keys.open)
+        Prober::new(keys.connection, self.data.connection, keys.seal, keys.open)
     }
 
     /// The keys of the lane; to be made once, for the same reason.
