@@ -1,7 +1,9 @@
-//! Chores: `cargo xtask tidy` holds the rules of the house, `cargo xtask demo` shows what it is for.
+//! Chores: `cargo xtask tidy` holds the rules of the house, `cargo xtask demo` shows what it is for,
+//! `cargo xtask bench` compares it with its peers.
 #![expect(clippy::print_stdout, reason = "a chore speaks")]
 #![expect(clippy::print_stderr, reason = "a chore speaks")]
 
+mod bench;
 mod demo;
 mod tidy;
 
@@ -13,9 +15,10 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["tidy"] => tidy::run(root()),
+        ["bench", ..] => return bench::main(std::env::args_os().skip(2)),
         ["demo"] => demo::run(),
         ["demo", "in", folder] => demo::run_in(Path::new(folder)),
-        _ => Err("usage: cargo xtask tidy | demo".to_owned()),
+        _ => Err("usage: cargo xtask tidy | demo | bench".to_owned()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

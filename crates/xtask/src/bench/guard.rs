@@ -1,0 +1,116 @@
+//! What must not outlive the bench, whatever ends it: its files, and the lab that runs.
+
+use std::io;
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_io::clock::Clock;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::Pid;
+
+use super::lot::Room;
+
+/// What must not outlive the bench: its files and the lab that runs.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    pub(crate) room: Room,
+    lab: Arc<Mutex<Lab>>,
+}
+
+/// The lab that runs, if one does.
+#[derive(Debug, Default)]
+struct Lab {
+    child: Option<Child>,
+    /// There shall be no other.
+    is_over: bool,
+}
+
+impl Guard {
+    /// Takes care that signals clean up, too; called before any thread is there.
+    pub(crate) fn new() -> io::Result<Self> {
+        let mut signals = SigSet::empty();
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+            signals.add(signal);
+        }
+        signals.thread_block()?;
+        let guard = Self {
+            room: Room::new(),
+            lab: Arc::default(),
+        };
+        let (room, lab) = (guard.room.clone(), Arc::clone(&guard.lab));
+        thread::spawn(move || {
+            if signals.wait().is_ok() {
+                // without its lab, the main thread shows what there is, clears up and ends
+                end(&lab);
+                thread::sleep(PATIENCE);
+                room.clear();
+                std::process::exit(130);
+            }
+        });
+        Ok(guard)
+    }
+
+    /// Takes a lab that was started.
+    pub(crate) fn keep(&self, child: Child) {
+        let mut lab = lock(&self.lab);
+        let is_over = lab.is_over;
+        lab.child = Some(child);
+        drop(lab);
+        if is_over {
+            end(&self.lab);
+        }
+    }
+
+    /// Waits for the lab to end, as it is about to.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        let child = lock(&self.lab).child.take();
+        let status = child.map(|mut child| child.wait()).transpose()?;
+        if lock(&self.lab).is_over {
+            return Err(io::Error::other("interrupted"));
+        }
+        match status {
+            Some(status) if !status.success() => {
+                Err(io::Error::other(format!("the lab failed: {status}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        end(&self.lab);
+        self.room.clear();
+    }
+}
+
+/// Ends a lab that runs; everything in it dies with it.
+fn end(lab: &Mutex<Lab>) {
+    let child = {
+        let mut lab = lock(lab);
+        lab.is_over = true;
+        lab.child.take()
+    };
+    let Some(mut child) = child else {
+        return;
+    };
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).ok();
+    drop(child.stdin.take());
+    let clock = Clock::start();
+    while clock.now().as_secs_f64() < 2.0 && matches!(child.try_wait(), Ok(None)) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().ok();
+    child.wait().ok();
+    // its cells notice within a moment, and may still write until then
+    thread::sleep(Duration::from_millis(300));
+}
+
+fn lock(lab: &Mutex<Lab>) -> MutexGuard<'_, Lab> {
+    lab.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long the main thread may take to end.
+const PATIENCE: Duration = Duration::from_secs(15);

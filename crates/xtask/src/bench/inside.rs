@@ -1,0 +1,132 @@
+//! What happens inside a lab: each program alone, the near side on host a, the far side on b.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, thread};
+
+use super::lot;
+use super::outcome::{Outcome, Row};
+use super::peers::{self, Peer, Told};
+use super::plan::{Plan, Trial};
+use super::side::Side;
+
+/// Measures what the plan asks for and prints a row of JSON for each run.
+pub(crate) fn run(plan: &Path) -> io::Result<()> {
+    end_with_input();
+    let plan: Plan = serde_json::from_str(&fs::read_to_string(plan)?)?;
+    let address = std::env::var("LIGHTHAUL_LAB_B").map_err(io::Error::other)?;
+    let all = peers::all();
+    for lot in &plan.lots {
+        let trial = Trial {
+            path: plan.path,
+            lot,
+            tools: &plan.tools,
+            seconds: plan.seconds,
+            address: &address,
+        };
+        let mut tired: Vec<&str> = Vec::new();
+        for _ in 0..plan.runs {
+            for peer in all
+                .iter()
+                .filter(|peer| lot.peers.iter().any(|name| *name == peer.name()))
+            {
+                if tired.contains(&peer.name()) {
+                    continue;
+                }
+                let result = measure(peer.as_ref(), &trial, plan.limit_s);
+                if result.as_ref().is_ok_and(|outcome| outcome.is_cut) {
+                    tired.push(peer.name());
+                }
+                let row = Row {
+                    path: plan.path,
+                    loss: plan.loss,
+                    data: lot.data,
+                    tool: peer.name().to_owned(),
+                    result,
+                };
+                writeln!(io::stdout(), "{}", serde_json::to_string(&row)?)?;
+            }
+        }
+        lot::clear(&lot.target)?;
+    }
+    Ok(())
+}
+
+/// Ends this process, and so the whole lab, when whoever started it is gone.
+fn end_with_input() {
+    thread::spawn(|| {
+        io::stdin().read_to_end(&mut Vec::new()).ok();
+        #[expect(clippy::exit, reason = "nothing is left to tell anybody")]
+        std::process::exit(1);
+    });
+}
+
+/// Runs one program once.
+fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, String> {
+    lot::clear(&trial.lot.target).map_err(|e| e.to_string())?;
+    let service = peer.serve(trial).map_err(|e| e.to_string())?;
+    let start = |is_far, words: &[String], ready: Option<&str>| {
+        Side::start(trial.tools, is_far, words, ready).map_err(|e| e.to_string())
+    };
+    let mut far = start(true, &service.words, Some(service.ready))?;
+    if !far.is_ready(SERVICE_WAIT) {
+        return Err(format!(
+            "its server did not start: {}",
+            last_line(&far.complaints())
+        ));
+    }
+    let mut near = start(false, &peer.send(trial), None)?;
+    let ended = near.wait(Duration::from_secs_f64(limit_s));
+    let is_cut = ended.is_none();
+    // what ends may tidy up, so this is looked at first
+    let arrived = lot::bytes_in(&trial.lot.target);
+    let near_cost = ended
+        .or_else(|| near.stop())
+        .ok_or("it could not be ended")?;
+    let far_cost = service.ends_alone.then(|| far.wait(SERVICE_WAIT)).flatten();
+    let far_cost = far_cost
+        .or_else(|| far.stop())
+        .ok_or("its server could not be ended")?;
+    let mut told = Told {
+        near: near.output(),
+        far: far.output(),
+        seconds: if is_cut { limit_s } else { near_cost.seconds },
+        arrived,
+        is_cut,
+    };
+    let complaint = last_line(&format!("{}\n{}", far.complaints(), near.complaints()));
+    if near_cost.code != 0 && !is_cut {
+        return Err(format!("status {}: {complaint}", near_cost.code));
+    }
+    let mut note = None;
+    if !is_cut && trial.lot.data.bytes() > 0 && !peer.is_memory_only() {
+        told.arrived = lot::bytes_in(&trial.lot.target);
+        let target = trial.lot.target.join(trial.name());
+        note = lot::compare(&trial.lot.source, &target).err();
+    }
+    let moved = peer
+        .moved(trial, &told)
+        .map_err(|why| format!("{why}: {complaint}"))?;
+    Ok(Outcome {
+        seconds: moved.seconds,
+        bytes: moved.bytes,
+        cpu_s: near_cost.cpu_s + far_cost.cpu_s,
+        rss_bytes: [near_cost.rss_bytes, far_cost.rss_bytes],
+        is_cut,
+        own: moved.own,
+        note: note.map(|why| format!("NOT A TRUE COPY: {why}")),
+    })
+}
+
+/// The last line that says anything, shortened.
+fn last_line(text: &str) -> String {
+    let line = text.lines().rev().find(|line| !line.trim().is_empty());
+    line.unwrap_or("it says nothing")
+        .trim()
+        .chars()
+        .take(120)
+        .collect()
+}
+
+const SERVICE_WAIT: Duration = Duration::from_secs(5);

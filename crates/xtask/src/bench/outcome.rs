@@ -1,0 +1,154 @@
+//! What a run gave, and the median of several.
+
+use serde::{Deserialize, Serialize};
+
+use super::case::{Data, Loss, Path};
+
+/// One run of one program in one cell.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) path: Path,
+    pub(crate) loss: Loss,
+    pub(crate) data: Data,
+    pub(crate) tool: String,
+    pub(crate) result: Result<Outcome, String>,
+}
+
+/// What a run that moved something gave.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// From the start of the command to its end, or what the program says of a timed measurement.
+    pub(crate) seconds: f64,
+    /// What arrived.
+    pub(crate) bytes: u64,
+    /// CPU of both sides.
+    pub(crate) cpu_s: f64,
+    /// The largest process of each side: sender, receiver.
+    pub(crate) rss_bytes: [u64; 2],
+    /// It was cut off at the limit.
+    pub(crate) is_cut: bool,
+    /// What Lighthaul says of itself.
+    pub(crate) own: Option<Own>,
+    /// Something that a reader must know.
+    pub(crate) note: Option<String>,
+}
+
+/// What Lighthaul says of a copy.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Own {
+    /// Seconds without start-up.
+    pub(crate) moving_s: f64,
+    /// Goodput without start-up.
+    pub(crate) goodput_bps: f64,
+    /// What equation 5 predicts at the rate that was used, where it applies.
+    pub(crate) predicted_bps: Option<f64>,
+}
+
+impl Outcome {
+    /// Useful bits a second.
+    pub(crate) fn bps(&self) -> f64 {
+        self.bytes as f64 * 8.0 / self.seconds.max(1e-9)
+    }
+
+    /// CPU seconds of both sides for each 10^9 bytes.
+    pub(crate) fn cpu_per_gb(&self) -> f64 {
+        self.cpu_s / (self.bytes as f64 / 1e9).max(1e-9)
+    }
+}
+
+/// All runs of one program in one cell.
+#[derive(Clone, Debug)]
+pub(crate) struct Summary {
+    pub(crate) path: Path,
+    pub(crate) loss: Loss,
+    pub(crate) data: Data,
+    pub(crate) tool: String,
+    /// The run of median goodput, or why there is none.
+    pub(crate) median: Result<Outcome, String>,
+    pub(crate) runs: usize,
+    pub(crate) failed: usize,
+    /// The most memory that any run took.
+    pub(crate) rss_bytes: [u64; 2],
+}
+
+/// Brings the runs of each program in each cell together, in the order of their first run.
+pub(crate) fn summarise(rows: &[Row]) -> Vec<Summary> {
+    let mut groups: Vec<Vec<&Row>> = Vec::new();
+    let key = |row: &Row| (row.path, row.loss, row.data, row.tool.clone());
+    for row in rows {
+        match groups.iter_mut().find(|group| key(group[0]) == key(row)) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    groups.iter().map(|group| summary(group)).collect()
+}
+
+fn summary(rows: &[&Row]) -> Summary {
+    let mut good: Vec<&Outcome> = rows
+        .iter()
+        .filter_map(|row| row.result.as_ref().ok())
+        .collect();
+    good.sort_by(|one, other| one.bps().total_cmp(&other.bps()));
+    let why = || {
+        rows.iter()
+            .find_map(|row| row.result.clone().err())
+            .unwrap_or_default()
+    };
+    let most = |side: usize| {
+        good.iter()
+            .map(|one| one.rss_bytes[side])
+            .max()
+            .unwrap_or(0)
+    };
+    let row = rows[0];
+    Summary {
+        path: row.path,
+        loss: row.loss,
+        data: row.data,
+        tool: row.tool.clone(),
+        median: good
+            .get(good.len().saturating_sub(1) / 2)
+            .map(|&one| one.clone())
+            .ok_or_else(why),
+        runs: rows.len(),
+        failed: rows.len() - good.len(),
+        rss_bytes: [most(0), most(1)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(tool: &str, result: Result<u64, &str>) -> Row {
+        let outcome = |bytes| Outcome {
+            seconds: 1.0,
+            bytes,
+            ..Outcome::default()
+        };
+        Row {
+            path: Path::Near,
+            loss: Loss::None,
+            data: Data::File,
+            tool: tool.to_owned(),
+            result: result.map(outcome).map_err(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn the_median_is_of_those_that_worked() {
+        let rows = [
+            row("x", Ok(5)),
+            row("y", Err("why")),
+            row("x", Ok(1)),
+            row("x", Err("broken")),
+            row("x", Ok(9)),
+        ];
+        let all = summarise(&rows);
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[0].median.as_ref().unwrap().bytes, 5);
+        assert_eq!((all[0].runs, all[0].failed), (4, 1));
+        assert_eq!(all[1].median.as_ref().unwrap_err(), "why");
+    }
+}

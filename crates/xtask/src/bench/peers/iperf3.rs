@@ -1,0 +1,112 @@
+//! iperf3: the kernel's TCP from memory to memory.
+
+use std::io;
+
+use serde_json::Value;
+
+use super::super::case::Data;
+use super::super::plan::{Tools, Trial};
+use super::peer::{Moved, Peer, Service, Told, need};
+
+/// iperf3 with one congestion control and a number of streams.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Iperf3 {
+    pub(crate) name: &'static str,
+    pub(crate) control: &'static str,
+    pub(crate) streams: u32,
+}
+
+impl Peer for Iperf3 {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn available(&self, tools: &Tools) -> Result<(), String> {
+        need(tools, &["iperf3"], "Debian package iperf3")?;
+        let file = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+        let known = std::fs::read_to_string(file).unwrap_or_default();
+        if known.split_whitespace().any(|name| name == self.control) {
+            Ok(())
+        } else {
+            Err(format!(
+                "this kernel has no {}; modprobe tcp_{0}",
+                self.control
+            ))
+        }
+    }
+
+    fn moves(&self, data: Data) -> bool {
+        data == Data::Memory || data.is_one_file()
+    }
+
+    fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
+        let words = trial.words("iperf3", &["-s", "-1", "-J", "-p", "5201"]);
+        Ok(Service {
+            words,
+            ready: "tcp:5201",
+            ends_alone: true,
+        })
+    }
+
+    fn send(&self, trial: &Trial<'_>) -> Vec<String> {
+        let streams = self.streams.to_string();
+        // for memory it runs for a time, for a file as long as so many bytes take
+        let (flag, amount) = match trial.lot.data.bytes() {
+            0 => ("-t", trial.seconds.ceil().to_string()),
+            bytes => ("-n", bytes.to_string()),
+        };
+        let rest = [
+            "-c",
+            trial.address,
+            "-p",
+            "5201",
+            "-C",
+            self.control,
+            "-P",
+            &streams,
+        ];
+        let mut words = trial.words("iperf3", &rest);
+        words.extend(["-J", flag, &amount].map(str::to_owned));
+        words
+    }
+
+    fn is_memory_only(&self) -> bool {
+        true
+    }
+
+    fn moved(&self, trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
+        let report = |text: &str| serde_json::from_str::<Value>(text).ok();
+        // only the receiver knows what arrived, above all when it is cut off
+        let far = report(&told.far).ok_or("its server did not report")?;
+        let sum = &far["end"]["sum_received"];
+        let Some(bytes) = sum["bytes"].as_u64() else {
+            return intervals(&far).ok_or_else(|| "its server counted nothing".to_owned());
+        };
+        let timed = sum["seconds"]
+            .as_f64()
+            .filter(|_| trial.lot.data == Data::Memory);
+        Ok(Moved {
+            bytes,
+            seconds: timed.unwrap_or(told.seconds),
+            own: None,
+        })
+    }
+}
+
+/// What came in whole intervals, which is all there is when the sender ended without a word.
+fn intervals(report: &Value) -> Option<Moved> {
+    let sums = || {
+        report["intervals"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|one| &one["sum"])
+    };
+    let bytes = sums().filter_map(|sum| sum["bytes"].as_u64()).sum();
+    let seconds = sums().next_back()?["end"].as_f64()?;
+    Some(Moved {
+        bytes,
+        seconds,
+        own: None,
+    })
+}

@@ -1,0 +1,145 @@
+//! Lighthaul itself: `lighthaul cp` to `lighthaul serve`.
+
+use std::fs;
+use std::io;
+use std::process::Command;
+
+use lighthaul_proto::rbudp::model;
+use serde_json::Value;
+
+use super::super::case::Data;
+use super::super::outcome::Own;
+use super::super::plan::{Tools, Trial};
+use super::peer::{Moved, Peer, Service, Told};
+
+/// Lighthaul with its defaults, or without encryption of what is moved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lighthaul {
+    pub(crate) plain: bool,
+}
+
+impl Peer for Lighthaul {
+    fn name(&self) -> &'static str {
+        if self.plain {
+            "lighthaul-plain"
+        } else {
+            "lighthaul"
+        }
+    }
+
+    fn available(&self, tools: &Tools) -> Result<(), String> {
+        let is_there = tools.lighthaul.is_file();
+        let missing = || format!("no {}; cargo build --release", tools.lighthaul.display());
+        if is_there { Ok(()) } else { Err(missing()) }
+    }
+
+    fn moves(&self, data: Data) -> bool {
+        data != Data::Memory
+    }
+
+    fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
+        let allowed = file(trial.tools, "allowed");
+        let user = key(trial.tools, "user.key")?;
+        fs::write(&allowed, format!("{user} bench\n"))?;
+        key(trial.tools, "host.key")?;
+        let mut words = words(trial.tools, &["serve", "--listen", "0.0.0.0:4810", "--key"]);
+        words.extend([
+            file(trial.tools, "host.key"),
+            "--allowed".to_owned(),
+            allowed,
+        ]);
+        words.extend(self.plain.then(|| "--plain".to_owned()));
+        Ok(Service {
+            words,
+            ready: "tcp:4810",
+            ends_alone: false,
+        })
+    }
+
+    fn send(&self, trial: &Trial<'_>) -> Vec<String> {
+        let mut words = words(trial.tools, &["cp", "--json", "--key"]);
+        let pin = key(trial.tools, "host.key").unwrap_or_default();
+        words.extend([file(trial.tools, "user.key"), "--pin".to_owned(), pin]);
+        words.extend(self.plain.then(|| "--plain".to_owned()));
+        words.extend([
+            trial.source(),
+            format!("lh://{}{}/", trial.address, trial.target()),
+        ]);
+        words
+    }
+
+    fn moved(&self, trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
+        let number = |event: &Value, name: &str| event[name].as_f64();
+        let seconds = told.seconds;
+        if told.is_cut {
+            // the target is laid out before it is filled, so its size says nothing
+            let last = event(&told.near, "progress");
+            let bytes = last.and_then(|event| event["bytes"].as_u64()).unwrap_or(0);
+            return Ok(Moved {
+                bytes,
+                seconds,
+                own: None,
+            });
+        }
+        let summary = event(&told.near, "summary").ok_or("no summary came")?;
+        let bytes = summary["bytes"]
+            .as_u64()
+            .ok_or("the summary has no bytes")?;
+        let own = || {
+            let start = event(&told.near, "start")?;
+            Some(Own {
+                moving_s: number(&summary, "moving_s")?,
+                goodput_bps: number(&summary, "goodput_bps")?,
+                predicted_bps: predict(&start, trial),
+            })
+        };
+        Ok(Moved {
+            bytes,
+            seconds,
+            own: own(),
+        })
+    }
+}
+
+/// What equation 5 predicts for one file at the rate that was used.
+fn predict(start: &Value, trial: &Trial<'_>) -> Option<f64> {
+    let rate = start["rate_bps"].as_f64()? * start["packet_bytes"].as_f64()? / 1500.0;
+    let total = trial.lot.data.bytes() as f64;
+    let predicted = rate * model::efficiency(total, rate, trial.path.rtt());
+    trial.lot.data.is_one_file().then_some(predicted)
+}
+
+/// The last event of a kind.
+pub(super) fn event(output: &str, kind: &str) -> Option<Value> {
+    let events = output
+        .lines()
+        .rev()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let mut wanted = events.filter(|event: &Value| event["type"] == kind);
+    wanted.next()
+}
+
+/// The words of a lighthaul command.
+pub(super) fn words(tools: &Tools, rest: &[&str]) -> Vec<String> {
+    let program = tools.lighthaul.to_string_lossy().into_owned();
+    std::iter::once(program)
+        .chain(rest.iter().map(|&word| word.to_owned()))
+        .collect()
+}
+
+/// The public side of the key in this file, which is made if it is missing.
+fn key(tools: &Tools, name: &str) -> io::Result<String> {
+    let output = Command::new(&tools.lighthaul)
+        .args(["key", "--key", &file(tools, name)])
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if text.is_empty() {
+        Err(io::Error::other("lighthaul key says nothing"))
+    } else {
+        Ok(text)
+    }
+}
+
+fn file(tools: &Tools, name: &str) -> String {
+    tools.work.join(name).to_string_lossy().into_owned()
+}

@@ -1,0 +1,53 @@
+//! All programs, in the order of the table.
+
+use super::gridftp::GridFtp;
+use super::iperf3::Iperf3;
+use super::lighthaul::Lighthaul;
+use super::peer::Peer;
+use super::probe::Probe;
+use super::quinn::Quinn;
+use super::rsync::Rsync;
+use super::srt::Srt;
+use super::udt::Udt;
+
+/// All programs, in the order of the table.
+pub(crate) fn all() -> Vec<Box<dyn Peer>> {
+    let mut all: Vec<Box<dyn Peer>> = vec![
+        Box::new(Lighthaul { plain: false }),
+        Box::new(Lighthaul { plain: true }),
+    ];
+    let probes = [
+        ("lighthaul-memory", "place"),
+        ("lighthaul-memory-scatter", "scatter"),
+        ("lighthaul-memory-sealed", "sealed"),
+        ("raw-udp", "network"),
+        ("raw-udp-copy", "copy"),
+    ];
+    all.extend(probes.map(|(name, what)| Box::new(Probe { name, what }) as Box<dyn Peer>));
+    let iperfs = [
+        ("iperf3-cubic-1", "cubic", 1),
+        ("iperf3-cubic-8", "cubic", 8),
+        ("iperf3-bbr-1", "bbr", 1),
+        ("iperf3-bbr-8", "bbr", 8),
+    ];
+    all.extend(iperfs.map(|(name, control, streams)| {
+        Box::new(Iperf3 {
+            name,
+            control,
+            streams,
+        }) as Box<dyn Peer>
+    }));
+    all.push(Box::new(Rsync));
+    all.push(Box::new(GridFtp {
+        name: "gridftp-1",
+        streams: 1,
+    }));
+    all.push(Box::new(GridFtp {
+        name: "gridftp-8",
+        streams: 8,
+    }));
+    all.push(Box::new(Udt));
+    all.push(Box::new(Srt));
+    all.push(Box::new(Quinn));
+    all
+}

@@ -1,0 +1,79 @@
+//! `lighthaul probe`: RBUDP from memory to memory, and what the path and hosts can do at most.
+
+use std::io;
+
+use super::super::case::Data;
+use super::super::plan::{Tools, Trial};
+use super::lighthaul::{event, words};
+use super::peer::{Moved, Peer, Service, Told, bytes_in};
+
+/// One of the things that can be probed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    pub(crate) name: &'static str,
+    /// As `--what` has it.
+    pub(crate) what: &'static str,
+}
+
+impl Peer for Probe {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn available(&self, tools: &Tools) -> Result<(), String> {
+        if tools.lighthaul.is_file() {
+            Ok(())
+        } else {
+            Err("cargo build --release".to_owned())
+        }
+    }
+
+    fn moves(&self, data: Data) -> bool {
+        data == Data::Memory
+    }
+
+    fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
+        let words = words(trial.tools, &["probe", "--serve"]);
+        Ok(Service {
+            words,
+            ready: "tcp:4811",
+            ends_alone: false,
+        })
+    }
+
+    fn send(&self, trial: &Trial<'_>) -> Vec<String> {
+        let seconds = trial.seconds.to_string();
+        let rest = [
+            "--what",
+            self.what,
+            "--seconds",
+            &seconds,
+            "--size",
+            "2GiB",
+            "--json",
+        ];
+        let mut words = words(trial.tools, &["probe", trial.address]);
+        words.extend(rest.map(str::to_owned));
+        words
+    }
+
+    fn is_memory_only(&self) -> bool {
+        true
+    }
+
+    fn moved(&self, _trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
+        let event = event(&told.near, "probe").ok_or("it measured nothing")?;
+        let bps = event["bps"]
+            .as_f64()
+            .filter(|bps| *bps > 0.0)
+            .ok_or("no bps came")?;
+        let bytes = event["bytes"].as_u64();
+        // the command's own time has the set-up in it, which is not what is measured
+        let bytes = bytes.unwrap_or_else(|| bytes_in(bps, told.seconds));
+        Ok(Moved {
+            bytes,
+            seconds: bytes as f64 * 8.0 / bps,
+            own: None,
+        })
+    }
+}

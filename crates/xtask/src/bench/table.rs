@@ -1,0 +1,209 @@
+//! What people read: a line for each run, and tables as text, Markdown and CSV.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use super::outcome::{Row, Summary};
+use super::targets;
+
+/// Everything that was measured, and under which conditions.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) summaries: Vec<Summary>,
+    pub(crate) missing: Vec<String>,
+    pub(crate) places: Vec<String>,
+    pub(crate) machine: String,
+    pub(crate) runs: u32,
+    pub(crate) limit_s: f64,
+}
+
+/// Prints the tables and writes them into the folder `out`.
+pub(crate) fn publish(report: &Report, out: &Path) -> io::Result<()> {
+    let grid: Vec<Vec<String>> = report.summaries.iter().map(|s| cells(s, report)).collect();
+    let targets: Vec<Vec<String>> = targets::lines(&report.summaries)
+        .iter()
+        .map(targets::Line::cells)
+        .collect();
+    let words = words(report);
+    let sheet = |draw: fn(&[&str], &[Vec<String>]) -> String| {
+        let [main, goals] = [draw(&HEAD, &grid), draw(&targets::HEAD, &targets)];
+        format!("{main}\n{goals}\n{words}")
+    };
+    let shown = sheet(text);
+    write!(io::stdout(), "{shown}")?;
+    fs::create_dir_all(out)?;
+    fs::write(out.join("table.txt"), shown)?;
+    fs::write(out.join("table.md"), sheet(markdown))?;
+    fs::write(out.join("table.csv"), csv(&HEAD, &grid))?;
+    fs::write(out.join("targets.csv"), csv(&targets::HEAD, &targets))
+}
+
+/// One run on one line.
+pub(crate) fn line(row: &Row) -> String {
+    let head = format!("  {:<11} {:<24}", row.data.name(), row.tool);
+    match &row.result {
+        Ok(outcome) => {
+            let mbps = outcome.bps() / 1e6;
+            let cut = if outcome.is_cut { "  cut off" } else { "" };
+            let note = outcome.note.as_deref().unwrap_or_default();
+            format!(
+                "{head} {:>7.2} s {mbps:>9.1} Mb/s{cut}  {note}",
+                outcome.seconds
+            )
+        }
+        Err(why) => format!("{head} failed: {why}"),
+    }
+}
+
+/// One program in one cell as a row of the table.
+fn cells(summary: &Summary, report: &Report) -> Vec<String> {
+    let loss = summary.loss.to_string();
+    let mut row = [
+        summary.path.name(),
+        &loss,
+        summary.data.name(),
+        &summary.tool,
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let outcome = match &summary.median {
+        Ok(outcome) => outcome,
+        Err(why) => {
+            row.extend(["-"; 7].map(str::to_owned));
+            row.push(format!("FAILED: {why}"));
+            return row;
+        }
+    };
+    let share = summary.path.payload_bps().map(|bps| outcome.bps() / bps);
+    let ours = report.summaries.iter().find(|other| {
+        let place = |s: &Summary| (s.path, s.loss, s.data);
+        place(other) == place(summary) && other.tool == targets::ours_for(summary.data)
+    });
+    let ours = ours.and_then(|ours| ours.median.as_ref().ok());
+    let ratio = ours.map(|ours| outcome.bps() / ours.bps());
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    let mib = summary.rss_bytes.map(|bytes| (bytes >> 20).to_string());
+    row.extend([
+        number(Some(outcome.seconds), 2),
+        number(Some(outcome.bps() / 1e6), 1),
+        number(share, 3),
+        number(ratio, 3),
+        number(Some(outcome.cpu_per_gb()), 2),
+        mib[0].clone(),
+        mib[1].clone(),
+    ]);
+    let mut notes = Vec::new();
+    if outcome.is_cut {
+        notes.push("cut off".to_owned());
+    }
+    if summary.failed > 0 {
+        notes.push(format!(
+            "{} of {} runs failed",
+            summary.failed, summary.runs
+        ));
+    }
+    notes.extend(outcome.note.clone());
+    if let Some(own) = outcome.own {
+        let start = outcome.seconds - own.moving_s;
+        notes.push(format!(
+            "{start:.2} s start-up, {:.1} Mb/s without",
+            own.goodput_bps / 1e6
+        ));
+    }
+    row.push(notes.join("; "));
+    row
+}
+
+/// What must be known to read the table.
+fn words(report: &Report) -> String {
+    let mut text = format!(
+        "{}. Medians of {} run(s); cut off after {} s means: counted with what had arrived by then, \
+         and not repeated.\n",
+        report.machine, report.runs, report.limit_s
+    );
+    text.push_str(
+        "Seconds are of the whole command, start-up and end included. Share: of the payload that \
+         full packets of 1500 bytes carry over UDP.\nCPU: both sides, kernel included, for each \
+         10^9 bytes. MiB: the largest process of a side.\niperf3, raw-udp and lighthaul-memory \
+         move memory, whatever the data; all others files that are compared afterwards.\n",
+    );
+    for line in &report.places {
+        writeln!(text, "{line}.").ok();
+    }
+    for line in &report.missing {
+        writeln!(text, "Missing: {line}.").ok();
+    }
+    text
+}
+
+fn text(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([head[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut out = String::new();
+    let head = head.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>();
+    for row in std::iter::once(&head).chain(rows) {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, &width)| format!("{cell:<width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut out = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
+    for row in rows {
+        writeln!(out, "| {} |", row.join(" | ").replace('\n', " ")).ok();
+    }
+    out
+}
+
+fn csv(head: &[&str], rows: &[Vec<String>]) -> String {
+    let quote = |cell: &str| {
+        let plain = !cell.contains([',', '"', '\n']);
+        if plain {
+            cell.to_owned()
+        } else {
+            format!("\"{}\"", cell.replace('"', "\"\""))
+        }
+    };
+    let mut out = head.join(",") + "\n";
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|cell| quote(cell)).collect();
+        out.push_str(&(cells.join(",") + "\n"));
+    }
+    out
+}
+
+const HEAD: [&str; 12] = [
+    "path", "loss", "data", "program", "seconds", "Mb/s", "share", "x ours", "CPU s/GB", "MiB a",
+    "MiB b", "notes",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_quotes_what_would_break_it() {
+        let row = vec!["a,b".to_owned(), "say \"x\"".to_owned()];
+        assert_eq!(csv(&["1", "2"], &[row]), "1,2\n\"a,b\",\"say \"\"x\"\"\"\n");
+    }
+
+    #[test]
+    fn text_lines_up() {
+        let row = |one: &str, two: &str| vec![one.to_owned(), two.to_owned()];
+        let drawn = text(&["x", "yy"], &[row("long", "1"), row("s", "2")]);
+        assert_eq!(drawn, "x     yy\nlong  1\ns     2\n");
+    }
+}
