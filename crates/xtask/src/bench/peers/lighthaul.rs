@@ -38,28 +38,12 @@ impl Peer for Lighthaul {
     }
 
     fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
-        let allowed = file(trial.tools, "allowed");
-        let user = key(trial.tools, "user.key")?;
-        fs::write(&allowed, format!("{user} bench\n"))?;
-        key(trial.tools, "host.key")?;
-        let mut words = words(trial.tools, &["serve", "--listen", "0.0.0.0:4810", "--key"]);
-        words.extend([
-            file(trial.tools, "host.key"),
-            "--allowed".to_owned(),
-            allowed,
-        ]);
-        words.extend(self.plain.then(|| "--plain".to_owned()));
-        Ok(Service {
-            words,
-            ready: "tcp:4810",
-            ends_alone: false,
-        })
+        serve(trial.tools, self.plain)
     }
 
     fn send(&self, trial: &Trial<'_>) -> Vec<String> {
-        let mut words = words(trial.tools, &["cp", "--json", "--key"]);
-        let pin = key(trial.tools, "host.key").unwrap_or_default();
-        words.extend([file(trial.tools, "user.key"), "--pin".to_owned(), pin]);
+        let mut words = words(trial.tools, &["cp", "--json"]);
+        words.extend(login(trial.tools));
         words.extend(self.plain.then(|| "--plain".to_owned()));
         words.extend([
             trial.source(),
@@ -107,6 +91,33 @@ fn predict(start: &Value, trial: &Trial<'_>) -> Option<f64> {
     let total = trial.lot.data.bytes() as f64;
     let predicted = rate * model::efficiency(total, rate, trial.path.rtt());
     trial.lot.data.is_one_file().then_some(predicted)
+}
+
+/// A daemon that knows one user.
+pub(super) fn serve(tools: &Tools, plain: bool) -> io::Result<Service> {
+    let allowed = file(tools, "allowed");
+    let user = key(tools, "user.key")?;
+    fs::write(&allowed, format!("{user} bench\n"))?;
+    key(tools, "host.key")?;
+    let mut words = words(tools, &["serve", "--listen", "0.0.0.0:4810", "--key"]);
+    words.extend([file(tools, "host.key"), "--allowed".to_owned(), allowed]);
+    words.extend(plain.then(|| "--plain".to_owned()));
+    Ok(Service {
+        words,
+        ready: "tcp:4810",
+        ends_alone: false,
+    })
+}
+
+/// The flags by which that user and the daemon know each other.
+pub(super) fn login(tools: &Tools) -> [String; 4] {
+    let pin = key(tools, "host.key").unwrap_or_default();
+    [
+        "--key".to_owned(),
+        file(tools, "user.key"),
+        "--pin".to_owned(),
+        pin,
+    ]
 }
 
 /// The last event of a kind.

@@ -20,6 +20,7 @@ pub(crate) fn all() -> Vec<Box<dyn Peer>> {
         ("lighthaul-memory", "place"),
         ("lighthaul-memory-scatter", "scatter"),
         ("lighthaul-memory-sealed", "sealed"),
+        ("lighthaul-memory-sealed-scatter", "sealed-scatter"),
         ("raw-udp", "network"),
         ("raw-udp-copy", "copy"),
     ];

@@ -4,7 +4,7 @@ use std::io;
 
 use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
-use super::lighthaul::{event, words};
+use super::lighthaul::{event, login, serve, words};
 use super::peer::{Moved, Peer, Service, Told, bytes_in};
 
 /// One of the things that can be probed.
@@ -33,12 +33,7 @@ impl Peer for Probe {
     }
 
     fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
-        let words = words(trial.tools, &["probe", "--serve"]);
-        Ok(Service {
-            words,
-            ready: "tcp:4811",
-            ends_alone: false,
-        })
+        serve(trial.tools, !self.what.starts_with("sealed"))
     }
 
     fn send(&self, trial: &Trial<'_>) -> Vec<String> {
@@ -54,6 +49,7 @@ impl Peer for Probe {
         ];
         let mut words = words(trial.tools, &["probe", trial.address]);
         words.extend(rest.map(str::to_owned));
+        words.extend(login(trial.tools));
         words
     }
 
