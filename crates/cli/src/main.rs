@@ -14,6 +14,7 @@ mod serve;
 use std::process::ExitCode;
 
 use clap::Parser;
+use lighthaul_io::interrupt;
 use lighthaul_transfer::error::Code;
 
 use crate::args::{Cli, Command};
@@ -26,6 +27,11 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { Code::Usage as u8 } else { 0 });
         }
     };
+    if matches!(cli.command, Command::Cp(_) | Command::Serve(_))
+        && let Err(error) = interrupt::catch()
+    {
+        print::say(&format!("lighthaul: signals cannot be caught: {error}"));
+    }
     let result = match &cli.command {
         Command::Cp(args) => return ExitCode::from(cp::run(args)),
         Command::Serve(args) => serve::run(args).map(|()| 0),

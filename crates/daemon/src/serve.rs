@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
-use lighthaul_base::Rate;
+use lighthaul_base::{Instant, Rate};
 use lighthaul_io::clock::Clock;
+use lighthaul_io::interrupt;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::probe::connection_of;
 use lighthaul_io::tls::Side;
@@ -34,6 +37,10 @@ use crate::keys;
 pub const GREETING: &str = "lighthaul-1";
 /// Sessions at a time; more are turned away.
 const SESSIONS_MAX: usize = 256;
+/// How often a listener looks whether it is to stop.
+const LISTEN: Duration = Duration::from_millis(200);
+/// How long sessions get to clean up.
+const GRACE: Duration = Duration::from_secs(10);
 /// Probes that wait for a session to look at them.
 const PROBES_MAX: usize = 64;
 
@@ -96,14 +103,15 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves whoever calls, for ever.
+    /// Serves whoever calls, until somebody asks to stop; then lets sessions clean up.
     pub fn run(&self, log: Log) -> io::Result<()> {
-        loop {
-            let (tcp, from) = match self.listener.accept() {
-                Ok(accepted) => accepted,
+        while !interrupt::is_requested() {
+            let (tcp, from) = match self.accept() {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => continue,
                 Err(error) => {
                     log(&format!("a call could not be taken: {error}"));
-                    thread::park_timeout(std::time::Duration::from_millis(100));
+                    thread::park_timeout(LISTEN);
                     continue;
                 }
             };
@@ -112,22 +120,37 @@ impl Server {
                 continue;
             }
             let (settings, sessions) = (self.settings.clone(), Arc::clone(&self.sessions));
+            sessions.count.fetch_add(1, Ordering::Relaxed);
             thread::Builder::new().name("session".into()).spawn(move || {
-                sessions.count.fetch_add(1, Ordering::Relaxed);
                 let result = serve(tcp, &settings, &sessions);
                 sessions.count.fetch_sub(1, Ordering::Relaxed);
                 log(&line(from, result));
             })?;
         }
+        let clock = Clock::start();
+        while self.sessions.count.load(Ordering::Relaxed) > 0 && clock.now() < Instant::ZERO + GRACE
+        {
+            thread::park_timeout(LISTEN);
+        }
+        Ok(())
+    }
+
+    /// The next call; nothing if none came for a moment.
+    fn accept(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+        let clock = Clock::start();
+        let mut watches = [Watch::read(self.listener.as_raw_fd())];
+        wait(clock, &mut watches, Instant::ZERO + LISTEN)?;
+        if watches[0].readable { self.listener.accept().map(Some) } else { Ok(None) }
     }
 
     /// Serves the first caller that is welcome, and ends.
     pub fn run_once(&self) -> Result<(), Error> {
+        let failed = |e: io::Error| Error::new(Code::Network, format!("no call could be taken: {e}"));
         loop {
-            let (tcp, _) = self
-                .listener
-                .accept()
-                .map_err(|e| Error::new(Code::Network, format!("no call could be taken: {e}")))?;
+            interrupt::check()?;
+            let Some((tcp, _)) = self.accept().map_err(failed)? else {
+                continue;
+            };
             match serve(tcp, &self.settings, &self.sessions) {
                 Err(error) if error.code == Code::Permission => {}
                 result => return result.map(|_| ()),
@@ -146,8 +169,8 @@ impl Sessions {
             let received = match udp.receive_into(&mut buffer, &mut drops) {
                 Ok(Some(received)) => received,
                 Ok(None) => {
-                    let watch = Watch::read(std::os::fd::AsRawFd::as_raw_fd(udp));
-                    if wait(clock, &mut [watch], lighthaul_base::Instant::NEVER).is_err() {
+                    let watch = Watch::read(udp.as_raw_fd());
+                    if wait(clock, &mut [watch], Instant::NEVER).is_err() {
                         return;
                     }
                     continue;
@@ -186,7 +209,7 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
     thread::spawn(move || {
         // the caller's end of ssh closes when it is done, or dead
         io::copy(&mut io::stdin().lock(), &mut io::sink()).ok();
-        thread::park_timeout(std::time::Duration::from_secs(10));
+        thread::park_timeout(GRACE);
         hung_up.send(Err(Error::new(Code::Network, "the caller hung up"))).ok();
     });
     ended.recv().unwrap_or_else(|_| Err(Error::new(Code::Network, "the session broke down")))

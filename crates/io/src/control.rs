@@ -16,12 +16,15 @@ use rustls::Connection;
 
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::interrupt;
 use crate::wait::{Sign, Watch, wait};
 
 /// The longest frame that is taken from a peer.
 pub const FRAME_MAX: usize = 16 << 20;
 const HEADER: usize = 8;
 const QUEUE_BYTES_MAX: usize = 4 << 20;
+/// A signal may wake another thread than the one that waits, so it looks this often.
+const LISTEN: Duration = Duration::from_millis(100);
 const STREAMS_MAX: usize = 256;
 
 /// One message on a stream.
@@ -241,7 +244,9 @@ impl Stream {
                 return Err(Error::TimedOut("the peer did not answer in time".into()));
             }
             let failed = |error| Error::world("waiting for the peer", error);
-            wait(clock, &mut [Watch::read(self.as_raw_fd())], deadline).map_err(failed)?;
+            interrupt::check()?;
+            let until = deadline.min(clock.now() + LISTEN);
+            wait(clock, &mut [Watch::read(self.as_raw_fd())], until).map_err(failed)?;
             self.sign.drain();
         }
     }

@@ -11,6 +11,7 @@ use lighthaul_base::{Body, Endpoint, Instant, Load, Message, Rate, Span, Transmi
 use crate::clock::{Clock, sharpen_sleeps};
 use crate::control::{Frame, Stream};
 use crate::error::Error;
+use crate::interrupt;
 use crate::scatter::{Layout, Scatter};
 use crate::seal::{Key, TAG_LEN};
 use crate::store::Store;
@@ -148,6 +149,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
                 }
             }
             if tick <= now {
+                interrupt::check()?;
                 tick = now + TICK;
                 let next = owner.tick(self.endpoint, now)?;
                 if self.obey(next, now) {

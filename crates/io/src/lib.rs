@@ -19,6 +19,7 @@ pub mod drive;
 pub mod error;
 pub mod flood;
 pub mod identity;
+pub mod interrupt;
 pub mod memory;
 pub mod namespace;
 pub mod probe;

@@ -316,7 +316,7 @@ impl ReceiveOwner<'_, '_> {
         match (ran, self.failed.take()) {
             (Ok(()), _) => Ok(()),
             (Err(_), Some(error)) => Err(error),
-            (Err(error), None) => Err(error.into()),
+            (Err(error), None) => Err(self.session.explain(error)),
         }
     }
 

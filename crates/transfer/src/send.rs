@@ -27,6 +27,8 @@ const CHUNK: usize = 4000;
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// What a blast may deliver nothing for, before the stream takes over.
 const BARREN: Duration = Duration::from_millis(1500);
+/// How long the receiver may stay silent; it reports twenty times a second.
+const SILENCE: Duration = Duration::from_secs(20);
 /// How long the receiver may take to sync and publish.
 const VERDICT_PATIENCE: Duration = Duration::from_secs(600);
 
@@ -100,8 +102,9 @@ pub fn send(
         reports,
         offer,
         udp: offer.udp,
-        started,
         progress: Progress::default(),
+        heard_at: started,
+        moved: (started, 0),
         rate,
         failed: None,
     };
@@ -159,8 +162,10 @@ struct SendOwner<'a, 'w> {
     reports: Receiver<(usize, Report)>,
     offer: Offer,
     udp: bool,
-    started: Instant,
     progress: Progress,
+    heard_at: Instant,
+    /// When datagrams last arrived, and how many had been sent by then.
+    moved: (Instant, u64),
     rate: Rate,
     failed: Option<Error>,
 }
@@ -205,7 +210,15 @@ impl SendOwner<'_, '_> {
                 self.rate = self.rate.scaled(95, 100);
                 lighthaul_base::Endpoint::handle_rate(sender, now, self.rate);
             }
+            if progress.datagrams > self.progress.datagrams || sender.is_held() {
+                self.moved = (now, sender.sent());
+            }
             self.progress = progress;
+            self.heard_at = now;
+        }
+        if now.since(self.heard_at) > SILENCE {
+            let text = format!("nothing was heard of the receiver for {} s", SILENCE.as_secs());
+            return Err(Error::new(Code::TimedOut, text));
         }
         Ok(())
     }
@@ -227,19 +240,11 @@ impl SendOwner<'_, '_> {
 
     /// What the driver's end means: an error of ours that stopped it goes before its own.
     fn settle(&mut self, ran: Result<(), World>) -> Result<(), Error> {
-        let Err(error) = ran else { return Ok(()) };
-        if let Some(error) = self.failed.take() {
-            return Err(error);
+        match (ran, self.failed.take()) {
+            (Ok(()), _) => Ok(()),
+            (Err(_), Some(error)) => Err(error),
+            (Err(error), None) => Err(self.session.explain(error)),
         }
-        // the peer may have said why before it went
-        while let Some(message) = self.session.heard().transpose() {
-            match message {
-                Err(said) if said.code != Code::Network => return Err(said),
-                Err(_) => break,
-                Ok(_) => {}
-            }
-        }
-        Err(error.into())
     }
 
     fn finish(&mut self) -> Result<(), Error> {
@@ -266,9 +271,9 @@ impl Owner<Sender> for SendOwner<'_, '_> {
         heard.map_err(|error| self.stop(error))?;
         let motion = self.motion(sender);
         (self.watcher)(Sight::Moving(motion));
-        let silent = self.progress.datagrams == 0 && sender.sent() > 0;
-        if silent && now.since(self.started) > BARREN {
-            return Ok(self.divert("no datagram arrived"));
+        let (at, sent) = self.moved;
+        if sender.sent() > sent && now.since(at) > BARREN + self.session.rtt {
+            return Ok(self.divert("no datagram arrives"));
         }
         Ok(Next::Continue)
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Control, Frame, Stream};
+use lighthaul_io::error::Error as World;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::probe::Prober;
 use lighthaul_io::seal::{Cipher, Key};
@@ -101,6 +102,18 @@ impl Session {
     /// Waits at most `patience` for what the peer says next.
     pub fn hear_for(&self, patience: Duration) -> Result<Message, Error> {
         understand(&self.stream.receive(self.clock, self.clock.now() + patience)?)
+    }
+
+    /// What ended a transfer: what the peer said before it went, rather than that it went.
+    pub fn explain(&self, error: World) -> Error {
+        while let Some(message) = self.heard().transpose() {
+            match message {
+                Err(said) if said.code != Code::Network => return said,
+                Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+        error.into()
     }
 
     /// Tells the peer why we stop, and gives it a moment to hear it.

@@ -1,0 +1,40 @@
+//! Being asked to stop: the first signal is a request, the second the end.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::Error;
+
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+
+/// Takes Ctrl-C, hang-up and termination for requests from now on; a second one ends the process.
+pub fn catch() -> io::Result<()> {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: an all-zero sigaction is valid.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
+        // SAFETY: action is valid, and the handler only does what a signal handler may.
+        let status = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+        if status != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Whether somebody asked to stop.
+pub fn is_requested() -> bool {
+    REQUESTED.load(Ordering::Relaxed)
+}
+
+/// Fails if somebody asked to stop.
+pub fn check() -> Result<(), Error> {
+    if is_requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+extern "C" fn on_signal(signal: libc::c_int) {
+    if REQUESTED.swap(true, Ordering::Relaxed) {
+        // SAFETY: _exit may be called from a signal handler.
+        unsafe { libc::_exit(128 + signal) };
+    }
+}
