@@ -35,9 +35,10 @@ pub(crate) enum Command {
 /// Copy files and trees to or from another host.
 ///
 /// One side is local, the other is [USER@]HOST:PATH (started there over ssh) or
-/// lh://HOST[:PORT]/PATH (a daemon). A folder written with a slash at its end stands for its
+/// `lh://HOST[:PORT]/PATH` (a daemon). A folder written with a slash at its end stands for its
 /// contents. A target with a slash is a folder to copy into; without one it is the new name.
 #[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub(crate) struct Cp {
     /// What to copy, and last, where to
     #[arg(required = true, num_args = 2.., value_name = "SRC... DST")]
@@ -73,7 +74,12 @@ pub(crate) struct Cp {
     #[arg(short = 'e', long, default_value = "ssh", env = "LIGHTHAUL_SSH")]
     pub(crate) ssh: String,
     /// The lighthaul to start on the far side
-    #[arg(long, default_value = "lighthaul", value_name = "PROGRAM", env = "LIGHTHAUL_REMOTE")]
+    #[arg(
+        long,
+        default_value = "lighthaul",
+        value_name = "PROGRAM",
+        env = "LIGHTHAUL_REMOTE"
+    )]
     pub(crate) remote: String,
     /// Accepted for those who type it: folders are always copied whole
     #[arg(short = 'r', long, hide = true)]
@@ -165,7 +171,7 @@ pub(crate) struct Trust {
 /// memory that every transfer needs, RBUDP itself, and the disks.
 #[derive(Args, Debug)]
 pub(crate) struct Probe {
-    /// lh://HOST[:PORT]/ where `lighthaul serve` runs; leave it out to probe a disk alone
+    /// `lh://HOST[:PORT]/` where `lighthaul serve` runs; leave it out to probe a disk alone
     pub(crate) host: Option<String>,
     /// What to measure
     #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]

@@ -1,6 +1,6 @@
 //! `lighthaul cp`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lighthaul_daemon::client::{call, start_over_ssh};
 use lighthaul_daemon::keys;
@@ -48,8 +48,11 @@ fn status(summary: &Summary) -> u8 {
 }
 
 fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
-    let places: Vec<Place> =
-        args.paths.iter().map(|text| Place::parse(text)).collect::<Result<_, _>>()?;
+    let places: Vec<Place> = args
+        .paths
+        .iter()
+        .map(|text| Place::parse(text))
+        .collect::<Result<_, _>>()?;
     let Some((target, sources)) = places.split_last() else {
         return Err(Error::new(Code::Usage, "say what to copy, and where to"));
     };
@@ -62,12 +65,16 @@ fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
         return Err(Error::new(Code::Usage, text));
     }
     match (from, target) {
-        (Place::Here(_), Place::Here(_)) => {
-            Err(Error::new(Code::Usage, "neither side is remote: write one as HOST:PATH"))
-        }
+        (Place::Here(_), Place::Here(_)) => Err(Error::new(
+            Code::Usage,
+            "neither side is remote: write one as HOST:PATH",
+        )),
         (Place::Here(_), _) => push(args, sources, target, printer),
         (_, Place::Here(_)) => pull(args, sources, target, printer),
-        _ => Err(Error::new(Code::Usage, "both sides are remote: one must be on this host")),
+        _ => Err(Error::new(
+            Code::Usage,
+            "both sides are remote: one must be on this host",
+        )),
     }
 }
 
@@ -77,14 +84,26 @@ fn push(
     target: &Place,
     printer: &mut Printer,
 ) -> Result<Summary, Error> {
-    let paths: Vec<PathBuf> = sources.iter().map(|place| PathBuf::from(os(place.path()))).collect();
+    let paths: Vec<PathBuf> = sources
+        .iter()
+        .map(|place| PathBuf::from(os(place.path())))
+        .collect();
     let tree = walk::walk(&paths)?;
     let request = Request::Receive(to(target));
     with_session(args, target, request, |session| {
-        let settings =
-            send::Settings { plain: args.plain, digest: kind(args.digest), rate: args.rate };
+        let settings = send::Settings {
+            plain: args.plain,
+            digest: kind(args.digest),
+            rate: args.rate,
+        };
         let mut watcher = |sight| printer.watch(sight);
-        send::send(session, &Door::Caller(!args.no_udp), tree, settings, &mut watcher)
+        send::send(
+            session,
+            &Door::Caller(!args.no_udp),
+            tree,
+            settings,
+            &mut watcher,
+        )
     })
 }
 
@@ -94,12 +113,23 @@ fn pull(
     target: &Place,
     printer: &mut Printer,
 ) -> Result<Summary, Error> {
-    let landing = Landing::find(&to(target), std::path::Path::new(""))?;
-    let request = Request::Send(sources.iter().map(|source| source.path().to_vec()).collect());
+    let landing = Landing::find(&to(target), Path::new(""))?;
+    let request = Request::Send(
+        sources
+            .iter()
+            .map(|source| source.path().to_vec())
+            .collect(),
+    );
     with_session(args, &sources[0], request, |session| {
-        let sink =
-            sink::Settings { digest: kind(args.digest), sync: !args.no_sync, transfer: 0 };
-        let settings = receive::Settings { plain: args.plain, sink };
+        let sink = sink::Settings {
+            digest: kind(args.digest),
+            sync: !args.no_sync,
+            transfer: 0,
+        };
+        let settings = receive::Settings {
+            plain: args.plain,
+            sink,
+        };
         let mut watcher = |sight| printer.watch(sight);
         let door = Door::Caller(!args.no_udp);
         receive::receive(session, &door, landing, settings, &mut watcher)
@@ -123,14 +153,19 @@ fn with_session(
         rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
     };
     session.say(&Message::Hello(hello))?;
-    let result = match session.hear()? {
-        Message::Welcome => work(&session),
-        _ => Err(Error::new(Code::Protocol, "the far side did not agree")),
-    };
+    let result = agreed(&session).and_then(|()| work(&session));
     if let Err(error) = &result {
         session.give_up(error);
     }
     result
+}
+
+/// Waits for the far side to agree to what we want.
+pub(crate) fn agreed(session: &Session) -> Result<(), Error> {
+    let Message::Welcome = session.hear()? else {
+        return Err(Error::new(Code::Protocol, "the far side did not agree"));
+    };
+    Ok(())
 }
 
 type Reached = (Session, Option<lighthaul_daemon::client::Started>);
@@ -143,7 +178,10 @@ fn reach(args: &Cp, far: &Place) -> Result<Reached, Error> {
             let started = start_over_ssh(&ssh, host, &args.remote, &identity)?;
             let session = call(&started.host, started.port, &identity)?;
             if session.peer != started.key {
-                return Err(Error::new(Code::Permission, "somebody else answered in its place"));
+                return Err(Error::new(
+                    Code::Permission,
+                    "somebody else answered in its place",
+                ));
             }
             Ok((session, Some(started)))
         }
@@ -154,25 +192,33 @@ fn reach(args: &Cp, far: &Place) -> Result<Reached, Error> {
 
 /// Calls the daemon, which must show the key that is known.
 pub(crate) fn dial(far: &Far, host: &str, port: u16) -> Result<Session, Error> {
-    let identity = load_key(far.key.path.clone().unwrap_or_else(places::user_key))?;
+    let identity = load_key(&far.key.path.clone().unwrap_or_else(places::user_key))?;
     let session = call(host, port, &identity)?;
     check_key(far, host, port, session.peer)?;
     Ok(session)
 }
 
 /// The key in the file at `path`, made there if it is missing.
-pub(crate) fn load_key(path: PathBuf) -> Result<Identity, Error> {
-    Identity::load_or_generate(&path)
-        .map_err(|e| Error::file(Code::Permission, "cannot use the key", &path, &e))
+pub(crate) fn load_key(path: &Path) -> Result<Identity, Error> {
+    Identity::load_or_generate(path)
+        .map_err(|e| Error::file(Code::Permission, "cannot use the key", path, &e))
 }
 
 /// Refuses a daemon whose key is not the one that is known.
 fn check_key(far: &Far, host: &str, port: u16, shown: Fingerprint) -> Result<(), Error> {
     let name = name(host, port);
     let known = match &far.pin {
-        Some(pin) => Some(pin.parse().map_err(|e| Error::new(Code::Usage, format!("{e}")))?),
+        Some(pin) => Some(
+            pin.parse()
+                .map_err(|e| Error::new(Code::Usage, format!("{e}")))?,
+        ),
         None => keys::known_host(&places::known_hosts(), &name).map_err(|error| {
-            Error::file(Code::Permission, "cannot read", &places::known_hosts(), &error)
+            Error::file(
+                Code::Permission,
+                "cannot read",
+                &places::known_hosts(),
+                &error,
+            )
         })?,
     };
     let text = match known {
@@ -192,11 +238,18 @@ fn check_key(far: &Far, host: &str, port: u16, shown: Fingerprint) -> Result<(),
 
 /// What a daemon is called in the file of known hosts.
 pub(crate) fn name(host: &str, port: u16) -> String {
-    if port == PORT { host.to_owned() } else { format!("{host}:{port}") }
+    if port == PORT {
+        host.to_owned()
+    } else {
+        format!("{host}:{port}")
+    }
 }
 
 fn to(place: &Place) -> Target {
-    Target { path: place.path().to_vec(), into: place.path().ends_with(b"/") }
+    Target {
+        path: place.path().to_vec(),
+        into: place.path().ends_with(b"/"),
+    }
 }
 
 const fn kind(digest: Digest) -> digest::Kind {

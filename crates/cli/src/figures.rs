@@ -33,7 +33,11 @@ pub(crate) fn run(args: &LabFigures) -> Result<u8, Error> {
             say(&format!("  not as accepted: {difference}"));
         }
     }
-    Ok(if is_as_accepted { 0 } else { Code::Partial as u8 })
+    Ok(if is_as_accepted {
+        0
+    } else {
+        Code::Partial as u8
+    })
 }
 
 /// Goodput in Mb/s of a case between two hosts of a lab; nothing for a slow host, which this one is not.
@@ -50,12 +54,18 @@ fn emulate(case: &Case) -> Result<Option<f64>, LabError> {
         seconds += probe(&lab, &folder, case)?;
     }
     let goodput = (case.object_len * runs) as f64 * 8.0 / seconds / 1e6;
-    say(&format!("{} bytes at {}: {goodput:.1} Mb/s ({runs} runs)", case.object_len, case.rate));
+    say(&format!(
+        "{} bytes at {}: {goodput:.1} Mb/s ({runs} runs)",
+        case.object_len, case.rate
+    ));
     Ok(Some(goodput))
 }
 
 fn describe(case: &Case) -> Result<Description, LabError> {
-    let mut link = LinkSettings { rtt: Some(format!("{}ns", case.rtt.as_nanos())), ..LinkSettings::default() };
+    let mut link = LinkSettings {
+        rtt: Some(format!("{}ns", case.rtt.as_nanos())),
+        ..LinkSettings::default()
+    };
     link.both.rate = Some(format!("{}b/s", case.link.as_bps()));
     link.both.queue = Some(format!("{}B", case.queue_bytes_max));
     // as the model has it, done signals and tallies are not lost
@@ -65,26 +75,62 @@ fn describe(case: &Case) -> Result<Description, LabError> {
 }
 
 fn serve(lab: &Lab, folder: &Folder) -> Result<Running, LabError> {
-    let caller = ours(Command::new(own()?).arg("key").arg("--key").arg(folder.file("key")))?;
-    ours(Command::new(own()?).args(["allow", caller.trim(), "--allowed"]).arg(folder.file("allowed")))?;
+    let caller = ours(
+        Command::new(own()?)
+            .arg("key")
+            .arg("--key")
+            .arg(folder.file("key")),
+    )?;
+    ours(
+        Command::new(own()?)
+            .args(["allow", caller.trim(), "--allowed"])
+            .arg(folder.file("allowed")),
+    )?;
     let mut serve = lab.command("b", own()?)?;
-    serve.args(["serve", "--plain", "--key"]).arg(folder.file("host_key"));
-    serve.arg("--allowed").arg(folder.file("allowed")).stderr(Stdio::piped());
+    serve
+        .args(["serve", "--plain", "--key"])
+        .arg(folder.file("host_key"));
+    serve
+        .arg("--allowed")
+        .arg(folder.file("allowed"))
+        .stderr(Stdio::piped());
     let mut server = Running(serve.spawn().map_err(LabError::world("serve in a lab"))?);
     let mut line = String::new();
     if let Some(pipe) = server.0.stderr.take() {
-        BufReader::new(pipe).read_line(&mut line).map_err(LabError::world("serve in a lab"))?;
+        BufReader::new(pipe)
+            .read_line(&mut line)
+            .map_err(LabError::world("serve in a lab"))?;
     }
-    if line.contains("listening") { Ok(server) } else { Err(LabError::Misuse(line)) }
+    if line.contains("listening") {
+        Ok(server)
+    } else {
+        Err(LabError::Misuse(line))
+    }
 }
 
 /// How many seconds RBUDP takes for a case.
 fn probe(lab: &Lab, folder: &Folder, case: &Case) -> Result<f64, LabError> {
-    let host = ours(Command::new(own()?).arg("key").arg("--key").arg(folder.file("host_key")))?;
+    let host = ours(
+        Command::new(own()?)
+            .arg("key")
+            .arg("--key")
+            .arg(folder.file("host_key")),
+    )?;
     let mut probe = lab.command("a", own()?)?;
-    probe.args(["probe", "lh://b/", "--json", "--what", "place", "--pin", host.trim()]);
+    probe.args([
+        "probe",
+        "lh://b/",
+        "--json",
+        "--what",
+        "place",
+        "--pin",
+        host.trim(),
+    ]);
     probe.arg("--key").arg(folder.file("key"));
-    probe.arg("--rate").arg(format!("{}b/s", case.rate.scaled(WIRE_LEN, PACKET_LEN).as_bps()));
+    probe.arg("--rate").arg(format!(
+        "{}b/s",
+        case.rate.scaled(WIRE_LEN, PACKET_LEN).as_bps()
+    ));
     let text = ours(probe.arg("--size").arg(format!("{}B", case.object_len)))?;
     let event: Value = serde_json::from_str(&text).unwrap_or_default();
     let seconds = event["seconds"].as_f64().filter(|seconds| *seconds > 0.0);
@@ -97,11 +143,17 @@ fn own() -> Result<PathBuf, LabError> {
 
 /// What a command of ours prints.
 fn ours(command: &mut Command) -> Result<String, LabError> {
-    let output = command.stderr(Stdio::inherit()).output().map_err(LabError::world("run lighthaul"))?;
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(LabError::world("run lighthaul"))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
-        Err(LabError::Misuse(format!("lighthaul ended with {}", output.status)))
+        Err(LabError::Misuse(format!(
+            "lighthaul ended with {}",
+            output.status
+        )))
     }
 }
 

@@ -25,9 +25,17 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
         }
         LabArgs::Figures(args) => figures::run(args),
         LabArgs::On { host, command } => {
-            let (program, rest) = command.split_first().ok_or_else(|| usage(&"say which command"))?;
-            let error = command_on(host, program).map_err(|e| usage(&e))?.args(rest).exec();
-            Err(Error::new(Code::Open, format!("{program} cannot be run: {error}")))
+            let (program, rest) = command
+                .split_first()
+                .ok_or_else(|| usage(&"say which command"))?;
+            let error = command_on(host, program)
+                .map_err(|e| usage(&e))?
+                .args(rest)
+                .exec();
+            Err(Error::new(
+                Code::Open,
+                format!("{program} cannot be run: {error}"),
+            ))
         }
     }
 }
@@ -70,8 +78,12 @@ fn describe(flags: &LabFlags) -> Result<Description, Error> {
 /// The command's own status, or 128 and the signal that ended it, as shells have it.
 fn code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
-    let number = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    number.and_then(|number| u8::try_from(number).ok()).unwrap_or(255)
+    let number = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    number
+        .and_then(|number| u8::try_from(number).ok())
+        .unwrap_or(255)
 }
 
 fn usage(error: &dyn std::fmt::Display) -> Error {

@@ -24,7 +24,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             error.print().ok();
-            return ExitCode::from(if error.use_stderr() { Code::Usage as u8 } else { 0 });
+            return ExitCode::from(if error.use_stderr() {
+                Code::Usage as u8
+            } else {
+                0
+            });
         }
     };
     if matches!(cli.command, Command::Cp(_) | Command::Serve(_))

@@ -5,7 +5,11 @@ use std::path::PathBuf;
 
 /// This user's own folder for configuration.
 fn user_folder() -> PathBuf {
-    let from = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let from = |name: &str| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     from("XDG_CONFIG_HOME")
         .or_else(|| from("HOME").map(|home| home.join(".config")))
         .unwrap_or_else(|| PathBuf::from("/etc"))
@@ -14,7 +18,11 @@ fn user_folder() -> PathBuf {
 
 /// The host's folder if we may write there, else the user's.
 fn host_folder() -> PathBuf {
-    if rustix::process::geteuid().is_root() { PathBuf::from("/etc/lighthaul") } else { user_folder() }
+    if rustix::process::geteuid().is_root() {
+        PathBuf::from("/etc/lighthaul")
+    } else {
+        user_folder()
+    }
 }
 
 /// The key with which this user calls daemons.

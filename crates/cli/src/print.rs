@@ -100,7 +100,11 @@ impl Printer {
         }
         let moved = motion.done.saturating_sub(self.shown.done) as f64 * 8.0;
         let speed = moved / since.as_secs_f64();
-        self.speed = if self.speed == 0.0 { speed } else { 0.7 * self.speed + 0.3 * speed };
+        self.speed = if self.speed == 0.0 {
+            speed
+        } else {
+            0.7 * self.speed + 0.3 * speed
+        };
         self.shown_at = now;
         self.shown = motion;
         let left = (self.speed > 0.0)
@@ -133,9 +137,9 @@ impl Printer {
         match result {
             Ok(summary) => self.summary(summary),
             Err(error) => {
-                self.emit(|| {
-                    json!({"type": "error", "code": error.code as u8, "text": error.text})
-                });
+                self.emit(
+                    || json!({"type": "error", "code": error.code as u8, "text": error.text}),
+                );
                 say(&format!("lighthaul: {error}"));
             }
         }
@@ -162,7 +166,11 @@ impl Printer {
         if self.settings.quiet || self.settings.json {
             return;
         }
-        let verified = if summary.failures.is_empty() { "verified" } else { "NOT all verified" };
+        let verified = if summary.failures.is_empty() {
+            "verified"
+        } else {
+            "NOT all verified"
+        };
         say(&format!(
             "{} in {} entries, {:.2} s ({:.2} s start-up), {goodput}, {verified}",
             Size(summary.bytes),
@@ -179,16 +187,31 @@ impl Printer {
         let motion = &summary.motion;
         if let Some(start) = &self.start {
             let rate = start.rate_bps.and_then(Rate::from_bps);
-            let rate = rate.map_or("as TCP allows".to_owned(), |rate| rate.to_string());
-            say(&format!("  rate          {rate} on the wire, {}", start.cipher));
+            let rate = rate.map_or_else(|| "as TCP allows".to_owned(), |rate| rate.to_string());
+            say(&format!(
+                "  rate          {rate} on the wire, {}",
+                start.cipher
+            ));
             say(&format!("  packet        {} bytes", start.packet_len));
         }
         say(&format!("  rounds        {}", motion.round));
-        say(&format!("  datagrams     {} ({} of them again)", motion.sent, motion.resent));
-        say(&format!("  buffer drops  {} (lost in the receiving host)", motion.buffer_drops));
-        say(&format!("  foreign       {} (not ours, or not genuine)", motion.foreign));
+        say(&format!(
+            "  datagrams     {} ({} of them again)",
+            motion.sent, motion.resent
+        ));
+        say(&format!(
+            "  buffer drops  {} (lost in the receiving host)",
+            motion.buffer_drops
+        ));
+        say(&format!(
+            "  foreign       {} (not ours, or not genuine)",
+            motion.foreign
+        ));
         let gb = (summary.bytes as f64 / 1e9).max(1e-9);
-        say(&format!("  CPU           {cpu:.2} s on this side, {:.2} s/GB", cpu / gb));
+        say(&format!(
+            "  CPU           {cpu:.2} s on this side, {:.2} s/GB",
+            cpu / gb
+        ));
     }
 
     fn note(&mut self, text: &str) {
@@ -218,8 +241,12 @@ fn line(motion: &Motion, speed: f64, left: Option<f64>) -> String {
     let percent = motion.done.saturating_mul(100) / motion.total.max(1);
     let first = motion.sent.saturating_sub(motion.resent).max(1);
     let loss = motion.resent as f64 * 100.0 / first as f64;
-    let left = left.map_or("-".to_owned(), |left| format!("{left:.0} s"));
-    let held = if motion.held { ", waiting for the disk" } else { "" };
+    let left = left.map_or_else(|| "-".to_owned(), |left| format!("{left:.0} s"));
+    let held = if motion.held {
+        ", waiting for the disk"
+    } else {
+        ""
+    };
     let drops = match motion.buffer_drops {
         0 => String::new(),
         drops => format!(", {drops} buffer drops"),

@@ -1,6 +1,7 @@
 //! `lighthaul probe`.
 
 use std::path::Path;
+use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::flood::try_disk;
@@ -11,22 +12,31 @@ use lighthaul_transfer::probe::{self, Ask, Measured};
 use serde_json::json;
 
 use crate::args::{Probe, What};
-use crate::cp::dial;
+use crate::cp::{agreed, dial};
 use crate::print::print;
 use crate::remote::Place;
 
 /// Measures what was asked for, one thing after the other.
 pub(crate) fn run(args: &Probe) -> Result<(), Error> {
     if args.host.is_none() && args.disk.is_none() {
-        return Err(Error::new(Code::Usage, "say which host to probe, or which --disk"));
+        return Err(Error::new(
+            Code::Usage,
+            "say which host to probe, or which --disk",
+        ));
     }
     if let Some(host) = &args.host {
-        let host = if host.starts_with("lh://") { host.clone() } else { format!("lh://{host}/") };
+        let host = if host.starts_with("lh://") {
+            host.clone()
+        } else {
+            format!("lh://{host}/")
+        };
         for (name, what) in wanted(&args.what) {
             show(args, name, &measure(args, &host, what)?);
         }
     }
-    args.disk.as_deref().map_or(Ok(()), |folder| disk(args, folder))
+    args.disk
+        .as_deref()
+        .map_or(Ok(()), |folder| disk(args, folder))
 }
 
 fn wanted(what: &[What]) -> Vec<(&'static str, probe::What)> {
@@ -37,7 +47,11 @@ fn wanted(what: &[What]) -> Vec<(&'static str, probe::What)> {
         (What::Place, "rbudp copy", probe::What::Place),
         (What::Scatter, "rbudp scatter", probe::What::Scatter),
         (What::Sealed, "rbudp sealed copy", probe::What::Sealed),
-        (What::SealedScatter, "rbudp sealed scatter", probe::What::SealedScatter),
+        (
+            What::SealedScatter,
+            "rbudp sealed scatter",
+            probe::What::SealedScatter,
+        ),
     ]
     .into_iter()
     .filter(|(flag, ..)| what.contains(&What::All) || what.contains(flag))
@@ -47,13 +61,16 @@ fn wanted(what: &[What]) -> Vec<(&'static str, probe::What)> {
 
 fn measure(args: &Probe, host: &str, what: probe::What) -> Result<Measured, Error> {
     let Place::Daemon { host, port, .. } = Place::parse(host)? else {
-        return Err(Error::new(Code::Usage, "a daemon can be probed: lh://HOST[:PORT]/"));
+        return Err(Error::new(
+            Code::Usage,
+            "a daemon can be probed: lh://HOST[:PORT]/",
+        ));
     };
     let session = dial(&args.far, &host, port)?;
     let ask = Ask {
         what,
         bytes: args.size.0,
-        millis: (args.seconds.clamp(0.01, 3600.0) * 1e3) as u32,
+        millis: Duration::from_secs_f64(args.seconds.clamp(0.01, 3600.0)).as_millis() as u32,
         rate_bps: args.rate.map(Rate::as_bps),
     };
     session.say(&Message::Hello(Hello {
@@ -64,10 +81,8 @@ fn measure(args: &Probe, host: &str, what: probe::What) -> Result<Measured, Erro
         sync: false,
         rate_bps: None,
     }))?;
-    match session.hear()? {
-        Message::Welcome => probe::ask(&session, ask, true),
-        _ => Err(Error::new(Code::Protocol, "the far side did not agree")),
-    }
+    agreed(&session)?;
+    probe::ask(&session, ask, true)
 }
 
 fn show(args: &Probe, name: &str, measured: &Measured) {
@@ -81,7 +96,8 @@ fn show(args: &Probe, name: &str, measured: &Measured) {
         });
         return print(&event.to_string());
     }
-    let rate = Rate::from_bps(measured.bps).map_or("nothing".into(), |rate| rate.to_string());
+    let rate =
+        Rate::from_bps(measured.bps).map_or_else(|| "nothing".into(), |rate| rate.to_string());
     print(&format!(
         "{name:<21} {rate:>14}  {:>9} lost  {:>6} buffer drops  {cpu:.2} CPU s/GB",
         measured.lost, measured.buffer_drops

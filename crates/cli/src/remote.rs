@@ -16,7 +16,11 @@ pub(crate) enum Place {
     /// A path on another, reached over ssh.
     Ssh { host: String, path: Vec<u8> },
     /// A path behind a daemon.
-    Daemon { host: String, port: u16, path: Vec<u8> },
+    Daemon {
+        host: String,
+        port: u16,
+        path: Vec<u8>,
+    },
 }
 
 impl Place {
@@ -25,7 +29,10 @@ impl Place {
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         if let Some(rest) = text.strip_prefix("lh://") {
             return Self::daemon(rest).ok_or_else(|| {
-                Error::new(Code::Usage, format!("{text} should read lh://HOST[:PORT]/PATH"))
+                Error::new(
+                    Code::Usage,
+                    format!("{text} should read lh://HOST[:PORT]/PATH"),
+                )
             });
         }
         let (host, path) = if let Some(end) = text.find("]:") {
@@ -41,7 +48,10 @@ impl Place {
             Some(path) => {
                 let host = host.replace(['[', ']'], "");
                 let path = if path.is_empty() { "./" } else { path };
-                Ok(Self::Ssh { host, path: path.as_bytes().to_vec() })
+                Ok(Self::Ssh {
+                    host,
+                    path: path.as_bytes().to_vec(),
+                })
             }
         }
     }
@@ -60,7 +70,11 @@ impl Place {
             },
         };
         let port = port.map_or(Some(PORT), |port| port.parse().ok())?;
-        (!name.is_empty()).then(|| Self::Daemon { host: name.to_owned(), port, path })
+        (!name.is_empty()).then(|| Self::Daemon {
+            host: name.to_owned(),
+            port,
+            path,
+        })
     }
 
     /// Its path.
@@ -76,9 +90,14 @@ impl Place {
         match (self, other) {
             (Self::Here(_), Self::Here(_)) => true,
             (Self::Ssh { host: a, .. }, Self::Ssh { host: b, .. }) => a == b,
-            (Self::Daemon { host: a, port: p, .. }, Self::Daemon { host: b, port: q, .. }) => {
-                a == b && p == q
-            }
+            (
+                Self::Daemon {
+                    host: a, port: p, ..
+                },
+                Self::Daemon {
+                    host: b, port: q, ..
+                },
+            ) => a == b && p == q,
             _ => false,
         }
     }
@@ -90,7 +109,10 @@ mod tests {
 
     #[test]
     fn places_read_as_scp_and_rsync_do() {
-        let ssh = |host: &str, path: &str| Place::Ssh { host: host.into(), path: path.into() };
+        let ssh = |host: &str, path: &str| Place::Ssh {
+            host: host.into(),
+            path: path.into(),
+        };
         let daemon = |host: &str, port, path: &str| Place::Daemon {
             host: host.into(),
             port,

@@ -18,7 +18,10 @@ use crate::print::{print, say};
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     let listening = |e: &dyn std::fmt::Display| {
-        Error::new(Code::Network, format!("cannot listen on {}: {e}", args.listen))
+        Error::new(
+            Code::Network,
+            format!("cannot listen on {}: {e}", args.listen),
+        )
     };
     if args.once {
         let settings = Settings {
@@ -30,7 +33,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         };
         return serve_once(settings, &mut stdout());
     }
-    let identity = load_key(args.key.path.clone().unwrap_or_else(places::host_key))?;
+    let identity = load_key(&args.key.path.clone().unwrap_or_else(places::host_key))?;
     let key = tls::fingerprint(&identity)?;
     let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
     let settings = Settings {
@@ -44,14 +47,21 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     let address = server.address().map_err(|e| listening(&e))?;
     say(&format!("lighthaul: listening on {address} (TCP and UDP)"));
     say(&format!("lighthaul: this host's key is {key}"));
-    say(&format!("lighthaul: keys in {} may call", allowed.display()));
+    say(&format!(
+        "lighthaul: keys in {} may call",
+        allowed.display()
+    ));
     server.run(say).map_err(|e| listening(&e))
 }
 
 /// Prints a key's fingerprint.
 pub(crate) fn key(args: &Key) -> Result<(), Error> {
-    let default = if args.host { places::host_key } else { places::user_key };
-    let identity = load_key(args.key.path.clone().unwrap_or_else(default))?;
+    let default = if args.host {
+        places::host_key
+    } else {
+        places::user_key
+    };
+    let identity = load_key(&args.key.path.clone().unwrap_or_else(default))?;
     print(&tls::fingerprint(&identity)?.to_string());
     Ok(())
 }
@@ -71,5 +81,6 @@ pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
 }
 
 fn fingerprint(text: &str) -> Result<Fingerprint, Error> {
-    text.parse().map_err(|e| Error::new(Code::Usage, format!("{e}")))
+    text.parse()
+        .map_err(|e| Error::new(Code::Usage, format!("{e}")))
 }

@@ -43,10 +43,14 @@ pub fn start_over_ssh(
     remote: &str,
     identity: &Identity,
 ) -> Result<Started, Error> {
-    let (program, options) =
-        ssh.split_first().ok_or_else(|| Error::new(Code::Usage, "the ssh command is empty"))?;
+    let (program, options) = ssh
+        .split_first()
+        .ok_or_else(|| Error::new(Code::Usage, "the ssh command is empty"))?;
     let failed = |error: std::io::Error| {
-        Error::new(Code::Network, format!("{program} could not be started: {error}"))
+        Error::new(
+            Code::Network,
+            format!("{program} could not be started: {error}"),
+        )
     };
     let mut child = Command::new(program)
         .args(options)
@@ -57,7 +61,10 @@ pub fn start_over_ssh(
         .map_err(failed)?;
     if let Some(input) = &mut child.stdin {
         let line = format!("{}\n", tls::fingerprint(identity)?);
-        input.write_all(line.as_bytes()).and_then(|()| input.flush()).ok();
+        input
+            .write_all(line.as_bytes())
+            .and_then(|()| input.flush())
+            .ok();
     }
     let output = child.stdout.take();
     let greeting = output.and_then(read_greeting);
@@ -65,12 +72,20 @@ pub fn start_over_ssh(
         let status = child.wait().map_err(failed)?;
         let (code, why) = match status.code() {
             Some(127) => (Code::Open, format!("{remote} is not installed on {host}")),
-            Some(255) => (Code::Network, format!("ssh could not reach {host} or log in there")),
+            Some(255) => (
+                Code::Network,
+                format!("ssh could not reach {host} or log in there"),
+            ),
             _ => (Code::Protocol, format!("{remote} on {host} did not answer")),
         };
         return Err(Error::new(code, why));
     };
-    Ok(Started { child, host: address, port, key })
+    Ok(Started {
+        child,
+        host: address,
+        port,
+        key,
+    })
 }
 
 /// The line with which the far side says where it listens.
@@ -89,11 +104,21 @@ fn read_greeting(output: ChildStdout) -> Option<(u16, Fingerprint)> {
 
 /// The address that ssh's configuration has for `host`.
 fn resolve(ssh: &[String], host: &str) -> String {
-    let bare = host.rsplit_once('@').map_or(host, |(_, bare)| bare).to_owned();
-    let Some((program, options)) = ssh.split_first() else { return bare };
-    let output = Command::new(program).args(options).args(["-G", host]).output();
+    let bare = host
+        .rsplit_once('@')
+        .map_or(host, |(_, bare)| bare)
+        .to_owned();
+    let Some((program, options)) = ssh.split_first() else {
+        return bare;
+    };
+    let output = Command::new(program)
+        .args(options)
+        .args(["-G", host])
+        .output();
     let Ok(output) = output else { return bare };
     let text = String::from_utf8_lossy(&output.stdout);
-    let name = text.lines().find_map(|line| line.strip_prefix("hostname ").map(str::to_owned));
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("hostname ").map(str::to_owned));
     name.unwrap_or(bare)
 }

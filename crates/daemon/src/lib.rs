@@ -2,7 +2,6 @@
 //!
 //! - [`serve`]: the daemon; [`client`]: calling one
 //! - [`keys`]: which keys are known
-#![expect(clippy::disallowed_methods, reason = "a service lives in the real world")]
 
 pub mod client;
 pub mod keys;

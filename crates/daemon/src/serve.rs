@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::clock::Clock;
-use lighthaul_io::interrupt;
 use lighthaul_io::identity::{Fingerprint, Identity};
+use lighthaul_io::interrupt;
 use lighthaul_io::probe::connection_of;
 use lighthaul_io::tls::Side;
 use lighthaul_io::udp::Udp;
@@ -94,8 +94,14 @@ impl Server {
         let (listener, udp) = bind_both(settings.address)?;
         let sessions = Arc::new(Sessions::default());
         let dispatch = Arc::clone(&sessions);
-        thread::Builder::new().name("probes".into()).spawn(move || dispatch.run(&udp))?;
-        Ok(Self { listener, settings, sessions })
+        thread::Builder::new()
+            .name("probes".into())
+            .spawn(move || dispatch.run(&udp))?;
+        Ok(Self {
+            listener,
+            settings,
+            sessions,
+        })
     }
 
     /// The address it listens on.
@@ -116,16 +122,20 @@ impl Server {
                 }
             };
             if self.sessions.count.load(Ordering::Relaxed) >= SESSIONS_MAX {
-                log(&format!("{from} was turned away: {SESSIONS_MAX} sessions are running"));
+                log(&format!(
+                    "{from} was turned away: {SESSIONS_MAX} sessions are running"
+                ));
                 continue;
             }
             let (settings, sessions) = (self.settings.clone(), Arc::clone(&self.sessions));
             sessions.count.fetch_add(1, Ordering::Relaxed);
-            thread::Builder::new().name("session".into()).spawn(move || {
-                let result = serve(tcp, &settings, &sessions);
-                sessions.count.fetch_sub(1, Ordering::Relaxed);
-                log(&line(from, result));
-            })?;
+            thread::Builder::new()
+                .name("session".into())
+                .spawn(move || {
+                    let result = serve(tcp, &settings, &sessions);
+                    sessions.count.fetch_sub(1, Ordering::Relaxed);
+                    log(&line(from, result));
+                })?;
         }
         let clock = Clock::start();
         while self.sessions.count.load(Ordering::Relaxed) > 0 && clock.now() < Instant::ZERO + GRACE
@@ -140,12 +150,17 @@ impl Server {
         let clock = Clock::start();
         let mut watches = [Watch::read(self.listener.as_raw_fd())];
         wait(clock, &mut watches, Instant::ZERO + LISTEN)?;
-        if watches[0].readable { self.listener.accept().map(Some) } else { Ok(None) }
+        if watches[0].readable {
+            self.listener.accept().map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// Serves the first caller that is welcome, and ends.
     pub fn run_once(&self) -> Result<(), Error> {
-        let failed = |e: io::Error| Error::new(Code::Network, format!("no call could be taken: {e}"));
+        let failed =
+            |e: io::Error| Error::new(Code::Network, format!("no call could be taken: {e}"));
         loop {
             interrupt::check()?;
             let Some((tcp, _)) = self.accept().map_err(failed)? else {
@@ -195,14 +210,18 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
     let mut line = String::new();
     let said = |e: io::Error| Error::new(Code::Protocol, format!("nobody said who may call: {e}"));
     io::stdin().lock().read_line(&mut line).map_err(said)?;
-    let caller = line.parse().map_err(|e| Error::new(Code::Protocol, format!("{e}")))?;
+    let caller = line
+        .parse()
+        .map_err(|e| Error::new(Code::Protocol, format!("{e}")))?;
     settings.welcome = Welcome::Only(caller);
     let key = tls::fingerprint(&settings.identity)?;
     let listening =
         |e: io::Error| Error::new(Code::Network, format!("no port could be opened: {e}"));
     let server = Server::listen(settings).map_err(listening)?;
     let port = server.address().map_err(listening)?.port();
-    writeln!(out, "{GREETING} {port} {key}").and_then(|()| out.flush()).map_err(listening)?;
+    writeln!(out, "{GREETING} {port} {key}")
+        .and_then(|()| out.flush())
+        .map_err(listening)?;
     let (done, ended) = sync_channel(1);
     let hung_up = done.clone();
     thread::spawn(move || done.send(server.run_once()));
@@ -210,16 +229,20 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
         // the caller's end of ssh closes when it is done, or dead
         io::copy(&mut io::stdin().lock(), &mut io::sink()).ok();
         thread::park_timeout(GRACE);
-        hung_up.send(Err(Error::new(Code::Network, "the caller hung up"))).ok();
+        hung_up
+            .send(Err(Error::new(Code::Network, "the caller hung up")))
+            .ok();
     });
-    ended.recv().unwrap_or_else(|_| Err(Error::new(Code::Network, "the session broke down")))
+    ended
+        .recv()
+        .unwrap_or_else(|_| Err(Error::new(Code::Network, "the session broke down")))
 }
 
 /// One session, from the handshake to the verdict.
 fn serve(tcp: TcpStream, settings: &Settings, sessions: &Sessions) -> Result<Summary, Error> {
     let mut session = Session::start(tcp::patient(tcp)?, Side::Server, &settings.identity)?;
-    let result = admit(&session, settings)
-        .and_then(|hello| fulfil(&mut session, hello, settings, sessions));
+    let result =
+        admit(&session, settings).and_then(|hello| fulfil(&mut session, hello, settings, sessions));
     if let Err(error) = &result {
         session.give_up(error);
     }
@@ -227,6 +250,10 @@ fn serve(tcp: TcpStream, settings: &Settings, sessions: &Sessions) -> Result<Sum
 }
 
 /// Whether the peer is welcome, and what it wants.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "whatever else a peer says is out of turn"
+)]
 fn admit(session: &Session, settings: &Settings) -> Result<Hello, Error> {
     let peer = session.peer;
     let known = match &settings.welcome {
@@ -245,7 +272,10 @@ fn admit(session: &Session, settings: &Settings) -> Result<Hello, Error> {
             let text = format!("they speak version {VERSION} there, not {}", hello.version);
             Err(Error::new(Code::Protocol, text))
         }
-        _ => Err(Error::new(Code::Protocol, "the client did not say what it wants")),
+        _ => Err(Error::new(
+            Code::Protocol,
+            "the client did not say what it wants",
+        )),
     }
 }
 
@@ -261,7 +291,12 @@ fn fulfil(
     }
     let number = session.secrets.probe_connection();
     let (probes, arrivals) = sync_channel(PROBES_MAX);
-    let lock = || sessions.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || {
+        sessions
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    };
     lock().insert(number, probes);
     let door = Door::Called(&arrivals);
     let result = work(session, &door, hello, settings);
@@ -281,15 +316,24 @@ fn work(
             target.path = confine(settings, target.path)?;
             let landing = Landing::find(&target, &home(settings))?;
             session.say(&Message::Welcome)?;
-            let sink =
-                sink::Settings { digest: hello.digest, sync: hello.sync, transfer: 0 };
-            let settings = receive::Settings { plain: hello.plain, sink };
+            let sink = sink::Settings {
+                digest: hello.digest,
+                sync: hello.sync,
+                transfer: 0,
+            };
+            let settings = receive::Settings {
+                plain: hello.plain,
+                sink,
+            };
             receive::receive(session, door, landing, settings, &mut watcher)
         }
         Request::Probe(ask) => {
             session.say(&Message::Welcome)?;
             let measured = probe::answer(session, door, ask)?;
-            Ok(Summary { bytes: measured.bytes, ..Summary::default() })
+            Ok(Summary {
+                bytes: measured.bytes,
+                ..Summary::default()
+            })
         }
         Request::Send(paths) => {
             let mut sources = Vec::new();
@@ -306,7 +350,11 @@ fn work(
                 ),
                 None => None,
             };
-            let settings = send::Settings { plain: hello.plain, digest: hello.digest, rate };
+            let settings = send::Settings {
+                plain: hello.plain,
+                digest: hello.digest,
+                rate,
+            };
             send::send(session, door, tree, settings, &mut watcher)
         }
     }
@@ -326,7 +374,10 @@ fn confine(settings: &Settings, path: Vec<u8>) -> Result<Vec<u8>, Error> {
         let text = format!("{} leaves the root", String::from_utf8_lossy(&path));
         return Err(Error::new(Code::Permission, text));
     }
-    let start = path.iter().position(|octet| *octet != b'/').unwrap_or(path.len());
+    let start = path
+        .iter()
+        .position(|octet| *octet != b'/')
+        .unwrap_or(path.len());
     Ok(path[start..].to_vec())
 }
 

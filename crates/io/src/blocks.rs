@@ -106,7 +106,10 @@ impl<K: Sink> Blocks<K> {
         let written = self.drain();
         self.jobs = None;
         let sink = self.writer.take().and_then(|writer| writer.join().ok());
-        let answers = self.done.try_iter().try_for_each(|answer| answer.map(|_| ()));
+        let answers = self
+            .done
+            .try_iter()
+            .try_for_each(|answer| answer.map(|_| ()));
         (sink, answers.and(written))
     }
 

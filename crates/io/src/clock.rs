@@ -39,16 +39,24 @@ pub fn unix_nanos() -> u64 {
 
 /// Seconds of CPU that this process has used so far, threads included.
 pub fn cpu_seconds() -> f64 {
+    cpu_time().as_secs_f64()
+}
+
+/// The CPU time that this process has used so far, threads included.
+pub fn cpu_time() -> Duration {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: usage is valid for writes of one rusage.
     let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
     if status != 0 {
-        return 0.0;
+        return Duration::ZERO;
     }
     // SAFETY: getrusage filled it, and all zeroes would be valid too.
     let usage = unsafe { usage.assume_init() };
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
-    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    let time = |t: libc::timeval| {
+        Duration::from_secs(t.tv_sec.unsigned_abs())
+            + Duration::from_micros(t.tv_usec.unsigned_abs())
+    };
+    time(usage.ru_utime) + time(usage.ru_stime)
 }
 
 /// Lets the calling thread's sleeps end within a microsecond rather than fifty.

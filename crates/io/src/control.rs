@@ -292,7 +292,7 @@ impl Shovel {
             self.shared.sign.lower();
             let (idle, paused) = self.write_out()?;
             if self.shared.lock().closing {
-                let until = *linger.get_or_insert(clock.now() + Duration::from_secs(5));
+                let until = *linger.get_or_insert_with(|| clock.now() + Duration::from_secs(5));
                 if idle || clock.now() >= until {
                     self.tls.send_close_notify();
                     self.tls.write_tls(&mut self.tcp).ok();
@@ -391,7 +391,8 @@ impl Shovel {
     fn take_in(&mut self) -> io::Result<()> {
         let state = self.tls.process_new_packets().map_err(io::Error::other)?;
         let before = self.parser.len();
-        self.parser.resize(before + state.plaintext_bytes_to_read(), 0);
+        self.parser
+            .resize(before + state.plaintext_bytes_to_read(), 0);
         self.tls.reader().read_exact(&mut self.parser[before..])?;
         let mut done = 0;
         while let Some((number, frame, len)) = parse(&self.parser[done..])? {

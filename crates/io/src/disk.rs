@@ -43,10 +43,22 @@ impl Root {
 
     /// Creates the file `path` anew for reading and writing.
     pub fn create(&mut self, path: &Path) -> io::Result<OutputFile> {
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (folder, name) = self.parent(path)?;
-        let file = openat2(folder, name, flags, Mode::from_bits_truncate(0o600), BENEATH)?;
-        Ok(OutputFile { file: File::from(file), direct: None, refused: false, cached: 0 })
+        let file = openat2(
+            folder,
+            name,
+            flags,
+            Mode::from_bits_truncate(0o600),
+            BENEATH,
+        )?;
+        Ok(OutputFile {
+            file: File::from(file),
+            direct: None,
+            refused: false,
+            cached: 0,
+        })
     }
 
     /// Opens the file `path`, made before, for reading and writing.
@@ -54,12 +66,20 @@ impl Root {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (folder, name) = self.parent(path)?;
         let file = openat2(folder, name, flags, Mode::empty(), BENEATH)?;
-        Ok(OutputFile { file: File::from(file), direct: None, refused: false, cached: 0 })
+        Ok(OutputFile {
+            file: File::from(file),
+            direct: None,
+            refused: false,
+            cached: 0,
+        })
     }
 
     /// Gives the file or link `from` the name `to` in the same folder, in place of whatever had it.
     pub fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        let name = from.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+        let name = from
+            .file_name()
+            .ok_or(io::ErrorKind::InvalidInput)?
+            .to_owned();
         let (folder, to) = self.parent(to)?;
         Ok(renameat(folder, name, folder, to)?)
     }
@@ -78,8 +98,14 @@ impl Root {
 
     /// Sets the time of the last change of `path`; a link's own, not that of what it points at.
     pub fn set_time(&mut self, path: &Path, seconds: i64, nanos: u32) -> io::Result<()> {
-        let time = Timespec { tv_sec: seconds, tv_nsec: nanos.into() };
-        let times = Timestamps { last_access: time, last_modification: time };
+        let time = Timespec {
+            tv_sec: seconds,
+            tv_nsec: nanos.into(),
+        };
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
         let (folder, name) = self.parent(path)?;
         Ok(utimensat(folder, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
@@ -109,25 +135,31 @@ impl Root {
     }
 
     fn folder_at(&mut self, path: &Path) -> io::Result<OwnedFd> {
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(openat2(&self.folder, path, flags, Mode::empty(), BENEATH)?)
     }
 
     /// The folder that `path` is in, and the name it has there.
     fn parent<'a>(&mut self, path: &'a Path) -> io::Result<(&OwnedFd, &'a OsStr)> {
-        let name = match path.components().next_back() {
-            Some(Component::Normal(name)) => name,
-            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        let Some(Component::Normal(name)) = path.components().next_back() else {
+            return Err(io::ErrorKind::InvalidInput.into());
         };
-        let folder = path.parent().unwrap_or(Path::new(""));
+        let folder = path.parent().unwrap_or_else(|| Path::new(""));
         if folder.as_os_str().is_empty() {
             return Ok((&self.folder, name));
         }
         if self.last.as_ref().is_none_or(|(last, _)| last != folder) {
             self.last = Some((folder.to_owned(), self.folder_at(folder)?));
         }
-        let folder = self.last.as_ref().map_or(&self.folder, |(_, folder)| folder);
+        let folder = self
+            .last
+            .as_ref()
+            .map_or(&self.folder, |(_, folder)| folder);
         Ok((folder, name))
     }
 }
@@ -206,15 +238,24 @@ impl OutputFile {
 
     /// Sets the time of its last change.
     pub fn set_time(&self, seconds: i64, nanos: u32) -> io::Result<()> {
-        let time = Timespec { tv_sec: seconds, tv_nsec: nanos.into() };
-        let times = Timestamps { last_access: time, last_modification: time };
+        let time = Timespec {
+            tv_sec: seconds,
+            tv_nsec: nanos.into(),
+        };
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
         Ok(rustix::fs::futimens(&self.file, &times)?)
     }
 
     fn write_direct(&mut self, pages: &[u8], offset: u64) -> io::Result<()> {
         if self.direct.is_none() {
             let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-            let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&self.file.as_fd()));
+            let path = format!(
+                "/proc/self/fd/{}",
+                std::os::fd::AsRawFd::as_raw_fd(&self.file.as_fd())
+            );
             self.direct = Some(File::from(rustix::fs::open(path, flags, Mode::empty())?));
         }
         let direct = self.direct.as_ref().ok_or(io::ErrorKind::Unsupported)?;
@@ -263,7 +304,12 @@ impl InputFile {
 
     /// Drops what the page cache has of the file, so that reading means the disk.
     pub fn forget(&self) -> io::Result<()> {
-        Ok(rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed)?)
+        Ok(rustix::fs::fadvise(
+            &self.file,
+            0,
+            None,
+            rustix::fs::Advice::DontNeed,
+        )?)
     }
 
     /// What the file is like now.
@@ -271,6 +317,10 @@ impl InputFile {
         use std::os::unix::fs::MetadataExt;
         let meta = self.file.metadata()?;
         let nanos = u32::try_from(meta.mtime_nsec()).unwrap_or(0);
-        Ok(Look { size: meta.len(), seconds: meta.mtime(), nanos })
+        Ok(Look {
+            size: meta.len(),
+            seconds: meta.mtime(),
+            nanos,
+        })
     }
 }

@@ -292,10 +292,14 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let skip = (first * received.segment_len).min(received.len);
         if skip < received.len {
             let landing = self.store.landing(at).unwrap_or_default();
-            self.scatter.collect(layout, landing, received.len, &mut self.reception);
+            self.scatter
+                .collect(layout, landing, received.len, &mut self.reception);
             self.reception.copy_within(skip..received.len, 0);
         }
-        Received { len: received.len - skip, ..received }
+        Received {
+            len: received.len - skip,
+            ..received
+        }
     }
 
     /// Hands over the datagrams that landed where they belong, up to the first that did not, which
@@ -308,7 +312,11 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
     ) -> Result<usize, Error> {
         let now = self.lane.clock.now();
         let each = layout.prefix_len + layout.body_len + layout.tag_len;
-        let whole = if received.segment_len == each { received.len / each } else { 0 };
+        let whole = if received.segment_len == each {
+            received.len / each
+        } else {
+            0
+        };
         let whole = whole.min(expected.len as usize / layout.body_len);
         for index in 0..whole {
             let Some(span) = self.open_landed(index, layout, expected, now) else {
@@ -358,7 +366,11 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             return None;
         }
         counters.received.fetch_add(1, Relaxed);
-        let message = Message { via: Via::Datagram, head, len: layout.body_len as u32 };
+        let message = Message {
+            via: Via::Datagram,
+            head,
+            len: layout.body_len as u32,
+        };
         self.endpoint.handle_message(now, message)
     }
 

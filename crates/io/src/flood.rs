@@ -146,5 +146,8 @@ fn try_file(mut file: OutputFile, path: &Path, bytes: u64) -> io::Result<(Rate, 
         at += input.read_at(&mut block, at)?.max(1) as u64;
     }
     let read = clock.now().since(begun);
-    Ok((Rate::of(bytes, written.since(Instant::ZERO)), Rate::of(bytes, read)))
+    Ok((
+        Rate::of(bytes, written.since(Instant::ZERO)),
+        Rate::of(bytes, read),
+    ))
 }

@@ -29,7 +29,11 @@ pub fn is_requested() -> bool {
 
 /// Fails if somebody asked to stop.
 pub fn check() -> Result<(), Error> {
-    if is_requested() { Err(Error::Interrupted) } else { Ok(()) }
+    if is_requested() {
+        Err(Error::Interrupted)
+    } else {
+        Ok(())
+    }
 }
 
 extern "C" fn on_signal(signal: libc::c_int) {

@@ -1,5 +1,6 @@
 //! Looking at a path with datagrams of its own: what size arrives, and how fast a train does.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -36,6 +37,8 @@ pub struct Prober {
     seal: Key,
     open: Key,
     counter: u64,
+    /// Where receptions land.
+    buffer: RefCell<Vec<u8>>,
 }
 
 /// A genuine probe.
@@ -70,8 +73,15 @@ pub struct Arrival {
 impl Prober {
     /// A prober whose datagrams start with `connection`, and which leaves those that start with
     /// `data` alone.
-    pub const fn new(connection: u64, data: u64, seal: Key, open: Key) -> Self {
-        Self { connection, data, seal, open, counter: 0 }
+    pub fn new(connection: u64, data: u64, seal: Key, open: Key) -> Self {
+        Self {
+            connection,
+            data,
+            seal,
+            open,
+            counter: 0,
+            buffer: RefCell::new(vec![0; 1 << 16]),
+        }
     }
 
     /// Sends a datagram of each length, twice.
@@ -113,9 +123,8 @@ impl Prober {
     pub fn hear_pings(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<usize> {
         let mut longest = 0;
         let mut until = deadline;
-        let mut buffer = vec![0; 1 << 16];
         while clock.now() < until && longest < LENGTHS[LENGTHS.len() - 1] {
-            self.hear(udp, clock, until, &mut buffer, |probe| longest = longest.max(probe.len))?;
+            self.hear(udp, clock, until, |probe| longest = longest.max(probe.len))?;
             if longest > 0 {
                 until = until.min(clock.now() + Duration::from_millis(10));
             }
@@ -124,22 +133,19 @@ impl Prober {
     }
 
     /// Waits until `deadline` for a train and measures it.
-    pub fn hear_train(
-        &self,
-        udp: &Udp,
-        clock: Clock,
-        deadline: Instant,
-    ) -> io::Result<Heard> {
+    pub fn hear_train(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<Heard> {
         let overhead = u64::from(header_len(udp.local_addr()?));
         let mut first = None;
-        let mut arrival = Arrival { bytes: 0, time: Duration::ZERO };
+        let mut arrival = Arrival {
+            bytes: 0,
+            time: Duration::ZERO,
+        };
         let (mut numbers, mut count) = ((u64::MAX, 0), 0);
         let mut until = deadline;
         let mut last = false;
-        let mut buffer = vec![0; 1 << 16];
         while !last && clock.now() < until && udp.peek()? != Some(self.data.to_be_bytes()) {
             let (mut bytes, before) = (0, count);
-            self.hear(udp, clock, until, &mut buffer, |probe| {
+            self.hear(udp, clock, until, |probe| {
                 if probe.kind != PING {
                     bytes += probe.len as u64 + overhead;
                     count += 1;
@@ -176,11 +182,11 @@ impl Prober {
         udp: &Udp,
         clock: Clock,
         until: Instant,
-        buffer: &mut [u8],
         mut take: impl FnMut(Probe),
     ) -> io::Result<()> {
         let mut drops = 0;
-        let Some(received) = udp.receive_into(buffer, &mut drops)? else {
+        let mut buffer = self.buffer.borrow_mut();
+        let Some(received) = udp.receive_into(&mut buffer, &mut drops)? else {
             return wait(clock, &mut [Watch::read(udp.as_raw_fd())], until);
         };
         for datagram in buffer[..received.len].chunks_mut(received.segment_len) {
@@ -194,13 +200,18 @@ impl Prober {
     /// The probe in `octets`, if it is genuine.
     fn open(&self, octets: &mut [u8]) -> Option<Probe> {
         let len = octets.len();
-        if len <= PREFIX_LEN + TAG_LEN || octets[..CONNECTION_LEN] != self.connection.to_be_bytes() {
+        if len <= PREFIX_LEN + TAG_LEN || octets[..CONNECTION_LEN] != self.connection.to_be_bytes()
+        {
             return None;
         }
         let (prefix, body) = octets.split_at_mut(PREFIX_LEN);
         let number = crate::train::unique(&prefix[CONNECTION_LEN..]);
         let body = self.open.open(number, prefix, body)?;
-        Some(Probe { len, number, kind: body[0] })
+        Some(Probe {
+            len,
+            number,
+            kind: body[0],
+        })
     }
 
     fn send(&mut self, udp: &Udp, train: &mut Train, mut body: Vec<u8>) -> io::Result<()> {
@@ -218,7 +229,9 @@ impl Prober {
 
 /// The number at the start of a datagram, by which its connection is found.
 pub fn connection_of(octets: &[u8]) -> Option<u64> {
-    octets.first_chunk().map(|octets| u64::from_be_bytes(*octets))
+    octets
+        .first_chunk()
+        .map(|octets| u64::from_be_bytes(*octets))
 }
 
 /// A socket of our own that talks to `peer` alone, from the same port as others if `local` has one.

@@ -118,7 +118,10 @@ impl ReadAhead {
 
     /// Where in the front batch `span` lies, if it does and has not been used.
     fn find(&mut self, span: Span) -> Option<usize> {
-        let front = self.front.as_mut().filter(|front| span.offset >= front.next)?;
+        let front = self
+            .front
+            .as_mut()
+            .filter(|front| span.offset >= front.next)?;
         while let Some(at) = front.batch.spans.get(front.index) {
             if span.offset < at.offset {
                 return None;
@@ -161,14 +164,23 @@ impl Store for ReadAhead {
             if let Some(start) = self.find(span) {
                 break start;
             }
-            let behind = self.front.as_ref().is_some_and(|front| span.offset < front.next);
-            self.retired.extend(self.front.take().map(|front| front.batch));
+            let behind = self
+                .front
+                .as_ref()
+                .is_some_and(|front| span.offset < front.next);
+            self.retired
+                .extend(self.front.take().map(|front| front.batch));
             if behind || self.outstanding == 0 {
                 self.restart(span)?;
             }
             let batch = self.next_batch()?;
             let next = batch.spans.first().map_or(0, |first| first.offset);
-            self.front = Some(Front { batch, index: 0, start: 0, next });
+            self.front = Some(Front {
+                batch,
+                index: 0,
+                start: 0,
+                next,
+            });
         };
         let Some(front) = &mut self.front else {
             return Err(gone());

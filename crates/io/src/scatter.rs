@@ -7,6 +7,7 @@ use crate::train::CONNECTION_LEN;
 use crate::udp::{Received, TRAIN_DATAGRAMS_MAX, Udp};
 
 /// How datagrams are laid out: what is in front of each body, the body, and the tag behind it.
+#[expect(clippy::struct_field_names, reason = "a length says what of")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) prefix_len: usize,
@@ -41,7 +42,10 @@ impl Scatter {
         landing: &mut [u8],
         drops: &mut u32,
     ) -> io::Result<Option<Received>> {
-        assert!(CONNECTION_LEN <= layout.prefix_len && layout.prefix_len <= 64, "a short prefix");
+        assert!(
+            CONNECTION_LEN <= layout.prefix_len && layout.prefix_len <= 64,
+            "a short prefix"
+        );
         self.parts.clear();
         let prefixes = self.prefixes.chunks_mut(layout.prefix_len);
         let tags = self.tags.chunks_mut(layout.tag_len.max(1));
@@ -78,8 +82,10 @@ impl Scatter {
             whole[done..done + count].copy_from_slice(&octets[..count]);
             done += count;
         };
-        for (index, body) in
-            landing.chunks_exact(layout.body_len).take(TRAIN_DATAGRAMS_MAX).enumerate()
+        for (index, body) in landing
+            .chunks_exact(layout.body_len)
+            .take(TRAIN_DATAGRAMS_MAX)
+            .enumerate()
         {
             let (prefix, tag) = self.around(index, layout);
             put(prefix);
@@ -91,5 +97,8 @@ impl Scatter {
 }
 
 fn part(buffer: &mut [u8]) -> libc::iovec {
-    libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() }
+    libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    }
 }

@@ -27,7 +27,9 @@ pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
         || "it has no address".to_owned(),
         |(address, error)| format!("{address}: {error}"),
     );
-    Err(Error::Network(format!("{host} cannot be reached: {why}; is `lighthaul serve` running there?")))
+    Err(Error::Network(format!(
+        "{host} cannot be reached: {why}; is `lighthaul serve` running there?"
+    )))
 }
 
 /// The round-trip time that TCP has seen so far.
@@ -37,7 +39,13 @@ pub fn round_trip(tcp: &TcpStream) -> Duration {
     // SAFETY: info is valid for writes of len octets.
     let status = unsafe {
         let fd = std::os::fd::AsRawFd::as_raw_fd(tcp);
-        libc::getsockopt(fd, libc::SOL_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut len)
+        libc::getsockopt(
+            fd,
+            libc::SOL_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut len,
+        )
     };
     if status != 0 {
         return Duration::ZERO;

@@ -3,7 +3,8 @@
 //! The handshake proves that the peer holds its key; whether that key is welcome is for the owner to
 //! decide, from its [`Fingerprint`], before anything else is said.
 
-use std::net::TcpStream;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::sync::Arc;
 
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
@@ -49,14 +50,13 @@ pub fn handshake(
         Side::Server => server(identity)?,
     };
     while connection.is_handshaking() {
-        connection
-            .complete_io(tcp)
-            .map_err(|error| match error.kind() {
-                std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-                    Error::TimedOut("the peer did not finish the TLS handshake in time".into())
-                }
-                _ => Error::Network(format!("the TLS handshake failed: {error}")),
-            })?;
+        connection.complete_io(tcp).map_err(|error| {
+            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+                Error::TimedOut("the peer did not finish the TLS handshake in time".into())
+            } else {
+                Error::Network(format!("the TLS handshake failed: {error}"))
+            }
+        })?;
     }
     Ok(connection)
 }
@@ -91,12 +91,13 @@ fn client(identity: &Identity) -> Result<Connection, Error> {
     let resolver = AlwaysResolvesClientRawPublicKeys::new(certify(identity)?);
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
-        .map_err(broken)?
+        .map_err(|e| broken(&e))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyKey::new()))
         .with_client_cert_resolver(Arc::new(resolver));
-    let name = ServerName::try_from("lighthaul").expect("this is a name");
-    let connection = ClientConnection::new(Arc::new(config), name).map_err(broken)?;
+    // names say nothing here, keys do
+    let name = ServerName::IpAddress(IpAddr::from(Ipv4Addr::LOCALHOST).into());
+    let connection = ClientConnection::new(Arc::new(config), name).map_err(|e| broken(&e))?;
     Ok(Connection::Client(connection))
 }
 
@@ -104,16 +105,16 @@ fn server(identity: &Identity) -> Result<Connection, Error> {
     let resolver = AlwaysResolvesServerRawPublicKeys::new(certify(identity)?);
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
-        .map_err(broken)?
+        .map_err(|e| broken(&e))?
         .with_client_cert_verifier(Arc::new(AnyKey::new()))
         .with_cert_resolver(Arc::new(resolver));
     config.send_tls13_tickets = 0;
     Ok(Connection::Server(
-        ServerConnection::new(Arc::new(config)).map_err(broken)?,
+        ServerConnection::new(Arc::new(config)).map_err(|e| broken(&e))?,
     ))
 }
 
-fn broken(error: rustls::Error) -> Error {
+fn broken(error: &rustls::Error) -> Error {
     Error::Network(format!("TLS cannot be set up: {error}"))
 }
 
@@ -126,7 +127,7 @@ fn certify(identity: &Identity) -> Result<Arc<CertifiedKey>, Error> {
     let signer = provider()
         .key_provider
         .load_private_key(key)
-        .map_err(broken)?;
+        .map_err(|e| broken(&e))?;
     let public = signer
         .public_key()
         .ok_or_else(|| Error::Network("no public key".into()))?;

@@ -223,7 +223,11 @@ impl Udp {
             return Ok(Some(start));
         }
         let error = io::Error::last_os_error();
-        if would_block(&error) { Ok(None) } else { Err(error) }
+        if would_block(&error) {
+            Ok(None)
+        } else {
+            Err(error)
+        }
     }
 
     /// Receives into `buffer`, without waiting; `None` if there is nothing.
@@ -256,13 +260,19 @@ impl Control {
             cmsg_level: libc::SOL_UDP,
             cmsg_type: libc::UDP_SEGMENT,
         };
-        let base = (&raw mut self.0).cast::<u8>();
+        let base = &raw mut self.0;
         // SAFETY: the array is large and aligned enough for one header.
         unsafe { base.cast::<libc::cmsghdr>().write(cmsg) };
-        // SAFETY: the two octets behind the header are within the array.
-        unsafe { base.add(header).cast::<u16>().write_unaligned(segment_len) };
+        // a cmsghdr is whole words, so what it carries begins with the next
+        self.0[header / size_of::<u64>()] = u64::from_ne_bytes(first_two(segment_len));
         header + 8
     }
+}
+
+/// Eight octets that start with those of `value`.
+const fn first_two(value: u16) -> [u8; 8] {
+    let [a, b] = value.to_ne_bytes();
+    [a, b, 0, 0, 0, 0, 0, 0]
 }
 
 fn read_control(message: &libc::msghdr, mut take: impl FnMut(i32, i32, u32)) {
@@ -318,9 +328,19 @@ fn refuses_segments(error: &io::Error) -> bool {
 
 fn forbid_fragments(fd: RawFd, v6: bool) -> io::Result<()> {
     if v6 {
-        set(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+        set(
+            fd,
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IPV6_PMTUDISC_PROBE,
+        )?;
     }
-    set(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
+    set(
+        fd,
+        libc::IPPROTO_IP,
+        libc::IP_MTU_DISCOVER,
+        libc::IP_PMTUDISC_PROBE,
+    )
 }
 
 pub(crate) fn set(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {

@@ -123,8 +123,8 @@ fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<()> {
     }
     let forever = nanos > 3_600_000_000_000;
     let time = libc::timespec {
-        tv_sec: (nanos / 1_000_000_000) as libc::time_t,
-        tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
+        tv_sec: (nanos / 1_000_000_000).cast_signed(),
+        tv_nsec: (nanos % 1_000_000_000).cast_signed(),
     };
     let time = if forever {
         std::ptr::null()
@@ -142,7 +142,11 @@ fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<()> {
     };
     if count < 0 {
         let error = io::Error::last_os_error();
-        return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
+        return if error.kind() == io::ErrorKind::Interrupted {
+            Ok(())
+        } else {
+            Err(error)
+        };
     }
     for (poll, watch) in polls.iter().zip(watches.iter_mut()) {
         watch.readable = poll.revents & !libc::POLLOUT != 0;

@@ -63,7 +63,11 @@ impl Taking {
             Kind::Crc128 => State::Crc128(0, 0),
             Kind::Blake3 => State::Blake3(Box::default(), 0),
         };
-        Self { size, seen: 0, state }
+        Self {
+            size,
+            seen: 0,
+            state,
+        }
     }
 
     /// Takes in `bytes`, of the file from `offset` on.
@@ -122,7 +126,10 @@ static XZ: Shift = Shift::new(0xc96c_5795_d787_0f42);
 
 impl Shift {
     const fn new(polynomial: u64) -> Self {
-        let mut shift = Self { polynomial, powers: [ONE >> 1; 64] };
+        let mut shift = Self {
+            polynomial,
+            powers: [ONE >> 1; 64],
+        };
         let mut k = 1;
         while k < 64 {
             let root = shift.powers[k - 1];

@@ -1,5 +1,6 @@
 //! Why a transfer failed, and the exit status that says so.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// A failed transfer: one sentence that says what happened, to what, and what to do.
@@ -64,15 +65,21 @@ impl Code {
 impl Error {
     /// A failure of this kind.
     pub fn new(code: Code, text: impl Into<String>) -> Self {
-        Self { code, text: text.into() }
+        Self {
+            code,
+            text: text.into(),
+        }
     }
 
     /// A file-system failure while doing `what` to `path`.
     pub fn file(code: Code, what: &str, path: &Path, error: &std::io::Error) -> Self {
-        let code = match error.kind() {
-            std::io::ErrorKind::PermissionDenied => Code::Permission,
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Code::Io,
-            _ => code,
+        let kind = error.kind();
+        let code = if kind == ErrorKind::PermissionDenied {
+            Code::Permission
+        } else if matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+            Code::Io
+        } else {
+            code
         };
         Self::new(code, format!("{what} {}: {}", path.display(), plain(error)))
     }
@@ -95,5 +102,8 @@ impl From<lighthaul_io::error::Error> for Error {
 /// The system's words without its number.
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+    text.split(" (os error")
+        .next()
+        .unwrap_or(&text)
+        .to_lowercase()
 }

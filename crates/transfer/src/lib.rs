@@ -6,7 +6,6 @@
 //! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves the object
 //! - [`probe`]: what a path and its hosts can do
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
-#![expect(clippy::disallowed_methods, reason = "a transfer lives in the real world")]
 
 pub mod digest;
 pub mod error;

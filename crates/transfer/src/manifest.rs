@@ -64,8 +64,13 @@ impl Entry {
         path.len() <= PATH_MAX
             && !path.contains(&0)
             && !path.is_empty()
-            && path.split(|octet| *octet == b'/').all(|part| !part.is_empty() && part != b".")
-            && self.path().components().all(|part| matches!(part, Component::Normal(_)))
+            && path
+                .split(|octet| *octet == b'/')
+                .all(|part| !part.is_empty() && part != b".")
+            && self
+                .path()
+                .components()
+                .all(|part| matches!(part, Component::Normal(_)))
     }
 }
 
@@ -81,8 +86,15 @@ impl Manifest {
     /// Appends `entry`; the object grows by its bytes, and by a little to align a large file.
     pub fn push(&mut self, entry: Entry) -> Result<(), Malformed> {
         let size = entry.size();
-        let start = if size >= LARGE { self.len.next_multiple_of(PAGE) } else { self.len };
-        self.len = start.checked_add(size).filter(|len| *len < 1 << 60).ok_or(Malformed)?;
+        let start = if size >= LARGE {
+            self.len.next_multiple_of(PAGE)
+        } else {
+            self.len
+        };
+        self.len = start
+            .checked_add(size)
+            .filter(|len| *len < 1 << 60)
+            .ok_or(Malformed)?;
         self.starts.push(start);
         self.entries.push(entry);
         Ok(())
@@ -117,7 +129,10 @@ impl Manifest {
         mut take: impl FnMut(usize, u64, std::ops::Range<usize>) -> Result<(), E>,
     ) -> Result<(), E> {
         let end = offset + len as u64;
-        let mut index = self.starts.partition_point(|start| *start <= offset).saturating_sub(1);
+        let mut index = self
+            .starts
+            .partition_point(|start| *start <= offset)
+            .saturating_sub(1);
         while index < self.entries.len() && self.starts[index] < end {
             let (start, size) = (self.starts[index], self.entries[index].size());
             let from = start.max(offset);
@@ -137,8 +152,7 @@ pub fn pack(entries: &[Entry]) -> Result<Vec<u8>, Error> {
     let plain = postcard::to_allocvec(entries)
         .map_err(|error| Error::new(Code::Protocol, format!("packing the manifest: {error}")))?;
     let mut packed = Vec::new();
-    let mut encoder =
-        flate2::write::DeflateEncoder::new(&mut packed, flate2::Compression::fast());
+    let mut encoder = flate2::write::DeflateEncoder::new(&mut packed, flate2::Compression::fast());
     std::io::Write::write_all(&mut encoder, &plain)
         .and_then(|()| encoder.finish().map(|_| ()))
         .map_err(|error| Error::new(Code::Io, format!("packing the manifest: {error}")))?;
@@ -158,7 +172,11 @@ pub fn unpack(packed: &[u8]) -> Result<Vec<Entry>, Malformed> {
         return Err(Malformed);
     }
     let entries: Vec<Entry> = postcard::from_bytes(&plain).map_err(|_| Malformed)?;
-    if entries.iter().all(Entry::is_safe) { Ok(entries) } else { Err(Malformed) }
+    if entries.iter().all(Entry::is_safe) {
+        Ok(entries)
+    } else {
+        Err(Malformed)
+    }
 }
 
 #[cfg(test)]
@@ -168,7 +186,13 @@ mod tests {
 
     fn file(path: &str, size: u64) -> Entry {
         let path = path.as_bytes().to_vec();
-        Entry { path, kind: Kind::File(size), mode: 0o644, seconds: 1, nanos: 2 }
+        Entry {
+            path,
+            kind: Kind::File(size),
+            mode: 0o644,
+            seconds: 1,
+            nanos: 2,
+        }
     }
 
     #[test]
@@ -179,9 +203,22 @@ mod tests {
 
     #[test]
     fn paths_that_leave_the_target_are_refused() {
-        for path in ["", "/etc/passwd", "..", "a/../b", "a//b", "./a", "a/", "a\0b"] {
+        for path in [
+            "",
+            "/etc/passwd",
+            "..",
+            "a/../b",
+            "a//b",
+            "./a",
+            "a/",
+            "a\0b",
+        ] {
             assert!(!file(path, 1).is_safe(), "{path:?}");
-            assert_eq!(unpack(&pack(&[file(path, 1)]).unwrap()), Err(Malformed), "{path:?}");
+            assert_eq!(
+                unpack(&pack(&[file(path, 1)]).unwrap()),
+                Err(Malformed),
+                "{path:?}"
+            );
         }
         assert!(file("a/b..c/...", 1).is_safe());
     }

@@ -42,7 +42,10 @@ pub fn settle(rtt: Duration) -> Duration {
 pub fn config(offer: &Offer, plain: bool, peer: SocketAddr) -> Result<Config, Error> {
     let bad = |text: String| Error::new(Code::Protocol, text);
     if offer.packet_len == 0 || !offer.packet_len.is_multiple_of(32) {
-        return Err(bad(format!("packets of {} bytes cannot be used", offer.packet_len)));
+        return Err(bad(format!(
+            "packets of {} bytes cannot be used",
+            offer.packet_len
+        )));
     }
     let config = Config {
         object_len: offer.object_len,
@@ -53,7 +56,9 @@ pub fn config(offer: &Offer, plain: bool, peer: SocketAddr) -> Result<Config, Er
         stream: STREAM,
         settle: Duration::from_micros(offer.settle_us.into()).clamp(SETTLE_MIN, SETTLE_MAX),
     };
-    config.check().map_err(|error| bad(format!("the object cannot be sent: {error}")))?;
+    config
+        .check()
+        .map_err(|error| bad(format!("the object cannot be sent: {error}")))?;
     Ok(config)
 }
 

@@ -70,7 +70,9 @@ pub fn explore(session: &Session, door: &Door<'_>, sending: bool) -> Result<Path
         }
         let until = deadline.min(now + AGAIN);
         if arrived == 0 {
-            arrived = prober.hear_pings(udp, session.clock, until).map_err(probing)?;
+            arrived = prober
+                .hear_pings(udp, session.clock, until)
+                .map_err(probing)?;
             arrived = arrived.max(first);
             if arrived > 0 {
                 prober.ping(udp).map_err(probing)?;
@@ -78,7 +80,11 @@ pub fn explore(session: &Session, door: &Door<'_>, sending: bool) -> Result<Path
             }
         }
         if theirs.is_none() {
-            let patience = if arrived > 0 { until.since(session.clock.now()) } else { Duration::ZERO };
+            let patience = if arrived > 0 {
+                until.since(session.clock.now())
+            } else {
+                Duration::ZERO
+            };
             theirs = hear_reached(session, patience)?;
         }
     }
@@ -91,19 +97,30 @@ pub fn explore(session: &Session, door: &Door<'_>, sending: bool) -> Result<Path
     };
     let datagram_len = if sending { theirs } else { arrived };
     let udp = udp.filter(|_| datagram_len > 0);
-    Ok(Path { udp, datagram_len, prober })
+    Ok(Path {
+        udp,
+        datagram_len,
+        prober,
+    })
 }
 
 impl Path {
     /// Measures, with the peer in [`Path::listen`], how fast datagrams arrive there.
     pub fn measure(&mut self, session: &Session) -> Result<Option<Rate>, Error> {
-        let Some(udp) = &self.udp else { return Ok(None) };
+        let Some(udp) = &self.udp else {
+            return Ok(None);
+        };
         let mut rate = None;
         let mut count = SCOUTS;
         for _ in 0..2 {
-            self.prober.train(udp, count, self.datagram_len).map_err(probing)?;
+            self.prober
+                .train(udp, count, self.datagram_len)
+                .map_err(probing)?;
             let Message::Train(bytes, nanos) = session.hear_for(Duration::from_secs(5))? else {
-                return Err(Error::new(Code::Protocol, "the peer did not measure the path"));
+                return Err(Error::new(
+                    Code::Protocol,
+                    "the peer did not measure the path",
+                ));
             };
             if bytes > 0 && nanos > 0 {
                 rate = Some(Rate::of(bytes, Duration::from_nanos(nanos)));
@@ -127,7 +144,10 @@ impl Path {
                 break;
             }
             let until = now + Duration::from_millis(20);
-            let heard = self.prober.hear_train(udp, session.clock, until).map_err(probing)?;
+            let heard = self
+                .prober
+                .hear_train(udp, session.clock, until)
+                .map_err(probing)?;
             match heard {
                 Heard::Nothing => {}
                 Heard::Data => break,
@@ -175,7 +195,10 @@ fn answer(
 fn hear_reached(session: &Session, patience: Duration) -> Result<Option<usize>, Error> {
     match session.hear_for(patience) {
         Ok(Message::Reached(len)) => Ok(Some(usize::from(len))),
-        Ok(_) => Err(Error::new(Code::Protocol, "the peer skipped looking at the path")),
+        Ok(_) => Err(Error::new(
+            Code::Protocol,
+            "the peer skipped looking at the path",
+        )),
         Err(error) if error.code == Code::TimedOut => Ok(None),
         Err(error) => Err(error),
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::block::Block;
+use lighthaul_io::clock::cpu_time;
 use lighthaul_io::drive::{Counters, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::flood::{absorb, flood};
@@ -86,22 +87,29 @@ impl What {
 /// Measures what `ask` says, as the side that sends.
 pub fn ask(session: &Session, ask: Ask, udp: bool) -> Result<Measured, Error> {
     let path = explore(session, &Door::Caller(udp), true)?;
-    let cpu = lighthaul_io::clock::cpu_seconds();
-    let measured = if ask.what.is_raw() { raw(session, &path, ask) } else { rbudp(session, path, ask) };
-    let ours = ((lighthaul_io::clock::cpu_seconds() - cpu) * 1e6) as u64;
-    measured.map(|measured| Measured { cpu_us: measured.cpu_us + ours, ..measured })
+    let cpu = cpu_time();
+    let measured = if ask.what.is_raw() {
+        raw(session, &path, ask)
+    } else {
+        rbudp(session, path, ask)
+    };
+    let ours = cpu_time().saturating_sub(cpu).as_micros() as u64;
+    measured.map(|measured| Measured {
+        cpu_us: measured.cpu_us + ours,
+        ..measured
+    })
 }
 
 /// Does the receiving side's part of `ask`.
 pub fn answer(session: &Session, door: &Door<'_>, ask: Ask) -> Result<Measured, Error> {
     let path = explore(session, door, false)?;
-    let cpu = lighthaul_io::clock::cpu_seconds();
+    let cpu = cpu_time();
     let mut measured = if ask.what.is_raw() {
         raw_answer(session, &path, ask)?
     } else {
         rbudp_answer(session, path, ask)?
     };
-    measured.cpu_us = ((lighthaul_io::clock::cpu_seconds() - cpu) * 1e6) as u64;
+    measured.cpu_us = cpu_time().saturating_sub(cpu).as_micros() as u64;
     session.say(&Message::Measured(measured))?;
     session.control.flush(Duration::from_secs(2));
     Ok(measured)
@@ -109,19 +117,31 @@ pub fn answer(session: &Session, door: &Door<'_>, ask: Ask) -> Result<Measured, 
 
 fn raw(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
     let udp = path.udp.as_ref().ok_or_else(|| {
-        Error::new(Code::Network, "no UDP datagram arrived: is the port open for UDP, too?")
+        Error::new(
+            Code::Network,
+            "no UDP datagram arrived: is the port open for UDP, too?",
+        )
     })?;
-    let rate = ask.rate_bps.and_then(Rate::from_bps).unwrap_or(Rate::UNLIMITED);
+    let rate = ask
+        .rate_bps
+        .and_then(Rate::from_bps)
+        .unwrap_or(Rate::UNLIMITED);
     let time = Duration::from_millis(ask.millis.into());
     let number = session.secrets.data_connection();
     let sent = flood(udp, number, path.datagram_len, time, rate).map_err(flooding)?;
     let measured = heard(session)?;
     let arrived = measured.bytes / path.datagram_len as u64;
-    Ok(Measured { lost: sent.saturating_sub(arrived), ..measured })
+    Ok(Measured {
+        lost: sent.saturating_sub(arrived),
+        ..measured
+    })
 }
 
 fn raw_answer(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
-    let udp = path.udp.as_ref().ok_or_else(|| Error::new(Code::Network, "no UDP arrived"))?;
+    let udp = path
+        .udp
+        .as_ref()
+        .ok_or_else(|| Error::new(Code::Network, "no UDP arrived"))?;
     let number = session.secrets.data_connection();
     let deadline = session.clock.now() + Duration::from_secs(5);
     let copy = ask.what == What::Copy;
@@ -138,7 +158,10 @@ fn raw_answer(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Erro
 }
 
 fn rbudp(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
-    let rate = ask.rate_bps.and_then(Rate::from_bps).unwrap_or(Rate::UNLIMITED);
+    let rate = ask
+        .rate_bps
+        .and_then(Rate::from_bps)
+        .unwrap_or(Rate::UNLIMITED);
     let offer = Offer {
         object_len: ask.bytes,
         packet_len: mover::packet_len(&path),
@@ -200,10 +223,10 @@ fn outcome(receiver: &Receiver, config: &Config, counters: &Counters) -> Measure
 }
 
 fn heard(session: &Session) -> Result<Measured, Error> {
-    match session.hear()? {
-        Message::Measured(measured) => Ok(measured),
-        _ => Err(Error::new(Code::Protocol, "the far side measured nothing")),
-    }
+    let Message::Measured(measured) = session.hear()? else {
+        return Err(Error::new(Code::Protocol, "the far side measured nothing"));
+    };
+    Ok(measured)
 }
 
 /// Memory of whole packets that is written once, so that every page is there.

@@ -60,22 +60,38 @@ impl Landing {
         if target.into {
             make_folder(&path)?;
             let root = Self::open(&path)?;
-            return Ok(Self { root, folder: path.clone(), name: None, contents: path });
+            return Ok(Self {
+                root,
+                folder: path.clone(),
+                name: None,
+                contents: path,
+            });
         }
         let Some(name) = path.file_name() else {
             let root = Self::open(&path)?;
-            return Ok(Self { root, folder: path.clone(), name: None, contents: path });
+            return Ok(Self {
+                root,
+                folder: path.clone(),
+                name: None,
+                contents: path,
+            });
         };
         let name = name.as_bytes().to_vec();
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
         };
-        Ok(Self { root: Self::open(&folder)?, folder, name: Some(name), contents: path })
+        Ok(Self {
+            root: Self::open(&folder)?,
+            folder,
+            name: Some(name),
+            contents: path,
+        })
     }
 
     fn open(path: &FilePath) -> Result<Root, Error> {
-        Root::open(path).map_err(|e| Error::file(Code::Open, "cannot open the target folder", path, &e))
+        Root::open(path)
+            .map_err(|e| Error::file(Code::Open, "cannot open the target folder", path, &e))
     }
 
     /// Gets ready for what `offer` says will come.
@@ -108,11 +124,17 @@ impl Landing {
         match there {
             Some(true) if !folder => Err(Error::new(
                 Code::Open,
-                format!("{0} is a folder: write {0}/ to copy into it", place.display()),
+                format!(
+                    "{0} is a folder: write {0}/ to copy into it",
+                    place.display()
+                ),
             )),
             Some(false) if folder => Err(Error::new(
                 Code::Open,
-                format!("{} is a file, and a folder is to be copied there", place.display()),
+                format!(
+                    "{} is a file, and a folder is to be copied there",
+                    place.display()
+                ),
             )),
             _ => Ok(()),
         }
@@ -121,9 +143,12 @@ impl Landing {
 
 fn make_folder(path: &FilePath) -> Result<(), Error> {
     match fs::create_dir(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(Error::file(Code::Open, "cannot make the target folder", path, &error))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::file(
+            Code::Open,
+            "cannot make the target folder",
+            path,
+            &error,
+        )),
         _ => Ok(()),
     }
 }
@@ -145,20 +170,29 @@ pub fn receive(
     let landing = landing.prepare(&offer)?;
     let started = session.clock.now();
     if !offer.udp {
-        watcher(Sight::Diverted("no UDP datagram arrived, so TCP carries the data".into()));
+        watcher(Sight::Diverted(
+            "no UDP datagram arrived, so TCP carries the data".into(),
+        ));
     }
     watcher(Sight::Started(Start {
         entries: offer.entries,
         file_bytes: offer.file_bytes,
         rate_bps: offer.udp.then_some(offer.rate_bps),
         packet_len: offer.packet_len,
-        cipher: if settings.plain { "plain" } else { session.secrets.cipher().name() },
+        cipher: if settings.plain {
+            "plain"
+        } else {
+            session.secrets.cipher().name()
+        },
         start_up: started.since(begun),
     }));
     let (chunks, learned) = channel();
     let root = Root::open(&landing.folder)
         .map_err(|e| Error::file(Code::Open, "cannot open", &landing.folder, &e))?;
-    let writing = sink::Settings { transfer: unix_nanos(), ..settings.sink };
+    let writing = sink::Settings {
+        transfer: unix_nanos(),
+        ..settings.sink
+    };
     let sink = TreeSink::new(root, landing.folder.clone(), writing, learned);
     let mut store = Blocks::start(sink, offer.object_len, offer.packet_len)?;
     let mut lane = mover::lane(session, path, settings.plain)?;
@@ -198,12 +232,16 @@ fn conclude(
     reports: &BTreeMap<usize, Report>,
 ) -> Result<Summary, Error> {
     let (sink, written) = store.finish();
-    let Some(mut sink) = sink else { return Err(Error::new(Code::Io, "the writer broke down")) };
+    let Some(mut sink) = sink else {
+        return Err(Error::new(Code::Io, "the writer broke down"));
+    };
     let ran = match sink.take_failure() {
         Some(failure) => Err(failure),
         None => ran.and_then(|()| Ok(written?)),
     };
-    let published = ran.and_then(|()| sink.learn_all()).and_then(|()| sink.publish(reports));
+    let published = ran
+        .and_then(|()| sink.learn_all())
+        .and_then(|()| sink.publish(reports));
     let failures = match published {
         Ok(failures) => failures,
         Err(error) => {
@@ -211,15 +249,23 @@ fn conclude(
             return Err(error);
         }
     };
-    let verdict = failures.iter().map(|(i, code, why)| (*i as u64, *code as u8, why.clone()));
+    let verdict = failures
+        .iter()
+        .map(|(i, code, why)| (*i as u64, *code as u8, why.clone()));
     session.say(&Message::Verdict(verdict.collect()))?;
     session.control.flush(Duration::from_secs(10));
     let entries = sink.manifest().entries();
-    let lost: u64 = failures.iter().map(|(index, ..)| entries[*index].size()).sum();
+    let lost: u64 = failures
+        .iter()
+        .map(|(index, ..)| entries[*index].size())
+        .sum();
     Ok(Summary {
         entries: (entries.len() - failures.len()) as u64,
         bytes: sink.manifest().file_bytes() - lost,
-        failures: failures.into_iter().map(|(_, code, why)| (code as u8, why)).collect(),
+        failures: failures
+            .into_iter()
+            .map(|(_, code, why)| (code as u8, why))
+            .collect(),
         ..Summary::default()
     })
 }
@@ -241,7 +287,9 @@ struct ReceiveOwner<'a, 'w> {
 
 impl ReceiveOwner<'_, '_> {
     fn motion(&self, receiver: &Receiver) -> Motion {
-        let done = receiver.received().saturating_mul(u64::from(self.offer.packet_len));
+        let done = receiver
+            .received()
+            .saturating_mul(u64::from(self.offer.packet_len));
         Motion {
             done: done.min(self.offer.object_len),
             total: self.offer.object_len,
@@ -254,11 +302,18 @@ impl ReceiveOwner<'_, '_> {
         }
     }
 
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "whatever else a peer says is out of turn"
+    )]
     fn take(&mut self, message: Message) -> Result<(), Error> {
         match message {
             Message::Manifest(packed) => {
                 let entries = unpack(&packed).map_err(|_| {
-                    Error::new(Code::Protocol, "the peer's manifest makes no sense or is unsafe")
+                    Error::new(
+                        Code::Protocol,
+                        "the peer's manifest makes no sense or is unsafe",
+                    )
                 })?;
                 let mut renamed = Vec::with_capacity(entries.len());
                 for entry in entries {
@@ -273,10 +328,15 @@ impl ReceiveOwner<'_, '_> {
             }
             Message::ManifestEnd => self.chunks = None,
             Message::Reports(reports) => {
-                let reports = reports.into_iter().map(|(index, report)| (index as usize, report));
+                let reports = reports
+                    .into_iter()
+                    .map(|(index, report)| (index as usize, report));
                 self.reports.extend(reports);
                 if self.reports.len() as u64 > self.offer.entries {
-                    return Err(Error::new(Code::Protocol, "the peer reported too many files"));
+                    return Err(Error::new(
+                        Code::Protocol,
+                        "the peer reported too many files",
+                    ));
                 }
             }
             Message::ReportsEnd => self.reported = true,
@@ -339,12 +399,7 @@ impl ReceiveOwner<'_, '_> {
 }
 
 impl Owner<Receiver> for ReceiveOwner<'_, '_> {
-    fn event(
-        &mut self,
-        _: &mut Receiver,
-        event: ReceiverEvent,
-        _: Instant,
-    ) -> Result<Next, World> {
+    fn event(&mut self, _: &mut Receiver, event: ReceiverEvent, _: Instant) -> Result<Next, World> {
         match event {
             ReceiverEvent::Tallied { .. } => Ok(Next::Continue),
             ReceiverEvent::Complete => Ok(Next::Finish),

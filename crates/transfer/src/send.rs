@@ -10,8 +10,8 @@ use lighthaul_io::error::Error as World;
 use lighthaul_io::read_ahead::ReadAhead;
 use lighthaul_proto::rbudp::{Sender, SenderEvent};
 
-use crate::error::{Code, Error};
 use crate::digest;
+use crate::error::{Code, Error};
 use crate::manifest::{Manifest, pack};
 use crate::message::{Message, Offer, Progress};
 use crate::mover;
@@ -30,7 +30,7 @@ const BARREN: Duration = Duration::from_millis(1500);
 /// How long the receiver may stay silent; it reports twenty times a second.
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long the receiver may take to sync and publish.
-const VERDICT_PATIENCE: Duration = Duration::from_secs(600);
+const VERDICT_PATIENCE: Duration = Duration::from_mins(10);
 
 /// How to send.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,9 @@ pub fn send(
     }
     let mut manifest = Manifest::default();
     for entry in tree.entries {
-        manifest.push(entry).map_err(|_| Error::new(Code::Usage, "the sources are too large"))?;
+        manifest
+            .push(entry)
+            .map_err(|_| Error::new(Code::Usage, "the sources are too large"))?;
     }
     let mut path = explore(session, door, true)?;
     let rate = choose_rate(session, &mut path, settings.rate)?;
@@ -78,7 +80,9 @@ pub fn send(
     }
     session.say(&Message::ManifestEnd)?;
     if path.udp.is_none() {
-        watcher(Sight::Diverted("no UDP datagram arrived, so TCP carries the data".into()));
+        watcher(Sight::Diverted(
+            "no UDP datagram arrived, so TCP carries the data".into(),
+        ));
     }
     let started = session.clock.now();
     watcher(Sight::Started(Start {
@@ -86,13 +90,21 @@ pub fn send(
         file_bytes: offer.file_bytes,
         rate_bps: offer.udp.then_some(offer.rate_bps),
         packet_len: offer.packet_len,
-        cipher: if settings.plain { "plain" } else { session.secrets.cipher().name() },
+        cipher: if settings.plain {
+            "plain"
+        } else {
+            session.secrets.cipher().name()
+        },
         start_up: started.since(begun),
     }));
     let (told, reports) = channel();
     let manifest = Arc::new(manifest);
-    let source =
-        TreeSource::new(Arc::clone(&manifest), Arc::new(tree.places), settings.digest, told);
+    let source = TreeSource::new(
+        Arc::clone(&manifest),
+        tree.places.into(),
+        settings.digest,
+        told,
+    );
     let mut store = ReadAhead::start(source, offer.packet_len)?;
     let mut lane = mover::lane(session, path, settings.plain)?;
     let mut sender = Sender::new(started, config, begun.as_nanos());
@@ -116,7 +128,10 @@ pub fn send(
     let mut summary = conclude(session, &manifest)?;
     summary.elapsed = session.clock.now().since(begun);
     summary.moving = session.clock.now().since(started);
-    summary.motion = Motion { done: motion.total, ..motion };
+    summary.motion = Motion {
+        done: motion.total,
+        ..motion
+    };
     Ok(summary)
 }
 
@@ -133,6 +148,10 @@ fn choose_rate(session: &Session, path: &mut Path, asked: Option<Rate>) -> Resul
 }
 
 /// Waits for the receiver to say what it has published.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "whatever else a peer says is out of turn"
+)]
 fn conclude(session: &Session, manifest: &Manifest) -> Result<Summary, Error> {
     let deadline = session.clock.now() + VERDICT_PATIENCE;
     loop {
@@ -146,7 +165,10 @@ fn conclude(session: &Session, manifest: &Manifest) -> Result<Summary, Error> {
                 return Ok(Summary {
                     entries: (manifest.entries().len() - failures.len()) as u64,
                     bytes: manifest.file_bytes() - lost,
-                    failures: failures.into_iter().map(|(_, code, why)| (code, why)).collect(),
+                    failures: failures
+                        .into_iter()
+                        .map(|(_, code, why)| (code, why))
+                        .collect(),
                     ..Summary::default()
                 });
             }
@@ -172,7 +194,10 @@ struct SendOwner<'a, 'w> {
 
 impl SendOwner<'_, '_> {
     fn motion(&self, sender: &Sender) -> Motion {
-        let done = self.progress.packets.saturating_mul(u64::from(self.offer.packet_len));
+        let done = self
+            .progress
+            .packets
+            .saturating_mul(u64::from(self.offer.packet_len));
         Motion {
             done: done.min(self.offer.object_len),
             total: self.offer.object_len,
@@ -217,7 +242,10 @@ impl SendOwner<'_, '_> {
             self.heard_at = now;
         }
         if now.since(self.heard_at) > SILENCE {
-            let text = format!("nothing was heard of the receiver for {} s", SILENCE.as_secs());
+            let text = format!(
+                "nothing was heard of the receiver for {} s",
+                SILENCE.as_secs()
+            );
             return Err(Error::new(Code::TimedOut, text));
         }
         Ok(())
@@ -228,7 +256,9 @@ impl SendOwner<'_, '_> {
             return Next::Continue;
         }
         self.udp = false;
-        (self.watcher)(Sight::Diverted(format!("{why}, so TCP carries the data from now on")));
+        (self.watcher)(Sight::Diverted(format!(
+            "{why}, so TCP carries the data from now on"
+        )));
         Next::Divert
     }
 
@@ -267,7 +297,9 @@ impl Owner<Sender> for SendOwner<'_, '_> {
     }
 
     fn tick(&mut self, sender: &mut Sender, now: Instant) -> Result<Next, World> {
-        let heard = self.pass_on_reports().and_then(|()| self.listen(sender, now));
+        let heard = self
+            .pass_on_reports()
+            .and_then(|()| self.listen(sender, now));
         heard.map_err(|error| self.stop(error))?;
         let motion = self.motion(sender);
         (self.watcher)(Sight::Moving(motion));

@@ -71,17 +71,30 @@ impl Session {
             let export = |part: &str| tls::export(&tls, format!("{name} {part}").as_bytes());
             let number = export("connection")?;
             Ok(Pair {
-                connection: number.first_chunk().map_or(0, |octets| u64::from_be_bytes(*octets)),
+                connection: number
+                    .first_chunk()
+                    .map_or(0, |octets| u64::from_be_bytes(*octets)),
                 client: export("client to server")?,
                 server: export("server to client")?,
             })
         };
-        let secrets =
-            Secrets { side, cipher: Cipher::Aes128Gcm, probe: pair("probe")?, data: pair("data 0")? };
+        let secrets = Secrets {
+            side,
+            cipher: Cipher::Aes128Gcm,
+            probe: pair("probe")?,
+            data: pair("data 0")?,
+        };
         let rtt = round_trip(&tcp);
         let control = Control::start(tcp, tls)?;
         let stream = control.open(0)?;
-        Ok(Self { control, stream, secrets, peer, clock: Clock::start(), rtt })
+        Ok(Self {
+            control,
+            stream,
+            secrets,
+            peer,
+            clock: Clock::start(),
+            rtt,
+        })
     }
 
     /// Says `message`.
@@ -91,7 +104,10 @@ impl Session {
 
     /// What the peer has said, if anything; its failure is ours.
     pub fn heard(&self) -> Result<Option<Message>, Error> {
-        self.stream.try_receive()?.map(|frame| understand(&frame)).transpose()
+        self.stream
+            .try_receive()?
+            .map(|frame| understand(&frame))
+            .transpose()
     }
 
     /// Waits for what the peer says next.
@@ -101,7 +117,11 @@ impl Session {
 
     /// Waits at most `patience` for what the peer says next.
     pub fn hear_for(&self, patience: Duration) -> Result<Message, Error> {
-        understand(&self.stream.receive(self.clock, self.clock.now() + patience)?)
+        understand(
+            &self
+                .stream
+                .receive(self.clock, self.clock.now() + patience)?,
+        )
     }
 
     /// What ended a transfer: what the peer said before it went, rather than that it went.
@@ -118,7 +138,8 @@ impl Session {
 
     /// Tells the peer why we stop, and gives it a moment to hear it.
     pub fn give_up(&self, error: &Error) {
-        self.say(&Message::Failed(error.code as u8, error.text.clone())).ok();
+        self.say(&Message::Failed(error.code as u8, error.text.clone()))
+            .ok();
         self.control.flush(Duration::from_secs(2));
     }
 

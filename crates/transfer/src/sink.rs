@@ -20,7 +20,7 @@ use crate::source::Report;
 /// Files kept open at a time.
 const OPEN_MAX: usize = 64;
 /// How long a writer waits for the manifest to say where bytes belong.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// More files than this are synced by their file system as a whole.
 const SYNC_EACH_MAX: usize = 8;
 
@@ -130,7 +130,10 @@ impl TreeSink {
     fn piece(&mut self, index: usize, at: u64, bytes: &[u8]) -> Result<(), Error> {
         let size = self.manifest.entries()[index].size();
         let kind = self.settings.digest;
-        let taking = self.files.entry(index).or_insert_with(|| Taking::new(kind, size));
+        let taking = self
+            .files
+            .entry(index)
+            .or_insert_with(|| Taking::new(kind, size));
         taking.take(at, bytes);
         let whole = taking.is_whole() && size < LARGE;
         let written = self.file(index).and_then(|file| file.write_at(bytes, at));
@@ -163,7 +166,9 @@ impl TreeSink {
             };
             self.open.insert(index, file);
         }
-        self.open.get_mut(&index).ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.open
+            .get_mut(&index)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Brings all to disk, compares every file with what the sender says of it, and publishes those
@@ -190,7 +195,9 @@ impl TreeSink {
         self.links(&mut failures);
         self.folders()?;
         if self.settings.sync {
-            self.root.sync().map_err(|error| self.fault("cannot sync", Path::new(""), &error))?;
+            self.root
+                .sync()
+                .map_err(|error| self.fault("cannot sync", Path::new(""), &error))?;
         }
         self.clean();
         Ok(failures)
@@ -238,7 +245,9 @@ impl TreeSink {
         }
         let ours = match self.files.get(&index).map(Taking::finish) {
             Some(Some(digest)) => Some(digest),
-            _ => self.read_back(index).map_err(|e| self.fault("cannot read back", &path, &e))?,
+            _ => self
+                .read_back(index)
+                .map_err(|e| self.fault("cannot read back", &path, &e))?,
         };
         if ours == theirs {
             return Ok(Ok(()));
@@ -271,7 +280,10 @@ impl TreeSink {
             return Ok(());
         }
         if good.len() > SYNC_EACH_MAX {
-            return self.root.sync().map_err(|e| self.fault("cannot sync", Path::new(""), &e));
+            return self
+                .root
+                .sync()
+                .map_err(|e| self.fault("cannot sync", Path::new(""), &e));
         }
         for index in good {
             let synced = self.file(*index).and_then(|file| file.sync());
@@ -298,7 +310,9 @@ impl TreeSink {
     fn links(&mut self, failures: &mut Vec<Failure>) {
         for index in 0..self.manifest.entries().len() {
             let entry = self.manifest.entries()[index].clone();
-            let Kind::Link(target) = &entry.kind else { continue };
+            let Kind::Link(target) = &entry.kind else {
+                continue;
+            };
             let from = temporary(entry.path(), self.settings.transfer, index);
             let made = self
                 .root

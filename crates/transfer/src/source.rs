@@ -26,7 +26,7 @@ pub enum Report {
 #[derive(Debug)]
 pub struct TreeSource {
     manifest: Arc<Manifest>,
-    places: Arc<Vec<PathBuf>>,
+    places: Arc<[PathBuf]>,
     kind: Kind,
     open: BTreeMap<usize, InputFile>,
     taking: BTreeMap<usize, Taking>,
@@ -44,7 +44,7 @@ impl TreeSource {
     /// read through.
     pub fn new(
         manifest: Arc<Manifest>,
-        places: Arc<Vec<PathBuf>>,
+        places: Arc<[PathBuf]>,
         kind: Kind,
         reports: Sender<(usize, Report)>,
     ) -> Self {
@@ -77,7 +77,9 @@ impl TreeSource {
 
     fn fail(&mut self, index: usize, why: &str) {
         let place = &self.places[index];
-        self.failed.entry(index).or_insert_with(|| format!("{}: {why}", place.display()));
+        self.failed
+            .entry(index)
+            .or_insert_with(|| format!("{}: {why}", place.display()));
     }
 
     fn file(&mut self, index: usize) -> std::io::Result<&InputFile> {
@@ -91,14 +93,19 @@ impl TreeSource {
             }
             self.open.insert(index, file);
         }
-        self.open.get(&index).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+        self.open
+            .get(&index)
+            .ok_or_else(|| std::io::ErrorKind::NotFound.into())
     }
 
     /// Takes a piece into its file's digest; reports the file when that was the last of it.
     fn digest(&mut self, index: usize, at: u64, bytes: &[u8]) {
         let entry = &self.manifest.entries()[index];
         let kind = self.kind;
-        let taking = self.taking.entry(index).or_insert_with(|| Taking::new(kind, entry.size()));
+        let taking = self
+            .taking
+            .entry(index)
+            .or_insert_with(|| Taking::new(kind, entry.size()));
         taking.take(at, bytes);
         if !taking.is_whole() {
             return;
@@ -136,7 +143,11 @@ impl Source for TreeSource {
             self.piece(index, at, &mut buffer[range.clone()]);
             let new = range.start.max(known);
             if offset <= self.passed && new < range.end {
-                self.digest(index, at + (new - range.start) as u64, &buffer[new..range.end]);
+                self.digest(
+                    index,
+                    at + (new - range.start) as u64,
+                    &buffer[new..range.end],
+                );
             }
             Ok::<(), World>(())
         })?;
@@ -146,5 +157,9 @@ impl Source for TreeSource {
 }
 
 fn expected(entry: &Entry) -> Look {
-    Look { size: entry.size(), seconds: entry.seconds, nanos: entry.nanos }
+    Look {
+        size: entry.size(),
+        seconds: entry.seconds,
+        nanos: entry.nanos,
+    }
 }

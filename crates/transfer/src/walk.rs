@@ -23,7 +23,10 @@ pub struct Tree {
 
 /// Lists `sources`; a folder written with a slash at its end stands for its contents.
 pub fn walk(sources: &[PathBuf]) -> Result<Tree, Error> {
-    let mut tree = Tree { named: true, ..Tree::default() };
+    let mut tree = Tree {
+        named: true,
+        ..Tree::default()
+    };
     let mut names: Vec<Vec<u8>> = Vec::new();
     for source in sources {
         let look = |error| Error::file(Code::Open, "cannot open", source, &error);
@@ -40,16 +43,7 @@ pub fn walk(sources: &[PathBuf]) -> Result<Tree, Error> {
             tree.folder(source, b"")?;
             continue;
         }
-        let name = match source.file_name() {
-            Some(name) => name.as_bytes().to_vec(),
-            None => {
-                let full = fs::canonicalize(source).map_err(look)?;
-                let name = full.file_name().map(|name| name.as_bytes().to_vec());
-                name.ok_or_else(|| {
-                    Error::new(Code::Usage, "/ has no name: write it with a slash behind, as //")
-                })?
-            }
-        };
+        let name = name_of(source)?;
         if names.contains(&name) {
             let name = String::from_utf8_lossy(&name);
             let text = format!("two sources are called {name}: copy them one at a time");
@@ -61,17 +55,42 @@ pub fn walk(sources: &[PathBuf]) -> Result<Tree, Error> {
     Ok(tree)
 }
 
+/// The name that `source` has, also where it is written as `.` or `..`.
+fn name_of(source: &Path) -> Result<Vec<u8>, Error> {
+    let full = match source.file_name() {
+        Some(_) => source.to_owned(),
+        None => fs::canonicalize(source)
+            .map_err(|error| Error::file(Code::Open, "cannot open", source, &error))?,
+    };
+    let name = full.file_name().map(|name| name.as_bytes().to_vec());
+    name.ok_or_else(|| {
+        Error::new(
+            Code::Usage,
+            "/ has no name: write it as // for its contents",
+        )
+    })
+}
+
 impl Tree {
     fn add(&mut self, place: &Path, path: &[u8], meta: &Metadata) -> Result<(), Error> {
         let failed = |error| Error::file(Code::Open, "cannot read", place, &error);
         let kind = if meta.is_dir() {
             Kind::Folder
         } else if meta.is_symlink() {
-            Kind::Link(fs::read_link(place).map_err(failed)?.as_os_str().as_bytes().to_vec())
+            Kind::Link(
+                fs::read_link(place)
+                    .map_err(failed)?
+                    .as_os_str()
+                    .as_bytes()
+                    .to_vec(),
+            )
         } else if meta.is_file() {
             Kind::File(meta.len())
         } else {
-            self.skipped.push(format!("{} is neither file, folder nor link", place.display()));
+            self.skipped.push(format!(
+                "{} is neither file, folder nor link",
+                place.display()
+            ));
             return Ok(());
         };
         let folder = kind == Kind::Folder;
@@ -83,7 +102,11 @@ impl Tree {
             nanos: u32::try_from(meta.mtime_nsec()).unwrap_or(0),
         });
         self.places.push(place.to_owned());
-        if folder { self.folder(place, path) } else { Ok(()) }
+        if folder {
+            self.folder(place, path)
+        } else {
+            Ok(())
+        }
     }
 
     /// Adds what is in `place`, in the order of names.

@@ -12,8 +12,7 @@ type Body = fn(&[u8]);
 
 /// Octets as they are, and as the content of a packed manifest.
 fn packed(plain: &[u8]) -> Vec<u8> {
-    let mut encoder =
-        flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut encoder, plain).expect("memory takes what is written");
     encoder.finish().expect("memory takes what is written")
 }
@@ -33,8 +32,10 @@ proptest! {
 
 #[test]
 fn seeds_of_earlier_crashes_stay_harmless() {
-    let bodies: [(&str, Body); 2] =
-        [("message", transfer::message), ("manifest", transfer::manifest)];
+    let bodies: [(&str, Body); 2] = [
+        ("message", transfer::message),
+        ("manifest", transfer::manifest),
+    ];
     for (target, body) in bodies {
         let folder = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
         // no folder: nothing has crashed yet

@@ -1,0 +1,174 @@
+//! What arrives, and under which name.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::far::Far;
+use crate::scratch::{Scratch, dress, look, names, tree};
+
+/// Lengths around what a packet and a block of packets hold, on the paths that loopback has.
+const LENGTHS: [u64; 12] = [
+    0,
+    1,
+    1439,
+    1440,
+    1441,
+    8896,
+    1440 * 128,
+    1440 * 128 * 6 + 1,
+    (1 << 20) - 1,
+    1 << 20,
+    (1 << 20) + 1,
+    32_768 * 128 + 1,
+];
+
+#[test]
+fn a_file_of_any_length_arrives_whole_and_dressed() {
+    let far = Far::start("lengths", &["--plain"]);
+    for (nth, len) in LENGTHS.into_iter().enumerate() {
+        let file = far.near.file("file", len);
+        dress(&file, 0o640, 1_000_000_000 + len);
+        let options: &[&str] = match nth % 4 {
+            0 => &[],
+            1 => &["--plain", "--digest", "blake3"],
+            2 => &["--no-udp"],
+            _ => &["--no-sync", "--digest", "blake3"],
+        };
+        far.push(options, &[&file], "there").succeeded();
+        assert!(look(&far.target.join("there")) == look(&file), "{len} bytes to the far side");
+        let back = far.near.at("back");
+        far.pull(options, &["there"], back.to_str().unwrap()).succeeded();
+        assert!(look(&back) == look(&file), "{len} bytes from the far side");
+    }
+    assert_eq!(far.names(), ["there"]);
+}
+
+#[test]
+fn a_tree_arrives_with_modes_times_links_and_strange_names() {
+    let far = Far::start("tree", &[]);
+    let source = wild_tree(&far.near);
+    let before = tree(&source);
+    assert!(before.len() > 40);
+    far.push(&[], &[&source], "copy").succeeded();
+    assert_eq!(tree(&far.target.join("copy")), before);
+    assert_eq!(look(&far.target.join("copy")), look(&source));
+    // and back, over what is there of an earlier copy
+    let back = far.near.folder("back");
+    for _ in 0..2 {
+        far.pull(&["--no-sync"], &["copy/"], back.to_str().unwrap()).succeeded();
+        assert_eq!(tree(&back), before);
+    }
+    assert_eq!(tree(&source), before, "a copy leaves its source alone");
+}
+
+/// A folder with all that a folder can have.
+fn wild_tree(scratch: &Scratch) -> std::path::PathBuf {
+    let root = scratch.folder("tree");
+    for nth in 0..30_u64 {
+        let file = scratch.file(&format!("tree/small-{nth}"), nth * 37);
+        dress(&file, 0o600 + nth as u32 % 8, 1_600_000_000 + nth);
+    }
+    fs::create_dir_all(root.join("a/b/c")).unwrap();
+    fs::create_dir(root.join("empty")).unwrap();
+    scratch.file("tree/a/b/c/large", 3 << 20);
+    scratch.file("tree/a/.hidden", 5);
+    scratch.file("tree/a/ leading space and\nnewline", 6);
+    scratch.file(&format!("tree/a/{}", "long".repeat(63)), 7);
+    fs::write(root.join(OsStr::from_bytes(b"a/not-utf8-\xff\xfe")), "octets").unwrap();
+    fs::create_dir(root.join(OsStr::from_bytes(b"\xc3\x28"))).unwrap();
+    fs::write(root.join(OsStr::from_bytes(b"\xc3\x28/inside")), "octets").unwrap();
+    symlink("a/b/c/large", root.join("link")).unwrap();
+    symlink("/no/such/place", root.join("dangling")).unwrap();
+    symlink("a", root.join("link-to-folder")).unwrap();
+    symlink(OsStr::from_bytes(b"\xff"), root.join("link-to-octets")).unwrap();
+    dress(&root.join("a/b/c"), 0o700, 1_500_000_000);
+    dress(&root.join("a/b"), 0o750, 1_500_000_001);
+    dress(&root.join("empty"), 0o1777, 1_500_000_002);
+    dress(&root, 0o711, 1_500_000_003);
+    root
+}
+
+#[test]
+fn slashes_say_where_things_go() {
+    let far = Far::start("slashes", &[]);
+    let folder = far.near.folder("folder");
+    let file = far.near.file("folder/inner", 100);
+    let contents = format!("{}/", folder.display());
+    let at = |name: &str| look(&far.target.join(name)) == look(&file);
+    // the folder under another name, into a folder, and its contents alone
+    far.push(&[], &[&folder], "renamed").succeeded();
+    assert!(at("renamed/inner"));
+    far.push(&[], &[&folder], "into/").succeeded();
+    assert!(at("into/folder/inner"));
+    far.push(&[], &[Path::new(&contents)], "contents").succeeded();
+    assert!(at("contents/inner"));
+    far.push(&[], &[Path::new(&contents)], "contents-into/").succeeded();
+    assert!(at("contents-into/inner"));
+    // a file under another name, and into a folder, made if need be
+    far.push(&[], &[&file], "file").succeeded();
+    assert!(at("file"));
+    far.push(&[], &[&file], "new/").succeeded();
+    assert!(at("new/inner"));
+    // whether the target is there changes nothing
+    let before = tree(&far.target);
+    far.push(&[], &[&folder], "renamed").succeeded();
+    far.push(&[], &[&folder], "into/").succeeded();
+    assert_eq!(names(&far.target.join("renamed")), ["inner"]);
+    assert_eq!(names(&far.target.join("into")), ["folder"]);
+    assert_eq!(tree(&far.target).len(), before.len());
+    // the same on the way back
+    let back = far.near.folder("back");
+    let back = |name: &str| format!("{}/{name}", back.display());
+    far.pull(&[], &["into"], &back("x")).succeeded();
+    assert!(Path::new(&back("x/folder/inner")).exists());
+    far.pull(&[], &["into/"], &back("y")).succeeded();
+    assert!(Path::new(&back("y/folder/inner")).exists());
+    far.pull(&[], &["into"], &back("z/")).succeeded();
+    assert!(Path::new(&back("z/into/folder/inner")).exists());
+}
+
+#[test]
+fn several_sources_go_into_a_folder_and_only_there() {
+    let far = Far::start("several", &[]);
+    let (x, y) = (far.near.file("x", 10), far.near.file("y", 20));
+    let folder = far.near.folder("folder");
+    far.near.file("folder/z", 30);
+    far.push(&[], &[&x, &y, &folder], "all/").succeeded();
+    assert_eq!(names(&far.target.join("all")), ["folder", "x", "y"]);
+    far.push(&[], &[&x, &y], "one").failed(1, "end the target with a slash");
+    let twin = far.near.folder("twin");
+    let twin = [twin.join("x"), x.clone()];
+    fs::write(&twin[0], "other").unwrap();
+    far.push(&[], &[&twin[0], &twin[1]], "twins/").failed(1, "two sources are called x");
+    let contents = format!("{}/", folder.display());
+    far.push(&[], &[Path::new(&contents), &x], "mixed/").failed(1, "only goes alone");
+    let back = format!("{}/", far.near.at("back").display());
+    far.pull(&[], &["all/x", "all/folder", "all/y"], &back).succeeded();
+    assert_eq!(names(&far.near.at("back")), ["folder", "x", "y"]);
+}
+
+#[test]
+fn a_copy_replaces_its_target_at_once_or_not_at_all() {
+    let far = Far::start("replace", &[]);
+    let old = far.target.join("x");
+    fs::write(&old, "the old bytes").unwrap();
+    // a reader that has the old file open keeps it
+    let mut open = fs::File::open(&old).unwrap();
+    let file = far.near.file("x", 2 << 20);
+    far.push(&[], &[&file], "x").succeeded();
+    assert!(look(&old) == look(&file));
+    let mut kept = String::new();
+    std::io::Read::read_to_string(&mut open, &mut kept).unwrap();
+    assert_eq!(kept, "the old bytes");
+    // a link is replaced, not followed
+    let victim = far.near.file("victim", 9);
+    let before = look(&victim);
+    symlink(&victim, far.target.join("link")).unwrap();
+    far.push(&[], &[&file], "link").succeeded();
+    assert!(look(&far.target.join("link")) == look(&file));
+    assert_eq!(look(&victim), before);
+    assert_eq!(far.names(), ["link", "x"]);
+}

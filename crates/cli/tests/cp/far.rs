@@ -1,0 +1,174 @@
+//! Two sides: the one that types, with a configuration to itself, and a daemon that listens.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::running::{Outcome, Running};
+use crate::scratch::{Scratch, names};
+use crate::stage::Stage;
+
+/// The side that types commands.
+#[derive(Debug)]
+pub(crate) struct Near {
+    scratch: Scratch,
+    /// Where it is, if not on this host.
+    pub(crate) stage: Option<Stage>,
+}
+
+/// A daemon, its target folder, and the side that calls it.
+#[derive(Debug)]
+pub(crate) struct Far {
+    /// The daemon; it ends before its files and its network go.
+    pub(crate) daemon: Running,
+    /// The caller.
+    pub(crate) near: Near,
+    /// The port it listens on.
+    pub(crate) port: u16,
+    /// Its key.
+    pub(crate) pin: String,
+    /// The folder that things are copied to and from.
+    pub(crate) target: PathBuf,
+}
+
+impl Near {
+    /// A caller for the test `name`.
+    pub(crate) fn new(name: &str, stage: Option<Stage>) -> Self {
+        Self { scratch: Scratch::new(name), stage }
+    }
+
+    /// The command with `words`.
+    pub(crate) fn lighthaul(&self, words: &[&str]) -> Command {
+        self.on("a", words)
+    }
+
+    /// The command with `words` on a host of the stage, or on this one if there is none.
+    fn on(&self, host: &str, words: &[&str]) -> Command {
+        let mut command = match &self.stage {
+            Some(stage) => stage.lab.command(host, PROGRAM).unwrap(),
+            None => Command::new(PROGRAM),
+        };
+        command.args(words).env("XDG_CONFIG_HOME", self.at("config"));
+        command
+    }
+
+    /// A copy with `options`.
+    pub(crate) fn cp(&self, options: &[&str]) -> Command {
+        let mut command = self.lighthaul(&["cp"]);
+        command.args(options);
+        command
+    }
+
+    /// Runs `command` until it ends.
+    #[expect(clippy::unused_self, reason = "it reads better")]
+    pub(crate) fn run(&self, command: Command) -> Outcome {
+        Running::start(command).finish()
+    }
+
+    /// The caller's key.
+    pub(crate) fn key(&self) -> PathBuf {
+        self.at("key")
+    }
+
+    /// The file of keys that may call the daemon.
+    pub(crate) fn allowed(&self) -> PathBuf {
+        self.at("allowed")
+    }
+}
+
+impl Deref for Near {
+    type Target = Scratch;
+
+    fn deref(&self) -> &Scratch {
+        &self.scratch
+    }
+}
+
+impl Far {
+    /// Starts a daemon on this host, with `options` of `serve`, in which `ROOT` stands for its folder.
+    pub(crate) fn start(name: &str, options: &[&str]) -> Self {
+        let near = Near::new(name, None);
+        let serve = near.lighthaul(&["serve", "--listen", "127.0.0.1:0"]);
+        Self::with(near, serve, options)
+    }
+
+    /// Starts a daemon on the host `b` of `stage`, to be called from `a`.
+    pub(crate) fn start_on(name: &str, stage: Stage) -> Self {
+        let near = Near::new(name, Some(stage));
+        let serve = near.on("b", &["serve", "--listen", "0.0.0.0:0"]);
+        Self::with(near, serve, &[])
+    }
+
+    /// Starts a daemon on this host, in a shell that runs `script` first, which may change mounts.
+    /// In it `$1` stands for the target folder.
+    pub(crate) fn start_after(name: &str, script: &str) -> Self {
+        let near = Near::new(name, None);
+        let mut shell = Command::new("unshare");
+        let script = format!("set -e; {script}; shift; exec {PROGRAM} serve --listen 127.0.0.1:0 \"$@\"");
+        shell.args(["-m", "sh", "-c", &script, "sh"]).arg(near.folder("target"));
+        Self::with(near, shell, &[])
+    }
+
+    fn with(near: Near, mut serve: Command, options: &[&str]) -> Self {
+        let mut key = near.lighthaul(&["key", "--key"]);
+        key.arg(near.key());
+        let key = near.run(key).succeeded().out.concat();
+        let mut allow = near.lighthaul(&["allow", &key, "tester", "--allowed"]);
+        allow.arg(near.allowed());
+        near.run(allow).succeeded();
+        let target = near.folder("target");
+        serve.arg("--key").arg(near.at("host-key")).arg("--allowed").arg(near.allowed());
+        for option in options {
+            if *option == "ROOT" { serve.arg(&target) } else { serve.arg(option) };
+        }
+        let mut daemon = Running::start(serve);
+        let line = daemon.says("listening on ");
+        let address = line.split("listening on ").nth(1).unwrap().split(' ').next().unwrap();
+        let port = address.rsplit(':').next().unwrap().parse().unwrap();
+        let line = daemon.says("this host's key is ");
+        let pin = line.rsplit(' ').next().unwrap().to_owned();
+        Self { daemon, near, port, pin, target }
+    }
+
+    /// What `name` in the target folder is called from the caller's side.
+    pub(crate) fn place(&self, name: &str) -> String {
+        let host = if self.near.stage.is_some() { "b" } else { "127.0.0.1" };
+        format!("lh://{host}:{}{}/{name}", self.port, self.target.display())
+    }
+
+    /// A copy of `paths`, the last of which is the target.
+    pub(crate) fn copy(&self, options: &[&str], paths: &[&str]) -> Command {
+        let mut copy = self.near.cp(options);
+        copy.args(["--pin", &self.pin, "--key"]).arg(self.near.key()).args(paths);
+        copy
+    }
+
+    /// Copies `paths`, the last of which is the target.
+    pub(crate) fn run(&self, options: &[&str], paths: &[&str]) -> Outcome {
+        self.near.run(self.copy(options, paths))
+    }
+
+    /// Copies `sources` to `name` in the target folder.
+    pub(crate) fn push(&self, options: &[&str], sources: &[&Path], name: &str) -> Outcome {
+        let place = self.place(name);
+        let mut paths: Vec<_> = sources.iter().map(|path| path.to_str().unwrap()).collect();
+        paths.push(&place);
+        self.run(options, &paths)
+    }
+
+    /// Copies `sources` of the target folder to `path` here.
+    pub(crate) fn pull(&self, options: &[&str], sources: &[&str], path: &str) -> Outcome {
+        let mut paths: Vec<_> = sources.iter().map(|name| self.place(name)).collect();
+        paths.push(path.to_owned());
+        let paths: Vec<_> = paths.iter().map(String::as_str).collect();
+        self.run(options, &paths)
+    }
+
+    /// What is in the target folder, hidden files included.
+    pub(crate) fn names(&self) -> Vec<String> {
+        names(&self.target)
+    }
+}
+
+/// The command that was built.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");

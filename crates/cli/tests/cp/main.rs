@@ -1,0 +1,15 @@
+//! The command as people use it: real processes, real files, real sockets.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+
+mod copies;
+mod crashes;
+mod far;
+mod keys;
+mod options;
+mod paths;
+mod running;
+mod scratch;
+mod ssh;
+mod stage;
+mod targets;

@@ -1,0 +1,183 @@
+//! A process that runs: what it says, how it ends, and that it never outlives its test.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::clock::Clock;
+use lighthaul_io::wait::wait;
+use serde_json::Value;
+
+/// A process; it is killed when this value goes.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    /// Lines of standard output and of standard error.
+    out: Voice,
+    err: Voice,
+}
+
+/// How a process ended, and what it had said.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Its status; nothing if a signal ended it.
+    pub(crate) code: Option<i32>,
+    /// Lines of standard output.
+    pub(crate) out: Vec<String>,
+    /// Lines of standard error.
+    pub(crate) err: Vec<String>,
+    /// How long it took.
+    pub(crate) time: Duration,
+}
+
+#[derive(Debug)]
+struct Voice {
+    lines: Receiver<String>,
+    said: Vec<String>,
+}
+
+impl Running {
+    /// Starts `command`, whose input stays closed.
+    pub(crate) fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let out = Voice::of(child.stdout.take().unwrap());
+        let err = Voice::of(child.stderr.take().unwrap());
+        Self { child, out, err }
+    }
+
+    /// The first line of standard error, new or old, that has `words` in it.
+    pub(crate) fn says(&mut self, words: &str) -> String {
+        self.err.wait_for(words)
+    }
+
+    /// The first line of standard output, new or old, that has `words` in it.
+    pub(crate) fn prints(&mut self, words: &str) -> String {
+        self.out.wait_for(words)
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it the signal of this name, as in `INT`.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &id]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits until it has ended, a minute at most.
+    pub(crate) fn finish(mut self) -> Outcome {
+        let clock = Clock::start();
+        self.out.wait_for_end();
+        self.err.wait_for_end();
+        let code = self.child.wait().unwrap().code();
+        let (out, err) = (std::mem::take(&mut self.out.said), std::mem::take(&mut self.err.said));
+        Outcome { code, out, err, time: clock.now().since(Instant::ZERO) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+impl Outcome {
+    /// Insists on success.
+    pub(crate) fn succeeded(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self
+    }
+
+    /// Insists on this status and on one sentence that begins with `lighthaul: ` and has `words` in it.
+    pub(crate) fn failed(self, code: u8, words: &str) -> Self {
+        assert_eq!(self.code, Some(code.into()), "{self:?}");
+        let told: Vec<_> = self.err.iter().filter(|line| line.contains(words)).collect();
+        assert!(told.len() == 1 && told[0].starts_with("lighthaul: "), "{words:?}: {self:?}");
+        self
+    }
+
+    /// Whether standard error has these words.
+    pub(crate) fn said(&self, words: &str) -> bool {
+        self.err.iter().any(|line| line.contains(words))
+    }
+
+    /// Standard output as events.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        self.out.iter().map(|line| event(line)).collect()
+    }
+}
+
+impl Voice {
+    fn of(pipe: impl Read + Send + 'static) -> Self {
+        let (told, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+                if told.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { lines, said: Vec::new() }
+    }
+
+    fn wait_for(&mut self, words: &str) -> String {
+        let clock = Clock::start();
+        let mut looked = 0;
+        loop {
+            while let Some(line) = self.said.get(looked) {
+                if line.contains(words) {
+                    return line.clone();
+                }
+                looked += 1;
+            }
+            match self.lines.recv_timeout(clock.until(Instant::ZERO + PATIENCE)) {
+                Ok(line) => self.said.push(line),
+                Err(why) => panic!("{words:?} was never said ({why}), but {:?}", self.said),
+            }
+        }
+    }
+
+    fn wait_for_end(&mut self) {
+        let clock = Clock::start();
+        loop {
+            match self.lines.recv_timeout(clock.until(Instant::ZERO + PATIENCE)) {
+                Ok(line) => self.said.push(line),
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => panic!("it never ended, and said {:?}", self.said),
+            }
+        }
+    }
+}
+
+/// The event that a line of `--json` is.
+pub(crate) fn event(line: &str) -> Value {
+    let event: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+    assert_eq!(event["v"], 1, "{line}");
+    assert!(event["type"].is_string(), "{line}");
+    event
+}
+
+/// Looks until it is so, a minute at most.
+pub(crate) fn becomes_true(what: &str, mut look: impl FnMut() -> bool) {
+    let clock = Clock::start();
+    while !look() {
+        assert!(clock.now() < Instant::ZERO + PATIENCE, "it never came to be that {what}");
+        wait(clock, &mut [], clock.now() + Duration::from_millis(5)).unwrap();
+    }
+}
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,119 @@
+//! Folders for tests, and what is in them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use lighthaul_base::Rng;
+
+/// A folder that goes when this value goes, unless the test failed.
+#[derive(Debug)]
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A folder for the test `name`.
+    pub(crate) fn new(name: &str) -> Self {
+        let name = format!("{name}-{}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::remove_dir_all(&path).ok();
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// A path in the folder.
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A new folder in the folder.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        fs::create_dir_all(self.at(name)).unwrap();
+        self.at(name)
+    }
+
+    /// A new file of `len` bytes of chance.
+    pub(crate) fn file(&self, name: &str, len: u64) -> PathBuf {
+        let path = self.at(name);
+        fs::write(&path, noise(len, len ^ SEED)).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+}
+
+/// Bytes of chance.
+pub(crate) fn noise(len: u64, seed: u64) -> Vec<u8> {
+    let mut rng = Rng::new(seed);
+    let words = (0..len.div_ceil(8)).flat_map(|_| rng.next_u64().to_ne_bytes());
+    let mut bytes: Vec<u8> = words.collect();
+    bytes.truncate(len as usize);
+    bytes
+}
+
+/// What a path is like, as far as a copy keeps it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    mode: u32,
+    seconds: i64,
+    nanos: i64,
+    /// The bytes of a file, the target of a link.
+    content: Vec<u8>,
+}
+
+/// What `path` is like.
+pub(crate) fn look(path: &Path) -> Look {
+    let meta = fs::symlink_metadata(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let content = if meta.is_symlink() {
+        fs::read_link(path).unwrap().as_os_str().as_bytes().to_vec()
+    } else if meta.is_file() {
+        fs::read(path).unwrap()
+    } else {
+        Vec::new()
+    };
+    let (mode, seconds, nanos) = (meta.mode(), meta.mtime(), meta.mtime_nsec());
+    Look { mode, seconds, nanos, content }
+}
+
+/// All that is below `folder`, hidden files included.
+pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Look> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(inner) = folders.pop() {
+        for item in fs::read_dir(inner).unwrap() {
+            let item = item.unwrap();
+            if item.file_type().unwrap().is_dir() {
+                folders.push(item.path());
+            }
+            let name = item.path().strip_prefix(folder).unwrap().to_owned();
+            found.insert(name, look(&item.path()));
+        }
+    }
+    found
+}
+
+/// The names in `folder`, hidden ones included.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let items = fs::read_dir(folder).unwrap().map(|item| item.unwrap().file_name());
+    let mut names: Vec<_> = items.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Sets mode and time of a file or folder; the time is `seconds` after 1970 and some nanoseconds.
+pub(crate) fn dress(path: &Path, mode: u32, seconds: u64) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let time = SystemTime::UNIX_EPOCH + Duration::new(seconds, 123_456_789);
+    fs::File::open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// Where the bytes of files descend from.
+const SEED: u64 = 20_261_121;

@@ -1,0 +1,109 @@
+//! A far side that ssh starts; here ssh is a script that only looks like it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use crate::far::{Near, PROGRAM};
+use crate::running::Outcome;
+use crate::scratch::{look, names};
+
+/// A caller, and what it takes for ssh: `body` runs with the words after the host.
+fn near(name: &str, body: &str) -> Near {
+    let near = Near::new(name, None);
+    let home = near.folder("home");
+    let script = format!(
+        "#!/bin/sh\n\
+         if [ \"$1\" = -G ]; then echo user nobody; echo hostname 127.0.0.1; exit 0; fi\n\
+         [ \"$1\" = -o ] && shift 2\n\
+         echo \"$1\" > '{home}/../called'; shift\n\
+         cd '{home}'\n[ \"$1\" = -- ] && shift\n{body}\n",
+        home = home.display(),
+    );
+    fs::write(near.at("ssh"), script).unwrap();
+    fs::set_permissions(near.at("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+    near
+}
+
+fn cp(near: &Near, options: &[&str], paths: &[&str]) -> Outcome {
+    near.run(copy(near, options, paths))
+}
+
+fn copy(near: &Near, options: &[&str], paths: &[&str]) -> Command {
+    let mut copy = near.cp(options);
+    copy.arg("-e").arg(near.at("ssh")).args(["--remote", PROGRAM]).args(paths);
+    copy
+}
+
+#[test]
+fn a_far_side_that_ssh_starts_takes_and_gives_files() {
+    let near = near("ssh", "echo welcome to this host; exec \"$@\"");
+    let file = near.file("x", 300_000);
+    let local = file.to_str().unwrap();
+    // relative paths start from the home over there
+    let outcome = cp(&near, &[], &[local, "me@host:y"]).succeeded();
+    assert!(outcome.said("verified"), "{outcome:?}");
+    assert!(look(&near.at("home/y")) == look(&file));
+    assert_eq!(fs::read_to_string(near.at("called")).unwrap(), "me@host\n");
+    cp(&near, &[], &[local, "host:"]).succeeded();
+    assert!(look(&near.at("home/x")) == look(&file));
+    let absolute = format!("host:{}", near.at("z").display());
+    cp(&near, &["--plain"], &[local, &absolute]).succeeded();
+    assert!(look(&near.at("z")) == look(&file));
+    let back = near.at("back");
+    cp(&near, &[], &["host:y", "host:x", &format!("{}/", back.display())]).succeeded();
+    assert_eq!(names(&back), ["x", "y"]);
+    // ssh takes options of its own
+    let mut with_options = near.cp(&["-e", &format!("{} -o Port=7", near.at("ssh").display())]);
+    with_options.args(["--remote", PROGRAM, local, "host:w"]);
+    near.run(with_options).succeeded();
+    assert_eq!(names(&near.at("home")), ["w", "x", "y"]);
+}
+
+#[test]
+fn failures_of_a_far_side_that_ssh_starts_end_at_once_with_one_sentence() {
+    let near = near("ssh-fails", "exec \"$@\"");
+    let file = near.file("x", 10);
+    let local = file.to_str().unwrap();
+    let there = near.at("there");
+    let there = there.to_str().unwrap();
+    for (paths, code, words) in [
+        ([local, "host:no/such/folder"], 3, "cannot open the target folder"),
+        ([local, "host:/proc/x"], 3, "/proc"),
+        (["host:missing", there], 3, "cannot open"),
+    ] {
+        let outcome = cp(&near, &[], &paths).failed(code, words);
+        assert!(outcome.time.as_secs() < 8, "{outcome:?}");
+    }
+    assert!(names(&near.at("home")).is_empty());
+}
+
+#[test]
+fn ssh_that_does_not_reach_or_find_is_told_apart() {
+    for (name, body, code, words) in [
+        ("ssh-127", "exit 127", 3, "is not installed on host"),
+        ("ssh-255", "exit 255", 10, "ssh could not reach host"),
+        ("ssh-silent", "exit 0", 2, "did not answer"),
+        ("ssh-talks", "echo hello; exit 1", 2, "did not answer"),
+    ] {
+        let near = near(name, body);
+        let file = near.file("x", 10);
+        cp(&near, &[], &[file.to_str().unwrap(), "host:x"]).failed(code, words);
+    }
+    let near = near("ssh-missing", "");
+    let file = near.file("x", 10);
+    let mut copy = near.cp(&["-e", "/no/such/ssh"]);
+    copy.arg(&file).arg("host:x");
+    near.run(copy).failed(10, "/no/such/ssh could not be started");
+}
+
+#[test]
+fn somebody_else_on_the_port_is_found_out() {
+    let key = format!("sha256:{}", "cd".repeat(32));
+    let body = format!("exec \"$@\" | while read a b c; do echo $a $b {key}; done");
+    let near = near("ssh-other", &body);
+    let file = near.file("x", 10);
+    let outcome = cp(&near, &[], &[file.to_str().unwrap(), "host:x"]);
+    outcome.failed(13, "somebody else answered in its place");
+    assert!(names(&near.at("home")).is_empty());
+}
