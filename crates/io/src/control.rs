@@ -19,8 +19,8 @@ use crate::error::Error;
 use crate::interrupt;
 use crate::wait::{Sign, Watch, wait};
 
-/// The longest frame that is taken from a peer.
-pub const FRAME_MAX: usize = 16 << 20;
+/// The longest frame that is taken from a peer: the tally of the largest object, and a head.
+pub const FRAME_MAX: usize = (128 << 20) + 64;
 const HEADER: usize = 8;
 const QUEUE_BYTES_MAX: usize = 4 << 20;
 /// A signal may wake another thread than the one that waits, so it looks this often.

@@ -13,6 +13,7 @@ use crate::error::{Code, Error};
 use crate::message::Offer;
 use crate::path::Path;
 use crate::session::Session;
+use crate::watch::{Sight, Start, Watcher};
 
 /// The stream of the first lane.
 const STREAM: u16 = 1;
@@ -60,6 +61,33 @@ pub fn config(offer: &Offer, plain: bool, peer: SocketAddr) -> Result<Config, Er
         .check()
         .map_err(|error| bad(format!("the object cannot be sent: {error}")))?;
     Ok(config)
+}
+
+/// Tells an onlooker how the object is about to move; `start_up` is how long it took to find out.
+pub fn announce(
+    session: &Session,
+    offer: &Offer,
+    plain: bool,
+    start_up: Duration,
+    watcher: Watcher<'_>,
+) {
+    if !offer.udp {
+        watcher(Sight::Diverted(
+            "no UDP datagram arrived, so TCP carries the data".into(),
+        ));
+    }
+    watcher(Sight::Started(Start {
+        entries: offer.entries,
+        file_bytes: offer.file_bytes,
+        rate_bps: offer.udp.then_some(offer.rate_bps),
+        packet_len: offer.packet_len,
+        cipher: if plain {
+            "plain"
+        } else {
+            session.secrets.cipher().name()
+        },
+        start_up,
+    }));
 }
 
 /// The lane that carries the transfer.

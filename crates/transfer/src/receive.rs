@@ -26,7 +26,7 @@ use crate::path::{Door, explore};
 use crate::session::Session;
 use crate::sink::{self, TreeSink};
 use crate::source::Report;
-use crate::watch::{Motion, Sight, Start, Summary, Watcher};
+use crate::watch::{Motion, Sight, Summary, Watcher};
 
 /// How often the sender hears how we are doing.
 const PROGRESS: Duration = Duration::from_millis(50);
@@ -169,23 +169,13 @@ pub fn receive(
     let config = mover::config(&offer, settings.plain, session.peer_address())?;
     let landing = landing.prepare(&offer)?;
     let started = session.clock.now();
-    if !offer.udp {
-        watcher(Sight::Diverted(
-            "no UDP datagram arrived, so TCP carries the data".into(),
-        ));
-    }
-    watcher(Sight::Started(Start {
-        entries: offer.entries,
-        file_bytes: offer.file_bytes,
-        rate_bps: offer.udp.then_some(offer.rate_bps),
-        packet_len: offer.packet_len,
-        cipher: if settings.plain {
-            "plain"
-        } else {
-            session.secrets.cipher().name()
-        },
-        start_up: started.since(begun),
-    }));
+    mover::announce(
+        session,
+        &offer,
+        settings.plain,
+        started.since(begun),
+        watcher,
+    );
     let (chunks, learned) = channel();
     let root = Root::open(&landing.folder)
         .map_err(|e| Error::file(Code::Open, "cannot open", &landing.folder, &e))?;

@@ -1,5 +1,6 @@
 //! The sending side of a transfer.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::path::{Door, Path, explore};
 use crate::session::Session;
 use crate::source::{Report, TreeSource};
 use crate::walk::Tree;
-use crate::watch::{Motion, Sight, Start, Summary, Watcher};
+use crate::watch::{Motion, Sight, Summary, Watcher};
 
 /// Entries in a chunk of the manifest.
 const CHUNK: usize = 4000;
@@ -52,15 +53,7 @@ pub fn send(
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
     let begun = session.clock.now();
-    for skipped in &tree.skipped {
-        watcher(Sight::Warning(format!("left out: {skipped}")));
-    }
-    let mut manifest = Manifest::default();
-    for entry in tree.entries {
-        manifest
-            .push(entry)
-            .map_err(|_| Error::new(Code::Usage, "the sources are too large"))?;
-    }
+    let (manifest, places, named) = list(tree, watcher)?;
     let mut path = explore(session, door, true)?;
     let rate = choose_rate(session, &mut path, settings.rate)?;
     let offer = Offer {
@@ -68,43 +61,24 @@ pub fn send(
         packet_len: mover::packet_len(&path),
         rate_bps: rate.as_bps(),
         settle_us: mover::settle(session.rtt).as_micros() as u32,
-        named: tree.named,
+        named,
         udp: path.udp.is_some(),
         entries: manifest.entries().len() as u64,
         file_bytes: manifest.file_bytes(),
     };
     let config = mover::config(&offer, settings.plain, session.peer_address())?;
     session.say(&Message::Offer(offer))?;
-    for chunk in manifest.entries().chunks(CHUNK) {
-        session.say(&Message::Manifest(pack(chunk)?))?;
-    }
-    session.say(&Message::ManifestEnd)?;
-    if path.udp.is_none() {
-        watcher(Sight::Diverted(
-            "no UDP datagram arrived, so TCP carries the data".into(),
-        ));
-    }
+    tell(session, &manifest)?;
     let started = session.clock.now();
-    watcher(Sight::Started(Start {
-        entries: offer.entries,
-        file_bytes: offer.file_bytes,
-        rate_bps: offer.udp.then_some(offer.rate_bps),
-        packet_len: offer.packet_len,
-        cipher: if settings.plain {
-            "plain"
-        } else {
-            session.secrets.cipher().name()
-        },
-        start_up: started.since(begun),
-    }));
-    let (told, reports) = channel();
-    let manifest = Arc::new(manifest);
-    let source = TreeSource::new(
-        Arc::clone(&manifest),
-        tree.places.into(),
-        settings.digest,
-        told,
+    mover::announce(
+        session,
+        &offer,
+        settings.plain,
+        started.since(begun),
+        watcher,
     );
+    let (told, reports) = channel();
+    let source = TreeSource::new(Arc::clone(&manifest), places.into(), settings.digest, told);
     let mut store = ReadAhead::start(source, offer.packet_len)?;
     let mut lane = mover::lane(session, path, settings.plain)?;
     let mut sender = Sender::new(started, config, begun.as_nanos());
@@ -133,6 +107,28 @@ pub fn send(
         ..motion
     };
     Ok(summary)
+}
+
+/// The tree as a manifest, where its entries are, and whether they are named after their source.
+fn list(tree: Tree, watcher: Watcher<'_>) -> Result<(Arc<Manifest>, Vec<PathBuf>, bool), Error> {
+    for skipped in &tree.skipped {
+        watcher(Sight::Warning(format!("left out: {skipped}")));
+    }
+    let mut manifest = Manifest::default();
+    for entry in tree.entries {
+        manifest
+            .push(entry)
+            .map_err(|_| Error::new(Code::Usage, "the sources are too large"))?;
+    }
+    Ok((Arc::new(manifest), tree.places, tree.named))
+}
+
+/// Sends the manifest, piece by piece.
+fn tell(session: &Session, manifest: &Manifest) -> Result<(), Error> {
+    for chunk in manifest.entries().chunks(CHUNK) {
+        session.say(&Message::Manifest(pack(chunk)?))?;
+    }
+    session.say(&Message::ManifestEnd)
 }
 
 /// The rate asked for, else a little less than what the path was seen to carry.
