@@ -247,11 +247,13 @@ fn quick() -> Vec<Cell> {
             Data::Tree,
             &["lighthaul", "rsync", "gridftp-8"],
         ),
-        Cell::new(Path::Far, Loss::Rare, Data::HundredMegabytes, &[]),
+        Cell::new(Path::Far, Loss::Rare, Data::HundredMegabytes, FILES),
     ]);
     cells
 }
 
+/// Those that move files; so few bytes are too few for iperf3, whose receiver misses the last.
+const FILES: &[&str] = &["lighthaul", "rsync", "gridftp", "udt", "srt"];
 /// Lighthaul's own.
 const OURS: &[&str] = &["lighthaul"];
 

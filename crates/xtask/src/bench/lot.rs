@@ -88,8 +88,8 @@ pub(crate) fn make(data: Data, folder: &Path) -> io::Result<PathBuf> {
         return Ok(source);
     }
     for number in 0..count {
-        let sub = source.join(format!("{:02}", number / 100));
-        if number % 100 == 0 {
+        let sub = source.join(format!("{}", number / 1000));
+        if number % 1000 == 0 {
             fs::create_dir_all(&sub)?;
         }
         write(&sub.join(format!("{number:05}")), bytes, &mut block, number)?;

@@ -65,6 +65,8 @@ pub(crate) struct Summary {
     pub(crate) tool: String,
     /// The run of median goodput, or why there is none.
     pub(crate) median: Result<Outcome, String>,
+    /// All runs that worked, slowest first.
+    pub(crate) good: Vec<Outcome>,
     pub(crate) runs: usize,
     pub(crate) failed: usize,
     /// The most memory that any run took.
@@ -111,6 +113,7 @@ fn summary(rows: &[&Row]) -> Summary {
             .get(good.len().saturating_sub(1) / 2)
             .map(|&one| one.clone())
             .ok_or_else(why),
+        good: good.iter().map(|&one| one.clone()).collect(),
         runs: rows.len(),
         failed: rows.len() - good.len(),
         rss_bytes: [most(0), most(1)],

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use super::outcome::{Row, Summary};
+use super::outcome::{Outcome, Row, Summary};
 use super::targets;
 
 /// Everything that was measured, and under which conditions.
@@ -71,7 +71,7 @@ fn cells(summary: &Summary, report: &Report) -> Vec<String> {
     let outcome = match &summary.median {
         Ok(outcome) => outcome,
         Err(why) => {
-            row.extend(["-"; 7].map(str::to_owned));
+            row.extend(["-"; 8].map(str::to_owned));
             row.push(format!("FAILED: {why}"));
             return row;
         }
@@ -90,6 +90,7 @@ fn cells(summary: &Summary, report: &Report) -> Vec<String> {
     row.extend([
         number(Some(outcome.seconds), 2),
         number(Some(outcome.bps() / 1e6), 1),
+        spread(summary),
         number(share, 3),
         number(ratio, 3),
         number(Some(outcome.cpu_per_gb()), 2),
@@ -118,6 +119,20 @@ fn cells(summary: &Summary, report: &Report) -> Vec<String> {
     row
 }
 
+/// Goodput of the slowest and the fastest run.
+fn spread(summary: &Summary) -> String {
+    let ends = summary
+        .good
+        .first()
+        .zip(summary.good.last())
+        .filter(|_| summary.good.len() > 1);
+    let mbps = |outcome: &Outcome| outcome.bps() / 1e6;
+    ends.map_or_else(
+        || "-".to_owned(),
+        |(low, high)| format!("{:.0}-{:.0}", mbps(low), mbps(high)),
+    )
+}
+
 /// What must be known to read the table.
 fn words(report: &Report) -> String {
     let mut text = format!(
@@ -126,10 +141,12 @@ fn words(report: &Report) -> String {
         report.machine, report.runs, report.limit_s
     );
     text.push_str(
-        "Seconds are of the whole command, start-up and end included. Share: of the payload that \
-         full packets of 1500 bytes carry over UDP.\nCPU: both sides, kernel included, for each \
-         10^9 bytes. MiB: the largest process of a side.\niperf3, raw-udp and lighthaul-memory \
-         move memory, whatever the data; all others files that are compared afterwards.\n",
+        "Seconds of what moves files are of the whole command, start-up and end included; those of \
+         iperf3, raw-udp, quinn-perf and lighthaul-memory, which move memory whatever the data, are \
+         their own and without.\nSo x ours is in favour of iperf3 where ours moves files. Its CPU \
+         s/GB is too high by what was in flight at the end.\nShare: of the payload that full packets \
+         of 1500 bytes carry over UDP. CPU: both sides, kernel included, for each 10^9 bytes.\n\
+         MiB: the largest process of a side. Files are compared with their sources afterwards.\n",
     );
     for line in &report.places {
         writeln!(text, "{line}.").ok();
@@ -185,9 +202,9 @@ fn csv(head: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
-const HEAD: [&str; 12] = [
-    "path", "loss", "data", "program", "seconds", "Mb/s", "share", "x ours", "CPU s/GB", "MiB a",
-    "MiB b", "notes",
+const HEAD: [&str; 13] = [
+    "path", "loss", "data", "program", "seconds", "Mb/s", "min-max", "share", "x ours", "CPU s/GB",
+    "MiB a", "MiB b", "notes",
 ];
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! What Lighthaul must reach, each line a ratio of two numbers of one bench.
+//!
+//! Both sides of a ratio leave out the same: where ours is without start-up, so is the peer's.
 
 use super::case::{Data, Loss, Path};
 use super::outcome::{Outcome, Summary};
+use super::value::Value;
 
 /// One thing that must be reached.
 #[derive(Clone, Debug)]
@@ -11,7 +14,9 @@ pub(crate) struct Line {
     ratio: String,
     bound: Bound,
     /// Nothing if something that it needs was not measured.
-    got: Option<f64>,
+    got: Option<Value>,
+    /// Nothing can be above this; what is was not measured well.
+    most: f64,
 }
 
 /// Which numbers are good enough.
@@ -24,6 +29,16 @@ enum Bound {
 }
 
 impl Line {
+    fn new(what: &'static str, ratio: &str, bound: Bound, got: Option<Value>) -> Self {
+        Self {
+            what,
+            ratio: ratio.to_owned(),
+            bound,
+            got,
+            most: f64::INFINITY,
+        }
+    }
+
     /// The line as a row of the table.
     pub(crate) fn cells(&self) -> Vec<String> {
         let (word, limit) = match self.bound {
@@ -32,22 +47,37 @@ impl Line {
             Bound::AtMost(limit) => ("at most", limit),
             Bound::Below(limit) => ("below", limit),
         };
-        let got = self
-            .got
-            .map_or_else(|| "-".to_owned(), |got| format!("{got:.3}"));
-        let verdict = match self.got.map(|got| self.bound.holds(got)) {
-            Some(true) => "reached",
-            Some(false) => "NOT REACHED",
-            None => "not measured",
-        };
-        let wanted = format!("{word} {limit}");
+        let text =
+            |show: fn(&Value) -> String| self.got.as_ref().map_or_else(|| "-".to_owned(), show);
         vec![
             self.what.to_owned(),
             self.ratio.clone(),
-            wanted,
-            got,
-            verdict.to_owned(),
+            format!("{word} {limit}"),
+            text(|got| format!("{:.3}", got.middle)),
+            text(|got| format!("{:.3}-{:.3}", got.low, got.high)),
+            self.verdict(),
         ]
+    }
+
+    /// Whether it is reached, and how sure that is.
+    fn verdict(&self) -> String {
+        let Some(got) = self.got else {
+            return "not measured".to_owned();
+        };
+        if got.middle > self.most {
+            return "not sound: above its bound".to_owned();
+        }
+        let is_reached = self.bound.holds(got.middle);
+        let mut verdict = if is_reached { "reached" } else { "NOT REACHED" }.to_owned();
+        if got.runs < 3 {
+            verdict.push_str(", too few runs to be sure");
+        } else if [got.low, got.high]
+            .iter()
+            .any(|&end| self.bound.holds(end) != is_reached)
+        {
+            verdict.push_str(", within the spread");
+        }
+        verdict
     }
 }
 
@@ -87,22 +117,31 @@ pub(crate) const fn ours_for(data: Data) -> &'static str {
 struct Measured<'a>(&'a [Summary]);
 
 impl Measured<'_> {
-    fn find(&self, place: (Path, Loss, Data), tool: &str) -> Option<&Outcome> {
+    /// Something of all runs of a program in a cell.
+    fn of(
+        &self,
+        place: (Path, Loss, Data),
+        tool: &str,
+        number: fn(&Outcome) -> Option<f64>,
+    ) -> Option<Value> {
         let is_it = |s: &&Summary| (s.path, s.loss, s.data) == place && s.tool == tool;
-        self.0.iter().find(is_it)?.median.as_ref().ok()
+        Value::of(self.0.iter().find(is_it)?.good.iter().filter_map(number))
     }
 
     /// The lines about memory to memory.
     fn memory(&self) -> Vec<Line> {
         let ratio = |path: Path, what, one: &str, other: &str, bound| {
             let place = (path, Loss::None, Data::Memory);
-            let bps = |tool: &str| self.find(place, tool).map(Outcome::bps);
-            let got = bps(one).zip(bps(other)).map(|(one, other)| one / other);
+            let pair = self.of(place, one, bps).zip(self.of(place, other, bps));
+            let got = pair.map(|(one, other)| one.over(other));
+            let most = if other == "raw-udp" {
+                1.0
+            } else {
+                f64::INFINITY
+            };
             Line {
-                what,
-                ratio: format!("{one} / {other}"),
-                bound,
-                got,
+                most,
+                ..Line::new(what, &format!("{one} / {other}"), bound, got)
             }
         };
         let plain = "memory to memory, veth, plain";
@@ -147,61 +186,49 @@ impl Measured<'_> {
         let clean = (Path::Far, Loss::None, Data::Gibibyte);
         let lossy = (Path::Far, Loss::Often, Data::Gibibyte);
         let fast = (Path::Fast, Loss::None, Data::EightGibibytes);
-        let bbr = self.find(lossy, "iperf3-bbr-1").map(Outcome::bps);
-        let ours = self.find(lossy, "lighthaul").and_then(moving);
-        let seconds = |data| {
-            self.find((Path::Far, Loss::None, data), "lighthaul")
-                .map(|o| o.seconds)
-        };
-        let line = |what, ratio: &str, bound, got| Line {
-            what,
-            ratio: ratio.to_owned(),
-            bound,
-            got,
-        };
+        let ours = self.of(lossy, "lighthaul", moving);
+        let bbr = ours
+            .zip(self.of(lossy, "iperf3-bbr-1", bps))
+            .map(|(one, two)| one.over(two));
+        let seconds = |data| self.of((Path::Far, Loss::None, data), "lighthaul", seconds);
+        let tree = seconds(Data::Tree).zip(seconds(Data::HundredMegabytes));
+        let tree = tree.map(|(tree, file)| tree.over(file));
+        let lossy_name = "the same at 1 % loss";
         let share = "without start-up / payload of the link";
+        let to_bbr = "without start-up / iperf3-bbr-1 without start-up";
+        let to_file = "seconds / seconds of one 100 MB file";
+        let most = "the largest of all lighthaul rows";
+        let model = "the lowest row's goodput / prediction";
         vec![
-            line(
+            Line::new(
                 "1 GiB, 1 Gb/s, 100 ms",
                 share,
                 Bound::AtLeast(0.93),
                 self.share(clean),
             ),
-            line(
-                "the same at 1 % loss",
-                share,
-                Bound::AtLeast(0.90),
-                self.share(lossy),
-            ),
-            line(
-                "the same at 1 % loss",
-                "lighthaul / iperf3-bbr-1",
-                Bound::Above(1.0),
-                ours.zip(bbr).map(|(ours, bbr)| ours / bbr),
-            ),
-            line(
+            Line::new(lossy_name, share, Bound::AtLeast(0.90), self.share(lossy)),
+            Line::new(lossy_name, to_bbr, Bound::Above(1.0), bbr),
+            Line::new(
                 "8 GiB, 5 Gb/s, 115 ms",
                 share,
                 Bound::AtLeast(0.80),
                 self.share(fast),
             ),
-            line(
+            Line::new(
                 "10,000 x 10 KB, 1 Gb/s, 100 ms",
-                "seconds / seconds of one 100 MB file",
+                to_file,
                 Bound::AtMost(1.5),
-                seconds(Data::Tree)
-                    .zip(seconds(Data::HundredMegabytes))
-                    .map(|(a, b)| a / b),
+                tree,
             ),
-            line(
+            Line::new(
                 "memory of a side, MiB",
-                "the largest of all lighthaul rows",
+                most,
                 Bound::Below(512.0),
                 self.memory_mib(),
             ),
-            line(
+            Line::new(
                 "equation 5 at no loss",
-                "the lowest goodput / prediction",
+                model,
                 Bound::AtLeast(0.95),
                 self.model(),
             ),
@@ -209,47 +236,85 @@ impl Measured<'_> {
     }
 
     /// Goodput without start-up as a share of the link.
-    fn share(&self, place: (Path, Loss, Data)) -> Option<f64> {
-        let goodput = self.find(place, "lighthaul").and_then(moving)?;
-        Some(goodput / place.0.payload_bps()?)
+    fn share(&self, place: (Path, Loss, Data)) -> Option<Value> {
+        let goodput = self.of(place, "lighthaul", moving)?;
+        Some(goodput.over(Value::exact(place.0.payload_bps()?)))
     }
 
-    fn memory_mib(&self) -> Option<f64> {
-        let ours = self
-            .0
-            .iter()
-            .filter(|s| s.tool.starts_with("lighthaul") && s.median.is_ok());
-        let most = ours.flat_map(|summary| summary.rss_bytes).max()?;
-        Some(most as f64 / f64::from(1 << 20))
+    fn memory_mib(&self) -> Option<Value> {
+        let ours = self.0.iter().filter(|s| s.tool.starts_with("lighthaul"));
+        let bytes = ours
+            .flat_map(|s| &s.good)
+            .flat_map(|one| one.rss_bytes)
+            .max()?;
+        Some(Value::exact(bytes as f64 / f64::from(1 << 20)))
     }
 
-    fn model(&self) -> Option<f64> {
+    fn model(&self) -> Option<Value> {
         let clean = self
             .0
             .iter()
             .filter(|s| s.loss == Loss::None && s.path.payload_bps().is_some());
-        let own = clean.filter_map(|summary| summary.median.as_ref().ok()?.own);
-        let ratios = own.filter_map(|own| Some(own.goodput_bps / own.predicted_bps?));
-        ratios.min_by(f64::total_cmp)
+        let ratios = clean.filter_map(|s| Value::of(s.good.iter().filter_map(of_prediction)));
+        ratios.min_by(|one, other| one.middle.total_cmp(&other.middle))
     }
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "one shape for all that is taken of an outcome"
+)]
+fn bps(outcome: &Outcome) -> Option<f64> {
+    Some(outcome.bps())
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "one shape for all that is taken of an outcome"
+)]
+fn seconds(outcome: &Outcome) -> Option<f64> {
+    Some(outcome.seconds)
 }
 
 fn moving(outcome: &Outcome) -> Option<f64> {
     outcome.own.map(|own| own.goodput_bps)
 }
 
+fn of_prediction(outcome: &Outcome) -> Option<f64> {
+    let own = outcome.own?;
+    Some(own.goodput_bps / own.predicted_bps?)
+}
+
 /// The head of the table of lines.
-pub(crate) const HEAD: [&str; 5] = ["target", "ratio", "wanted", "here", "verdict"];
+pub(crate) const HEAD: [&str; 6] = ["target", "ratio", "wanted", "here", "low-high", "verdict"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn verdict(most: f64, runs: &[f64]) -> String {
+        let got = Value::of(runs.iter().copied());
+        Line {
+            most,
+            ..Line::new("x", "y", Bound::AtLeast(0.6), got)
+        }
+        .verdict()
+    }
+
     #[test]
     fn what_was_not_measured_is_not_reached() {
         let lines = lines(&[]);
         assert_eq!(lines.len(), 12);
-        assert!(lines.iter().all(|line| line.cells()[4] == "not measured"));
+        assert!(lines.iter().all(|line| line.verdict() == "not measured"));
         assert!(Bound::AtLeast(0.9).holds(0.9) && !Bound::Above(0.9).holds(0.9));
+    }
+
+    #[test]
+    fn a_verdict_says_how_sure_it_is() {
+        assert_eq!(verdict(1.0, &[0.7, 0.8, 0.9]), "reached");
+        assert_eq!(verdict(1.0, &[0.5, 0.5, 0.4]), "NOT REACHED");
+        assert_eq!(verdict(1.0, &[0.5, 0.7, 0.8]), "reached, within the spread");
+        assert_eq!(verdict(1.0, &[0.9]), "reached, too few runs to be sure");
+        assert_eq!(verdict(1.0, &[1.3]), "not sound: above its bound");
     }
 }

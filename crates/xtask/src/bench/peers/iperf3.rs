@@ -74,26 +74,26 @@ impl Peer for Iperf3 {
         true
     }
 
-    fn moved(&self, trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
-        let report = |text: &str| serde_json::from_str::<Value>(text).ok();
-        // only the receiver knows what arrived, above all when it is cut off
-        let far = report(&told.far).ok_or("its server did not report")?;
+    fn moved(&self, _trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
+        // only the receiver knows what arrived; it stops counting when the sender has handed all to
+        // its kernel, so what is in flight then is in neither its bytes nor its seconds
+        let far: Value = serde_json::from_str(&told.far).map_err(|e| format!("its report: {e}"))?;
         let sum = &far["end"]["sum_received"];
-        let Some(bytes) = sum["bytes"].as_u64() else {
-            return intervals(&far).ok_or_else(|| "its server counted nothing".to_owned());
-        };
-        let timed = sum["seconds"]
-            .as_f64()
-            .filter(|_| trial.lot.data == Data::Memory);
-        Ok(Moved {
+        let whole = sum["bytes"].as_u64().zip(sum["seconds"].as_f64());
+        let whole = whole.map(|(bytes, seconds)| Moved {
             bytes,
-            seconds: timed.unwrap_or(told.seconds),
+            seconds,
             own: None,
-        })
+        });
+        // of a run that was cut off, these seconds lack the last interval and the bytes do not
+        let whole = whole.filter(|_| !told.is_cut);
+        whole
+            .or_else(|| intervals(&far))
+            .ok_or_else(|| "its server counted nothing".to_owned())
     }
 }
 
-/// What came in whole intervals, which is all there is when the sender ended without a word.
+/// What came in whole intervals.
 fn intervals(report: &Value) -> Option<Moved> {
     let sums = || {
         report["intervals"]

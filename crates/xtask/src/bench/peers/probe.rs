@@ -38,13 +38,15 @@ impl Peer for Probe {
 
     fn send(&self, trial: &Trial<'_>) -> Vec<String> {
         let seconds = trial.seconds.to_string();
+        // about as long as the raw measurements that it is divided by
+        let size = bytes_in(20e9, trial.seconds).to_string();
         let rest = [
             "--what",
             self.what,
             "--seconds",
             &seconds,
             "--size",
-            "2GiB",
+            &size,
             "--json",
         ];
         let mut words = words(trial.tools, &["probe", trial.address]);
