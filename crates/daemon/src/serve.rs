@@ -1,11 +1,12 @@
 //! The daemon: one TCP and one UDP port of the same number, a thread for every session.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, BufRead};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -85,6 +86,9 @@ struct Sessions {
     count: AtomicUsize,
 }
 
+/// How a daemon that serves once ended.
+type Ended = Result<(), Error>;
+
 /// What a daemon tells whoever keeps its log.
 pub type Log = fn(&str);
 
@@ -157,19 +161,28 @@ impl Server {
         }
     }
 
-    /// Serves the first caller that is welcome, and ends.
-    pub fn run_once(&self) -> Result<(), Error> {
+    /// Serves the first caller that is welcome, and says when that is over; strangers change nothing.
+    fn run_once(&self, attended: &Arc<AtomicBool>, done: &SyncSender<Ended>) -> Ended {
         let failed =
             |e: io::Error| Error::new(Code::Network, format!("no call could be taken: {e}"));
         loop {
-            interrupt::check()?;
+            if !attended.load(Ordering::Relaxed) {
+                interrupt::check()?;
+            }
             let Some((tcp, _)) = self.accept().map_err(failed)? else {
                 continue;
             };
-            match serve(tcp, &self.settings, &self.sessions) {
-                Err(error) if error.code == Code::Permission => {}
-                result => return result.map(|_| ()),
-            }
+            let (settings, sessions) = (self.settings.clone(), Arc::clone(&self.sessions));
+            let (attended, done) = (Arc::clone(attended), done.clone());
+            thread::spawn(move || {
+                let Ok(session) = greet(tcp, &settings) else {
+                    return;
+                };
+                attended.store(true, Ordering::Relaxed);
+                // what goes wrong is said to the caller, whose terminal this one's may be
+                attend(session, &settings, &sessions).ok();
+                done.send(Ok(())).ok();
+            });
         }
     }
 }
@@ -223,15 +236,20 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
         .and_then(|()| out.flush())
         .map_err(listening)?;
     let (done, ended) = sync_channel(1);
-    let hung_up = done.clone();
-    thread::spawn(move || done.send(server.run_once()));
+    let attended = Arc::new(AtomicBool::new(false));
+    let (hung_up, busy) = (done.clone(), Arc::clone(&attended));
+    thread::spawn(move || {
+        if let Err(error) = server.run_once(&attended, &done) {
+            done.send(Err(error)).ok();
+        }
+    });
     thread::spawn(move || {
         // the caller's end of ssh closes when it is done, or dead
         io::copy(&mut io::stdin().lock(), &mut io::sink()).ok();
-        thread::park_timeout(GRACE);
-        hung_up
-            .send(Err(Error::new(Code::Network, "the caller hung up")))
-            .ok();
+        if busy.load(Ordering::Relaxed) {
+            thread::park_timeout(GRACE);
+        }
+        hung_up.send(Ok(())).ok();
     });
     ended
         .recv()
@@ -240,32 +258,43 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
 
 /// One session, from the handshake to the verdict.
 fn serve(tcp: TcpStream, settings: &Settings, sessions: &Sessions) -> Result<Summary, Error> {
-    let mut session = Session::start(tcp::patient(tcp)?, Side::Server, &settings.identity)?;
-    let result =
-        admit(&session, settings).and_then(|hello| fulfil(&mut session, hello, settings, sessions));
+    attend(greet(tcp, settings)?, settings, sessions)
+}
+
+/// Shakes hands, and turns away whoever is not welcome.
+fn greet(tcp: TcpStream, settings: &Settings) -> Result<Session, Error> {
+    let session = Session::start(tcp::patient(tcp)?, Side::Server, &settings.identity)?;
+    let peer = session.peer;
+    let known = match &settings.welcome {
+        Welcome::Only(key) => *key == peer,
+        Welcome::Listed(path) => keys::is_allowed(path, peer).unwrap_or(false),
+    };
+    if known {
+        return Ok(session);
+    }
+    let text = format!(
+        "your key is not allowed there; its operator can add it with `lighthaul allow {peer}`"
+    );
+    let error = Error::new(Code::Permission, text);
+    session.give_up(&error);
+    Err(error)
+}
+
+/// Does what a welcome caller wants; a failure is told to the caller, too.
+fn attend(mut session: Session, settings: &Settings, sessions: &Sessions) -> Result<Summary, Error> {
+    let result = admit(&session).and_then(|hello| fulfil(&mut session, hello, settings, sessions));
     if let Err(error) = &result {
         session.give_up(error);
     }
     result
 }
 
-/// Whether the peer is welcome, and what it wants.
+/// What the caller wants.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "whatever else a peer says is out of turn"
 )]
-fn admit(session: &Session, settings: &Settings) -> Result<Hello, Error> {
-    let peer = session.peer;
-    let known = match &settings.welcome {
-        Welcome::Only(key) => *key == peer,
-        Welcome::Listed(path) => keys::is_allowed(path, peer).unwrap_or(false),
-    };
-    if !known {
-        let text = format!(
-            "your key is not allowed there; its operator can add it with `lighthaul allow {peer}`"
-        );
-        return Err(Error::new(Code::Permission, text));
-    }
+fn admit(session: &Session) -> Result<Hello, Error> {
     match session.hear()? {
         Message::Hello(hello) if hello.version == VERSION => Ok(hello),
         Message::Hello(hello) => {
@@ -365,20 +394,30 @@ fn home(settings: &Settings) -> PathBuf {
     settings.root.clone().unwrap_or_else(|| PathBuf::from("."))
 }
 
-/// With a root, every path is one below it.
+/// With a root, every path is one below it, wherever links lead.
 fn confine(settings: &Settings, path: Vec<u8>) -> Result<Vec<u8>, Error> {
-    if settings.root.is_none() {
+    let Some(root) = &settings.root else {
         return Ok(path);
-    }
-    if path.split(|octet| *octet == b'/').any(|part| part == b"..") {
+    };
+    let start = path.iter().position(|octet| *octet != b'/');
+    let path = path[start.unwrap_or(path.len())..].to_vec();
+    let full = root.join(os_path(&path));
+    let up = path.split(|octet| *octet == b'/').any(|part| part == b"..");
+    // what is not there yet will be where its folder is
+    let place = fs::canonicalize(&full).or_else(|error| match full.parent() {
+        Some(folder) => fs::canonicalize(folder),
+        None => Err(error),
+    });
+    let out = match (fs::canonicalize(root), place) {
+        (Ok(root), Ok(place)) => !place.starts_with(root),
+        // opening it will say why
+        _ => false,
+    };
+    if up || out {
         let text = format!("{} leaves the root", String::from_utf8_lossy(&path));
         return Err(Error::new(Code::Permission, text));
     }
-    let start = path
-        .iter()
-        .position(|octet| *octet != b'/')
-        .unwrap_or(path.len());
-    Ok(path[start..].to_vec())
+    Ok(path)
 }
 
 fn os_path(path: &[u8]) -> &std::ffi::OsStr {

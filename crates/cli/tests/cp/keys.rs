@@ -1,6 +1,7 @@
 //! Who may call whom, and what is said when they may not.
 
 use crate::far::Far;
+use crate::scratch::names;
 
 #[test]
 fn a_daemon_that_nobody_vouched_for_is_refused_and_can_be_accepted() {
@@ -87,10 +88,20 @@ fn nothing_outside_the_root_can_be_named() {
     let inside = format!("lh://127.0.0.1:{}/inside", far.port);
     far.run(&[], &[file.to_str().unwrap(), &inside]).succeeded();
     assert_eq!(far.names(), ["inside"]);
-    // a link that leads out is no way out either
-    std::os::unix::fs::symlink(far.near.folder("secret"), far.target.join("link")).unwrap();
-    let linked = format!("lh://127.0.0.1:{}/link/y", far.port);
-    let outcome = far.run(&[], &[file.to_str().unwrap(), &linked]);
-    assert_ne!(outcome.code, Some(0), "{outcome:?}");
-    assert!(crate::scratch::names(&far.near.at("secret")).is_empty(), "{outcome:?}");
+    // a link that leads out is no way out either, in or back
+    let secret = far.near.folder("secret");
+    far.near.file("secret/known", 10);
+    std::os::unix::fs::symlink(&secret, far.target.join("link")).unwrap();
+    let file = file.to_str().unwrap();
+    for place in ["link/y", "link/", "link"] {
+        let linked = format!("lh://127.0.0.1:{}/{place}", far.port);
+        far.run(&[], &[file, &linked]).failed(13, "leaves the root");
+    }
+    let back = far.near.at("back");
+    for place in ["link/known", "link/"] {
+        let linked = format!("lh://127.0.0.1:{}/{place}", far.port);
+        far.run(&[], &[&linked, back.to_str().unwrap()]).failed(13, "leaves the root");
+    }
+    assert_eq!(names(&secret), ["known"]);
+    assert!(!back.exists());
 }

@@ -14,8 +14,8 @@ fn near(name: &str, body: &str) -> Near {
     let home = near.folder("home");
     let script = format!(
         "#!/bin/sh\n\
-         if [ \"$1\" = -G ]; then echo user nobody; echo hostname 127.0.0.1; exit 0; fi\n\
          [ \"$1\" = -o ] && shift 2\n\
+         if [ \"$1\" = -G ]; then echo user nobody; echo hostname 127.0.0.1; exit 0; fi\n\
          echo \"$1\" > '{home}/../called'; shift\n\
          cd '{home}'\n[ \"$1\" = -- ] && shift\n{body}\n",
         home = home.display(),
