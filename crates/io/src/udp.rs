@@ -20,6 +20,9 @@ pub const fn header_len(peer: SocketAddr) -> u32 {
     }
 }
 
+/// Asked for in each direction: what a receiver may sleep through at several Gb/s.
+const BUFFER_BYTES: usize = 64 << 20;
+
 /// A UDP socket that sends and receives trains.
 #[derive(Debug)]
 pub struct Udp {
@@ -52,7 +55,7 @@ impl Udp {
             segments: AtomicBool::new(true),
             buffer_bytes: AtomicUsize::new(0),
         };
-        udp.set_buffers(32 << 20);
+        udp.set_buffers(BUFFER_BYTES);
         Ok(udp)
     }
 

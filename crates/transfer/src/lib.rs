@@ -3,11 +3,13 @@
 //! - [`walk`]: from paths to entries; [`manifest`]: entries, and how they lie in the object
 //! - [`source`], [`sink`]: the object on either side; [`digest`]: the proof that they agree
 //! - [`session`]: two ends that know each other; [`message`]: what they say; [`path`]: what lies between
-//! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves the object
+//! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves the object,
+//!   and [`ease`] how fast when the receiving host drops
 //! - [`probe`]: what a path and its hosts can do
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
 pub mod digest;
+pub mod ease;
 pub mod error;
 pub mod manifest;
 pub mod message;

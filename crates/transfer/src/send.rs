@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate};
+use lighthaul_base::{Endpoint, Instant, Rate};
 use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::read_ahead::ReadAhead;
 use lighthaul_proto::rbudp::{Sender, SenderEvent};
 
 use crate::digest;
+use crate::ease::Ease;
 use crate::error::{Code, Error};
 use crate::manifest::{Manifest, pack};
 use crate::message::{Message, Offer, Progress};
@@ -91,7 +92,7 @@ pub fn send(
         progress: Progress::default(),
         heard_at: started,
         moved: (started, 0),
-        rate,
+        ease: Ease::new(started, rate),
         failed: None,
     };
     let ran = run(&mut sender, &mut lane, &mut store, &mut owner);
@@ -184,7 +185,7 @@ struct SendOwner<'a, 'w> {
     heard_at: Instant,
     /// When datagrams last arrived, and how many had been sent by then.
     moved: (Instant, u64),
-    rate: Rate,
+    ease: Ease,
     failed: Option<Error>,
 }
 
@@ -227,9 +228,11 @@ impl SendOwner<'_, '_> {
             let Message::Progress(progress) = message else {
                 return Err(Error::new(Code::Protocol, "the peer spoke out of turn"));
             };
-            if progress.buffer_drops > self.progress.buffer_drops && self.udp {
-                self.rate = self.rate.scaled(95, 100);
-                lighthaul_base::Endpoint::handle_rate(sender, now, self.rate);
+            let dropped = progress.buffer_drops > self.progress.buffer_drops;
+            if self.udp
+                && let Some(rate) = self.ease.hear(now, dropped)
+            {
+                sender.handle_rate(now, rate);
             }
             if progress.datagrams > self.progress.datagrams || sender.is_held() {
                 self.moved = (now, sender.sent());

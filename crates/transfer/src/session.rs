@@ -99,7 +99,8 @@ impl Session {
 
     /// Says `message`.
     pub fn say(&self, message: &Message) -> Result<(), Error> {
-        Ok(self.stream.send(&Frame::message(message.encode()))?)
+        let sent = self.stream.send(&Frame::message(message.encode()));
+        sent.map_err(|error| self.explain(error))
     }
 
     /// What the peer has said, if anything; its failure is ours.
