@@ -47,6 +47,11 @@ impl Frame {
             octets,
         }
     }
+
+    /// Memory that it takes while it waits; an empty one takes some, too.
+    fn cost(&self) -> usize {
+        size_of::<Self>() + self.octets.len()
+    }
 }
 
 /// Our end of the control connection; closes when the last clone is dropped.
@@ -123,6 +128,7 @@ impl Control {
             shared: Arc::clone(&shared),
             tcp,
             tls,
+            unwritten: 0,
             parser: Vec::new(),
         };
         thread::Builder::new()
@@ -224,7 +230,7 @@ impl Stream {
             return Err(Error::Network(why.clone()));
         };
         let was_full = queues.incoming_bytes > QUEUE_BYTES_MAX;
-        queues.incoming_bytes -= frame.octets.len();
+        queues.incoming_bytes -= frame.cost();
         let resume = was_full && queues.incoming_bytes <= QUEUE_BYTES_MAX;
         self.sign.raise();
         drop(queues);
@@ -263,12 +269,19 @@ struct Shovel {
     shared: Arc<Shared>,
     tcp: TcpStream,
     tls: Connection,
+    /// Octets of frames that TLS has taken and TCP perhaps not.
+    unwritten: usize,
     parser: Vec<u8>,
 }
 
 impl Shovel {
     fn run(mut self) {
-        let why = match self.shovel() {
+        let shovelled = self.shovel();
+        if shovelled.is_err() {
+            // what the peer said before it went
+            while let Ok(true) = self.read_in() {}
+        }
+        let why = match shovelled {
             Ok(()) => "the connection was closed".to_owned(),
             Err(error) => format!("the connection to {} was lost: {error}", self.shared.peer),
         };
@@ -330,6 +343,7 @@ impl Shovel {
                     Err(error) => return Err(error),
                 }
             }
+            self.count_written();
             let next = self.shared.lock().outgoing.pop_front();
             let Some(octets) = next else {
                 return Ok((true, self.paused()));
@@ -342,9 +356,14 @@ impl Shovel {
                     self.write_blocking()?;
                 }
             }
-            self.shared.lock().outgoing_bytes -= octets.len();
-            self.shared.room.notify_all();
+            self.unwritten += octets.len();
         }
+    }
+
+    /// What TLS has taken has now reached TCP.
+    fn count_written(&mut self) {
+        self.shared.lock().outgoing_bytes -= std::mem::take(&mut self.unwritten);
+        self.shared.room.notify_all();
     }
 
     /// Makes room in the TLS buffer, waiting for TCP.
@@ -408,7 +427,7 @@ impl Shovel {
         if !queues.incoming.contains_key(&number) && queues.incoming.len() >= STREAMS_MAX {
             return Err(io::Error::other("the peer opened too many streams"));
         }
-        queues.incoming_bytes += frame.octets.len();
+        queues.incoming_bytes += frame.cost();
         let incoming = queues.incoming.entry(number).or_default();
         incoming.frames.push_back(frame);
         if let Some(sign) = &incoming.sign {

@@ -17,6 +17,8 @@ use crate::message::Message;
 
 /// How long the peer may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the peer may take to hear that we stop.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// An authenticated connection.
 #[derive(Debug)]
@@ -137,11 +139,14 @@ impl Session {
         error.into()
     }
 
-    /// Tells the peer why we stop, and gives it a moment to hear it.
+    /// Tells the peer why we stop, and gives it a moment to hear it: to close while something of the
+    /// peer's lies unread would be to take back what was said.
     pub fn give_up(&self, error: &Error) {
-        self.say(&Message::Failed(error.code as u8, error.text.clone()))
-            .ok();
-        self.control.flush(Duration::from_secs(2));
+        let code = error.code as u8;
+        self.say(&Message::Failed(code, error.text.clone())).ok();
+        self.control.flush(FAREWELL);
+        let deadline = self.clock.now() + FAREWELL;
+        while self.hear_for(self.clock.until(deadline)).is_ok() {}
     }
 
     /// The address of the peer's control port.
