@@ -28,6 +28,7 @@ pub struct Description {
 pub(crate) struct LinkDescription {
     pub(crate) between: [usize; 2],
     pub(crate) mtu: u32,
+    pub(crate) spares_tcp: bool,
     pub(crate) kind: Kind,
 }
 
@@ -125,14 +126,20 @@ impl LinkDescription {
             "veth" => veth(link).map_err(wrong)?,
             other => return Err(wrong(format!("a kind is wan or veth, not {other:?}"))),
         };
-        Ok(Self { between, mtu, kind })
+        let spares_tcp = link.spare_tcp.unwrap_or(false);
+        Ok(Self {
+            between,
+            mtu,
+            spares_tcp,
+            kind,
+        })
     }
 }
 
 fn veth(link: &LinkSettings) -> std::result::Result<Kind, String> {
     let given = [&link.both, &link.forward, &link.back].map(|d| format!("{d:?}"));
     let nothing = format!("{:?}", DirectionSettings::default());
-    if link.rtt.is_some() || given.iter().any(|d| *d != nothing) {
+    if link.rtt.is_some() || link.spare_tcp.is_some() || given.iter().any(|d| *d != nothing) {
         return Err("a veth emulates nothing: it takes mtu and segment only".to_owned());
     }
     Ok(Kind::Veth {

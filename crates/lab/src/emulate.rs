@@ -193,7 +193,7 @@ impl Lab {
             .name("wan".to_owned())
             .spawn(move || {
                 sharpen_sleeps();
-            go_first();
+                go_first();
                 while !stop.is_set.load(Ordering::Acquire) {
                     let next = lock(&wan).turn(|host| watchers.is_ready(host));
                     let nanos = match next {
@@ -249,10 +249,14 @@ fn lines(description: &Description) -> Vec<Line> {
                 .wrapping_mul(1_000_003)
                 .wrapping_add(lines.len() as u64);
             lines.push(match &link.kind {
-                Kind::Wan(configs) => Line::new(Link::new(configs[way], seed), link.mtu),
-                Kind::Veth { .. } => {
-                    Line::new(Link::new(lighthaul_sim::LinkConfig::default(), seed), 0)
+                Kind::Wan(configs) => {
+                    Line::new(Link::new(configs[way], seed), link.mtu, link.spares_tcp)
                 }
+                Kind::Veth { .. } => Line::new(
+                    Link::new(lighthaul_sim::LinkConfig::default(), seed),
+                    0,
+                    false,
+                ),
             });
         }
     }

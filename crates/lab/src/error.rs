@@ -23,7 +23,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// For `map_err`: the answer to having tried `what`.
-    pub(crate) fn world(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub fn world(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |why| Self::World {
             what: what.into(),
             why,

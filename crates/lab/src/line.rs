@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_sim::Link;
+use lighthaul_sim::{Link, Verdict};
 
 use crate::segment::Packet;
 
@@ -16,6 +16,8 @@ pub(crate) struct Line {
     pub(crate) machine: Link,
     /// The longest IP packet it takes.
     pub(crate) mtu: u32,
+    /// Whether loss spares TCP.
+    spares_tcp: bool,
     /// Packets longer than that, which it did not take.
     pub(crate) too_long: u64,
     /// The last moment something was offered.
@@ -54,13 +56,23 @@ pub(crate) struct Flight {
 
 impl Line {
     /// An idle direction.
-    pub(crate) const fn new(machine: Link, mtu: u32) -> Self {
+    pub(crate) const fn new(machine: Link, mtu: u32, spares_tcp: bool) -> Self {
         Self {
             machine,
             mtu,
+            spares_tcp,
             too_long: 0,
             seen: Instant::ZERO,
             waiting: VecDeque::new(),
+        }
+    }
+
+    /// Offers a packet of `len` bytes to the machine.
+    pub(crate) fn offer(&mut self, now: Instant, len: u32, is_tcp: bool) -> Verdict {
+        if self.spares_tcp && is_tcp {
+            self.machine.offer_spared(now, len)
+        } else {
+            self.machine.offer(now, len)
         }
     }
 

@@ -57,6 +57,11 @@ impl Packet {
         &self.bytes[IP..self.len]
     }
 
+    /// Whether it is TCP.
+    pub(crate) fn is_tcp(&self) -> bool {
+        self.bytes[IP + 9] == TCP
+    }
+
     /// How many packets it stands for.
     pub(crate) const fn count(&self) -> u32 {
         self.count
@@ -196,6 +201,8 @@ fn put_native(bytes: &mut [u8], at: usize, value: u16) {
 const IP: usize = VNET_BYTES;
 const HEAD_MAX: usize = IP + 60 + 60;
 const NEEDS_SUM: u8 = 1;
+/// The protocol number of TCP in an IP head.
+const TCP: u8 = 6;
 const GSO_TCP4: u8 = 1;
 const GSO_UDP: u8 = 5;
 const ECN: u8 = 0x80;

@@ -41,6 +41,8 @@ pub struct LinkSettings {
     pub mtu: Option<u32>,
     /// Of a veth: cut trains before they cross and coalesce them at the receiver, as an honest NIC does.
     pub segment: Option<bool>,
+    /// Whether loss spares TCP: the paths of papers whose feedback is never lost.
+    pub spare_tcp: Option<bool>,
     /// Delay there and back; the half of it is `delay`.
     pub rtt: Option<String>,
     /// What both directions have.

@@ -158,6 +158,7 @@ impl Wan {
         // a packet that is due earlier may be offered later, if this thread was late
         let now = now.max(line.seen);
         line.seen = now;
+        let is_tcp = flight.packet.is_tcp();
         let mut is_too_long = false;
         for number in run.0..=run.1 {
             let len = flight.packet.segment_bytes(number);
@@ -166,7 +167,7 @@ impl Wan {
                 is_too_long = true;
                 continue;
             }
-            let Verdict::Delivered { at, again } = line.machine.offer(now, len) else {
+            let Verdict::Delivered { at, again } = line.offer(now, len, is_tcp) else {
                 continue;
             };
             line.schedule(Run::single(at, flight, number, hop), spread);

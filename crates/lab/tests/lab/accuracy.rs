@@ -1,6 +1,8 @@
 //! The link keeps its promises: rate within 1 %, delay within 0.5 ms, loss within its binomial interval.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
@@ -223,6 +225,39 @@ fn report_what_the_link_does() {
             println!("{}", alone.lab.counters());
         }
     }
+}
+
+#[test]
+fn loss_spares_tcp_where_that_is_asked_for() {
+    let description = pair("delay = \"1ms\"\nspare_tcp = true\nforward = { loss = \"50%\" }");
+    let Some(alone) = start("loss_spares_tcp_where_that_is_asked_for", &description) else {
+        return;
+    };
+    let listener = alone
+        .lab
+        .within("b", || TcpListener::bind("0.0.0.0:0"))
+        .unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let address = alone.lab.address("b").unwrap();
+    let mut stream = alone
+        .lab
+        .within("a", || TcpStream::connect((address, port)))
+        .unwrap();
+    stream.write_all(&vec![0; 60_000]).unwrap();
+    drop(stream);
+    let (mut far, _) = listener.accept().unwrap();
+    assert_eq!(io::copy(&mut far, &mut io::sink()).unwrap(), 60_000);
+    assert_eq!(
+        alone
+            .lab
+            .counters()
+            .link("a", "b")
+            .unwrap()
+            .seen
+            .dropped_loss
+            .packets,
+        0
+    );
 }
 
 /// Sends from `a` to `b` at `offered` and receives all that the link delivers.
