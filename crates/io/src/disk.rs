@@ -283,7 +283,8 @@ pub struct Look {
 impl InputFile {
     /// Opens `path` for reading from front to back.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential).ok();
         Ok(Self { file })
     }
