@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::probe::{self, Heard, Prober};
+use lighthaul_io::probe::{self, Heard, LENGTHS, Prober};
 use lighthaul_io::tls::Side;
 use lighthaul_io::udp::Udp;
 
@@ -194,7 +194,9 @@ fn answer(
 
 fn hear_reached(session: &Session, patience: Duration) -> Result<Option<usize>, Error> {
     match session.hear_for(patience) {
-        Ok(Message::Reached(len)) => Ok(Some(usize::from(len))),
+        Ok(Message::Reached(len)) if len == 0 || LENGTHS.contains(&len.into()) => {
+            Ok(Some(usize::from(len)))
+        }
         Ok(_) => Err(Error::new(
             Code::Protocol,
             "the peer skipped looking at the path",

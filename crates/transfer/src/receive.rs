@@ -30,6 +30,8 @@ use crate::watch::{Motion, Sight, Summary, Watcher};
 
 /// How often the sender hears how we are doing.
 const PROGRESS: Duration = Duration::from_millis(50);
+/// The most files, folders and links in one transfer.
+const ENTRIES_MAX: u64 = 1 << 26;
 /// How long the sender may stay silent, data and all.
 const SILENCE: Duration = Duration::from_secs(20);
 
@@ -196,6 +198,7 @@ pub fn receive(
         offer,
         reports: BTreeMap::new(),
         reported: false,
+        listed: 0,
         progress_at: started,
         heard_at: started,
         received: 0,
@@ -225,7 +228,9 @@ fn conclude(
     let Some(mut sink) = sink else {
         return Err(Error::new(Code::Io, "the writer broke down"));
     };
-    let ran = match sink.take_failure() {
+    // the sink knows best why it failed, but not why it was left waiting
+    let blames_sink = ran.as_ref().err().is_none_or(|error| error.code == Code::Io);
+    let ran = match sink.take_failure().filter(|_| blames_sink) {
         Some(failure) => Err(failure),
         None => ran.and_then(|()| Ok(written?)),
     };
@@ -269,6 +274,8 @@ struct ReceiveOwner<'a, 'w> {
     offer: Offer,
     reports: BTreeMap<usize, Report>,
     reported: bool,
+    /// Entries of the manifest so far.
+    listed: u64,
     progress_at: Instant,
     heard_at: Instant,
     received: u64,
@@ -305,6 +312,11 @@ impl ReceiveOwner<'_, '_> {
                         "the peer's manifest makes no sense or is unsafe",
                     )
                 })?;
+                self.listed += entries.len() as u64;
+                if self.listed > self.offer.entries.min(ENTRIES_MAX) {
+                    let text = "the peer's manifest is longer than it said, or than is taken";
+                    return Err(Error::new(Code::Protocol, text));
+                }
                 let mut renamed = Vec::with_capacity(entries.len());
                 for entry in entries {
                     let entry = self.landing.rename(entry);

@@ -160,8 +160,8 @@ fn conclude(session: &Session, manifest: &Manifest) -> Result<Summary, Error> {
                     .map(crate::manifest::Entry::size)
                     .sum();
                 return Ok(Summary {
-                    entries: (manifest.entries().len() - failures.len()) as u64,
-                    bytes: manifest.file_bytes() - lost,
+                    entries: manifest.entries().len().saturating_sub(failures.len()) as u64,
+                    bytes: manifest.file_bytes().saturating_sub(lost),
                     failures: failures
                         .into_iter()
                         .map(|(_, code, why)| (code, why))
@@ -169,7 +169,7 @@ fn conclude(session: &Session, manifest: &Manifest) -> Result<Summary, Error> {
                     ..Summary::default()
                 });
             }
-            Message::Progress(_) => {}
+            Message::Progress(_) | Message::Train(..) => {}
             _ => return Err(Error::new(Code::Protocol, "the peer gave no verdict")),
         }
     }
@@ -225,6 +225,10 @@ impl SendOwner<'_, '_> {
     /// Takes what the receiver says; eases off when its socket buffer overflows.
     fn listen(&mut self, sender: &mut Sender, now: Instant) -> Result<(), Error> {
         while let Some(message) = self.session.heard()? {
+            // a busy host sees a train in two parts, and tells of both
+            if matches!(message, Message::Train(..)) {
+                continue;
+            }
             let Message::Progress(progress) = message else {
                 return Err(Error::new(Code::Protocol, "the peer spoke out of turn"));
             };
