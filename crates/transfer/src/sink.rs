@@ -102,9 +102,10 @@ impl TreeSink {
     fn admit(&mut self, entries: Vec<Entry>) -> Result<(), Error> {
         for entry in entries {
             if entry.kind == Kind::Folder {
-                self.root
-                    .make_folder(entry.path())
-                    .map_err(|error| self.fault("cannot make the folder", entry.path(), &error))?;
+                self.root.make_folder(entry.path()).map_err(|error| {
+                    let place = self.target.join(entry.path());
+                    Error::file(Code::Open, "cannot make the folder", &place, &error)
+                })?;
             }
             self.manifest
                 .push(entry)
@@ -136,7 +137,10 @@ impl TreeSink {
             .or_insert_with(|| Taking::new(kind, size));
         taking.take(at, bytes);
         let whole = taking.is_whole() && size < LARGE;
-        let written = self.file(index).and_then(|file| file.write_at(bytes, at));
+        let written = match self.file(index) {
+            Ok(file) => file.write_at(bytes, at),
+            Err(error) => return Err(self.closed("cannot create", index, &error)),
+        };
         if whole {
             self.open.remove(&index);
         }
@@ -240,7 +244,7 @@ impl TreeSink {
         if theirs.is_none() {
             let made = self.file(index).map(|_| ());
             self.open.remove(&index);
-            made.map_err(|error| self.fault("cannot create", &path, &error))?;
+            made.map_err(|error| self.closed("cannot create", index, &error))?;
             return Ok(Ok(()));
         }
         let ours = match self.files.get(&index).map(Taking::finish) {
@@ -340,6 +344,12 @@ impl TreeSink {
                 .map_err(|e| self.fault("cannot set mode and time of", entry.path(), &e))?;
         }
         Ok(())
+    }
+
+    /// Why entry `index` has no file to write to.
+    fn closed(&self, what: &str, index: usize, error: &io::Error) -> Error {
+        let path = self.manifest.entries()[index].path();
+        Error::file(Code::Open, what, &self.target.join(path), error)
     }
 
     fn fault(&self, what: &str, path: &Path, error: &io::Error) -> Error {
