@@ -7,8 +7,9 @@ use lighthaul_base::Rate;
 use lighthaul_io::flood::try_disk;
 use lighthaul_transfer::digest;
 use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::measure::{self, Ask, Measured};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
-use lighthaul_transfer::probe::{self, Ask, Measured};
+use lighthaul_transfer::probe;
 use serde_json::json;
 
 use crate::args::{Probe, What};
@@ -39,18 +40,18 @@ pub(crate) fn run(args: &Probe) -> Result<(), Error> {
         .map_or(Ok(()), |folder| disk(args, folder))
 }
 
-fn wanted(what: &[What]) -> Vec<(&'static str, probe::What)> {
+fn wanted(what: &[What]) -> Vec<(&'static str, measure::What)> {
     [
-        (What::Network, "network", probe::What::Network),
-        (What::Copy, "network and copy", probe::What::Copy),
-        (What::Fake, "rbudp fake", probe::What::Fake),
-        (What::Place, "rbudp copy", probe::What::Place),
-        (What::Scatter, "rbudp scatter", probe::What::Scatter),
-        (What::Sealed, "rbudp sealed copy", probe::What::Sealed),
+        (What::Network, "network", measure::What::Network),
+        (What::Copy, "network and copy", measure::What::Copy),
+        (What::Fake, "rbudp fake", measure::What::Fake),
+        (What::Place, "rbudp copy", measure::What::Place),
+        (What::Scatter, "rbudp scatter", measure::What::Scatter),
+        (What::Sealed, "rbudp sealed copy", measure::What::Sealed),
         (
             What::SealedScatter,
             "rbudp sealed scatter",
-            probe::What::SealedScatter,
+            measure::What::SealedScatter,
         ),
     ]
     .into_iter()
@@ -59,7 +60,7 @@ fn wanted(what: &[What]) -> Vec<(&'static str, probe::What)> {
     .collect()
 }
 
-fn measure(args: &Probe, host: &str, what: probe::What) -> Result<Measured, Error> {
+fn measure(args: &Probe, host: &str, what: measure::What) -> Result<Measured, Error> {
     let Place::Daemon { host, port, .. } = Place::parse(host)? else {
         return Err(Error::new(
             Code::Usage,
@@ -76,7 +77,7 @@ fn measure(args: &Probe, host: &str, what: probe::What) -> Result<Measured, Erro
     session.say(&Message::Hello(Hello {
         version: VERSION,
         request: Request::Probe(ask),
-        plain: !matches!(what, probe::What::Sealed | probe::What::SealedScatter),
+        plain: !matches!(what, measure::What::Sealed | measure::What::SealedScatter),
         digest: digest::Kind::default(),
         sync: false,
         rate_bps: None,

@@ -6,3 +6,6 @@
 pub mod client;
 pub mod keys;
 pub mod serve;
+
+mod dispatch;
+mod session;

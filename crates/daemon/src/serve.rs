@@ -1,38 +1,30 @@
 //! The daemon: one TCP and one UDP port of the same number, a thread for every session.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, BufRead};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate};
+use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::interrupt;
-use lighthaul_io::probe::connection_of;
 use lighthaul_io::tls::Side;
 use lighthaul_io::udp::Udp;
 use lighthaul_io::wait::{Watch, wait};
 use lighthaul_io::{tcp, tls};
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
-use lighthaul_transfer::path::Door;
-use lighthaul_transfer::probe;
-use lighthaul_transfer::receive::{self, Landing};
-use lighthaul_transfer::send;
 use lighthaul_transfer::session::Session;
-use lighthaul_transfer::sink;
-use lighthaul_transfer::walk::walk;
-use lighthaul_transfer::watch::{Sight, Summary};
+use lighthaul_transfer::watch::Summary;
 
+use crate::dispatch::Sessions;
 use crate::keys;
+use crate::session::attend;
 
 /// The word that starts the line in which a far side says where it listens.
 pub const GREETING: &str = "lighthaul-1";
@@ -42,8 +34,6 @@ const SESSIONS_MAX: usize = 256;
 const LISTEN: Duration = Duration::from_millis(200);
 /// How long sessions get to clean up.
 const GRACE: Duration = Duration::from_secs(10);
-/// Probes that wait for a session to look at them.
-const PROBES_MAX: usize = 64;
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -75,15 +65,6 @@ pub struct Server {
     listener: TcpListener,
     settings: Settings,
     sessions: Arc<Sessions>,
-}
-
-type Probes = SyncSender<(SocketAddr, Vec<u8>)>;
-
-/// The sessions that wait for probes on the shared port, by their datagrams' number.
-#[derive(Debug, Default)]
-struct Sessions {
-    waiting: Mutex<BTreeMap<u64, Probes>>,
-    count: AtomicUsize,
 }
 
 /// How a daemon that serves once ended.
@@ -187,37 +168,6 @@ impl Server {
     }
 }
 
-impl Sessions {
-    /// Hands datagrams on the shared port to the sessions that they belong to.
-    fn run(&self, udp: &Udp) {
-        let clock = Clock::start();
-        let mut buffer = vec![0; 1 << 16];
-        let mut drops = 0;
-        loop {
-            let received = match udp.receive_into(&mut buffer, &mut drops) {
-                Ok(Some(received)) => received,
-                Ok(None) => {
-                    let watch = Watch::read(udp.as_raw_fd());
-                    if wait(clock, &mut [watch], Instant::NEVER).is_err() {
-                        return;
-                    }
-                    continue;
-                }
-                Err(_) => continue,
-            };
-            let Some(from) = received.from else { continue };
-            let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            for datagram in buffer[..received.len].chunks(received.segment_len) {
-                let session = connection_of(datagram).and_then(|number| waiting.get(&number));
-                if let Some(session) = session {
-                    // a session that is behind has probes enough
-                    session.try_send((from, datagram.to_vec())).ok();
-                }
-            }
-        }
-    }
-}
-
 /// Reads from standard input who may call, says on standard output where, and serves one session.
 pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(), Error> {
     let mut line = String::new();
@@ -280,149 +230,11 @@ fn greet(tcp: TcpStream, settings: &Settings) -> Result<Session, Error> {
     Err(error)
 }
 
-/// Does what a welcome caller wants; a failure is told to the caller, too.
-fn attend(mut session: Session, settings: &Settings, sessions: &Sessions) -> Result<Summary, Error> {
-    let result = admit(&session).and_then(|hello| fulfil(&mut session, hello, settings, sessions));
-    if let Err(error) = &result {
-        session.give_up(error);
-    }
-    result
-}
-
 /// What the caller wants.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "whatever else a peer says is out of turn"
 )]
-fn admit(session: &Session) -> Result<Hello, Error> {
-    match session.hear()? {
-        Message::Hello(hello) if hello.version == VERSION => Ok(hello),
-        Message::Hello(hello) => {
-            let text = format!("they speak version {VERSION} there, not {}", hello.version);
-            Err(Error::new(Code::Protocol, text))
-        }
-        _ => Err(Error::new(
-            Code::Protocol,
-            "the client did not say what it wants",
-        )),
-    }
-}
-
-fn fulfil(
-    session: &mut Session,
-    hello: Hello,
-    settings: &Settings,
-    sessions: &Sessions,
-) -> Result<Summary, Error> {
-    if hello.plain && !settings.plain {
-        let text = "plain datagrams are refused there; leave out --plain, or serve with --plain";
-        return Err(Error::new(Code::Permission, text));
-    }
-    let number = session.secrets.probe_connection();
-    let (probes, arrivals) = sync_channel(PROBES_MAX);
-    let lock = || {
-        sessions
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    };
-    lock().insert(number, probes);
-    let door = Door::Called(&arrivals);
-    let result = work(session, &door, hello, settings);
-    lock().remove(&number);
-    result
-}
-
-fn work(
-    session: &Session,
-    door: &Door<'_>,
-    hello: Hello,
-    settings: &Settings,
-) -> Result<Summary, Error> {
-    let mut watcher = |_: Sight| {};
-    match hello.request {
-        Request::Receive(mut target) => {
-            target.path = confine(settings, target.path)?;
-            let landing = Landing::find(&target, &home(settings))?;
-            session.say(&Message::Welcome)?;
-            let sink = sink::Settings {
-                digest: hello.digest,
-                sync: hello.sync,
-                transfer: 0,
-            };
-            let settings = receive::Settings {
-                plain: hello.plain,
-                sink,
-            };
-            receive::receive(session, door, landing, settings, &mut watcher)
-        }
-        Request::Probe(ask) => {
-            session.say(&Message::Welcome)?;
-            let measured = probe::answer(session, door, ask)?;
-            Ok(Summary {
-                bytes: measured.bytes,
-                ..Summary::default()
-            })
-        }
-        Request::Send(paths) => {
-            let mut sources = Vec::new();
-            for path in paths {
-                let path = confine(settings, path)?;
-                sources.push(home(settings).join(os_path(&path)));
-            }
-            let tree = walk(&sources)?;
-            session.say(&Message::Welcome)?;
-            let rate = match hello.rate_bps {
-                Some(bps) => Some(
-                    Rate::from_bps(bps)
-                        .ok_or_else(|| Error::new(Code::Usage, "a rate of zero sends nothing"))?,
-                ),
-                None => None,
-            };
-            let settings = send::Settings {
-                plain: hello.plain,
-                digest: hello.digest,
-                rate,
-            };
-            send::send(session, door, tree, settings, &mut watcher)
-        }
-    }
-}
-
-/// Where relative paths start.
-fn home(settings: &Settings) -> PathBuf {
-    settings.root.clone().unwrap_or_else(|| PathBuf::from("."))
-}
-
-/// With a root, every path is one below it, wherever links lead.
-fn confine(settings: &Settings, path: Vec<u8>) -> Result<Vec<u8>, Error> {
-    let Some(root) = &settings.root else {
-        return Ok(path);
-    };
-    let start = path.iter().position(|octet| *octet != b'/');
-    let path = path[start.unwrap_or(path.len())..].to_vec();
-    let full = root.join(os_path(&path));
-    let up = path.split(|octet| *octet == b'/').any(|part| part == b"..");
-    // what is not there yet will be where its folder is
-    let place = fs::canonicalize(&full).or_else(|error| match full.parent() {
-        Some(folder) => fs::canonicalize(folder),
-        None => Err(error),
-    });
-    let out = match (fs::canonicalize(root), place) {
-        (Ok(root), Ok(place)) => !place.starts_with(root),
-        // opening it will say why
-        _ => false,
-    };
-    if up || out {
-        let text = format!("{} leaves the root", String::from_utf8_lossy(&path));
-        return Err(Error::new(Code::Permission, text));
-    }
-    Ok(path)
-}
-
-fn os_path(path: &[u8]) -> &std::ffi::OsStr {
-    std::os::unix::ffi::OsStrExt::from_bytes(path)
-}
 
 fn bind_both(address: SocketAddr) -> io::Result<(TcpListener, Udp)> {
     let mut last = io::Error::other("no port was tried");

@@ -35,3 +35,4 @@ pub mod wait;
 
 mod scatter;
 mod sockaddr;
+mod sockopt;

@@ -5,7 +5,7 @@ use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::udp::set;
+use crate::sockopt::set;
 
 /// A UDP socket bound to `address` with `SO_REUSEPORT`, so that each transfer has one of its own.
 pub(crate) fn bind_shared(address: SocketAddr) -> io::Result<UdpSocket> {

@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::sockaddr;
+use crate::sockopt::{get, set};
 
 /// The most octets the kernel takes in one segmented send.
 pub const TRAIN_BYTES_MAX: usize = 65_000;
@@ -344,28 +345,4 @@ fn forbid_fragments(fd: RawFd, v6: bool) -> io::Result<()> {
         libc::IP_MTU_DISCOVER,
         libc::IP_PMTUDISC_PROBE,
     )
-}
-
-pub(crate) fn set(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
-    let len = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: value is one readable int.
-    let status = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-fn get(fd: RawFd, level: i32, name: i32) -> io::Result<i32> {
-    let mut value = 0_i32;
-    let mut len = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: value is one writable int, and len says so.
-    let status =
-        unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) };
-    if status == 0 {
-        Ok(value)
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }

@@ -20,7 +20,11 @@ const RECOVERY: Duration = Duration::from_secs(1);
 impl Ease {
     /// Keeps `asked` until there is a reason not to.
     pub const fn new(now: Instant, asked: Rate) -> Self {
-        Self { asked, rate: asked, changed: now }
+        Self {
+            asked,
+            rate: asked,
+            changed: now,
+        }
     }
 
     /// Hears whether the host has dropped anything since the last time; answers a new rate if there

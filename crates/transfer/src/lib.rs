@@ -1,17 +1,19 @@
 //! Floor 3: files. What a transfer is, from the list of its files to the verdict on each.
 //!
 //! - [`walk`]: from paths to entries; [`manifest`]: entries, and how they lie in the object
-//! - [`source`], [`sink`]: the object on either side; [`digest`]: the proof that they agree
+//! - [`source`], [`sink`]: the object on either side; [`landing`]: where it goes; [`digest`]: the proof that they agree
 //! - [`session`]: two ends that know each other; [`message`]: what they say; [`path`]: what lies between
 //! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves the object,
 //!   and [`ease`] how fast when the receiving host drops
-//! - [`probe`]: what a path and its hosts can do
+//! - [`probe`], [`measure`]: what a path and its hosts can do
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
 pub mod digest;
 pub mod ease;
 pub mod error;
+pub mod landing;
 pub mod manifest;
+pub mod measure;
 pub mod message;
 pub mod mover;
 pub mod path;

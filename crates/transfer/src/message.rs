@@ -4,7 +4,7 @@ use lighthaul_base::Malformed;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Kind;
-use crate::probe::{Ask, Measured};
+use crate::measure::{Ask, Measured};
 use crate::source::Report;
 
 /// The version of everything below; both sides must speak the same.

@@ -11,78 +11,17 @@ use lighthaul_io::error::Error as World;
 use lighthaul_io::flood::{absorb, flood};
 use lighthaul_io::memory::Memory;
 use lighthaul_proto::rbudp::{Config, Receiver, ReceiverEvent, Sender, SenderEvent};
-use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Code, Error};
+use crate::measure::{Ask, Measured, What};
 use crate::message::{Message, Offer};
 use crate::mover;
 use crate::path::{Door, Path, explore};
 use crate::session::Session;
 
-/// One measurement that is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ask {
-    /// What to measure.
-    pub what: What,
-    /// Bytes that RBUDP moves.
-    pub bytes: u64,
-    /// Milliseconds that the raw measurements last.
-    pub millis: u32,
-    /// The rate on the wire; as fast as the hosts can if nothing is said.
-    pub rate_bps: Option<u64>,
-}
-
-/// What can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
-    /// The network alone.
-    Network,
-    /// The network and a copy into memory.
-    Copy,
-    /// RBUDP whose receiver drops what it gets.
-    Fake,
-    /// RBUDP whose receiver copies each packet to its place.
-    Place,
-    /// RBUDP whose receiver predicts where packets land.
-    Scatter,
-    /// RBUDP, encrypted, copied to its place.
-    Sealed,
-    /// RBUDP, encrypted, predicted.
-    SealedScatter,
-}
-
-/// What was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
-    /// Bits a second: of UDP payload for the raw measurements, of the object for RBUDP.
-    pub bps: u64,
-    /// Bytes that arrived.
-    pub bytes: u64,
-    /// How long it took.
-    pub nanos: u64,
-    /// Datagrams that were sent and did not arrive.
-    pub lost: u64,
-    /// Receptions that the receiver's full buffer dropped.
-    pub buffer_drops: u64,
-    /// Rounds of RBUDP.
-    pub rounds: u16,
-    /// CPU time of both sides, in microseconds.
-    pub cpu_us: u64,
-}
-
 /// Memory that objects are made of: more than caches hold.
 const RING_BYTES: u32 = 64 << 20;
-
-impl What {
-    const fn is_raw(self) -> bool {
-        matches!(self, Self::Network | Self::Copy)
-    }
-
-    const fn is_sealed(self) -> bool {
-        matches!(self, Self::Sealed | Self::SealedScatter)
-    }
-}
 
 /// Measures what `ask` says, as the side that sends.
 pub fn ask(session: &Session, ask: Ask, udp: bool) -> Result<Measured, Error> {
@@ -166,7 +105,7 @@ fn rbudp(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
         object_len: ask.bytes,
         packet_len: mover::packet_len(&path),
         rate_bps: rate.as_bps(),
-        settle_us: mover::settle(session.rtt).as_micros() as u32,
+        settle_us: 0, // as the paper has it; `mover::config` raises it to the least
         named: false,
         udp: path.udp.is_some(),
         entries: 0,

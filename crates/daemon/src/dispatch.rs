@@ -1,0 +1,55 @@
+//! Hands what comes to the shared UDP port to the sessions that wait for it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Mutex, PoisonError};
+
+use lighthaul_base::Instant;
+use lighthaul_io::clock::Clock;
+use lighthaul_io::probe::connection_of;
+use lighthaul_io::udp::Udp;
+use lighthaul_io::wait::{Watch, wait};
+
+/// Where a session gets its probes from, with who sent them.
+pub(crate) type Probes = SyncSender<(SocketAddr, Vec<u8>)>;
+
+/// The sessions that wait for probes on the shared port, by their datagrams' number.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    pub(crate) waiting: Mutex<BTreeMap<u64, Probes>>,
+    pub(crate) count: AtomicUsize,
+}
+
+impl Sessions {
+    /// Hands datagrams on the shared port to the sessions that they belong to.
+    pub(crate) fn run(&self, udp: &Udp) {
+        let clock = Clock::start();
+        let mut buffer = vec![0; 1 << 16];
+        let mut drops = 0;
+        loop {
+            let received = match udp.receive_into(&mut buffer, &mut drops) {
+                Ok(Some(received)) => received,
+                Ok(None) => {
+                    let watch = Watch::read(udp.as_raw_fd());
+                    if wait(clock, &mut [watch], Instant::NEVER).is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            let Some(from) = received.from else { continue };
+            let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            for datagram in buffer[..received.len].chunks(received.segment_len) {
+                let session = connection_of(datagram).and_then(|number| waiting.get(&number));
+                if let Some(session) = session {
+                    // a session that is behind has probes enough
+                    session.try_send((from, datagram.to_vec())).ok();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! One session of a daemon, from the greeting to the verdict.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::PoisonError;
+use std::sync::mpsc::sync_channel;
+
+use lighthaul_base::Rate;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::landing::Landing;
+use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
+use lighthaul_transfer::path::Door;
+use lighthaul_transfer::session::Session;
+use lighthaul_transfer::walk::walk;
+use lighthaul_transfer::watch::{Sight, Summary};
+use lighthaul_transfer::{probe, receive, send, sink};
+
+use crate::dispatch::Sessions;
+use crate::serve::Settings;
+
+/// Probes that wait for a session to look at them.
+const PROBES_MAX: usize = 64;
+
+/// Does what a welcome caller wants; a failure is told to the caller, too.
+pub(crate) fn attend(
+    mut session: Session,
+    settings: &Settings,
+    sessions: &Sessions,
+) -> Result<Summary, Error> {
+    let result = admit(&session).and_then(|hello| fulfil(&mut session, hello, settings, sessions));
+    if let Err(error) = &result {
+        session.give_up(error);
+    }
+    result
+}
+
+fn admit(session: &Session) -> Result<Hello, Error> {
+    match session.hear()? {
+        Message::Hello(hello) if hello.version == VERSION => Ok(hello),
+        Message::Hello(hello) => {
+            let text = format!("they speak version {VERSION} there, not {}", hello.version);
+            Err(Error::new(Code::Protocol, text))
+        }
+        _ => Err(Error::new(
+            Code::Protocol,
+            "the client did not say what it wants",
+        )),
+    }
+}
+
+fn fulfil(
+    session: &mut Session,
+    hello: Hello,
+    settings: &Settings,
+    sessions: &Sessions,
+) -> Result<Summary, Error> {
+    if hello.plain && !settings.plain {
+        let text = "plain datagrams are refused there; leave out --plain, or serve with --plain";
+        return Err(Error::new(Code::Permission, text));
+    }
+    let number = session.secrets.probe_connection();
+    let (probes, arrivals) = sync_channel(PROBES_MAX);
+    let lock = || {
+        sessions
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    };
+    lock().insert(number, probes);
+    let door = Door::Called(&arrivals);
+    let result = work(session, &door, hello, settings);
+    lock().remove(&number);
+    result
+}
+
+fn work(
+    session: &Session,
+    door: &Door<'_>,
+    hello: Hello,
+    settings: &Settings,
+) -> Result<Summary, Error> {
+    let mut watcher = |_: Sight| {};
+    match hello.request {
+        Request::Receive(mut target) => {
+            target.path = confine(settings, target.path)?;
+            let landing = Landing::find(&target, &home(settings))?;
+            session.say(&Message::Welcome)?;
+            let sink = sink::Settings {
+                digest: hello.digest,
+                sync: hello.sync,
+                transfer: 0,
+            };
+            let settings = receive::Settings {
+                plain: hello.plain,
+                sink,
+            };
+            receive::receive(session, door, landing, settings, &mut watcher)
+        }
+        Request::Probe(ask) => {
+            session.say(&Message::Welcome)?;
+            let measured = probe::answer(session, door, ask)?;
+            Ok(Summary {
+                bytes: measured.bytes,
+                ..Summary::default()
+            })
+        }
+        Request::Send(paths) => {
+            let mut sources = Vec::new();
+            for path in paths {
+                let path = confine(settings, path)?;
+                sources.push(home(settings).join(os_path(&path)));
+            }
+            let tree = walk(&sources)?;
+            session.say(&Message::Welcome)?;
+            let rate = match hello.rate_bps {
+                Some(bps) => Some(
+                    Rate::from_bps(bps)
+                        .ok_or_else(|| Error::new(Code::Usage, "a rate of zero sends nothing"))?,
+                ),
+                None => None,
+            };
+            let settings = send::Settings {
+                plain: hello.plain,
+                digest: hello.digest,
+                rate,
+            };
+            send::send(session, door, tree, settings, &mut watcher)
+        }
+    }
+}
+
+/// Where relative paths start.
+fn home(settings: &Settings) -> PathBuf {
+    settings.root.clone().unwrap_or_else(|| PathBuf::from("."))
+}
+
+/// With a root, every path is one below it, wherever links lead.
+fn confine(settings: &Settings, path: Vec<u8>) -> Result<Vec<u8>, Error> {
+    let Some(root) = &settings.root else {
+        return Ok(path);
+    };
+    let start = path.iter().position(|octet| *octet != b'/');
+    let path = path[start.unwrap_or(path.len())..].to_vec();
+    let full = root.join(os_path(&path));
+    let up = path.split(|octet| *octet == b'/').any(|part| part == b"..");
+    // what is not there yet will be where its folder is
+    let place = fs::canonicalize(&full).or_else(|error| match full.parent() {
+        Some(folder) => fs::canonicalize(folder),
+        None => Err(error),
+    });
+    let out = match (fs::canonicalize(root), place) {
+        (Ok(root), Ok(place)) => !place.starts_with(root),
+        // opening it will say why
+        _ => false,
+    };
+    if up || out {
+        let text = format!("{} leaves the root", String::from_utf8_lossy(&path));
+        return Err(Error::new(Code::Permission, text));
+    }
+    Ok(path)
+}
+
+fn os_path(path: &[u8]) -> &std::ffi::OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(path)
+}

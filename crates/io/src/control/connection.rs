@@ -1,0 +1,84 @@
+//! Our end of the control connection.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use rustls::Connection;
+
+use super::queues::{Closer, Queues, Shared};
+use super::shovel::Shovel;
+use super::stream::Stream;
+use crate::error::Error;
+use crate::wait::Sign;
+
+/// Our end of the control connection; closes when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct Control {
+    pub(super) shared: Arc<Shared>,
+    _closer: Arc<Closer>,
+}
+
+impl Control {
+    /// Takes over a connection whose handshake is done.
+    pub fn start(tcp: TcpStream, tls: Connection) -> Result<Self, Error> {
+        let failed = |error| Error::world("setting up the control connection", error);
+        tcp.set_nonblocking(true).map_err(failed)?;
+        tcp.set_nodelay(true).map_err(failed)?;
+        let shared = Arc::new(Shared {
+            queues: Mutex::default(),
+            room: Condvar::new(),
+            sign: Sign::new().map_err(failed)?,
+            peer: tcp.peer_addr().map_err(failed)?,
+            local: tcp.local_addr().map_err(failed)?,
+        });
+        let shovel = Shovel {
+            shared: Arc::clone(&shared),
+            tcp,
+            tls,
+            unwritten: 0,
+            parser: Vec::new(),
+        };
+        thread::Builder::new()
+            .name("control".into())
+            .spawn(move || shovel.run())
+            .map_err(failed)?;
+        Ok(Self {
+            _closer: Arc::new(Closer(Arc::clone(&shared))),
+            shared,
+        })
+    }
+
+    /// The stream of this number; frames that came before it was opened are kept for it.
+    pub fn open(&self, number: u16) -> Result<Stream, Error> {
+        let sign = Sign::new().map_err(|error| Error::world("opening a stream", error))?;
+        let mut queues = self.shared.lock();
+        let incoming = queues.incoming.entry(number).or_default();
+        incoming.sign = Some(sign.clone());
+        sign.raise();
+        drop(queues);
+        Ok(Stream {
+            control: self.clone(),
+            number,
+            sign,
+        })
+    }
+
+    /// The peer's address.
+    pub fn peer(&self) -> SocketAddr {
+        self.shared.peer
+    }
+
+    /// Our own address.
+    pub fn local(&self) -> SocketAddr {
+        self.shared.local
+    }
+
+    /// Waits until everything that was sent has been handed to TCP, or `patience` is over.
+    pub fn flush(&self, patience: Duration) {
+        let queues = self.shared.lock();
+        let busy = |q: &mut Queues| q.outgoing_bytes > 0 && q.ended.is_none();
+        drop(self.shared.room.wait_timeout_while(queues, patience, busy));
+    }
+}

@@ -1,0 +1,53 @@
+//! What waits between the streams and the socket.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::frame::Frame;
+use crate::wait::Sign;
+
+/// Bytes that wait in one direction before the other side of the queue must.
+pub(super) const QUEUE_BYTES_MAX: usize = 4 << 20;
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) queues: Mutex<Queues>,
+    pub(super) room: Condvar,
+    pub(super) sign: Sign,
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    pub(super) outgoing: VecDeque<Vec<u8>>,
+    pub(super) outgoing_bytes: usize,
+    pub(super) incoming: BTreeMap<u16, Incoming>,
+    pub(super) incoming_bytes: usize,
+    pub(super) closing: bool,
+    /// Why the connection is over, once it is.
+    pub(super) ended: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    pub(super) frames: VecDeque<Frame>,
+    pub(super) sign: Option<Sign>,
+}
+
+#[derive(Debug)]
+pub(super) struct Closer(pub(super) Arc<Shared>);
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        self.0.lock().closing = true;
+        self.0.sign.raise();
+    }
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,116 @@
+//! One stream of a control connection.
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+
+use super::connection::Control;
+use super::frame::{Frame, HEADER};
+use super::queues::QUEUE_BYTES_MAX;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::interrupt;
+use crate::wait::{Sign, Watch, wait};
+
+/// A signal may wake another thread than the one that waits, so it looks this often.
+const LISTEN: Duration = Duration::from_millis(100);
+
+/// One stream of a control connection.
+#[derive(Debug)]
+pub struct Stream {
+    pub(super) control: Control,
+    pub(super) number: u16,
+    pub(super) sign: Sign,
+}
+
+impl Stream {
+    /// To be called after waiting on the stream's descriptor.
+    pub fn woken(&self) {
+        self.sign.drain();
+    }
+
+    /// Its number.
+    pub const fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Queues `frame`; waits for room only if it is a datagram and TCP is behind.
+    pub fn send(&self, frame: &Frame) -> Result<(), Error> {
+        let mut octets = Vec::with_capacity(HEADER + frame.octets.len());
+        let whole = frame.head_len == frame.octets.len();
+        octets.extend_from_slice(&(frame.octets.len() as u32).to_be_bytes());
+        octets.extend_from_slice(&self.number.to_be_bytes());
+        octets.push(u8::from(frame.datagram) | (u8::from(whole) << 1));
+        octets.push(if whole { 0 } else { frame.head_len as u8 });
+        octets.extend_from_slice(&frame.octets);
+        let shared = &self.control.shared;
+        let mut queues = shared.lock();
+        while frame.datagram && queues.outgoing_bytes > QUEUE_BYTES_MAX && queues.ended.is_none() {
+            queues = shared
+                .room
+                .wait(queues)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(why) = &queues.ended {
+            return Err(Error::Network(why.clone()));
+        }
+        queues.outgoing_bytes += octets.len();
+        queues.outgoing.push_back(octets);
+        drop(queues);
+        shared.sign.raise();
+        Ok(())
+    }
+
+    /// The next frame, if one is there.
+    pub fn try_receive(&self) -> Result<Option<Frame>, Error> {
+        if !self.sign.lower() {
+            return Ok(None);
+        }
+        let mut queues = self.control.shared.lock();
+        let frame = queues
+            .incoming
+            .get_mut(&self.number)
+            .and_then(|i| i.frames.pop_front());
+        let Some(frame) = frame else {
+            let Some(why) = &queues.ended else {
+                return Ok(None);
+            };
+            self.sign.raise();
+            return Err(Error::Network(why.clone()));
+        };
+        let was_full = queues.incoming_bytes > QUEUE_BYTES_MAX;
+        queues.incoming_bytes -= frame.cost();
+        let resume = was_full && queues.incoming_bytes <= QUEUE_BYTES_MAX;
+        self.sign.raise();
+        drop(queues);
+        if resume {
+            self.control.shared.sign.raise();
+        }
+        Ok(Some(frame))
+    }
+
+    /// The next frame, waiting for it until `deadline` of `clock`.
+    pub fn receive(&self, clock: Clock, deadline: Instant) -> Result<Frame, Error> {
+        loop {
+            if let Some(frame) = self.try_receive()? {
+                return Ok(frame);
+            }
+            if clock.now() >= deadline {
+                return Err(Error::TimedOut("the peer did not answer in time".into()));
+            }
+            let failed = |error| Error::world("waiting for the peer", error);
+            interrupt::check()?;
+            let until = deadline.min(clock.now() + LISTEN);
+            wait(clock, &mut [Watch::read(self.as_raw_fd())], until).map_err(failed)?;
+            self.sign.drain();
+        }
+    }
+}
+
+impl AsRawFd for Stream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.sign.as_raw_fd()
+    }
+}

@@ -1,0 +1,119 @@
+//! What came, from the stream and from the socket, goes to the machine and its body to its place.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use lighthaul_base::{Endpoint, Message, Via};
+
+use super::run::Driver;
+use crate::error::Error;
+use crate::seal::TAG_LEN;
+use crate::store::Store;
+use crate::train::{CONNECTION_LEN, unique};
+use crate::udp::Received;
+
+/// Trains taken from the socket before everything else gets its turn.
+const TRAINS_A_TURN: usize = 8;
+
+impl<E: Endpoint, S: Store> Driver<'_, E, S> {
+    /// Hands over what came on the stream; answers whether anything did.
+    pub(super) fn take_frames(&mut self) -> Result<bool, Error> {
+        let mut any = false;
+        let number = self.lane.stream.number();
+        for _ in 0..64 {
+            let Some(frame) = self.lane.stream.try_receive()? else {
+                break;
+            };
+            any = true;
+            let via = if frame.datagram {
+                Via::Datagram
+            } else {
+                Via::Stream(number)
+            };
+            let (head, body) = frame.octets.split_at(frame.head_len);
+            self.take(via, head, body)?;
+        }
+        Ok(any)
+    }
+
+    /// Hands one message over and puts its body in place.
+    pub(super) fn take(&mut self, via: Via, head: &[u8], body: &[u8]) -> Result<(), Error> {
+        let now = self.lane.clock.now();
+        let message = Message {
+            via,
+            head,
+            len: body.len() as u32,
+        };
+        if let Some(span) = self.endpoint.handle_message(now, message) {
+            if let Some(slot) = self.store.slot(span)? {
+                slot.copy_from_slice(body);
+            }
+            self.store.placed(span)?;
+        }
+        Ok(())
+    }
+
+    /// Takes trains from the socket; answers whether there may be more.
+    pub(super) fn take_trains(&mut self) -> Result<bool, Error> {
+        for _ in 0..TRAINS_A_TURN {
+            let Some(udp) = &self.lane.udp else {
+                return Ok(false);
+            };
+            if let Some(body_len) = self.lane.scatter {
+                if !self.take_scattered(body_len)? {
+                    return Ok(false);
+                }
+                continue;
+            }
+            let received = udp
+                .receive_into(&mut self.reception, &mut self.drops)
+                .map_err(|error| Error::world("receiving datagrams", error))?;
+            let Some(received) = received else {
+                return Ok(false);
+            };
+            self.take_train(received)?;
+        }
+        Ok(true)
+    }
+
+    pub(super) fn take_train(&mut self, received: Received) -> Result<(), Error> {
+        let now = self.lane.clock.now();
+        let prefix_len = CONNECTION_LEN + self.lane.head_len;
+        let tag_len = if self.lane.open.is_some() { TAG_LEN } else { 0 };
+        let connection = self.lane.connection.to_be_bytes();
+        let (mut genuine, mut foreign, mut forged) = (0, 0, 0);
+        for datagram in self.reception[..received.len].chunks_mut(received.segment_len) {
+            if datagram.len() < prefix_len + tag_len || datagram[..CONNECTION_LEN] != connection {
+                foreign += 1;
+                continue;
+            }
+            let (prefix, body) = datagram.split_at_mut(prefix_len);
+            let head = &prefix[CONNECTION_LEN..];
+            let body = match &self.lane.open {
+                Some(key) => key.open(unique(head), prefix, body),
+                None => Some(body),
+            };
+            let Some(body) = body else {
+                forged += 1;
+                continue;
+            };
+            genuine += 1;
+            let message = Message {
+                via: Via::Datagram,
+                head,
+                len: body.len() as u32,
+            };
+            if let Some(span) = self.endpoint.handle_message(now, message) {
+                if let Some(slot) = self.store.slot(span)? {
+                    slot.copy_from_slice(body);
+                }
+                self.store.placed(span)?;
+            }
+        }
+        let counters = &self.lane.counters;
+        counters.received.fetch_add(genuine, Relaxed);
+        counters.foreign.fetch_add(foreign, Relaxed);
+        counters.forged.fetch_add(forged, Relaxed);
+        counters.buffer_drops.store(self.drops.into(), Relaxed);
+        Ok(())
+    }
+}

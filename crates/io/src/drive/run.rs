@@ -1,0 +1,156 @@
+//! The loop: transmit, hear events, wait for the first of message and deadline, tell it.
+
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use lighthaul_base::{Endpoint, Instant, Load, Rate};
+
+use super::lane::Lane;
+use crate::clock::sharpen_sleeps;
+use crate::error::Error;
+use crate::interrupt;
+use crate::scatter::Scatter;
+use crate::store::Store;
+use crate::train::Train;
+use crate::wait::{Watch, wait};
+
+/// How often an owner is asked what it thinks.
+const TICK: Duration = Duration::from_millis(50);
+/// The largest reception: more than the kernel coalesces.
+pub(super) const RECEPTION_MAX: usize = 1 << 16;
+
+/// What an owner wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Go on.
+    Continue,
+    /// Datagrams do not pass: carry them on the stream from now on.
+    Divert,
+    /// It is over.
+    Finish,
+}
+
+/// Who made the machine and hears from it.
+pub trait Owner<E: Endpoint> {
+    /// Something happened.
+    fn event(&mut self, endpoint: &mut E, event: E::Event, now: Instant) -> Result<Next, Error>;
+    /// Time for a look, about every 50 ms.
+    fn tick(&mut self, endpoint: &mut E, now: Instant) -> Result<Next, Error>;
+}
+
+/// Runs `endpoint` over `lane` until its owner says that it is over.
+pub fn run<E: Endpoint, S: Store>(
+    endpoint: &mut E,
+    lane: &mut Lane,
+    store: &mut S,
+    owner: &mut impl Owner<E>,
+) -> Result<(), Error> {
+    sharpen_sleeps();
+    let mut driver = Driver {
+        endpoint,
+        lane,
+        store,
+        train: Train::new(),
+        reception: vec![0; RECEPTION_MAX],
+        scatter: Scatter::new(),
+        expected: 0,
+        load: Load::default(),
+        drops: 0,
+    };
+    driver.run(owner)
+}
+
+/// A machine, what it talks over, and where its bytes are.
+pub(super) struct Driver<'a, E, S> {
+    pub(super) endpoint: &'a mut E,
+    pub(super) lane: &'a mut Lane,
+    pub(super) store: &'a mut S,
+    pub(super) train: Train,
+    pub(super) reception: Vec<u8>,
+    pub(super) scatter: Scatter,
+    /// Where the object goes on behind what came last.
+    pub(super) expected: u64,
+    pub(super) load: Load,
+    pub(super) drops: u32,
+}
+
+impl<E: Endpoint, S: Store> Driver<'_, E, S> {
+    fn run(&mut self, owner: &mut impl Owner<E>) -> Result<(), Error> {
+        let clock = self.lane.clock;
+        let mut tick = clock.now();
+        let mut readable = true;
+        loop {
+            self.store.foresee(self.endpoint)?;
+            let mut busy = self.take_frames()?;
+            if readable {
+                readable = self.take_trains()?;
+                busy |= readable;
+            }
+            let now = clock.now();
+            if self
+                .endpoint
+                .poll_timeout()
+                .is_some_and(|deadline| deadline.at <= now)
+            {
+                self.endpoint.handle_timeout(now);
+            }
+            self.tell_load(now);
+            busy |= self.transmit(now)?;
+            while let Some(event) = self.endpoint.poll_event() {
+                let next = owner.event(self.endpoint, event, now)?;
+                if self.obey(next, now) {
+                    self.transmit(now)?;
+                    return Ok(());
+                }
+            }
+            if tick <= now {
+                interrupt::check()?;
+                tick = now + TICK;
+                let next = owner.tick(self.endpoint, now)?;
+                if self.obey(next, now) {
+                    return Ok(());
+                }
+            }
+            if !busy {
+                readable = self.wait(tick)?;
+            }
+        }
+    }
+
+    /// Does what the owner wants; answers whether it is over.
+    fn obey(&mut self, next: Next, now: Instant) -> bool {
+        if next == Next::Divert {
+            self.lane.udp = None;
+            self.endpoint.handle_rate(now, Rate::UNLIMITED);
+        }
+        next == Next::Finish
+    }
+
+    fn wait(&mut self, tick: Instant) -> Result<bool, Error> {
+        let deadline = self
+            .endpoint
+            .poll_timeout()
+            .map_or(tick, |deadline| deadline.at.min(tick));
+        let stream = Watch::read(self.lane.stream.as_raw_fd());
+        let mut watches = [stream, stream];
+        let mut count = 1;
+        if let Some(udp) = &self.lane.udp {
+            watches[1].fd = udp.as_raw_fd();
+            count = 2;
+        }
+        wait(self.lane.clock, &mut watches[..count], deadline)
+            .map_err(|error| Error::world("waiting for datagrams", error))?;
+        if watches[0].readable {
+            self.lane.stream.woken();
+        }
+        Ok(count == 2 && watches[1].readable)
+    }
+
+    fn tell_load(&mut self, now: Instant) {
+        let load = self.store.load();
+        if load != self.load {
+            self.load = load;
+            self.endpoint.handle_load(now, load);
+        }
+    }
+}

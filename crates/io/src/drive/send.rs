@@ -1,0 +1,90 @@
+//! What the machine wants sent, gathered into trains and frames.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+use lighthaul_base::{Body, Endpoint, Instant, Transmit, Via};
+
+use super::run::Driver;
+use crate::control::Frame;
+use crate::error::Error;
+use crate::store::Store;
+
+impl<E: Endpoint, S: Store> Driver<'_, E, S> {
+    /// Sends what the machine wants sent; answers whether there was anything.
+    pub(super) fn transmit(&mut self, now: Instant) -> Result<bool, Error> {
+        let mut any = false;
+        while let Some(transmit) = self.endpoint.poll_transmit(now) {
+            any = true;
+            match transmit.via {
+                Via::Datagram if self.lane.udp.is_some() => self.join_train(&transmit)?,
+                Via::Datagram | Via::Stream(_) => {
+                    self.flush()?;
+                    self.send_frame(transmit)?;
+                }
+            }
+        }
+        self.flush()?;
+        Ok(any)
+    }
+
+    pub(super) fn join_train(&mut self, transmit: &Transmit) -> Result<(), Error> {
+        let head_len = transmit.head.as_slice().len();
+        let body_len = match &transmit.body {
+            Body::None => 0,
+            Body::Object(span) => span.len as usize,
+            Body::Words(words) => words.len(),
+        };
+        let sealed = self.lane.seal.is_some();
+        if !self.train.admits(head_len, body_len, sealed) {
+            self.flush()?;
+        }
+        let body = match &transmit.body {
+            Body::Object(span) => self.store.gather(*span)?,
+            Body::None | Body::Words(_) => &mut [],
+        };
+        self.train.push(
+            self.lane.connection,
+            &transmit.head,
+            body,
+            self.lane.seal.as_ref(),
+        );
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
+        if let Some(udp) = &self.lane.udp {
+            let sent = self
+                .train
+                .flush(udp)
+                .map_err(|error: io::Error| Error::world("sending datagrams", error))?;
+            self.lane.counters.sent.fetch_add(sent as u64, Relaxed);
+        }
+        self.store.sent();
+        Ok(())
+    }
+
+    pub(super) fn send_frame(&mut self, transmit: Transmit) -> Result<(), Error> {
+        let mut octets = transmit.head.as_slice().to_vec();
+        let head_len = octets.len();
+        let datagram = transmit.via == Via::Datagram;
+        let whole = match transmit.body {
+            Body::None => true,
+            Body::Words(words) => {
+                octets.extend_from_slice(&words);
+                true
+            }
+            Body::Object(span) => {
+                octets.extend_from_slice(self.store.gather(span)?);
+                self.store.sent();
+                false
+            }
+        };
+        let head_len = if whole { octets.len() } else { head_len };
+        self.lane.stream.send(&Frame {
+            datagram,
+            head_len,
+            octets,
+        })
+    }
+}
