@@ -230,12 +230,7 @@ fn greet(tcp: TcpStream, settings: &Settings) -> Result<Session, Error> {
     Err(error)
 }
 
-/// What the caller wants.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "whatever else a peer says is out of turn"
-)]
-
+/// A listener and a socket on one port; with port 0, on one that is free for both.
 fn bind_both(address: SocketAddr) -> io::Result<(TcpListener, Udp)> {
     let mut last = io::Error::other("no port was tried");
     for _ in 0..16 {
