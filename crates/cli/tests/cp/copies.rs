@@ -38,9 +38,13 @@ fn a_file_of_any_length_arrives_whole_and_dressed() {
             _ => &["--no-sync", "--digest", "blake3"],
         };
         far.push(options, &[&file], "there").succeeded();
-        assert!(look(&far.target.join("there")) == look(&file), "{len} bytes to the far side");
+        assert!(
+            look(&far.target.join("there")) == look(&file),
+            "{len} bytes to the far side"
+        );
         let back = far.near.at("back");
-        far.pull(options, &["there"], back.to_str().unwrap()).succeeded();
+        far.pull(options, &["there"], back.to_str().unwrap())
+            .succeeded();
         assert!(look(&back) == look(&file), "{len} bytes from the far side");
     }
     assert_eq!(far.names(), ["there"]);
@@ -58,7 +62,8 @@ fn a_tree_arrives_with_modes_times_links_and_strange_names() {
     // and back, over what is there of an earlier copy
     let back = far.near.folder("back");
     for _ in 0..2 {
-        far.pull(&["--no-sync"], &["copy/"], back.to_str().unwrap()).succeeded();
+        far.pull(&["--no-sync"], &["copy/"], back.to_str().unwrap())
+            .succeeded();
         assert_eq!(tree(&back), before);
     }
     assert_eq!(tree(&source), before, "a copy leaves its source alone");
@@ -77,7 +82,11 @@ fn wild_tree(scratch: &Scratch) -> std::path::PathBuf {
     scratch.file("tree/a/.hidden", 5);
     scratch.file("tree/a/ leading space and\nnewline", 6);
     scratch.file(&format!("tree/a/{}", "long".repeat(63)), 7);
-    fs::write(root.join(OsStr::from_bytes(b"a/not-utf8-\xff\xfe")), "octets").unwrap();
+    fs::write(
+        root.join(OsStr::from_bytes(b"a/not-utf8-\xff\xfe")),
+        "octets",
+    )
+    .unwrap();
     fs::create_dir(root.join(OsStr::from_bytes(b"\xc3\x28"))).unwrap();
     fs::write(root.join(OsStr::from_bytes(b"\xc3\x28/inside")), "octets").unwrap();
     symlink("a/b/c/large", root.join("link")).unwrap();
@@ -103,9 +112,11 @@ fn slashes_say_where_things_go() {
     assert!(at("renamed/inner"));
     far.push(&[], &[&folder], "into/").succeeded();
     assert!(at("into/folder/inner"));
-    far.push(&[], &[Path::new(&contents)], "contents").succeeded();
+    far.push(&[], &[Path::new(&contents)], "contents")
+        .succeeded();
     assert!(at("contents/inner"));
-    far.push(&[], &[Path::new(&contents)], "contents-into/").succeeded();
+    far.push(&[], &[Path::new(&contents)], "contents-into/")
+        .succeeded();
     assert!(at("contents-into/inner"));
     // a file under another name, and into a folder, made if need be
     far.push(&[], &[&file], "file").succeeded();
@@ -138,15 +149,19 @@ fn several_sources_go_into_a_folder_and_only_there() {
     far.near.file("folder/z", 30);
     far.push(&[], &[&x, &y, &folder], "all/").succeeded();
     assert_eq!(names(&far.target.join("all")), ["folder", "x", "y"]);
-    far.push(&[], &[&x, &y], "one").failed(1, "end the target with a slash");
+    far.push(&[], &[&x, &y], "one")
+        .failed(1, "end the target with a slash");
     let twin = far.near.folder("twin");
     let twin = [twin.join("x"), x.clone()];
     fs::write(&twin[0], "other").unwrap();
-    far.push(&[], &[&twin[0], &twin[1]], "twins/").failed(1, "two sources are called x");
+    far.push(&[], &[&twin[0], &twin[1]], "twins/")
+        .failed(1, "two sources are called x");
     let contents = format!("{}/", folder.display());
-    far.push(&[], &[Path::new(&contents), &x], "mixed/").failed(1, "only goes alone");
+    far.push(&[], &[Path::new(&contents), &x], "mixed/")
+        .failed(1, "only goes alone");
     let back = format!("{}/", far.near.at("back").display());
-    far.pull(&[], &["all/x", "all/folder", "all/y"], &back).succeeded();
+    far.pull(&[], &["all/x", "all/folder", "all/y"], &back)
+        .succeeded();
     assert_eq!(names(&far.near.at("back")), ["folder", "x", "y"]);
 }
 

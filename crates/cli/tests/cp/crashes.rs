@@ -1,0 +1,172 @@
+//! Sides that die or are stopped in the middle of a blast, and what the other side makes of it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::far::{Far, Near};
+use crate::running::{Running, becomes_true};
+use crate::scratch::{look, names};
+
+/// A copy that has begun, and would take some seconds more.
+fn begun(far: &Far, source: &str, target: &str) -> Running {
+    let options = ["--json", "--rate", "20Mb/s"];
+    let mut copy = Running::start(far.copy(&options, &[source, target]));
+    copy.prints("\"type\":\"progress\"");
+    copy
+}
+
+/// A daemon and a file of ten seconds on both sides.
+fn start(name: &str) -> (Far, String) {
+    let far = Far::start(name, &[]);
+    let file = far.near.file("large", 25_000_000);
+    fs::create_dir(far.target.join("in")).unwrap();
+    fs::hard_link(&file, far.target.join("large")).unwrap();
+    (far, file.to_str().unwrap().to_owned())
+}
+
+fn holds_temporary(folder: &Path) -> bool {
+    names(folder)
+        .iter()
+        .any(|name| name.starts_with(".lighthaul-"))
+}
+
+#[test]
+fn a_receiving_daemon_that_dies_is_missed_at_once() {
+    let (mut far, file) = start("daemon-dies-receiving");
+    let copy = begun(&far, &file, &far.place("in/x"));
+    assert!(
+        holds_temporary(&far.target.join("in")),
+        "the test comes too early"
+    );
+    far.daemon.kill();
+    let outcome = copy.finish().failed(10, "the connection to 127.0.0.1");
+    assert_eq!(outcome.events().pop().unwrap()["code"], 10);
+    // what a dead daemon leaves is hidden
+    assert!(
+        names(&far.target.join("in"))
+            .iter()
+            .all(|name| name.starts_with('.'))
+    );
+}
+
+#[test]
+fn a_sending_daemon_that_dies_is_missed_at_once_and_nothing_stays() {
+    let (mut far, _) = start("daemon-dies-sending");
+    let back = far.near.folder("back");
+    let copy = begun(&far, &far.place("large"), back.join("x").to_str().unwrap());
+    assert!(holds_temporary(&back), "the test comes too early");
+    far.daemon.kill();
+    copy.finish().failed(10, "the connection to 127.0.0.1");
+    assert!(names(&back).is_empty());
+}
+
+#[test]
+fn of_a_client_that_dies_nothing_stays_and_others_are_served() {
+    let (mut far, file) = start("client-dies");
+    let inside = far.target.join("in");
+    let mut copy = begun(&far, &file, &far.place("in/x"));
+    assert!(holds_temporary(&inside), "the test comes too early");
+    copy.kill();
+    far.daemon.says("the connection to 127.0.0.1");
+    becomes_true("the daemon has cleaned up", || names(&inside).is_empty());
+    let back = far.near.folder("back");
+    let mut copy = begun(&far, &far.place("large"), back.join("x").to_str().unwrap());
+    copy.kill();
+    assert!(names(&back).iter().all(|name| name.starts_with('.')));
+    far.push(&[], &[Path::new(&file)], "in/x").succeeded();
+    assert!(look(&inside.join("x")) == look(Path::new(&file)));
+    assert_eq!(names(&inside), ["x"]);
+}
+
+#[test]
+fn an_interrupted_copy_cleans_up_on_both_sides() {
+    let (mut far, file) = start("interrupt");
+    let inside = far.target.join("in");
+    let copy = begun(&far, &file, &far.place("in/x"));
+    assert!(holds_temporary(&inside), "the test comes too early");
+    copy.signal("INT");
+    let outcome = copy.finish().failed(20, "interrupted");
+    assert!(outcome.time.as_secs() < 5, "{outcome:?}");
+    far.daemon.says("interrupted");
+    becomes_true("the daemon has cleaned up", || names(&inside).is_empty());
+    let back = far.near.folder("back");
+    let copy = begun(&far, &far.place("large"), back.join("x").to_str().unwrap());
+    assert!(holds_temporary(&back), "the test comes too early");
+    copy.signal("TERM");
+    copy.finish().failed(20, "interrupted");
+    assert!(names(&back).is_empty());
+}
+
+#[test]
+fn a_second_signal_ends_a_copy_at_once() {
+    let (far, file) = start("interrupt-twice");
+    let copy = begun(&far, &file, &far.place("in/x"));
+    // both wait for it when it wakes
+    for signal in ["STOP", "INT", "TERM", "CONT"] {
+        copy.signal(signal);
+    }
+    let outcome = copy.finish();
+    assert!(matches!(outcome.code, Some(130 | 143)), "{outcome:?}");
+    becomes_true("the daemon has cleaned up", || {
+        names(&far.target.join("in")).is_empty()
+    });
+}
+
+#[test]
+fn a_daemon_that_is_stopped_says_so_and_cleans_up() {
+    let (far, file) = start("daemon-stopped");
+    let copy = begun(&far, &file, &far.place("in/x"));
+    far.daemon.signal("TERM");
+    let outcome = copy.finish();
+    assert_eq!(outcome.code, Some(20), "{outcome:?}");
+    let Far {
+        daemon,
+        target,
+        near,
+        ..
+    } = far;
+    let outcome = daemon.finish();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(names(&target.join("in")).is_empty());
+    drop(near);
+}
+
+#[test]
+fn a_copy_over_ssh_that_dies_takes_its_far_side_along() {
+    let near = Near::new("ssh-dies", None);
+    let home = near.folder("home");
+    let script = near.at("ssh");
+    let pid = near.at("pid");
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = -G ] && exec echo hostname 127.0.0.1\n\
+         shift 2; cd '{}'; echo $$ > '{}'; exec \"$@\"\n",
+        home.display(),
+        pid.display(),
+    );
+    fs::write(&script, text).unwrap();
+    let status = Command::new("chmod")
+        .arg("+x")
+        .arg(&script)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let file = near.file("large", 25_000_000);
+    let mut copy = near.cp(&[
+        "--json",
+        "--rate",
+        "20Mb/s",
+        "--remote",
+        crate::far::PROGRAM,
+        "-e",
+    ]);
+    copy.arg(&script).arg(&file).arg("host:x");
+    let mut copy = Running::start(copy);
+    copy.prints("\"type\":\"progress\"");
+    assert!(holds_temporary(&home), "the test comes too early");
+    copy.kill();
+    let far = fs::read_to_string(&pid).unwrap();
+    let far = Path::new("/proc").join(far.trim());
+    becomes_true("the far side has ended", || !far.exists());
+    assert!(names(&home).is_empty());
+}

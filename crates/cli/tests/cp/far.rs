@@ -34,7 +34,10 @@ pub(crate) struct Far {
 impl Near {
     /// A caller for the test `name`.
     pub(crate) fn new(name: &str, stage: Option<Stage>) -> Self {
-        Self { scratch: Scratch::new(name), stage }
+        Self {
+            scratch: Scratch::new(name),
+            stage,
+        }
     }
 
     /// The command with `words`.
@@ -48,7 +51,9 @@ impl Near {
             Some(stage) => stage.lab.command(host, PROGRAM).unwrap(),
             None => Command::new(PROGRAM),
         };
-        command.args(words).env("XDG_CONFIG_HOME", self.at("config"));
+        command
+            .args(words)
+            .env("XDG_CONFIG_HOME", self.at("config"));
         command
     }
 
@@ -104,8 +109,11 @@ impl Far {
     pub(crate) fn start_after(name: &str, script: &str) -> Self {
         let near = Near::new(name, None);
         let mut shell = Command::new("unshare");
-        let script = format!("set -e; {script}; shift; exec {PROGRAM} serve --listen 127.0.0.1:0 \"$@\"");
-        shell.args(["-m", "sh", "-c", &script, "sh"]).arg(near.folder("target"));
+        let script =
+            format!("set -e; {script}; shift; exec {PROGRAM} serve --listen 127.0.0.1:0 \"$@\"");
+        shell
+            .args(["-m", "sh", "-c", &script, "sh"])
+            .arg(near.folder("target"));
         Self::with(near, shell, &[])
     }
 
@@ -117,29 +125,55 @@ impl Far {
         allow.arg(near.allowed());
         near.run(allow).succeeded();
         let target = near.folder("target");
-        serve.arg("--key").arg(near.at("host-key")).arg("--allowed").arg(near.allowed());
+        serve
+            .arg("--key")
+            .arg(near.at("host-key"))
+            .arg("--allowed")
+            .arg(near.allowed());
         for option in options {
-            if *option == "ROOT" { serve.arg(&target) } else { serve.arg(option) };
+            if *option == "ROOT" {
+                serve.arg(&target)
+            } else {
+                serve.arg(option)
+            };
         }
         let mut daemon = Running::start(serve);
         let line = daemon.says("listening on ");
-        let address = line.split("listening on ").nth(1).unwrap().split(' ').next().unwrap();
+        let address = line
+            .split("listening on ")
+            .nth(1)
+            .unwrap()
+            .split(' ')
+            .next()
+            .unwrap();
         let port = address.rsplit(':').next().unwrap().parse().unwrap();
         let line = daemon.says("this host's key is ");
         let pin = line.rsplit(' ').next().unwrap().to_owned();
-        Self { daemon, near, port, pin, target }
+        Self {
+            daemon,
+            near,
+            port,
+            pin,
+            target,
+        }
     }
 
     /// What `name` in the target folder is called from the caller's side.
     pub(crate) fn place(&self, name: &str) -> String {
-        let host = if self.near.stage.is_some() { "b" } else { "127.0.0.1" };
+        let host = if self.near.stage.is_some() {
+            "b"
+        } else {
+            "127.0.0.1"
+        };
         format!("lh://{host}:{}{}/{name}", self.port, self.target.display())
     }
 
     /// A copy of `paths`, the last of which is the target.
     pub(crate) fn copy(&self, options: &[&str], paths: &[&str]) -> Command {
         let mut copy = self.near.cp(options);
-        copy.args(["--pin", &self.pin, "--key"]).arg(self.near.key()).args(paths);
+        copy.args(["--pin", &self.pin, "--key"])
+            .arg(self.near.key())
+            .args(paths);
         copy
     }
 

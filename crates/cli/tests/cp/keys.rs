@@ -9,13 +9,23 @@ fn a_daemon_that_nobody_vouched_for_is_refused_and_can_be_accepted() {
     let file = far.near.file("x", 10);
     let copy = || {
         let mut copy = far.near.cp(&[]);
-        copy.arg("--key").arg(far.near.key()).arg(&file).arg(far.place("x"));
+        copy.arg("--key")
+            .arg(far.near.key())
+            .arg(&file)
+            .arg(far.place("x"));
         far.near.run(copy)
     };
     let outcome = copy().failed(13, "is not known here: compare it with");
-    let line = outcome.err.iter().find(|line| line.contains("lighthaul trust")).unwrap();
+    let line = outcome
+        .err
+        .iter()
+        .find(|line| line.contains("lighthaul trust"))
+        .unwrap();
     // the sentence says what to type
-    let words = line.split('`').find(|part| part.starts_with("lighthaul trust")).unwrap();
+    let words = line
+        .split('`')
+        .find(|part| part.starts_with("lighthaul trust"))
+        .unwrap();
     let words: Vec<_> = words.split_whitespace().skip(1).collect();
     assert_eq!(words.last(), Some(&far.pin.as_str()));
     far.near.run(far.near.lighthaul(&words)).succeeded();
@@ -29,15 +39,31 @@ fn a_daemon_with_another_key_than_the_known_one_is_refused() {
     let file = far.near.file("x", 10);
     let wrong = format!("sha256:{}", "ab".repeat(32));
     let mut pinned = far.near.cp(&["--pin", &wrong]);
-    pinned.arg("--key").arg(far.near.key()).arg(&file).arg(far.place("x"));
-    far.near.run(pinned).failed(13, "somebody may be in between");
+    pinned
+        .arg("--key")
+        .arg(far.near.key())
+        .arg(&file)
+        .arg(far.place("x"));
+    far.near
+        .run(pinned)
+        .failed(13, "somebody may be in between");
     let name = format!("127.0.0.1:{}", far.port);
-    far.near.run(far.near.lighthaul(&["trust", &name, &wrong])).succeeded();
+    far.near
+        .run(far.near.lighthaul(&["trust", &name, &wrong]))
+        .succeeded();
     let mut known = far.near.cp(&[]);
-    known.arg("--key").arg(far.near.key()).arg(&file).arg(far.place("x"));
+    known
+        .arg("--key")
+        .arg(far.near.key())
+        .arg(&file)
+        .arg(far.place("x"));
     far.near.run(known).failed(13, "somebody may be in between");
     let mut nonsense = far.near.cp(&["--pin", "sha256:12"]);
-    nonsense.arg("--key").arg(far.near.key()).arg(&file).arg(far.place("x"));
+    nonsense
+        .arg("--key")
+        .arg(far.near.key())
+        .arg(&file)
+        .arg(far.place("x"));
     far.near.run(nonsense).failed(1, "64 hexadecimal digits");
     assert!(far.names().is_empty());
 }
@@ -47,16 +73,32 @@ fn a_client_whose_key_is_not_allowed_is_refused_and_told_what_to_do() {
     let mut far = Far::start("stranger", &[]);
     let file = far.near.file("x", 10);
     let mut copy = far.near.cp(&["--pin", &far.pin]);
-    copy.arg("--key").arg(far.near.at("other-key")).arg(&file).arg(far.place("x"));
-    let outcome = far.near.run(copy).failed(13, "your key is not allowed there");
-    let line = outcome.err.iter().find(|line| line.contains("lighthaul allow")).unwrap();
-    let words = line.split('`').find(|part| part.starts_with("lighthaul allow")).unwrap();
+    copy.arg("--key")
+        .arg(far.near.at("other-key"))
+        .arg(&file)
+        .arg(far.place("x"));
+    let outcome = far
+        .near
+        .run(copy)
+        .failed(13, "your key is not allowed there");
+    let line = outcome
+        .err
+        .iter()
+        .find(|line| line.contains("lighthaul allow"))
+        .unwrap();
+    let words = line
+        .split('`')
+        .find(|part| part.starts_with("lighthaul allow"))
+        .unwrap();
     let words: Vec<_> = words.split_whitespace().skip(1).collect();
     let mut allow = far.near.lighthaul(&words);
     allow.arg("--allowed").arg(far.near.allowed());
     far.near.run(allow).succeeded();
     let mut copy = far.near.cp(&["--pin", &far.pin]);
-    copy.arg("--key").arg(far.near.at("other-key")).arg(&file).arg(far.place("x"));
+    copy.arg("--key")
+        .arg(far.near.at("other-key"))
+        .arg(&file)
+        .arg(far.place("x"));
     far.near.run(copy).succeeded();
     assert_eq!(far.names(), ["x"]);
     far.daemon.says("not allowed there");
@@ -75,7 +117,8 @@ fn what_is_no_key_is_named() {
 fn plain_datagrams_need_both_sides() {
     let far = Far::start("plain-refused", &[]);
     let file = far.near.file("x", 10);
-    far.push(&["--plain"], &[&file], "x").failed(13, "plain datagrams are refused there");
+    far.push(&["--plain"], &[&file], "x")
+        .failed(13, "plain datagrams are refused there");
     assert!(far.names().is_empty());
 }
 
@@ -84,7 +127,8 @@ fn nothing_outside_the_root_can_be_named() {
     let far = Far::start("root", &["--root", "ROOT"]);
     let file = far.near.file("x", 10);
     let outside = format!("lh://127.0.0.1:{}/../outside", far.port);
-    far.run(&[], &[file.to_str().unwrap(), &outside]).failed(13, "leaves the root");
+    far.run(&[], &[file.to_str().unwrap(), &outside])
+        .failed(13, "leaves the root");
     let inside = format!("lh://127.0.0.1:{}/inside", far.port);
     far.run(&[], &[file.to_str().unwrap(), &inside]).succeeded();
     assert_eq!(far.names(), ["inside"]);
@@ -100,7 +144,8 @@ fn nothing_outside_the_root_can_be_named() {
     let back = far.near.at("back");
     for place in ["link/known", "link/"] {
         let linked = format!("lh://127.0.0.1:{}/{place}", far.port);
-        far.run(&[], &[&linked, back.to_str().unwrap()]).failed(13, "leaves the root");
+        far.run(&[], &[&linked, back.to_str().unwrap()])
+            .failed(13, "leaves the root");
     }
     assert_eq!(names(&secret), ["known"]);
     assert!(!back.exists());

@@ -8,10 +8,17 @@ use crate::scratch::look;
 fn events_are_one_json_object_a_line_and_the_summary_comes_last() {
     let far = Far::start("json", &[]);
     let file = far.near.file("x", 5 << 20);
-    for options in [&["--json"][..], &["--json", "--rate", "40Mb/s"], &["--json", "--no-udp"]] {
+    for options in [
+        &["--json"][..],
+        &["--json", "--rate", "40Mb/s"],
+        &["--json", "--no-udp"],
+    ] {
         let outcome = far.push(options, &[&file], "x").succeeded();
         let events = outcome.events();
-        let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        let kinds: Vec<_> = events
+            .iter()
+            .map(|event| event["type"].as_str().unwrap())
+            .collect();
         assert!(kinds.contains(&"start"), "{kinds:?}");
         let summary = events.last().unwrap();
         assert_eq!(summary["type"], "summary", "{kinds:?}");
@@ -32,17 +39,38 @@ fn events_are_one_json_object_a_line_and_the_summary_comes_last() {
 fn statistics_are_shown_on_request_and_nothing_when_quiet() {
     let far = Far::start("stats", &["--plain"]);
     let file = far.near.file("x", 100_000);
-    let outcome = far.push(&["--stats", "--plain", "--rate", "100Mb/s"], &[&file], "x").succeeded();
-    for words in ["verified", "Mb/s on the wire, plain", "rounds", "datagrams", "buffer drops"] {
+    let outcome = far
+        .push(&["--stats", "--plain", "--rate", "100Mb/s"], &[&file], "x")
+        .succeeded();
+    for words in [
+        "verified",
+        "Mb/s on the wire, plain",
+        "rounds",
+        "datagrams",
+        "buffer drops",
+    ] {
         assert!(outcome.said(words), "{words}: {outcome:?}");
     }
-    let outcome = far.pull(&["--stats"], &["x"], far.near.at("y").to_str().unwrap()).succeeded();
-    assert!(outcome.said("AES-128-GCM") || outcome.said("ChaCha20"), "{outcome:?}");
+    let outcome = far
+        .pull(&["--stats"], &["x"], far.near.at("y").to_str().unwrap())
+        .succeeded();
+    assert!(
+        outcome.said("AES-128-GCM") || outcome.said("ChaCha20"),
+        "{outcome:?}"
+    );
     let outcome = far.push(&["-q"], &[&file], "x").succeeded();
-    assert_eq!((outcome.out.len(), outcome.err.len()), (0, 0), "{outcome:?}");
-    let outcome = far.push(&["-q"], &[&far.near.at("missing")], "x").failed(3, "cannot open");
+    assert_eq!(
+        (outcome.out.len(), outcome.err.len()),
+        (0, 0),
+        "{outcome:?}"
+    );
+    let outcome = far
+        .push(&["-q"], &[&far.near.at("missing")], "x")
+        .failed(3, "cannot open");
     assert_eq!(outcome.err.len(), 1, "{outcome:?}");
-    let outcome = far.push(&["--progress", "plain"], &[&file], "x").succeeded();
+    let outcome = far
+        .push(&["--progress", "plain"], &[&file], "x")
+        .succeeded();
     assert!(outcome.out.is_empty(), "{outcome:?}");
 }
 
@@ -51,11 +79,20 @@ fn a_rate_is_held_in_both_directions() {
     let far = Far::start("rate", &[]);
     let file = far.near.file("x", 1 << 20);
     let back = far.near.at("back");
-    let pushed = far.push(&["--json", "--rate", "16Mb/s"], &[&file], "x").succeeded();
-    let pulled = far.pull(&["--json", "--rate", "16Mb/s"], &["x"], back.to_str().unwrap());
+    let pushed = far
+        .push(&["--json", "--rate", "16Mb/s"], &[&file], "x")
+        .succeeded();
+    let pulled = far.pull(
+        &["--json", "--rate", "16Mb/s"],
+        &["x"],
+        back.to_str().unwrap(),
+    );
     for outcome in [pushed, pulled.succeeded()] {
         let events = outcome.events();
-        let start = events.iter().find(|event| event["type"] == "start").unwrap();
+        let start = events
+            .iter()
+            .find(|event| event["type"] == "start")
+            .unwrap();
         assert_eq!(start["rate_bps"], 16_000_000, "{start}");
         // 1 MiB and its heads take half a second at this rate; a busy machine only takes longer
         let summary = events.last().unwrap();
@@ -70,14 +107,26 @@ fn what_makes_no_sense_is_said_before_anybody_is_called() {
     let file = far.near.file("x", 10);
     let (file, place) = (file.to_str().unwrap(), far.place("x"));
     let nowhere = far.place("y");
-    far.run(&[], &[file, "here"]).failed(1, "neither side is remote");
-    far.run(&[], &[&place, &nowhere]).failed(1, "both sides are remote");
-    far.run(&[], &[&place, "lh://other/x", "here/"]).failed(1, "must be on one host");
-    far.run(&[], &[file, "lh://no-path"]).failed(1, "should read lh://HOST[:PORT]/PATH");
-    for (option, value) in [("--rate", "0"), ("--rate", "0b/s"), ("--rate", "fast"), ("--digest", "md5")] {
+    far.run(&[], &[file, "here"])
+        .failed(1, "neither side is remote");
+    far.run(&[], &[&place, &nowhere])
+        .failed(1, "both sides are remote");
+    far.run(&[], &[&place, "lh://other/x", "here/"])
+        .failed(1, "must be on one host");
+    far.run(&[], &[file, "lh://no-path"])
+        .failed(1, "should read lh://HOST[:PORT]/PATH");
+    for (option, value) in [
+        ("--rate", "0"),
+        ("--rate", "0b/s"),
+        ("--rate", "fast"),
+        ("--digest", "md5"),
+    ] {
         let outcome = far.run(&[option, value], &[file, &place]);
         assert_eq!(outcome.code, Some(1), "{option} {value}: {outcome:?}");
-        assert!(outcome.said("invalid value"), "{option} {value}: {outcome:?}");
+        assert!(
+            outcome.said("invalid value"),
+            "{option} {value}: {outcome:?}"
+        );
     }
     let outcome = far.run(&[], &[file]);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
@@ -92,7 +141,10 @@ fn a_summary_is_text_unless_events_are_asked_for() {
     let file = far.near.file("x", 1_000_000);
     let outcome = far.push(&[], &[&file], "x").succeeded();
     assert!(outcome.out.is_empty(), "{outcome:?}");
-    assert!(outcome.said("1 entries") && outcome.said("verified"), "{outcome:?}");
+    assert!(
+        outcome.said("1 entries") && outcome.said("verified"),
+        "{outcome:?}"
+    );
     let outcome = far.push(&["--json"], &[&file], "x").succeeded();
     assert!(outcome.err.is_empty(), "{outcome:?}");
     assert!(outcome.out.iter().all(|line| event(line).is_object()));

@@ -1,0 +1,215 @@
+//! Copies over paths that lose, block, narrow and fall silent.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::far::Far;
+use crate::running::{Outcome, Running};
+use crate::scratch::names;
+use crate::stage::Stage;
+
+/// Begins a push or a pull between hosts `a` and `b`.
+fn begin(far: &Far, file: &Path, pull: bool, options: &[&str]) -> Running {
+    let (here, there) = (far.near.at("copy"), far.place("copy"));
+    let paths = if pull {
+        std::fs::copy(file, far.target.join("source")).unwrap();
+        [far.place("source"), here.to_str().unwrap().to_owned()]
+    } else {
+        [file.to_str().unwrap().to_owned(), there]
+    };
+    let options = [&["--json"], options].concat();
+    Running::start(far.copy(&options, &[&paths[0], &paths[1]]))
+}
+
+/// Insists on a whole copy; answers its first and its last event.
+fn whole(far: &Far, file: &Path, pull: bool, outcome: Outcome) -> (Value, Value, Vec<String>) {
+    let outcome = outcome.succeeded();
+    let copy = if pull {
+        far.near.at("copy")
+    } else {
+        far.target.join("copy")
+    };
+    assert!(
+        std::fs::read(copy).unwrap() == std::fs::read(file).unwrap(),
+        "it is not the same"
+    );
+    let events = outcome.events();
+    let start = events
+        .iter()
+        .find(|event| event["type"] == "start")
+        .unwrap()
+        .clone();
+    (start, events.last().unwrap().clone(), outcome.err)
+}
+
+fn falls_back(err: &[String]) -> bool {
+    err.iter()
+        .any(|line| line.contains("so TCP carries the data"))
+}
+
+#[test]
+fn a_path_that_loses_reorders_and_duplicates_delivers_all() {
+    let name = "a_path_that_loses_reorders_and_duplicates_delivers_all";
+    let harm = "rate = \"200Mb/s\"\nrtt = \"20ms\"\nloss = \"2%\"\nreorder = \"1% by 3ms\"\nduplicate = \"1%\"";
+    let Some(stage) = Stage::pair(name, harm) else {
+        return;
+    };
+    let far = Far::start_on("harm", stage);
+    let file = far.near.file("x", 10_000_001);
+    for pull in [false, true] {
+        let outcome = begin(&far, &file, pull, &["--rate", "150Mb/s"]).finish();
+        let (_, summary, err) = whole(&far, &file, pull, outcome);
+        assert!(!falls_back(&err), "{err:?}");
+        assert!(
+            summary["packets_resent"].as_u64().unwrap() > 20,
+            "{summary}"
+        );
+        assert!(summary["rounds"].as_u64().unwrap() > 1, "{summary}");
+    }
+}
+
+#[test]
+fn a_rate_above_the_link_still_delivers_all() {
+    let name = "a_rate_above_the_link_still_delivers_all";
+    let Some(stage) = Stage::pair(name, "rate = \"100Mb/s\"\nrtt = \"10ms\"") else {
+        return;
+    };
+    let far = Far::start_on("above-the-link", stage);
+    let file = far.near.file("x", 8_000_000);
+    for pull in [false, true] {
+        let outcome = begin(&far, &file, pull, &["--rate", "1Gb/s"]).finish();
+        whole(&far, &file, pull, outcome);
+    }
+}
+
+#[test]
+fn where_udp_is_blocked_tcp_carries_the_data_and_it_is_said() {
+    let name = "where_udp_is_blocked_tcp_carries_the_data_and_it_is_said";
+    for (host, pull) in [("b", false), ("b", true), ("a", false), ("a", true)] {
+        let Some(stage) = Stage::pair(name, "rate = \"200Mb/s\"\nrtt = \"20ms\"") else {
+            return;
+        };
+        stage.block(host, "meta l4proto udp");
+        let far = Far::start_on("udp-blocked", stage);
+        let file = far.near.file("x", 3_000_000);
+        let outcome = begin(&far, &file, pull, &[]).finish();
+        let (start, _, err) = whole(&far, &file, pull, outcome);
+        // blocked is the way of the data, or the way back of what is said about it
+        let is_way_of_data = (host == "b") != pull;
+        assert!(
+            falls_back(&err) || !is_way_of_data,
+            "{host} {pull}: {err:?}"
+        );
+        let startup = start["startup_s"].as_f64().unwrap();
+        assert!(
+            startup < 3.0,
+            "{host} {pull}: TCP took over after {startup} s"
+        );
+    }
+}
+
+#[test]
+fn where_udp_is_blocked_halfway_tcp_carries_on() {
+    let name = "where_udp_is_blocked_halfway_tcp_carries_on";
+    for pull in [false, true] {
+        let Some(stage) = Stage::pair(name, "rate = \"100Mb/s\"\nrtt = \"20ms\"") else {
+            return;
+        };
+        let far = Far::start_on("udp-blocked-halfway", stage);
+        let file = far.near.file("x", 40_000_000);
+        let mut copy = begin(&far, &file, pull, &["--rate", "40Mb/s"]);
+        copy.prints("\"type\":\"progress\"");
+        let stage = far.near.stage.as_ref().unwrap();
+        stage.block(if pull { "a" } else { "b" }, "meta l4proto udp");
+        let (_, summary, err) = whole(&far, &file, pull, copy.finish());
+        // a sender that is far away says so there
+        assert!(falls_back(&err) || pull, "{err:?}");
+        // at 40 Mb/s the rest alone would have taken six seconds more
+        assert!(summary["moving_s"].as_f64().unwrap() < 40.0, "{summary}");
+    }
+}
+
+#[test]
+fn a_path_that_is_narrower_than_its_ends_is_found_out() {
+    let name = "a_path_that_is_narrower_than_its_ends_is_found_out";
+    let description = |narrow: u32| {
+        format!(
+            "host = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n\
+             router = [{{ name = \"r\" }}, {{ name = \"s\" }}]\n\
+             link = [\n\
+             {{ between = [\"a\", \"r\"], mtu = 9000, rate = \"200Mb/s\", rtt = \"5ms\" }},\n\
+             {{ between = [\"r\", \"s\"], mtu = {narrow}, rate = \"200Mb/s\", rtt = \"5ms\" }},\n\
+             {{ between = [\"s\", \"b\"], mtu = 9000, rate = \"200Mb/s\", rtt = \"5ms\" }},\n]"
+        )
+    };
+    for (narrow, silent, packet) in [
+        (9000, false, 8000..9000),
+        (1500, false, 1350..1460),
+        (1400, true, 1200..1400),
+    ] {
+        let Some(stage) = Stage::start(name, &description(narrow)) else {
+            return;
+        };
+        if silent {
+            // routers whose answers never arrive; TCP is told at its handshake what passes
+            for host in ["a", "b"] {
+                stage.block(host, "icmp type destination-unreachable");
+                let probing = "sysctl -qw net.ipv4.tcp_mtu_probing=2 net.ipv4.tcp_base_mss=1024";
+                let status = stage.lab.run(host, &["sh", "-c", probing]).unwrap();
+                assert!(status.success());
+            }
+        }
+        let far = Far::start_on("narrow", stage);
+        let file = far.near.file("x", 3_000_000);
+        for pull in [false, true] {
+            let outcome = begin(&far, &file, pull, &[]).finish();
+            let (start, _, err) = whole(&far, &file, pull, outcome);
+            assert!(!falls_back(&err), "{narrow}: {err:?}");
+            let len = start["packet_bytes"].as_u64().unwrap();
+            assert!(
+                packet.contains(&len),
+                "{narrow} and {pull}: packets of {len} bytes"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_path_below_the_least_that_is_tried_falls_back() {
+    let name = "a_path_below_the_least_that_is_tried_falls_back";
+    let Some(stage) = Stage::pair(name, "mtu = 1000\nrate = \"200Mb/s\"\nrtt = \"5ms\"") else {
+        return;
+    };
+    let far = Far::start_on("tiny-packets", stage);
+    let file = far.near.file("x", 1_000_000);
+    for pull in [false, true] {
+        let outcome = begin(&far, &file, pull, &[]).finish();
+        let (_, _, err) = whole(&far, &file, pull, outcome);
+        assert!(falls_back(&err), "{err:?}");
+    }
+}
+
+#[test]
+fn a_path_that_falls_silent_is_given_up_and_nothing_stays() {
+    let name = "a_path_that_falls_silent_is_given_up_and_nothing_stays";
+    let Some(stage) = Stage::pair(name, "rate = \"100Mb/s\"\nrtt = \"20ms\"") else {
+        return;
+    };
+    let mut far = Far::start_on("silent", stage);
+    let file = far.near.file("x", 40_000_000);
+    let mut copy = begin(&far, &file, false, &["--rate", "20Mb/s"]);
+    copy.prints("\"type\":\"progress\"");
+    assert_eq!(names(&far.target).len(), 1, "the test comes too early");
+    let stage = far.near.stage.as_ref().unwrap();
+    for host in ["a", "b"] {
+        stage.block(host, "ip saddr 10.77.0.0/16");
+    }
+    let outcome = copy.finish();
+    assert_eq!(outcome.code, Some(30), "{outcome:?}");
+    far.daemon.says("nothing came from the sender for");
+    assert!(names(&far.target).is_empty());
+    // and nobody can be called any more
+    let outcome = begin(&far, &file, false, &[]).finish();
+    outcome.failed(10, "cannot be reached");
+}

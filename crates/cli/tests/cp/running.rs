@@ -41,7 +41,10 @@ struct Voice {
 impl Running {
     /// Starts `command`, whose input stays closed.
     pub(crate) fn start(mut command: Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let out = Voice::of(child.stdout.take().unwrap());
         let err = Voice::of(child.stderr.take().unwrap());
@@ -66,7 +69,10 @@ impl Running {
     /// Sends it the signal of this name, as in `INT`.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.id().to_string();
-        let status = Command::new("kill").args(["-s", name, &id]).status().unwrap();
+        let status = Command::new("kill")
+            .args(["-s", name, &id])
+            .status()
+            .unwrap();
         assert!(status.success());
     }
 
@@ -82,8 +88,16 @@ impl Running {
         self.out.wait_for_end();
         self.err.wait_for_end();
         let code = self.child.wait().unwrap().code();
-        let (out, err) = (std::mem::take(&mut self.out.said), std::mem::take(&mut self.err.said));
-        Outcome { code, out, err, time: clock.now().since(Instant::ZERO) }
+        let (out, err) = (
+            std::mem::take(&mut self.out.said),
+            std::mem::take(&mut self.err.said),
+        );
+        Outcome {
+            code,
+            out,
+            err,
+            time: clock.now().since(Instant::ZERO),
+        }
     }
 }
 
@@ -104,8 +118,15 @@ impl Outcome {
     /// Insists on this status and on one sentence that begins with `lighthaul: ` and has `words` in it.
     pub(crate) fn failed(self, code: u8, words: &str) -> Self {
         assert_eq!(self.code, Some(code.into()), "{self:?}");
-        let told: Vec<_> = self.err.iter().filter(|line| line.contains(words)).collect();
-        assert!(told.len() == 1 && told[0].starts_with("lighthaul: "), "{words:?}: {self:?}");
+        let told: Vec<_> = self
+            .err
+            .iter()
+            .filter(|line| line.contains(words))
+            .collect();
+        assert!(
+            told.len() == 1 && told[0].starts_with("lighthaul: "),
+            "{words:?}: {self:?}"
+        );
         self
     }
 
@@ -125,12 +146,18 @@ impl Voice {
         let (told, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
-                if told.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                if told
+                    .send(String::from_utf8_lossy(&line).into_owned())
+                    .is_err()
+                {
                     return;
                 }
             }
         });
-        Self { lines, said: Vec::new() }
+        Self {
+            lines,
+            said: Vec::new(),
+        }
     }
 
     fn wait_for(&mut self, words: &str) -> String {
@@ -143,7 +170,10 @@ impl Voice {
                 }
                 looked += 1;
             }
-            match self.lines.recv_timeout(clock.until(Instant::ZERO + PATIENCE)) {
+            match self
+                .lines
+                .recv_timeout(clock.until(Instant::ZERO + PATIENCE))
+            {
                 Ok(line) => self.said.push(line),
                 Err(why) => panic!("{words:?} was never said ({why}), but {:?}", self.said),
             }
@@ -153,10 +183,15 @@ impl Voice {
     fn wait_for_end(&mut self) {
         let clock = Clock::start();
         loop {
-            match self.lines.recv_timeout(clock.until(Instant::ZERO + PATIENCE)) {
+            match self
+                .lines
+                .recv_timeout(clock.until(Instant::ZERO + PATIENCE))
+            {
                 Ok(line) => self.said.push(line),
                 Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) => panic!("it never ended, and said {:?}", self.said),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("it never ended, and said {:?}", self.said)
+                }
             }
         }
     }
@@ -174,7 +209,10 @@ pub(crate) fn event(line: &str) -> Value {
 pub(crate) fn becomes_true(what: &str, mut look: impl FnMut() -> bool) {
     let clock = Clock::start();
     while !look() {
-        assert!(clock.now() < Instant::ZERO + PATIENCE, "it never came to be that {what}");
+        assert!(
+            clock.now() < Instant::ZERO + PATIENCE,
+            "it never came to be that {what}"
+        );
         wait(clock, &mut [], clock.now() + Duration::from_millis(5)).unwrap();
     }
 }

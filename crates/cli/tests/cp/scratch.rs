@@ -80,7 +80,12 @@ pub(crate) fn look(path: &Path) -> Look {
         Vec::new()
     };
     let (mode, seconds, nanos) = (meta.mode(), meta.mtime(), meta.mtime_nsec());
-    Look { mode, seconds, nanos, content }
+    Look {
+        mode,
+        seconds,
+        nanos,
+        content,
+    }
 }
 
 /// All that is below `folder`, hidden files included.
@@ -102,8 +107,12 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Look> {
 
 /// The names in `folder`, hidden ones included.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
-    let items = fs::read_dir(folder).unwrap().map(|item| item.unwrap().file_name());
-    let mut names: Vec<_> = items.map(|name| name.to_string_lossy().into_owned()).collect();
+    let items = fs::read_dir(folder)
+        .unwrap()
+        .map(|item| item.unwrap().file_name());
+    let mut names: Vec<_> = items
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }

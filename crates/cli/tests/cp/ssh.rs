@@ -31,7 +31,10 @@ fn cp(near: &Near, options: &[&str], paths: &[&str]) -> Outcome {
 
 fn copy(near: &Near, options: &[&str], paths: &[&str]) -> Command {
     let mut copy = near.cp(options);
-    copy.arg("-e").arg(near.at("ssh")).args(["--remote", PROGRAM]).args(paths);
+    copy.arg("-e")
+        .arg(near.at("ssh"))
+        .args(["--remote", PROGRAM])
+        .args(paths);
     copy
 }
 
@@ -51,7 +54,12 @@ fn a_far_side_that_ssh_starts_takes_and_gives_files() {
     cp(&near, &["--plain"], &[local, &absolute]).succeeded();
     assert!(look(&near.at("z")) == look(&file));
     let back = near.at("back");
-    cp(&near, &[], &["host:y", "host:x", &format!("{}/", back.display())]).succeeded();
+    cp(
+        &near,
+        &[],
+        &["host:y", "host:x", &format!("{}/", back.display())],
+    )
+    .succeeded();
     assert_eq!(names(&back), ["x", "y"]);
     // ssh takes options of its own
     let mut with_options = near.cp(&["-e", &format!("{} -o Port=7", near.at("ssh").display())]);
@@ -68,7 +76,11 @@ fn failures_of_a_far_side_that_ssh_starts_end_at_once_with_one_sentence() {
     let there = near.at("there");
     let there = there.to_str().unwrap();
     for (paths, code, words) in [
-        ([local, "host:no/such/folder"], 3, "cannot open the target folder"),
+        (
+            [local, "host:no/such/folder"],
+            3,
+            "cannot open the target folder",
+        ),
         ([local, "host:/proc/x"], 3, "/proc"),
         (["host:missing", there], 3, "cannot open"),
     ] {
@@ -94,7 +106,8 @@ fn ssh_that_does_not_reach_or_find_is_told_apart() {
     let file = near.file("x", 10);
     let mut copy = near.cp(&["-e", "/no/such/ssh"]);
     copy.arg(&file).arg("host:x");
-    near.run(copy).failed(10, "/no/such/ssh could not be started");
+    near.run(copy)
+        .failed(10, "/no/such/ssh could not be started");
 }
 
 #[test]

@@ -18,7 +18,10 @@ impl Stage {
     /// Hosts `a` and `b` and a link of these properties, or nothing if there can be no lab here.
     pub(crate) fn pair(test: &str, properties: &str) -> Option<Self> {
         let hosts = "host = [{ name = \"a\" }, { name = \"b\" }]";
-        Self::start(test, &format!("{hosts}\n[[link]]\nbetween = [\"a\", \"b\"]\n{properties}"))
+        Self::start(
+            test,
+            &format!("{hosts}\n[[link]]\nbetween = [\"a\", \"b\"]\n{properties}"),
+        )
     }
 
     /// The lab that `description` describes, or nothing if there can be none here.
@@ -27,7 +30,11 @@ impl Stage {
             return None;
         }
         let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/lab.lock");
-        let turn = OpenOptions::new().create(true).append(true).open(path).unwrap();
+        let turn = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .unwrap();
         turn.lock().unwrap();
         let lab = Lab::start(&Description::parse(description).unwrap()).unwrap();
         Some(Self { lab, _turn: turn })

@@ -13,15 +13,21 @@ use crate::stage::is_skipped;
 fn what_is_not_there_is_named() {
     let far = Far::start("missing", &[]);
     let file = far.near.file("x", 10);
-    far.push(&[], &[&far.near.at("no-source")], "x").failed(3, "no-source");
-    far.push(&[], &[&file, &far.near.at("no-source")], "all/").failed(3, "no-source");
-    far.push(&[], &[&file], "no-folder/x").failed(3, "cannot open the target folder");
-    far.push(&[], &[&file], "no-folder/inner/").failed(3, "cannot make the target folder");
+    far.push(&[], &[&far.near.at("no-source")], "x")
+        .failed(3, "no-source");
+    far.push(&[], &[&file, &far.near.at("no-source")], "all/")
+        .failed(3, "no-source");
+    far.push(&[], &[&file], "no-folder/x")
+        .failed(3, "cannot open the target folder");
+    far.push(&[], &[&file], "no-folder/inner/")
+        .failed(3, "cannot make the target folder");
     let back = far.near.at("back");
-    far.pull(&[], &["no-source"], back.to_str().unwrap()).failed(3, "no-source");
+    far.pull(&[], &["no-source"], back.to_str().unwrap())
+        .failed(3, "no-source");
     fs::write(far.target.join("y"), "y").unwrap();
     let deep = far.near.at("no-folder/back");
-    far.pull(&[], &["y"], deep.to_str().unwrap()).failed(3, "cannot open the target folder");
+    far.pull(&[], &["y"], deep.to_str().unwrap())
+        .failed(3, "cannot open the target folder");
     assert_eq!(far.names(), ["y"]);
     assert!(!back.exists());
 }
@@ -36,8 +42,10 @@ fn a_host_that_does_not_answer_is_named() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()
     };
-    far.run(&[], &[file, &format!("lh://127.0.0.1:{port}/x")]).failed(10, "cannot be reached");
-    far.run(&[], &[file, "lh://no-such-host.invalid/x"]).failed(10, "no-such-host.invalid");
+    far.run(&[], &[file, &format!("lh://127.0.0.1:{port}/x")])
+        .failed(10, "cannot be reached");
+    far.run(&[], &[file, "lh://no-such-host.invalid/x"])
+        .failed(10, "no-such-host.invalid");
     // something else listens there
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port();
@@ -46,7 +54,8 @@ fn a_host_that_does_not_answer_is_named() {
         std::io::Write::write_all(&mut stream, b"SSH-2.0-OpenSSH_9.9\r\n").unwrap();
         std::io::Read::read_to_end(&mut stream, &mut Vec::new()).ok();
     });
-    far.run(&[], &[file, &format!("lh://127.0.0.1:{port}/x")]).failed(10, "TLS handshake failed");
+    far.run(&[], &[file, &format!("lh://127.0.0.1:{port}/x")])
+        .failed(10, "TLS handshake failed");
     talk.join().unwrap();
 }
 
@@ -58,21 +67,33 @@ fn a_file_is_no_folder_and_a_folder_no_file() {
     far.near.file("folder/y", 10);
     fs::create_dir(far.target.join("a-folder")).unwrap();
     fs::write(far.target.join("a-file"), "kept").unwrap();
-    far.push(&[], &[&file], "a-folder").failed(3, "is a folder: write");
-    far.push(&[], &[&folder], "a-file").failed(3, "is a file, and a folder is to be copied there");
-    far.push(&[], &[&file], "a-file/").failed(3, "not a directory");
-    far.push(&[], &[&file], "a-file/x").failed(3, "not a directory");
+    far.push(&[], &[&file], "a-folder")
+        .failed(3, "is a folder: write");
+    far.push(&[], &[&folder], "a-file")
+        .failed(3, "is a file, and a folder is to be copied there");
+    far.push(&[], &[&file], "a-file/")
+        .failed(3, "not a directory");
+    far.push(&[], &[&file], "a-file/x")
+        .failed(3, "not a directory");
     let contents = format!("{}/", folder.display());
-    far.push(&[], &[Path::new(&contents)], "a-file").failed(3, "not a directory");
+    far.push(&[], &[Path::new(&contents)], "a-file")
+        .failed(3, "not a directory");
     // the same deeper in a tree
     let deep = far.near.folder("deep/inner");
     fs::write(deep.join("y"), "y").unwrap();
     fs::create_dir(far.target.join("deep")).unwrap();
     fs::write(far.target.join("deep/inner"), "kept").unwrap();
-    far.push(&[], &[&far.near.at("deep")], "deep").failed(3, "is a file, and a folder");
+    far.push(&[], &[&far.near.at("deep")], "deep")
+        .failed(3, "is a file, and a folder");
     assert_eq!(far.names(), ["a-file", "a-folder", "deep"]);
-    assert_eq!(fs::read_to_string(far.target.join("a-file")).unwrap(), "kept");
-    assert_eq!(fs::read_to_string(far.target.join("deep/inner")).unwrap(), "kept");
+    assert_eq!(
+        fs::read_to_string(far.target.join("a-file")).unwrap(),
+        "kept"
+    );
+    assert_eq!(
+        fs::read_to_string(far.target.join("deep/inner")).unwrap(),
+        "kept"
+    );
     assert!(names(&far.target.join("a-folder")).is_empty());
 }
 
@@ -102,9 +123,11 @@ fn a_target_that_cannot_be_written_is_named() {
     let empty = far.near.file("empty", 0);
     let folder = far.near.folder("folder");
     for source in [&small, &large, &empty, &folder] {
-        far.push(&[], &[source], "x").failed(3, "read-only file system");
+        far.push(&[], &[source], "x")
+            .failed(3, "read-only file system");
     }
-    far.push(&[], &[&small], "new/").failed(3, "read-only file system");
+    far.push(&[], &[&small], "new/")
+        .failed(3, "read-only file system");
     let outcome = far.push(&["--no-udp"], &[&large], "x");
     outcome.failed(3, "read-only file system");
 }
@@ -122,7 +145,8 @@ fn a_disk_that_is_full_is_named_and_nothing_is_left_on_it() {
     let large = far.near.file("large", 8 << 20);
     far.push(&[], &[&large], "x").failed(11, "no space left");
     assert!(names(inside).is_empty());
-    far.push(&["--no-udp"], &[&large], "x").failed(11, "no space left");
+    far.push(&["--no-udp"], &[&large], "x")
+        .failed(11, "no space left");
     assert!(names(inside).is_empty());
     let many = far.near.folder("many");
     for nth in 0..80 {
@@ -130,7 +154,11 @@ fn a_disk_that_is_full_is_named_and_nothing_is_left_on_it() {
     }
     far.push(&[], &[&many], "many").failed(11, "no space left");
     let left = tree(inside);
-    assert!(left.keys().all(|path| path == Path::new("many")), "{:?}", left.keys());
+    assert!(
+        left.keys().all(|path| path == Path::new("many")),
+        "{:?}",
+        left.keys()
+    );
     // and what fits still does
     let small = far.near.file("small", 1 << 20);
     far.push(&[], &[&small], "y").succeeded();
@@ -147,7 +175,12 @@ fn what_changes_while_it_is_sent_is_named_and_not_published() {
             std::io::Write::write_all(&mut file, b"more").unwrap();
         }),
         ("shorter", |path| {
-            fs::OpenOptions::new().write(true).open(path).unwrap().set_len(40 << 20).unwrap();
+            fs::OpenOptions::new()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_len(40 << 20)
+                .unwrap();
         }),
         ("other", |path| {
             let file = fs::OpenOptions::new().write(true).open(path).unwrap();
@@ -161,7 +194,10 @@ fn what_changes_while_it_is_sent_is_named_and_not_published() {
         // more than is read ahead, so that its end is not read yet when the blast begins
         fs::write(&large, noise(48 << 20, 1)).unwrap();
         let place = far.place(name);
-        let copy = far.copy(&["--json", "--rate", "300Mb/s"], &[folder.to_str().unwrap(), &place]);
+        let copy = far.copy(
+            &["--json", "--rate", "300Mb/s"],
+            &[folder.to_str().unwrap(), &place],
+        );
         let mut copy = crate::running::Running::start(copy);
         copy.prints("\"type\":\"start\"");
         change(&large);
@@ -170,7 +206,10 @@ fn what_changes_while_it_is_sent_is_named_and_not_published() {
         assert!(outcome.said("very-large: it "), "{name}: {outcome:?}");
         assert_eq!(names(&far.target.join(name)), ["steady"], "{name}");
         let summary = outcome.events().pop().unwrap();
-        assert_eq!((&summary["verified"], &summary["entries"]), (&false.into(), &2.into()));
+        assert_eq!(
+            (&summary["verified"], &summary["entries"]),
+            (&false.into(), &2.into())
+        );
         fs::remove_dir_all(folder).unwrap();
     }
 }
@@ -183,12 +222,19 @@ fn what_vanishes_while_it_is_sent_is_named_and_the_rest_arrives() {
     fs::write(folder.join("b-small"), noise(5000, 3)).unwrap();
     fs::write(folder.join("c-small"), noise(5000, 4)).unwrap();
     let place = far.place("copy");
-    let copy = far.copy(&["--json", "--rate", "300Mb/s"], &[folder.to_str().unwrap(), &place]);
+    let copy = far.copy(
+        &["--json", "--rate", "300Mb/s"],
+        &[folder.to_str().unwrap(), &place],
+    );
     let mut copy = crate::running::Running::start(copy);
     copy.prints("\"type\":\"start\"");
     fs::remove_file(folder.join("b-small")).unwrap();
     let outcome = copy.finish().failed(24, "b-small");
-    assert_eq!(names(&far.target.join("copy")), ["a-large", "c-small"], "{outcome:?}");
+    assert_eq!(
+        names(&far.target.join("copy")),
+        ["a-large", "c-small"],
+        "{outcome:?}"
+    );
     assert!(look(&far.target.join("copy/a-large")) == look(&folder.join("a-large")));
 }
 
@@ -197,7 +243,9 @@ fn what_is_no_file_is_left_out_and_said() {
     let far = Far::start("pipes", &[]);
     let folder = far.near.folder("folder");
     fs::write(folder.join("file"), "file").unwrap();
-    let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status();
+    let pipe = std::process::Command::new("mkfifo")
+        .arg(folder.join("pipe"))
+        .status();
     assert!(pipe.unwrap().success());
     let outcome: Outcome = far.push(&[], &[&folder], "copy").succeeded();
     assert!(outcome.said("left out: ") && outcome.said("neither file, folder nor link"));
