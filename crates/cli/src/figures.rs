@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use lighthaul_io::namespace::outlive_interrupts;
 use lighthaul_lab::description::Description;
@@ -94,11 +94,12 @@ fn serve(lab: &Lab, folder: &Folder) -> Result<Running, LabError> {
         .arg("--allowed")
         .arg(folder.file("allowed"))
         .stderr(Stdio::piped());
-    let mut server = Running(serve.spawn().map_err(LabError::world("serve in a lab"))?);
+    let mut server = serve.spawn().map_err(LabError::world("serve in a lab"))?;
+    let pipe = server.stderr.take().map(BufReader::new);
+    let mut server = Running(server, pipe);
     let mut line = String::new();
-    if let Some(pipe) = server.0.stderr.take() {
-        BufReader::new(pipe)
-            .read_line(&mut line)
+    if let Some(pipe) = &mut server.1 {
+        pipe.read_line(&mut line)
             .map_err(LabError::world("serve in a lab"))?;
     }
     if line.contains("listening") {
@@ -178,13 +179,15 @@ impl Drop for Folder {
     }
 }
 
-/// A process that ends when this value goes.
-struct Running(Child);
+/// A process that ends when this value goes, and what it says.
+struct Running(Child, Option<BufReader<ChildStderr>>);
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();
+        let said = self.1.take().into_iter().flat_map(BufRead::lines).map_while(Result::ok);
+        said.filter(|line| line.contains("panicked")).for_each(|line| say(&line));
     }
 }
 
