@@ -34,7 +34,7 @@ pub(crate) enum Command {
 
 /// Copy files and trees to or from another host.
 ///
-/// One side is local, the other is [USER@]HOST:PATH (started there over ssh) or
+/// One side is local, the other is HOST:PATH or USER@HOST:PATH (started there over ssh) or
 /// `lh://HOST[:PORT]/PATH` (a daemon). A folder written with a slash at its end stands for its
 /// contents. A target with a slash is a folder to copy into; without one it is the new name.
 #[derive(Args, Debug)]

@@ -186,8 +186,14 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();
-        let said = self.1.take().into_iter().flat_map(BufRead::lines).map_while(Result::ok);
-        said.filter(|line| line.contains("panicked")).for_each(|line| say(&line));
+        let said = self
+            .1
+            .take()
+            .into_iter()
+            .flat_map(BufRead::lines)
+            .map_while(Result::ok);
+        said.filter(|line| line.contains("panicked"))
+            .for_each(|line| say(&line));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs a machine on real sockets: transmit, hear events, wait for the first of message and deadline.
 //!
-//! - [`lane`]: what a machine talks over; [`run`]: the loop, and who made the machine
+//! - [`lane`]: what a machine talks over; [`mod@run`]: the loop, and who made the machine
 //! - `send`, `receive`: out and in; `scatter`: in, straight to where it is expected
 pub mod lane;
 pub mod run;

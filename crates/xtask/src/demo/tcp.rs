@@ -13,7 +13,10 @@ use crate::demo::tree::Size;
 /// Sends `size` bytes from host a to host b once with each congestion control.
 pub(crate) fn send(lab: &Lab, size: Size) -> Result<Vec<Row>, String> {
     let mut server = lab.command("b", "iperf3").map_err(|e| e.to_string())?;
-    server.args(["-s", "--forceflush"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    server
+        .args(["-s", "--forceflush"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let server = server.spawn().map(Running);
     let mut server = server.map_err(|e| format!("iperf3 (`make setup` installs it): {e}"))?;
     if let Some(pipe) = server.0.stdout.take() {
