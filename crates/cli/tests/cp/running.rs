@@ -218,4 +218,4 @@ pub(crate) fn becomes_true(what: &str, mut look: impl FnMut() -> bool) {
 }
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);

@@ -165,10 +165,12 @@ fn a_disk_that_is_full_is_named_and_nothing_is_left_on_it() {
     assert!(look(&inside.join("y")) == look(&small));
 }
 
+/// What somebody does to a file while it is sent.
+type Change = fn(&Path);
+
 #[test]
 fn what_changes_while_it_is_sent_is_named_and_not_published() {
     let far = Far::start("changes", &[]);
-    type Change = fn(&Path);
     let changes: [(&str, Change); 3] = [
         ("longer", |path| {
             let mut file = fs::OpenOptions::new().append(true).open(path).unwrap();

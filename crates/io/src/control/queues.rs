@@ -30,6 +30,15 @@ pub(super) struct Queues {
     pub(super) ended: Option<String>,
 }
 
+impl Queues {
+    /// Has every stream look again.
+    pub(super) fn wake_all(&self) {
+        for sign in self.incoming.values().filter_map(|i| i.sign.as_ref()) {
+            sign.raise();
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     pub(super) frames: VecDeque<Frame>,

@@ -1,5 +1,4 @@
-//! The thread between the socket and the queues, so that whoever drives a machine never waits for TCP
-//! unless it fills the outgoing queue.
+//! The thread between the socket and the queues, so that whoever drives a machine never waits for TCP.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -17,6 +16,11 @@ use crate::wait::{Watch, wait};
 
 /// Streams that a peer may open.
 const STREAMS_MAX: usize = 256;
+
+/// How long the last words may take to leave.
+const LINGER: Duration = Duration::from_secs(5);
+/// How often the end of that is looked for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The thread between the socket and the queues.
 pub(super) struct Shovel {
@@ -41,11 +45,7 @@ impl Shovel {
         };
         let mut queues = self.shared.lock();
         queues.ended = Some(why);
-        for incoming in queues.incoming.values() {
-            if let Some(sign) = &incoming.sign {
-                sign.raise();
-            }
-        }
+        queues.wake_all();
         drop(queues);
         self.shared.room.notify_all();
     }
@@ -59,7 +59,7 @@ impl Shovel {
             self.shared.sign.lower();
             let (idle, paused) = self.write_out()?;
             if self.shared.lock().closing {
-                let until = *linger.get_or_insert_with(|| clock.now() + Duration::from_secs(5));
+                let until = *linger.get_or_insert_with(|| clock.now() + LINGER);
                 if idle || clock.now() >= until {
                     self.tls.send_close_notify();
                     self.tls.write_tls(&mut self.tcp).ok();
@@ -79,7 +79,7 @@ impl Shovel {
             } else {
                 &mut watches
             };
-            let until = linger.map_or(Instant::NEVER, |_| clock.now() + Duration::from_millis(50));
+            let until = linger.map_or(Instant::NEVER, |_| clock.now() + LOOK);
             wait(clock, watches, until)?;
             self.shared.sign.drain();
         }
@@ -116,14 +116,27 @@ impl Shovel {
 
     /// What TLS has taken has now reached TCP.
     fn count_written(&mut self) {
-        self.shared.lock().outgoing_bytes -= std::mem::take(&mut self.unwritten);
+        let mut queues = self.shared.lock();
+        let was_full = queues.outgoing_bytes > QUEUE_BYTES_MAX;
+        queues.outgoing_bytes -= std::mem::take(&mut self.unwritten);
+        if was_full && queues.outgoing_bytes <= QUEUE_BYTES_MAX {
+            queues.wake_all();
+        }
+        drop(queues);
         self.shared.room.notify_all();
     }
 
     /// Makes room in the TLS buffer, waiting for TCP.
     fn write_blocking(&mut self) -> io::Result<()> {
         let clock = Clock::start();
+        let mut linger = None;
         while self.tls.wants_write() {
+            if self.shared.lock().closing {
+                let until = *linger.get_or_insert_with(|| clock.now() + LINGER);
+                if clock.now() >= until {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
             match self.tls.write_tls(&mut self.tcp) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -131,7 +144,7 @@ impl Shovel {
             }
             let mut watch = Watch::read(self.tcp.as_raw_fd());
             watch.write = true;
-            wait(clock, &mut [watch], Instant::NEVER)?;
+            wait(clock, &mut [watch], clock.now() + LOOK)?;
             if !self.paused() {
                 self.read_in()?;
             }

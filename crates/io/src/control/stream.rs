@@ -1,7 +1,6 @@
 //! One stream of a control connection.
 
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
@@ -36,7 +35,13 @@ impl Stream {
         self.number
     }
 
-    /// Queues `frame`; waits for room only if it is a datagram and TCP is behind.
+    /// Whether TCP keeps up; if not, the stream's descriptor tells when it does again.
+    pub fn has_room(&self) -> bool {
+        let queues = self.control.shared.lock();
+        queues.outgoing_bytes <= QUEUE_BYTES_MAX || queues.ended.is_some()
+    }
+
+    /// Queues `frame`. Who sends much asks [`Stream::has_room`] first.
     pub fn send(&self, frame: &Frame) -> Result<(), Error> {
         let mut octets = Vec::with_capacity(HEADER + frame.octets.len());
         let whole = frame.head_len == frame.octets.len();
@@ -47,12 +52,6 @@ impl Stream {
         octets.extend_from_slice(&frame.octets);
         let shared = &self.control.shared;
         let mut queues = shared.lock();
-        while frame.datagram && queues.outgoing_bytes > QUEUE_BYTES_MAX && queues.ended.is_none() {
-            queues = shared
-                .room
-                .wait(queues)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
         if let Some(why) = &queues.ended {
             return Err(Error::Network(why.clone()));
         }

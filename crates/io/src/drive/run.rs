@@ -130,6 +130,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let deadline = self
             .endpoint
             .poll_timeout()
+            .filter(|_| self.has_room())
             .map_or(tick, |deadline| deadline.at.min(tick));
         let stream = Watch::read(self.lane.stream.as_raw_fd());
         let mut watches = [stream, stream];

@@ -10,11 +10,18 @@ use crate::control::Frame;
 use crate::error::Error;
 use crate::store::Store;
 
+/// Messages that leave on the stream before everything else gets its turn.
+const FRAMES_A_TURN: usize = 256;
+
 impl<E: Endpoint, S: Store> Driver<'_, E, S> {
     /// Sends what the machine wants sent; answers whether there was anything.
     pub(super) fn transmit(&mut self, now: Instant) -> Result<bool, Error> {
         let mut any = false;
-        while let Some(transmit) = self.endpoint.poll_transmit(now) {
+        let mut frames = 0..FRAMES_A_TURN;
+        while self.has_room()
+            && (self.lane.udp.is_some() || frames.next().is_some())
+            && let Some(transmit) = self.endpoint.poll_transmit(now)
+        {
             any = true;
             match transmit.via {
                 Via::Datagram if self.lane.udp.is_some() => self.join_train(&transmit)?,
@@ -26,6 +33,11 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         }
         self.flush()?;
         Ok(any)
+    }
+
+    /// Whether what the machine sends next would not have to wait.
+    pub(super) fn has_room(&self) -> bool {
+        self.lane.udp.is_some() || self.lane.stream.has_room()
     }
 
     pub(super) fn join_train(&mut self, transmit: &Transmit) -> Result<(), Error> {
