@@ -1,0 +1,155 @@
+//! What an authenticated peer can do to a control connection: end it, and no more.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::clock::Clock;
+use lighthaul_io::control::{Control, FRAME_MAX};
+use lighthaul_io::error::Error;
+use rustls::Connection;
+
+use crate::pair::connect;
+
+/// A peer that writes what it likes.
+#[derive(Debug)]
+struct Raw {
+    tcp: TcpStream,
+    tls: Connection,
+}
+
+impl Raw {
+    fn say(&mut self, octets: &[u8]) -> std::io::Result<()> {
+        for part in octets.chunks(16 << 10) {
+            self.tls.writer().write_all(part)?;
+            while self.tls.wants_write() {
+                self.tls.write_tls(&mut self.tcp)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Our end, and a peer.
+fn start() -> (Control, Raw) {
+    let [(tcp, tls), (peer_tcp, peer_tls)] = connect();
+    (
+        Control::start(tcp, tls).unwrap(),
+        Raw {
+            tcp: peer_tcp,
+            tls: peer_tls,
+        },
+    )
+}
+
+fn header(len: u32, stream: u16, flags: u8, head_len: u8) -> Vec<u8> {
+    [
+        &len.to_be_bytes()[..],
+        &stream.to_be_bytes(),
+        &[flags, head_len],
+    ]
+    .concat()
+}
+
+/// How the connection ends, once what came before has been heard.
+fn end(control: &Control) -> String {
+    let stream = control.open(0).unwrap();
+    let clock = Clock::start();
+    loop {
+        let heard = stream.receive(clock, Instant::ZERO + Duration::from_secs(30));
+        let Err(error) = heard else { continue };
+        assert!(matches!(error, Error::Network(_)), "{error}");
+        return error.to_string();
+    }
+}
+
+#[test]
+fn a_malformed_frame_ends_the_connection() {
+    for octets in [
+        header(FRAME_MAX as u32 + 1, 0, 0, 0),
+        header(u32::MAX, 0, 0, 0),
+        header(10, 0, 4, 0),
+        header(10, 0, 255, 0),
+        header(10, 0, 0, 11),
+    ] {
+        let (control, mut peer) = start();
+        peer.say(&octets).unwrap();
+        let why = end(&control);
+        assert!(why.contains("malformed frame"), "{octets:?}: {why}");
+    }
+}
+
+#[test]
+fn too_many_streams_end_the_connection() {
+    let (control, mut peer) = start();
+    for stream in 0..1000 {
+        // the other side may be gone before all are written
+        if peer.say(&header(0, stream, 2, 0)).is_err() {
+            break;
+        }
+    }
+    let why = end(&control);
+    assert!(why.contains("too many streams"), "{why}");
+}
+
+#[test]
+fn a_peer_that_says_much_is_made_to_wait_and_still_heard() {
+    for len in [0, 1, 1000, 100_000] {
+        let (control, mut peer) = start();
+        peer.tcp
+            .set_write_timeout(Some(Duration::from_secs(1)))
+            .unwrap();
+        let frame = [header(len, 9, 2, 0), vec![7; len as usize]].concat();
+        let many = frame.repeat((256 << 10) / frame.len() + 1);
+        let mut said = 0;
+        while peer.say(&many).is_ok() {
+            said += many.len();
+            assert!(
+                said < 100 << 20,
+                "{said} bytes of frames of {len} wait in memory"
+            );
+        }
+        let stream = control.open(9).unwrap();
+        let deadline = Instant::ZERO + Duration::from_secs(30);
+        for _ in 0..10 {
+            let heard = stream.receive(Clock::start(), deadline).unwrap();
+            assert_eq!(heard.octets, vec![7; len as usize]);
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_goes_in_the_middle_of_a_frame_is_missed() {
+    let (control, mut peer) = start();
+    peer.say(&header(1000, 0, 2, 0)).unwrap();
+    peer.say(&[1; 500]).unwrap();
+    drop(peer);
+    let why = end(&control);
+    assert!(why.contains("the peer went away"), "{why}");
+}
+
+#[test]
+fn what_is_not_tls_ends_the_connection() {
+    let (control, mut peer) = start();
+    peer.tcp.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let why = end(&control);
+    assert!(why.contains("was lost"), "{why}");
+}
+
+#[test]
+fn what_was_said_before_a_violation_is_heard() {
+    let (control, mut peer) = start();
+    let good = [header(3, 0, 2, 0), b"bye".to_vec()].concat();
+    peer.say(&[good, header(1, 0, 99, 0)].concat()).unwrap();
+    let stream = control.open(0).unwrap();
+    let deadline = Instant::ZERO + Duration::from_secs(30);
+    assert_eq!(
+        stream.receive(Clock::start(), deadline).unwrap().octets,
+        b"bye"
+    );
+    assert!(matches!(
+        stream.receive(Clock::start(), deadline),
+        Err(Error::Network(_))
+    ));
+}

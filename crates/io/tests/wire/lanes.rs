@@ -1,0 +1,93 @@
+//! Objects that cross a lane: whole, whatever happens to datagrams, by every path through the kernel.
+
+use crate::pair::{carry, config, lane, sockets, streams};
+use crate::relay::Relay;
+
+#[test]
+fn an_object_survives_every_harm_that_datagrams_come_to() {
+    for (seed, scatter) in [(1, None), (2, Some(1440)), (3, None), (4, Some(1440))] {
+        println!("seed {seed}");
+        let config = config(3_000_001, 1440);
+        let mut relay = None;
+        let udp = sockets(|[_, receiver]| {
+            let between = Relay::start(receiver, seed);
+            let ends = between.ends;
+            relay = Some(between);
+            ends
+        });
+        let mut streams = streams().into_iter();
+        let mut lanes = udp.map(|udp| lane(streams.next().unwrap(), Some(udp), true));
+        lanes[1].scatter = scatter;
+        let seen = carry(config, lanes);
+        let harm = relay.unwrap().stop();
+        println!("{harm:?} {seen:?}");
+        assert!(
+            seen.duplicates >= harm.duplicated / 2,
+            "{seen:?} of {harm:?}"
+        );
+        assert!(
+            2 * seen.resent >= harm.dropped + harm.corrupted,
+            "{seen:?} of {harm:?}"
+        );
+        // flipped in the mark, cut within the head, or invented by somebody: none of ours
+        assert!(
+            seen.foreign > 0 && seen.forged > harm.corrupted / 2,
+            "{seen:?} of {harm:?}"
+        );
+        let bad = harm.corrupted + harm.truncated + harm.invented;
+        assert!(seen.foreign + seen.forged <= bad, "{seen:?} of {harm:?}");
+    }
+}
+
+#[test]
+fn every_path_through_the_kernel_delivers_the_same() {
+    for case in 0..32_u32 {
+        let [sealed, segments, coalesces, scatters, large] =
+            [1, 2, 4, 8, 16].map(|bit| case & bit == 0);
+        let packet_len = if large { 8928 } else { 1440 };
+        let config = config(700_001, packet_len);
+        let udp = sockets(|[sender, receiver]| [receiver, sender]);
+        if !segments {
+            udp[0].stop_segmenting();
+        }
+        if !coalesces {
+            udp[1].stop_coalescing();
+        }
+        let mut streams = streams().into_iter();
+        let mut lanes = udp.map(|udp| lane(streams.next().unwrap(), Some(udp), sealed));
+        lanes[1].scatter = scatters.then_some(packet_len);
+        let packets = config.packets();
+        let seen = carry(config, lanes);
+        let said = format!(
+            "sealed {sealed}, segments {segments}, coalesces {coalesces}, scatters {scatters}: {seen:?}"
+        );
+        // a machine that is too busy may lose some; then they came again
+        assert_eq!(seen.sent, packets + seen.resent, "{said}");
+        assert_eq!(seen.received, packets + seen.duplicates, "{said}");
+        assert_eq!((seen.foreign, seen.forged), (0, 0), "{said}");
+    }
+}
+
+#[test]
+fn an_object_crosses_on_the_stream_where_there_is_no_socket() {
+    for len in [1, 32 << 10, (32 << 10) + 1, 20_000_003] {
+        let lanes = streams().map(|stream| lane(stream, None, true));
+        let seen = carry(config(len, 32 << 10), lanes);
+        assert_eq!(
+            (seen.sent, seen.resent, seen.duplicates),
+            (0, 0, 0),
+            "{seen:?}"
+        );
+    }
+}
+
+#[test]
+fn the_smallest_objects_cross() {
+    for len in [1, 2, 1439, 1440, 1441] {
+        let udp = sockets(|[sender, receiver]| [receiver, sender]);
+        let mut streams = streams().into_iter();
+        let mut lanes = udp.map(|udp| lane(streams.next().unwrap(), Some(udp), true));
+        lanes[1].scatter = Some(1440);
+        carry(config(len, 1440), lanes);
+    }
+}

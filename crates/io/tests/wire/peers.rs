@@ -1,0 +1,111 @@
+//! Peers whose keys are right and whose messages are not.
+
+use std::time::Duration;
+
+use lighthaul_base::{Body, Instant, Transmit};
+use lighthaul_io::clock::Clock;
+use lighthaul_io::control::{Frame, Stream};
+use lighthaul_io::error::Error;
+use lighthaul_proto::parts::Tally;
+use lighthaul_proto::rbudp::wire::{done, tally};
+use lighthaul_proto::rbudp::{Receiver, Sender};
+
+use crate::pair::{STREAM, config, fails, lane, streams};
+
+/// What a machine's message looks like on the stream.
+fn frame(transmit: &Transmit) -> Frame {
+    let mut octets = transmit.head.as_slice().to_vec();
+    if let Body::Words(words) = &transmit.body {
+        octets.extend(words);
+    }
+    Frame::message(octets)
+}
+
+/// A tally of `total` packets, of which every other came: its length on the wire shows the total.
+fn every_other(total: u64) -> Tally {
+    let mut tally = Tally::new(total);
+    for number in (0..total).step_by(2) {
+        tally.mark(number);
+    }
+    tally
+}
+
+/// Hears the blast out.
+fn hear_done(peer: &Stream) {
+    let clock = Clock::start();
+    loop {
+        let frame = peer
+            .receive(clock, Instant::ZERO + Duration::from_secs(30))
+            .unwrap();
+        if !frame.datagram {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_tally_that_cannot_be_ends_a_sender() {
+    let config = config(1_000_000, 1440);
+    let packets = config.packets();
+    let answers: [Frame; 7] = [
+        frame(&tally(STREAM, 1, &every_other(packets - 8))),
+        frame(&tally(STREAM, 1, &every_other(packets + 8))),
+        frame(&tally(STREAM, 1, &every_other(packets * 1000))),
+        frame(&tally(STREAM, 1, &Tally::new(packets + 1))),
+        frame(&tally(STREAM, 2, &every_other(packets))),
+        Frame::message(vec![2, 0, 1]),
+        Frame::message([&[2, 0, 1][..], &[0xff; 5000]].concat()),
+    ];
+    for answer in answers {
+        let [own, peer] = streams();
+        let own = lane(own, None, true);
+        let sender = Sender::new(own.clock.now(), config, 1);
+        let failed = std::thread::spawn(move || fails(sender, own, config));
+        hear_done(&peer);
+        peer.send(&answer).unwrap();
+        let error = failed.join().unwrap();
+        assert!(
+            matches!(error, Error::PeerMisbehaved(_)),
+            "{answer:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_done_signal_that_cannot_be_ends_a_receiver() {
+    let config = config(1_000_000, 1440);
+    for sent in [0, 1, config.packets() - 1, config.packets() + 1, u64::MAX] {
+        let [own, peer] = streams();
+        let own = lane(own, None, true);
+        let receiver = Receiver::new(own.clock.now(), config, 1);
+        let failed = std::thread::spawn(move || fails(receiver, own, config));
+        peer.send(&frame(&done(STREAM, 1, sent))).unwrap();
+        let error = failed.join().unwrap();
+        assert!(matches!(error, Error::PeerMisbehaved(_)), "{sent}: {error}");
+    }
+}
+
+#[test]
+fn nonsense_on_the_stream_is_left_alone_and_a_lost_peer_is_not_waited_for() {
+    let config = config(1_000_000, 1440);
+    let [own, peer] = streams();
+    let own = lane(own, None, true);
+    let receiver = Receiver::new(own.clock.now(), config, 1);
+    let failed = std::thread::spawn(move || fails(receiver, own, config));
+    for octets in [&[][..], &[0], &[99; 300], &[1, 0], &[2, 0, 1, 5], &[3, 9]] {
+        for datagram in [false, true] {
+            let octets = octets.to_vec();
+            let head_len = octets.len().min(8);
+            let head_len = if datagram { head_len } else { octets.len() };
+            peer.send(&Frame {
+                datagram,
+                head_len,
+                octets,
+            })
+            .unwrap();
+        }
+    }
+    drop(peer);
+    let error = failed.join().unwrap();
+    assert!(matches!(error, Error::Network(_)), "{error}");
+}
