@@ -1,4 +1,6 @@
 //! What the fuzz targets do with their octets, one file for each room.
 
+pub mod io;
+pub mod lab;
 pub mod rbudp;
 pub mod transfer;

@@ -1,0 +1,71 @@
+//! The fuzz targets' bodies on stable: random text, likely text, and the inputs kept as seeds.
+
+#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+
+use proptest::prelude::*;
+
+#[path = "../../../fuzz/src/lab.rs"]
+mod lab;
+
+/// A quantity as somebody may write it.
+const QUANTITY: &str = "-?[0-9]{0,22}(\\.[0-9]{0,3})?( ?(b/s|kb/s|Mb/s|Gb/s|Tb/s|ns|us|ms|s|B|MB|GiB|%|% x 9|% by 1ms| by 2s|x|é)){0,2}";
+
+/// Two hosts and a link with properties that may be nonsense.
+fn likely() -> impl Strategy<Value = String> {
+    let name = prop::sample::select(vec![
+        "rate",
+        "delay",
+        "rtt",
+        "queue",
+        "loss",
+        "burst_loss",
+        "reorder",
+        "duplicate",
+        "mtu",
+        "kind",
+        "segment",
+        "forward.rate",
+        "back.loss",
+        "between",
+        "no_such",
+    ]);
+    let value = prop_oneof![
+        6 => QUANTITY.prop_map(|text| format!("\"{text}\"")),
+        1 => any::<i64>().prop_map(|number| number.to_string()),
+        1 => any::<bool>().prop_map(|yes| yes.to_string()),
+        1 => Just("\"veth\"".to_owned()),
+        1 => Just("[\"a\", \"b\"]".to_owned()),
+    ];
+    let line = (name, value).prop_map(|(name, value)| format!("{name} = {value}\n"));
+    prop::collection::vec(line, 0..4).prop_map(|lines| {
+        let hosts =
+            "host = [{ name = \"a\" }, { name = \"b\" }]\n[[link]]\nbetween = [\"a\", \"b\"]\n";
+        format!("{hosts}{}", lines.concat())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn descriptions_survive_likely_text(text in likely()) {
+        lab::description(text.as_bytes());
+    }
+
+    #[test]
+    fn descriptions_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        lab::description(&octets);
+    }
+}
+
+#[test]
+fn seeds_of_earlier_crashes_stay_harmless() {
+    let folder = format!(
+        "{}/../../fuzz/seeds/description",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    // no folder: nothing has crashed yet
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        lab::description(&std::fs::read(entry.path()).expect("a seed is a file"));
+    }
+}
