@@ -136,7 +136,8 @@ fn conclude(
     let verdict = failures
         .iter()
         .map(|(i, code, why)| (*i as u64, *code as u8, why.clone()));
-    session.say(&Message::Verdict(verdict.collect()))?;
+    // a sender that is gone does not undo what is published
+    session.say(&Message::Verdict(verdict.collect())).ok();
     session.control.flush(Duration::from_secs(10));
     let entries = sink.manifest().entries();
     let lost: u64 = failures
@@ -217,7 +218,7 @@ impl ReceiveOwner<'_, '_> {
                     chunks.send(renamed).ok();
                 }
             }
-            Message::ManifestEnd => self.chunks = None,
+            Message::ManifestEnd if self.listed == self.offer.entries => self.chunks = None,
             Message::Reports(reports) => {
                 let reports = reports
                     .into_iter()

@@ -1,5 +1,6 @@
 //! The sending side of a transfer.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -153,26 +154,34 @@ fn conclude(session: &Session, manifest: &Manifest) -> Result<Summary, Error> {
     let deadline = session.clock.now() + VERDICT_PATIENCE;
     loop {
         match session.hear_for(session.clock.until(deadline))? {
-            Message::Verdict(failures) => {
-                let lost: u64 = failures
-                    .iter()
-                    .filter_map(|(index, ..)| manifest.entries().get(*index as usize))
-                    .map(crate::manifest::Entry::size)
-                    .sum();
-                return Ok(Summary {
-                    entries: manifest.entries().len().saturating_sub(failures.len()) as u64,
-                    bytes: manifest.file_bytes().saturating_sub(lost),
-                    failures: failures
-                        .into_iter()
-                        .map(|(_, code, why)| (code, why))
-                        .collect(),
-                    ..Summary::default()
-                });
-            }
+            Message::Verdict(failures) => return weigh(failures, manifest),
             Message::Progress(_) | Message::Train(..) => {}
             _ => return Err(Error::new(Code::Protocol, "the peer gave no verdict")),
         }
     }
+}
+
+/// What a verdict means, if it is about files that were sent, each once.
+fn weigh(failures: Vec<(u64, u8, String)>, manifest: &Manifest) -> Result<Summary, Error> {
+    let entries = manifest.entries();
+    let named: BTreeSet<u64> = failures.iter().map(|(index, ..)| *index).collect();
+    if named.len() != failures.len() || named.last().is_some_and(|i| *i >= entries.len() as u64) {
+        return Err(Error::new(
+            Code::Protocol,
+            "the peer's verdict is about files that were not sent",
+        ));
+    }
+    let lost: u64 = named
+        .iter()
+        .map(|index| entries[*index as usize].size())
+        .sum();
+    let failed = |(_, code, why)| (Code::from_number(code) as u8, why);
+    Ok(Summary {
+        entries: (entries.len() - named.len()) as u64,
+        bytes: manifest.file_bytes() - lost,
+        failures: failures.into_iter().map(failed).collect(),
+        ..Summary::default()
+    })
 }
 
 struct SendOwner<'a, 'w> {
