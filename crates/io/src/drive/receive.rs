@@ -20,8 +20,12 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let mut any = false;
         let number = self.lane.stream.number();
         for _ in 0..64 {
-            let Some(frame) = self.lane.stream.try_receive()? else {
-                break;
+            let frame = match self.lane.stream.try_receive() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                // what the peer said last may be all that was missing: look at it first
+                Err(_) if any => break,
+                Err(error) => return Err(error),
             };
             any = true;
             let via = if frame.datagram {
