@@ -106,6 +106,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn places_read_as_scp_and_rsync_do() {
@@ -134,6 +135,18 @@ mod tests {
         }
         for text in ["lh://", "lh://h", "lh:///p", "lh://h:x/p"] {
             assert_eq!(Place::parse(text).unwrap_err().code, Code::Usage, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_place_or_a_usage_error(text in "(lh://)?[a@\\[\\]:/.0-9é ]{0,20}") {
+            match Place::parse(&text) {
+                // a place here is what was written; elsewhere it has a path
+                Ok(place @ Place::Here(_)) => prop_assert_eq!(place.path(), text.as_bytes()),
+                Ok(place) => prop_assert!(!place.path().is_empty()),
+                Err(error) => prop_assert_eq!(error.code, Code::Usage),
+            }
         }
     }
 }
