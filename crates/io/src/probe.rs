@@ -1,6 +1,6 @@
 //! Looking at a path with datagrams of its own: what size arrives, and how fast a train does.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -37,6 +37,10 @@ pub struct Prober {
     seal: Key,
     open: Key,
     counter: u64,
+    /// Trains sent.
+    trains: u8,
+    /// The last train that was heard.
+    heard: Cell<u8>,
     /// Where receptions land.
     buffer: RefCell<Vec<u8>>,
 }
@@ -44,6 +48,8 @@ pub struct Prober {
 /// A genuine probe.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
+    /// The train that it is a part of.
+    train: u8,
     len: usize,
     number: u64,
     kind: u8,
@@ -80,6 +86,8 @@ impl Prober {
             seal,
             open,
             counter: 0,
+            trains: 0,
+            heard: Cell::new(0),
             buffer: RefCell::new(vec![0; 1 << 16]),
         }
     }
@@ -95,6 +103,7 @@ impl Prober {
 
     /// Sends `count` datagrams of `len` octets as fast as the host can.
     pub fn train(&mut self, udp: &Udp, count: usize, len: usize) -> io::Result<()> {
+        self.trains += 1;
         let body_len = len - PREFIX_LEN - TAG_LEN;
         let mut bodies = vec![0_u8; body_len * 44];
         let mut train = Train::new();
@@ -104,7 +113,7 @@ impl Prober {
                 if left == 0 || !train.admits(HEAD_LEN, body_len, true) {
                     break;
                 }
-                body[0] = if left == 1 { LAST } else { CAR };
+                body[..2].copy_from_slice(&[if left == 1 { LAST } else { CAR }, self.trains]);
                 left -= 1;
                 let head = self.head();
                 train.push(self.connection, &head, body, Some(&self.seal));
@@ -142,15 +151,17 @@ impl Prober {
         };
         let (mut numbers, mut count) = ((u64::MAX, 0), 0);
         let mut until = deadline;
-        let mut last = false;
+        let (mut last, mut train) = (false, 0);
         while !last && clock.now() < until && udp.peek()? != Some(self.data.to_be_bytes()) {
             let (mut bytes, before) = (0, count);
             self.hear(udp, clock, until, |probe| {
-                if probe.kind != PING {
+                // what is late of a train that was reported already says nothing of the next
+                if probe.kind != PING && probe.train > self.heard.get() {
                     bytes += probe.len as u64 + overhead;
                     count += 1;
                     numbers = (numbers.0.min(probe.number), numbers.1.max(probe.number));
                     last |= probe.kind == LAST;
+                    train = probe.train;
                 }
             })?;
             if count == before {
@@ -169,6 +180,7 @@ impl Prober {
         if first.is_none() && udp.peek()? == Some(self.data.to_be_bytes()) {
             return Ok(Heard::Data);
         }
+        self.heard.set(self.heard.get().max(train));
         let sent = numbers.1.saturating_sub(numbers.0) + 1;
         if sent <= count + count / LOSS_SHARE_MAX {
             arrival.bytes = arrival.bytes * sent.max(count) / count.max(1);
@@ -211,6 +223,7 @@ impl Prober {
             len,
             number,
             kind: body[0],
+            train: body.get(1).copied().unwrap_or(0),
         })
     }
 
