@@ -5,12 +5,13 @@ use std::time::Duration;
 use lighthaul_base::{Body, Instant, Transmit};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Frame, Stream};
+use lighthaul_io::drive::run;
 use lighthaul_io::error::Error;
 use lighthaul_proto::parts::Tally;
 use lighthaul_proto::rbudp::wire::{done, tally};
 use lighthaul_proto::rbudp::{Receiver, Sender};
 
-use crate::pair::{STREAM, config, fails, lane, streams};
+use crate::pair::{Patient, STREAM, config, fails, lane, object, streams};
 
 /// What a machine's message looks like on the stream.
 fn frame(transmit: &Transmit) -> Frame {
@@ -68,6 +69,26 @@ fn a_tally_that_cannot_be_ends_a_sender() {
             matches!(error, Error::PeerMisbehaved(_)),
             "{answer:?}: {error}"
         );
+    }
+}
+
+#[test]
+fn the_last_tally_counts_though_the_peer_is_gone() {
+    let config = config(100_000, 1440);
+    let mut all = Tally::new(config.packets());
+    (0..config.packets()).for_each(|number| _ = all.mark(number));
+    for _ in 0..100 {
+        let [own, peer] = streams();
+        let mut own = lane(own, None, true);
+        let mut sender = Sender::new(own.clock.now(), config, 1);
+        let ended = std::thread::spawn(move || {
+            let mut source = object(config.object_len as usize);
+            run(&mut sender, &mut own, &mut source, &mut Patient)
+        });
+        hear_done(&peer);
+        peer.send(&frame(&tally(STREAM, 1, &all))).unwrap();
+        drop(peer);
+        ended.join().unwrap().unwrap();
     }
 }
 
