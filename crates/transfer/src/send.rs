@@ -71,6 +71,9 @@ pub fn send(
     let config = mover::config(&offer, settings.plain, session.peer_address())?;
     session.say(&Message::Offer(offer))?;
     tell(session, &manifest)?;
+    if offer.file_bytes == 0 {
+        session.say(&Message::ReportsEnd)?;
+    }
     let started = session.clock.now();
     mover::announce(
         session,
@@ -88,6 +91,12 @@ pub fn send(
         session,
         watcher,
         reports,
+        unreported: manifest
+            .entries()
+            .iter()
+            .filter(|entry| entry.size() > 0)
+            .count(),
+        verdict: None,
         offer,
         udp: offer.udp,
         progress: Progress::default(),
@@ -100,8 +109,11 @@ pub fn send(
     drop(store);
     owner.settle(ran)?;
     let motion = owner.motion(&sender);
-    owner.finish()?;
-    let mut summary = conclude(session, &manifest)?;
+    owner.pass_on_reports()?;
+    let mut summary = match owner.verdict.take() {
+        Some(failures) => weigh(failures, &manifest)?,
+        None => conclude(session, &manifest)?,
+    };
     summary.elapsed = session.clock.now().since(begun);
     summary.moving = session.clock.now().since(started);
     summary.motion = Motion {
@@ -188,6 +200,9 @@ struct SendOwner<'a, 'w> {
     session: &'a Session,
     watcher: Watcher<'w>,
     reports: Receiver<(usize, Report)>,
+    /// Files of which nothing has been reported yet.
+    unreported: usize,
+    verdict: Option<Vec<(u64, u8, String)>>,
     offer: Offer,
     udp: bool,
     progress: Progress,
@@ -216,8 +231,10 @@ impl SendOwner<'_, '_> {
         }
     }
 
-    fn pass_on_reports(&self) -> Result<(), Error> {
-        loop {
+    /// Tells of the files that were read through, and says when that was the last: early, so that the
+    /// receiver can give its verdict as soon as it has all bytes.
+    fn pass_on_reports(&mut self) -> Result<(), Error> {
+        while self.unreported > 0 {
             let batch: Vec<_> = self
                 .reports
                 .try_iter()
@@ -227,8 +244,13 @@ impl SendOwner<'_, '_> {
             if batch.is_empty() {
                 return Ok(());
             }
+            self.unreported = self.unreported.saturating_sub(batch.len());
             self.session.say(&Message::Reports(batch))?;
+            if self.unreported == 0 {
+                self.session.say(&Message::ReportsEnd)?;
+            }
         }
+        Ok(())
     }
 
     /// Takes what the receiver says; eases off when its socket buffer overflows.
@@ -236,6 +258,11 @@ impl SendOwner<'_, '_> {
         while let Some(message) = self.session.heard()? {
             // a busy host sees a train in two parts, and tells of both
             if matches!(message, Message::Train(..)) {
+                continue;
+            }
+            if let Message::Verdict(failures) = message {
+                // the tally that completes the object is on its way on another stream
+                self.verdict = Some(failures);
                 continue;
             }
             let Message::Progress(progress) = message else {
@@ -287,11 +314,6 @@ impl SendOwner<'_, '_> {
             (Err(_), Some(error)) => Err(error),
             (Err(error), None) => Err(self.session.explain(error)),
         }
-    }
-
-    fn finish(&mut self) -> Result<(), Error> {
-        self.pass_on_reports()?;
-        self.session.say(&Message::ReportsEnd)
     }
 }
 

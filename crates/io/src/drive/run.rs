@@ -15,7 +15,7 @@ use crate::train::Train;
 use crate::wait::{Watch, wait};
 
 /// How often an owner is asked what it thinks.
-const TICK: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(10);
 /// The largest reception: more than the kernel coalesces.
 pub(super) const RECEPTION_MAX: usize = 1 << 16;
 
@@ -34,7 +34,7 @@ pub enum Next {
 pub trait Owner<E: Endpoint> {
     /// Something happened.
     fn event(&mut self, endpoint: &mut E, event: E::Event, now: Instant) -> Result<Next, Error>;
-    /// Time for a look, about every 50 ms.
+    /// Time for a look, about every 10 ms.
     fn tick(&mut self, endpoint: &mut E, now: Instant) -> Result<Next, Error>;
 }
 

@@ -69,25 +69,25 @@ impl Peer for Quinn {
 }
 
 /// The average upload that it printed last, in bits a second: the line that begins with `AVG`, whose
-/// first number with a unit is in bytes a second.
+/// first number with a unit of rate is what was uploaded.
 fn average(output: &str) -> Option<f64> {
     let line = output
         .lines()
         .rev()
         .find(|line| line.trim_start().starts_with("AVG"))?;
     let scale = |unit: &str| match unit {
-        "KiB/s" => Some(1024.0),
-        "MiB/s" => Some(1_048_576.0),
-        "GiB/s" => Some(1_073_741_824.0),
+        "Kb/s" => Some(1e3),
+        "Mb/s" => Some(1e6),
+        "Gb/s" => Some(1e9),
         _ => None,
     };
     let words: Vec<&str> = line
-        .split(['|', ' '])
+        .split(['│', '|', ' '])
         .filter(|word| !word.is_empty())
         .collect();
     let found = words.windows(2).find_map(|pair| {
         let number: f64 = pair[0].parse().ok()?;
-        Some(number * scale(pair[1])? * 8.0)
+        Some(number * scale(pair[1])?)
     });
     found.filter(|bps| *bps > 0.0)
 }
