@@ -98,14 +98,7 @@ impl Root {
 
     /// Sets the time of the last change of `path`; a link's own, not that of what it points at.
     pub fn set_time(&mut self, path: &Path, seconds: i64, nanos: u32) -> io::Result<()> {
-        let time = Timespec {
-            tv_sec: seconds,
-            tv_nsec: nanos.into(),
-        };
-        let times = Timestamps {
-            last_access: time,
-            last_modification: time,
-        };
+        let times = times(seconds, nanos);
         let (folder, name) = self.parent(path)?;
         Ok(utimensat(folder, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
@@ -238,14 +231,7 @@ impl OutputFile {
 
     /// Sets the time of its last change.
     pub fn set_time(&self, seconds: i64, nanos: u32) -> io::Result<()> {
-        let time = Timespec {
-            tv_sec: seconds,
-            tv_nsec: nanos.into(),
-        };
-        let times = Timestamps {
-            last_access: time,
-            last_modification: time,
-        };
+        let times = times(seconds, nanos);
         Ok(rustix::fs::futimens(&self.file, &times)?)
     }
 
@@ -323,5 +309,17 @@ impl InputFile {
             seconds: meta.mtime(),
             nanos,
         })
+    }
+}
+
+/// One moment for both times that a file keeps.
+fn times(seconds: i64, nanos: u32) -> Timestamps {
+    let time = Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanos.into(),
+    };
+    Timestamps {
+        last_access: time,
+        last_modification: time,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use lighthaul_base::{Endpoint, Message, Via};
+use lighthaul_base::{Endpoint, Instant, Message, Via};
 
 use super::run::Driver;
 use crate::error::Error;
@@ -42,18 +42,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
     /// Hands one message over and puts its body in place.
     pub(super) fn take(&mut self, via: Via, head: &[u8], body: &[u8]) -> Result<(), Error> {
         let now = self.lane.clock.now();
-        let message = Message {
-            via,
-            head,
-            len: body.len() as u32,
-        };
-        if let Some(span) = self.endpoint.handle_message(now, message) {
-            if let Some(slot) = self.store.slot(span)? {
-                slot.copy_from_slice(body);
-            }
-            self.store.placed(span)?;
-        }
-        Ok(())
+        hand_over(self.endpoint, self.store, now, via, [head, body])
     }
 
     /// Takes trains from the socket; answers whether there may be more.
@@ -101,17 +90,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
                 continue;
             };
             genuine += 1;
-            let message = Message {
-                via: Via::Datagram,
-                head,
-                len: body.len() as u32,
-            };
-            if let Some(span) = self.endpoint.handle_message(now, message) {
-                if let Some(slot) = self.store.slot(span)? {
-                    slot.copy_from_slice(body);
-                }
-                self.store.placed(span)?;
-            }
+            hand_over(self.endpoint, self.store, now, Via::Datagram, [head, body])?;
         }
         let counters = &self.lane.counters;
         counters.received.fetch_add(genuine, Relaxed);
@@ -120,4 +99,22 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         counters.buffer_drops.store(self.drops.into(), Relaxed);
         Ok(())
     }
+}
+
+/// Tells the machine of a message, and puts its body where the machine wants it.
+fn hand_over<E: Endpoint, S: Store>(
+    endpoint: &mut E,
+    store: &mut S,
+    now: Instant,
+    via: Via,
+    [head, body]: [&[u8]; 2],
+) -> Result<(), Error> {
+    let len = body.len() as u32;
+    if let Some(span) = endpoint.handle_message(now, Message { via, head, len }) {
+        if let Some(slot) = store.slot(span)? {
+            slot.copy_from_slice(body);
+        }
+        store.placed(span)?;
+    }
+    Ok(())
 }
