@@ -56,6 +56,7 @@ impl Pair {
             burst: reader.u16().ok().map(u32::from),
             stream: 1,
             settle: Duration::from_micros(u64::from(reader.u16().ok()?)),
+            repeat: Duration::from_micros(u64::from(reader.u16().ok()?)),
         };
         config.check().ok()?;
         let mut pair = Self {

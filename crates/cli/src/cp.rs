@@ -1,19 +1,22 @@
 //! `lighthaul cp`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use lighthaul_daemon::client::{call, start_over_ssh};
 use lighthaul_daemon::keys;
+use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_transfer::digest;
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::landing::Landing;
+use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
 use lighthaul_transfer::path::Door;
 use lighthaul_transfer::receive;
+use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::Summary;
-use lighthaul_transfer::{send, sink, walk};
+use lighthaul_transfer::send;
 
 use crate::args::{Cp, Digest, Far};
 use crate::places;
@@ -89,7 +92,7 @@ fn push(
         .iter()
         .map(|place| PathBuf::from(os(place.path())))
         .collect();
-    let tree = walk::walk(&paths)?;
+    let walk = Walk::new(Arc::new(Ground::anywhere()), paths)?;
     let request = Request::Receive(to(target));
     with_session(args, target, request, |session| {
         let settings = send::Settings {
@@ -101,7 +104,7 @@ fn push(
         send::send(
             session,
             &Door::Caller(!args.no_udp),
-            tree,
+            walk,
             settings,
             &mut watcher,
         )
@@ -114,7 +117,7 @@ fn pull(
     target: &Place,
     printer: &mut Printer,
 ) -> Result<Summary, Error> {
-    let landing = Landing::find(&to(target), Path::new(""))?;
+    let landing = Landing::find(&to(target), &Arc::new(Ground::anywhere()))?;
     let request = Request::Send(
         sources
             .iter()
@@ -122,14 +125,10 @@ fn pull(
             .collect(),
     );
     with_session(args, &sources[0], request, |session| {
-        let sink = sink::Settings {
-            digest: kind(args.digest),
-            sync: !args.no_sync,
-            transfer: 0,
-        };
         let settings = receive::Settings {
             plain: args.plain,
-            sink,
+            digest: kind(args.digest),
+            sync: !args.no_sync,
         };
         let mut watcher = |sight| printer.watch(sight);
         let door = Door::Caller(!args.no_udp);

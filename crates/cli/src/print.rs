@@ -73,6 +73,9 @@ impl Printer {
                 self.emit(|| json!({"type": "warning", "text": why}));
                 self.note(&format!("lighthaul: {why}"));
             }
+            Sight::Failed(code, text) => {
+                self.emit(|| json!({"type": "failure", "code": code, "text": text}));
+            }
             Sight::Warning(text) => {
                 self.emit(|| json!({"type": "warning", "text": text}));
                 self.note(&format!("lighthaul: {text}"));
@@ -83,8 +86,7 @@ impl Printer {
     fn started(&mut self, start: Start) {
         self.emit(|| {
             json!({
-                "type": "start", "entries": start.entries, "bytes": start.file_bytes,
-                "rate_bps": start.rate_bps, "packet_bytes": start.packet_len,
+                "type": "start", "rate_bps": start.rate_bps, "packet_bytes": start.packet_len,
                 "cipher": start.cipher, "startup_s": start.start_up.as_secs_f64(),
             })
         });

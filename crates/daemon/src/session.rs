@@ -1,19 +1,19 @@
 //! One session of a daemon, from the greeting to the verdict.
 
-use std::fs;
 use std::path::PathBuf;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::sync::mpsc::sync_channel;
 
 use lighthaul_base::Rate;
+use lighthaul_io::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::landing::Landing;
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::path::Door;
+use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
-use lighthaul_transfer::walk::walk;
 use lighthaul_transfer::watch::{Sight, Summary};
-use lighthaul_transfer::{probe, receive, send, sink};
+use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::{probe, receive, send};
 
 use crate::dispatch::Sessions;
 use crate::serve::Settings;
@@ -86,18 +86,13 @@ fn work(
 ) -> Result<Summary, Error> {
     let mut watcher = |_: Sight| {};
     match hello.request {
-        Request::Receive(mut target) => {
-            target.path = confine(settings, target.path)?;
-            let landing = Landing::find(&target, &home(settings))?;
+        Request::Receive(target) => {
+            let landing = Landing::find(&target, &ground(settings)?)?;
             session.say(&Message::Welcome)?;
-            let sink = sink::Settings {
-                digest: hello.digest,
-                sync: hello.sync,
-                transfer: 0,
-            };
             let settings = receive::Settings {
                 plain: hello.plain,
-                sink,
+                digest: hello.digest,
+                sync: hello.sync,
             };
             receive::receive(session, door, landing, settings, &mut watcher)
         }
@@ -110,12 +105,8 @@ fn work(
             })
         }
         Request::Send(paths) => {
-            let mut sources = Vec::new();
-            for path in paths {
-                let path = confine(settings, path)?;
-                sources.push(home(settings).join(os_path(&path)));
-            }
-            let tree = walk(&sources)?;
+            let paths = paths.iter().map(|path| PathBuf::from(os_path(path)));
+            let walk = Walk::new(ground(settings)?, paths.collect())?;
             session.say(&Message::Welcome)?;
             let rate = match hello.rate_bps {
                 Some(bps) => Some(
@@ -129,40 +120,19 @@ fn work(
                 digest: hello.digest,
                 rate,
             };
-            send::send(session, door, tree, settings, &mut watcher)
+            send::send(session, door, walk, settings, &mut watcher)
         }
     }
 }
 
-/// Where relative paths start.
-fn home(settings: &Settings) -> PathBuf {
-    settings.root.clone().unwrap_or_else(|| PathBuf::from("."))
-}
-
-/// With a root, every path is one below it, wherever links lead.
-fn confine(settings: &Settings, path: Vec<u8>) -> Result<Vec<u8>, Error> {
+/// What the client may use.
+fn ground(settings: &Settings) -> Result<Arc<Ground>, Error> {
     let Some(root) = &settings.root else {
-        return Ok(path);
+        return Ok(Arc::new(Ground::anywhere()));
     };
-    let start = path.iter().position(|octet| *octet != b'/');
-    let path = path[start.unwrap_or(path.len())..].to_vec();
-    let full = root.join(os_path(&path));
-    let up = path.split(|octet| *octet == b'/').any(|part| part == b"..");
-    // what is not there yet will be where its folder is
-    let place = fs::canonicalize(&full).or_else(|error| match full.parent() {
-        Some(folder) => fs::canonicalize(folder),
-        None => Err(error),
-    });
-    let out = match (fs::canonicalize(root), place) {
-        (Ok(root), Ok(place)) => !place.starts_with(root),
-        // opening it will say why
-        _ => false,
-    };
-    if up || out {
-        let text = format!("{} leaves the root", String::from_utf8_lossy(&path));
-        return Err(Error::new(Code::Permission, text));
-    }
-    Ok(path)
+    let opened = Ground::beneath(root);
+    let ground = opened.map_err(|e| Error::file(Code::Open, "cannot open the root", root, &e))?;
+    Ok(Arc::new(ground))
 }
 
 fn os_path(path: &[u8]) -> &std::ffi::OsStr {

@@ -13,16 +13,21 @@ use crate::block::{Block, PAGE};
 use crate::error::Error;
 use crate::store::Store;
 
-/// Where the bytes of an object are written to.
+/// Where the bytes of objects are written to, one object after the other.
 pub trait Sink: Send + 'static {
+    /// What a sink is told of an object.
+    type Object: Send + 'static;
+
+    /// What comes now belongs to `object`.
+    fn begin(&mut self, object: Self::Object) -> Result<(), Error>;
     /// Writes `bytes`, of the object from `offset` on. Spans come in any order, and each byte once.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
+    /// That was all of the object.
+    fn end(&mut self) -> Result<(), Error>;
 }
 
 /// About how large a block is.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Memory for blocks, filling and waiting to be written.
-const RING_BYTES: usize = 192 << 20;
 /// Blocks that may be filling; the lowest is written with its holes when there are more.
 const FILLING_MAX: usize = 24;
 
@@ -33,15 +38,16 @@ struct Filling {
     count: usize,
 }
 
-/// The runs of a block that are to be written.
-struct Job {
-    block: Block,
-    start: u64,
-    runs: Vec<Range<usize>>,
+/// What the writer is to do.
+enum Job<O> {
+    Begin(O),
+    /// Write these runs of a block that starts here.
+    Write(Block, u64, Vec<Range<usize>>),
+    End,
 }
 
 /// Blocks between the network and a [`Sink`], bounded in memory.
-pub struct Blocks<K> {
+pub struct Blocks<K: Sink> {
     object_len: u64,
     packet_len: usize,
     block_len: usize,
@@ -49,16 +55,17 @@ pub struct Blocks<K> {
     spare: Vec<Block>,
     allocated: usize,
     limit: usize,
-    jobs: Option<Sender<Job>>,
-    done: Receiver<Result<Block, Error>>,
+    jobs: Option<Sender<Job<K::Object>>>,
+    done: Receiver<Result<Option<Block>, Error>>,
     waiting: Arc<AtomicUsize>,
     writer: Option<JoinHandle<K>>,
 }
 
 impl<K: Sink> Blocks<K> {
-    /// Starts the thread that writes to `sink`. The grid is that of the packets: `packet_len` bytes
-    /// each, a multiple of 32, the last perhaps shorter.
-    pub fn start(sink: K, object_len: u64, packet_len: u32) -> Result<Self, Error> {
+    /// Starts the thread that writes to `sink`, with no more memory than `ring_bytes` where that is
+    /// enough to work. The grid is that of the packets: `packet_len` bytes each, a multiple of 32, an
+    /// object's last perhaps shorter.
+    pub fn start(sink: K, packet_len: u32, ring_bytes: usize) -> Result<Self, Error> {
         let packet_len = packet_len as usize;
         assert!(
             packet_len.is_multiple_of(32) && packet_len > 0,
@@ -68,7 +75,7 @@ impl<K: Sink> Blocks<K> {
         let unit = 128 * packet_len;
         let block_len = unit * BLOCK_BYTES.div_ceil(unit);
         assert!(block_len.is_multiple_of(PAGE), "blocks are whole pages");
-        let (jobs, todo) = channel::<Job>();
+        let (jobs, todo) = channel::<Job<K::Object>>();
         let (answers, done) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&waiting);
@@ -77,9 +84,11 @@ impl<K: Sink> Blocks<K> {
             .name("writer".into())
             .spawn(move || {
                 for job in todo {
-                    let written = write(&mut sink, &job);
-                    counter.fetch_sub(1, Ordering::Relaxed);
-                    if answers.send(written.map(|()| job.block)).is_err() {
+                    let done = perform(&mut sink, job);
+                    if matches!(done, Ok(Some(_))) {
+                        counter.fetch_sub(1, Ordering::Relaxed);
+                    }
+                    if answers.send(done).is_err() {
                         break;
                     }
                 }
@@ -87,18 +96,31 @@ impl<K: Sink> Blocks<K> {
             })
             .map_err(|error| Error::world("starting the writer", error))?;
         Ok(Self {
-            object_len,
+            object_len: 0,
             packet_len,
             block_len,
             filling: BTreeMap::new(),
             spare: Vec::new(),
             allocated: 0,
-            limit: (RING_BYTES / block_len).max(FILLING_MAX + 4),
+            limit: (ring_bytes / block_len).max(FILLING_MAX + 4),
             jobs: Some(jobs),
             done,
             waiting,
             writer: Some(writer),
         })
+    }
+
+    /// Takes the packets of `object`, which has `len` bytes, from now on.
+    pub fn begin(&mut self, object: K::Object, len: u64) -> Result<(), Error> {
+        self.object_len = len;
+        self.order(Job::Begin(object))
+    }
+
+    /// Writes what is still held of the object, and has the sink hear that this was all.
+    pub fn end(&mut self) -> Result<(), Error> {
+        self.drain()?;
+        self.order(Job::End)?;
+        self.take_back()
     }
 
     /// Writes all that is still held and gives the sink back, whatever came of it.
@@ -125,11 +147,10 @@ impl<K: Sink> Blocks<K> {
         let end = (self.object_len - start).min(self.block_len as u64) as usize;
         let runs = runs(&filling.present, self.packet_len, end);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let job = Job {
-            block: filling.block,
-            start,
-            runs,
-        };
+        self.order(Job::Write(filling.block, start, runs))
+    }
+
+    fn order(&self, job: Job<K::Object>) -> Result<(), Error> {
         self.jobs
             .as_ref()
             .and_then(|jobs| jobs.send(job).ok())
@@ -139,7 +160,7 @@ impl<K: Sink> Blocks<K> {
     fn take_back(&mut self) -> Result<(), Error> {
         loop {
             match self.done.try_recv() {
-                Ok(block) => self.spare.push(block?),
+                Ok(block) => self.spare.extend(block?),
                 Err(TryRecvError::Empty) => return Ok(()),
                 Err(TryRecvError::Disconnected) => return Err(gone()),
             }
@@ -160,7 +181,11 @@ impl<K: Sink> Blocks<K> {
             self.allocated += 1;
             return Ok(Block::new(self.block_len));
         }
-        self.done.recv().map_err(|_| gone())?
+        loop {
+            if let Some(block) = self.done.recv().map_err(|_| gone())?? {
+                return Ok(block);
+            }
+        }
     }
 
     fn place(&self, span: Span) -> (u64, usize) {
@@ -219,17 +244,24 @@ impl<K: Sink> Store for Blocks<K> {
     }
 }
 
-impl<K> std::fmt::Debug for Blocks<K> {
+impl<K: Sink> std::fmt::Debug for Blocks<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Blocks({} of {} allocated)", self.allocated, self.limit)
     }
 }
 
-fn write(sink: &mut impl Sink, job: &Job) -> Result<(), Error> {
-    for run in &job.runs {
-        sink.write(job.start + run.start as u64, &job.block[run.clone()])?;
+/// Does `job`; answers a block that is free now.
+fn perform<K: Sink>(sink: &mut K, job: Job<K::Object>) -> Result<Option<Block>, Error> {
+    match job {
+        Job::Begin(object) => sink.begin(object).map(|()| None),
+        Job::End => sink.end().map(|()| None),
+        Job::Write(block, start, runs) => {
+            for run in runs {
+                sink.write(start + run.start as u64, &block[run])?;
+            }
+            Ok(Some(block))
+        }
     }
-    Ok(())
 }
 
 /// The runs of bytes whose packets are present, of a block of which `end` bytes belong to the object.

@@ -1,9 +1,10 @@
 //! Files: opened beneath a root and nowhere else, written in whole pages past the cache where possible.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -13,6 +14,7 @@ use rustix::fs::{
 };
 
 use crate::block::PAGE;
+use crate::ground::Meta;
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
@@ -28,8 +30,53 @@ impl Root {
     /// The directory at `path`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(path, flags, Mode::empty())?;
-        Ok(Self { folder, last: None })
+        Ok(Self::of(rustix::fs::open(path, flags, Mode::empty())?))
+    }
+
+    /// What lies beneath `folder`.
+    pub(crate) const fn of(folder: OwnedFd) -> Self {
+        Self { folder, last: None }
+    }
+
+    /// Another handle on the same directory.
+    pub fn another(&self) -> io::Result<Self> {
+        Ok(Self {
+            folder: self.folder.try_clone()?,
+            last: None,
+        })
+    }
+
+    /// Opens the file `path` for reading and writing, or makes it, for this process alone.
+    pub fn lock(&mut self, path: &Path) -> io::Result<File> {
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let (folder, name) = self.parent(path)?;
+        let mode = Mode::from_bits_truncate(0o600);
+        let file = File::from(openat2(folder, name, flags, mode, BENEATH)?);
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+        Ok(file)
+    }
+
+    /// What the file or folder `path` is like, if it is there; of a link, the link itself.
+    pub fn look(&mut self, path: &Path) -> io::Result<Option<Meta>> {
+        let (folder, name) = self.parent(path)?;
+        match Meta::of(folder, name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            meta => meta.map(Some),
+        }
+    }
+
+    /// The names in the folder `path`, those that start with `prefix`.
+    pub fn names(&mut self, path: &Path, prefix: &[u8]) -> io::Result<Vec<OsString>> {
+        let folder = self.folder_at(path)?;
+        let mut names = Vec::new();
+        for item in rustix::fs::Dir::read_from(&folder)? {
+            let item = item?;
+            let name = item.file_name().to_bytes();
+            if name.starts_with(prefix) {
+                names.push(OsStr::from_bytes(name).to_owned());
+            }
+        }
+        Ok(names)
     }
 
     /// Makes the directory `path` beneath the root, unless it is there already.
@@ -103,23 +150,18 @@ impl Root {
         Ok(utimensat(folder, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
+    /// Sets the permissions of the file `path`, which must not be a link.
+    pub fn set_mode(&mut self, path: &Path, mode: u32) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let (folder, name) = self.parent(path)?;
+        let file = openat2(folder, name, flags, Mode::empty(), BENEATH)?;
+        Ok(fchmod(file, Mode::from_bits_truncate(mode & 0o7777))?)
+    }
+
     /// Sets the permissions of the folder `path`.
     pub fn set_folder_mode(&mut self, path: &Path, mode: u32) -> io::Result<()> {
         let folder = self.folder_at(path)?;
         Ok(fchmod(folder, Mode::from_bits_truncate(mode & 0o7777))?)
-    }
-
-    /// Whether `path` is there, and if so whether it is a folder.
-    pub fn kind(&mut self, path: &Path) -> io::Result<Option<bool>> {
-        let (folder, name) = self.parent(path)?;
-        match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => {
-                let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
-                Ok(Some(kind == rustix::fs::FileType::Directory))
-            }
-            Err(rustix::io::Errno::NOENT) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Brings everything written to this file system to disk.
@@ -270,9 +312,14 @@ impl InputFile {
     /// Opens `path` for reading from front to back.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        let file = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self::of(File::from(file)))
+    }
+
+    /// Reads `file` from front to back.
+    pub(crate) fn of(file: File) -> Self {
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential).ok();
-        Ok(Self { file })
+        Self { file }
     }
 
     /// Fills `buffer` from `offset`; answers how many bytes the file still had.

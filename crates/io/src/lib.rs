@@ -2,6 +2,7 @@
 //!
 //! - [`clock`]: the only place that reads time; [`wait`]: sleeping until a moment or a sign
 //! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive
+//! - [`ground`], [`disk`]: where files are read from, and written to
 //! - [`seal`]: authenticated encryption of datagrams
 //! - [`tun`], [`namespace`]: what the lab's links and hosts are made of
 #![expect(
@@ -18,6 +19,7 @@ pub mod disk;
 pub mod drive;
 pub mod error;
 pub mod flood;
+pub mod ground;
 pub mod identity;
 pub mod interrupt;
 pub mod memory;

@@ -17,6 +17,8 @@ use crate::wait::{Watch, wait};
 /// Lengths of datagrams (behind the UDP header) that are tried: from what always passes to jumbo
 /// frames, for IPv4 and IPv6, bare and in the usual tunnels.
 pub const LENGTHS: [usize; 7] = [1232, 1372, 1432, 1452, 1472, 8952, 8972];
+/// The most lanes between two hosts.
+pub const LANES_MAX: usize = 8;
 /// A train is over when nothing came for this long.
 const QUIET: Duration = Duration::from_millis(25);
 const HEAD_LEN: usize = 8;
@@ -32,7 +34,7 @@ const LAST: u8 = 2;
 #[derive(Debug)]
 pub struct Prober {
     connection: u64,
-    /// What comes with this number is no probe, and is left for whoever takes it.
+    /// What comes with this number or one soon after is no probe, and is left for whoever takes it.
     data: u64,
     seal: Key,
     open: Key,
@@ -48,7 +50,7 @@ pub struct Prober {
 /// A genuine probe.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// The train that it is a part of.
+    /// The train that it is a part of; the lane, if it is a ping.
     train: u8,
     len: usize,
     number: u64,
@@ -95,10 +97,21 @@ impl Prober {
     /// Sends a datagram of each length, twice.
     pub fn ping(&mut self, udp: &Udp) -> io::Result<()> {
         for len in LENGTHS.iter().rev().chain(LENGTHS.iter().rev()) {
-            let body = vec![PING; len - PREFIX_LEN - TAG_LEN];
-            self.send(udp, &mut Train::new(), body)?;
+            self.send_ping(udp, *len, 0)?;
         }
         Ok(())
+    }
+
+    /// Sends a short datagram twice, to make lane `lane` known.
+    pub fn knock(&mut self, udp: &Udp, lane: u8) -> io::Result<()> {
+        self.send_ping(udp, LENGTHS[0], lane)?;
+        self.send_ping(udp, LENGTHS[0], lane)
+    }
+
+    fn send_ping(&mut self, udp: &Udp, len: usize, lane: u8) -> io::Result<()> {
+        let mut body = vec![PING; len - PREFIX_LEN - TAG_LEN];
+        body[1] = lane;
+        self.send(udp, &mut Train::new(), body)
     }
 
     /// Sends `count` datagrams of `len` octets as fast as the host can.
@@ -123,9 +136,16 @@ impl Prober {
         Ok(())
     }
 
-    /// The length of the probe in `octets`; nothing if it is not one of our peer's.
-    pub fn recognise(&self, octets: &mut [u8]) -> Option<usize> {
-        self.open(octets).map(|probe| probe.len)
+    /// The length of the probe in `octets`, and the lane it came by; nothing if it is not one of our
+    /// peer's.
+    pub fn recognise(&self, octets: &mut [u8]) -> Option<(usize, u8)> {
+        self.open(octets).map(|probe| (probe.len, probe.train))
+    }
+
+    /// Whether data has come to `udp`.
+    fn sees_data(&self, udp: &Udp) -> io::Result<bool> {
+        let first = udp.peek()?.map(u64::from_be_bytes);
+        Ok(first.is_some_and(|number| number.wrapping_sub(self.data) < LANES_MAX as u64))
     }
 
     /// The longest probe heard until `deadline`, or until nothing more is to be expected.
@@ -152,7 +172,7 @@ impl Prober {
         let (mut numbers, mut count) = ((u64::MAX, 0), 0);
         let mut until = deadline;
         let (mut last, mut train) = (false, 0);
-        while !last && clock.now() < until && udp.peek()? != Some(self.data.to_be_bytes()) {
+        while !last && clock.now() < until && !self.sees_data(udp)? {
             let (mut bytes, before) = (0, count);
             self.hear(udp, clock, until, |probe| {
                 // what is late of a train that was reported already says nothing of the next
@@ -177,7 +197,7 @@ impl Prober {
                 }
             }
         }
-        if first.is_none() && udp.peek()? == Some(self.data.to_be_bytes()) {
+        if first.is_none() && self.sees_data(udp)? {
             return Ok(Heard::Data);
         }
         self.heard.set(self.heard.get().max(train));

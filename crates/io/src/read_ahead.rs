@@ -9,8 +9,13 @@ use crate::block::Block;
 use crate::error::Error;
 use crate::store::Store;
 
-/// Where the bytes of an object are read from.
+/// Where the bytes of objects are read from, one object after the other.
 pub trait Source: Send + 'static {
+    /// What a source is told of an object.
+    type Object: Send + 'static;
+
+    /// What is read from now on belongs to `object`.
+    fn begin(&mut self, object: Self::Object);
     /// Fills `buffer` with the bytes of the object from `offset` on.
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Error>;
 }
@@ -18,6 +23,12 @@ pub trait Source: Send + 'static {
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_SPANS_MAX: usize = 256;
 const BATCHES: usize = 24;
+
+/// What the reader is to do.
+enum Job<O> {
+    Begin(O),
+    Fill(Batch),
+}
 
 /// Spans in ascending order and, once read, their bytes one behind the other.
 struct Batch {
@@ -36,8 +47,8 @@ struct Front {
 }
 
 /// Reads ahead of a machine that sends in ascending order, pass after pass.
-pub struct ReadAhead {
-    requests: SyncSender<Batch>,
+pub struct ReadAhead<S: Source> {
+    requests: SyncSender<Job<S::Object>>,
     ready: Receiver<Result<Batch, Error>>,
     front: Option<Front>,
     retired: Vec<Batch>,
@@ -49,18 +60,25 @@ pub struct ReadAhead {
     cursor: u64,
 }
 
-impl ReadAhead {
+impl<S: Source> ReadAhead<S> {
     /// Starts the thread that reads from `source`, whole packets of `packet_len` bytes at a time.
-    pub fn start(source: impl Source, packet_len: u32) -> Result<Self, Error> {
+    pub fn start(source: S, packet_len: u32) -> Result<Self, Error> {
         let packet_len = packet_len as usize;
         let batch_len = packet_len * (BATCH_BYTES / packet_len).max(1);
-        let (requests, asked) = sync_channel::<Batch>(BATCHES);
+        let (requests, asked) = sync_channel::<Job<S::Object>>(BATCHES + 1);
         let (answers, ready) = sync_channel(BATCHES);
         let mut source = source;
         thread::Builder::new()
             .name("reader".into())
             .spawn(move || {
-                for mut batch in asked {
+                for job in asked {
+                    let mut batch = match job {
+                        Job::Begin(object) => {
+                            source.begin(object);
+                            continue;
+                        }
+                        Job::Fill(batch) => batch,
+                    };
                     let filled = fill(&mut source, &mut batch);
                     if answers.send(filled.map(|()| batch)).is_err() {
                         return;
@@ -86,8 +104,26 @@ impl ReadAhead {
         })
     }
 
+    /// Reads for a machine that sends `object` from now on.
+    pub fn begin(&mut self, object: S::Object) -> Result<(), Error> {
+        self.forget()?;
+        self.cursor = 0;
+        self.requests.send(Job::Begin(object)).map_err(|_| gone())
+    }
+
+    /// Takes back every batch.
+    fn forget(&mut self) -> Result<(), Error> {
+        while self.outstanding > 0 {
+            let batch = self.next_batch()?;
+            self.spare.push(batch);
+        }
+        self.spare.extend(self.front.take().map(|front| front.batch));
+        self.spare.append(&mut self.retired);
+        Ok(())
+    }
+
     fn request(&mut self, batch: Batch) -> Result<(), Error> {
-        self.requests.send(batch).map_err(|_| gone())?;
+        self.requests.send(Job::Fill(batch)).map_err(|_| gone())?;
         self.outstanding += 1;
         Ok(())
     }
@@ -137,7 +173,7 @@ impl ReadAhead {
     }
 }
 
-impl Store for ReadAhead {
+impl<S: Source> Store for ReadAhead<S> {
     fn foresee<E: Endpoint>(&mut self, endpoint: &E) -> Result<(), Error> {
         while let Some(mut batch) = self.spare.pop() {
             batch.spans.clear();
@@ -197,7 +233,7 @@ impl Store for ReadAhead {
     }
 }
 
-impl std::fmt::Debug for ReadAhead {
+impl<S: Source> std::fmt::Debug for ReadAhead<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ring::hkdf::{HKDF_SHA256, Prk};
 use ring::aead::{AES_128_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 
 /// Octets that sealing adds behind every datagram.
@@ -53,6 +54,18 @@ impl Cipher {
 /// Seals or opens the datagrams of one direction of one lane.
 pub struct Key {
     key: LessSafeKey,
+}
+
+/// A secret of its own for `number`, made of `secret` (HKDF, RFC 5869).
+pub fn derive(secret: &[u8; SECRET_LEN], number: u64) -> [u8; SECRET_LEN] {
+    let label = number.to_be_bytes();
+    let info = [label.as_slice()];
+    let mut derived = [0; SECRET_LEN];
+    let filled = Prk::new_less_safe(HKDF_SHA256, secret)
+        .expand(&info, HKDF_SHA256)
+        .and_then(|okm| okm.fill(&mut derived));
+    filled.expect("one hash is as long as a secret");
+    derived
 }
 
 impl Key {

@@ -45,6 +45,7 @@ pub fn config(case: &Case) -> Config {
         burst: None,
         stream: 0,
         settle: case.settle,
+        repeat: core::time::Duration::ZERO,
     }
 }
 

@@ -29,6 +29,7 @@ fn config(rate: Rate) -> Config {
         burst: None,
         stream: 0,
         settle: Duration::from_millis(1),
+        repeat: Duration::ZERO,
     }
 }
 

@@ -23,6 +23,7 @@ fn simulate(total: u64, mbps: u64, loss_ppb: u64, seeds: u64) -> f64 {
         burst: None,
         stream: 0,
         settle: Duration::from_millis(1),
+        repeat: Duration::ZERO,
     };
     let delay = Duration::from_millis(55);
     let there = LinkConfig {

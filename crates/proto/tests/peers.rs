@@ -16,6 +16,7 @@ const CONFIG: Config = Config {
     burst: None,
     stream: 1,
     settle: Duration::from_millis(1),
+    repeat: Duration::ZERO,
 };
 const NOW: Instant = Instant::ZERO;
 

@@ -21,6 +21,7 @@ fn config(object_len: u64) -> Config {
         burst: None,
         stream: 1,
         settle: Duration::from_millis(2),
+        repeat: Duration::ZERO,
     }
 }
 
@@ -72,6 +73,7 @@ fn a_clean_path_takes_one_blast_and_one_round_trip() {
         heard,
         [
             Heard::Left(SenderEvent::Round { number: 1, packets }),
+            Heard::Left(SenderEvent::Asked { round: 1 }),
             Heard::Right(ReceiverEvent::Tallied {
                 round: 1,
                 received: packets,
@@ -237,6 +239,7 @@ proptest! {
             packet_len,
             rate: Rate::from_mbps(mbps),
             settle: Duration::from_micros(settle_us),
+            repeat: Duration::from_micros(settle_us),
             ..config(0)
         };
         let mut world = gigabit(Duration::from_micros(delay_us));

@@ -74,6 +74,10 @@ impl Error {
     /// A file-system failure while doing `what` to `path`.
     pub fn file(code: Code, what: &str, path: &Path, error: &std::io::Error) -> Self {
         let kind = error.kind();
+        if kind == ErrorKind::CrossesDevices {
+            let text = format!("{what} {}: it leaves the root", path.display());
+            return Self::new(Code::Permission, text);
+        }
         let code = if kind == ErrorKind::PermissionDenied {
             Code::Permission
         } else if matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {

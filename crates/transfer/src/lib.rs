@@ -1,27 +1,28 @@
 //! Floor 3: files. What a transfer is, from the list of its files to the verdict on each.
 //!
-//! - [`walk`]: from paths to entries; [`manifest`]: entries, and how they lie in the object
-//! - [`source`], [`sink`]: the object on either side; [`landing`]: where it goes; [`digest`]: the proof that they agree
 //! - [`session`]: two ends that know each other; [`message`]: what they say; [`path`]: what lies between
-//! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves the object,
+//! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves an object,
 //!   and [`ease`] how fast when the receiving host drops
+//! - [`manifest`]: the list of entries; [`object`]: how parts of files lie in one; [`digest`]: the proof
+//!   that both sides agree
+//! - `crew`: the threads of a transfer, and `board`, what they show
 //! - [`probe`], [`measure`]: what a path and its hosts can do
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
 pub mod digest;
 pub mod ease;
 pub mod error;
-pub mod landing;
 pub mod manifest;
 pub mod measure;
 pub mod message;
 pub mod mover;
+pub mod object;
 pub mod path;
 pub mod probe;
 pub mod receive;
 pub mod send;
 pub mod session;
-pub mod sink;
-pub mod source;
-pub mod walk;
 pub mod watch;
+
+mod board;
+mod crew;

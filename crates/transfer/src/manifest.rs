@@ -1,4 +1,4 @@
-//! The list of a transfer's files, and how they lie behind one another in the object.
+//! The list of a transfer's files, and how it is packed for the wire.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,10 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
 
-/// A file from this size on starts at a page of the object, so that it can be written in whole pages.
-pub const LARGE: u64 = 1 << 20;
-/// What large files are aligned to.
-pub const PAGE: u64 = 4096;
 /// The most octets that a chunk of the manifest has when it is unpacked.
 const CHUNK_MAX: usize = 4 << 20;
 /// The longest path that is taken.
@@ -38,18 +34,20 @@ pub struct Entry {
 pub enum Kind {
     /// A file of so many bytes.
     File(u64),
-    /// A folder.
+    /// A folder; what is in it follows.
     Folder,
+    /// The end of a folder: everything in it has been listed.
+    Leave,
     /// A symbolic link to this.
     Link(Vec<u8>),
 }
 
 impl Entry {
-    /// Bytes that it has in the object.
+    /// Bytes that it has.
     pub const fn size(&self) -> u64 {
         match self.kind {
             Kind::File(size) => size,
-            Kind::Folder | Kind::Link(_) => 0,
+            Kind::Folder | Kind::Leave | Kind::Link(_) => 0,
         }
     }
 
@@ -71,79 +69,6 @@ impl Entry {
                 .path()
                 .components()
                 .all(|part| matches!(part, Component::Normal(_)))
-    }
-}
-
-/// Entries and where each begins in the object.
-#[derive(Debug, Default)]
-pub struct Manifest {
-    entries: Vec<Entry>,
-    starts: Vec<u64>,
-    len: u64,
-}
-
-impl Manifest {
-    /// Appends `entry`; the object grows by its bytes, and by a little to align a large file.
-    pub fn push(&mut self, entry: Entry) -> Result<(), Malformed> {
-        let size = entry.size();
-        let start = if size >= LARGE {
-            self.len.next_multiple_of(PAGE)
-        } else {
-            self.len
-        };
-        self.len = start
-            .checked_add(size)
-            .filter(|len| *len < 1 << 60)
-            .ok_or(Malformed)?;
-        self.starts.push(start);
-        self.entries.push(entry);
-        Ok(())
-    }
-
-    /// The entries in order.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    /// Bytes of the object.
-    pub const fn object_len(&self) -> u64 {
-        self.len
-    }
-
-    /// Bytes of all files, without what aligns them.
-    pub fn file_bytes(&self) -> u64 {
-        self.entries.iter().map(Entry::size).sum()
-    }
-
-    /// Where entry `index` begins in the object.
-    pub fn start(&self, index: usize) -> u64 {
-        self.starts[index]
-    }
-
-    /// Calls `take(index, file offset, range)` for each file that the `len` bytes at `offset` touch,
-    /// in order; what belongs to no file is left out.
-    pub fn cut<E>(
-        &self,
-        offset: u64,
-        len: usize,
-        mut take: impl FnMut(usize, u64, std::ops::Range<usize>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let end = offset + len as u64;
-        let mut index = self
-            .starts
-            .partition_point(|start| *start <= offset)
-            .saturating_sub(1);
-        while index < self.entries.len() && self.starts[index] < end {
-            let (start, size) = (self.starts[index], self.entries[index].size());
-            let from = start.max(offset);
-            let till = (start + size).min(end);
-            if from < till {
-                let range = (from - offset) as usize..(till - offset) as usize;
-                take(index, from - start, range)?;
-            }
-            index += 1;
-        }
-        Ok(())
     }
 }
 
@@ -234,37 +159,6 @@ mod tests {
         #[test]
         fn any_octets_unpack_without_panic(octets: Vec<u8>) {
             let _ = unpack(&octets).is_ok();
-        }
-
-        #[test]
-        fn every_byte_belongs_to_its_file(
-            sizes in proptest::collection::vec(
-                prop_oneof![0_u64..5, 0_u64..5000, Just(LARGE), Just(LARGE + 1)], 0..12),
-            offset in 0_u64..3_000_000,
-            len in 0_usize..200_000,
-        ) {
-            let mut manifest = Manifest::default();
-            for (i, size) in sizes.iter().enumerate() {
-                manifest.push(file(&i.to_string(), *size)).unwrap();
-            }
-            let mut cut = Vec::new();
-            let done: Result<(), ()> = manifest.cut(offset, len, |index, at, range| {
-                cut.push((index, at, range));
-                Ok(())
-            });
-            prop_assert_eq!(done, Ok(()));
-            // the dumb reference: ask every file
-            let mut dumb = Vec::new();
-            let end = offset + len as u64;
-            for (i, size) in sizes.iter().enumerate() {
-                let start = manifest.start(i);
-                let (from, till) = (start.max(offset), (start + size).min(end));
-                if from < till {
-                    let range = (from - offset) as usize..(till - offset) as usize;
-                    dumb.push((i, from - start, range));
-                }
-            }
-            prop_assert_eq!(cut, dumb);
         }
     }
 }

@@ -1,47 +1,81 @@
 //! What the two sides of a transfer say to each other on the first stream.
 
 use lighthaul_base::Malformed;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Kind;
+use crate::digest::{Digest, Kind};
 use crate::measure::{Ask, Measured};
-use crate::source::Report;
+use crate::object::Piece;
 
 /// The version of everything below; both sides must speak the same.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// The longest message that is taken.
 pub const MESSAGE_MAX: usize = 1 << 20;
 
-/// One message.
+/// One message of the session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
     /// The client says what it wants.
     Hello(Hello),
     /// The server agrees.
     Welcome,
-    /// Datagrams of at most so many octets arrive here; zero if none do.
-    Reached(u16),
+    /// Datagrams of at most so many octets arrive here, zero if none do, and by these lanes, a bit
+    /// for each.
+    Reached(u16, u8),
     /// A train arrived here: so many octets in so many nanoseconds.
     Train(u64, u64),
-    /// The object: its length, the length of a packet, and the rate it will be sent at.
+    /// How objects will be sent.
     Offer(Offer),
-    /// Some entries of the manifest, packed.
-    Manifest(Vec<u8>),
-    /// That was the whole manifest.
-    ManifestEnd,
+    /// An object is about to come.
+    Object(Announced),
+    /// What the sender says of the pieces of an object, now that it has read them.
+    Reports(u64, Vec<Report>),
+    /// That was the last object.
+    Sent,
     /// How the receiver is doing.
     Progress(Progress),
-    /// What the sender says of files it has read, by their number in the manifest.
-    Reports(Vec<(u64, Report)>),
-    /// That was the last report.
-    ReportsEnd,
-    /// All is published but these: number in the manifest, exit code, reason.
-    Verdict(Vec<(u64, u8, String)>),
+    /// So many more entries are in place, or have failed for these reasons.
+    Settled(u64, Vec<Failure>),
+    /// Everything is in place that will be.
+    Verdict(Verdict),
     /// What came of a measurement.
     Measured(Measured),
     /// It cannot go on: exit code and reason.
     Failed(u8, String),
 }
+
+/// One message about the list of entries, on a stream of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Listing {
+    /// Entries are named after their source, rather than being the contents of one folder.
+    Begin(bool),
+    /// Some entries, packed.
+    Entries(Vec<u8>),
+    /// Something was left out, and why.
+    Skipped(String),
+    /// An entry cannot be read: exit code and reason.
+    Unreadable(u8, String),
+    /// That was the last entry.
+    End,
+    /// Which of the next entries the receiver wants.
+    Wanted(Wanted),
+}
+
+/// What the receiver wants of the next `entries` entries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// How many entries this is about.
+    pub entries: u64,
+    /// Files that it wants, by their number, in order: all of their bytes, or these ranges.
+    pub files: Vec<(u64, Option<Vec<Span>>)>,
+}
+
+/// From where to where in a file.
+pub type Span = (u64, u64);
+
+/// An entry that is not in place: its number, exit code and the reason.
+pub type Failure = (u64, u8, String);
 
 /// What the client wants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,57 +114,104 @@ pub struct Target {
     pub into: bool,
 }
 
-/// The object that is about to come.
+/// How objects will be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// Bytes of the object.
-    pub object_len: u64,
-    /// Bytes of each packet but the last.
+    /// Bytes of each packet but an object's last.
     pub packet_len: u32,
-    /// The rate in bits a second on the wire.
+    /// The rate in bits a second on the wire, of all lanes together.
     pub rate_bps: u64,
     /// How long the receiver waits for stragglers at the end of a round, in microseconds.
     pub settle_us: u32,
-    /// Entries are named after their source.
-    pub named: bool,
     /// Datagrams come over UDP, not on the stream.
     pub udp: bool,
-    /// Files, folders and links.
-    pub entries: u64,
-    /// Bytes of all files.
-    pub file_bytes: u64,
+    /// Objects at a time.
+    pub lanes: u8,
+}
+
+/// An object: its number, which counts up, the lane that it comes by, and what it is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announced {
+    /// Its number.
+    pub number: u64,
+    /// Its lane.
+    pub lane: u8,
+    /// Parts of files, one behind the other.
+    pub pieces: Vec<Piece>,
+}
+
+/// What the sender has to say about a piece, once it has read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// It had this digest.
+    Digest(Digest),
+    /// Its file changed, vanished or could not be read; the sentence says which.
+    Failed(String),
 }
 
 /// How the receiver is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Packets it has.
-    pub packets: u64,
+    /// Bytes of objects that it has.
+    pub bytes: u64,
     /// Packets that came twice.
     pub duplicates: u64,
-    /// Genuine datagrams it saw.
-    pub datagrams: u64,
-    /// Receptions that its full receive buffer dropped.
+    /// Datagrams that each lane saw.
+    pub datagrams: Vec<u64>,
+    /// Receptions that its full receive buffers dropped.
     pub buffer_drops: u64,
     /// Datagrams of somebody else or not genuine.
     pub foreign: u64,
 }
 
+/// What is in place at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Files, folders and links.
+    pub entries: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// Entries among them that were in place before.
+    pub unchanged: u64,
+}
+
+/// The octets of `message`.
+pub fn encode(message: &impl Serialize) -> Vec<u8> {
+    postcard::to_allocvec(message).unwrap_or_default()
+}
+
+/// The message in `octets`.
+pub fn decode<M: DeserializeOwned>(octets: &[u8]) -> Result<M, Malformed> {
+    if octets.len() > MESSAGE_MAX {
+        return Err(Malformed);
+    }
+    match postcard::take_from_bytes(octets) {
+        Ok((message, [])) => Ok(message),
+        _ => Err(Malformed),
+    }
+}
+
 impl Message {
     /// Its octets.
     pub fn encode(&self) -> Vec<u8> {
-        postcard::to_allocvec(self).unwrap_or_default()
+        encode(self)
     }
 
     /// The message in `octets`.
     pub fn decode(octets: &[u8]) -> Result<Self, Malformed> {
-        if octets.len() > MESSAGE_MAX {
-            return Err(Malformed);
-        }
-        match postcard::take_from_bytes(octets) {
-            Ok((message, [])) => Ok(message),
-            _ => Err(Malformed),
-        }
+        decode(octets)
+    }
+}
+
+impl Listing {
+    /// Its octets.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// The message in `octets`.
+    pub fn decode(octets: &[u8]) -> Result<Self, Malformed> {
+        decode(octets)
     }
 }
 
@@ -144,8 +225,8 @@ mod tests {
         for message in [
             Message::Welcome,
             Message::Train(5, 7),
-            Message::Reports(vec![(3, Report::Failed("why".into()))]),
-            Message::Verdict(vec![(1, 12, "no".into())]),
+            Message::Reports(3, vec![Report::Failed("why".into())]),
+            Message::Settled(1, vec![(1, 12, "no".into())]),
         ] {
             assert_eq!(Message::decode(&message.encode()), Ok(message));
         }
@@ -156,6 +237,9 @@ mod tests {
         fn any_octets_decode_without_panic(octets: Vec<u8>) {
             if let Ok(message) = Message::decode(&octets) {
                 prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
+            }
+            if let Ok(listing) = Listing::decode(&octets) {
+                prop_assert_eq!(Listing::decode(&listing.encode()), Ok(listing));
             }
         }
     }

@@ -1,22 +1,26 @@
 //! Which protocol moves an object, and with what parameters.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::drive::Lane;
-use lighthaul_io::udp::header_len;
+use lighthaul_io::probe::LANES_MAX;
+use lighthaul_io::udp::{Udp, header_len};
 use lighthaul_proto::rbudp::Config;
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 
 use crate::error::{Code, Error};
 use crate::message::Offer;
 use crate::path::Path;
-use crate::session::Session;
+use crate::session::{LANES, Session};
 use crate::watch::{Sight, Start, Watcher};
 
-/// The stream of the first lane.
-const STREAM: u16 = 1;
+/// Bytes of an object, and how long it takes where that is in between.
+const OBJECT_LEN_MIN: u64 = 4 << 20;
+const OBJECT_LEN_MAX: u64 = 1 << 30;
+const OBJECT_TIME: Duration = Duration::from_millis(500);
 /// Octets of a datagram that are not the object's: the connection's number, and the tag.
 const CONNECTION_LEN: u32 = 8;
 const TAG_LEN: u32 = 16;
@@ -28,7 +32,7 @@ const SETTLE_MAX: Duration = Duration::from_millis(25);
 
 /// The largest packet that fits in the path's datagrams, and fills pages with its like.
 pub fn packet_len(path: &Path) -> u32 {
-    if path.udp.is_none() {
+    if path.sockets.is_empty() {
         return STREAM_PACKET_LEN;
     }
     (path.datagram_len as u32 - CONNECTION_LEN - HEAD_LEN as u32 - TAG_LEN) / 32 * 32
@@ -39,8 +43,30 @@ pub fn settle(rtt: Duration) -> Duration {
     (rtt / 8).clamp(SETTLE_MIN, SETTLE_MAX)
 }
 
-/// The protocol's parameters for `offer`, the same on both sides.
-pub fn config(offer: &Offer, plain: bool, peer: SocketAddr) -> Result<Config, Error> {
+/// How many objects move at a time: one is on its way while another waits to hear what came of it,
+/// and more where there are cores for them.
+pub fn lanes() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    (cores / 2).clamp(2, LANES_MAX)
+}
+
+/// About how many bytes an object has: enough that the path is full while another object's last
+/// packets are asked for and sent again.
+pub fn object_len(offer: &Offer, rtt: Duration) -> u64 {
+    let len = match Rate::from_bps(offer.rate_bps) {
+        Some(rate) if rate != Rate::UNLIMITED => rate.bytes_in((rtt * 5).max(OBJECT_TIME)),
+        _ => OBJECT_LEN_MIN * 16,
+    };
+    len.clamp(OBJECT_LEN_MIN, OBJECT_LEN_MAX)
+}
+
+/// The protocol's parameters for an object of `object_len` bytes, the same on both sides.
+pub fn config(
+    offer: &Offer,
+    object_len: u64,
+    plain: bool,
+    peer: SocketAddr,
+) -> Result<Config, Error> {
     let bad = |text: String| Error::new(Code::Protocol, text);
     if offer.packet_len == 0 || !offer.packet_len.is_multiple_of(32) {
         return Err(bad(format!(
@@ -48,14 +74,16 @@ pub fn config(offer: &Offer, plain: bool, peer: SocketAddr) -> Result<Config, Er
             offer.packet_len
         )));
     }
+    let settle = Duration::from_micros(offer.settle_us.into());
     let config = Config {
-        object_len: offer.object_len,
+        object_len,
         packet_len: offer.packet_len,
         overhead_len: header_len(peer) + CONNECTION_LEN + if plain { 0 } else { TAG_LEN },
         rate: Rate::from_bps(offer.rate_bps).ok_or_else(|| bad("a rate of zero".into()))?,
         burst: None,
-        stream: STREAM,
-        settle: Duration::from_micros(offer.settle_us.into()).clamp(SETTLE_MIN, SETTLE_MAX),
+        stream: LANES,
+        settle: settle.clamp(SETTLE_MIN, SETTLE_MAX),
+        repeat: settle,
     };
     config
         .check()
@@ -77,8 +105,6 @@ pub fn announce(
         ));
     }
     watcher(Sight::Started(Start {
-        entries: offer.entries,
-        file_bytes: offer.file_bytes,
         rate_bps: offer.udp.then_some(offer.rate_bps),
         packet_len: offer.packet_len,
         cipher: if plain {
@@ -90,18 +116,33 @@ pub fn announce(
     }));
 }
 
-/// The lane that carries the transfer.
-pub fn lane(session: &Session, path: Path, plain: bool) -> Result<Lane, Error> {
-    let keys = session.secrets.lane();
-    Ok(Lane {
-        udp: path.udp,
-        stream: session.control.open(STREAM)?,
-        connection: keys.connection,
-        seal: (!plain).then_some(keys.seal),
-        open: (!plain).then_some(keys.open),
-        head_len: HEAD_LEN,
-        clock: session.clock,
-        scatter: None,
-        counters: std::sync::Arc::default(),
-    })
+/// Lanes over the path's sockets, or one over the stream; they have no keys yet.
+pub fn lanes_over(session: &Session, path: Path) -> Result<Vec<Lane>, Error> {
+    let mut sockets: Vec<Option<Udp>> = path.sockets.into_iter().map(Some).collect();
+    if sockets.is_empty() {
+        sockets.push(None);
+    }
+    let lane = |(number, udp)| {
+        Ok(Lane {
+            udp,
+            stream: session.control.open(LANES + number)?,
+            connection: 0,
+            seal: None,
+            open: None,
+            head_len: HEAD_LEN,
+            clock: session.clock,
+            scatter: None,
+            share: None,
+            counters: Arc::default(),
+        })
+    };
+    (0..).zip(sockets).map(lane).collect()
+}
+
+/// Gives `lane` what marks and seals the datagrams of object `number`.
+pub fn rekey(session: &Session, lane: &mut Lane, number: u64, plain: bool) {
+    let keys = session.secrets.object(number);
+    lane.connection = keys.connection;
+    lane.seal = (!plain).then_some(keys.seal);
+    lane.open = (!plain).then_some(keys.open);
 }

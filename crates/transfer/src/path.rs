@@ -1,12 +1,13 @@
 //! What the path between two hosts can do: whether datagrams pass, how long, and how fast.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::probe::{self, Heard, LENGTHS, Prober};
+use lighthaul_io::probe::{self, Heard, LANES_MAX, LENGTHS, Prober};
 use lighthaul_io::tls::Side;
 use lighthaul_io::udp::Udp;
 
@@ -33,8 +34,8 @@ const SCOUTS: usize = 96;
 /// What is known of a path.
 #[derive(Debug)]
 pub struct Path {
-    /// The socket, if datagrams pass in the direction of the data.
-    pub udp: Option<Udp>,
+    /// The sockets, one a lane, if datagrams pass in the direction of the data.
+    pub sockets: Vec<Udp>,
     /// The longest datagram that passes, without its UDP header.
     pub datagram_len: usize,
     prober: Prober,
@@ -49,24 +50,36 @@ pub enum Door<'a> {
     Called(&'a Arrivals),
 }
 
-/// Finds out what passes; `sending` says which direction the data will take.
-pub fn explore(session: &Session, door: &Door<'_>, sending: bool) -> Result<Path, Error> {
+/// What the peer says has reached it: the longest datagram, and the lanes.
+type Reached = (usize, u8);
+
+/// Finds out what passes, by at most `lanes` lanes; `sending` says which direction the data will take.
+pub fn explore(
+    session: &Session,
+    door: &Door<'_>,
+    sending: bool,
+    lanes: usize,
+) -> Result<Path, Error> {
     let mut prober = session.secrets.prober();
     let deadline = session.clock.now() + PATIENCE;
-    let (udp, first) = match door {
-        Door::Caller(false) => (None, 0),
-        Door::Caller(true) => (Some(call(session)?), 0),
+    let (sockets, first) = match door {
+        Door::Caller(false) => (Vec::new(), 0),
+        Door::Caller(true) => (call(session, lanes)?, 0),
         Door::Called(arrivals) => answer(session, arrivals, &prober, deadline)?,
     };
+    let ours = mask(&sockets);
     let mut arrived = 0;
-    let mut theirs = None;
-    while let Some(udp) = &udp {
+    let mut theirs: Option<Reached> = None;
+    while let Some((_, udp)) = sockets.first() {
         let now = session.clock.now();
         if now >= deadline || arrived > 0 && theirs.is_some() {
             break;
         }
         if arrived == 0 || session.secrets.side() == Side::Client && theirs.is_none() {
             prober.ping(udp).map_err(probing)?;
+            for (lane, udp) in &sockets[1..] {
+                prober.knock(udp, *lane).map_err(probing)?;
+            }
         }
         let until = deadline.min(now + AGAIN);
         if arrived == 0 {
@@ -76,7 +89,7 @@ pub fn explore(session: &Session, door: &Door<'_>, sending: bool) -> Result<Path
             arrived = arrived.max(first);
             if arrived > 0 {
                 prober.ping(udp).map_err(probing)?;
-                session.say(&Message::Reached(arrived as u16))?;
+                session.say(&Message::Reached(arrived as u16, ours))?;
             }
         }
         if theirs.is_none() {
@@ -89,25 +102,35 @@ pub fn explore(session: &Session, door: &Door<'_>, sending: bool) -> Result<Path
         }
     }
     if arrived == 0 {
-        session.say(&Message::Reached(0))?;
+        session.say(&Message::Reached(0, ours))?;
     }
-    let theirs = match theirs {
+    let (theirs, lanes) = match theirs {
         Some(theirs) => theirs,
-        None => hear_reached(session, PATIENCE * 2)?.unwrap_or(0),
+        None => hear_reached(session, PATIENCE * 2)?.unwrap_or((0, 0)),
     };
     let datagram_len = if sending { theirs } else { arrived };
-    let udp = udp.filter(|_| datagram_len > 0);
+    let common = ours & lanes;
+    let sockets = sockets
+        .into_iter()
+        .filter(|(lane, _)| datagram_len > 0 && common >> lane & 1 == 1)
+        .map(|(_, udp)| udp)
+        .collect();
     Ok(Path {
-        udp,
+        sockets,
         datagram_len,
         prober,
     })
 }
 
+/// A bit for each lane.
+fn mask(sockets: &[(u8, Udp)]) -> u8 {
+    sockets.iter().fold(0, |mask, (lane, _)| mask | 1 << lane)
+}
+
 impl Path {
     /// Measures, with the peer in [`Path::listen`], how fast datagrams arrive there.
     pub fn measure(&mut self, session: &Session) -> Result<Option<Rate>, Error> {
-        let Some(udp) = &self.udp else {
+        let Some(udp) = self.sockets.first() else {
             return Ok(None);
         };
         let mut rate = None;
@@ -135,7 +158,7 @@ impl Path {
     /// Reports trains to the peer until it says something else, which is the answer.
     pub fn listen(&mut self, session: &Session) -> Result<Message, Error> {
         let give_up = session.clock.now() + Duration::from_secs(30);
-        while let Some(udp) = &self.udp {
+        while let Some(udp) = self.sockets.first() {
             if let Some(message) = session.heard()? {
                 return Ok(message);
             }
@@ -161,41 +184,57 @@ impl Path {
     }
 }
 
-fn call(session: &Session) -> Result<Udp, Error> {
+fn call(session: &Session, lanes: usize) -> Result<Vec<(u8, Udp)>, Error> {
     let peer = session.peer_address();
     let mut local = session.control.local();
     local.set_port(0);
-    probe::connect(local, peer).map_err(probing)
+    (0..lanes.min(LANES_MAX) as u8)
+        .map(|lane| Ok((lane, probe::connect(local, peer).map_err(probing)?)))
+        .collect()
 }
 
-/// Waits for genuine probes on the shared port, and answers their sender from a socket of our own.
-/// Also tells how long the longest of them was.
+/// Waits for genuine probes on the shared port, and answers their sender from sockets of our own, one
+/// a lane. Also tells how long the longest of them was.
 fn answer(
     session: &Session,
     arrivals: &Arrivals,
     prober: &Prober,
     deadline: Instant,
-) -> Result<(Option<Udp>, usize), Error> {
-    let mut found = None;
+) -> Result<(Vec<(u8, Udp)>, usize), Error> {
+    let mut found = BTreeMap::new();
     let mut longest = 0;
     let mut until = deadline;
     while let Ok((from, mut octets)) = arrivals.recv_timeout(session.clock.until(until)) {
-        if let Some(len) = prober.recognise(&mut octets) {
-            longest = longest.max(len);
-            if found.is_none() {
-                until = session.clock.now() + VOLLEY;
-            }
-            found = Some(from);
+        let Some((len, lane)) = prober.recognise(&mut octets) else {
+            continue;
+        };
+        if usize::from(lane) >= LANES_MAX {
+            continue;
         }
+        if lane == 0 {
+            longest = longest.max(len);
+        }
+        if found.is_empty() {
+            until = session.clock.now() + VOLLEY;
+        }
+        found.insert(lane, from);
     }
-    let connect = |from| probe::connect(session.control.local(), from).map_err(probing);
-    Ok((found.map(connect).transpose()?, longest))
+    // the path was measured by the first lane, so without it there are no others
+    if !found.contains_key(&0) {
+        found.clear();
+    }
+    let connect = |(lane, from)| {
+        let udp = probe::connect(session.control.local(), from).map_err(probing)?;
+        Ok((lane, udp))
+    };
+    let sockets = found.into_iter().map(connect).collect::<Result<_, Error>>()?;
+    Ok((sockets, longest))
 }
 
-fn hear_reached(session: &Session, patience: Duration) -> Result<Option<usize>, Error> {
+fn hear_reached(session: &Session, patience: Duration) -> Result<Option<Reached>, Error> {
     match session.hear_for(patience) {
-        Ok(Message::Reached(len)) if len == 0 || LENGTHS.contains(&len.into()) => {
-            Ok(Some(usize::from(len)))
+        Ok(Message::Reached(len, lanes)) if len == 0 || LENGTHS.contains(&len.into()) => {
+            Ok(Some((usize::from(len), lanes)))
         }
         Ok(_) => Err(Error::new(
             Code::Protocol,

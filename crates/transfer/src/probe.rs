@@ -6,7 +6,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::block::Block;
 use lighthaul_io::clock::cpu_time;
-use lighthaul_io::drive::{Counters, Next, Owner, run};
+use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::flood::{absorb, flood};
 use lighthaul_io::memory::Memory;
@@ -25,7 +25,7 @@ const RING_BYTES: u32 = 64 << 20;
 
 /// Measures what `ask` says, as the side that sends.
 pub fn ask(session: &Session, ask: Ask, udp: bool) -> Result<Measured, Error> {
-    let path = explore(session, &Door::Caller(udp), true)?;
+    let path = explore(session, &Door::Caller(udp), true, 1)?;
     let cpu = cpu_time();
     let measured = if ask.what.is_raw() {
         raw(session, &path, ask)
@@ -41,7 +41,7 @@ pub fn ask(session: &Session, ask: Ask, udp: bool) -> Result<Measured, Error> {
 
 /// Does the receiving side's part of `ask`.
 pub fn answer(session: &Session, door: &Door<'_>, ask: Ask) -> Result<Measured, Error> {
-    let path = explore(session, door, false)?;
+    let path = explore(session, door, false, 1)?;
     let cpu = cpu_time();
     let mut measured = if ask.what.is_raw() {
         raw_answer(session, &path, ask)?
@@ -55,7 +55,7 @@ pub fn answer(session: &Session, door: &Door<'_>, ask: Ask) -> Result<Measured, 
 }
 
 fn raw(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
-    let udp = path.udp.as_ref().ok_or_else(|| {
+    let udp = path.sockets.first().ok_or_else(|| {
         Error::new(
             Code::Network,
             "no UDP datagram arrived: is the port open for UDP, too?",
@@ -78,8 +78,8 @@ fn raw(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
 
 fn raw_answer(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Error> {
     let udp = path
-        .udp
-        .as_ref()
+        .sockets
+        .first()
         .ok_or_else(|| Error::new(Code::Network, "no UDP arrived"))?;
     let number = session.secrets.data_connection();
     let deadline = session.clock.now() + Duration::from_secs(5);
@@ -102,19 +102,16 @@ fn rbudp(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
         .and_then(Rate::from_bps)
         .unwrap_or(Rate::UNLIMITED);
     let offer = Offer {
-        object_len: ask.bytes,
         packet_len: mover::packet_len(&path),
         rate_bps: rate.as_bps(),
         settle_us: 0, // as the paper has it; `mover::config` raises it to the least
-        named: false,
-        udp: path.udp.is_some(),
-        entries: 0,
-        file_bytes: ask.bytes,
+        udp: !path.sockets.is_empty(),
+        lanes: 1,
     };
     let plain = !ask.what.is_sealed();
-    let config = mover::config(&offer, plain, session.peer_address())?;
+    let config = mover::config(&offer, ask.bytes, plain, session.peer_address())?;
     session.say(&Message::Offer(offer))?;
-    let mut lane = mover::lane(session, path, plain)?;
+    let mut lane = the_lane(session, path, plain)?;
     let mut store = Memory::new(ring(&config), !plain, true);
     let Message::Welcome = session.hear()? else {
         return Err(Error::new(Code::Protocol, "the far side did not get ready"));
@@ -138,8 +135,8 @@ fn rbudp_answer(session: &Session, path: Path, ask: Ask) -> Result<Measured, Err
         return Err(Error::new(Code::Protocol, "the peer offered nothing"));
     };
     let plain = !ask.what.is_sealed();
-    let config = mover::config(&offer, plain, session.peer_address())?;
-    let mut lane = mover::lane(session, path, plain)?;
+    let config = mover::config(&offer, ask.bytes, plain, session.peer_address())?;
+    let mut lane = the_lane(session, path, plain)?;
     let scatter = matches!(ask.what, What::Scatter | What::SealedScatter);
     lane.scatter = scatter.then_some(config.packet_len);
     let mut store = Memory::new(ring(&config), !plain, ask.what != What::Fake);
@@ -186,7 +183,7 @@ struct Bare;
 impl Owner<Sender> for Bare {
     fn event(&mut self, _: &mut Sender, event: SenderEvent, _: Instant) -> Result<Next, World> {
         match event {
-            SenderEvent::Round { .. } => Ok(Next::Continue),
+            SenderEvent::Round { .. } | SenderEvent::Asked { .. } => Ok(Next::Continue),
             SenderEvent::Barren { .. } => Ok(Next::Divert),
             SenderEvent::Complete => Ok(Next::Finish),
             SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
@@ -210,4 +207,11 @@ impl Owner<Receiver> for Bare {
     fn tick(&mut self, _: &mut Receiver, _: Instant) -> Result<Next, World> {
         Ok(Next::Continue)
     }
+}
+
+/// The one lane of a measurement.
+fn the_lane(session: &Session, path: Path, plain: bool) -> Result<Lane, Error> {
+    let mut lane = mover::lanes_over(session, path)?.swap_remove(0);
+    mover::rekey(session, &mut lane, 0, plain);
+    Ok(lane)
 }

@@ -5,16 +5,21 @@ use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Control, Frame, Stream};
-use lighthaul_io::error::Error as World;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::probe::Prober;
-use lighthaul_io::seal::{Cipher, Key};
+use lighthaul_io::seal::{Cipher, Key, derive};
 use lighthaul_io::tcp::round_trip;
 use lighthaul_io::tls::{self, Side};
 
 use crate::error::{Code, Error};
 use crate::message::Message;
 
+/// The stream of [`Message`]s.
+const TALK: u16 = 0;
+/// The stream of [`crate::message::Listing`]s.
+pub const LIST: u16 = 1;
+/// The stream of the first lane; the others' follow.
+pub const LANES: u16 = 2;
 /// How long the peer may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the peer may take to hear that we stop.
@@ -53,12 +58,12 @@ struct Pair {
     server: [u8; 32],
 }
 
-/// What marks and seals the datagrams of one lane.
+/// What marks and seals the datagrams of one object.
 #[derive(Debug)]
 pub struct LaneKeys {
     /// Marks every datagram.
     pub connection: u64,
-    /// Seals what we send.
+    /// Seals what we send of it.
     pub seal: Key,
     /// Opens what the peer sends.
     pub open: Key,
@@ -84,11 +89,11 @@ impl Session {
             side,
             cipher: Cipher::Aes128Gcm,
             probe: pair("probe")?,
-            data: pair("data 0")?,
+            data: pair("data")?,
         };
         let rtt = round_trip(&tcp);
         let control = Control::start(tcp, tls)?;
-        let stream = control.open(0)?;
+        let stream = control.open(TALK)?;
         Ok(Self {
             control,
             stream,
@@ -102,7 +107,7 @@ impl Session {
     /// Says `message`.
     pub fn say(&self, message: &Message) -> Result<(), Error> {
         let sent = self.stream.send(&Frame::message(message.encode()));
-        sent.map_err(|error| self.explain(error))
+        Ok(sent?)
     }
 
     /// What the peer has said, if anything; its failure is ours.
@@ -127,16 +132,18 @@ impl Session {
         )
     }
 
-    /// What ended a transfer: what the peer said before it went, rather than that it went.
-    pub fn explain(&self, error: World) -> Error {
-        while let Some(message) = self.heard().transpose() {
-            match message {
-                Err(said) if said.code != Code::Network => return said,
-                Err(_) => break,
-                Ok(_) => {}
+    /// `error`, unless the peer said what it comes from.
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        if error.code == Code::Network {
+            while let Some(message) = self.heard().transpose() {
+                match message {
+                    Err(said) if said.code != Code::Network => return said,
+                    Err(_) => break,
+                    Ok(_) => {}
+                }
             }
         }
-        error.into()
+        error
     }
 
     /// Tells the peer why we stop, and gives it a moment to hear it: to close while something of the
@@ -187,9 +194,15 @@ impl Secrets {
         Prober::new(keys.connection, self.data.connection, keys.seal, keys.open)
     }
 
-    /// The keys of the lane; to be made once, for the same reason.
-    pub fn lane(&self) -> LaneKeys {
-        self.keys(&self.data, self.cipher)
+    /// What marks and seals the datagrams of object `number`; each is sent once only, since the
+    /// numbers of its packets start anew.
+    pub fn object(&self, number: u64) -> LaneKeys {
+        let pair = Pair {
+            connection: self.data.connection.wrapping_add(number),
+            client: derive(&self.data.client, number),
+            server: derive(&self.data.server, number),
+        };
+        self.keys(&pair, self.cipher)
     }
 
     fn keys(&self, pair: &Pair, cipher: Cipher) -> LaneKeys {

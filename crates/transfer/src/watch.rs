@@ -18,17 +18,15 @@ pub enum Sight {
     },
     /// Datagrams do not pass, so the stream carries the data.
     Diverted(String),
-    /// Something that was left out or went wrong with one file.
+    /// Something that was left out.
     Warning(String),
+    /// An entry cannot be read: exit code and sentence.
+    Failed(u8, String),
 }
 
 /// What is known when the blast begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Start {
-    /// Files, folders and links.
-    pub entries: u64,
-    /// Bytes of all files.
-    pub file_bytes: u64,
     /// Rate on the wire, in bits a second; nothing if the stream decides.
     pub rate_bps: Option<u64>,
     /// Bytes of a file in each datagram.
@@ -44,7 +42,7 @@ pub struct Start {
 pub struct Motion {
     /// Bytes that have arrived.
     pub done: u64,
-    /// Bytes of the object.
+    /// Bytes that are to arrive, as far as is known.
     pub total: u64,
     /// The round.
     pub round: u16,
@@ -67,6 +65,8 @@ pub struct Summary {
     pub entries: u64,
     /// Bytes of those files.
     pub bytes: u64,
+    /// Entries among them that were in place before.
+    pub unchanged: u64,
     /// From the first word to the last.
     pub elapsed: Duration,
     /// From the first byte of the blast to the verdict.

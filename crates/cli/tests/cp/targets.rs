@@ -84,7 +84,7 @@ fn a_file_is_no_folder_and_a_folder_no_file() {
     fs::create_dir(far.target.join("deep")).unwrap();
     fs::write(far.target.join("deep/inner"), "kept").unwrap();
     far.push(&[], &[&far.near.at("deep")], "deep")
-        .failed(3, "is a file, and a folder");
+        .failed(23, "is a file, and a folder");
     assert_eq!(far.names(), ["a-file", "a-folder", "deep"]);
     assert_eq!(
         fs::read_to_string(far.target.join("a-file")).unwrap(),
@@ -250,6 +250,6 @@ fn what_is_no_file_is_left_out_and_said() {
         .status();
     assert!(pipe.unwrap().success());
     let outcome: Outcome = far.push(&[], &[&folder], "copy").succeeded();
-    assert!(outcome.said("left out: ") && outcome.said("neither file, folder nor link"));
+    assert!(outcome.said("left out: ") && outcome.said("is a pipe, not copied"));
     assert_eq!(names(&far.target.join("copy")), ["file"]);
 }

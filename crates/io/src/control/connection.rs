@@ -75,6 +75,11 @@ impl Control {
         self.shared.local
     }
 
+    /// Whether the connection is over.
+    pub fn has_ended(&self) -> bool {
+        self.shared.lock().ended.is_some()
+    }
+
     /// Waits until everything that was sent has been handed to TCP, or `patience` is over.
     pub fn flush(&self, patience: Duration) {
         let queues = self.shared.lock();

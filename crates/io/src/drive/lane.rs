@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use super::share::Share;
 use crate::clock::Clock;
 use crate::control::Stream;
 use crate::seal::Key;
@@ -28,6 +29,8 @@ pub struct Lane {
     /// Receive bodies straight into the place where the next are expected ("scatter"), this many
     /// bytes each, rather than copying them there.
     pub scatter: Option<u32>,
+    /// The rate that it has a part in; without one, its machine keeps its own.
+    pub share: Option<Arc<Share>>,
     /// What it has seen; others may look.
     pub counters: Arc<Counters>,
 }

@@ -6,11 +6,14 @@ use lighthaul_base::{Endpoint, Instant, Message, Via};
 
 use super::run::Driver;
 use crate::error::Error;
+use crate::probe::connection_of;
 use crate::seal::TAG_LEN;
 use crate::store::Store;
 use crate::train::{CONNECTION_LEN, unique};
 use crate::udp::Received;
 
+/// How many machines back a late datagram may come from.
+const LATE_MAX: u64 = 1 << 10;
 /// Trains taken from the socket before everything else gets its turn.
 const TRAINS_A_TURN: usize = 8;
 
@@ -76,7 +79,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let (mut genuine, mut foreign, mut forged) = (0, 0, 0);
         for datagram in self.reception[..received.len].chunks_mut(received.segment_len) {
             if datagram.len() < prefix_len + tag_len || datagram[..CONNECTION_LEN] != connection {
-                foreign += 1;
+                foreign += u64::from(!is_late(datagram, self.lane.connection));
                 continue;
             }
             let (prefix, body) = datagram.split_at_mut(prefix_len);
@@ -99,6 +102,11 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         counters.buffer_drops.store(self.drops.into(), Relaxed);
         Ok(())
     }
+}
+
+/// Whether `datagram` comes from a machine that had the lane before: they count their connections up.
+fn is_late(datagram: &[u8], connection: u64) -> bool {
+    connection_of(datagram).is_some_and(|number| connection.wrapping_sub(number) <= LATE_MAX)
 }
 
 /// Tells the machine of a message, and puts its body where the machine wants it.

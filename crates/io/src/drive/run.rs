@@ -55,6 +55,7 @@ pub fn run<E: Endpoint, S: Store>(
         scatter: Scatter::new(),
         expected: 0,
         load: Load::default(),
+        rate: None,
         drops: 0,
     };
     driver.run(owner)
@@ -71,6 +72,8 @@ pub(super) struct Driver<'a, E, S> {
     /// Where the object goes on behind what came last.
     pub(super) expected: u64,
     pub(super) load: Load,
+    /// What the machine was last told to keep.
+    rate: Option<Rate>,
     pub(super) drops: u32,
 }
 
@@ -95,6 +98,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
                 self.endpoint.handle_timeout(now);
             }
             self.tell_load(now);
+            self.tell_rate(now);
             busy |= self.transmit(now)?;
             while let Some(event) = self.endpoint.poll_event() {
                 let next = owner.event(self.endpoint, event, now)?;
@@ -121,6 +125,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
     fn obey(&mut self, next: Next, now: Instant) -> bool {
         if next == Next::Divert {
             self.lane.udp = None;
+            self.lane.share = None;
             self.endpoint.handle_rate(now, Rate::UNLIMITED);
         }
         next == Next::Finish
@@ -153,5 +158,12 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             self.load = load;
             self.endpoint.handle_load(now, load);
         }
+    }
+    fn tell_rate(&mut self, now: Instant) {
+        let part = self.lane.share.as_ref().map(|share| share.part());
+        if let Some(rate) = part.filter(|_| part != self.rate) {
+            self.endpoint.handle_rate(now, rate);
+        }
+        self.rate = part;
     }
 }

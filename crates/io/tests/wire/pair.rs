@@ -50,6 +50,7 @@ pub(crate) fn config(object_len: u64, packet_len: u32) -> Config {
         burst: None,
         stream: STREAM,
         settle: Duration::from_millis(5),
+        repeat: Duration::ZERO,
     }
 }
 
@@ -65,6 +66,7 @@ pub(crate) fn lane(stream: Stream, udp: Option<Udp>, sealed: bool) -> Lane {
         head_len: HEAD_LEN,
         clock: Clock::start(),
         scatter: None,
+        share: None,
         counters: std::sync::Arc::default(),
     }
 }
@@ -147,7 +149,9 @@ impl Owner<Sender> for Patient {
         match event {
             SenderEvent::Complete => Ok(Next::Finish),
             SenderEvent::Failed(why) => Err(Error::PeerMisbehaved(why.to_string())),
-            SenderEvent::Round { .. } | SenderEvent::Barren { .. } => Ok(Next::Continue),
+            SenderEvent::Round { .. } | SenderEvent::Asked { .. } | SenderEvent::Barren { .. } => {
+                Ok(Next::Continue)
+            }
         }
     }
 

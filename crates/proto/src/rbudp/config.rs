@@ -25,6 +25,9 @@ pub struct Config {
     pub stream: u16,
     /// How long the receiver waits for late datagrams after a done signal. The sender ignores it.
     pub settle: Duration,
+    /// A blast after the first that takes less than this leaves twice, since its loss would cost a
+    /// round more; zero, as the paper has it, never. The receiver ignores it.
+    pub repeat: Duration,
 }
 
 impl Config {
@@ -111,6 +114,7 @@ mod tests {
         burst: None,
         stream: 0,
         settle: Duration::ZERO,
+        repeat: Duration::ZERO,
     };
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Sender {
     /// No packet below this number is sent again in this blast.
     cursor: u64,
     held: bool,
+    /// The blast is short enough to be sent once more before the receiver is asked.
+    again: bool,
     round_sent: u64,
     sent: u64,
     ignored: u64,
@@ -37,6 +39,11 @@ pub enum SenderEvent {
         number: u16,
         /// The packets that it will send.
         packets: u64,
+    },
+    /// A blast has left, and the receiver was asked what came.
+    Asked {
+        /// The blast's number.
+        round: u16,
     },
     /// A whole blast brought nothing new to the receiver; the next one begins.
     Barren {
@@ -94,6 +101,7 @@ impl Sender {
             round: 0,
             cursor: 0,
             held: false,
+            again: false,
             round_sent: 0,
             sent: 0,
             ignored: 0,
@@ -163,10 +171,18 @@ impl Sender {
         self.round += 1;
         self.cursor = 0;
         self.round_sent = 0;
+        self.again = self.round > 1 && self.is_short();
         self.tell(SenderEvent::Round {
             number: self.round,
             packets: self.tally.missing(),
         });
+    }
+
+    /// Whether what is missing takes less time than the config allows for repeating it.
+    fn is_short(&self) -> bool {
+        let bytes = u64::from(self.config.wire_bytes(self.config.packet_len));
+        let blast = self.pacer.rate().time_for(bytes.saturating_mul(self.tally.missing()));
+        blast < self.config.repeat
     }
 
     fn handle_control(&mut self, now: Instant, head: &[u8]) {
@@ -235,10 +251,6 @@ impl Sender {
         if self.held || !self.pacer.may_send(now, self.config.wire_bytes(span.len)) {
             return None;
         }
-        assert!(
-            number >= self.cursor,
-            "a round and a number occur together once"
-        );
         self.cursor = number + 1;
         self.round_sent += 1;
         self.sent += 1;
@@ -251,13 +263,14 @@ impl Sender {
     }
 
     fn done(&mut self) -> Transmit {
-        assert_eq!(
-            self.round_sent,
-            self.tally.missing(),
-            "a blast sends all that is missing"
+        let packets = self.tally.missing();
+        assert!(
+            self.round_sent == packets || self.round_sent == 2 * packets,
+            "a blast sends all that is missing, once or twice"
         );
         self.state = State::Asking;
-        wire::done(self.config.stream, self.round, self.round_sent)
+        self.tell(SenderEvent::Asked { round: self.round });
+        wire::done(self.config.stream, self.round, packets)
     }
 }
 
@@ -283,7 +296,13 @@ impl Endpoint for Sender {
         if self.state != State::Blasting {
             return None;
         }
-        match self.tally.next_missing(self.cursor) {
+        let mut next = self.tally.next_missing(self.cursor);
+        if next.is_none() && self.again {
+            self.again = false;
+            self.cursor = 0;
+            next = self.tally.next_missing(0);
+        }
+        match next {
             Some(number) => self.next_packet(now, number),
             None => Some(self.done()),
         }

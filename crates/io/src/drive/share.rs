@@ -1,0 +1,72 @@
+//! A rate that lanes share.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use lighthaul_base::Rate;
+
+/// The rate of a transfer, of which each lane that is sending has an equal part.
+#[derive(Debug)]
+pub struct Share {
+    whole: AtomicU64,
+    senders: AtomicUsize,
+}
+
+impl Share {
+    /// All of `rate`, for nobody yet.
+    pub const fn new(rate: Rate) -> Self {
+        Self {
+            whole: AtomicU64::new(rate.as_bps()),
+            senders: AtomicUsize::new(0),
+        }
+    }
+
+    /// What all lanes have together.
+    pub fn whole(&self) -> Rate {
+        Rate::from_bps(self.whole.load(Relaxed)).unwrap_or(Rate::UNLIMITED)
+    }
+
+    /// Gives all lanes together `rate` from now on.
+    pub fn set(&self, rate: Rate) {
+        self.whole.store(rate.as_bps(), Relaxed);
+    }
+
+    /// What each lane that is sending has.
+    pub fn part(&self) -> Rate {
+        let whole = self.whole();
+        let senders = self.senders.load(Relaxed).max(1);
+        if whole == Rate::UNLIMITED {
+            return whole;
+        }
+        whole.scaled(1, u32::try_from(senders).unwrap_or(u32::MAX))
+    }
+
+    /// One more lane is sending.
+    pub fn enter(&self) {
+        self.senders.fetch_add(1, Relaxed);
+    }
+
+    /// A lane that was sending waits now.
+    pub fn leave(&self) {
+        self.senders.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_sends_has_an_equal_part() {
+        let share = Share::new(Rate::from_mbps(900));
+        assert_eq!(share.part(), Rate::from_mbps(900));
+        for part in [900, 450, 300] {
+            share.enter();
+            assert_eq!(share.part(), Rate::from_mbps(part));
+        }
+        share.leave();
+        share.set(Rate::from_mbps(100));
+        assert_eq!(share.part(), Rate::from_mbps(50));
+        share.set(Rate::UNLIMITED);
+        assert_eq!(share.part(), Rate::UNLIMITED);
+    }
+}

@@ -1,0 +1,70 @@
+//! What the lanes of a transfer show of themselves.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use lighthaul_io::probe::LANES_MAX;
+
+use crate::watch::{Motion, Sight};
+
+/// Read by whoever watches the transfer, written by its threads.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    lanes: [Counts; LANES_MAX],
+    sights: Mutex<Vec<Sight>>,
+}
+
+/// What one lane has done.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Bytes of objects that are through, and of the one that is on its way.
+    pub(crate) bytes: AtomicU64,
+    /// Packets that it sent or received.
+    pub(crate) packets: AtomicU64,
+    /// Those that came or left more than once.
+    pub(crate) again: AtomicU64,
+    /// Genuine datagrams that the receiving end of the lane has seen.
+    pub(crate) datagrams: AtomicU64,
+    pub(crate) buffer_drops: AtomicU64,
+    pub(crate) foreign: AtomicU64,
+    pub(crate) round: AtomicU16,
+    pub(crate) held: AtomicBool,
+}
+
+impl Board {
+    /// The counts of lane `number`.
+    pub(crate) const fn lane(&self, number: usize) -> &Counts {
+        &self.lanes[number]
+    }
+
+    pub(crate) const fn lanes(&self) -> &[Counts] {
+        &self.lanes
+    }
+
+    /// Shows `sight` to whoever watches.
+    pub(crate) fn show(&self, sight: Sight) {
+        self.sights.lock().unwrap_or_else(PoisonError::into_inner).push(sight);
+    }
+
+    /// What was shown since the last time.
+    pub(crate) fn take_sights(&self) -> Vec<Sight> {
+        std::mem::take(&mut *self.sights.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How far all lanes are together.
+    pub(crate) fn motion(&self, total: u64) -> Motion {
+        let sum = |count: fn(&Counts) -> &AtomicU64| -> u64 {
+            self.lanes.iter().map(|lane| count(lane).load(Relaxed)).sum()
+        };
+        Motion {
+            done: sum(|lane| &lane.bytes).min(total),
+            total,
+            round: self.lanes.iter().map(|lane| lane.round.load(Relaxed)).max().unwrap_or(0),
+            sent: sum(|lane| &lane.packets),
+            resent: sum(|lane| &lane.again),
+            buffer_drops: sum(|lane| &lane.buffer_drops),
+            foreign: sum(|lane| &lane.foreign),
+            held: self.lanes.iter().any(|lane| lane.held.load(Relaxed)),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What of a large file is on disk and proved, for a later run to go on with.
+//!
+//! A header says which file it is about; each record behind it a range whose digest agreed. A record
+//! that is torn or does not make sense, and all behind it, counts for nothing.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+use lighthaul_base::Malformed;
+use lighthaul_io::disk::Look;
+
+use crate::message::Span;
+
+/// The first octets of every journal, with the version of what follows.
+const MAGIC: &[u8; 8] = b"LHJRNL01";
+const HEADER_LEN: usize = 8 + 8 + 8 + 4 + 4;
+const RECORD_LEN: usize = 8 + 8 + 4;
+/// The longest journal that is read.
+const LEN_MAX: u64 = 64 << 20;
+
+/// The journal of one file, held by one process at a time.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    file: File,
+}
+
+impl Journal {
+    /// Reads what `file` proves of a source that looks like `look`; nothing if it is about another.
+    pub(crate) fn read(file: &File, look: Look) -> io::Result<Vec<Span>> {
+        let mut octets = Vec::new();
+        file.take(LEN_MAX).read_to_end(&mut octets)?;
+        Ok(decode(&octets, look).unwrap_or_default())
+    }
+
+    /// Goes on with `file`, whose position is behind what [`Journal::read`] believed, or begins it anew.
+    pub(crate) fn begin(mut file: File, look: Look, held: &[Span]) -> io::Result<Self> {
+        let mut octets = header(look).to_vec();
+        for span in held {
+            octets.extend_from_slice(&record(*span));
+        }
+        io::Seek::rewind(&mut file)?;
+        file.write_all(&octets)?;
+        file.set_len(octets.len() as u64)?;
+        Ok(Self { file })
+    }
+
+    /// Notes that `span` is on disk and proved.
+    pub(crate) fn append(&mut self, span: Span) -> io::Result<()> {
+        self.file.write_all(&record(span))
+    }
+}
+
+fn header(look: Look) -> [u8; HEADER_LEN] {
+    let mut header = [0; HEADER_LEN];
+    header[..8].copy_from_slice(MAGIC);
+    header[8..16].copy_from_slice(&look.size.to_be_bytes());
+    header[16..24].copy_from_slice(&look.seconds.to_be_bytes());
+    header[24..28].copy_from_slice(&look.nanos.to_be_bytes());
+    let sum = checksum(&header[..28]);
+    header[28..].copy_from_slice(&sum);
+    header
+}
+
+fn record((from, till): Span) -> [u8; RECORD_LEN] {
+    let mut record = [0; RECORD_LEN];
+    record[..8].copy_from_slice(&from.to_be_bytes());
+    record[8..16].copy_from_slice(&till.to_be_bytes());
+    let sum = checksum(&record[..16]);
+    record[16..].copy_from_slice(&sum);
+    record
+}
+
+fn checksum(octets: &[u8]) -> [u8; 4] {
+    let mut sum = [0; 4];
+    sum.copy_from_slice(&blake3::hash(octets).as_bytes()[..4]);
+    sum
+}
+
+/// What a journal of `octets` proves of a source that looks like `look`, in order and not overlapping.
+pub fn decode(octets: &[u8], look: Look) -> Result<Vec<Span>, Malformed> {
+    let (found, records) = octets.split_first_chunk::<HEADER_LEN>().ok_or(Malformed)?;
+    if *found != header(look) {
+        return Err(Malformed);
+    }
+    let mut spans = Vec::new();
+    for found in records.chunks_exact(RECORD_LEN) {
+        let number = |octets: &[u8]| octets.iter().fold(0, |n, octet| n << 8 | u64::from(*octet));
+        let span = (number(&found[..8]), number(&found[8..16]));
+        if record(span) != *found || span.0 >= span.1 || span.1 > look.size {
+            break;
+        }
+        spans.push(span);
+    }
+    Ok(merged(spans))
+}
+
+/// The same bytes in as few spans as possible, in order.
+pub(crate) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable();
+    let mut merged: Vec<Span> = Vec::new();
+    for (from, till) in spans {
+        match merged.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(till),
+            _ => merged.push((from, till)),
+        }
+    }
+    merged
+}
+
+/// What of a file of `size` bytes is not in `held`.
+pub(crate) fn missing(held: &[Span], size: u64) -> Vec<Span> {
+    let mut missing = Vec::new();
+    let mut at = 0;
+    for (from, till) in held {
+        if at < *from {
+            missing.push((at, *from));
+        }
+        at = *till;
+    }
+    if at < size {
+        missing.push((at, size));
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LOOK: Look = Look { size: 1000, seconds: 5, nanos: 7 };
+
+    fn octets(spans: &[Span]) -> Vec<u8> {
+        let mut octets = header(LOOK).to_vec();
+        for span in spans {
+            octets.extend_from_slice(&record(*span));
+        }
+        octets
+    }
+
+    #[test]
+    fn a_journal_proves_what_was_noted_up_to_a_tear() {
+        let whole = octets(&[(0, 100), (300, 400), (100, 200)]);
+        assert_eq!(decode(&whole, LOOK), Ok(vec![(0, 200), (300, 400)]));
+        for cut in 1..RECORD_LEN {
+            let torn = decode(&whole[..whole.len() - cut], LOOK);
+            assert_eq!(torn, Ok(vec![(0, 100), (300, 400)]));
+        }
+        let mut spoilt = whole.clone();
+        spoilt[HEADER_LEN + RECORD_LEN] ^= 1;
+        assert_eq!(decode(&spoilt, LOOK), Ok(vec![(0, 100)]));
+        assert!(decode(&whole, Look { nanos: 8, ..LOOK }).is_err());
+        assert_eq!(decode(&octets(&[(0, 1001)]), LOOK), Ok(vec![]));
+    }
+
+    proptest! {
+        #[test]
+        fn held_and_missing_are_the_whole(spans in prop::collection::vec((0_u64..1000, 1_u64..300), 0..20)) {
+            let spans: Vec<Span> = spans.iter().map(|(from, len)| (*from, (from + len).min(1000))).collect();
+            let held = merged(spans.clone());
+            let missing = missing(&held, 1000);
+            for byte in 0..1000 {
+                let within = |spans: &[Span]| spans.iter().filter(|(f, t)| (*f..*t).contains(&byte)).count();
+                prop_assert_eq!(within(&held), usize::from(within(&spans) > 0));
+                prop_assert_eq!(within(&held) + within(&missing), 1);
+            }
+        }
+
+        #[test]
+        fn any_octets_are_a_journal_or_none(octets: Vec<u8>) {
+            let _ = decode(&octets, LOOK).is_ok();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Where files land: found before the first byte is asked for.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lighthaul_io::disk::Root;
+use lighthaul_io::ground::{Ground, Meta};
+use rustix::fs::FileType;
+
+use crate::error::{Code, Error};
+use crate::manifest::{Entry, Kind};
+use crate::message::Target;
+
+/// A place that files can be put into, found before the first byte is asked for.
+#[derive(Debug)]
+pub struct Landing {
+    ground: Arc<Ground>,
+    root: Root,
+    /// Where entries are relative to.
+    pub(crate) folder: PathBuf,
+    /// The name that a named source gets instead of its own.
+    name: Option<Vec<u8>>,
+    /// Where the contents of a folder go, if that is what comes.
+    contents: PathBuf,
+}
+
+impl Landing {
+    /// Looks where `target` is on `ground`.
+    pub fn find(target: &Target, ground: &Arc<Ground>) -> Result<Self, Error> {
+        let path = PathBuf::from(OsStr::from_bytes(&target.path));
+        let landing = |folder: PathBuf, name: Option<&OsStr>| {
+            Ok(Self {
+                root: open(ground, &folder)?,
+                ground: Arc::clone(ground),
+                folder,
+                name: name.map(|name| name.as_bytes().to_vec()),
+                contents: path.clone(),
+            })
+        };
+        if target.into {
+            make_folder(ground, &path)?;
+            return landing(path.clone(), None);
+        }
+        let Some(name) = path.file_name() else {
+            return landing(path.clone(), None);
+        };
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        landing(folder, Some(name))
+    }
+
+    /// Gets ready for entries that are `named` after their source, or for the contents of a folder.
+    /// Answers where they go.
+    pub(crate) fn prepare(mut self, named: bool) -> Result<(Self, Root), Error> {
+        if !named {
+            make_folder(&self.ground, &self.contents)?;
+            self.root = open(&self.ground, &self.contents)?;
+            self.folder.clone_from(&self.contents);
+            self.name = None;
+        }
+        let root = self.root.another();
+        let root = root.map_err(|e| Error::file(Code::Io, "cannot open", &self.folder, &e))?;
+        Ok((self, root))
+    }
+
+    /// The entry under the name that it gets here.
+    pub(crate) fn rename(&self, mut entry: Entry) -> Entry {
+        if let Some(name) = &self.name {
+            let rest = entry.path.iter().position(|octet| *octet == b'/');
+            let rest = rest.map_or(Vec::new(), |at| entry.path[at..].to_vec());
+            entry.path = [name.as_slice(), &rest].concat();
+        }
+        entry
+    }
+
+    /// Refuses a file whose name belongs to a folder, and the other way round.
+    pub(crate) fn check(&self, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
+        let Some(there) = there else { return Ok(()) };
+        let place = self.folder.join(entry.path());
+        let place = place.display();
+        let text = match (there.kind == FileType::Directory, entry.kind == Kind::Folder) {
+            (true, false) => format!("{place} is a folder: write {place}/ to copy into it"),
+            (false, true) => format!("{place} is a file, and a folder is to be copied there"),
+            _ => return Ok(()),
+        };
+        Err(Error::new(Code::Open, text))
+    }
+}
+
+fn open(ground: &Ground, path: &Path) -> Result<Root, Error> {
+    let root = ground.root(path);
+    root.map_err(|e| Error::file(Code::Open, "cannot open the target folder", path, &e))
+}
+
+fn make_folder(ground: &Ground, path: &Path) -> Result<(), Error> {
+    let made = ground.make_folder(path);
+    made.map_err(|e| Error::file(Code::Open, "cannot make the target folder", path, &e))
+}

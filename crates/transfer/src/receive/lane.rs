@@ -1,0 +1,127 @@
+//! One lane on the receiving side: an object after the other, each by a machine of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver as Objects, RecvTimeoutError};
+
+use lighthaul_base::Instant;
+use lighthaul_io::blocks::Blocks;
+use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
+use lighthaul_io::error::Error as World;
+use lighthaul_proto::rbudp::{Receiver, ReceiverEvent};
+
+use super::sink::{FileSink, Incoming};
+use crate::board::Counts;
+use crate::crew::{Crew, LOOK};
+use crate::error::Error;
+use crate::message::Offer;
+use crate::mover;
+use crate::session::Session;
+
+/// A lane, and what it writes to.
+pub(crate) struct ReceiveLane<'a> {
+    pub(crate) crew: &'a Crew,
+    pub(crate) session: &'a Session,
+    pub(crate) counts: &'a Counts,
+    pub(crate) offer: Offer,
+    pub(crate) plain: bool,
+    pub(crate) lane: Lane,
+    pub(crate) store: Blocks<FileSink>,
+    pub(crate) objects: Objects<Incoming>,
+}
+
+impl ReceiveLane<'_> {
+    /// Receives objects until there are no more.
+    pub(crate) fn run(mut self) -> Result<(), Error> {
+        loop {
+            match self.objects.recv_timeout(LOOK) {
+                Ok(incoming) => self.receive(incoming)?,
+                Err(RecvTimeoutError::Timeout) => self.crew.check()?,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let (_, written) = self.store.finish();
+        Ok(written?)
+    }
+
+    fn receive(&mut self, incoming: Incoming) -> Result<(), Error> {
+        let Self { session, offer, plain, .. } = *self;
+        let (number, len) = (incoming.number, incoming.layout.object_len());
+        mover::rekey(session, &mut self.lane, number, plain);
+        let mut config = mover::config(&offer, len, plain, session.peer_address())?;
+        config.stream = self.lane.stream.number();
+        self.store.begin(Arc::new(incoming), len)?;
+        let mut receiver = Receiver::new(session.clock.now(), config, number);
+        let mut owner = ReceiveOwner {
+            crew: self.crew,
+            counts: self.counts,
+            counters: Arc::clone(&self.lane.counters),
+            object_len: len,
+            packet_len: offer.packet_len.into(),
+            bytes: self.counts.bytes.load(Relaxed),
+            packets: self.counts.packets.load(Relaxed),
+            again: self.counts.again.load(Relaxed),
+            failed: None,
+        };
+        let ran = run(&mut receiver, &mut self.lane, &mut self.store, &mut owner);
+        owner.count(&receiver);
+        match (ran, owner.failed.take()) {
+            (Err(_), Some(error)) => return Err(error),
+            (Err(error), None) => return Err(error.into()),
+            (Ok(()), _) => {}
+        }
+        Ok(self.store.end()?)
+    }
+}
+
+struct ReceiveOwner<'a> {
+    crew: &'a Crew,
+    counts: &'a Counts,
+    counters: Arc<Counters>,
+    object_len: u64,
+    packet_len: u64,
+    /// What the lane had received before this object.
+    bytes: u64,
+    packets: u64,
+    again: u64,
+    failed: Option<Error>,
+}
+
+impl ReceiveOwner<'_> {
+    fn count(&self, receiver: &Receiver) {
+        let (counts, counters) = (self.counts, &self.counters);
+        let done = receiver.received().saturating_mul(self.packet_len);
+        counts.bytes.store(self.bytes + done.min(self.object_len), Relaxed);
+        counts.packets.store(self.packets + receiver.datagrams(), Relaxed);
+        counts.again.store(self.again + receiver.duplicates(), Relaxed);
+        // what crosses on the stream has arrived, too
+        let seen = counters.received.load(Relaxed) + self.packets + receiver.received();
+        counts.datagrams.store(seen, Relaxed);
+        counts.buffer_drops.store(counters.buffer_drops.load(Relaxed), Relaxed);
+        let foreign = counters.foreign.load(Relaxed) + counters.forged.load(Relaxed);
+        counts.foreign.store(foreign, Relaxed);
+        counts.round.store(receiver.round(), Relaxed);
+        counts.held.store(receiver.is_holding(), Relaxed);
+    }
+}
+
+impl Owner<Receiver> for ReceiveOwner<'_> {
+    fn event(&mut self, _: &mut Receiver, event: ReceiverEvent, _: Instant) -> Result<Next, World> {
+        match event {
+            ReceiverEvent::Tallied { .. } => Ok(Next::Continue),
+            ReceiverEvent::Complete => Ok(Next::Finish),
+            ReceiverEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+        }
+    }
+
+    fn tick(&mut self, receiver: &mut Receiver, _: Instant) -> Result<Next, World> {
+        self.count(receiver);
+        match self.crew.check() {
+            Ok(()) => Ok(Next::Continue),
+            Err(error) => {
+                self.failed = Some(error);
+                Err(World::Interrupted)
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What has been listed and is not in place yet, and what has become of the rest.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lighthaul_io::disk::Look;
+
+use super::journal::Journal;
+use crate::error::{Code, Error};
+use crate::manifest::{Entry, Kind};
+use crate::message::{Failure, Span, Verdict};
+use crate::object::Piece;
+
+/// A file that is on its way.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) number: u64,
+    pub(crate) entry: Entry,
+    /// Its name until it is published.
+    pub(crate) temporary: PathBuf,
+    /// A later run can go on with it.
+    pub(crate) resumable: bool,
+    fill: Mutex<Fill>,
+}
+
+/// How much of a file is there.
+#[derive(Debug, Default)]
+pub(crate) struct Fill {
+    /// Ranges that were wanted, and that no object has brought yet.
+    owed: Vec<Span>,
+    /// Ranges that an earlier run proved.
+    pub(crate) held: Vec<Span>,
+    /// Bytes that are not proved yet.
+    pub(crate) unproved: u64,
+    /// The temporary file is there.
+    pub(crate) created: bool,
+    /// It came in one piece, and has its mode and time.
+    pub(crate) finished: bool,
+    pub(crate) journal: Option<Journal>,
+    /// Nothing more is done about it.
+    pub(crate) failed: bool,
+}
+
+impl Pending {
+    pub(crate) fn new(number: u64, entry: Entry, temporary: PathBuf, resumable: bool) -> Self {
+        Self {
+            number,
+            entry,
+            temporary,
+            resumable,
+            fill: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn fill(&self) -> MutexGuard<'_, Fill> {
+        self.fill.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How its source looked when it was listed.
+    pub(crate) const fn look(&self) -> Look {
+        Look {
+            size: self.entry.size(),
+            seconds: self.entry.seconds,
+            nanos: self.entry.nanos,
+        }
+    }
+
+    /// Expects these ranges, since `held` is there.
+    pub(crate) fn expect(&self, owed: Vec<Span>, held: Vec<Span>) {
+        let mut fill = self.fill();
+        fill.unproved = owed.iter().map(|(from, till)| till - from).sum();
+        fill.owed = owed;
+        fill.held = held;
+    }
+
+    /// Takes note that `piece` is about to come; answers whether it was expected.
+    fn announce(&self, piece: &Piece) -> bool {
+        let mut fill = self.fill();
+        let found = fill.owed.iter().position(|(from, till)| *from <= piece.offset && piece.end() <= *till);
+        let Some(index) = found else { return false };
+        let (from, till) = fill.owed.remove(index);
+        if piece.end() < till {
+            fill.owed.insert(index, (piece.end(), till));
+        }
+        if from < piece.offset {
+            fill.owed.insert(index, (from, piece.offset));
+        }
+        true
+    }
+}
+
+/// Shared by the threads of a receiver.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    book: Mutex<Book>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    pending: BTreeMap<u64, Arc<Pending>>,
+    /// Files that have failed, and of which more may come.
+    failed: BTreeMap<u64, Arc<Pending>>,
+    /// Folders that get their modes and times when all before them is in place.
+    leaving: VecDeque<(u64, Entry)>,
+    verdict: Verdict,
+    wanted: u64,
+    /// What the sender has not heard yet.
+    settled: u64,
+    failures: Vec<Failure>,
+    /// The list is complete.
+    listed: bool,
+}
+
+impl Ledger {
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file is on its way.
+    pub(crate) fn expect(&self, pending: Pending) {
+        let mut book = self.lock();
+        book.wanted += pending.fill().unproved;
+        book.pending.insert(pending.number, Arc::new(pending));
+    }
+
+    /// A folder has been listed to its end.
+    pub(crate) fn leave(&self, number: u64, entry: Entry) {
+        self.lock().leaving.push_back((number, entry));
+    }
+
+    /// There will be no more entries.
+    pub(crate) fn close(&self) {
+        self.lock().listed = true;
+    }
+
+    /// Whether there will be no more entries.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().listed
+    }
+
+    /// Entry `number` is in place, perhaps since before, or never will be.
+    pub(crate) fn settle(&self, number: u64, entry: &Entry, result: Result<Settled, Error>) {
+        let mut book = self.lock();
+        if let Some(file) = book.pending.remove(&number)
+            && !file.fill().owed.is_empty()
+        {
+            book.failed.insert(number, file);
+        }
+        book.settled += 1;
+        match result {
+            Ok(settled) => {
+                if entry.kind != Kind::Leave {
+                    book.verdict.entries += 1;
+                    book.verdict.bytes += entry.size();
+                    book.verdict.unchanged += u64::from(settled == Settled::Before);
+                }
+            }
+            Err(error) => book.failures.push((number, error.code as u8, error.text)),
+        }
+    }
+
+    /// An entry is not in place for a reason that was given before.
+    pub(crate) fn pass_over(&self) {
+        self.lock().settled += 1;
+    }
+
+    /// How many entries have been settled, and how many of them failed, since the last time.
+    pub(crate) fn take_news(&self) -> (u64, Vec<Failure>) {
+        let mut book = self.lock();
+        (std::mem::take(&mut book.settled), std::mem::take(&mut book.failures))
+    }
+
+    /// The next folder of which everything is in place.
+    pub(crate) fn take_left(&self) -> Option<(u64, Entry)> {
+        let mut book = self.lock();
+        let first = book.pending.first_key_value().map_or(u64::MAX, |(number, _)| *number);
+        let ready = book.leaving.front().is_some_and(|(number, _)| *number < first);
+        if ready { book.leaving.pop_front() } else { None }
+    }
+
+    /// The files of an object's pieces, which must have been asked for.
+    pub(crate) fn announce(&self, pieces: &[Piece]) -> Result<Vec<Arc<Pending>>, Error> {
+        let book = self.lock();
+        let file = |piece: &Piece| {
+            let file = book.pending.get(&piece.entry).or_else(|| book.failed.get(&piece.entry))?;
+            file.announce(piece).then(|| Arc::clone(file))
+        };
+        let files = pieces.iter().map(file).collect::<Option<Vec<_>>>();
+        files.ok_or_else(|| Error::new(Code::Protocol, "the peer sends what nobody asked for"))
+    }
+
+    /// Entry `number`, if it is a file that is not in place.
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<Pending>> {
+        self.lock().pending.get(&number).cloned()
+    }
+
+    /// What is in place.
+    pub(crate) fn verdict(&self) -> Verdict {
+        self.lock().verdict
+    }
+
+    /// Bytes that were asked for.
+    pub(crate) fn wanted(&self) -> u64 {
+        self.lock().wanted
+    }
+
+    /// Files that are not in place.
+    pub(crate) fn pending(&self) -> Vec<Arc<Pending>> {
+        self.lock().pending.values().cloned().collect()
+    }
+}
+
+/// Since when an entry is in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// It was as it should be.
+    Before,
+    /// This transfer put it there.
+    Now,
+}

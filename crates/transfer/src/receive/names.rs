@@ -1,0 +1,112 @@
+//! The names that files have until they are published: hidden, in the folder they will stay in.
+//!
+//! A file that a later run can go on with has a name made of its own, and a journal beside it. Any
+//! other has a name that says which process writes it, so that what a dead one left can be removed.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// What all of these names start with.
+pub(crate) const PREFIX: &[u8] = b".lighthaul-";
+
+/// The name of file `path` while parts of it are missing, for whoever writes it next to find.
+pub(crate) fn partial(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default();
+    let hash = blake3::hash(name.as_bytes()).to_hex();
+    path.with_file_name(format!(".lighthaul-{}", &hash[..16]))
+}
+
+/// The name of the journal of file `path`.
+pub(crate) fn journal(path: &Path) -> PathBuf {
+    let mut name = partial(path).into_os_string();
+    name.push(".journal");
+    name.into()
+}
+
+/// This process, as far as names tell.
+#[derive(Clone, Debug)]
+pub(crate) struct Writer {
+    host: String,
+    process: u32,
+    started: u64,
+    /// Tells the transfers of one process apart.
+    transfer: u64,
+}
+
+impl Writer {
+    /// A writer of `transfer`, a number that no other of this process has.
+    pub(crate) fn new(transfer: u64) -> Self {
+        let process = std::process::id();
+        Self {
+            host: host(),
+            process,
+            started: started(process).unwrap_or(0),
+            transfer,
+        }
+    }
+
+    /// The name of entry `number` at `path` while it is written.
+    pub(crate) fn temporary(&self, path: &Path, number: u64) -> PathBuf {
+        let Self { host, process, started, transfer } = self;
+        path.with_file_name(format!(".lighthaul-{host}-{process}-{started}-{transfer:x}-{number}"))
+    }
+
+    /// Whether `name` is one that a process of this host had, which is gone.
+    pub(crate) fn is_orphan(&self, name: &OsStr) -> bool {
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(".lighthaul-")) else {
+            return false;
+        };
+        let mut parts = rest.split('-');
+        if parts.next() != Some(self.host.as_str()) {
+            return false;
+        }
+        let mut number = || parts.next().and_then(|part| part.parse::<u64>().ok());
+        let (Some(process), Some(start)) = (number(), number()) else {
+            return false;
+        };
+        u32::try_from(process).is_ok_and(|process| started(process) != Some(start))
+    }
+}
+
+/// What tells this host, since it started, from others that may see the same file system; the space of
+/// process numbers included.
+fn host() -> String {
+    let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&boot).update(space.as_os_str().as_bytes());
+    hasher.finalize().to_hex()[..8].to_owned()
+}
+
+/// When `process` started, in ticks of the kernel; nothing if there is no such process.
+fn started(process: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // the name in parentheses may have blanks
+    let (_, rest) = stat.rsplit_once(')')?;
+    let state = rest.split_whitespace().next()?;
+    let start = rest.split_whitespace().nth(19)?.parse().ok()?;
+    (state != "Z" && state != "X").then_some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_dead_process_left_is_an_orphan() {
+        let writer = Writer::new(7);
+        let name = |writer: &Writer| writer.temporary(Path::new("a/b"), 3).file_name().unwrap().to_owned();
+        assert!(!writer.is_orphan(&name(&writer)));
+        let dead = Writer { started: writer.started + 1, ..writer.clone() };
+        assert!(writer.is_orphan(&name(&dead)));
+        let gone = Writer { process: u32::MAX, ..writer.clone() };
+        assert!(writer.is_orphan(&name(&gone)));
+        let elsewhere = Writer { host: "01234567".into(), ..gone };
+        assert!(!writer.is_orphan(&name(&elsewhere)));
+        for name in [partial(Path::new("a/b")), journal(Path::new("a/b")), "b".into()] {
+            assert!(!writer.is_orphan(name.file_name().unwrap()), "{}", name.display());
+        }
+    }
+}

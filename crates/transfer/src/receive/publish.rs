@@ -1,0 +1,251 @@
+//! Compares what arrived with what was sent, and gives files their names.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use lighthaul_io::disk::Root;
+
+use super::ledger::{Ledger, Pending, Settled};
+use super::names;
+use super::sink::Arrived;
+use crate::crew::Crew;
+use crate::error::{Code, Error};
+use crate::message::Report;
+
+/// More files than this are synced by their file system as a whole.
+const SYNC_EACH_MAX: usize = 8;
+/// How often folders are looked at of which everything may be in place.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What a publisher hears.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// An object has come.
+    Arrived(Arrived),
+    /// The sender has spoken about the pieces of an object.
+    Reports(u64, Vec<Report>),
+    /// A file cannot be written.
+    Failed(u64, Error),
+}
+
+/// The thread that publishes.
+pub(crate) struct Publisher<'a> {
+    crew: &'a Crew,
+    ledger: &'a Ledger,
+    root: Root,
+    /// What people know the root as.
+    target: PathBuf,
+    /// Bytes must be on disk before a name appears.
+    sync: bool,
+    arrived: BTreeMap<u64, Arrived>,
+    reports: BTreeMap<u64, Vec<Report>>,
+}
+
+impl<'a> Publisher<'a> {
+    /// A publisher below a root, which people know by its path.
+    pub(crate) fn new(
+        crew: &'a Crew,
+        ledger: &'a Ledger,
+        (root, target): (Root, PathBuf),
+        sync: bool,
+    ) -> Self {
+        Self {
+            crew,
+            ledger,
+            root,
+            target,
+            sync,
+            arrived: BTreeMap::new(),
+            reports: BTreeMap::new(),
+        }
+    }
+
+    /// Publishes until nothing more can come, and folders last.
+    pub(crate) fn run(&mut self, jobs: &Receiver<Job>) -> Result<(), Error> {
+        loop {
+            self.crew.check()?;
+            match jobs.recv_timeout(LOOK) {
+                Ok(Job::Arrived(arrived)) => {
+                    let number = arrived.object.number;
+                    self.arrived.insert(number, arrived);
+                    self.match_up(number)?;
+                }
+                Ok(Job::Reports(number, reports)) => {
+                    self.reports.insert(number, reports);
+                    self.match_up(number)?;
+                }
+                Ok(Job::Failed(number, error)) => self.fail(number, error),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.leave();
+        }
+        while !self.ledger.is_closed() {
+            self.crew.check()?;
+            std::thread::park_timeout(LOOK);
+        }
+        if !self.arrived.is_empty() {
+            return Err(Error::new(Code::Protocol, "the sender left out a digest"));
+        }
+        if !self.ledger.pending().is_empty() {
+            return Err(Error::new(Code::Protocol, "the sender left out a file"));
+        }
+        self.leave();
+        if self.sync {
+            let synced = self.root.sync();
+            synced.map_err(|error| self.fault("cannot sync", Path::new(""), &error))?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with an object of which both sides have spoken.
+    fn match_up(&mut self, number: u64) -> Result<(), Error> {
+        if !self.arrived.contains_key(&number) || !self.reports.contains_key(&number) {
+            return Ok(());
+        }
+        let (Some(arrived), Some(reports)) = (self.arrived.remove(&number), self.reports.remove(&number)) else {
+            return Ok(());
+        };
+        if reports.len() != arrived.digests.len() {
+            return Err(Error::new(Code::Protocol, "the sender left out a digest"));
+        }
+        let (mut whole, mut parts) = (Vec::new(), Vec::new());
+        for (index, report) in reports.into_iter().enumerate() {
+            let (file, piece) = (&arrived.object.files[index], arrived.object.layout.pieces()[index]);
+            match self.compare(file, arrived.digests[index], report) {
+                Ok(()) => {
+                    let mut fill = file.fill();
+                    fill.unproved -= piece.len;
+                    if fill.failed {
+                        continue;
+                    }
+                    if fill.unproved == 0 {
+                        whole.push(Arc::clone(file));
+                    } else {
+                        parts.push((Arc::clone(file), piece));
+                    }
+                }
+                Err(error) => self.fail(file.number, error),
+            }
+        }
+        let touched: Vec<_> = whole.iter().chain(parts.iter().map(|(file, _)| file)).cloned().collect();
+        self.sync(&touched)?;
+        for file in whole {
+            let result = self.name(&file).map(|()| Settled::Now);
+            let result = result.map_err(|error| self.fault("cannot publish", file.entry.path(), &error));
+            self.ledger.settle(file.number, &file.entry, result);
+        }
+        for (file, piece) in parts {
+            let noted = match &mut file.fill().journal {
+                Some(journal) => journal.append((piece.offset, piece.end())),
+                None => Ok(()),
+            };
+            noted.map_err(|error| self.fault("cannot note what arrived of", file.entry.path(), &error))?;
+        }
+        Ok(())
+    }
+
+    fn compare(
+        &self,
+        file: &Pending,
+        ours: Option<crate::digest::Digest>,
+        report: Report,
+    ) -> Result<(), Error> {
+        match report {
+            Report::Failed(why) => Err(Error::new(Code::Changed, why)),
+            Report::Digest(theirs) if ours == Some(theirs) || file.fill().failed => Ok(()),
+            Report::Digest(_) => {
+                let text = format!(
+                    "{}: what arrived is not what was sent; nothing was published, copy it again",
+                    self.target.join(file.entry.path()).display()
+                );
+                Err(Error::new(Code::Integrity, text))
+            }
+        }
+    }
+
+    /// Entry `number` will not be in place.
+    fn fail(&mut self, number: u64, error: Error) {
+        let Some(file) = self.ledger.find(number) else {
+            return;
+        };
+        let mut fill = file.fill();
+        fill.failed = true;
+        if fill.created {
+            self.root.remove(&file.temporary).ok();
+        }
+        if fill.journal.take().is_some() {
+            self.root.remove(&names::journal(file.entry.path())).ok();
+        }
+        drop(fill);
+        self.ledger.settle(number, &file.entry, Err(error));
+    }
+
+    fn sync(&mut self, files: &[Arc<Pending>]) -> Result<(), Error> {
+        if !self.sync || files.is_empty() {
+            return Ok(());
+        }
+        if files.len() > SYNC_EACH_MAX {
+            let synced = self.root.sync();
+            return synced.map_err(|error| self.fault("cannot sync", Path::new(""), &error));
+        }
+        for file in files {
+            let synced = self.root.reopen(&file.temporary).and_then(|file| file.sync());
+            synced.map_err(|error| self.fault("cannot sync", file.entry.path(), &error))?;
+        }
+        Ok(())
+    }
+
+    /// Gives a file that is whole its name.
+    fn name(&mut self, file: &Pending) -> io::Result<()> {
+        let entry = &file.entry;
+        if !file.fill().finished {
+            let output = self.root.reopen(&file.temporary)?;
+            output.set_mode(entry.mode)?;
+            output.set_time(entry.seconds, entry.nanos)?;
+        }
+        self.root.rename(&file.temporary, entry.path())?;
+        if file.fill().journal.take().is_some() {
+            self.root.remove(&names::journal(entry.path()))?;
+        }
+        Ok(())
+    }
+
+    /// Gives folders their modes and times once everything in them is in place, since filling one
+    /// changes its time.
+    fn leave(&mut self) {
+        while let Some((number, entry)) = self.ledger.take_left() {
+            let set = self
+                .root
+                .set_folder_mode(entry.path(), entry.mode)
+                .and_then(|()| self.root.set_time(entry.path(), entry.seconds, entry.nanos));
+            let set = set.map_err(|error| self.fault("cannot set mode and time of", entry.path(), &error));
+            self.ledger.settle(number, &entry, set.map(|()| Settled::Now));
+        }
+    }
+
+    /// Removes what will not be published, but for what a later run can go on with.
+    pub(crate) fn clean(&mut self) {
+        for file in self.ledger.pending() {
+            let mut fill = file.fill();
+            let size = file.entry.size();
+            let proved = size - fill.unproved.min(size);
+            if !fill.created || (file.resumable && proved > 0) {
+                continue;
+            }
+            fill.failed = true;
+            self.root.remove(&file.temporary).ok();
+            if fill.journal.take().is_some() {
+                self.root.remove(&names::journal(file.entry.path())).ok();
+            }
+        }
+    }
+
+    fn fault(&self, what: &str, path: &Path, error: &io::Error) -> Error {
+        Error::file(Code::Io, what, &self.target.join(path), error)
+    }
+}

@@ -1,0 +1,338 @@
+//! The receiving side of a transfer.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::blocks::Blocks;
+use lighthaul_io::disk::Root;
+
+use super::judge::Judge;
+use super::lane::ReceiveLane;
+use super::landing::Landing;
+use super::ledger::Ledger;
+use super::names::Writer;
+use super::publish::{Job, Publisher};
+use super::sink::{FileSink, Incoming};
+use crate::board::Board;
+use crate::crew::Crew;
+use crate::digest;
+use crate::error::{Code, Error};
+use crate::message::{Announced, Message, Progress, Report};
+use crate::mover;
+use crate::object::Layout;
+use crate::path::{Door, explore};
+use crate::session::{LIST, Session};
+use crate::watch::{Sight, Summary, Watcher};
+
+/// How often the sender hears how we are doing.
+const PROGRESS: Duration = Duration::from_millis(50);
+/// How often we look at what there is to say.
+const TICK: Duration = Duration::from_millis(10);
+/// How long the sender may stay silent, data and all.
+const SILENCE: Duration = Duration::from_secs(20);
+/// Memory for blocks, filling and waiting to be written, of all lanes.
+const RING_BYTES: usize = 256 << 20;
+/// Objects that may be announced to a lane before it takes them.
+const ANNOUNCED_MAX: usize = 2;
+/// Most failures in one message.
+const FAILURES_MAX: usize = 1000;
+
+/// How to receive.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Datagrams are not encrypted.
+    pub plain: bool,
+    /// The digest of each piece of a file.
+    pub digest: digest::Kind,
+    /// Bytes must be on disk before a name appears.
+    pub sync: bool,
+}
+
+/// Receives what the peer sends, and puts it in `landing`.
+pub fn receive(
+    session: &Session,
+    door: &Door<'_>,
+    landing: Landing,
+    settings: Settings,
+    watcher: Watcher<'_>,
+) -> Result<Summary, Error> {
+    static TRANSFERS: AtomicU64 = AtomicU64::new(0);
+    let (ledger, board) = (Ledger::default(), Board::default());
+    let crew = Arc::new(Crew::default());
+    let stream = session.control.open(LIST)?;
+    let judge = Judge {
+        crew: &crew,
+        session,
+        stream: &stream,
+        ledger: &ledger,
+        board: &board,
+        writer: Writer::new(TRANSFERS.fetch_add(1, Relaxed)),
+    };
+    let mut receiving = Receiving {
+        crew: &crew,
+        session,
+        ledger: &ledger,
+        board: &board,
+        settings,
+        watcher,
+        begun: session.clock.now(),
+        failures: Vec::new(),
+    };
+    let result = thread::scope(|scope| {
+        let (landed, lands) = sync_channel(1);
+        scope.spawn(|| {
+            crew.run(move || {
+                judge.run(landing, |root, folder| {
+                    let failed = |e| Error::file(Code::Io, "cannot open", folder, &e);
+                    let ground = (root.another().map_err(failed)?, folder.to_owned());
+                    // who does not wait any more has failed
+                    landed.send(ground).ok();
+                    Ok(())
+                })
+            });
+        });
+        let result = receiving.run(scope, door, &lands);
+        if let Err(error) = &result {
+            crew.fail(error.clone());
+        }
+        result
+    });
+    result.map_err(|error| session.blame(crew.take_failure().unwrap_or(error)))
+}
+
+/// A transfer on the receiving side.
+struct Receiving<'a, 'w> {
+    crew: &'a Arc<Crew>,
+    session: &'a Session,
+    ledger: &'a Ledger,
+    board: &'a Board,
+    settings: Settings,
+    watcher: Watcher<'w>,
+    begun: Instant,
+    failures: Vec<(u8, String)>,
+}
+
+/// Where objects and reports go.
+struct Outlets {
+    lanes: Vec<SyncSender<Incoming>>,
+    jobs: Sender<Job>,
+    /// Objects of which no report has come.
+    unreported: BTreeSet<u64>,
+}
+
+impl<'a> Receiving<'a, '_> {
+    fn run<'s>(
+        &mut self,
+        scope: &'s Scope<'s, 'a>,
+        door: &Door<'_>,
+        lands: &Receiver<(Root, PathBuf)>,
+    ) -> Result<Summary, Error> {
+        let session = self.session;
+        let mut path = explore(session, door, false, mover::lanes())?;
+        let offer = match path.listen(session)? {
+            Message::Offer(offer) if usize::from(offer.lanes) == path.sockets.len().max(1) => offer,
+            _ => return Err(Error::new(Code::Protocol, "the peer offered nothing that fits")),
+        };
+        mover::config(&offer, 1, self.settings.plain, session.peer_address())?;
+        let started = session.clock.now();
+        mover::announce(session, &offer, self.settings.plain, started.since(self.begun), self.watcher);
+        let (root, target) = self.landed(lands)?;
+        let failed = |e| Error::file(Code::Io, "cannot open", &target, &e);
+        let (jobs, todo) = channel();
+        let mut outlets = Outlets { lanes: Vec::new(), jobs, unreported: BTreeSet::new() };
+        let lanes = mover::lanes_over(session, path)?;
+        let ring_bytes = RING_BYTES / lanes.len();
+        for (number, lane) in lanes.into_iter().enumerate() {
+            let sink = FileSink {
+                crew: Arc::clone(self.crew),
+                root: root.another().map_err(failed)?,
+                target: target.clone(),
+                kind: self.settings.digest,
+                jobs: outlets.jobs.clone(),
+                object: None,
+            };
+            let (announce, objects) = sync_channel(ANNOUNCED_MAX);
+            outlets.lanes.push(announce);
+            let lane = ReceiveLane {
+                crew: self.crew,
+                session,
+                counts: self.board.lane(number),
+                offer,
+                plain: self.settings.plain,
+                lane,
+                store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
+                objects,
+            };
+            let crew = self.crew;
+            scope.spawn(move || crew.run(|| lane.run()));
+        }
+        let (done, finished) = channel();
+        let mut publisher = Publisher::new(self.crew, self.ledger, (root, target), self.settings.sync);
+        let crew = self.crew;
+        scope.spawn(move || {
+            crew.run(|| publisher.run(&todo));
+            publisher.clean();
+            drop(done);
+        });
+        let mut summary = self.watch(outlets, &finished)?;
+        summary.elapsed = session.clock.now().since(self.begun);
+        summary.moving = session.clock.now().since(started);
+        Ok(summary)
+    }
+
+    /// Waits until it is known where files go.
+    fn landed(&self, lands: &Receiver<(Root, PathBuf)>) -> Result<(Root, PathBuf), Error> {
+        loop {
+            self.crew.check()?;
+            match lands.recv_timeout(TICK) {
+                Ok(landed) => return Ok(landed),
+                Err(_) if self.session.control.has_ended() => {
+                    return Err(Error::new(Code::Network, "the peer left before it listed anything"));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Hears from the sender, and tells it how it goes, until everything is in place.
+    fn watch(&mut self, outlets: Outlets, finished: &Receiver<()>) -> Result<Summary, Error> {
+        let clock = self.session.clock;
+        let mut outlets = Some(outlets);
+        let mut progress_at = clock.now();
+        let mut moved = (clock.now(), 0);
+        loop {
+            self.crew.check()?;
+            self.show();
+            let now = clock.now();
+            if now >= progress_at {
+                progress_at = now + PROGRESS;
+                self.tell_progress()?;
+            }
+            let bytes = self.board.motion(u64::MAX).sent;
+            if bytes != moved.1 || self.board.motion(1).held || outlets.is_none() {
+                moved = (now, bytes);
+            }
+            if now.since(moved.0) > SILENCE {
+                let text = format!("nothing came from the sender for {} s", SILENCE.as_secs());
+                return Err(Error::new(Code::TimedOut, text));
+            }
+            if outlets.is_none() && matches!(finished.try_recv(), Err(TryRecvError::Disconnected)) {
+                self.crew.check()?;
+                return self.conclude();
+            }
+            match self.session.hear_for(TICK) {
+                Err(error) if error.code == Code::TimedOut => {}
+                message => {
+                    moved.0 = now;
+                    if !self.take(message?, &mut outlets)? {
+                        outlets = None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes in what the sender says; answers whether more objects are to come.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "whatever else a peer says is out of turn"
+    )]
+    fn take(&mut self, message: Message, outlets: &mut Option<Outlets>) -> Result<bool, Error> {
+        let lie = |text: &str| Err(Error::new(Code::Protocol, text));
+        let Some(outlets) = outlets else {
+            return lie("the peer spoke after its last word");
+        };
+        match message {
+            Message::Object(announced) => self.announce(announced, outlets)?,
+            Message::Reports(object, reports) => {
+                if !outlets.unreported.remove(&object) {
+                    return lie("the peer reported on what it did not send");
+                }
+                self.report(object, reports, outlets);
+            }
+            Message::Sent => return Ok(false),
+            _ => return lie("the peer spoke out of turn"),
+        }
+        Ok(true)
+    }
+
+    fn report(&self, object: u64, reports: Vec<Report>, outlets: &Outlets) {
+        // a publisher that is gone has said why
+        outlets.jobs.send(Job::Reports(object, reports)).ok();
+    }
+
+    fn announce(&self, announced: Announced, outlets: &mut Outlets) -> Result<(), Error> {
+        let lie = |text: &str| Error::new(Code::Protocol, text);
+        let files = self.ledger.announce(&announced.pieces)?;
+        let layout = Layout::new(announced.pieces).map_err(|_| lie("the peer's object makes no sense"))?;
+        if !outlets.unreported.insert(announced.number) {
+            return Err(lie("the peer sends an object twice"));
+        }
+        let incoming = Incoming { number: announced.number, layout, files };
+        let lane = outlets.lanes.get(usize::from(announced.lane));
+        let sent = lane.map(|lane| lane.try_send(incoming).is_ok());
+        if sent == Some(true) {
+            return Ok(());
+        }
+        self.crew.check()?;
+        Err(lie("the peer sends more than its lanes take"))
+    }
+
+    fn tell_progress(&mut self) -> Result<(), Error> {
+        let (settled, failures) = self.ledger.take_news();
+        let mut settled = settled;
+        self.failures.extend(failures.iter().map(|(_, code, why)| (*code, why.clone())));
+        for failures in failures.chunks(FAILURES_MAX) {
+            settled -= failures.len() as u64;
+            self.session.say(&Message::Settled(failures.len() as u64, failures.to_vec()))?;
+        }
+        if settled > 0 {
+            self.session.say(&Message::Settled(settled, Vec::new()))?;
+        }
+        let motion = self.board.motion(self.ledger.wanted());
+        self.session.say(&Message::Progress(Progress {
+            bytes: motion.done,
+            duplicates: motion.resent,
+            datagrams: self.board.lanes().iter().map(|lane| lane.datagrams.load(Relaxed)).collect(),
+            buffer_drops: motion.buffer_drops,
+            foreign: motion.foreign,
+        }))
+    }
+
+    fn show(&mut self) {
+        for sight in self.board.take_sights() {
+            if let Sight::Failed(code, why) = &sight {
+                let code = Code::from_number(*code) as u8;
+                self.failures.push((code, why.clone()));
+            }
+            (self.watcher)(sight);
+        }
+        let motion = self.board.motion(self.ledger.wanted());
+        if motion.sent > 0 {
+            (self.watcher)(Sight::Moving(motion));
+        }
+    }
+
+    fn conclude(&mut self) -> Result<Summary, Error> {
+        self.show();
+        self.tell_progress()?;
+        let verdict = self.ledger.verdict();
+        // a sender that is gone does not undo what is published
+        self.session.say(&Message::Verdict(verdict)).ok();
+        self.session.control.flush(Duration::from_secs(10));
+        Ok(Summary {
+            entries: verdict.entries,
+            bytes: verdict.bytes,
+            unchanged: verdict.unchanged,
+            motion: self.board.motion(self.ledger.wanted()),
+            failures: std::mem::take(&mut self.failures),
+            ..Summary::default()
+        })
+    }
+}

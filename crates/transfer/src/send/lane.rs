@@ -1,0 +1,199 @@
+//! One lane on the sending side: an object after the other, each by a machine of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
+use lighthaul_io::error::Error as World;
+use lighthaul_io::read_ahead::ReadAhead;
+use lighthaul_proto::rbudp::{Sender, SenderEvent};
+
+use super::queue::{Plan, Queue};
+use super::source::FileSource;
+use crate::board::{Board, Counts};
+use crate::crew::{Crew, LOOK};
+use crate::error::Error;
+use crate::message::{Announced, Message, Offer, Report};
+use crate::mover;
+use crate::session::Session;
+use crate::watch::Sight;
+
+/// What a blast may deliver nothing for, before the stream takes over.
+const BARREN: Duration = Duration::from_millis(1500);
+
+/// What all lanes have in common.
+#[derive(Clone)]
+pub(crate) struct Common<'a> {
+    pub(crate) crew: &'a Crew,
+    pub(crate) session: &'a Session,
+    pub(crate) queue: &'a Queue,
+    pub(crate) board: &'a Board,
+    pub(crate) share: Arc<Share>,
+    pub(crate) offer: Offer,
+    pub(crate) plain: bool,
+}
+
+/// A lane, and what it sends from.
+pub(crate) struct SendLane<'a> {
+    pub(crate) common: Common<'a>,
+    pub(crate) number: u8,
+    pub(crate) lane: Lane,
+    pub(crate) store: ReadAhead<FileSource>,
+    pub(crate) reports: Receiver<(u64, Vec<Report>)>,
+}
+
+impl SendLane<'_> {
+    /// Sends objects until there are no more.
+    pub(crate) fn run(mut self) -> Result<(), Error> {
+        let len = mover::object_len(&self.common.offer, self.common.session.rtt);
+        // while half of the lanes send, the others hear what came and send that again
+        let turns = usize::from(self.common.offer.lanes).div_ceil(2);
+        while let Some(plan) = self.common.queue.take(self.common.crew, len, turns)? {
+            self.send(Arc::new(plan))?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, plan: Arc<Plan>) -> Result<(), Error> {
+        let Common { session, offer, plain, .. } = self.common;
+        let share = &self.common.share;
+        let object = plan.number;
+        session.say(&Message::Object(Announced {
+            number: object,
+            lane: self.number,
+            pieces: plan.layout.pieces().to_vec(),
+        }))?;
+        share.enter();
+        mover::rekey(session, &mut self.lane, object, plain);
+        let mut config = mover::config(&offer, plan.layout.object_len(), plain, session.peer_address())?;
+        config.stream = self.lane.stream.number();
+        if self.lane.udp.is_some() {
+            config.rate = share.part();
+        }
+        self.store.begin(plan)?;
+        let now = session.clock.now();
+        let mut sender = Sender::new(now, config, object);
+        let mut owner = SendOwner {
+            common: &self.common,
+            counts: self.common.board.lane(self.number.into()),
+            reports: &self.reports,
+            reported: false,
+            udp: self.lane.udp.is_some(),
+            before: Before::of(self.common.board.lane(self.number.into())),
+            moved: (now, 0, 0),
+            failed: None,
+        };
+        let ran = run(&mut sender, &mut self.lane, &mut self.store, &mut owner);
+        owner.count(&sender);
+        match (ran, owner.failed.take()) {
+            (Err(_), Some(error)) => return Err(error),
+            (Err(error), None) => return Err(error.into()),
+            (Ok(()), _) => {}
+        }
+        // all of it has been read, or it could not have been sent
+        owner.pass_on_reports(LOOK)
+    }
+}
+
+/// What a lane had done before an object.
+struct Before {
+    packets: u64,
+    again: u64,
+}
+
+impl Before {
+    fn of(counts: &Counts) -> Self {
+        Self {
+            packets: counts.packets.load(Relaxed),
+            again: counts.again.load(Relaxed),
+        }
+    }
+}
+
+struct SendOwner<'a> {
+    common: &'a Common<'a>,
+    counts: &'a Counts,
+    reports: &'a Receiver<(u64, Vec<Report>)>,
+    reported: bool,
+    udp: bool,
+    before: Before,
+    /// When datagrams last arrived, how many by then, and how many had been sent.
+    moved: (Instant, u64, u64),
+    failed: Option<Error>,
+}
+
+impl SendOwner<'_> {
+    /// Tells the receiver what was read, once all of it was; waits for that at most `patience`.
+    fn pass_on_reports(&mut self, patience: Duration) -> Result<(), Error> {
+        if !self.reported
+            && let Ok((object, reports)) = self.reports.recv_timeout(patience)
+        {
+            self.common.session.say(&Message::Reports(object, reports))?;
+            self.reported = true;
+        }
+        Ok(())
+    }
+
+    fn count(&self, sender: &Sender) {
+        let (counts, before) = (self.counts, &self.before);
+        counts.packets.store(before.packets + sender.sent(), Relaxed);
+        counts.again.store(before.again + sender.resent(), Relaxed);
+        counts.round.store(sender.round(), Relaxed);
+        counts.held.store(sender.is_held(), Relaxed);
+    }
+
+    fn divert(&mut self, why: &str) -> Next {
+        if !self.udp {
+            return Next::Continue;
+        }
+        self.udp = false;
+        self.common.board.show(Sight::Diverted(format!(
+            "{why}, so TCP carries the data from now on"
+        )));
+        Next::Divert
+    }
+}
+
+impl Owner<Sender> for SendOwner<'_> {
+    fn event(&mut self, _: &mut Sender, event: SenderEvent, _: Instant) -> Result<Next, World> {
+        match event {
+            SenderEvent::Round { number, packets } => {
+                if number > 1 {
+                    self.common.share.enter();
+                }
+                self.common.board.show(Sight::Round { number, packets });
+                Ok(Next::Continue)
+            }
+            SenderEvent::Asked { round } => {
+                self.common.share.leave();
+                if round == 1 {
+                    self.common.queue.pass_turn();
+                }
+                Ok(Next::Continue)
+            }
+            SenderEvent::Barren { .. } => Ok(self.divert("a whole round of datagrams was lost")),
+            SenderEvent::Complete => Ok(Next::Finish),
+            SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+        }
+    }
+
+    fn tick(&mut self, sender: &mut Sender, now: Instant) -> Result<Next, World> {
+        let checked = self.common.crew.check().and_then(|()| self.pass_on_reports(Duration::ZERO));
+        if let Err(error) = checked {
+            self.failed = Some(error);
+            return Err(World::Interrupted);
+        }
+        self.count(sender);
+        let seen = self.counts.datagrams.load(Relaxed);
+        let (at, heard, sent) = self.moved;
+        if seen != heard || sender.is_held() || sender.sent() == sent {
+            self.moved = (now, seen, sender.sent());
+        } else if now.since(at) > BARREN + self.common.session.rtt {
+            return Ok(self.divert("no datagram arrives"));
+        }
+        Ok(Next::Continue)
+    }
+}

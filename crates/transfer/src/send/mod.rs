@@ -1,0 +1,14 @@
+//! The sending side of a transfer.
+//!
+//! - [`sender`]: its threads, and what it hears; [`walk`]: from paths to entries
+//! - `scan`: the list told, and wishes heard; `queue`: from wishes to objects
+//! - `lane`: objects sent one after the other; `source`: their bytes
+pub mod sender;
+pub mod walk;
+
+mod lane;
+mod queue;
+mod scan;
+mod source;
+
+pub use sender::{Settings, send};

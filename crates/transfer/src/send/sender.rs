@@ -1,0 +1,270 @@
+//! The sending side of a transfer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_io::drive::Share;
+use lighthaul_io::ground::Ground;
+use lighthaul_io::read_ahead::ReadAhead;
+
+use super::lane::{Common, SendLane};
+use super::queue::Queue;
+use super::scan::Scan;
+use super::source::FileSource;
+use super::walk::Walk;
+use crate::board::Board;
+use crate::crew::Crew;
+use crate::digest;
+use crate::ease::Ease;
+use crate::error::{Code, Error};
+use crate::message::{Message, Offer, Progress, Verdict};
+use crate::mover;
+use crate::path::{Door, Path, explore};
+use crate::session::{LIST, Session};
+use crate::watch::{Sight, Summary, Watcher};
+
+/// Used when a path carries datagrams but none of a train arrived.
+const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
+/// How long the receiver may stay silent; it reports twenty times a second.
+const SILENCE: Duration = Duration::from_secs(20);
+/// How often an onlooker hears how far it is.
+const TICK: Duration = Duration::from_millis(20);
+
+/// How to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Datagrams are not encrypted.
+    pub plain: bool,
+    /// The digest of each piece of a file.
+    pub digest: digest::Kind,
+    /// The rate on the wire; measured if nobody says.
+    pub rate: Option<Rate>,
+}
+
+/// Sends what `walk` finds to the peer, which has agreed to take it.
+pub fn send(
+    session: &Session,
+    door: &Door<'_>,
+    walk: Walk,
+    settings: Settings,
+    watcher: Watcher<'_>,
+) -> Result<Summary, Error> {
+    let (crew, queue, board) = (Crew::default(), Queue::default(), Board::default());
+    let stream = session.control.open(LIST)?;
+    let mut sending = Sending {
+        crew: &crew,
+        session,
+        queue: &queue,
+        board: &board,
+        ground: walk.ground(),
+        settings,
+        watcher,
+        begun: session.clock.now(),
+        failures: Vec::new(),
+    };
+    let scan = Scan {
+        crew: &crew,
+        session,
+        stream: &stream,
+        queue: &queue,
+        board: &board,
+    };
+    let result = thread::scope(|scope| {
+        scope.spawn(|| crew.run(|| scan.tell(walk)));
+        scope.spawn(|| crew.run(|| scan.hear()));
+        let result = sending.run(scope, door);
+        if let Err(error) = &result {
+            crew.fail(error.clone());
+        }
+        result
+    });
+    result.map_err(|error| session.blame(crew.take_failure().unwrap_or(error)))
+}
+
+/// A transfer on the sending side.
+struct Sending<'a, 'w> {
+    crew: &'a Crew,
+    session: &'a Session,
+    queue: &'a Queue,
+    board: &'a Board,
+    ground: Arc<Ground>,
+    settings: Settings,
+    watcher: Watcher<'w>,
+    begun: Instant,
+    failures: Vec<(u8, String)>,
+}
+
+impl<'a> Sending<'a, '_> {
+    fn run<'s>(&mut self, scope: &'s thread::Scope<'s, 'a>, door: &Door<'_>) -> Result<Summary, Error> {
+        let session = self.session;
+        let mut path = explore(session, door, true, mover::lanes())?;
+        let rate = choose_rate(session, &mut path, self.settings.rate)?;
+        let offer = Offer {
+            packet_len: mover::packet_len(&path),
+            rate_bps: rate.as_bps(),
+            settle_us: mover::settle(session.rtt).as_micros() as u32,
+            udp: !path.sockets.is_empty(),
+            lanes: path.sockets.len().max(1) as u8,
+        };
+        session.say(&Message::Offer(offer))?;
+        let started = session.clock.now();
+        mover::announce(session, &offer, self.settings.plain, started.since(self.begun), self.watcher);
+        let share = Arc::new(Share::new(rate));
+        let common = Common {
+            crew: self.crew,
+            session,
+            queue: self.queue,
+            board: self.board,
+            share: Arc::clone(&share),
+            offer,
+            plain: self.settings.plain,
+        };
+        let lanes = mover::lanes_over(session, path)?;
+        let (done, finished) = channel::<()>();
+        for (number, mut lane) in lanes.into_iter().enumerate() {
+            lane.share = lane.udp.is_some().then(|| Arc::clone(&share));
+            let (told, reports) = channel();
+            let source = FileSource::new(Arc::clone(&self.ground), self.settings.digest, told);
+            let store = ReadAhead::start(source, offer.packet_len)?;
+            let (crew, common, done) = (self.crew, common.clone(), done.clone());
+            scope.spawn(move || {
+                let lane = SendLane {
+                    common,
+                    number: number as u8,
+                    lane,
+                    store,
+                    reports,
+                };
+                crew.run(|| lane.run());
+                drop(done);
+            });
+        }
+        drop(done);
+        let lanes_run = || matches!(finished.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
+        let mut summary = self.watch(&share, lanes_run)?;
+        summary.elapsed = session.clock.now().since(self.begun);
+        summary.moving = session.clock.now().since(started);
+        Ok(summary)
+    }
+
+    /// Hears from the receiver until it gives its verdict.
+    fn watch(&mut self, share: &Share, lanes_run: impl Fn() -> bool) -> Result<Summary, Error> {
+        let clock = self.session.clock;
+        let mut ease = Ease::new(clock.now(), share.whole());
+        let mut heard_at = clock.now();
+        let mut progress = Progress::default();
+        let mut sent = false;
+        loop {
+            self.crew.check()?;
+            self.show();
+            if !sent && !lanes_run() {
+                sent = true;
+                self.crew.check()?;
+                self.session.say(&Message::Sent)?;
+            }
+            let message = match self.session.hear_for(TICK) {
+                Err(error) if error.code == Code::TimedOut => {
+                    if clock.now().since(heard_at) > SILENCE {
+                        let text = format!("nothing was heard of the receiver for {} s", SILENCE.as_secs());
+                        return Err(Error::new(Code::TimedOut, text));
+                    }
+                    continue;
+                }
+                message => message?,
+            };
+            heard_at = clock.now();
+            if let Message::Progress(now) = message {
+                let dropped = now.buffer_drops > progress.buffer_drops;
+                if let Some(rate) = ease.hear(heard_at, dropped) {
+                    share.set(rate);
+                }
+                self.take_progress(&now);
+                progress = now;
+            } else if let Message::Verdict(verdict) = message {
+                return self.conclude(sent, verdict);
+            } else {
+                self.take(message)?;
+            }
+        }
+    }
+
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "whatever else a peer says is out of turn"
+    )]
+    fn take(&mut self, message: Message) -> Result<(), Error> {
+        match message {
+            // a busy host sees a train in two parts, and tells of both
+            Message::Train(..) => Ok(()),
+            Message::Settled(entries, failures) => {
+                self.queue.settle(entries)?;
+                if failures.len() as u64 > entries {
+                    return Err(Error::new(Code::Protocol, "the peer names more failures than entries"));
+                }
+                let named = |(_, code, why)| (Code::from_number(code) as u8, why);
+                self.failures.extend(failures.into_iter().map(named));
+                Ok(())
+            }
+            _ => Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+        }
+    }
+
+    fn take_progress(&self, progress: &Progress) {
+        // the receiver knows how much arrived of all lanes together
+        let first = self.board.lane(0);
+        first.bytes.store(progress.bytes, Relaxed);
+        first.buffer_drops.store(progress.buffer_drops, Relaxed);
+        first.foreign.store(progress.foreign, Relaxed);
+        for (lane, seen) in self.board.lanes().iter().zip(&progress.datagrams) {
+            lane.datagrams.store(*seen, Relaxed);
+        }
+    }
+
+    fn show(&mut self) {
+        for sight in self.board.take_sights() {
+            if let Sight::Failed(code, why) = &sight {
+                self.failures.push((*code, why.clone()));
+            }
+            (self.watcher)(sight);
+        }
+        let motion = self.board.motion(self.queue.totals().wanted);
+        if motion.sent > 0 {
+            (self.watcher)(Sight::Moving(motion));
+        }
+    }
+
+    fn conclude(&mut self, sent: bool, verdict: Verdict) -> Result<Summary, Error> {
+        let totals = self.queue.totals();
+        let lie = || Error::new(Code::Protocol, "the peer's verdict is about files that were not sent");
+        let fits = verdict.entries.max(verdict.unchanged) <= totals.entries && verdict.bytes <= totals.bytes;
+        if !sent || totals.settled != totals.entries || !fits {
+            return Err(lie());
+        }
+        self.show();
+        let motion = self.board.motion(totals.wanted);
+        Ok(Summary {
+            entries: verdict.entries,
+            bytes: verdict.bytes,
+            unchanged: verdict.unchanged,
+            motion,
+            failures: std::mem::take(&mut self.failures),
+            ..Summary::default()
+        })
+    }
+}
+
+/// The rate asked for, else a little less than what the path was seen to carry.
+fn choose_rate(session: &Session, path: &mut Path, asked: Option<Rate>) -> Result<Rate, Error> {
+    if path.sockets.is_empty() {
+        return Ok(Rate::UNLIMITED);
+    }
+    if let Some(rate) = asked {
+        return Ok(rate);
+    }
+    let measured = path.measure(session)?;
+    Ok(measured.map_or(RATE_UNKNOWN, |rate| rate.scaled(995, 1000)))
+}
