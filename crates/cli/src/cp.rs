@@ -9,14 +9,14 @@ use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_transfer::digest;
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
 use lighthaul_transfer::path::Door;
 use lighthaul_transfer::receive;
+use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::send;
 use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::Summary;
-use lighthaul_transfer::send;
 
 use crate::args::{Cp, Digest, Far};
 use crate::places;

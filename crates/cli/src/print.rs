@@ -152,12 +152,13 @@ impl Printer {
             say(&format!("lighthaul: {why}"));
         }
         let moving = summary.moving;
-        let goodput = Rate::of(summary.bytes, moving);
+        let goodput = Rate::of(summary.motion.total, moving);
         let cpu = cpu_seconds();
         let motion = &summary.motion;
         self.emit(|| {
             json!({
                 "type": "summary", "entries": summary.entries, "bytes": summary.bytes,
+                "unchanged": summary.unchanged, "bytes_moved": motion.total,
                 "elapsed_s": summary.elapsed.as_secs_f64(), "moving_s": moving.as_secs_f64(),
                 "goodput_bps": goodput.as_bps(), "verified": summary.failures.is_empty(),
                 "rounds": motion.round, "packets": motion.sent, "packets_resent": motion.resent,
@@ -173,8 +174,14 @@ impl Printer {
         } else {
             "NOT all verified"
         };
+        let moved = Size(motion.total);
+        let speed = match motion.total {
+            0 => "nothing to move".to_owned(),
+            total if total < summary.bytes => format!("{moved} moved at {goodput}"),
+            _ => goodput.to_string(),
+        };
         say(&format!(
-            "{} in {} entries, {:.2} s ({:.2} s start-up), {goodput}, {verified}",
+            "{} in {} entries, {:.2} s ({:.2} s start-up), {speed}, {verified}",
             Size(summary.bytes),
             summary.entries,
             summary.elapsed.as_secs_f64(),
@@ -209,11 +216,12 @@ impl Printer {
             "  foreign       {} (not ours, or not genuine)",
             motion.foreign
         ));
-        let gb = (summary.bytes as f64 / 1e9).max(1e-9);
-        say(&format!(
-            "  CPU           {cpu:.2} s on this side, {:.2} s/GB",
-            cpu / gb
-        ));
+        let gb = motion.total as f64 / 1e9;
+        let a_gb = match motion.total {
+            0 => String::new(),
+            _ => format!(", {:.2} s/GB", cpu / gb),
+        };
+        say(&format!("  CPU           {cpu:.2} s on this side{a_gb}"));
     }
 
     fn note(&mut self, text: &str) {

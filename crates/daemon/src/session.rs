@@ -1,18 +1,18 @@
 //! One session of a daemon, from the greeting to the verdict.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, PoisonError};
 
 use lighthaul_base::Rate;
 use lighthaul_io::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::path::Door;
+use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::{Sight, Summary};
-use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::{probe, receive, send};
 
 use crate::dispatch::Sessions;

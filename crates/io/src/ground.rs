@@ -7,11 +7,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, readlinkat, statat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, readlinkat, statat,
+};
 
 use crate::disk::{InputFile, Root};
 
-const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
+const FOLDER: OFlags = OFlags::DIRECTORY
+    .union(OFlags::RDONLY)
+    .union(OFlags::CLOEXEC);
 
 /// A part of the file system that somebody may use.
 #[derive(Debug)]
@@ -90,7 +94,9 @@ impl Ground {
         let Some(name) = path.file_name() else {
             return Ok(None);
         };
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
         Ok(Some((self.folder(parent.unwrap_or(Path::new(".")))?, name)))
     }
 
@@ -110,7 +116,9 @@ impl Ground {
             None => std::fs::canonicalize(path)?,
             Some(_) => PathBuf::new(),
         };
-        full.file_name().map(OsStr::to_owned).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+        full.file_name()
+            .map(OsStr::to_owned)
+            .ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
     fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
@@ -118,7 +126,11 @@ impl Ground {
             return Ok(rustix::fs::open(path, flags, Mode::empty())?);
         };
         let relative = path.strip_prefix("/").unwrap_or(path);
-        let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+        let relative = if relative.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            relative
+        };
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         Ok(openat2(root, relative, flags, Mode::empty(), beneath)?)
     }
@@ -184,7 +196,13 @@ mod tests {
         let ground = Ground::beneath(&top.join("root")).unwrap();
         assert!(ground.file(Path::new("in/file")).is_ok());
         assert!(ground.file(Path::new("/inside/file")).is_ok());
-        for path in ["up", "out/secret", "../secret", "in/../../secret", "out/root/in/file"] {
+        for path in [
+            "up",
+            "out/secret",
+            "../secret",
+            "in/../../secret",
+            "out/root/in/file",
+        ] {
             assert!(ground.file(Path::new(path)).is_err(), "{path}");
         }
         assert!(ground.folder(Path::new("out")).is_err());

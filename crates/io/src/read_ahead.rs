@@ -117,7 +117,8 @@ impl<S: Source> ReadAhead<S> {
             let batch = self.next_batch()?;
             self.spare.push(batch);
         }
-        self.spare.extend(self.front.take().map(|front| front.batch));
+        self.spare
+            .extend(self.front.take().map(|front| front.batch));
         self.spare.append(&mut self.retired);
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use ring::hkdf::{HKDF_SHA256, Prk};
 use ring::aead::{AES_128_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, Prk};
 
 /// Octets that sealing adds behind every datagram.
 pub const TAG_LEN: usize = 16;

@@ -43,7 +43,10 @@ impl Board {
 
     /// Shows `sight` to whoever watches.
     pub(crate) fn show(&self, sight: Sight) {
-        self.sights.lock().unwrap_or_else(PoisonError::into_inner).push(sight);
+        self.sights
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(sight);
     }
 
     /// What was shown since the last time.
@@ -54,12 +57,20 @@ impl Board {
     /// How far all lanes are together.
     pub(crate) fn motion(&self, total: u64) -> Motion {
         let sum = |count: fn(&Counts) -> &AtomicU64| -> u64 {
-            self.lanes.iter().map(|lane| count(lane).load(Relaxed)).sum()
+            self.lanes
+                .iter()
+                .map(|lane| count(lane).load(Relaxed))
+                .sum()
         };
         Motion {
             done: sum(|lane| &lane.bytes).min(total),
             total,
-            round: self.lanes.iter().map(|lane| lane.round.load(Relaxed)).max().unwrap_or(0),
+            round: self
+                .lanes
+                .iter()
+                .map(|lane| lane.round.load(Relaxed))
+                .max()
+                .unwrap_or(0),
             sent: sum(|lane| &lane.packets),
             resent: sum(|lane| &lane.again),
             buffer_drops: sum(|lane| &lane.buffer_drops),

@@ -36,13 +36,19 @@ impl Crew {
 
     /// Why it was stopped, if somebody failed.
     pub(crate) fn take_failure(&self) -> Option<Error> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 
     /// Fails if somebody has failed, or asked to stop.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.stopped.load(Relaxed) {
-            return Err(Error::new(Code::Interrupted, "another part of the transfer failed"));
+            return Err(Error::new(
+                Code::Interrupted,
+                "another part of the transfer failed",
+            ));
         }
         Ok(interrupt::check()?)
     }

@@ -30,6 +30,36 @@ pub enum Digest {
     Blake3([u8; 32]),
 }
 
+impl Digest {
+    /// What stands for it where it is kept: its kind, and its octets behind zeros.
+    pub fn octets(self) -> [u8; 33] {
+        let mut octets = [0; 33];
+        match self {
+            Self::Crc128(nvme, xz) => {
+                octets[17..25].copy_from_slice(&nvme.to_be_bytes());
+                octets[25..].copy_from_slice(&xz.to_be_bytes());
+            }
+            Self::Blake3(hash) => {
+                octets[0] = 1;
+                octets[1..].copy_from_slice(&hash);
+            }
+        }
+        octets
+    }
+
+    /// The digest that these octets stand for.
+    pub fn from_octets(octets: &[u8; 33]) -> Option<Self> {
+        let number = |octets: &[u8]| octets.iter().fold(0, |n, octet| n << 8 | u64::from(*octet));
+        match octets[0] {
+            0 if octets[1..17] == [0; 16] => {
+                Some(Self::Crc128(number(&octets[17..25]), number(&octets[25..])))
+            }
+            1 => octets[1..].first_chunk().map(|hash| Self::Blake3(*hash)),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -196,6 +226,17 @@ mod tests {
             let xz = checksum(CrcAlgorithm::Crc64Xz, &bytes);
             prop_assert_eq!(taking.finish(), Some(Digest::Crc128(nvme, xz)));
         }
+    }
+
+    #[test]
+    fn digests_survive_being_kept() {
+        for digest in [Digest::Crc128(1, u64::MAX), Digest::Blake3([7; 32])] {
+            assert_eq!(Digest::from_octets(&digest.octets()), Some(digest));
+        }
+        assert_eq!(Digest::from_octets(&[2; 33]), None);
+        let mut odd = Digest::Crc128(1, 2).octets();
+        odd[5] = 1;
+        assert_eq!(Digest::from_octets(&odd), None);
     }
 
     #[test]

@@ -227,7 +227,10 @@ fn answer(
         let udp = probe::connect(session.control.local(), from).map_err(probing)?;
         Ok((lane, udp))
     };
-    let sockets = found.into_iter().map(connect).collect::<Result<_, Error>>()?;
+    let sockets = found
+        .into_iter()
+        .map(connect)
+        .collect::<Result<_, Error>>()?;
     Ok((sockets, longest))
 }
 

@@ -5,10 +5,14 @@
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Span};
+use lighthaul_io::control::Frame;
 use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
+use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::store::Store;
 use lighthaul_io::tcp::patient;
@@ -16,48 +20,58 @@ use lighthaul_io::tls::Side;
 use lighthaul_proto::rbudp::{Receiver, ReceiverEvent, Sender, SenderEvent};
 use lighthaul_transfer::digest::{self, Digest, Taking};
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::landing::Landing;
 use lighthaul_transfer::manifest::{Entry, Kind, pack};
-use lighthaul_transfer::message::{Message, Offer, Target};
+use lighthaul_transfer::message::{
+    Announced, Listing, Message, Offer, Report, Target, Verdict, Wanted,
+};
 use lighthaul_transfer::mover;
+use lighthaul_transfer::object::Piece;
 use lighthaul_transfer::path::{Door, explore};
+use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
+use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::send::{self, send};
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::sink;
-use lighthaul_transfer::source::Report;
-use lighthaul_transfer::walk::walk;
+use lighthaul_transfer::session::{LIST, Session};
 use lighthaul_transfer::watch::{Sight, Summary};
 
 /// What a lying sender says.
 struct Lie {
     entries: Vec<Entry>,
     offer: Offer,
-    reports: Vec<(u64, Report)>,
+    /// The objects, each of the whole of one file unless somebody lies.
+    objects: Vec<Announced>,
+    reports: Vec<(u64, Vec<Report>)>,
 }
 
 impl Lie {
     /// The truth about files of these names, each full of sevens.
     fn about(names: &[&str]) -> Self {
-        let entries: Vec<_> = names
-            .iter()
-            .map(|name| entry(name, Kind::File(LEN)))
-            .collect();
-        let object_len = LEN * entries.len() as u64;
-        let report = |nth| (nth as u64, Report::Digest(digest(7)));
+        let numbers = 0..names.len() as u64;
+        let object = |number| Announced {
+            number,
+            lane: 0,
+            pieces: vec![Piece {
+                entry: number,
+                offset: 0,
+                len: LEN,
+            }],
+        };
         Self {
+            entries: names
+                .iter()
+                .map(|name| entry(name, Kind::File(LEN)))
+                .collect(),
             offer: Offer {
-                object_len,
                 packet_len: 32 << 10,
                 rate_bps: Rate::UNLIMITED.as_bps(),
                 settle_us: 2000,
-                named: true,
                 udp: false,
-                entries: entries.len() as u64,
-                file_bytes: object_len,
+                lanes: 1,
             },
-            reports: (0..entries.len()).map(report).collect(),
-            entries,
+            objects: numbers.clone().map(object).collect(),
+            reports: numbers
+                .map(|number| (number, vec![Report::Digest(digest(7))]))
+                .collect(),
         }
     }
 }
@@ -76,8 +90,8 @@ fn bytes_that_are_not_what_was_read_are_not_published() {
     let folder = folder("digest");
     fs::write(folder.join("b"), "as before").unwrap();
     let mut lie = Lie::about(&["a", "b", "c"]);
-    lie.reports[1].1 = Report::Digest(digest(8));
-    lie.reports[2].1 = Report::Failed("c: it changed while it was sent".to_owned());
+    lie.reports[1].1 = vec![Report::Digest(digest(8))];
+    lie.reports[2].1 = vec![Report::Failed("c: it changed while it was sent".to_owned())];
     let summary = hear(lie, &folder).unwrap();
     let codes: Vec<_> = summary.failures.iter().map(|(code, _)| *code).collect();
     assert_eq!(codes, [Code::Integrity as u8, Code::Changed as u8]);
@@ -89,36 +103,39 @@ fn bytes_that_are_not_what_was_read_are_not_published() {
 type Twist = fn(&mut Lie);
 
 #[test]
-fn manifests_and_offers_that_cannot_be_end_a_session_and_leave_nothing() {
-    let twists: [(&str, Twist); 16] = [
+fn lists_and_objects_that_cannot_be_end_a_session_and_leave_nothing() {
+    let twists: [(&str, Twist); 21] = [
         ("up and out", |lie| lie.entries[1].path = b"../out".to_vec()),
         ("absolute", |lie| lie.entries[1].path = b"/tmp/out".to_vec()),
         ("no name", |lie| lie.entries[1].path.clear()),
-        ("fewer bytes than the object", |lie| drop(lie.entries.pop())),
-        ("more entries than offered", |lie| lie.offer.entries = 1),
-        ("fewer entries than offered", |lie| lie.offer.entries = 3),
-        ("larger than any file", |lie| {
-            lie.entries[1].kind = Kind::File(u64::MAX);
+        ("NUL", |lie| lie.entries[1].path = b"a\0b".to_vec()),
+        ("an object of no file", |lie| drop(lie.entries.pop())),
+        ("a file of no object", |lie| drop(lie.objects.pop())),
+        ("an object of no pieces", |lie| {
+            lie.objects[1].pieces.clear()
         }),
-        ("through a link", |lie| {
-            lie.entries[1].path = b"link/x".to_vec();
-            lie.entries
-                .insert(0, entry("link", Kind::Link(b"/tmp".to_vec())));
-            lie.offer.entries = 3;
+        ("more than was asked for", |lie| {
+            lie.objects[1].pieces[0].len += 1
         }),
-        ("in a file", |lie| lie.entries[1].path = b"a/x".to_vec()),
+        ("beyond the end", |lie| lie.objects[1].pieces[0].offset = 1),
+        ("nothing at all", |lie| lie.objects[1].pieces[0].len = 0),
+        ("past all numbers", |lie| {
+            lie.objects[1].pieces[0].offset = u64::MAX;
+        }),
+        ("a piece twice", |lie| {
+            let piece = lie.objects[1].pieces[0];
+            lie.objects[1].pieces.push(piece);
+        }),
+        ("a piece of another object", |lie| {
+            lie.objects[1].pieces[0].entry = 0;
+        }),
+        ("an object twice", |lie| lie.objects[1].number = 0),
+        ("a lane that is not there", |lie| lie.objects[1].lane = 7),
         ("no digest", |lie| drop(lie.reports.pop())),
-        ("digests of nobody", |lie| {
-            lie.reports = (0..100).map(|n| (n, lie.reports[0].1.clone())).collect();
-        }),
+        ("no digest of a piece", |lie| lie.reports[1].1.clear()),
+        ("digests of nobody", |lie| lie.reports[1].0 = 100),
         ("packets of no bytes", |lie| lie.offer.packet_len = 0),
         ("packets of odd bytes", |lie| lie.offer.packet_len = 1001),
-        ("packets larger than datagrams", |lie| {
-            lie.offer.packet_len = 1 << 20;
-        }),
-        ("an object larger than any", |lie| {
-            lie.offer.object_len = u64::MAX;
-        }),
         ("no rate", |lie| lie.offer.rate_bps = 0),
     ];
     for (what, twist) in twists {
@@ -126,9 +143,39 @@ fn manifests_and_offers_that_cannot_be_end_a_session_and_leave_nothing() {
         let mut lie = Lie::about(&["a", "b"]);
         twist(&mut lie);
         let error = hear(lie, &folder).expect_err(what);
-        let fits = matches!(error.code, Code::Protocol | Code::Open);
-        assert!(fits, "{what}: {} {error}", error.code as u8);
-        assert_eq!(names(&folder), [""; 0], "{what}: {error}");
+        assert_eq!(error.code, Code::Protocol, "{what}: {error}");
+        // what was proved before the lie may be there, and nothing else
+        let left = names(&folder);
+        assert!(
+            left.is_empty() || left == ["a"],
+            "{what}: {error}: {left:?}"
+        );
+    }
+}
+
+#[test]
+fn files_where_no_file_can_be_fail_alone() {
+    let twists: [(&str, Twist); 3] = [
+        ("larger than any disk", |lie| {
+            lie.entries[1].kind = Kind::File(u64::MAX);
+        }),
+        ("through a link", |lie| {
+            lie.entries[1].path = b"link/x".to_vec()
+        }),
+        ("in a file", |lie| lie.entries[1].path = b"file/x".to_vec()),
+    ];
+    for (what, twist) in twists {
+        let folder = folder("alone");
+        fs::write(folder.join("file"), "f").unwrap();
+        std::os::unix::fs::symlink("/tmp", folder.join("link")).unwrap();
+        let mut lie = Lie::about(&["a", "b"]);
+        twist(&mut lie);
+        let result = hear(lie, &folder);
+        let fails = result.map_or(true, |summary| !summary.failures.is_empty());
+        assert!(fails, "{what}");
+        let mut left = names(&folder);
+        left.retain(|name| name != "a");
+        assert_eq!(left, ["file", "link"], "{what}");
     }
 }
 
@@ -139,7 +186,7 @@ fn a_file_that_is_named_twice_is_one_file() {
     assert_eq!(names(&folder), ["a"]);
     let mut lie = Lie::about(&["b", "b"]);
     lie.entries[1].kind = Kind::Folder;
-    lie.offer.object_len = LEN;
+    lie.objects.pop();
     lie.reports.pop();
     let result = hear(lie, &folder);
     assert!(result.is_err() || !result.unwrap().failures.is_empty());
@@ -151,26 +198,52 @@ fn verdicts_that_cannot_be_are_not_believed() {
     let folder = folder("verdict");
     let source = folder.join("source");
     fs::write(&source, vec![7; LEN as usize]).unwrap();
-    for verdict in [
-        vec![(1, 12, "no such entry".to_owned())],
-        vec![(u64::MAX, 12, "no such entry".to_owned())],
-        vec![(0, 12, "twice".to_owned()), (0, 12, "twice".to_owned())],
+    let failure = |number| (number, 12, "no".to_owned());
+    let verdict = |entries, bytes| {
+        Message::Verdict(Verdict {
+            entries,
+            bytes,
+            unchanged: 0,
+        })
+    };
+    for (what, news) in [
+        (
+            "more than was sent",
+            vec![Message::Settled(2, vec![]), verdict(2, LEN)],
+        ),
+        ("without an account", vec![verdict(1, LEN)]),
+        (
+            "more bytes",
+            vec![Message::Settled(1, vec![]), verdict(1, LEN + 1)],
+        ),
+        (
+            "more failures than files",
+            vec![
+                Message::Settled(1, vec![failure(0), failure(1)]),
+                verdict(0, 0),
+            ],
+        ),
+        ("out of turn", vec![Message::Welcome]),
     ] {
-        let result = tell(&source, Message::Verdict(verdict.clone()));
-        let error = result.expect_err("nobody can say that");
-        assert_eq!(error.code, Code::Protocol, "{verdict:?}: {error}");
+        let error = tell(&source, news).expect_err(what);
+        assert_eq!(error.code, Code::Protocol, "{what}: {error}");
     }
-    let summary = tell(
-        &source,
-        Message::Verdict(vec![(0, 0, "a failure is no success".to_owned())]),
+    let failed = vec![
+        Message::Settled(1, vec![(0, 0, "no success".to_owned())]),
+        verdict(0, 0),
+    ];
+    let summary = tell(&source, failed).unwrap();
+    assert_eq!(
+        summary.failures,
+        [(Code::Protocol as u8, "no success".to_owned())]
     );
-    let failed = summary.is_ok_and(|summary| summary.failures == [(0, String::new())]);
-    assert!(!failed, "a failure of code 0 passes for success");
-    let summary = tell(&source, Message::Verdict(Vec::new())).unwrap();
+    let summary = tell(&source, vec![Message::Settled(1, vec![]), verdict(1, LEN)]).unwrap();
     assert_eq!((summary.entries, summary.bytes), (1, LEN));
-    let error = tell(&source, Message::Welcome).expect_err("that is no verdict");
-    assert_eq!(error.code, Code::Protocol);
-    let error = tell(&source, Message::Failed(11, "no space left".to_owned())).unwrap_err();
+    let error = tell(
+        &source,
+        vec![Message::Failed(11, "no space left".to_owned())],
+    )
+    .unwrap_err();
     assert_eq!(
         (error.code, error.text.as_str()),
         (Code::Io, "no space left")
@@ -183,27 +256,21 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         into: true,
     };
-    let landing = Landing::find(&target, Path::new(""))?;
-    let sink = sink::Settings {
-        digest: digest::Kind::default(),
-        sync: false,
-        transfer: 0,
-    };
+    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()))?;
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         // whatever becomes of it: the other side is looked at
         lie_to(&liar, &lie).ok();
         while liar.hear().is_ok() {}
     });
-    let settings = receive::Settings { plain: true, sink };
+    let settings = receive::Settings {
+        plain: true,
+        digest: digest::Kind::default(),
+        sync: false,
+    };
     let mut watcher = |_: Sight| {};
-    let result = receive(
-        &honest,
-        &Door::Caller(false),
-        landing,
-        settings,
-        &mut watcher,
-    );
+    let door = Door::Caller(false);
+    let result = receive(&honest, &door, landing, settings, &mut watcher);
     if let Err(error) = &result {
         honest.give_up(error);
     }
@@ -213,65 +280,82 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
 }
 
 fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
-    let path = explore(session, &Door::Caller(false), true)?;
+    let list = session.control.open(LIST)?;
+    for listing in [
+        Listing::Begin(true),
+        Listing::Entries(pack(&lie.entries)?),
+        Listing::End,
+    ] {
+        list.send(&Frame::message(listing.encode()))?;
+    }
+    let path = explore(session, &Door::Caller(false), true, 1)?;
     session.say(&Message::Offer(lie.offer))?;
-    session.say(&Message::Manifest(pack(&lie.entries)?))?;
-    session.say(&Message::ManifestEnd)?;
-    let config = mover::config(&lie.offer, true, session.peer_address())?;
-    let mut lane = mover::lane(session, path, true)?;
-    let mut sender = Sender::new(session.clock.now(), config, 1);
-    run(
-        &mut sender,
-        &mut lane,
-        &mut Sevens(vec![7; 32 << 10]),
-        &mut Eager,
-    )?;
-    session.say(&Message::Reports(lie.reports.clone()))?;
-    session.say(&Message::ReportsEnd)
+    // whatever is wanted, since who lies does not listen
+    list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
+        .ok();
+    let mut lane = mover::lanes_over(session, path)?.swap_remove(0);
+    for object in &lie.objects {
+        session.say(&Message::Object(object.clone()))?;
+        let len = object.pieces.iter().map(|piece| piece.len).sum();
+        let config = mover::config(&lie.offer, len, true, session.peer_address())?;
+        mover::rekey(session, &mut lane, object.number, true);
+        let mut sender = Sender::new(session.clock.now(), config, 1);
+        let mut store = Sevens(vec![7; 32 << 10]);
+        run(&mut sender, &mut lane, &mut store, &mut Eager)?;
+    }
+    for (object, reports) in &lie.reports {
+        session.say(&Message::Reports(*object, reports.clone()))?;
+    }
+    session.say(&Message::Sent)
 }
 
-/// What an honest sender of `source` makes of a receiver who takes everything and then says `last`.
-fn tell(source: &Path, last: Message) -> Result<Summary, Error> {
+/// What an honest sender of `source` makes of a receiver who takes everything and then says `news`.
+fn tell(source: &Path, news: Vec<Message>) -> Result<Summary, Error> {
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
-        take_from(&liar, &last).unwrap();
+        take_from(&liar, &news).unwrap();
         // until the other side goes
         while liar.hear().is_ok() {}
     });
-    let tree = walk(&[source.to_owned()])?;
+    let walk = Walk::new(Arc::new(Ground::anywhere()), vec![source.to_owned()])?;
     let settings = send::Settings {
         plain: true,
         digest: digest::Kind::default(),
         rate: None,
     };
-    let result = send(
-        &honest,
-        &Door::Caller(false),
-        tree,
-        settings,
-        &mut |_: Sight| {},
-    );
+    let door = Door::Caller(false);
+    let result = send(&honest, &door, walk, settings, &mut |_: Sight| {});
     drop(honest);
     assert!(liar.join().is_ok(), "the liar broke down");
     result
 }
 
-fn take_from(session: &Session, last: &Message) -> Result<(), Error> {
-    let path = explore(session, &Door::Caller(false), false)?;
+fn take_from(session: &Session, news: &[Message]) -> Result<(), Error> {
+    let list = session.control.open(LIST)?;
+    let wanted = Listing::Wanted(Wanted {
+        entries: 1,
+        files: vec![(0, None)],
+    });
+    let path = explore(session, &Door::Caller(false), false, 1)?;
     let Message::Offer(offer) = session.hear()? else {
         panic!("nothing was offered")
     };
-    let config = mover::config(&offer, true, session.peer_address())?;
-    let mut lane = mover::lane(session, path, true)?;
+    // the beginning, and the one entry
+    for _ in 0..2 {
+        list.receive(session.clock, session.clock.now() + Duration::from_secs(5))?;
+    }
+    list.send(&Frame::message(wanted.encode()))?;
+    let Message::Object(object) = session.hear()? else {
+        panic!("no object was sent")
+    };
+    let config = mover::config(&offer, object.pieces[0].len, true, session.peer_address())?;
+    let mut lane = mover::lanes_over(session, path)?.swap_remove(0);
+    mover::rekey(session, &mut lane, object.number, true);
     let mut receiver = Receiver::new(session.clock.now(), config, 1);
-    run(
-        &mut receiver,
-        &mut lane,
-        &mut Sevens(Vec::new()),
-        &mut Eager,
-    )?;
-    while session.hear()? != Message::ReportsEnd {}
-    session.say(last)
+    let mut store = Sevens(Vec::new());
+    run(&mut receiver, &mut lane, &mut store, &mut Eager)?;
+    while session.hear()? != Message::Sent {}
+    news.iter().try_for_each(|message| session.say(message))
 }
 
 /// Both ends of a session.

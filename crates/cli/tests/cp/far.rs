@@ -158,6 +158,21 @@ impl Far {
         }
     }
 
+    /// Starts a daemon on this host in the place of one that has died.
+    pub(crate) fn restart(&mut self) {
+        self.daemon.kill();
+        let listen = format!("127.0.0.1:{}", self.port);
+        let mut serve = self
+            .near
+            .lighthaul(&["serve", "--listen", &listen, "--key"]);
+        serve
+            .arg(self.near.at("host-key"))
+            .arg("--allowed")
+            .arg(self.near.allowed());
+        self.daemon = Running::start(serve);
+        self.daemon.says("listening on ");
+    }
+
     /// What `name` in the target folder is called from the caller's side.
     pub(crate) fn place(&self, name: &str) -> String {
         let host = if self.near.stage.is_some() {

@@ -8,6 +8,7 @@ mod far;
 mod keys;
 mod options;
 mod paths;
+mod resume;
 mod running;
 mod scratch;
 mod ssh;

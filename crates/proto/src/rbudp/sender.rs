@@ -181,7 +181,10 @@ impl Sender {
     /// Whether what is missing takes less time than the config allows for repeating it.
     fn is_short(&self) -> bool {
         let bytes = u64::from(self.config.wire_bytes(self.config.packet_len));
-        let blast = self.pacer.rate().time_for(bytes.saturating_mul(self.tally.missing()));
+        let blast = self
+            .pacer
+            .rate()
+            .time_for(bytes.saturating_mul(self.tally.missing()));
         blast < self.config.repeat
     }
 

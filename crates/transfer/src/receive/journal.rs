@@ -1,7 +1,7 @@
 //! What of a large file is on disk and proved, for a later run to go on with.
 //!
-//! A header says which file it is about; each record behind it a range whose digest agreed. A record
-//! that is torn or does not make sense, and all behind it, counts for nothing.
+//! A header says which file it is about; each record behind it a range and the digest that both sides
+//! agreed on. A record that is torn or does not make sense, and all behind it, counts for nothing.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,12 +9,13 @@ use std::io::{self, Read, Write};
 use lighthaul_base::Malformed;
 use lighthaul_io::disk::Look;
 
+use crate::digest::Digest;
 use crate::message::Span;
 
 /// The first octets of every journal, with the version of what follows.
 const MAGIC: &[u8; 8] = b"LHJRNL01";
-const HEADER_LEN: usize = 8 + 8 + 8 + 4 + 4;
-const RECORD_LEN: usize = 8 + 8 + 4;
+const HEADER_LEN: usize = 8 + 8 + 8 + 4 + 8 + 4;
+const RECORD_LEN: usize = 8 + 8 + 33 + 4;
 /// The longest journal that is read.
 const LEN_MAX: u64 = 64 << 20;
 
@@ -24,19 +25,31 @@ pub(crate) struct Journal {
     file: File,
 }
 
+/// Which file a journal is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// How its source looked.
+    pub look: Look,
+    /// Which start of the host its bytes do not outlive, zero if they are on disk.
+    pub boot: u64,
+}
+
+/// A range that is there, and its digest.
+pub type Proved = (Span, Digest);
+
 impl Journal {
-    /// Reads what `file` proves of a source that looks like `look`; nothing if it is about another.
-    pub(crate) fn read(file: &File, look: Look) -> io::Result<Vec<Span>> {
+    /// Reads what `file` proves of `subject`; nothing if it is about another.
+    pub(crate) fn read(file: &File, subject: Subject) -> io::Result<Vec<Proved>> {
         let mut octets = Vec::new();
         file.take(LEN_MAX).read_to_end(&mut octets)?;
-        Ok(decode(&octets, look).unwrap_or_default())
+        Ok(decode(&octets, subject).unwrap_or_default())
     }
 
-    /// Goes on with `file`, whose position is behind what [`Journal::read`] believed, or begins it anew.
-    pub(crate) fn begin(mut file: File, look: Look, held: &[Span]) -> io::Result<Self> {
-        let mut octets = header(look).to_vec();
-        for span in held {
-            octets.extend_from_slice(&record(*span));
+    /// Begins `file` anew, with what is held already.
+    pub(crate) fn begin(mut file: File, subject: Subject, held: &[Proved]) -> io::Result<Self> {
+        let mut octets = header(subject).to_vec();
+        for proved in held {
+            octets.extend_from_slice(&record(*proved));
         }
         io::Seek::rewind(&mut file)?;
         file.write_all(&octets)?;
@@ -44,29 +57,31 @@ impl Journal {
         Ok(Self { file })
     }
 
-    /// Notes that `span` is on disk and proved.
-    pub(crate) fn append(&mut self, span: Span) -> io::Result<()> {
-        self.file.write_all(&record(span))
+    /// Notes what is there, and proved.
+    pub(crate) fn append(&mut self, proved: Proved) -> io::Result<()> {
+        self.file.write_all(&record(proved))
     }
 }
 
-fn header(look: Look) -> [u8; HEADER_LEN] {
+fn header(Subject { look, boot }: Subject) -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
     header[..8].copy_from_slice(MAGIC);
     header[8..16].copy_from_slice(&look.size.to_be_bytes());
     header[16..24].copy_from_slice(&look.seconds.to_be_bytes());
     header[24..28].copy_from_slice(&look.nanos.to_be_bytes());
-    let sum = checksum(&header[..28]);
-    header[28..].copy_from_slice(&sum);
+    header[28..36].copy_from_slice(&boot.to_be_bytes());
+    let sum = checksum(&header[..36]);
+    header[36..].copy_from_slice(&sum);
     header
 }
 
-fn record((from, till): Span) -> [u8; RECORD_LEN] {
+fn record(((from, till), digest): Proved) -> [u8; RECORD_LEN] {
     let mut record = [0; RECORD_LEN];
     record[..8].copy_from_slice(&from.to_be_bytes());
     record[8..16].copy_from_slice(&till.to_be_bytes());
-    let sum = checksum(&record[..16]);
-    record[16..].copy_from_slice(&sum);
+    record[16..49].copy_from_slice(&digest.octets());
+    let sum = checksum(&record[..49]);
+    record[49..].copy_from_slice(&sum);
     record
 }
 
@@ -76,22 +91,26 @@ fn checksum(octets: &[u8]) -> [u8; 4] {
     sum
 }
 
-/// What a journal of `octets` proves of a source that looks like `look`, in order and not overlapping.
-pub fn decode(octets: &[u8], look: Look) -> Result<Vec<Span>, Malformed> {
+/// What a journal of `octets` proves of `subject`, in the order in which it came.
+pub fn decode(octets: &[u8], subject: Subject) -> Result<Vec<Proved>, Malformed> {
     let (found, records) = octets.split_first_chunk::<HEADER_LEN>().ok_or(Malformed)?;
-    if *found != header(look) {
+    if *found != header(subject) {
         return Err(Malformed);
     }
-    let mut spans = Vec::new();
+    let mut held = Vec::new();
     for found in records.chunks_exact(RECORD_LEN) {
         let number = |octets: &[u8]| octets.iter().fold(0, |n, octet| n << 8 | u64::from(*octet));
         let span = (number(&found[..8]), number(&found[8..16]));
-        if record(span) != *found || span.0 >= span.1 || span.1 > look.size {
+        let Some(digest) = found[16..49].first_chunk().and_then(Digest::from_octets) else {
+            break;
+        };
+        let proved = (span, digest);
+        if record(proved) != *found || span.0 >= span.1 || span.1 > subject.look.size {
             break;
         }
-        spans.push(span);
+        held.push(proved);
     }
-    Ok(merged(spans))
+    Ok(held)
 }
 
 /// The same bytes in as few spans as possible, in order.
@@ -128,29 +147,48 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LOOK: Look = Look { size: 1000, seconds: 5, nanos: 7 };
+    const SUBJECT: Subject = Subject {
+        look: Look {
+            size: 1000,
+            seconds: 5,
+            nanos: 7,
+        },
+        boot: 3,
+    };
+
+    fn proved(span: Span) -> Proved {
+        (span, Digest::Crc128(span.0, !span.1))
+    }
 
     fn octets(spans: &[Span]) -> Vec<u8> {
-        let mut octets = header(LOOK).to_vec();
+        let mut octets = header(SUBJECT).to_vec();
         for span in spans {
-            octets.extend_from_slice(&record(*span));
+            octets.extend_from_slice(&record(proved(*span)));
         }
         octets
     }
 
     #[test]
     fn a_journal_proves_what_was_noted_up_to_a_tear() {
-        let whole = octets(&[(0, 100), (300, 400), (100, 200)]);
-        assert_eq!(decode(&whole, LOOK), Ok(vec![(0, 200), (300, 400)]));
+        let spans = [(0, 100), (300, 400), (100, 200)];
+        let whole = octets(&spans);
+        let noted: Vec<Proved> = spans.into_iter().map(proved).collect();
+        assert_eq!(decode(&whole, SUBJECT), Ok(noted.clone()));
         for cut in 1..RECORD_LEN {
-            let torn = decode(&whole[..whole.len() - cut], LOOK);
-            assert_eq!(torn, Ok(vec![(0, 100), (300, 400)]));
+            let torn = decode(&whole[..whole.len() - cut], SUBJECT);
+            assert_eq!(torn, Ok(noted[..2].to_vec()));
         }
         let mut spoilt = whole.clone();
         spoilt[HEADER_LEN + RECORD_LEN] ^= 1;
-        assert_eq!(decode(&spoilt, LOOK), Ok(vec![(0, 100)]));
-        assert!(decode(&whole, Look { nanos: 8, ..LOOK }).is_err());
-        assert_eq!(decode(&octets(&[(0, 1001)]), LOOK), Ok(vec![]));
+        assert_eq!(decode(&spoilt, SUBJECT), Ok(noted[..1].to_vec()));
+        assert_eq!(decode(&octets(&[(0, 1001)]), SUBJECT), Ok(vec![]));
+        let look = Look {
+            nanos: 8,
+            ..SUBJECT.look
+        };
+        for other in [Subject { look, ..SUBJECT }, Subject { boot: 0, ..SUBJECT }] {
+            assert!(decode(&whole, other).is_err());
+        }
     }
 
     proptest! {
@@ -168,7 +206,7 @@ mod tests {
 
         #[test]
         fn any_octets_are_a_journal_or_none(octets: Vec<u8>) {
-            let _ = decode(&octets, LOOK).is_ok();
+            let _ = decode(&octets, SUBJECT).is_ok();
         }
     }
 }

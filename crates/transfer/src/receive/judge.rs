@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::disk::{Look, Root};
+use lighthaul_io::disk::Root;
 use lighthaul_io::ground::Meta;
 use rustix::fs::FileType;
 
-use super::journal::{self, Journal, missing};
+use super::journal::{Journal, Proved, Subject, merged, missing};
 use super::landing::Landing;
 use super::ledger::{Ledger, Pending, Settled};
 use super::names::{self, Writer};
@@ -26,6 +26,9 @@ use crate::watch::Sight;
 /// A file from this size on leaves a journal, so that a later run can go on with it.
 const RESUMABLE: u64 = 8 << 20;
 
+/// The most bytes that a file can have.
+const FILE_MAX: u64 = i64::MAX as u64;
+
 /// The thread that answers the list.
 pub(crate) struct Judge<'a> {
     pub(crate) crew: &'a Crew,
@@ -34,6 +37,8 @@ pub(crate) struct Judge<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) board: &'a Board,
     pub(crate) writer: Writer,
+    /// See [`Subject`].
+    pub(crate) boot: u64,
 }
 
 /// Where the judge puts things.
@@ -60,7 +65,12 @@ impl Judge<'_> {
         };
         let (landing, root) = landing.prepare(named)?;
         landed(&root, &landing.folder)?;
-        let mut place = Place { landing, root, listed: 0, barred: None };
+        let mut place = Place {
+            landing,
+            root,
+            listed: 0,
+            barred: None,
+        };
         self.tidy(&mut place, Path::new(""));
         loop {
             let frame = self.crew.receive(self.stream, self.session.clock)?;
@@ -120,7 +130,12 @@ impl Judge<'_> {
     }
 
     /// Makes what can be made at once; answers what must be sent, if anything.
-    fn consider(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<Option<Vec<Span>>, Error> {
+    fn consider(
+        &self,
+        place: &mut Place,
+        number: u64,
+        entry: &Entry,
+    ) -> Result<Option<Vec<Span>>, Error> {
         let path = entry.path();
         if entry.kind == Kind::Leave {
             self.ledger.leave(number, entry.clone());
@@ -151,6 +166,13 @@ impl Judge<'_> {
                 made.map_err(|error| place.fault("cannot create", entry, &error))?;
                 Settled::Now
             }
+            Kind::File(size) if *size > FILE_MAX => {
+                let text = format!(
+                    "{}: no file can have {size} bytes",
+                    place.landing.folder.join(path).display()
+                );
+                return Err(Error::new(Code::Io, text));
+            }
             Kind::File(_) => return self.want(place, number, entry).map(Some),
             Kind::Leave => Settled::Now,
         };
@@ -169,11 +191,12 @@ impl Judge<'_> {
         };
         let pending = Pending::new(number, entry.clone(), temporary, resumable);
         let held = if resumable {
-            proved(&mut place.root, &pending)
+            proved(&mut place.root, &pending, self.subject(&pending))
         } else {
             Vec::new()
         };
-        let mut owed = missing(&held, size);
+        let there = merged(held.iter().map(|(span, _)| *span).collect());
+        let mut owed = missing(&there, size);
         if owed.is_empty() {
             // it only has to be published, which happens where bytes arrive: let the last page come again
             let last = size - 1;
@@ -182,6 +205,14 @@ impl Judge<'_> {
         pending.expect(owed.clone(), held);
         self.ledger.expect(pending);
         Ok(owed)
+    }
+
+    /// What a journal of `pending` is about.
+    const fn subject(&self, pending: &Pending) -> Subject {
+        Subject {
+            look: pending.look(),
+            boot: self.boot,
+        }
     }
 
     fn link(
@@ -247,7 +278,9 @@ impl Place {
     fn bars(&self, entry: &Entry) -> bool {
         let within = |barred: &Vec<u8>| {
             let rest = entry.path.strip_prefix(barred.as_slice());
-            rest.is_some_and(|rest| rest.starts_with(b"/") || entry.kind == Kind::Leave && rest.is_empty())
+            rest.is_some_and(|rest| {
+                rest.starts_with(b"/") || entry.kind == Kind::Leave && rest.is_empty()
+            })
         };
         self.barred.as_ref().is_some_and(within)
     }
@@ -265,8 +298,7 @@ fn is_same(there: &Meta, entry: &Entry) -> bool {
 }
 
 /// What an earlier run proved of a file, if it left a journal and the bytes it speaks of.
-fn proved(root: &mut Root, pending: &Pending) -> Vec<Span> {
-    let look: Look = pending.look();
+fn proved(root: &mut Root, pending: &Pending, subject: Subject) -> Vec<Proved> {
     let journal = names::journal(pending.entry.path());
     let Ok(Some(partial)) = root.look(&pending.temporary) else {
         return Vec::new();
@@ -274,7 +306,10 @@ fn proved(root: &mut Root, pending: &Pending) -> Vec<Span> {
     if partial.kind != FileType::RegularFile || !matches!(root.look(&journal), Ok(Some(_))) {
         return Vec::new();
     }
-    let read = root.lock(&journal).and_then(|file| Journal::read(&file, look));
-    let held = read.unwrap_or_default();
-    journal::merged(held.into_iter().filter(|(_, till)| *till <= partial.size).collect())
+    let read = root
+        .lock(&journal)
+        .and_then(|file| Journal::read(&file, subject));
+    let mut held = read.unwrap_or_default();
+    held.retain(|((_, till), _)| *till <= partial.size);
+    held
 }

@@ -82,7 +82,10 @@ impl Landing {
         let Some(there) = there else { return Ok(()) };
         let place = self.folder.join(entry.path());
         let place = place.display();
-        let text = match (there.kind == FileType::Directory, entry.kind == Kind::Folder) {
+        let text = match (
+            there.kind == FileType::Directory,
+            entry.kind == Kind::Folder,
+        ) {
             (true, false) => format!("{place} is a folder: write {place}/ to copy into it"),
             (false, true) => format!("{place} is a file, and a folder is to be copied there"),
             _ => return Ok(()),

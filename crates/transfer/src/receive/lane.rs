@@ -45,7 +45,12 @@ impl ReceiveLane<'_> {
     }
 
     fn receive(&mut self, incoming: Incoming) -> Result<(), Error> {
-        let Self { session, offer, plain, .. } = *self;
+        let Self {
+            session,
+            offer,
+            plain,
+            ..
+        } = *self;
         let (number, len) = (incoming.number, incoming.layout.object_len());
         mover::rekey(session, &mut self.lane, number, plain);
         let mut config = mover::config(&offer, len, plain, session.peer_address())?;
@@ -91,13 +96,21 @@ impl ReceiveOwner<'_> {
     fn count(&self, receiver: &Receiver) {
         let (counts, counters) = (self.counts, &self.counters);
         let done = receiver.received().saturating_mul(self.packet_len);
-        counts.bytes.store(self.bytes + done.min(self.object_len), Relaxed);
-        counts.packets.store(self.packets + receiver.datagrams(), Relaxed);
-        counts.again.store(self.again + receiver.duplicates(), Relaxed);
+        counts
+            .bytes
+            .store(self.bytes + done.min(self.object_len), Relaxed);
+        counts
+            .packets
+            .store(self.packets + receiver.datagrams(), Relaxed);
+        counts
+            .again
+            .store(self.again + receiver.duplicates(), Relaxed);
         // what crosses on the stream has arrived, too
         let seen = counters.received.load(Relaxed) + self.packets + receiver.received();
         counts.datagrams.store(seen, Relaxed);
-        counts.buffer_drops.store(counters.buffer_drops.load(Relaxed), Relaxed);
+        counts
+            .buffer_drops
+            .store(counters.buffer_drops.load(Relaxed), Relaxed);
         let foreign = counters.foreign.load(Relaxed) + counters.forged.load(Relaxed);
         counts.foreign.store(foreign, Relaxed);
         counts.round.store(receiver.round(), Relaxed);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_io::disk::Look;
 
-use super::journal::Journal;
+use super::journal::{Journal, Proved};
 use crate::error::{Code, Error};
 use crate::manifest::{Entry, Kind};
 use crate::message::{Failure, Span, Verdict};
@@ -30,7 +30,7 @@ pub(crate) struct Fill {
     /// Ranges that were wanted, and that no object has brought yet.
     owed: Vec<Span>,
     /// Ranges that an earlier run proved.
-    pub(crate) held: Vec<Span>,
+    pub(crate) held: Vec<Proved>,
     /// Bytes that are not proved yet.
     pub(crate) unproved: u64,
     /// The temporary file is there.
@@ -67,7 +67,7 @@ impl Pending {
     }
 
     /// Expects these ranges, since `held` is there.
-    pub(crate) fn expect(&self, owed: Vec<Span>, held: Vec<Span>) {
+    pub(crate) fn expect(&self, owed: Vec<Span>, held: Vec<Proved>) {
         let mut fill = self.fill();
         fill.unproved = owed.iter().map(|(from, till)| till - from).sum();
         fill.owed = owed;
@@ -77,7 +77,10 @@ impl Pending {
     /// Takes note that `piece` is about to come; answers whether it was expected.
     fn announce(&self, piece: &Piece) -> bool {
         let mut fill = self.fill();
-        let found = fill.owed.iter().position(|(from, till)| *from <= piece.offset && piece.end() <= *till);
+        let found = fill
+            .owed
+            .iter()
+            .position(|(from, till)| *from <= piece.offset && piece.end() <= *till);
         let Some(index) = found else { return false };
         let (from, till) = fill.owed.remove(index);
         if piece.end() < till {
@@ -120,7 +123,7 @@ impl Ledger {
     /// A file is on its way.
     pub(crate) fn expect(&self, pending: Pending) {
         let mut book = self.lock();
-        book.wanted += pending.fill().unproved;
+        book.wanted = book.wanted.saturating_add(pending.fill().unproved);
         book.pending.insert(pending.number, Arc::new(pending));
     }
 
@@ -152,7 +155,7 @@ impl Ledger {
             Ok(settled) => {
                 if entry.kind != Kind::Leave {
                     book.verdict.entries += 1;
-                    book.verdict.bytes += entry.size();
+                    book.verdict.bytes = book.verdict.bytes.saturating_add(entry.size());
                     book.verdict.unchanged += u64::from(settled == Settled::Before);
                 }
             }
@@ -168,22 +171,38 @@ impl Ledger {
     /// How many entries have been settled, and how many of them failed, since the last time.
     pub(crate) fn take_news(&self) -> (u64, Vec<Failure>) {
         let mut book = self.lock();
-        (std::mem::take(&mut book.settled), std::mem::take(&mut book.failures))
+        (
+            std::mem::take(&mut book.settled),
+            std::mem::take(&mut book.failures),
+        )
     }
 
     /// The next folder of which everything is in place.
     pub(crate) fn take_left(&self) -> Option<(u64, Entry)> {
         let mut book = self.lock();
-        let first = book.pending.first_key_value().map_or(u64::MAX, |(number, _)| *number);
-        let ready = book.leaving.front().is_some_and(|(number, _)| *number < first);
-        if ready { book.leaving.pop_front() } else { None }
+        let first = book
+            .pending
+            .first_key_value()
+            .map_or(u64::MAX, |(number, _)| *number);
+        let ready = book
+            .leaving
+            .front()
+            .is_some_and(|(number, _)| *number < first);
+        if ready {
+            book.leaving.pop_front()
+        } else {
+            None
+        }
     }
 
     /// The files of an object's pieces, which must have been asked for.
     pub(crate) fn announce(&self, pieces: &[Piece]) -> Result<Vec<Arc<Pending>>, Error> {
         let book = self.lock();
         let file = |piece: &Piece| {
-            let file = book.pending.get(&piece.entry).or_else(|| book.failed.get(&piece.entry))?;
+            let file = book
+                .pending
+                .get(&piece.entry)
+                .or_else(|| book.failed.get(&piece.entry))?;
             file.announce(piece).then(|| Arc::clone(file))
         };
         let files = pieces.iter().map(file).collect::<Option<Vec<_>>>();

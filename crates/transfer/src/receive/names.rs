@@ -49,13 +49,23 @@ impl Writer {
 
     /// The name of entry `number` at `path` while it is written.
     pub(crate) fn temporary(&self, path: &Path, number: u64) -> PathBuf {
-        let Self { host, process, started, transfer } = self;
-        path.with_file_name(format!(".lighthaul-{host}-{process}-{started}-{transfer:x}-{number}"))
+        let Self {
+            host,
+            process,
+            started,
+            transfer,
+        } = self;
+        path.with_file_name(format!(
+            ".lighthaul-{host}-{process}-{started}-{transfer:x}-{number}"
+        ))
     }
 
     /// Whether `name` is one that a process of this host had, which is gone.
     pub(crate) fn is_orphan(&self, name: &OsStr) -> bool {
-        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(".lighthaul-")) else {
+        let Some(rest) = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(".lighthaul-"))
+        else {
             return false;
         };
         let mut parts = rest.split('-');
@@ -70,10 +80,24 @@ impl Writer {
     }
 }
 
+/// A number that this start of the host has, and no other; never zero.
+pub(crate) fn boot() -> u64 {
+    let hash = blake3::hash(&boot_id());
+    let number = hash
+        .as_bytes()
+        .first_chunk()
+        .map_or(1, |octets| u64::from_be_bytes(*octets));
+    number.max(1)
+}
+
+fn boot_id() -> Vec<u8> {
+    fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
 /// What tells this host, since it started, from others that may see the same file system; the space of
 /// process numbers included.
 fn host() -> String {
-    let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let boot = boot_id();
     let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let mut hasher = blake3::Hasher::new();
     hasher.update(&boot).update(space.as_os_str().as_bytes());
@@ -97,16 +121,39 @@ mod tests {
     #[test]
     fn only_what_a_dead_process_left_is_an_orphan() {
         let writer = Writer::new(7);
-        let name = |writer: &Writer| writer.temporary(Path::new("a/b"), 3).file_name().unwrap().to_owned();
+        let name = |writer: &Writer| {
+            writer
+                .temporary(Path::new("a/b"), 3)
+                .file_name()
+                .unwrap()
+                .to_owned()
+        };
         assert!(!writer.is_orphan(&name(&writer)));
-        let dead = Writer { started: writer.started + 1, ..writer.clone() };
+        let dead = Writer {
+            started: writer.started + 1,
+            ..writer.clone()
+        };
         assert!(writer.is_orphan(&name(&dead)));
-        let gone = Writer { process: u32::MAX, ..writer.clone() };
+        let gone = Writer {
+            process: u32::MAX,
+            ..writer.clone()
+        };
         assert!(writer.is_orphan(&name(&gone)));
-        let elsewhere = Writer { host: "01234567".into(), ..gone };
+        let elsewhere = Writer {
+            host: "01234567".into(),
+            ..gone
+        };
         assert!(!writer.is_orphan(&name(&elsewhere)));
-        for name in [partial(Path::new("a/b")), journal(Path::new("a/b")), "b".into()] {
-            assert!(!writer.is_orphan(name.file_name().unwrap()), "{}", name.display());
+        for name in [
+            partial(Path::new("a/b")),
+            journal(Path::new("a/b")),
+            "b".into(),
+        ] {
+            assert!(
+                !writer.is_orphan(name.file_name().unwrap()),
+                "{}",
+                name.display()
+            );
         }
     }
 }

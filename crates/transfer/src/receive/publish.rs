@@ -13,6 +13,7 @@ use super::ledger::{Ledger, Pending, Settled};
 use super::names;
 use super::sink::Arrived;
 use crate::crew::Crew;
+use crate::digest::Digest;
 use crate::error::{Code, Error};
 use crate::message::Report;
 
@@ -107,7 +108,9 @@ impl<'a> Publisher<'a> {
         if !self.arrived.contains_key(&number) || !self.reports.contains_key(&number) {
             return Ok(());
         }
-        let (Some(arrived), Some(reports)) = (self.arrived.remove(&number), self.reports.remove(&number)) else {
+        let (Some(arrived), Some(reports)) =
+            (self.arrived.remove(&number), self.reports.remove(&number))
+        else {
             return Ok(());
         };
         if reports.len() != arrived.digests.len() {
@@ -115,9 +118,12 @@ impl<'a> Publisher<'a> {
         }
         let (mut whole, mut parts) = (Vec::new(), Vec::new());
         for (index, report) in reports.into_iter().enumerate() {
-            let (file, piece) = (&arrived.object.files[index], arrived.object.layout.pieces()[index]);
+            let (file, piece) = (
+                &arrived.object.files[index],
+                arrived.object.layout.pieces()[index],
+            );
             match self.compare(file, arrived.digests[index], report) {
-                Ok(()) => {
+                Ok(digest) => {
                     let mut fill = file.fill();
                     fill.unproved -= piece.len;
                     if fill.failed {
@@ -126,25 +132,37 @@ impl<'a> Publisher<'a> {
                     if fill.unproved == 0 {
                         whole.push(Arc::clone(file));
                     } else {
-                        parts.push((Arc::clone(file), piece));
+                        parts.push((Arc::clone(file), piece, digest));
                     }
                 }
                 Err(error) => self.fail(file.number, error),
             }
         }
-        let touched: Vec<_> = whole.iter().chain(parts.iter().map(|(file, _)| file)).cloned().collect();
+        let touched: Vec<_> = whole
+            .iter()
+            .chain(parts.iter().map(|(file, ..)| file))
+            .cloned()
+            .collect();
         self.sync(&touched)?;
         for file in whole {
-            let result = self.name(&file).map(|()| Settled::Now);
-            let result = result.map_err(|error| self.fault("cannot publish", file.entry.path(), &error));
-            self.ledger.settle(file.number, &file.entry, result);
+            match self.name(&file) {
+                Ok(()) => self
+                    .ledger
+                    .settle(file.number, &file.entry, Ok(Settled::Now)),
+                Err(error) => {
+                    let error = self.fault("cannot publish", file.entry.path(), &error);
+                    self.fail(file.number, error);
+                }
+            }
         }
-        for (file, piece) in parts {
+        for (file, piece, digest) in parts {
             let noted = match &mut file.fill().journal {
-                Some(journal) => journal.append((piece.offset, piece.end())),
+                Some(journal) => journal.append(((piece.offset, piece.end()), digest)),
                 None => Ok(()),
             };
-            noted.map_err(|error| self.fault("cannot note what arrived of", file.entry.path(), &error))?;
+            noted.map_err(|error| {
+                self.fault("cannot note what arrived of", file.entry.path(), &error)
+            })?;
         }
         Ok(())
     }
@@ -152,12 +170,12 @@ impl<'a> Publisher<'a> {
     fn compare(
         &self,
         file: &Pending,
-        ours: Option<crate::digest::Digest>,
+        ours: Option<Digest>,
         report: Report,
-    ) -> Result<(), Error> {
+    ) -> Result<Digest, Error> {
         match report {
             Report::Failed(why) => Err(Error::new(Code::Changed, why)),
-            Report::Digest(theirs) if ours == Some(theirs) || file.fill().failed => Ok(()),
+            Report::Digest(theirs) if ours == Some(theirs) || file.fill().failed => Ok(theirs),
             Report::Digest(_) => {
                 let text = format!(
                     "{}: what arrived is not what was sent; nothing was published, copy it again",
@@ -194,7 +212,10 @@ impl<'a> Publisher<'a> {
             return synced.map_err(|error| self.fault("cannot sync", Path::new(""), &error));
         }
         for file in files {
-            let synced = self.root.reopen(&file.temporary).and_then(|file| file.sync());
+            let synced = self
+                .root
+                .reopen(&file.temporary)
+                .and_then(|file| file.sync());
             synced.map_err(|error| self.fault("cannot sync", file.entry.path(), &error))?;
         }
         Ok(())
@@ -223,8 +244,10 @@ impl<'a> Publisher<'a> {
                 .root
                 .set_folder_mode(entry.path(), entry.mode)
                 .and_then(|()| self.root.set_time(entry.path(), entry.seconds, entry.nanos));
-            let set = set.map_err(|error| self.fault("cannot set mode and time of", entry.path(), &error));
-            self.ledger.settle(number, &entry, set.map(|()| Settled::Now));
+            let set = set
+                .map_err(|error| self.fault("cannot set mode and time of", entry.path(), &error));
+            self.ledger
+                .settle(number, &entry, set.map(|()| Settled::Now));
         }
     }
 

@@ -13,10 +13,10 @@ use lighthaul_io::blocks::Blocks;
 use lighthaul_io::disk::Root;
 
 use super::judge::Judge;
-use super::lane::ReceiveLane;
 use super::landing::Landing;
+use super::lane::ReceiveLane;
 use super::ledger::Ledger;
-use super::names::Writer;
+use super::names::{Writer, boot};
 use super::publish::{Job, Publisher};
 use super::sink::{FileSink, Incoming};
 use crate::board::Board;
@@ -54,6 +54,13 @@ pub struct Settings {
     pub sync: bool,
 }
 
+impl Settings {
+    /// Which start of the host written bytes do not outlive, zero if they are brought to disk.
+    fn boot(&self) -> u64 {
+        if self.sync { 0 } else { boot() }
+    }
+}
+
 /// Receives what the peer sends, and puts it in `landing`.
 pub fn receive(
     session: &Session,
@@ -73,6 +80,7 @@ pub fn receive(
         ledger: &ledger,
         board: &board,
         writer: Writer::new(TRANSFERS.fetch_add(1, Relaxed)),
+        boot: settings.boot(),
     };
     let mut receiving = Receiving {
         crew: &crew,
@@ -137,15 +145,30 @@ impl<'a> Receiving<'a, '_> {
         let mut path = explore(session, door, false, mover::lanes())?;
         let offer = match path.listen(session)? {
             Message::Offer(offer) if usize::from(offer.lanes) == path.sockets.len().max(1) => offer,
-            _ => return Err(Error::new(Code::Protocol, "the peer offered nothing that fits")),
+            _ => {
+                return Err(Error::new(
+                    Code::Protocol,
+                    "the peer offered nothing that fits",
+                ));
+            }
         };
         mover::config(&offer, 1, self.settings.plain, session.peer_address())?;
         let started = session.clock.now();
-        mover::announce(session, &offer, self.settings.plain, started.since(self.begun), self.watcher);
+        mover::announce(
+            session,
+            &offer,
+            self.settings.plain,
+            started.since(self.begun),
+            self.watcher,
+        );
         let (root, target) = self.landed(lands)?;
         let failed = |e| Error::file(Code::Io, "cannot open", &target, &e);
         let (jobs, todo) = channel();
-        let mut outlets = Outlets { lanes: Vec::new(), jobs, unreported: BTreeSet::new() };
+        let mut outlets = Outlets {
+            lanes: Vec::new(),
+            jobs,
+            unreported: BTreeSet::new(),
+        };
         let lanes = mover::lanes_over(session, path)?;
         let ring_bytes = RING_BYTES / lanes.len();
         for (number, lane) in lanes.into_iter().enumerate() {
@@ -154,6 +177,7 @@ impl<'a> Receiving<'a, '_> {
                 root: root.another().map_err(failed)?,
                 target: target.clone(),
                 kind: self.settings.digest,
+                boot: self.settings.boot(),
                 jobs: outlets.jobs.clone(),
                 object: None,
             };
@@ -173,7 +197,8 @@ impl<'a> Receiving<'a, '_> {
             scope.spawn(move || crew.run(|| lane.run()));
         }
         let (done, finished) = channel();
-        let mut publisher = Publisher::new(self.crew, self.ledger, (root, target), self.settings.sync);
+        let mut publisher =
+            Publisher::new(self.crew, self.ledger, (root, target), self.settings.sync);
         let crew = self.crew;
         scope.spawn(move || {
             crew.run(|| publisher.run(&todo));
@@ -193,7 +218,10 @@ impl<'a> Receiving<'a, '_> {
             match lands.recv_timeout(TICK) {
                 Ok(landed) => return Ok(landed),
                 Err(_) if self.session.control.has_ended() => {
-                    return Err(Error::new(Code::Network, "the peer left before it listed anything"));
+                    return Err(Error::new(
+                        Code::Network,
+                        "the peer left before it listed anything",
+                    ));
                 }
                 Err(_) => {}
             }
@@ -269,12 +297,17 @@ impl<'a> Receiving<'a, '_> {
 
     fn announce(&self, announced: Announced, outlets: &mut Outlets) -> Result<(), Error> {
         let lie = |text: &str| Error::new(Code::Protocol, text);
-        let files = self.ledger.announce(&announced.pieces)?;
-        let layout = Layout::new(announced.pieces).map_err(|_| lie("the peer's object makes no sense"))?;
+        let layout =
+            Layout::new(announced.pieces).map_err(|_| lie("the peer's object makes no sense"))?;
+        let files = self.ledger.announce(layout.pieces())?;
         if !outlets.unreported.insert(announced.number) {
             return Err(lie("the peer sends an object twice"));
         }
-        let incoming = Incoming { number: announced.number, layout, files };
+        let incoming = Incoming {
+            number: announced.number,
+            layout,
+            files,
+        };
         let lane = outlets.lanes.get(usize::from(announced.lane));
         let sent = lane.map(|lane| lane.try_send(incoming).is_ok());
         if sent == Some(true) {
@@ -287,10 +320,12 @@ impl<'a> Receiving<'a, '_> {
     fn tell_progress(&mut self) -> Result<(), Error> {
         let (settled, failures) = self.ledger.take_news();
         let mut settled = settled;
-        self.failures.extend(failures.iter().map(|(_, code, why)| (*code, why.clone())));
+        self.failures
+            .extend(failures.iter().map(|(_, code, why)| (*code, why.clone())));
         for failures in failures.chunks(FAILURES_MAX) {
             settled -= failures.len() as u64;
-            self.session.say(&Message::Settled(failures.len() as u64, failures.to_vec()))?;
+            self.session
+                .say(&Message::Settled(failures.len() as u64, failures.to_vec()))?;
         }
         if settled > 0 {
             self.session.say(&Message::Settled(settled, Vec::new()))?;
@@ -299,7 +334,12 @@ impl<'a> Receiving<'a, '_> {
         self.session.say(&Message::Progress(Progress {
             bytes: motion.done,
             duplicates: motion.resent,
-            datagrams: self.board.lanes().iter().map(|lane| lane.datagrams.load(Relaxed)).collect(),
+            datagrams: self
+                .board
+                .lanes()
+                .iter()
+                .map(|lane| lane.datagrams.load(Relaxed))
+                .collect(),
             buffer_drops: motion.buffer_drops,
             foreign: motion.foreign,
         }))

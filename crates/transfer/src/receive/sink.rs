@@ -10,7 +10,7 @@ use lighthaul_io::blocks::Sink;
 use lighthaul_io::disk::{OutputFile, Root};
 use lighthaul_io::error::Error as World;
 
-use super::journal::Journal;
+use super::journal::{Journal, Subject};
 use super::ledger::{Fill, Pending};
 use super::names;
 use super::publish::Job;
@@ -46,6 +46,8 @@ pub(crate) struct FileSink {
     /// What people know the root as.
     pub(crate) target: PathBuf,
     pub(crate) kind: Kind,
+    /// See [`Subject`].
+    pub(crate) boot: u64,
     /// Hears of objects that have come.
     pub(crate) jobs: Sender<Job>,
     pub(crate) object: Option<Writing>,
@@ -74,11 +76,20 @@ impl FileSink {
         Ok(())
     }
 
-    fn piece(&mut self, writing: &mut Writing, index: usize, at: u64, bytes: &[u8]) -> Result<(), Error> {
+    fn piece(
+        &mut self,
+        writing: &mut Writing,
+        index: usize,
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
         let piece = writing.object.layout.pieces()[index];
         let file = Arc::clone(&writing.object.files[index]);
         let kind = self.kind;
-        let taking = writing.taking.entry(index).or_insert_with(|| Taking::new(kind, piece.len));
+        let taking = writing
+            .taking
+            .entry(index)
+            .or_insert_with(|| Taking::new(kind, piece.len));
         taking.take(at, bytes);
         let whole = taking.is_whole();
         let digest = taking.finish().filter(|_| whole);
@@ -127,7 +138,7 @@ impl FileSink {
             let opened = if fill.created {
                 self.root.reopen(&file.temporary)
             } else {
-                create(&mut self.root, file, &mut fill)
+                create(&mut self.root, file, &mut fill, self.boot)
             };
             match opened {
                 Ok(opened) => {
@@ -156,13 +167,17 @@ impl FileSink {
             let text = format!("{}: another transfer is writing it", place.display());
             return Error::new(Code::Open, text);
         }
-        let code = if what == "cannot create" { Code::Open } else { Code::Io };
+        let code = if what == "cannot create" {
+            Code::Open
+        } else {
+            Code::Io
+        };
         Error::file(code, what, &place, error)
     }
 }
 
 /// Makes the temporary file, or goes on with one that an earlier run left.
-fn create(root: &mut Root, file: &Pending, fill: &mut Fill) -> io::Result<OutputFile> {
+fn create(root: &mut Root, file: &Pending, fill: &mut Fill, boot: u64) -> io::Result<OutputFile> {
     let size = file.entry.size();
     if !file.resumable {
         let output = root.create(&file.temporary)?;
@@ -172,10 +187,15 @@ fn create(root: &mut Root, file: &Pending, fill: &mut Fill) -> io::Result<Output
         return Ok(output);
     }
     let locked = root.lock(&names::journal(file.entry.path()))?;
-    let held = Journal::read(&locked, file.look())?;
-    let known = |span: &(u64, u64)| held.iter().any(|(from, till)| *from <= span.0 && span.1 <= *till);
-    if !fill.held.iter().all(known) {
-        return Err(io::Error::other("another transfer has changed what was there of it"));
+    let subject = Subject {
+        look: file.look(),
+        boot,
+    };
+    let held = Journal::read(&locked, subject)?;
+    if !fill.held.iter().all(|proved| held.contains(proved)) {
+        return Err(io::Error::other(
+            "another transfer has changed what was there of it",
+        ));
     }
     let output = if fill.held.is_empty() {
         root.remove(&file.temporary).ok();
@@ -187,7 +207,7 @@ fn create(root: &mut Root, file: &Pending, fill: &mut Fill) -> io::Result<Output
         root.remove(&names::journal(file.entry.path())).ok();
         return Err(error);
     }
-    fill.journal = Some(Journal::begin(locked, file.look(), &fill.held)?);
+    fill.journal = Some(Journal::begin(locked, subject, &fill.held)?);
     Ok(output)
 }
 
@@ -234,9 +254,14 @@ impl Sink for FileSink {
     }
 
     fn end(&mut self) -> Result<(), World> {
-        if let Some(Writing { object, digests, .. }) = self.object.take() {
+        if let Some(Writing {
+            object, digests, ..
+        }) = self.object.take()
+        {
             // who does not listen any more has failed
-            self.jobs.send(Job::Arrived(Arrived { object, digests })).ok();
+            self.jobs
+                .send(Job::Arrived(Arrived { object, digests }))
+                .ok();
         }
         Ok(())
     }

@@ -58,7 +58,12 @@ impl SendLane<'_> {
     }
 
     fn send(&mut self, plan: Arc<Plan>) -> Result<(), Error> {
-        let Common { session, offer, plain, .. } = self.common;
+        let Common {
+            session,
+            offer,
+            plain,
+            ..
+        } = self.common;
         let share = &self.common.share;
         let object = plan.number;
         session.say(&Message::Object(Announced {
@@ -68,7 +73,12 @@ impl SendLane<'_> {
         }))?;
         share.enter();
         mover::rekey(session, &mut self.lane, object, plain);
-        let mut config = mover::config(&offer, plan.layout.object_len(), plain, session.peer_address())?;
+        let mut config = mover::config(
+            &offer,
+            plan.layout.object_len(),
+            plain,
+            session.peer_address(),
+        )?;
         config.stream = self.lane.stream.number();
         if self.lane.udp.is_some() {
             config.rate = share.part();
@@ -131,7 +141,9 @@ impl SendOwner<'_> {
         if !self.reported
             && let Ok((object, reports)) = self.reports.recv_timeout(patience)
         {
-            self.common.session.say(&Message::Reports(object, reports))?;
+            self.common
+                .session
+                .say(&Message::Reports(object, reports))?;
             self.reported = true;
         }
         Ok(())
@@ -139,7 +151,9 @@ impl SendOwner<'_> {
 
     fn count(&self, sender: &Sender) {
         let (counts, before) = (self.counts, &self.before);
-        counts.packets.store(before.packets + sender.sent(), Relaxed);
+        counts
+            .packets
+            .store(before.packets + sender.sent(), Relaxed);
         counts.again.store(before.again + sender.resent(), Relaxed);
         counts.round.store(sender.round(), Relaxed);
         counts.held.store(sender.is_held(), Relaxed);
@@ -181,7 +195,11 @@ impl Owner<Sender> for SendOwner<'_> {
     }
 
     fn tick(&mut self, sender: &mut Sender, now: Instant) -> Result<Next, World> {
-        let checked = self.common.crew.check().and_then(|()| self.pass_on_reports(Duration::ZERO));
+        let checked = self
+            .common
+            .crew
+            .check()
+            .and_then(|()| self.pass_on_reports(Duration::ZERO));
         if let Err(error) = checked {
             self.failed = Some(error);
             return Err(World::Interrupted);

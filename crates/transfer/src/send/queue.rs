@@ -62,7 +62,11 @@ struct State {
 impl State {
     /// Forgets files that nobody wants.
     fn drop_items(&mut self, numbers: std::ops::Range<u64>) {
-        let unwanted: Vec<u64> = self.items.range(numbers).map(|(number, _)| *number).collect();
+        let unwanted: Vec<u64> = self
+            .items
+            .range(numbers)
+            .map(|(number, _)| *number)
+            .collect();
         for number in unwanted {
             self.items.remove(&number);
         }
@@ -81,7 +85,11 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, crew: &Crew, state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>, Error> {
+    fn wait<'a>(
+        &self,
+        crew: &Crew,
+        state: MutexGuard<'a, State>,
+    ) -> Result<MutexGuard<'a, State>, Error> {
         crew.check()?;
         let waited = self.changed.wait_timeout(state, LOOK);
         Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
@@ -102,7 +110,7 @@ impl Queue {
         let number = state.totals.entries;
         state.totals.entries += 1;
         if let Some(item) = item {
-            state.totals.bytes += item.look.size;
+            state.totals.bytes = state.totals.bytes.saturating_add(item.look.size);
             state.items.insert(number, Arc::new(item));
         }
         Ok(())
@@ -125,11 +133,16 @@ impl Queue {
         let lie = || Error::new(Code::Protocol, "the peer wants what was not offered");
         let mut state = self.lock();
         let from = state.judged;
-        let till = from.checked_add(wanted.entries).filter(|till| *till <= state.totals.entries);
+        let till = from
+            .checked_add(wanted.entries)
+            .filter(|till| *till <= state.totals.entries);
         let till = till.ok_or_else(lie)?;
         let mut next = from;
         for (number, spans) in wanted.files {
-            let item = state.items.get(&number).filter(|_| (next..till).contains(&number));
+            let item = state
+                .items
+                .get(&number)
+                .filter(|_| (next..till).contains(&number));
             let size = item.ok_or_else(lie)?.look.size;
             state.drop_items(next..number);
             next = number + 1;
@@ -140,7 +153,11 @@ impl Queue {
                 }
                 at = to;
                 state.totals.wanted += to - from;
-                state.ready.push_back(Piece { entry: number, offset: from, len: to - from });
+                state.ready.push_back(Piece {
+                    entry: number,
+                    offset: from,
+                    len: to - from,
+                });
             }
         }
         state.drop_items(next..till);
@@ -156,13 +173,25 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// So many more entries are in place or have failed.
-    pub(crate) fn settle(&self, entries: u64) -> Result<(), Error> {
+    /// So many more entries are in place, or have failed; these have, so that no more is sent of them.
+    pub(crate) fn settle(
+        &self,
+        entries: u64,
+        failed: impl Iterator<Item = u64>,
+    ) -> Result<(), Error> {
         let mut state = self.lock();
+        for number in failed {
+            if state.items.remove(&number).is_some() {
+                state.ready.retain(|piece| piece.entry != number);
+            }
+        }
         let settled = state.totals.settled.checked_add(entries);
         let settled = settled.filter(|settled| *settled <= state.totals.entries);
         state.totals.settled = settled.ok_or_else(|| {
-            Error::new(Code::Protocol, "the peer's account is about entries that were not sent")
+            Error::new(
+                Code::Protocol,
+                "the peer's account is about entries that were not sent",
+            )
         })?;
         drop(state);
         self.changed.notify_all();
@@ -183,7 +212,9 @@ impl Queue {
         let mut items = Vec::new();
         let mut left = len.max(GRAIN);
         while left > 0 && pieces.len() < PIECES_MAX {
-            let Some(piece) = state.ready.pop_front() else { break };
+            let Some(piece) = state.ready.pop_front() else {
+                break;
+            };
             let (piece, rest) = split(piece, left);
             left = left.saturating_sub(piece.len);
             let item = match rest {
@@ -192,7 +223,11 @@ impl Queue {
                     state.items.get(&piece.entry).cloned()
                 }
                 // ranges of one file are next to each other
-                None if state.ready.front().is_none_or(|next| next.entry != piece.entry) => {
+                None if state
+                    .ready
+                    .front()
+                    .is_none_or(|next| next.entry != piece.entry) =>
+                {
                     state.items.remove(&piece.entry)
                 }
                 None => state.items.get(&piece.entry).cloned(),
@@ -205,7 +240,11 @@ impl Queue {
         state.blasting += 1;
         let layout = Layout::new(pieces)
             .map_err(|_| Error::new(Code::Usage, "the sources are too large"))?;
-        Ok(Some(Plan { number, layout, items }))
+        Ok(Some(Plan {
+            number,
+            layout,
+            items,
+        }))
     }
 }
 
@@ -219,8 +258,15 @@ fn split(piece: Piece, room: u64) -> (Piece, Option<Piece>) {
     if cut >= piece.end() {
         return (piece, None);
     }
-    let first = Piece { len: cut - piece.offset, ..piece };
-    let rest = Piece { offset: cut, len: piece.end() - cut, ..piece };
+    let first = Piece {
+        len: cut - piece.offset,
+        ..piece
+    };
+    let rest = Piece {
+        offset: cut,
+        len: piece.end() - cut,
+        ..piece
+    };
     (first, Some(rest))
 }
 
@@ -231,8 +277,20 @@ mod tests {
     fn queue(sizes: &[u64]) -> (Queue, Crew) {
         let (queue, crew) = (Queue::default(), Crew::default());
         for size in sizes {
-            let look = Look { size: *size, seconds: 0, nanos: 0 };
-            queue.list(&crew, Some(Item { place: PathBuf::new(), look })).unwrap();
+            let look = Look {
+                size: *size,
+                seconds: 0,
+                nanos: 0,
+            };
+            queue
+                .list(
+                    &crew,
+                    Some(Item {
+                        place: PathBuf::new(),
+                        look,
+                    }),
+                )
+                .unwrap();
         }
         queue.close();
         (queue, crew)
@@ -241,7 +299,9 @@ mod tests {
     fn all(sizes: &[u64]) -> Wanted {
         Wanted {
             entries: sizes.len() as u64,
-            files: (0..sizes.len()).map(|number| (number as u64, None)).collect(),
+            files: (0..sizes.len())
+                .map(|number| (number as u64, None))
+                .collect(),
         }
     }
 
@@ -278,10 +338,20 @@ mod tests {
             vec![(0, None), (0, None)],
         ] {
             let wanted = Wanted { entries: 2, files };
-            assert!(queue(&[10, 10]).0.want(wanted.clone()).is_err(), "{wanted:?}");
+            assert!(
+                queue(&[10, 10]).0.want(wanted.clone()).is_err(),
+                "{wanted:?}"
+            );
         }
         let (queue, _) = queue(&[10, 10]);
-        assert!(queue.want(Wanted { entries: 3, files: vec![] }).is_err());
-        assert!(queue.settle(3).is_err());
+        assert!(
+            queue
+                .want(Wanted {
+                    entries: 3,
+                    files: vec![]
+                })
+                .is_err()
+        );
+        assert!(queue.settle(3, [].into_iter()).is_err());
     }
 }

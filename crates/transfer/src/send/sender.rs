@@ -99,7 +99,11 @@ struct Sending<'a, 'w> {
 }
 
 impl<'a> Sending<'a, '_> {
-    fn run<'s>(&mut self, scope: &'s thread::Scope<'s, 'a>, door: &Door<'_>) -> Result<Summary, Error> {
+    fn run<'s>(
+        &mut self,
+        scope: &'s thread::Scope<'s, 'a>,
+        door: &Door<'_>,
+    ) -> Result<Summary, Error> {
         let session = self.session;
         let mut path = explore(session, door, true, mover::lanes())?;
         let rate = choose_rate(session, &mut path, self.settings.rate)?;
@@ -112,7 +116,13 @@ impl<'a> Sending<'a, '_> {
         };
         session.say(&Message::Offer(offer))?;
         let started = session.clock.now();
-        mover::announce(session, &offer, self.settings.plain, started.since(self.begun), self.watcher);
+        mover::announce(
+            session,
+            &offer,
+            self.settings.plain,
+            started.since(self.begun),
+            self.watcher,
+        );
         let share = Arc::new(Share::new(rate));
         let common = Common {
             crew: self.crew,
@@ -144,7 +154,12 @@ impl<'a> Sending<'a, '_> {
             });
         }
         drop(done);
-        let lanes_run = || matches!(finished.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
+        let lanes_run = || {
+            matches!(
+                finished.try_recv(),
+                Err(std::sync::mpsc::TryRecvError::Empty)
+            )
+        };
         let mut summary = self.watch(&share, lanes_run)?;
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
@@ -169,7 +184,10 @@ impl<'a> Sending<'a, '_> {
             let message = match self.session.hear_for(TICK) {
                 Err(error) if error.code == Code::TimedOut => {
                     if clock.now().since(heard_at) > SILENCE {
-                        let text = format!("nothing was heard of the receiver for {} s", SILENCE.as_secs());
+                        let text = format!(
+                            "nothing was heard of the receiver for {} s",
+                            SILENCE.as_secs()
+                        );
                         return Err(Error::new(Code::TimedOut, text));
                     }
                     continue;
@@ -201,9 +219,13 @@ impl<'a> Sending<'a, '_> {
             // a busy host sees a train in two parts, and tells of both
             Message::Train(..) => Ok(()),
             Message::Settled(entries, failures) => {
-                self.queue.settle(entries)?;
+                self.queue
+                    .settle(entries, failures.iter().map(|(number, ..)| *number))?;
                 if failures.len() as u64 > entries {
-                    return Err(Error::new(Code::Protocol, "the peer names more failures than entries"));
+                    return Err(Error::new(
+                        Code::Protocol,
+                        "the peer names more failures than entries",
+                    ));
                 }
                 let named = |(_, code, why)| (Code::from_number(code) as u8, why);
                 self.failures.extend(failures.into_iter().map(named));
@@ -239,8 +261,14 @@ impl<'a> Sending<'a, '_> {
 
     fn conclude(&mut self, sent: bool, verdict: Verdict) -> Result<Summary, Error> {
         let totals = self.queue.totals();
-        let lie = || Error::new(Code::Protocol, "the peer's verdict is about files that were not sent");
-        let fits = verdict.entries.max(verdict.unchanged) <= totals.entries && verdict.bytes <= totals.bytes;
+        let lie = || {
+            Error::new(
+                Code::Protocol,
+                "the peer's verdict is about files that were not sent",
+            )
+        };
+        let fits = verdict.entries.max(verdict.unchanged) <= totals.entries
+            && verdict.bytes <= totals.bytes;
         if !sent || totals.settled != totals.entries || !fits {
             return Err(lie());
         }

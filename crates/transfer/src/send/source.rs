@@ -43,7 +43,11 @@ struct Reading {
 
 impl FileSource {
     /// A source below `ground`.
-    pub(crate) fn new(ground: Arc<Ground>, kind: Kind, reports: Sender<(u64, Vec<Report>)>) -> Self {
+    pub(crate) fn new(
+        ground: Arc<Ground>,
+        kind: Kind,
+        reports: Sender<(u64, Vec<Report>)>,
+    ) -> Self {
         Self {
             ground,
             kind,
@@ -70,7 +74,10 @@ impl Reading {
     /// Reads a part of piece `index`; what cannot be read is zero, and the file has failed.
     fn piece(&mut self, ground: &Ground, index: usize, at: u64, buffer: &mut [u8]) {
         let offset = self.plan.layout.pieces()[index].offset + at;
-        let done = match self.file(ground, index).map(|file| file.read_at(buffer, offset)) {
+        let done = match self
+            .file(ground, index)
+            .map(|file| file.read_at(buffer, offset))
+        {
             Ok(Ok(done)) => done,
             Ok(Err(error)) | Err(error) => {
                 self.fail(index, &error.to_string());
@@ -86,7 +93,9 @@ impl Reading {
     fn fail(&mut self, index: usize, why: &str) {
         let place = self.plan.items[index].place.display();
         let entry = self.plan.layout.pieces()[index].entry;
-        self.failed.entry(entry).or_insert_with(|| format!("{place}: {why}"));
+        self.failed
+            .entry(entry)
+            .or_insert_with(|| format!("{place}: {why}"));
     }
 
     fn file(&mut self, ground: &Ground, index: usize) -> std::io::Result<&InputFile> {
@@ -102,13 +111,18 @@ impl Reading {
             }
             self.open.insert(entry, file);
         }
-        self.open.get(&entry).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+        self.open
+            .get(&entry)
+            .ok_or_else(|| std::io::ErrorKind::NotFound.into())
     }
 
     /// Takes a part of piece `index` into its digest; says what there is to say when that was the last.
     fn digest(&mut self, kind: Kind, index: usize, at: u64, bytes: &[u8]) {
         let piece = self.plan.layout.pieces()[index];
-        let taking = self.taking.entry(index).or_insert_with(|| Taking::new(kind, piece.len));
+        let taking = self
+            .taking
+            .entry(index)
+            .or_insert_with(|| Taking::new(kind, piece.len));
         taking.take(at, bytes);
         if !taking.is_whole() {
             return;
@@ -155,7 +169,12 @@ impl Source for FileSource {
         for cut in plan.layout.cut(offset, buffer.len()) {
             buffer[filled..cut.range.start].fill(0);
             filled = cut.range.end;
-            object.piece(&self.ground, cut.index, cut.at, &mut buffer[cut.range.clone()]);
+            object.piece(
+                &self.ground,
+                cut.index,
+                cut.at,
+                &mut buffer[cut.range.clone()],
+            );
             let new = cut.range.start.max(known);
             if follows && new < cut.range.end {
                 let at = cut.at + (new - cut.range.start) as u64;
@@ -164,7 +183,10 @@ impl Source for FileSource {
         }
         buffer[filled..].fill(0);
         if object.left == 0 && !object.done.is_empty() {
-            let reports = std::mem::take(&mut object.done).into_iter().flatten().collect();
+            let reports = std::mem::take(&mut object.done)
+                .into_iter()
+                .flatten()
+                .collect();
             // a listener that is gone has ended the transfer already
             self.reports.send((plan.number, reports)).ok();
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-use lighthaul_io::ground::{Folder, Meta, Ground};
+use lighthaul_io::ground::{Folder, Ground, Meta};
 use rustix::fs::FileType;
 
 use crate::error::{Code, Error};
@@ -72,7 +72,10 @@ impl Walk {
             }
             look(&ground, source).map_err(opening)?;
             let name = ground.name(source).map_err(|_| {
-                let text = format!("{0} has no name: write it as {0}/ for its contents", source.display());
+                let text = format!(
+                    "{0} has no name: write it as {0}/ for its contents",
+                    source.display()
+                );
                 Error::new(Code::Usage, text)
             })?;
             if names.contains(&name) {
@@ -118,7 +121,9 @@ impl Walk {
             Ok((meta, link, name))
         });
         match found {
-            Ok((meta, link, name)) => self.found(source.to_owned(), name.as_bytes().to_vec(), meta, link),
+            Ok((meta, link, name)) => {
+                self.found(source.to_owned(), name.as_bytes().to_vec(), meta, link)
+            }
             Err(error) => missed(source, &error),
         }
     }
@@ -142,7 +147,13 @@ impl Walk {
         })
     }
 
-    fn found(&mut self, place: PathBuf, path: Vec<u8>, meta: Meta, link: Option<OsString>) -> Found {
+    fn found(
+        &mut self,
+        place: PathBuf,
+        path: Vec<u8>,
+        meta: Meta,
+        link: Option<OsString>,
+    ) -> Found {
         let kind = match (meta.kind, link) {
             (FileType::Directory, _) => Kind::Folder,
             (FileType::RegularFile, _) => Kind::File(meta.size),
@@ -185,9 +196,10 @@ impl Walk {
         if let Some(name) = level.names.next() {
             return Ok(Some(name));
         }
-        let names = level.folder.names(NAMES_MAX).map_err(|error| {
-            Error::file(Code::Open, "cannot read", &level.place, &error)
-        })?;
+        let names = level
+            .folder
+            .names(NAMES_MAX)
+            .map_err(|error| Error::file(Code::Open, "cannot read", &level.place, &error))?;
         level.names = names.into_iter();
         Ok(level.names.next())
     }

@@ -1,0 +1,172 @@
+//! Copies that go on where an earlier one was stopped, and that find nothing to do.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::far::Far;
+use crate::running::{Outcome, Running};
+use crate::scratch::{dress, look, names, tree};
+
+/// Bytes of a file that takes some objects of 4 MiB, and about ten seconds.
+const LEN: u64 = 40 << 20;
+/// Options that make it so.
+const SLOWLY: [&str; 3] = ["--json", "--rate", "40Mb/s"];
+
+/// Starts a copy and waits until some of it is proved on the receiving side.
+fn stopped_halfway(far: &Far, source: &str, target: &str, folder: &Path) -> Running {
+    let mut copy = Running::start(far.copy(&SLOWLY, &[source, target]));
+    copy.prints("\"type\":\"progress\"");
+    crate::running::becomes_true("two objects are proved", || records(folder) >= 2);
+    copy
+}
+
+/// How many ranges are proved by the journals in `folder`.
+fn records(folder: &Path) -> u64 {
+    let journal = |name: &String| name.ends_with(".journal");
+    let names = names(folder).into_iter().filter(journal);
+    let sizes = names.map(|name| fs::metadata(folder.join(name)).map_or(0, |meta| meta.len()));
+    sizes.map(|len| len.saturating_sub(40) / 53).sum()
+}
+
+fn summary(outcome: &Outcome) -> Value {
+    let events = outcome.events();
+    events
+        .into_iter()
+        .find(|event| event["type"] == "summary")
+        .unwrap()
+}
+
+/// Insists that `outcome` is a success that moved less than `bytes`.
+fn moved_less(outcome: Outcome, bytes: u64) {
+    let outcome = outcome.succeeded();
+    let moved = summary(&outcome)["bytes_moved"].as_u64().unwrap();
+    assert!(moved < bytes, "{moved} of {bytes} bytes: {outcome:?}");
+}
+
+#[test]
+fn what_a_dead_client_sent_is_not_sent_again() {
+    let far = Far::start("resume-client", &[]);
+    let file = far.near.file("x", LEN);
+    let inside = far.target.clone();
+    let mut copy = stopped_halfway(&far, file.to_str().unwrap(), &far.place("x"), &inside);
+    copy.kill();
+    moved_less(far.push(&["--json"], &[&file], "x"), LEN - (8 << 20) + 1);
+    assert!(look(&inside.join("x")) == look(&file));
+    assert_eq!(names(&inside), ["x"]);
+}
+
+#[test]
+fn what_a_dead_daemon_received_is_not_sent_again() {
+    let mut far = Far::start("resume-daemon", &[]);
+    let file = far.near.file("x", LEN);
+    let inside = far.target.clone();
+    let copy = stopped_halfway(&far, file.to_str().unwrap(), &far.place("x"), &inside);
+    far.daemon.kill();
+    copy.finish().failed(10, "the connection to");
+    far.restart();
+    moved_less(far.push(&["--json"], &[&file], "x"), LEN - (8 << 20) + 1);
+    assert!(look(&inside.join("x")) == look(&file));
+    assert_eq!(names(&inside), ["x"]);
+}
+
+#[test]
+fn an_interrupted_pull_goes_on_where_it_was() {
+    let far = Far::start("resume-pull", &[]);
+    let file = far.near.file("x", LEN);
+    fs::rename(&file, far.target.join("x")).unwrap();
+    let back = far.near.folder("back");
+    let place = back.join("x");
+    let copy = stopped_halfway(&far, &far.place("x"), place.to_str().unwrap(), &back);
+    copy.signal("INT");
+    copy.finish().failed(20, "interrupted");
+    moved_less(
+        far.pull(&["--json"], &["x"], place.to_str().unwrap()),
+        LEN - (8 << 20) + 1,
+    );
+    assert!(look(&place) == look(&far.target.join("x")));
+    assert_eq!(names(&back), ["x"]);
+}
+
+#[test]
+fn of_a_source_that_changed_since_nothing_is_believed() {
+    let far = Far::start("resume-changed", &[]);
+    let file = far.near.file("x", LEN);
+    let inside = far.target.clone();
+    let mut copy = stopped_halfway(&far, file.to_str().unwrap(), &far.place("x"), &inside);
+    copy.kill();
+    fs::File::options()
+        .write(true)
+        .open(&file)
+        .unwrap()
+        .write_all_at(b"new", 5)
+        .unwrap();
+    far.push(&["--json"], &[&file], "x").succeeded();
+    assert!(look(&inside.join("x")) == look(&file));
+    assert_eq!(names(&inside), ["x"]);
+}
+
+#[test]
+fn of_a_journal_that_is_spoilt_only_the_whole_records_before_are_believed() {
+    let far = Far::start("resume-spoilt", &[]);
+    let file = far.near.file("x", LEN);
+    let inside = far.target.clone();
+    let mut copy = stopped_halfway(&far, file.to_str().unwrap(), &far.place("x"), &inside);
+    copy.kill();
+    crate::running::becomes_true("the daemon has left it", || {
+        far.push(
+            &["--json", "--rate", "1Gb/s"],
+            &[&far.near.file("y", 1)],
+            "y",
+        )
+        .code
+            == Some(0)
+    });
+    let journal = names(&inside)
+        .into_iter()
+        .find(|name| name.ends_with(".journal"))
+        .unwrap();
+    let journal = fs::File::options()
+        .write(true)
+        .open(inside.join(journal))
+        .unwrap();
+    // the second record, and a tear in what follows
+    journal.write_all_at(b"x", 40 + 53 + 3).unwrap();
+    moved_less(far.push(&["--json"], &[&file], "x"), LEN - (4 << 20) + 1);
+    assert!(look(&inside.join("x")) == look(&file));
+}
+
+#[test]
+fn a_second_run_moves_nothing_and_mends_modes() {
+    let far = Far::start("again", &[]);
+    let folder = far.near.folder("folder");
+    for name in ["inner", "empty", "inner/deep"] {
+        fs::create_dir(folder.join(name)).unwrap();
+    }
+    let mut files: Vec<PathBuf> = Vec::new();
+    for (nth, len) in [(0, 0), (1, 1), (2, 70_000), (3, 3 << 20)] {
+        files.push(far.near.file(&format!("folder/inner/{nth}"), len));
+    }
+    std::os::unix::fs::symlink("inner/1", folder.join("link")).unwrap();
+    far.push(&[], &[&folder], "copy").succeeded();
+    fs::set_permissions(
+        far.target.join("copy/inner/2"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o600),
+    )
+    .unwrap();
+    let outcome = far.push(&["--json"], &[&folder], "copy").succeeded();
+    let summary = summary(&outcome);
+    assert_eq!(
+        (summary["bytes_moved"].as_u64(), summary["packets"].as_u64()),
+        (Some(0), Some(0))
+    );
+    assert_eq!(summary["unchanged"], summary["entries"], "{summary}");
+    assert_eq!(tree(&folder), tree(&far.target.join("copy")));
+    // what did change is sent, and nothing else
+    dress(&files[2], 0o640, 1_000_000_000);
+    let outcome = far.push(&["--json"], &[&folder], "copy").succeeded();
+    assert_eq!(self::summary(&outcome)["bytes_moved"], 70_000);
+    assert_eq!(tree(&folder), tree(&far.target.join("copy")));
+}
