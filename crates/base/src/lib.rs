@@ -4,6 +4,7 @@
 //! - [`span`]: a range of an object
 //! - [`rng`]: chance from a seed
 //! - [`codec`]: reading and writing octets without panics
+//! - [`hex`]: octets as digits
 //! - [`load`]: how a host is doing
 //! - [`endpoint`]: one side of one transfer
 #![no_std]
@@ -13,6 +14,7 @@ extern crate std;
 
 pub mod codec;
 pub mod endpoint;
+pub mod hex;
 pub mod load;
 pub mod rate;
 pub mod rng;
@@ -22,6 +24,7 @@ pub mod time;
 
 pub use codec::{Malformed, Reader};
 pub use endpoint::{Body, Deadline, Endpoint, Head, Message, Transmit, Via};
+pub use hex::{from_hex, to_hex};
 pub use load::Load;
 pub use rate::Rate;
 pub use rng::Rng;
