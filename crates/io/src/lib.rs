@@ -3,6 +3,7 @@
 //! - [`clock`]: the only place that reads time; [`wait`]: sleeping until a moment or a sign
 //! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive
 //! - [`seal`]: authenticated encryption of datagrams
+//! - [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes
 //! - [`tun`], [`namespace`]: what the lab's links and hosts are made of
 #![expect(
     unsafe_code,
@@ -21,10 +22,12 @@ pub mod flood;
 pub mod identity;
 pub mod interrupt;
 pub mod memory;
+pub mod metadata;
 pub mod namespace;
 pub mod probe;
 pub mod read_ahead;
 pub mod seal;
+pub mod sparse;
 pub mod store;
 pub mod tcp;
 pub mod tls;

@@ -1,0 +1,7 @@
+//! What is done to files, on real file systems.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+
+mod metadata;
+mod scratch;
+mod sparse;
