@@ -36,6 +36,7 @@ pub mod tun;
 pub mod udp;
 pub mod wait;
 
+mod hard_link;
 mod scatter;
 mod sockaddr;
 mod sockopt;

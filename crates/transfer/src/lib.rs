@@ -6,13 +6,14 @@
 //! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves the object,
 //!   and [`ease`] how fast when the receiving host drops
 //! - [`probe`], [`measure`]: what a path and its hosts can do
-//! - [`filter`]: which files of a tree are taken
+//! - [`filter`]: which files of a tree are taken; [`hard_links`]: which are the same
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
 pub mod digest;
 pub mod ease;
 pub mod error;
 pub mod filter;
+pub mod hard_links;
 pub mod landing;
 pub mod manifest;
 pub mod measure;

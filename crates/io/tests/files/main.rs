@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
+mod hard_link;
 mod metadata;
 mod scratch;
 mod sparse;

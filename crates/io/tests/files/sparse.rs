@@ -36,7 +36,8 @@ fn data_is_found_between_the_holes() {
         let two = Data::of(&file, 8 * MIB + 5).list(100).unwrap();
         assert_eq!(two, [MIB..2 * MIB, 8 * MIB..8 * MIB + 5]);
         // a bound makes the list coarser, never wrong
-        assert_eq!(Data::of(&file, 16 * MIB).list(1).unwrap(), [MIB..16 * MIB]);
+        let one = Data::of(&file, 16 * MIB).list(1).unwrap();
+        assert_eq!((one.len(), &one[0]), (1, &(MIB..16 * MIB)));
         file.set_len(MIB).unwrap();
         assert_eq!(Data::of(&file, 16 * MIB).list(100).unwrap(), []);
         assert_eq!(Data::of(&file, 0).list(100).unwrap(), []);
