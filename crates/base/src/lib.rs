@@ -1,6 +1,7 @@
 //! Floor 1: what every room shares, and the contract between a machine and its world.
 //!
 //! - [`time`]: instants that can be zero; [`rate`]: bits a second; [`size`]: bytes as people write them
+//! - [`timetable`]: which rate holds at which time of the week
 //! - [`span`]: a range of an object
 //! - [`rng`]: chance from a seed
 //! - [`codec`]: reading and writing octets without panics
@@ -21,6 +22,7 @@ pub mod rng;
 pub mod size;
 pub mod span;
 pub mod time;
+pub mod timetable;
 
 pub use codec::{Malformed, Reader};
 pub use endpoint::{Body, Deadline, Endpoint, Head, Message, Transmit, Via};
@@ -31,3 +33,4 @@ pub use rng::Rng;
 pub use size::Size;
 pub use span::Span;
 pub use time::Instant;
+pub use timetable::{Timetable, WeekTime};
