@@ -1,7 +1,7 @@
 //! Floor 3: files. What a transfer is, from the list of its files to the verdict on each.
 //!
 //! - [`walk`]: from paths to entries; [`manifest`]: entries, and how they lie in the object
-//! - [`source`], [`sink`]: the object on either side; [`landing`]: where it goes; [`digest`]: the proof that they agree
+//! - [`source`], [`sink`]: the object on either side; [`landing`]: where it goes; [`digest`]: the proof that they agree; [`hash`]: what others want to know
 //! - [`session`]: two ends that know each other; [`message`]: what they say; [`path`]: what lies between
 //! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves the object,
 //!   and [`ease`] how fast when the receiving host drops
@@ -14,6 +14,7 @@ pub mod ease;
 pub mod error;
 pub mod filter;
 pub mod hard_links;
+pub mod hash;
 pub mod landing;
 pub mod manifest;
 pub mod measure;
