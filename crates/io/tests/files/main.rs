@@ -5,4 +5,5 @@
 mod hard_link;
 mod metadata;
 mod scratch;
+mod space;
 mod sparse;
