@@ -3,7 +3,7 @@
 //! - [`clock`]: the only place that reads time; [`wait`]: sleeping until a moment or a sign
 //! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive
 //! - [`seal`]: authenticated encryption of datagrams
-//! - [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`]: what still fits
+//! - [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
 //! - [`tun`], [`namespace`]: what the lab's links and hosts are made of
 #![expect(
     unsafe_code,
@@ -24,6 +24,7 @@ pub mod interrupt;
 pub mod memory;
 pub mod metadata;
 pub mod namespace;
+pub mod naming;
 pub mod probe;
 pub mod read_ahead;
 pub mod seal;

@@ -1,12 +1,14 @@
 //! Floor 3: files. What a transfer is, from the list of its files to the verdict on each.
 //!
 //! - [`walk`]: from paths to entries; [`manifest`]: entries, and how they lie in the object
-//! - [`source`], [`sink`]: the object on either side; [`landing`]: where it goes; [`digest`]: the proof that they agree; [`hash`]: what others want to know
+//! - [`source`], [`sink`]: the object on either side; [`landing`]: where it goes; [`digest`]: the proof that they agree,
+//!   and [`hash`] what others want to know
 //! - [`session`]: two ends that know each other; [`message`]: what they say; [`path`]: what lies between
 //! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves the object,
 //!   and [`ease`] how fast when the receiving host drops
 //! - [`probe`], [`measure`]: what a path and its hosts can do
-//! - [`filter`]: which files of a tree are taken; [`hard_links`]: which are the same
+//! - [`filter`]: which files of a tree are taken; [`hard_links`]: which are the same;
+//!   [`names`]: which a target does not take
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
 pub mod digest;
@@ -20,6 +22,7 @@ pub mod manifest;
 pub mod measure;
 pub mod message;
 pub mod mover;
+pub mod names;
 pub mod path;
 pub mod probe;
 pub mod receive;

@@ -4,6 +4,7 @@
 
 mod hard_link;
 mod metadata;
+mod naming;
 mod scratch;
 mod space;
 mod sparse;
