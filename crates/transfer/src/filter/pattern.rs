@@ -9,6 +9,7 @@ pub struct Pattern {
     tokens: Vec<Token>,
     sets: Vec<Set>,
     scope: Scope,
+    is_wild: bool,
     folders_only: bool,
     /// It ends in `/***`, and so matches the folder before the slash, too.
     whole_folder: bool,
@@ -63,6 +64,7 @@ impl Pattern {
             tokens: Vec::with_capacity(body.len()),
             sets: Vec::new(),
             scope,
+            is_wild,
             folders_only,
             whole_folder: is_wild && text.ends_with(b"***"),
         };
@@ -89,6 +91,19 @@ impl Pattern {
                 None => return false,
             },
         };
+        // most paths do not end as the pattern does, and need no following
+        if let Some(Token::Octet(last)) = self.tokens.last()
+            && path.last() != Some(last)
+        {
+            return false;
+        }
+        if !self.is_wild {
+            return self
+                .tokens
+                .iter()
+                .copied()
+                .eq(path.iter().copied().map(Token::Octet));
+        }
         let octets = before.then_some(b'/').into_iter();
         let octets = octets.chain(path.iter().copied());
         self.run(octets.chain(behind.then_some(b'/')))
