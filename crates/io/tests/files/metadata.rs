@@ -126,6 +126,29 @@ fn what_is_not_asked_for_stays_as_it_was() {
 }
 
 #[test]
+fn an_access_list_that_a_folder_hands_down_gives_way_to_what_the_source_had() {
+    let scratch = Scratch::on_disk("handed-down");
+    set(&scratch.0, "system.posix_acl_default", &access_list());
+    let target = scratch.file("target", b"");
+    assert!(value(&target, "system.posix_acl_access").is_some());
+    let extras = Extras {
+        mode: Some(0o640),
+        ..Extras::default()
+    };
+    assert_eq!(Inode::at(&target).unwrap().apply(&extras, ALL), []);
+    assert_eq!(value(&target, "system.posix_acl_access"), None);
+    assert_eq!(read(&target).mode, Some(0o640));
+    // and a folder hands down what it has from its source
+    let (source, folder) = (scratch.0.clone(), scratch.0.join("folder"));
+    fs::create_dir(&folder).unwrap();
+    assert_eq!(copy(&source, &folder), []);
+    assert_eq!(
+        value(&folder, "system.posix_acl_default"),
+        Some(access_list())
+    );
+}
+
+#[test]
 fn a_link_has_its_own_and_what_it_points_at_is_left_alone() {
     let scratch = Scratch::on_disk("links");
     let victim = scratch.file("victim", b"x");
