@@ -4,7 +4,9 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help setup build demo test check fmt clippy doc tidy figures bench lab install
+SECONDS_EACH ?= 600
+
+.PHONY: help setup build demo test fuzz check fmt clippy doc tidy figures bench lab install
 help: ## print this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
@@ -18,6 +20,8 @@ demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
 test: setup ## run every test; those that need a lab say so where there can be none
 	$(CARGO) test --locked --workspace
+fuzz: ## fuzz every decoder for ten minutes, or SECONDS_EACH
+	@scripts/fuzz $(SECONDS_EACH)
 check: fmt clippy doc tidy ## hold format, lints, documents and the rules of the house
 fmt:
 	$(CARGO) fmt --all -- --check

@@ -1,7 +1,8 @@
-//! The real world's decoders: frames, fingerprints, probes.
+//! The real world's decoders: frames, fingerprints, probes, what files have.
 
 use lighthaul_io::control::parse;
 use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::metadata::Extras;
 use lighthaul_io::probe::{LENGTHS, Prober};
 use lighthaul_io::seal::{Cipher, Key};
 
@@ -40,6 +41,19 @@ pub fn probe(octets: &[u8]) {
     octets[..len].copy_from_slice(&mark[..len]);
     octets.resize(octets.len().min(LENGTHS[LENGTHS.len() - 1]), 0);
     assert_eq!(prober.recognise(&mut octets), None);
+}
+
+/// Reads what a file has besides its bytes; what is read is within bounds, and the same when it has crossed again.
+pub fn extras(octets: &[u8]) {
+    if let Ok(extras) = postcard::from_bytes::<Extras>(octets) {
+        let attributes = extras.xattrs.iter();
+        let total: usize = attributes
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
+        assert!(total <= Extras::OCTETS_MAX && extras.xattrs.len() <= Extras::COUNT_MAX);
+        let crossed = postcard::to_allocvec(&extras).expect("extras have octets");
+        assert_eq!(postcard::from_bytes(&crossed), Ok(extras));
+    }
 }
 
 /// What marks the probes of a session.

@@ -1,9 +1,11 @@
 //! Floor 1: what every room shares, and the contract between a machine and its world.
 //!
 //! - [`time`]: instants that can be zero; [`rate`]: bits a second; [`size`]: bytes as people write them
+//! - [`timetable`]: which rate holds at which time of the week
 //! - [`span`]: a range of an object
 //! - [`rng`]: chance from a seed
 //! - [`codec`]: reading and writing octets without panics
+//! - [`hex`]: octets as digits
 //! - [`load`]: how a host is doing
 //! - [`endpoint`]: one side of one transfer
 #![no_std]
@@ -13,18 +15,22 @@ extern crate std;
 
 pub mod codec;
 pub mod endpoint;
+pub mod hex;
 pub mod load;
 pub mod rate;
 pub mod rng;
 pub mod size;
 pub mod span;
 pub mod time;
+pub mod timetable;
 
 pub use codec::{Malformed, Reader};
 pub use endpoint::{Body, Deadline, Endpoint, Head, Message, Transmit, Via};
+pub use hex::{from_hex, to_hex};
 pub use load::Load;
 pub use rate::Rate;
 pub use rng::Rng;
 pub use size::Size;
 pub use span::Span;
 pub use time::Instant;
+pub use timetable::{Timetable, WeekTime};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lighthaul_base::Instant;
+use lighthaul_base::{Instant, WeekTime};
 
 /// A monotonic clock; its world begins when it is made.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,20 @@ pub fn unix_nanos() -> u64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The time of the week where this host says that it is; what timetables are asked with.
+pub fn week_time() -> WeekTime {
+    let now = (unix_nanos() / 1_000_000_000).cast_signed();
+    let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: both point at what they should; localtime_r keeps to what it is given.
+    unsafe { libc::localtime_r(&raw const now, local.as_mut_ptr()) };
+    // SAFETY: it is filled, and all zeroes would be valid too.
+    let local = unsafe { local.assume_init() };
+    // libc's week begins on Sunday, and its minute may have a leap second
+    let day = (local.tm_wday + 6) % 7;
+    let second = (local.tm_hour * 60 + local.tm_min) * 60 + local.tm_sec.min(59);
+    WeekTime::new(day.unsigned_abs(), second.unsigned_abs()).unwrap_or_default()
 }
 
 /// Seconds of CPU that this process has used so far, threads included.
@@ -73,4 +87,27 @@ fn monotonic_nanos() -> u64 {
     // SAFETY: time is valid for writes of one timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_the_week_is_what_date_says() {
+        // the minute may change between the two
+        let agrees = (0..3).any(|_| {
+            let date = std::process::Command::new("date")
+                .arg("+%u %H %M %S")
+                .output();
+            let text = String::from_utf8(date.unwrap().stdout).unwrap();
+            let fields: Vec<u32> = text
+                .split_whitespace()
+                .map(|field| field.parse().unwrap())
+                .collect();
+            let second = fields[1] * 3600 + fields[2] * 60 + fields[3];
+            WeekTime::new(fields[0] - 1, second).unwrap() == week_time()
+        });
+        assert!(agrees);
+    }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
@@ -180,7 +180,7 @@ impl Root {
     }
 
     /// The folder that `path` is in, and the name it has there.
-    fn parent<'a>(&mut self, path: &'a Path) -> io::Result<(&OwnedFd, &'a OsStr)> {
+    pub(crate) fn parent<'a>(&mut self, path: &'a Path) -> io::Result<(&OwnedFd, &'a OsStr)> {
         let Some(Component::Normal(name)) = path.components().next_back() else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
@@ -291,6 +291,12 @@ impl OutputFile {
     }
 }
 
+impl AsFd for OutputFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 /// A file that is being read.
 #[derive(Debug)]
 pub struct InputFile {
@@ -356,6 +362,12 @@ impl InputFile {
             seconds: meta.mtime(),
             nanos,
         })
+    }
+}
+
+impl AsFd for InputFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

@@ -4,6 +4,7 @@
 //! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive
 //! - [`ground`], [`disk`]: where files are read from, and written to
 //! - [`seal`]: authenticated encryption of datagrams
+//! - [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
 //! - [`tun`], [`namespace`]: what the lab's links and hosts are made of
 #![expect(
     unsafe_code,
@@ -23,10 +24,14 @@ pub mod ground;
 pub mod identity;
 pub mod interrupt;
 pub mod memory;
+pub mod metadata;
 pub mod namespace;
+pub mod naming;
 pub mod probe;
 pub mod read_ahead;
 pub mod seal;
+pub mod space;
+pub mod sparse;
 pub mod store;
 pub mod tcp;
 pub mod tls;
@@ -35,6 +40,7 @@ pub mod tun;
 pub mod udp;
 pub mod wait;
 
+mod hard_link;
 mod scatter;
 mod sockaddr;
 mod sockopt;

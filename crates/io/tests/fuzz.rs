@@ -49,17 +49,23 @@ proptest! {
     }
 
     #[test]
+    fn extras_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        io::extras(&octets);
+    }
+
+    #[test]
     fn probes_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..1500)) {
         io::probe(&octets);
     }
 }
 
 #[test]
-fn seeds_of_earlier_crashes_stay_harmless() {
-    let bodies: [(&str, Body); 3] = [
+fn what_the_fuzzer_kept_stays_harmless() {
+    let bodies: [(&str, Body); 4] = [
         ("frame", io::frame),
         ("fingerprint", io::fingerprint),
         ("probe", io::probe),
+        ("extras", io::extras),
     ];
     for (target, body) in bodies {
         let folder = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));

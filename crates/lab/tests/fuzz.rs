@@ -59,7 +59,7 @@ proptest! {
 }
 
 #[test]
-fn seeds_of_earlier_crashes_stay_harmless() {
+fn what_the_fuzzer_kept_stays_harmless() {
     let folder = format!(
         "{}/../../fuzz/seeds/description",
         env!("CARGO_MANIFEST_DIR")

@@ -70,7 +70,7 @@ proptest! {
 }
 
 #[test]
-fn seeds_of_earlier_crashes_stay_harmless() {
+fn what_the_fuzzer_kept_stays_harmless() {
     let bodies: [(&str, Body); 2] = [
         ("rbudp_wire", rbudp::wire),
         ("rbudp_machines", rbudp::machines),

@@ -4,18 +4,24 @@
 //! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves an object,
 //!   and [`ease`] how fast when the receiving host drops
 //! - [`manifest`]: the list of entries; [`object`]: how parts of files lie in one; [`digest`]: the proof
-//!   that both sides agree
+//!   that both sides agree, and [`hash`]: what others want to know
 //! - `crew`: the threads of a transfer, and `board`, what they show
 //! - [`probe`], [`measure`]: what a path and its hosts can do
+//! - [`filter`]: which files of a tree are taken; [`hard_links`]: which are the same;
+//!   [`names`]: which a target does not take
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
 pub mod digest;
 pub mod ease;
 pub mod error;
+pub mod filter;
+pub mod hard_links;
+pub mod hash;
 pub mod manifest;
 pub mod measure;
 pub mod message;
 pub mod mover;
+pub mod names;
 pub mod object;
 pub mod path;
 pub mod probe;

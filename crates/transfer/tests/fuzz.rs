@@ -24,6 +24,16 @@ proptest! {
     }
 
     #[test]
+    fn filters_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        transfer::filter(&octets);
+    }
+
+    #[test]
+    fn lists_of_files_survive_any_text(text in "([a./{\n\\x00]|\\PC){0,60}") {
+        transfer::files_from(text.as_bytes());
+    }
+
+    #[test]
     fn manifests_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         transfer::manifest(&octets);
         transfer::manifest(&packed(&octets));
@@ -31,10 +41,12 @@ proptest! {
 }
 
 #[test]
-fn seeds_of_earlier_crashes_stay_harmless() {
-    let bodies: [(&str, Body); 2] = [
+fn what_the_fuzzer_kept_stays_harmless() {
+    let bodies: [(&str, Body); 4] = [
         ("message", transfer::message),
         ("manifest", transfer::manifest),
+        ("filter", transfer::filter),
+        ("files_from", transfer::files_from),
     ];
     for (target, body) in bodies {
         let folder = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));

@@ -1,0 +1,281 @@
+//! Rates that hold at times of the week, as rclone writes them for `--bwlimit`.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+use crate::rate::Rate;
+use crate::size::Size;
+
+/// Which rate holds when; each step holds till the next, and the last of the week till the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timetable {
+    /// At least one, in the order of times, each time once.
+    steps: Vec<(WeekTime, Option<Rate>)>,
+}
+
+/// A second of the week, where people are: Monday, 00:00:00 is the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WeekTime(u32);
+
+impl Timetable {
+    /// The rate at a time; nothing if there is no limit.
+    pub fn rate_at(&self, time: WeekTime) -> Option<Rate> {
+        let before = self.steps.partition_point(|(from, _)| *from <= time);
+        // before the first step of the week, the last still holds
+        let last = before.checked_sub(1).unwrap_or(self.steps.len() - 1);
+        self.steps[last].1
+    }
+
+    /// In how many seconds another rate holds; nothing if none ever does.
+    pub fn next_change(&self, time: WeekTime) -> Option<u32> {
+        let now = self.rate_at(time);
+        let ahead = |from: WeekTime| (WEEK + from.0 - time.0) % WEEK;
+        let others = self.steps.iter().filter(|(_, rate)| *rate != now);
+        others.map(|(from, _)| ahead(*from)).min()
+    }
+}
+
+impl WeekTime {
+    /// Second `second` of day `day`; Monday is day 0. Nothing if there is no such time.
+    pub const fn new(day: u32, second: u32) -> Option<Self> {
+        if day < 7 && second < DAY {
+            Some(Self(day * DAY + second))
+        } else {
+            None
+        }
+    }
+}
+
+impl FromStr for Timetable {
+    type Err = NotATimetable;
+
+    /// Reads `10M`, `off`, `08:00,1G 18:00,off` or `Mon-08:00,100Mbit Fri-18:00,off`; a time without
+    /// a day is one of every day, and of two steps at one time the later one in the text holds.
+    fn from_str(text: &str) -> Result<Self, NotATimetable> {
+        if let Ok(rate) = limit(text.trim()) {
+            let steps = vec![(WeekTime(0), rate)];
+            return Ok(Self { steps });
+        }
+        let mut steps: Vec<(WeekTime, Option<Rate>)> = Vec::new();
+        for word in text.split_whitespace() {
+            let (when, rate) = word.split_once(',').ok_or(NotATimetable)?;
+            let rate = limit(rate)?;
+            let (days, time) = match when.split_once('-') {
+                Some((day, time)) => {
+                    let day = weekday(day)?;
+                    (day..day + 1, time)
+                }
+                None => (0..7, when),
+            };
+            let second = time_of_day(time)?;
+            for day in days {
+                let from = WeekTime::new(day, second).ok_or(NotATimetable)?;
+                match steps.binary_search_by_key(&from, |(from, _)| *from) {
+                    Ok(at) => steps[at].1 = rate,
+                    Err(at) => steps.insert(at, (from, rate)),
+                }
+            }
+        }
+        if steps.is_empty() {
+            return Err(NotATimetable);
+        }
+        Ok(Self { steps })
+    }
+}
+
+/// What was wrong with a timetable, or a limit, that somebody wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotATimetable;
+
+impl fmt::Display for NotATimetable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a limit is bytes a second as in 10M, bits as in 100Mbit, or off; \
+             with times of day it is written as in 08:00,1G Sat-18:00,off"
+        )
+    }
+}
+
+impl core::error::Error for NotATimetable {}
+
+/// Reads a limit: bits a second behind which `bit` stands, bytes otherwise, of which a bare number means KiB as for
+/// rsync and rclone. `off` and `0` are no limit.
+fn limit(text: &str) -> Result<Option<Rate>, NotATimetable> {
+    if text == "off" {
+        return Ok(None);
+    }
+    let unit = text.strip_suffix("/s").unwrap_or(text);
+    let bits = if unit.ends_with("bit") {
+        return unit.parse().map(Some).map_err(|_| NotATimetable);
+    } else if unit.ends_with(|last: char| last.is_ascii_digit()) {
+        let size: Size = unit.parse().map_err(|_| NotATimetable)?;
+        size.0.checked_mul(8 * 1024)
+    } else {
+        let size: Size = unit.parse().map_err(|_| NotATimetable)?;
+        size.0.checked_mul(8)
+    };
+    bits.map(Rate::from_bps).ok_or(NotATimetable)
+}
+
+fn weekday(name: &str) -> Result<u32, NotATimetable> {
+    let full = [
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+    ];
+    let is_it = |day: &&str| name.eq_ignore_ascii_case(day) || name.eq_ignore_ascii_case(&day[..3]);
+    let day = full.iter().position(is_it);
+    day.map(|day| day as u32).ok_or(NotATimetable)
+}
+
+fn time_of_day(text: &str) -> Result<u32, NotATimetable> {
+    let (hours, minutes) = text.split_once(':').ok_or(NotATimetable)?;
+    let number = |text: &str, max: u32| {
+        let is_plain = matches!(text.len(), 1 | 2) && text.bytes().all(|b| b.is_ascii_digit());
+        let number = text.parse::<u32>().ok();
+        let number = number.filter(|number| is_plain && *number <= max);
+        number.ok_or(NotATimetable)
+    };
+    Ok(number(hours, 23)? * 3600 + number(minutes, 59)? * 60)
+}
+
+const DAY: u32 = 86_400;
+const WEEK: u32 = 7 * DAY;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::String;
+    use proptest::prelude::*;
+
+    fn table(text: &str) -> Timetable {
+        text.parse().unwrap()
+    }
+
+    fn at(day: u32, hour: u32, minute: u32) -> WeekTime {
+        WeekTime::new(day, hour * 3600 + minute * 60).unwrap()
+    }
+
+    fn bytes(bytes: u64) -> Option<Rate> {
+        Rate::from_bps(bytes * 8)
+    }
+
+    #[test]
+    fn one_limit_holds_always() {
+        for (text, rate) in [
+            ("10M", bytes(10 << 20)),
+            ("10MB", bytes(10_000_000)),
+            ("1.5G", bytes(3 << 29)),
+            ("10MiB/s", bytes(10 << 20)),
+            ("512", bytes(512 << 10)),
+            ("100B", bytes(100)),
+            ("100Mbit", Some(Rate::from_mbps(100))),
+            ("100Mbit/s", Some(Rate::from_mbps(100))),
+            ("off", None),
+            ("0", None),
+        ] {
+            let table = table(text);
+            assert_eq!(table.rate_at(at(3, 4, 5)), rate, "{text}");
+            assert_eq!(table.next_change(at(3, 4, 5)), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_timetable_holds_from_step_to_step_and_round_the_week() {
+        let daily = table("08:00,1G 18:00,off");
+        assert_eq!(daily.rate_at(at(0, 7, 59)), None);
+        assert_eq!(daily.rate_at(at(0, 8, 0)), bytes(1 << 30));
+        assert_eq!(daily.rate_at(at(6, 17, 59)), bytes(1 << 30));
+        assert_eq!(daily.rate_at(at(6, 18, 0)), None);
+        assert_eq!(daily.next_change(at(6, 18, 0)), Some(14 * 3600));
+        assert_eq!(daily.next_change(at(2, 8, 0)), Some(10 * 3600));
+        let weekly = table("Mon-08:00,10Mbit friday-18:00,off");
+        assert_eq!(weekly.rate_at(at(0, 0, 0)), None);
+        assert_eq!(weekly.rate_at(at(2, 0, 0)), Rate::from_bps(10_000_000));
+        assert_eq!(weekly.next_change(at(5, 8, 0)), Some(2 * 86_400));
+    }
+
+    #[test]
+    fn what_is_no_timetable_is_refused() {
+        for text in [
+            "",
+            "fast",
+            "10Q",
+            "-1M",
+            "8,1M",
+            "24:00,1M",
+            "08:60,1M",
+            "+8:00,1M",
+            "08:00",
+            "08:00,",
+            "Foo-08:00,1M",
+            "08:00,1M 9",
+            "10M:1M",
+            "Mon-,1M",
+            "99999999999G",
+            "0bit",
+            "é-08:00,1M",
+        ] {
+            assert_eq!(text.parse::<Timetable>(), Err(NotATimetable), "{text}");
+        }
+    }
+
+    /// Every minute of a week by itself, filled in by walking through two weeks.
+    fn minutes(steps: &[(Option<u32>, u32, u64)]) -> Vec<Option<Rate>> {
+        let week = 7 * 24 * 60;
+        let mut set: Vec<Option<Option<Rate>>> = vec![None; week];
+        for (day, minute, rate) in steps {
+            for each in 0..7 {
+                if day.is_none_or(|day| day == each) {
+                    set[(each * 1440 + minute) as usize] = Some(bytes(*rate));
+                }
+            }
+        }
+        let mut held = vec![None; week];
+        let mut now = None;
+        for minute in (0..week).chain(0..week) {
+            now = set[minute].unwrap_or(now);
+            held[minute] = now;
+        }
+        held
+    }
+
+    proptest! {
+        #[test]
+        fn every_minute_agrees_with_a_list_of_minutes(
+            steps in prop::collection::vec((prop::option::of(0_u32..7), 0_u32..1440, 0_u64..4), 1..6),
+            now in 0_u32..7 * 1440,
+        ) {
+            let names = ["Mon-", "Tue-", "Wed-", "Thu-", "Fri-", "Sat-", "Sun-"];
+            let words: Vec<String> = steps.iter().map(|(day, minute, rate)| {
+                let day = day.map_or("", |day| names[day as usize]);
+                let rate = if *rate == 0 { "off".into() } else { format!("{rate}B") };
+                format!("{day}{:02}:{:02},{rate}", minute / 60, minute % 60)
+            }).collect();
+            let table = table(&words.join(" "));
+            let minutes = minutes(&steps);
+            let time = WeekTime::new(now / 1440, now % 1440 * 60).unwrap();
+            prop_assert_eq!(table.rate_at(time), minutes[now as usize]);
+            let later = (1..=7 * 1440).find(|ahead| {
+                minutes[(now + ahead) as usize % minutes.len()] != minutes[now as usize]
+            });
+            prop_assert_eq!(table.next_change(time), later.map(|ahead| ahead * 60));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text: String) {
+            if let Ok(table) = text.parse::<Timetable>() {
+                let time = at(1, 2, 3);
+                prop_assert!(table.next_change(time).is_none_or(|seconds| seconds <= WEEK));
+            }
+        }
+    }
+}

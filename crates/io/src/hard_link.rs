@@ -1,0 +1,34 @@
+//! Second names of files beneath a root.
+
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, linkat, statat};
+use rustix::io::Errno;
+
+use crate::disk::Root;
+
+impl Root {
+    /// Makes `to` another name of the file or symbolic link `from`; nothing happens if it is one already.
+    ///
+    /// What else has the name stays: to replace it, link to a hidden name and rename that. Where the file system
+    /// has no second names, or no more for this file, the error says so and the file has to be written twice.
+    pub fn hard_link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let (source, from) = self.parent(from)?;
+        let source = source.try_clone()?;
+        let (target, to) = self.parent(to)?;
+        match linkat(&source, from, target, to, AtFlags::empty()) {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) => {
+                let old = statat(target, to, AtFlags::SYMLINK_NOFOLLOW)?;
+                let new = statat(&source, from, AtFlags::SYMLINK_NOFOLLOW)?;
+                if (old.st_dev, old.st_ino) == (new.st_dev, new.st_ino) {
+                    Ok(())
+                } else {
+                    Err(Errno::EXIST.into())
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

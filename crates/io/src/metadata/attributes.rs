@@ -1,0 +1,114 @@
+//! Extended attributes, and the access lists among them.
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use crate::metadata::extras::{Extras, Keep};
+use crate::metadata::not_kept::{NotKept, Part};
+
+/// Adds the attributes of what is at `path` to `xattrs`, in the order of names.
+pub(crate) fn read(
+    path: &str,
+    keep: Keep,
+    xattrs: &mut Vec<(Vec<u8>, Vec<u8>)>,
+    not_kept: &mut Vec<NotKept>,
+) {
+    let mut octets = 0;
+    for name in names(path, keep, not_kept) {
+        let Some(part) = part(&name, keep) else {
+            continue;
+        };
+        let mut value = Vec::with_capacity(VALUE_MAX);
+        match getxattr(path, name.as_slice(), spare_capacity(&mut value)) {
+            Ok(len)
+                if octets + name.len() + len <= Extras::OCTETS_MAX
+                    && xattrs.len() < Extras::COUNT_MAX =>
+            {
+                octets += name.len() + len;
+                value.shrink_to_fit();
+                xattrs.push((name, value));
+            }
+            Ok(_) => not_kept.push(NotKept::new(part, Errno::TOOBIG)),
+            // it went since it was listed
+            Err(Errno::NODATA) => {}
+            Err(error) => not_kept.push(NotKept::new(part, error)),
+        }
+    }
+}
+
+/// Gives `xattrs` to what is at `path`, and takes away what else it has of `user.*` and access lists;
+/// what the system sets by itself it keeps.
+pub(crate) fn apply(
+    path: &str,
+    keep: Keep,
+    xattrs: &[(Vec<u8>, Vec<u8>)],
+    not_kept: &mut Vec<NotKept>,
+) {
+    let wanted = |name: &[u8]| xattrs.iter().any(|(own, _)| own == name);
+    for name in names(path, keep, &mut Vec::new()) {
+        let is_ours = matches!(part(&name, keep), Some(Part::UserAttributes | Part::Acls));
+        if is_ours
+            && !wanted(&name)
+            && let Err(error) = removexattr(path, name.as_slice())
+            && let Some(part) = part(&name, keep)
+        {
+            not_kept.push(NotKept::new(part, error));
+        }
+    }
+    for (name, value) in xattrs {
+        let Some(part) = part(name, keep) else {
+            continue;
+        };
+        if let Err(error) = setxattr(path, name.as_slice(), value, XattrFlags::empty()) {
+            not_kept.push(NotKept::new(part, error));
+        }
+    }
+    not_kept.sort_unstable();
+    not_kept.dedup();
+}
+
+/// The names of all attributes, sorted; none where the file system has no attributes.
+fn names(path: &str, keep: Keep, not_kept: &mut Vec<NotKept>) -> Vec<Vec<u8>> {
+    let mut list = Vec::with_capacity(LIST_MAX);
+    match listxattr(path, spare_capacity(&mut list)) {
+        Ok(_) => {
+            let names = list.split(|octet| *octet == 0);
+            let mut names: Vec<_> = names
+                .filter(|name| !name.is_empty())
+                .map(<[u8]>::to_vec)
+                .collect();
+            names.sort_unstable();
+            names
+        }
+        // nothing is lost where there can be nothing
+        Err(Errno::OPNOTSUPP) => Vec::new(),
+        Err(error) => {
+            let part = if keep.xattrs {
+                Part::UserAttributes
+            } else {
+                Part::Acls
+            };
+            not_kept.push(NotKept::new(part, error));
+            Vec::new()
+        }
+    }
+}
+
+/// What an attribute is part of; nothing if it is not to be kept.
+fn part(name: &[u8], keep: Keep) -> Option<Part> {
+    if name.starts_with(b"system.posix_acl_") {
+        keep.acls.then_some(Part::Acls)
+    } else if name.starts_with(b"user.") {
+        keep.xattrs.then_some(Part::UserAttributes)
+    } else if name.starts_with(b"security.") || name.starts_with(b"trusted.") {
+        (keep.xattrs && geteuid().is_root()).then_some(Part::RootAttributes)
+    } else {
+        None
+    }
+}
+
+/// Linux's `XATTR_SIZE_MAX` and `XATTR_LIST_MAX`.
+const VALUE_MAX: usize = 64 << 10;
+const LIST_MAX: usize = 64 << 10;

@@ -1,0 +1,166 @@
+//! A file, folder or link itself, reached through a descriptor and never again by its name.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmod,
+    chownat, fstat, openat, utimensat,
+};
+use rustix::io::Errno;
+
+use crate::disk::Root;
+use crate::metadata::attributes;
+use crate::metadata::extras::{Extras, Keep, Time};
+use crate::metadata::not_kept::{NotKept, Part, Reason};
+
+/// A file, folder or link itself.
+///
+/// All is done by way of `/proc/self/fd`, which leads to the very thing that is open: also to a link
+/// rather than what it points at, and without permission to read or write the file.
+#[derive(Debug)]
+pub struct Inode<'a> {
+    fd: Fd<'a>,
+}
+
+#[derive(Debug)]
+enum Fd<'a> {
+    Lent(BorrowedFd<'a>),
+    Own(OwnedFd),
+}
+
+impl<'a> Inode<'a> {
+    /// That of an open file or folder.
+    pub fn of(file: &'a impl AsFd) -> Self {
+        let fd = Fd::Lent(file.as_fd());
+        Self { fd }
+    }
+
+    /// What is called `name` in `folder`; a link is not followed.
+    fn named(folder: impl AsFd, name: &OsStr) -> io::Result<Inode<'static>> {
+        if name == ".." || name.as_encoded_bytes().contains(&b'/') {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Self::opened(folder, Path::new(name))
+    }
+
+    /// What is at `path`; a link at its end is not followed.
+    pub fn at(path: &Path) -> io::Result<Inode<'static>> {
+        Self::opened(CWD, path)
+    }
+
+    fn opened(folder: impl AsFd, path: &Path) -> io::Result<Inode<'static>> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = Fd::Own(openat(folder, path, flags, Mode::empty())?);
+        Ok(Inode { fd })
+    }
+
+    /// What it has of all that is to be kept, and what of that cannot be read.
+    pub fn read(&self, keep: Keep) -> io::Result<(Extras, Vec<NotKept>)> {
+        let stat = fstat(self.fd())?;
+        let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+        let mut extras = Extras {
+            mode: (keep.mode && !is_link).then_some(stat.st_mode & 0o7777),
+            owner: keep.owner.then_some((stat.st_uid, stat.st_gid)),
+            accessed: keep
+                .accessed
+                .then_some((stat.st_atime, stat.st_atime_nsec as u32)),
+            modified: keep
+                .modified
+                .then_some((stat.st_mtime, stat.st_mtime_nsec as u32)),
+            xattrs: Vec::new(),
+        };
+        let mut not_kept = Vec::new();
+        if keep.xattrs || keep.acls {
+            attributes::read(&self.path(), keep, &mut extras.xattrs, &mut not_kept);
+        }
+        Ok((extras, not_kept))
+    }
+
+    /// Takes over what `extras` has of all that is to be kept; answers what it could not.
+    ///
+    /// In this order: a new owner costs a file its capabilities and set-ID bits, attributes want write
+    /// permission, and times change with everything else.
+    pub fn apply(&self, extras: &Extras, keep: Keep) -> Vec<NotKept> {
+        let mut not_kept = Vec::new();
+        let path = self.path();
+        let owner = extras.owner.filter(|_| keep.owner);
+        let owned = owner.is_none_or(|owner| self.give(owner, &mut not_kept));
+        if keep.xattrs || keep.acls {
+            attributes::apply(&path, keep, &extras.xattrs, &mut not_kept);
+        }
+        if let Some(mode) = extras.mode.filter(|_| keep.mode) {
+            let safe = if owned { mode } else { mode & !SET_ID };
+            if safe != mode {
+                let (part, reason) = (Part::SetId, Reason::OtherOwner);
+                not_kept.push(NotKept { part, reason });
+            }
+            if let Err(error) = chmod(&path, Mode::from_bits_truncate(safe & 0o7777)) {
+                not_kept.push(NotKept::new(Part::Mode, error));
+            }
+        }
+        let times = Timestamps {
+            last_access: timespec(extras.accessed.filter(|_| keep.accessed)),
+            last_modification: timespec(extras.modified.filter(|_| keep.modified)),
+        };
+        if let Err(error) = utimensat(CWD, &path, &times, AtFlags::empty()) {
+            not_kept.push(NotKept::new(Part::Times, error));
+        }
+        not_kept
+    }
+
+    /// Gives it to a user and a group, or where only root could do that, at least to the group.
+    fn give(&self, (user, group): (u32, u32), not_kept: &mut Vec<NotKept>) -> bool {
+        // reserved numbers would mean "leave it", or panic
+        if user == u32::MAX || group == u32::MAX {
+            not_kept.push(NotKept::new(Part::Owner, Errno::INVAL));
+            return false;
+        }
+        let path = self.path();
+        let give = |user: Option<u32>| {
+            let user = user.map(Uid::from_raw);
+            chownat(
+                CWD,
+                &path,
+                user,
+                Some(Gid::from_raw(group)),
+                AtFlags::empty(),
+            )
+        };
+        if let Err(error) = give(Some(user)) {
+            give(None).ok();
+            not_kept.push(NotKept::new(Part::Owner, error));
+            return false;
+        }
+        true
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match &self.fd {
+            Fd::Lent(fd) => fd.as_fd(),
+            Fd::Own(fd) => fd.as_fd(),
+        }
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.fd().as_raw_fd())
+    }
+}
+
+impl Root {
+    /// What is at `path` itself: file, folder or link.
+    pub fn inode(&mut self, path: &Path) -> io::Result<Inode<'static>> {
+        let (folder, name) = self.parent(path)?;
+        Inode::named(folder, name)
+    }
+}
+
+fn timespec(time: Option<Time>) -> Timespec {
+    let (tv_sec, tv_nsec) =
+        time.map_or((0, UTIME_OMIT), |(seconds, nanos)| (seconds, nanos.into()));
+    Timespec { tv_sec, tv_nsec }
+}
+
+const SET_ID: u32 = 0o6000;

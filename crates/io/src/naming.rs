@@ -1,0 +1,45 @@
+//! Which names a file system takes, and which it takes for the same.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::fs::{AtFlags, Mode, OFlags, fstatvfs, openat, statat, unlinkat};
+use rustix::io::Errno;
+
+/// What a file system makes of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Naming {
+    /// Octets of the longest name.
+    pub name_max: usize,
+    /// Octets of the longest path that the kernel takes, seen from the root of a transfer.
+    pub path_max: usize,
+    /// `README` and `readme` are one name.
+    pub folds_case: bool,
+}
+
+impl Naming {
+    /// What the file system of `folder` makes of them. Whether case counts is tried, with a file that is gone again
+    /// when this returns; `number` makes its name unlike all others.
+    pub fn of(folder: &impl AsFd, number: u64) -> io::Result<Self> {
+        let stat = fstatvfs(folder)?;
+        let name_max = usize::try_from(stat.f_namemax).unwrap_or(usize::MAX);
+        Ok(Self {
+            name_max: if name_max == 0 { 255 } else { name_max },
+            path_max: (libc::PATH_MAX - 1) as usize,
+            folds_case: folds_case(folder, number)?,
+        })
+    }
+}
+
+fn folds_case(folder: &impl AsFd, number: u64) -> io::Result<bool> {
+    let name = |letter: char| format!(".lighthaul-{number:016x}-{letter}");
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    openat(folder, name('a'), flags, Mode::RUSR | Mode::WUSR)?;
+    let other = statat(folder, name('A'), AtFlags::SYMLINK_NOFOLLOW);
+    unlinkat(folder, name('a'), AtFlags::empty())?;
+    match other {
+        Ok(_) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

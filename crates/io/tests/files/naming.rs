@@ -1,0 +1,51 @@
+//! File systems are asked what they make of names.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+use lighthaul_io::naming::Naming;
+
+use crate::scratch::Scratch;
+
+const FOLDED: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/folded");
+
+#[test]
+fn linux_tells_cases_apart_and_the_trial_leaves_nothing() {
+    for scratch in Scratch::everywhere("naming") {
+        let folder = File::open(&scratch.0).unwrap();
+        let naming = Naming::of(&folder, 7).unwrap();
+        assert!(!naming.folds_case && naming.path_max == 4095);
+        assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 0);
+        File::create(scratch.0.join("x".repeat(naming.name_max))).unwrap();
+        assert!(File::create(scratch.0.join("x".repeat(naming.name_max + 1))).is_err());
+    }
+}
+
+#[test]
+fn a_file_system_that_folds_cases_is_noticed() {
+    let is_there = |name: &str| Command::new(name).arg("--help").output().is_ok();
+    if !is_there("lowntfs-3g") || !is_there("mkntfs") || !rustix::process::geteuid().is_root() {
+        println!("skipped: it takes root and ntfs-3g");
+        return;
+    }
+    fs::create_dir_all(FOLDED).unwrap();
+    let script = "truncate -s 8M \"$1.disk\" && mkntfs -qfF \"$1.disk\" && \
+        lowntfs-3g -o ignore_case \"$1.disk\" \"$1\" && \"$2\" --exact --ignored \"$3\"; \
+        status=$?; umount \"$1\"; rm -f \"$1.disk\"; exit $status";
+    let status = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh", FOLDED])
+        .arg(std::env::current_exe().unwrap())
+        .arg("naming::within_the_folding_file_system")
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+#[test]
+#[ignore = "wants to be called by a_file_system_that_folds_cases_is_noticed"]
+fn within_the_folding_file_system() {
+    let folder = File::open(Path::new(FOLDED)).unwrap();
+    let naming = Naming::of(&folder, 7).unwrap();
+    assert!(naming.folds_case, "{naming:?}");
+}

@@ -1,0 +1,49 @@
+//! Folders for tests, on the disk and in memory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder that goes when this value goes, unless the test failed.
+#[derive(Debug)]
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    /// One on the disk that the build is on.
+    pub(crate) fn on_disk(name: &str) -> Self {
+        Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")), name)
+    }
+
+    /// One in memory, where there is a place for that.
+    pub(crate) fn in_memory(name: &str) -> Option<Self> {
+        let shm = Path::new("/dev/shm");
+        shm.is_dir().then(|| Self::within(shm, name))
+    }
+
+    /// Both.
+    pub(crate) fn everywhere(name: &str) -> Vec<Self> {
+        let memory = Self::in_memory(name).into_iter();
+        memory.chain([Self::on_disk(name)]).collect()
+    }
+
+    fn within(folder: &Path, name: &str) -> Self {
+        let path = folder.join(format!("lighthaul-{name}-{}", std::process::id()));
+        fs::remove_dir_all(&path).ok();
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// A new file there.
+    pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+}
