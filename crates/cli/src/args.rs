@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lighthaul_base::{Rate, Size};
 
+use crate::choice::Choice;
+
 /// Moves bulk data between sites as fast as the path and both hosts allow, verified end to end.
 #[derive(Debug, Parser)]
 #[command(name = "lighthaul", version, max_term_width = 100)]
@@ -84,6 +86,8 @@ pub(crate) struct Cp {
     /// Accepted for those who type it: folders are always copied whole
     #[arg(short = 'r', long, hide = true)]
     pub(crate) recursive: bool,
+    #[command(flatten)]
+    pub(crate) choice: Choice,
     #[command(flatten)]
     pub(crate) far: Far,
 }

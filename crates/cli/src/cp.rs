@@ -10,6 +10,7 @@ use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_transfer::digest;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
+use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::Door;
 use lighthaul_transfer::receive;
 use lighthaul_transfer::receive::landing::Landing;
@@ -97,8 +98,9 @@ fn push(
     with_session(args, target, request, |session| {
         let settings = send::Settings {
             plain: args.plain,
-            digest: kind(args.digest),
             rate: args.rate,
+            limit: None,
+            options: options(args)?,
         };
         let mut watcher = |sight| printer.watch(sight);
         send::send(
@@ -127,8 +129,7 @@ fn pull(
     with_session(args, &sources[0], request, |session| {
         let settings = receive::Settings {
             plain: args.plain,
-            digest: kind(args.digest),
-            sync: !args.no_sync,
+            options: options(args)?,
         };
         let mut watcher = |sight| printer.watch(sight);
         let door = Door::Caller(!args.no_udp);
@@ -148,9 +149,9 @@ fn with_session(
         version: VERSION,
         request,
         plain: args.plain,
-        digest: kind(args.digest),
-        sync: !args.no_sync,
         rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
+        limit: String::new(),
+        options: options(args)?,
     };
     session.say(&Message::Hello(hello))?;
     let result = agreed(&session).and_then(|()| work(&session));
@@ -250,6 +251,11 @@ fn to(place: &Place) -> Target {
         path: place.path().to_vec(),
         into: place.path().ends_with(b"/"),
     }
+}
+
+/// What both sides know of what is wanted.
+fn options(args: &Cp) -> Result<Options, Error> {
+    args.choice.options(kind(args.digest), !args.no_sync)
 }
 
 const fn kind(digest: Digest) -> digest::Kind {

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "a face reads the environment")]
 
 mod args;
+mod choice;
 mod cp;
 mod figures;
 mod lab;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::flood::try_disk;
-use lighthaul_transfer::digest;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::measure::{self, Ask, Measured};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
+use lighthaul_transfer::options::Options;
 use lighthaul_transfer::probe;
 use serde_json::json;
 
@@ -78,9 +78,9 @@ fn measure(args: &Probe, host: &str, what: measure::What) -> Result<Measured, Er
         version: VERSION,
         request: Request::Probe(ask),
         plain: !matches!(what, measure::What::Sealed | measure::What::SealedScatter),
-        digest: digest::Kind::default(),
-        sync: false,
         rate_bps: None,
+        limit: String::new(),
+        options: Options::default(),
     }))?;
     agreed(&session)?;
     probe::ask(&session, ask, true)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
-use lighthaul_base::Rate;
+use lighthaul_base::{Rate, Timetable};
 use lighthaul_io::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
@@ -91,8 +91,7 @@ fn work(
             session.say(&Message::Welcome)?;
             let settings = receive::Settings {
                 plain: hello.plain,
-                digest: hello.digest,
-                sync: hello.sync,
+                options: hello.options,
             };
             receive::receive(session, door, landing, settings, &mut watcher)
         }
@@ -117,8 +116,9 @@ fn work(
             };
             let settings = send::Settings {
                 plain: hello.plain,
-                digest: hello.digest,
                 rate,
+                limit: limit(&hello.limit)?,
+                options: hello.options,
             };
             send::send(session, door, walk, settings, &mut watcher)
         }
@@ -133,6 +133,14 @@ fn ground(settings: &Settings) -> Result<Arc<Ground>, Error> {
     let opened = Ground::beneath(root);
     let ground = opened.map_err(|e| Error::file(Code::Open, "cannot open the root", root, &e))?;
     Ok(Arc::new(ground))
+}
+
+/// The timetable that somebody wrote, if any.
+fn limit(text: &str) -> Result<Option<Timetable>, Error> {
+    let unknown = |error| Error::new(Code::Usage, format!("{text}: {error}"));
+    (!text.is_empty())
+        .then(|| text.parse().map_err(unknown))
+        .transpose()
 }
 
 fn os_path(path: &[u8]) -> &std::ffi::OsStr {

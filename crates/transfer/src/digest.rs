@@ -19,6 +19,8 @@ pub enum Kind {
     Crc128,
     /// BLAKE3, 256 bits.
     Blake3,
+    /// Nothing is compared.
+    None,
 }
 
 /// A finished digest.
@@ -28,6 +30,8 @@ pub enum Digest {
     Crc128(u64, u64),
     /// BLAKE3.
     Blake3([u8; 32]),
+    /// No digest was taken.
+    None,
 }
 
 impl Digest {
@@ -43,6 +47,7 @@ impl Digest {
                 octets[0] = 1;
                 octets[1..].copy_from_slice(&hash);
             }
+            Self::None => octets[0] = 2,
         }
         octets
     }
@@ -55,6 +60,7 @@ impl Digest {
                 Some(Self::Crc128(number(&octets[17..25]), number(&octets[25..])))
             }
             1 => octets[1..].first_chunk().map(|hash| Self::Blake3(*hash)),
+            2 if octets[1..] == [0; 32] => Some(Self::None),
             _ => None,
         }
     }
@@ -64,6 +70,7 @@ impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Crc128(nvme, xz) => write!(f, "crc128:{nvme:016x}{xz:016x}"),
+            Self::None => write!(f, "none"),
             Self::Blake3(octets) => {
                 write!(f, "blake3:{}", blake3::Hash::from_bytes(*octets).to_hex())
             }
@@ -84,6 +91,7 @@ enum State {
     Crc128(u64, u64),
     /// Hashes in order; `next` is where, and stays behind for good once a piece comes out of order.
     Blake3(Box<blake3::Hasher>, u64),
+    None,
 }
 
 impl Taking {
@@ -92,6 +100,7 @@ impl Taking {
         let state = match kind {
             Kind::Crc128 => State::Crc128(0, 0),
             Kind::Blake3 => State::Blake3(Box::default(), 0),
+            Kind::None => State::None,
         };
         Self {
             size,
@@ -114,7 +123,7 @@ impl Taking {
                 hasher.update(bytes);
                 *next += len;
             }
-            State::Blake3(..) => {}
+            State::Blake3(..) | State::None => {}
         }
     }
 
@@ -128,6 +137,7 @@ impl Taking {
     pub fn finish(&self) -> Option<Digest> {
         match &self.state {
             State::Crc128(nvme, xz) => Some(Digest::Crc128(*nvme, *xz)),
+            State::None => Some(Digest::None),
             State::Blake3(hasher, next) => {
                 (*next == self.size).then(|| Digest::Blake3(*hasher.finalize().as_bytes()))
             }
@@ -230,7 +240,11 @@ mod tests {
 
     #[test]
     fn digests_survive_being_kept() {
-        for digest in [Digest::Crc128(1, u64::MAX), Digest::Blake3([7; 32])] {
+        for digest in [
+            Digest::Crc128(1, u64::MAX),
+            Digest::Blake3([7; 32]),
+            Digest::None,
+        ] {
             assert_eq!(Digest::from_octets(&digest.octets()), Some(digest));
         }
         assert_eq!(Digest::from_octets(&[2; 33]), None);

@@ -7,7 +7,7 @@
 //!   that both sides agree, and [`hash`]: what others want to know
 //! - `crew`: the threads of a transfer, and `board`, what they show
 //! - [`probe`], [`measure`]: what a path and its hosts can do
-//! - [`filter`]: which files of a tree are taken; [`hard_links`]: which are the same;
+//! - [`options`]: what somebody wants; [`filter`]: which files of a tree are taken; [`hard_links`]: which are the same;
 //!   [`names`]: which a target does not take
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
@@ -23,6 +23,7 @@ pub mod message;
 pub mod mover;
 pub mod names;
 pub mod object;
+pub mod options;
 pub mod path;
 pub mod probe;
 pub mod receive;

@@ -4,9 +4,10 @@ use lighthaul_base::Malformed;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::{Digest, Kind};
+use crate::digest::Digest;
 use crate::measure::{Ask, Measured};
 use crate::object::Piece;
+use crate::options::Options;
 
 /// The version of everything below; both sides must speak the same.
 pub const VERSION: u16 = 2;
@@ -86,12 +87,12 @@ pub struct Hello {
     pub request: Request,
     /// Datagrams are not to be encrypted.
     pub plain: bool,
-    /// The digest of each file.
-    pub digest: Kind,
-    /// Bytes must be on disk before a name appears.
-    pub sync: bool,
     /// The rate in bits a second, if somebody asked for one.
     pub rate_bps: Option<u64>,
+    /// When the rate is limited, as [`lighthaul_base::Timetable`] reads it; empty if never.
+    pub limit: String,
+    /// How to copy.
+    pub options: Options,
 }
 
 /// What a server is asked to do.

@@ -265,8 +265,7 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
     });
     let settings = receive::Settings {
         plain: true,
-        digest: digest::Kind::default(),
-        sync: false,
+        ..receive::Settings::default()
     };
     let mut watcher = |_: Sight| {};
     let door = Door::Caller(false);
@@ -320,8 +319,7 @@ fn tell(source: &Path, news: Vec<Message>) -> Result<Summary, Error> {
     let walk = Walk::new(Arc::new(Ground::anywhere()), vec![source.to_owned()])?;
     let settings = send::Settings {
         plain: true,
-        digest: digest::Kind::default(),
-        rate: None,
+        ..send::Settings::default()
     };
     let door = Door::Caller(false);
     let result = send(&honest, &door, walk, settings, &mut |_: Sight| {});

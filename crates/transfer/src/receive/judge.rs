@@ -20,6 +20,7 @@ use crate::crew::Crew;
 use crate::error::{Code, Error};
 use crate::manifest::{Entry, Kind, unpack};
 use crate::message::{Listing, Span, Wanted, decode};
+use crate::options::Options;
 use crate::session::Session;
 use crate::watch::Sight;
 
@@ -31,6 +32,7 @@ const FILE_MAX: u64 = i64::MAX as u64;
 
 /// The thread that answers the list.
 pub(crate) struct Judge<'a> {
+    pub(crate) options: Options,
     pub(crate) crew: &'a Crew,
     pub(crate) session: &'a Session,
     pub(crate) stream: &'a Stream,

@@ -21,11 +21,11 @@ use super::publish::{Job, Publisher};
 use super::sink::{FileSink, Incoming};
 use crate::board::Board;
 use crate::crew::Crew;
-use crate::digest;
 use crate::error::{Code, Error};
 use crate::message::{Announced, Message, Progress, Report};
 use crate::mover;
 use crate::object::Layout;
+use crate::options::Options;
 use crate::path::{Door, explore};
 use crate::session::{LIST, Session};
 use crate::watch::{Sight, Summary, Watcher};
@@ -44,20 +44,18 @@ const ANNOUNCED_MAX: usize = 2;
 const FAILURES_MAX: usize = 1000;
 
 /// How to receive.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Datagrams are not encrypted.
     pub plain: bool,
-    /// The digest of each piece of a file.
-    pub digest: digest::Kind,
-    /// Bytes must be on disk before a name appears.
-    pub sync: bool,
+    /// How to copy.
+    pub options: Options,
 }
 
 impl Settings {
     /// Which start of the host written bytes do not outlive, zero if they are brought to disk.
     fn boot(&self) -> u64 {
-        if self.sync { 0 } else { boot() }
+        if self.options.sync { 0 } else { boot() }
     }
 }
 
@@ -74,6 +72,7 @@ pub fn receive(
     let crew = Arc::new(Crew::default());
     let stream = session.control.open(LIST)?;
     let judge = Judge {
+        options: settings.options.clone(),
         crew: &crew,
         session,
         stream: &stream,
@@ -176,7 +175,7 @@ impl<'a> Receiving<'a, '_> {
                 crew: Arc::clone(self.crew),
                 root: root.another().map_err(failed)?,
                 target: target.clone(),
-                kind: self.settings.digest,
+                kind: self.settings.options.digest,
                 boot: self.settings.boot(),
                 jobs: outlets.jobs.clone(),
                 object: None,
@@ -197,8 +196,12 @@ impl<'a> Receiving<'a, '_> {
             scope.spawn(move || crew.run(|| lane.run()));
         }
         let (done, finished) = channel();
-        let mut publisher =
-            Publisher::new(self.crew, self.ledger, (root, target), self.settings.sync);
+        let mut publisher = Publisher::new(
+            self.crew,
+            self.ledger,
+            (root, target),
+            self.settings.options.sync,
+        );
         let crew = self.crew;
         scope.spawn(move || {
             crew.run(|| publisher.run(&todo));

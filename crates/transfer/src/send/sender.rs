@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate};
+use lighthaul_base::{Instant, Rate, Timetable};
 use lighthaul_io::drive::Share;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::read_ahead::ReadAhead;
@@ -18,11 +18,11 @@ use super::source::FileSource;
 use super::walk::Walk;
 use crate::board::Board;
 use crate::crew::Crew;
-use crate::digest;
 use crate::ease::Ease;
 use crate::error::{Code, Error};
 use crate::message::{Message, Offer, Progress, Verdict};
 use crate::mover;
+use crate::options::Options;
 use crate::path::{Door, Path, explore};
 use crate::session::{LIST, Session};
 use crate::watch::{Sight, Summary, Watcher};
@@ -35,14 +35,16 @@ const SILENCE: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(20);
 
 /// How to send.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Datagrams are not encrypted.
     pub plain: bool,
-    /// The digest of each piece of a file.
-    pub digest: digest::Kind,
     /// The rate on the wire; measured if nobody says.
     pub rate: Option<Rate>,
+    /// When that is limited, and how.
+    pub limit: Option<Timetable>,
+    /// How to copy.
+    pub options: Options,
 }
 
 /// Sends what `walk` finds to the peer, which has agreed to take it.
@@ -138,7 +140,8 @@ impl<'a> Sending<'a, '_> {
         for (number, mut lane) in lanes.into_iter().enumerate() {
             lane.share = lane.udp.is_some().then(|| Arc::clone(&share));
             let (told, reports) = channel();
-            let source = FileSource::new(Arc::clone(&self.ground), self.settings.digest, told);
+            let source =
+                FileSource::new(Arc::clone(&self.ground), self.settings.options.digest, told);
             let store = ReadAhead::start(source, offer.packet_len)?;
             let (crew, common, done) = (self.crew, common.clone(), done.clone());
             scope.spawn(move || {

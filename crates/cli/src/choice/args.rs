@@ -1,0 +1,126 @@
+//! The options.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use lighthaul_io::metadata::Keep;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::options::{Detail, Options};
+use lighthaul_transfer::{digest, filter};
+
+use super::rules::Rules;
+
+/// What somebody wants of a copy besides its places.
+#[derive(Args, Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
+pub(crate) struct Choice {
+    /// Keep all that rsync's -a keeps: owner and group too, as root
+    #[arg(short, long)]
+    pub(crate) archive: bool,
+    /// Keep extended attributes
+    #[arg(short = 'X', long)]
+    pub(crate) xattrs: bool,
+    /// Keep access lists
+    #[arg(short = 'A', long)]
+    pub(crate) acls: bool,
+    /// Keep names of one file names of one file
+    #[arg(short = 'H', long)]
+    pub(crate) hard_links: bool,
+    /// Leave holes where files have zeros; holes that are there stay in any case
+    #[arg(short = 'S', long)]
+    pub(crate) sparse: bool,
+    /// Keep the times of the last access
+    #[arg(short = 'U', long)]
+    pub(crate) atimes: bool,
+    #[command(flatten)]
+    pub(crate) rules: Rules,
+    /// Copy the paths that FILE lists, seen from the one source; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) files_from: Option<PathBuf>,
+    /// Paths in the list end with a NUL each
+    #[arg(short = '0', long, requires = "files_from")]
+    pub(crate) from0: bool,
+    /// Do nothing, but tell what would be done
+    #[arg(short = 'n', long, value_enum, value_name = "DETAIL", num_args = 0..=1,
+          require_equals = true, default_missing_value = "brief")]
+    pub(crate) dry_run: Option<DryRun>,
+    /// Leave alone what is newer at the target
+    #[arg(short, long)]
+    pub(crate) update: bool,
+    /// Compare files by digest, not by size and time
+    #[arg(short, long)]
+    pub(crate) checksum: bool,
+    /// Remove from the target's folders what the source's do not have
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// Do not ask before --delete
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Write files under their own names, not under hidden ones until they are whole
+    #[arg(long)]
+    pub(crate) inplace: bool,
+    /// Write files in a folder of this name beside their places until they are whole
+    #[arg(long, value_name = "DIR", conflicts_with = "inplace")]
+    pub(crate) partial_dir: Option<PathBuf>,
+    /// Do not compare digests of what was sent and what arrived
+    #[arg(long, env = "LIGHTHAUL_NO_VERIFY")]
+    pub(crate) no_verify: bool,
+}
+
+/// How much a dry run tells.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum DryRun {
+    /// What would change
+    Brief,
+    /// What would not change, too
+    All,
+    /// And why
+    Explain,
+}
+
+impl Choice {
+    /// The same for both sides; `digest` is what people asked for.
+    pub(crate) fn options(&self, digest: digest::Kind, sync: bool) -> Result<Options, Error> {
+        let partial_dir = self
+            .partial_dir
+            .as_ref()
+            .map(|dir| dir.as_os_str().as_bytes().to_vec());
+        if let Some(dir) = &partial_dir
+            && (dir.is_empty() || dir.contains(&b'/') || dir == b"." || dir == b"..")
+        {
+            let text = "--partial-dir takes the name of a folder, which is made beside each file";
+            return Err(Error::new(Code::Usage, text));
+        }
+        Ok(Options {
+            rules: filter::Rules::parse(&self.rules.0)?,
+            listed: self.files_from.is_some(),
+            keep: Keep {
+                mode: true,
+                owner: self.archive,
+                accessed: self.atimes,
+                modified: true,
+                xattrs: self.xattrs,
+                acls: self.acls,
+            },
+            hard_links: self.hard_links,
+            sparse: self.sparse,
+            checksum: self.checksum,
+            update: self.update,
+            delete: self.delete,
+            dry_run: self.dry_run.map(|detail| match detail {
+                DryRun::Brief => Detail::Brief,
+                DryRun::All => Detail::All,
+                DryRun::Explain => Detail::Explain,
+            }),
+            inplace: self.inplace,
+            partial_dir,
+            sync,
+            digest: if self.no_verify {
+                digest::Kind::None
+            } else {
+                digest
+            },
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! What somebody wants of a copy besides its places; both sides know all of it.
+
+use lighthaul_io::metadata::Keep;
+use serde::{Deserialize, Serialize};
+
+use crate::digest;
+use crate::filter::Rules;
+
+/// How to copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
+pub struct Options {
+    /// Which files are taken.
+    pub rules: Rules,
+    /// Paths come from a list that the receiver sends, not from a walk.
+    pub listed: bool,
+    /// What is kept besides names, bytes, modes and times of the last change.
+    pub keep: Keep,
+    /// Names of one file stay names of one file.
+    pub hard_links: bool,
+    /// Zeros are not written, in any file.
+    pub sparse: bool,
+    /// Files are alike if their digests are, not if sizes and times are.
+    pub checksum: bool,
+    /// Files that are newer at the target stay.
+    pub update: bool,
+    /// What is at the target and not at the source goes.
+    pub delete: bool,
+    /// Nothing is done, but told, in this detail.
+    pub dry_run: Option<Detail>,
+    /// Files are written under their own names.
+    pub inplace: bool,
+    /// Files are written in a folder of this name beside their places.
+    pub partial_dir: Option<Vec<u8>>,
+    /// Bytes are on disk before a name appears.
+    pub sync: bool,
+    /// The digest of each piece of a file.
+    pub digest: digest::Kind,
+}
+
+/// How much a dry run tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Detail {
+    /// What would change.
+    Brief,
+    /// What would not change, too.
+    All,
+    /// And why.
+    Explain,
+}
