@@ -154,9 +154,40 @@ pub(crate) struct Allow {
     /// Whose key it is
     #[arg(default_value = "")]
     pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) rights: Granted,
     /// The file that lists the keys that may call
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
     pub(crate) allowed: Option<PathBuf>,
+}
+
+/// What somebody may do.
+#[derive(Args, Debug)]
+pub(crate) struct Granted {
+    /// The folder that is the whole world to them; a relative one is beneath that of `serve`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<String>,
+    /// They may fetch files, and leave none
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Until when, from now on, as in 12h or 30d [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) expires: Option<u64>,
+}
+
+/// Reads a time such as `90s`, `30m`, `12h`, `30d` or `52w`.
+fn seconds(text: &str) -> Result<u64, String> {
+    let wrong = || format!("\"{text}\" is no time: write it as in 30m, 12h or 30d");
+    let unit = match text.chars().last() {
+        Some('s') => 1,
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        Some('w') => 604_800,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    count.checked_mul(unit).ok_or_else(wrong)
 }
 
 #[derive(Args, Debug)]
@@ -201,6 +232,9 @@ pub(crate) struct Far {
     /// The key that the daemon must show (sha256:...), instead of a known one
     #[arg(long, value_name = "KEY", env = "LIGHTHAUL_PIN")]
     pub(crate) pin: Option<String>,
+    /// Refuse a daemon that was never called before, rather than know it from then on
+    #[arg(long, env = "LIGHTHAUL_STRICT")]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) key: KeyFile,
 }

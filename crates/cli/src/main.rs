@@ -3,6 +3,7 @@
 
 mod args;
 mod cp;
+mod dial;
 mod figures;
 mod lab;
 mod places;

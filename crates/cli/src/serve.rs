@@ -4,14 +4,16 @@ use std::io::stdout;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use lighthaul_daemon::keys;
+use lighthaul_daemon::rights::Rights;
 use lighthaul_daemon::serve::{Server, Settings, Welcome, serve_once};
+use lighthaul_daemon::{allowed, known};
+use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tls;
 use lighthaul_transfer::error::{Code, Error};
 
-use crate::args::{Allow, Key, Serve, Trust};
-use crate::cp::load_key;
+use crate::args::{Allow, Granted, Key, Serve, Trust};
+use crate::dial::load_key;
 use crate::places;
 use crate::print::{print, say};
 
@@ -69,15 +71,27 @@ pub(crate) fn key(args: &Key) -> Result<(), Error> {
 /// Lists a key among those that may call.
 pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
     let path = args.allowed.clone().unwrap_or_else(places::allowed_keys);
-    keys::add(&path, fingerprint(&args.key)?, &args.name)
+    let rights = rights(&args.name, &args.rights);
+    allowed::allow(&path, fingerprint(&args.key)?, &rights)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
 }
 
 /// Lists a daemon's key among those that are known.
 pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
     let path = places::known_hosts();
-    keys::add(&path, fingerprint(&args.key)?, &args.host)
+    known::accept(&path, &args.host, fingerprint(&args.key)?)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
+}
+
+/// What was granted to `name`, from now on.
+fn rights(name: &str, granted: &Granted) -> Rights {
+    let now = unix_nanos() / 1_000_000_000;
+    Rights {
+        name: name.to_owned(),
+        root: granted.root.as_ref().map(PathBuf::from),
+        read_only: granted.read_only,
+        expires: granted.expires.map(|seconds| now.saturating_add(seconds)),
+    }
 }
 
 fn fingerprint(text: &str) -> Result<Fingerprint, Error> {

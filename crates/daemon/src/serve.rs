@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::Clock;
+use lighthaul_io::clock::{Clock, unix_nanos};
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::interrupt;
 use lighthaul_io::tls::Side;
@@ -22,8 +22,9 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::Summary;
 
+use crate::allowed::Allowed;
 use crate::dispatch::Sessions;
-use crate::keys;
+use crate::rights::Rights;
 use crate::session::attend;
 
 /// The word that starts the line in which a far side says where it listens.
@@ -156,12 +157,12 @@ impl Server {
             let (settings, sessions) = (self.settings.clone(), Arc::clone(&self.sessions));
             let (attended, done) = (Arc::clone(attended), done.clone());
             thread::spawn(move || {
-                let Ok(session) = greet(tcp, &settings) else {
+                let Ok((session, rights)) = greet(tcp, &settings) else {
                     return;
                 };
                 attended.store(true, Ordering::Relaxed);
                 // what goes wrong is said to the caller, whose terminal this one's may be
-                attend(session, &settings, &sessions).ok();
+                attend(session, &rights, &settings, &sessions).ok();
                 done.send(Ok(())).ok();
             });
         }
@@ -208,26 +209,49 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
 
 /// One session, from the handshake to the verdict.
 fn serve(tcp: TcpStream, settings: &Settings, sessions: &Sessions) -> Result<Summary, Error> {
-    attend(greet(tcp, settings)?, settings, sessions)
+    let (session, rights) = greet(tcp, settings)?;
+    attend(session, &rights, settings, sessions)
 }
 
 /// Shakes hands, and turns away whoever is not welcome.
-fn greet(tcp: TcpStream, settings: &Settings) -> Result<Session, Error> {
+fn greet(tcp: TcpStream, settings: &Settings) -> Result<(Session, Rights), Error> {
     let session = Session::start(tcp::patient(tcp)?, Side::Server, &settings.identity)?;
-    let peer = session.peer;
-    let known = match &settings.welcome {
-        Welcome::Only(key) => *key == peer,
-        Welcome::Listed(path) => keys::is_allowed(path, peer).unwrap_or(false),
-    };
-    if known {
-        return Ok(session);
+    match settings.rights(session.peer) {
+        Ok(rights) => Ok((session, rights)),
+        Err(error) => {
+            session.give_up(&error);
+            Err(error)
+        }
     }
-    let text = format!(
-        "your key is not allowed there; its operator can add it with `lighthaul allow {peer}`"
-    );
-    let error = Error::new(Code::Permission, text);
-    session.give_up(&error);
-    Err(error)
+}
+
+impl Settings {
+    /// What the holder of `key` may do, if it is welcome.
+    fn rights(&self, key: Fingerprint) -> Result<Rights, Error> {
+        let rights = match &self.welcome {
+            Welcome::Only(only) => (*only == key).then(Rights::default),
+            Welcome::Listed(path) => Allowed::load(path)
+                .map_err(|_| {
+                    Error::new(
+                        Code::Permission,
+                        "the keys that may call cannot be read there",
+                    )
+                })?
+                .rights(key),
+        };
+        let rights = rights.filter(|rights| rights.hold_at(unix_seconds()));
+        let rights = rights.map(|rights| rights.beneath(self.root.as_deref()));
+        rights.ok_or_else(|| {
+            let text = format!(
+                "your key is not allowed there; its operator can add it with `lighthaul allow {key}`"
+            );
+            Error::new(Code::Permission, text)
+        })
+    }
+}
+
+fn unix_seconds() -> u64 {
+    unix_nanos() / 1_000_000_000
 }
 
 /// A listener and a socket on one port; with port 0, on one that is free for both.

@@ -16,6 +16,7 @@ use lighthaul_transfer::watch::{Sight, Summary};
 use lighthaul_transfer::{probe, receive, send};
 
 use crate::dispatch::Sessions;
+use crate::rights::Rights;
 use crate::serve::Settings;
 
 /// Probes that wait for a session to look at them.
@@ -24,10 +25,14 @@ const PROBES_MAX: usize = 64;
 /// Does what a welcome caller wants; a failure is told to the caller, too.
 pub(crate) fn attend(
     mut session: Session,
+    rights: &Rights,
     settings: &Settings,
     sessions: &Sessions,
 ) -> Result<Summary, Error> {
-    let result = admit(&session).and_then(|hello| fulfil(&mut session, hello, settings, sessions));
+    let result = understand(&session).and_then(|hello| {
+        check(&hello, rights, settings)?;
+        fulfil(&mut session, hello, rights, sessions)
+    });
     if let Err(error) = &result {
         session.give_up(error);
     }
@@ -39,7 +44,7 @@ pub(crate) fn attend(
     clippy::wildcard_enum_match_arm,
     reason = "whatever else a peer says is out of turn"
 )]
-fn admit(session: &Session) -> Result<Hello, Error> {
+fn understand(session: &Session) -> Result<Hello, Error> {
     match session.hear()? {
         Message::Hello(hello) if hello.version == VERSION => Ok(hello),
         Message::Hello(hello) => {
@@ -53,16 +58,36 @@ fn admit(session: &Session) -> Result<Hello, Error> {
     }
 }
 
+/// Refuses what the caller may not ask for.
+fn check(hello: &Hello, rights: &Rights, settings: &Settings) -> Result<(), Error> {
+    let refuse = |text: &str| Err(Error::new(Code::Permission, text));
+    if hello.plain && !settings.plain {
+        return refuse(
+            "plain datagrams are refused there; leave out --plain, or serve with --plain",
+        );
+    }
+    if rights.read_only && writes(&hello.request) {
+        return refuse(
+            "your key may only read there; its operator can change that with `lighthaul allow`",
+        );
+    }
+    Ok(())
+}
+
+/// Whether a request changes files here.
+const fn writes(request: &Request) -> bool {
+    match request {
+        Request::Receive(_) => true,
+        Request::Send(_) | Request::Probe(_) => false,
+    }
+}
+
 fn fulfil(
     session: &mut Session,
     hello: Hello,
-    settings: &Settings,
+    rights: &Rights,
     sessions: &Sessions,
 ) -> Result<Summary, Error> {
-    if hello.plain && !settings.plain {
-        let text = "plain datagrams are refused there; leave out --plain, or serve with --plain";
-        return Err(Error::new(Code::Permission, text));
-    }
     let number = session.secrets.probe_connection();
     let (probes, arrivals) = sync_channel(PROBES_MAX);
     let lock = || {
@@ -73,7 +98,7 @@ fn fulfil(
     };
     lock().insert(number, probes);
     let door = Door::Called(&arrivals);
-    let result = work(session, &door, hello, settings);
+    let result = work(session, &door, hello, rights);
     lock().remove(&number);
     result
 }
@@ -82,12 +107,12 @@ fn work(
     session: &Session,
     door: &Door<'_>,
     hello: Hello,
-    settings: &Settings,
+    rights: &Rights,
 ) -> Result<Summary, Error> {
     let mut watcher = |_: Sight| {};
     match hello.request {
         Request::Receive(target) => {
-            let landing = Landing::find(&target, &ground(settings)?)?;
+            let landing = Landing::find(&target, &ground(rights)?)?;
             session.say(&Message::Welcome)?;
             let settings = receive::Settings {
                 plain: hello.plain,
@@ -106,7 +131,7 @@ fn work(
         }
         Request::Send(paths) => {
             let paths = paths.iter().map(|path| PathBuf::from(os_path(path)));
-            let walk = Walk::new(ground(settings)?, paths.collect())?;
+            let walk = Walk::new(ground(rights)?, paths.collect())?;
             session.say(&Message::Welcome)?;
             let rate = match hello.rate_bps {
                 Some(bps) => Some(
@@ -126,8 +151,8 @@ fn work(
 }
 
 /// What the client may use.
-fn ground(settings: &Settings) -> Result<Arc<Ground>, Error> {
-    let Some(root) = &settings.root else {
+fn ground(rights: &Rights) -> Result<Arc<Ground>, Error> {
+    let Some(root) = &rights.root else {
         return Ok(Arc::new(Ground::anywhere()));
     };
     let opened = Ground::beneath(root);
