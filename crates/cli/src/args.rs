@@ -131,11 +131,23 @@ pub(crate) struct Serve {
     /// Agree to plain datagrams when a client asks for them
     #[arg(long, env = "LIGHTHAUL_PLAIN")]
     pub(crate) plain: bool,
+    /// How the log on standard error is written; `LIGHTHAUL_LOG` says how much, as in `debug`
+    #[arg(long, value_enum, default_value_t, env = "LIGHTHAUL_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
     /// Serve one session for the key named on standard input; what ssh starts
     #[arg(long)]
     pub(crate) once: bool,
     #[command(flatten)]
     pub(crate) key: KeyFile,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// A line of words
+    #[default]
+    Text,
+    /// A JSON object a line
+    Json,
 }
 
 #[derive(Args, Debug)]

@@ -6,6 +6,7 @@ mod cp;
 mod dial;
 mod figures;
 mod lab;
+mod log;
 mod places;
 mod print;
 mod probe;

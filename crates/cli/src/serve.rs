@@ -11,11 +11,12 @@ use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tls;
 use lighthaul_transfer::error::{Code, Error};
+use tracing::info;
 
 use crate::args::{Allow, Granted, Key, Serve, Trust};
 use crate::dial::load_key;
-use crate::places;
-use crate::print::{print, say};
+use crate::print::print;
+use crate::{log, places};
 
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         };
         return serve_once(settings, &mut stdout());
     }
+    log::start(args.log_format)?;
     let identity = load_key(&args.key.path.clone().unwrap_or_else(places::host_key))?;
     let key = tls::fingerprint(&identity)?;
     let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
@@ -47,13 +49,10 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     };
     let server = Server::listen(settings).map_err(|e| listening(&e))?;
     let address = server.address().map_err(|e| listening(&e))?;
-    say(&format!("lighthaul: listening on {address} (TCP and UDP)"));
-    say(&format!("lighthaul: this host's key is {key}"));
-    say(&format!(
-        "lighthaul: keys in {} may call",
-        allowed.display()
-    ));
-    server.run(say).map_err(|e| listening(&e))
+    info!("listening on {address} (TCP and UDP)");
+    info!("this host's key is {key}");
+    info!("keys in {} may call", allowed.display());
+    server.run().map_err(|e| listening(&e))
 }
 
 /// Prints a key's fingerprint.

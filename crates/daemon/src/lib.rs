@@ -9,5 +9,7 @@ pub mod known;
 pub mod rights;
 pub mod serve;
 
+mod admission;
 mod dispatch;
+mod lobby;
 mod session;

@@ -1,7 +1,7 @@
 //! The daemon: one TCP and one UDP port of the same number, a thread for every session.
 
 use std::io::{self, BufRead};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,20 +11,18 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::clock::{Clock, unix_nanos};
+use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::interrupt;
-use lighthaul_io::tls::Side;
 use lighthaul_io::udp::Udp;
 use lighthaul_io::wait::{Watch, wait};
 use lighthaul_io::{tcp, tls};
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::watch::Summary;
+use tracing::{debug, info, warn};
 
-use crate::allowed::Allowed;
+use crate::admission::{NotAdmitted, Refused, admit};
 use crate::dispatch::Sessions;
-use crate::rights::Rights;
+use crate::lobby::{Lobby, Place};
 use crate::session::attend;
 
 /// The word that starts the line in which a far side says where it listens.
@@ -64,29 +62,42 @@ pub enum Welcome {
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
+    service: Arc<Service>,
+    clock: Clock,
+}
+
+/// What every session of a daemon shares.
+#[derive(Debug)]
+pub(crate) struct Service {
     settings: Settings,
-    sessions: Arc<Sessions>,
+    sessions: Sessions,
+    lobby: Arc<Lobby>,
+    refused: Refused,
 }
 
 /// How a daemon that serves once ended.
 type Ended = Result<(), Error>;
 
-/// What a daemon tells whoever keeps its log.
-pub type Log = fn(&str);
-
 impl Server {
     /// Listens for TCP and UDP on one port; port 0 takes any that is free for both.
     pub fn listen(settings: Settings) -> io::Result<Self> {
         let (listener, udp) = bind_both(settings.address)?;
-        let sessions = Arc::new(Sessions::default());
-        let dispatch = Arc::clone(&sessions);
+        // a caller may be gone again between the sign that it is there and its being taken
+        listener.set_nonblocking(true)?;
+        let service = Arc::new(Service {
+            settings,
+            sessions: Sessions::default(),
+            lobby: Arc::default(),
+            refused: Refused::default(),
+        });
+        let dispatch = Arc::clone(&service);
         thread::Builder::new()
             .name("probes".into())
-            .spawn(move || dispatch.run(&udp))?;
+            .spawn(move || dispatch.sessions.run(&udp))?;
         Ok(Self {
             listener,
-            settings,
-            sessions,
+            service,
+            clock: Clock::start(),
         })
     }
 
@@ -95,40 +106,39 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves whoever calls, until somebody asks to stop; then lets sessions clean up.
-    pub fn run(&self, log: Log) -> io::Result<()> {
+    /// Serves whoever calls, until somebody asks to stop; then sessions tell their callers.
+    pub fn run(&self) -> io::Result<()> {
         while !interrupt::is_requested() {
-            let (tcp, from) = match self.accept() {
-                Ok(Some(accepted)) => accepted,
-                Ok(None) => continue,
+            match self.accept() {
+                Ok(Some((tcp, from))) => self.receive(tcp, from),
+                Ok(None) => {}
                 Err(error) => {
-                    log(&format!("a call could not be taken: {error}"));
+                    warn!("a call could not be taken: {error}");
                     thread::park_timeout(LISTEN);
-                    continue;
                 }
-            };
-            if self.sessions.count.load(Ordering::Relaxed) >= SESSIONS_MAX {
-                log(&format!(
-                    "{from} was turned away: {SESSIONS_MAX} sessions are running"
-                ));
-                continue;
             }
-            let (settings, sessions) = (self.settings.clone(), Arc::clone(&self.sessions));
-            sessions.count.fetch_add(1, Ordering::Relaxed);
-            thread::Builder::new()
-                .name("session".into())
-                .spawn(move || {
-                    let result = serve(tcp, &settings, &sessions);
-                    sessions.count.fetch_sub(1, Ordering::Relaxed);
-                    log(&line(from, result));
-                })?;
+            self.service.lobby.sweep(self.clock.now());
         }
-        let clock = Clock::start();
-        while self.sessions.count.load(Ordering::Relaxed) > 0 && clock.now() < Instant::ZERO + GRACE
-        {
+        let until = self.clock.now() + GRACE;
+        let sessions = || self.service.sessions.count.load(Ordering::Relaxed);
+        info!("stopping, with {} sessions to end", sessions());
+        while sessions() > 0 && self.clock.now() < until {
             thread::park_timeout(LISTEN);
         }
         Ok(())
+    }
+
+    /// Gives a caller a thread, if the lobby has room for it.
+    fn receive(&self, tcp: TcpStream, from: SocketAddr) {
+        let Some(place) = self.service.lobby.enter(&tcp, from, self.clock.now()) else {
+            debug!("{from} found no room");
+            return;
+        };
+        let service = Arc::clone(&self.service);
+        let thread = thread::Builder::new().name("session".into());
+        if let Err(error) = thread.spawn(move || service.serve(tcp, from, place)) {
+            warn!("{from} could not be served: {error}");
+        }
     }
 
     /// The next call; nothing if none came for a moment.
@@ -136,10 +146,12 @@ impl Server {
         let clock = Clock::start();
         let mut watches = [Watch::read(self.listener.as_raw_fd())];
         wait(clock, &mut watches, Instant::ZERO + LISTEN)?;
-        if watches[0].readable {
-            self.listener.accept().map(Some)
-        } else {
-            Ok(None)
+        if !watches[0].readable {
+            return Ok(None);
+        }
+        match self.listener.accept() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            accepted => accepted.map(Some),
         }
     }
 
@@ -154,17 +166,52 @@ impl Server {
             let Some((tcp, _)) = self.accept().map_err(failed)? else {
                 continue;
             };
-            let (settings, sessions) = (self.settings.clone(), Arc::clone(&self.sessions));
+            let service = Arc::clone(&self.service);
             let (attended, done) = (Arc::clone(attended), done.clone());
             thread::spawn(move || {
-                let Ok((session, rights)) = greet(tcp, &settings) else {
+                let Ok(guest) = admit(tcp, &service.settings) else {
                     return;
                 };
                 attended.store(true, Ordering::Relaxed);
                 // what goes wrong is said to the caller, whose terminal this one's may be
-                attend(session, &rights, &settings, &sessions).ok();
+                attend(guest, &service.settings, &service.sessions).ok();
                 done.send(Ok(())).ok();
             });
+        }
+    }
+}
+
+impl Service {
+    /// One session, from the handshake to the verdict.
+    fn serve(&self, tcp: TcpStream, from: SocketAddr, place: Place) {
+        let guest = match admit(tcp, &self.settings) {
+            Ok(guest) => guest,
+            Err(NotAdmitted::Handshake(error)) => {
+                debug!("{from}: {error}");
+                return;
+            }
+            Err(NotAdmitted::Refused(key, error)) => {
+                if self.refused.is_news(key) {
+                    warn!("{from} was refused, and is not mentioned again: {error}");
+                }
+                return;
+            }
+        };
+        drop(place);
+        let Some(_seat) = self.sessions.seat(SESSIONS_MAX) else {
+            let text = format!("{SESSIONS_MAX} sessions are running there; try again later");
+            guest.session.give_up(&Error::new(Code::Network, text));
+            warn!("{from} was turned away: {SESSIONS_MAX} sessions are running");
+            return;
+        };
+        let name = guest.rights.name.clone();
+        match attend(guest, &self.settings, &self.sessions) {
+            Ok(summary) => {
+                let seconds = summary.elapsed.as_secs_f64();
+                let (entries, bytes) = (summary.entries, summary.bytes);
+                info!("{from} {name}: {entries} entries, {bytes} bytes in {seconds:.2} s");
+            }
+            Err(error) => warn!("{from} {name}: {error}"),
         }
     }
 }
@@ -207,58 +254,21 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
         .unwrap_or_else(|_| Err(Error::new(Code::Network, "the session broke down")))
 }
 
-/// One session, from the handshake to the verdict.
-fn serve(tcp: TcpStream, settings: &Settings, sessions: &Sessions) -> Result<Summary, Error> {
-    let (session, rights) = greet(tcp, settings)?;
-    attend(session, &rights, settings, sessions)
-}
-
-/// Shakes hands, and turns away whoever is not welcome.
-fn greet(tcp: TcpStream, settings: &Settings) -> Result<(Session, Rights), Error> {
-    let session = Session::start(tcp::patient(tcp)?, Side::Server, &settings.identity)?;
-    match settings.rights(session.peer) {
-        Ok(rights) => Ok((session, rights)),
-        Err(error) => {
-            session.give_up(&error);
-            Err(error)
-        }
-    }
-}
-
-impl Settings {
-    /// What the holder of `key` may do, if it is welcome.
-    fn rights(&self, key: Fingerprint) -> Result<Rights, Error> {
-        let rights = match &self.welcome {
-            Welcome::Only(only) => (*only == key).then(Rights::default),
-            Welcome::Listed(path) => Allowed::load(path)
-                .map_err(|_| {
-                    Error::new(
-                        Code::Permission,
-                        "the keys that may call cannot be read there",
-                    )
-                })?
-                .rights(key),
-        };
-        let rights = rights.filter(|rights| rights.hold_at(unix_seconds()));
-        let rights = rights.map(|rights| rights.beneath(self.root.as_deref()));
-        rights.ok_or_else(|| {
-            let text = format!(
-                "your key is not allowed there; its operator can add it with `lighthaul allow {key}`"
-            );
-            Error::new(Code::Permission, text)
-        })
-    }
-}
-
-fn unix_seconds() -> u64 {
-    unix_nanos() / 1_000_000_000
-}
-
 /// A listener and a socket on one port; with port 0, on one that is free for both.
 fn bind_both(address: SocketAddr) -> io::Result<(TcpListener, Udp)> {
     let mut last = io::Error::other("no port was tried");
     for _ in 0..16 {
-        let listener = tcp::listen(address)?;
+        let listener = tcp::listen(address).or_else(|error| {
+            // a kernel without IPv6 has no address that stands for both families
+            let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+            let any = address.ip() == Ipv6Addr::UNSPECIFIED;
+            let no_family = tcp::is_no_family(&error);
+            if any && no_family {
+                tcp::listen(v4)
+            } else {
+                Err(error)
+            }
+        })?;
         match Udp::bind(listener.local_addr()?) {
             Ok(udp) => return Ok((listener, udp)),
             Err(error) => last = error,
@@ -268,15 +278,4 @@ fn bind_both(address: SocketAddr) -> io::Result<(TcpListener, Udp)> {
         }
     }
     Err(last)
-}
-
-fn line(from: SocketAddr, result: Result<Summary, Error>) -> String {
-    match result {
-        Ok(summary) => {
-            let seconds = summary.elapsed.as_secs_f64();
-            let (entries, bytes) = (summary.entries, summary.bytes);
-            format!("{from}: {entries} entries, {bytes} bytes in {seconds:.2} s")
-        }
-        Err(error) => format!("{from}: {error}"),
-    }
 }

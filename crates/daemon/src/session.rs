@@ -15,6 +15,7 @@ use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::{Sight, Summary};
 use lighthaul_transfer::{probe, receive, send};
 
+use crate::admission::Guest;
 use crate::dispatch::Sessions;
 use crate::rights::Rights;
 use crate::serve::Settings;
@@ -24,14 +25,17 @@ const PROBES_MAX: usize = 64;
 
 /// Does what a welcome caller wants; a failure is told to the caller, too.
 pub(crate) fn attend(
-    mut session: Session,
-    rights: &Rights,
+    guest: Guest,
     settings: &Settings,
     sessions: &Sessions,
 ) -> Result<Summary, Error> {
+    let Guest {
+        mut session,
+        rights,
+    } = guest;
     let result = understand(&session).and_then(|hello| {
-        check(&hello, rights, settings)?;
-        fulfil(&mut session, hello, rights, sessions)
+        check(&hello, &rights, settings)?;
+        fulfil(&mut session, hello, &rights, sessions)
     });
     if let Err(error) = &result {
         session.give_up(error);

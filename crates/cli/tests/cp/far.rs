@@ -92,8 +92,13 @@ impl Deref for Near {
 impl Far {
     /// Starts a daemon on this host, with `options` of `serve`, in which `ROOT` stands for its folder.
     pub(crate) fn start(name: &str, options: &[&str]) -> Self {
+        Self::start_at(name, "127.0.0.1:0", options)
+    }
+
+    /// The same, where the daemon listens at `address`.
+    pub(crate) fn start_at(name: &str, address: &str, options: &[&str]) -> Self {
         let near = Near::new(name, None);
-        let serve = near.lighthaul(&["serve", "--listen", "127.0.0.1:0"]);
+        let serve = near.lighthaul(&["serve", "--listen", address]);
         Self::with(near, serve, options)
     }
 

@@ -4,6 +4,7 @@
 
 mod copies;
 mod crashes;
+mod families;
 mod far;
 mod keys;
 mod options;
@@ -13,4 +14,5 @@ mod running;
 mod scratch;
 mod ssh;
 mod stage;
+mod strangers;
 mod targets;
