@@ -1,5 +1,6 @@
 //! The grammar of the command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -131,6 +132,9 @@ pub(crate) struct Serve {
     /// Agree to plain datagrams when a client asks for them
     #[arg(long, env = "LIGHTHAUL_PLAIN")]
     pub(crate) plain: bool,
+    /// Where Prometheus may ask for /metrics over HTTP, as in 127.0.0.1:9481 [default: nowhere]
+    #[arg(long, value_name = "ADDR", env = "LIGHTHAUL_METRICS_LISTEN")]
+    pub(crate) metrics_listen: Option<SocketAddr>,
     /// How the log on standard error is written; `LIGHTHAUL_LOG` says how much, as in `debug`
     #[arg(long, value_enum, default_value_t, env = "LIGHTHAUL_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,

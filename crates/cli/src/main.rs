@@ -12,6 +12,8 @@ mod print;
 mod probe;
 mod remote;
 mod serve;
+#[cfg(feature = "otel")]
+mod traces;
 
 use std::process::ExitCode;
 

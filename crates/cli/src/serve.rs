@@ -33,10 +33,11 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             welcome: Welcome::Listed(PathBuf::new()),
             root: args.root.clone(),
             plain: true,
+            metrics: None,
         };
         return serve_once(settings, &mut stdout());
     }
-    log::start(args.log_format)?;
+    let _log = log::start(args.log_format)?;
     let identity = load_key(&args.key.path.clone().unwrap_or_else(places::host_key))?;
     let key = tls::fingerprint(&identity)?;
     let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
@@ -46,10 +47,14 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         welcome: Welcome::Listed(allowed.clone()),
         root: args.root.clone(),
         plain: args.plain,
+        metrics: args.metrics_listen,
     };
     let server = Server::listen(settings).map_err(|e| listening(&e))?;
     let address = server.address().map_err(|e| listening(&e))?;
     info!("listening on {address} (TCP and UDP)");
+    if let Some(address) = server.metrics_address() {
+        info!("metrics at http://{address}/metrics");
+    }
     info!("this host's key is {key}");
     info!("keys in {} may call", allowed.display());
     server.run().map_err(|e| listening(&e))

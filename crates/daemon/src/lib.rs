@@ -11,5 +11,7 @@ pub mod serve;
 
 mod admission;
 mod dispatch;
+mod exporter;
 mod lobby;
+mod metrics;
 mod session;

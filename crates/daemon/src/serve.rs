@@ -18,11 +18,13 @@ use lighthaul_io::udp::Udp;
 use lighthaul_io::wait::{Watch, wait};
 use lighthaul_io::{tcp, tls};
 use lighthaul_transfer::error::{Code, Error};
-use tracing::{debug, info, warn};
+use tracing::{debug, field, info, info_span, warn};
 
 use crate::admission::{NotAdmitted, Refused, admit};
 use crate::dispatch::Sessions;
+use crate::exporter;
 use crate::lobby::{Lobby, Place};
+use crate::metrics::{Metrics, Refusal};
 use crate::session::attend;
 
 /// The word that starts the line in which a far side says where it listens.
@@ -47,6 +49,8 @@ pub struct Settings {
     pub root: Option<PathBuf>,
     /// Datagrams may be plain if the client wants that, too.
     pub plain: bool,
+    /// Where metrics can be asked for, if anywhere.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Who may call.
@@ -62,6 +66,7 @@ pub enum Welcome {
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
+    metrics: Option<SocketAddr>,
     service: Arc<Service>,
     clock: Clock,
 }
@@ -69,8 +74,9 @@ pub struct Server {
 /// What every session of a daemon shares.
 #[derive(Debug)]
 pub(crate) struct Service {
-    settings: Settings,
-    sessions: Sessions,
+    pub(crate) settings: Settings,
+    pub(crate) sessions: Sessions,
+    pub(crate) metrics: Metrics,
     lobby: Arc<Lobby>,
     refused: Refused,
 }
@@ -87,6 +93,7 @@ impl Server {
         let service = Arc::new(Service {
             settings,
             sessions: Sessions::default(),
+            metrics: Metrics::new(),
             lobby: Arc::default(),
             refused: Refused::default(),
         });
@@ -94,8 +101,14 @@ impl Server {
         thread::Builder::new()
             .name("probes".into())
             .spawn(move || dispatch.sessions.run(&udp))?;
+        let metrics = service
+            .settings
+            .metrics
+            .map(|address| export(address, &service));
+        let metrics = metrics.transpose()?;
         Ok(Self {
             listener,
+            metrics,
             service,
             clock: Clock::start(),
         })
@@ -104,6 +117,11 @@ impl Server {
     /// The address it listens on.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// Where metrics can be asked for.
+    pub const fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics
     }
 
     /// Serves whoever calls, until somebody asks to stop; then sessions tell their callers.
@@ -132,6 +150,7 @@ impl Server {
     fn receive(&self, tcp: TcpStream, from: SocketAddr) {
         let Some(place) = self.service.lobby.enter(&tcp, from, self.clock.now()) else {
             debug!("{from} found no room");
+            self.service.metrics.refuse(Refusal::Lobby);
             return;
         };
         let service = Arc::clone(&self.service);
@@ -174,7 +193,7 @@ impl Server {
                 };
                 attended.store(true, Ordering::Relaxed);
                 // what goes wrong is said to the caller, whose terminal this one's may be
-                attend(guest, &service.settings, &service.sessions).ok();
+                attend(guest, &service).ok();
                 done.send(Ok(())).ok();
             });
         }
@@ -184,34 +203,40 @@ impl Server {
 impl Service {
     /// One session, from the handshake to the verdict.
     fn serve(&self, tcp: TcpStream, from: SocketAddr, place: Place) {
+        let span = info_span!("session", %from, who = field::Empty);
+        let _within = span.enter();
         let guest = match admit(tcp, &self.settings) {
             Ok(guest) => guest,
             Err(NotAdmitted::Handshake(error)) => {
-                debug!("{from}: {error}");
+                self.metrics.refuse(Refusal::Handshake);
+                debug!("{error}");
                 return;
             }
             Err(NotAdmitted::Refused(key, error)) => {
+                self.metrics.refuse(Refusal::Key);
                 if self.refused.is_news(key) {
-                    warn!("{from} was refused, and is not mentioned again: {error}");
+                    warn!("refused, and not mentioned again: {error}");
                 }
                 return;
             }
         };
         drop(place);
+        span.record("who", &guest.rights.name);
         let Some(_seat) = self.sessions.seat(SESSIONS_MAX) else {
+            self.metrics.refuse(Refusal::Busy);
             let text = format!("{SESSIONS_MAX} sessions are running there; try again later");
-            guest.session.give_up(&Error::new(Code::Network, text));
-            warn!("{from} was turned away: {SESSIONS_MAX} sessions are running");
+            let error = Error::new(Code::Network, text);
+            guest.session.give_up(&error);
+            warn!("turned away: {error}");
             return;
         };
-        let name = guest.rights.name.clone();
-        match attend(guest, &self.settings, &self.sessions) {
+        match attend(guest, self) {
             Ok(summary) => {
                 let seconds = summary.elapsed.as_secs_f64();
                 let (entries, bytes) = (summary.entries, summary.bytes);
-                info!("{from} {name}: {entries} entries, {bytes} bytes in {seconds:.2} s");
+                info!("{entries} entries, {bytes} bytes in {seconds:.2} s");
             }
-            Err(error) => warn!("{from} {name}: {error}"),
+            Err(error) => warn!("{error}"),
         }
     }
 }
@@ -252,6 +277,17 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
     ended
         .recv()
         .unwrap_or_else(|_| Err(Error::new(Code::Network, "the session broke down")))
+}
+
+/// Answers scrapers at `address` from now on, and says where that is.
+fn export(address: SocketAddr, service: &Arc<Service>) -> io::Result<SocketAddr> {
+    let listener = tcp::listen(address)?;
+    let address = listener.local_addr()?;
+    let service = Arc::clone(service);
+    thread::Builder::new()
+        .name("metrics".into())
+        .spawn(move || exporter::run(&listener, &service.metrics))?;
+    Ok(address)
 }
 
 /// A listener and a socket on one port; with port 0, on one that is free for both.

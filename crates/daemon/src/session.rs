@@ -16,26 +16,25 @@ use lighthaul_transfer::watch::{Sight, Summary};
 use lighthaul_transfer::{probe, receive, send};
 
 use crate::admission::Guest;
-use crate::dispatch::Sessions;
+use crate::metrics::Meter;
 use crate::rights::Rights;
-use crate::serve::Settings;
+use crate::serve::{Service, Settings};
 
 /// Probes that wait for a session to look at them.
 const PROBES_MAX: usize = 64;
 
 /// Does what a welcome caller wants; a failure is told to the caller, too.
-pub(crate) fn attend(
-    guest: Guest,
-    settings: &Settings,
-    sessions: &Sessions,
-) -> Result<Summary, Error> {
+pub(crate) fn attend(guest: Guest, service: &Service) -> Result<Summary, Error> {
     let Guest {
         mut session,
         rights,
     } = guest;
     let result = understand(&session).and_then(|hello| {
-        check(&hello, &rights, settings)?;
-        fulfil(&mut session, hello, &rights, sessions)
+        check(&hello, &rights, &service.settings)?;
+        let mut meter = service.metrics.meter(direction(&hello.request));
+        let result = fulfil(&mut session, hello, &rights, service, &mut meter);
+        meter.end(result.as_ref().map_err(|error| error.code));
+        result
     });
     if let Err(error) = &result {
         session.give_up(error);
@@ -86,23 +85,34 @@ const fn writes(request: &Request) -> bool {
     }
 }
 
+/// Where files go, as seen from here.
+const fn direction(request: &Request) -> &'static str {
+    match request {
+        Request::Receive(_) => "in",
+        Request::Send(_) => "out",
+        Request::Probe(_) => "probe",
+    }
+}
+
 fn fulfil(
     session: &mut Session,
     hello: Hello,
     rights: &Rights,
-    sessions: &Sessions,
+    service: &Service,
+    meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
     let number = session.secrets.probe_connection();
     let (probes, arrivals) = sync_channel(PROBES_MAX);
     let lock = || {
-        sessions
+        service
+            .sessions
             .waiting
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     };
     lock().insert(number, probes);
     let door = Door::Called(&arrivals);
-    let result = work(session, &door, hello, rights);
+    let result = work(session, &door, hello, rights, meter);
     lock().remove(&number);
     result
 }
@@ -112,8 +122,9 @@ fn work(
     door: &Door<'_>,
     hello: Hello,
     rights: &Rights,
+    meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
-    let mut watcher = |_: Sight| {};
+    let mut watcher = |sight: Sight| meter.see(&sight);
     match hello.request {
         Request::Receive(target) => {
             let landing = Landing::find(&target, &ground(rights)?)?;

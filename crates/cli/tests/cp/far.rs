@@ -153,7 +153,7 @@ impl Far {
             .unwrap();
         let port = address.rsplit(':').next().unwrap().parse().unwrap();
         let line = daemon.says("this host's key is ");
-        let pin = line.rsplit(' ').next().unwrap().to_owned();
+        let pin = line[line.find("sha256:").unwrap()..][..71].to_owned();
         Self {
             daemon,
             near,

@@ -16,3 +16,4 @@ mod ssh;
 mod stage;
 mod strangers;
 mod targets;
+mod watching;
