@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Allow(Allow),
     /// Accept a daemon's key from now on
     Trust(Trust),
+    /// Print the options that are in force, and where each is from
+    Config,
     /// Try things out between hosts that exist only on this machine
     #[command(subcommand)]
     Lab(Lab),

@@ -25,6 +25,11 @@ fn host_folder() -> PathBuf {
     }
 }
 
+/// What files say about options: the host's, and then this user's, whose word counts.
+pub(crate) fn configs() -> [PathBuf; 2] {
+    [PathBuf::from("/etc/lighthaul"), user_folder()].map(|folder| folder.join("config.toml"))
+}
+
 /// The key with which this user calls daemons.
 pub(crate) fn user_key() -> PathBuf {
     user_folder().join("key")

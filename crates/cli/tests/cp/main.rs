@@ -12,6 +12,7 @@ mod paths;
 mod resume;
 mod running;
 mod scratch;
+mod settings;
 mod ssh;
 mod stage;
 mod strangers;
