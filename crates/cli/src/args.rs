@@ -28,6 +28,10 @@ pub(crate) enum Command {
     Allow(Allow),
     /// Accept a daemon's key from now on
     Trust(Trust),
+    /// Make a token whose bearer may copy to and from this host
+    Token(Token),
+    /// Sign for the holder of a key, who may then call daemons that take your word for it
+    Sign(Sign),
     /// Print the options that are in force, and where each is from
     Config,
     /// Try things out between hosts that exist only on this machine
@@ -131,6 +135,9 @@ pub(crate) struct Serve {
     /// The file that lists the keys that may call
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
     pub(crate) allowed: Option<PathBuf>,
+    /// The file that lists the tokens whose bearers may call
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKENS")]
+    pub(crate) tokens: Option<PathBuf>,
     /// Agree to plain datagrams when a client asks for them
     #[arg(long, env = "LIGHTHAUL_PLAIN")]
     pub(crate) plain: bool,
@@ -179,6 +186,29 @@ pub(crate) struct Allow {
     pub(crate) allowed: Option<PathBuf>,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct Token {
+    /// Whose token it is
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) rights: Granted,
+    /// The file that lists the tokens whose bearers may call
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKENS")]
+    pub(crate) tokens: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Sign {
+    /// The key, as its holder's `lighthaul key` prints it
+    pub(crate) subject: String,
+    /// Whose key it is
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) rights: Granted,
+    #[command(flatten)]
+    pub(crate) key: KeyFile,
+}
+
 /// What somebody may do.
 #[derive(Args, Debug)]
 pub(crate) struct Granted {
@@ -188,7 +218,7 @@ pub(crate) struct Granted {
     /// They may fetch files, and leave none
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// Until when, from now on, as in 12h or 30d [default: for ever]
+    /// Until when, from now on, as in 12h or 30d [default: for ever; what is signed ends after 30d]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) expires: Option<u64>,
 }
@@ -253,6 +283,12 @@ pub(crate) struct Far {
     /// Refuse a daemon that was never called before, rather than know it from then on
     #[arg(long, env = "LIGHTHAUL_STRICT")]
     pub(crate) strict: bool,
+    /// The file with the token that the daemon knows us by; or the token itself in `LIGHTHAUL_TOKEN`
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKEN_FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The file with what an authority signed for our key [default: `statement` beside the key]
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_STATEMENT")]
+    pub(crate) statement: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) key: KeyFile,
 }

@@ -1,6 +1,6 @@
 //! `lighthaul cp`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use lighthaul_daemon::client::{call, start_over_ssh};

@@ -4,6 +4,7 @@
 mod args;
 mod config;
 mod cp;
+mod credential;
 mod dial;
 mod figures;
 mod lab;
@@ -55,6 +56,8 @@ fn main() -> ExitCode {
         Command::Cp(args) => return ExitCode::from(cp::run(args)),
         Command::Serve(args) => serve::run(args).map(|()| 0),
         Command::Probe(args) => probe::run(args).map(|()| 0),
+        Command::Token(args) => credential::token(args).map(|()| 0),
+        Command::Sign(args) => credential::sign(args).map(|()| 0),
         Command::Key(args) => serve::key(args).map(|()| 0),
         Command::Allow(args) => serve::allow(args).map(|()| 0),
         Command::Trust(args) => serve::trust(args).map(|()| 0),

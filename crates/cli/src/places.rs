@@ -45,6 +45,16 @@ pub(crate) fn allowed_keys() -> PathBuf {
     host_folder().join("allowed_keys")
 }
 
+/// The tokens whose bearers may call this host's daemon.
+pub(crate) fn tokens() -> PathBuf {
+    host_folder().join("tokens")
+}
+
+/// What an authority has signed for this user's key.
+pub(crate) fn statement() -> PathBuf {
+    user_folder().join("statement")
+}
+
 /// The keys of the daemons that this user calls.
 pub(crate) fn known_hosts() -> PathBuf {
     user_folder().join("known_hosts")

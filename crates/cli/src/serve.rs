@@ -4,16 +4,15 @@ use std::io::stdout;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use lighthaul_daemon::rights::Rights;
 use lighthaul_daemon::serve::{Server, Settings, Welcome, serve_once};
 use lighthaul_daemon::{allowed, known};
-use lighthaul_io::clock::unix_nanos;
-use lighthaul_io::identity::{Fingerprint, Identity};
+use lighthaul_io::identity::Identity;
 use lighthaul_io::tls;
 use lighthaul_transfer::error::{Code, Error};
 use tracing::info;
 
-use crate::args::{Allow, Granted, Key, Serve, Trust};
+use crate::args::{Allow, Key, Serve, Trust};
+use crate::credential::{fingerprint, rights};
 use crate::dial::load_key;
 use crate::print::print;
 use crate::{log, places};
@@ -30,7 +29,11 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         let settings = Settings {
             address: SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 0], 0)),
             identity: Identity::generate(),
-            welcome: Welcome::Listed(PathBuf::new()),
+            // whom it is told to expect
+            welcome: Welcome::Listed {
+                keys: PathBuf::new(),
+                tokens: PathBuf::new(),
+            },
             root: args.root.clone(),
             plain: true,
             metrics: None,
@@ -44,7 +47,10 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     let settings = Settings {
         address: args.listen.parse().map_err(|e| listening(&e))?,
         identity,
-        welcome: Welcome::Listed(allowed.clone()),
+        welcome: Welcome::Listed {
+            keys: allowed.clone(),
+            tokens: args.tokens.clone().unwrap_or_else(places::tokens),
+        },
         root: args.root.clone(),
         plain: args.plain,
         metrics: args.metrics_listen,
@@ -85,20 +91,4 @@ pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
     let path = places::known_hosts();
     known::accept(&path, &args.host, fingerprint(&args.key)?)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
-}
-
-/// What was granted to `name`, from now on.
-fn rights(name: &str, granted: &Granted) -> Rights {
-    let now = unix_nanos() / 1_000_000_000;
-    Rights {
-        name: name.to_owned(),
-        root: granted.root.as_ref().map(PathBuf::from),
-        read_only: granted.read_only,
-        expires: granted.expires.map(|seconds| now.saturating_add(seconds)),
-    }
-}
-
-fn fingerprint(text: &str) -> Result<Fingerprint, Error> {
-    text.parse()
-        .map_err(|e| Error::new(Code::Usage, format!("{e}")))
 }

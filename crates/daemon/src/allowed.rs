@@ -5,6 +5,8 @@
 //! ca sha256:...  lab root=/data expires=1900000000
 //! deny sha256:...
 //! ```
+//!
+//! A file of tokens reads the same, with the fingerprints of tokens where those of keys would be.
 
 use std::fs;
 use std::io;
@@ -79,18 +81,11 @@ impl Allowed {
         self.listed(Kind::Authority, key)
     }
 
-    /// Whether statements can let anybody in.
-    pub fn has_authorities(&self) -> bool {
-        self.entries
-            .iter()
-            .any(|entry| entry.kind == Kind::Authority)
-    }
-
     /// Whether `key` may not call, whoever vouches for it.
     pub fn is_denied(&self, key: Fingerprint) -> bool {
         self.entries
             .iter()
-            .any(|entry| entry.kind == Kind::Denied && entry.key == key)
+            .any(|entry| entry.kind == Kind::Denied && entry.key.is(key))
     }
 
     fn listed(&self, kind: Kind, key: Fingerprint) -> Option<Rights> {
@@ -98,7 +93,7 @@ impl Allowed {
             return None;
         }
         let mut entries = self.entries.iter();
-        let entry = entries.find(|entry| entry.kind == kind && entry.key == key)?;
+        let entry = entries.find(|entry| entry.kind == kind && entry.key.is(key))?;
         entry.rights.clone().ok()
     }
 }

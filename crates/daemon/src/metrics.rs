@@ -139,7 +139,7 @@ impl Meter<'_> {
                 self.rate = rate;
             }
             Sight::Moving(motion) => self.count(*motion),
-            Sight::Round { .. } | Sight::Diverted(_) | Sight::Warning(_) => {}
+            Sight::Round { .. } | Sight::Diverted(_) | Sight::Warning(_) | Sight::Failed(..) => {}
         }
     }
 

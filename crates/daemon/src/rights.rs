@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use lighthaul_io::ground::Ground;
+use lighthaul_transfer::error::{Code, Error};
+
 /// What somebody who is let in may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
@@ -10,6 +13,8 @@ pub struct Rights {
     pub name: String,
     /// The folder that is the whole world to its holder.
     pub root: Option<PathBuf>,
+    /// A folder there that is, in its place, if somebody else than the operator named it.
+    pub within: Option<PathBuf>,
     /// Files may be fetched, but none may be left.
     pub read_only: bool,
     /// When they end, in seconds since 1970.
@@ -61,6 +66,17 @@ impl Rights {
         };
         self
     }
+
+    /// What its holder may use.
+    pub fn ground(&self) -> Result<Ground, Error> {
+        let failed = |path: &Path, e| Error::file(Code::Open, "cannot open the root", path, &e);
+        let beneath = |path: &Path| Ground::beneath(path).map_err(|e| failed(path, e));
+        match (&self.root, &self.within) {
+            (None, None) => Ok(Ground::anywhere()),
+            (Some(path), None) | (None, Some(path)) => beneath(path),
+            (Some(root), Some(path)) => beneath(root)?.within(path).map_err(|e| failed(path, e)),
+        }
+    }
 }
 
 impl fmt::Display for Rights {
@@ -73,8 +89,8 @@ impl fmt::Display for Rights {
         };
         write!(f, "{}", quoted(name).map_err(|_| fmt::Error)?)?;
         if let Some(root) = &self.root {
-            let word = format!("root={}", root.display());
-            write!(f, " {}", quoted(&word).map_err(|_| fmt::Error)?)?;
+            let root = root.display().to_string();
+            write!(f, " root={}", quoted(&root).map_err(|_| fmt::Error)?)?;
         }
         if self.read_only {
             f.write_str(" ro")?;
@@ -135,7 +151,7 @@ mod tests {
     proptest! {
         #[test]
         fn rights_survive_print_and_parse(name in "[^\0]{0,9}", root in "[^\0]{1,9}", read_only: bool, expires: Option<u64>) {
-            let rights = Rights { name, root: Some(root.into()), read_only, expires };
+            let rights = Rights { name, root: Some(root.into()), read_only, expires, within: None };
             let read = Rights::parse(&rights.to_string());
             // a name that is an option, or none, is the only thing that is not kept
             if !rights.name.is_empty() && rights.name != "ro" && !rights.name.contains('=') {

@@ -56,8 +56,13 @@ pub struct Settings {
 /// Who may call.
 #[derive(Clone, Debug)]
 pub enum Welcome {
-    /// The keys that this file lists.
-    Listed(PathBuf),
+    /// Whoever these files let in.
+    Listed {
+        /// Keys, and authorities that vouch for others.
+        keys: PathBuf,
+        /// Tokens.
+        tokens: PathBuf,
+    },
     /// This one alone.
     Only(Fingerprint),
 }

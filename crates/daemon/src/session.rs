@@ -5,7 +5,6 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
 use lighthaul_base::Rate;
-use lighthaul_io::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::path::Door;
@@ -48,7 +47,12 @@ pub(crate) fn attend(guest: Guest, service: &Service) -> Result<Summary, Error> 
     reason = "whatever else a peer says is out of turn"
 )]
 fn understand(session: &Session) -> Result<Hello, Error> {
-    match session.hear()? {
+    let mut message = session.hear()?;
+    if let Message::Credential(_) = message {
+        // the key alone let it in
+        message = session.hear()?;
+    }
+    match message {
         Message::Hello(hello) if hello.version == VERSION => Ok(hello),
         Message::Hello(hello) => {
             let text = format!("they speak version {VERSION} there, not {}", hello.version);
@@ -127,7 +131,7 @@ fn work(
     let mut watcher = |sight: Sight| meter.see(&sight);
     match hello.request {
         Request::Receive(target) => {
-            let landing = Landing::find(&target, &ground(rights)?)?;
+            let landing = Landing::find(&target, &Arc::new(rights.ground()?))?;
             session.say(&Message::Welcome)?;
             let settings = receive::Settings {
                 plain: hello.plain,
@@ -146,7 +150,7 @@ fn work(
         }
         Request::Send(paths) => {
             let paths = paths.iter().map(|path| PathBuf::from(os_path(path)));
-            let walk = Walk::new(ground(rights)?, paths.collect())?;
+            let walk = Walk::new(Arc::new(rights.ground()?), paths.collect())?;
             session.say(&Message::Welcome)?;
             let rate = match hello.rate_bps {
                 Some(bps) => Some(
@@ -163,16 +167,6 @@ fn work(
             send::send(session, door, walk, settings, &mut watcher)
         }
     }
-}
-
-/// What the client may use.
-fn ground(rights: &Rights) -> Result<Arc<Ground>, Error> {
-    let Some(root) = &rights.root else {
-        return Ok(Arc::new(Ground::anywhere()));
-    };
-    let opened = Ground::beneath(root);
-    let ground = opened.map_err(|e| Error::file(Code::Open, "cannot open the root", root, &e))?;
-    Ok(Arc::new(ground))
 }
 
 fn os_path(path: &[u8]) -> &std::ffi::OsStr {

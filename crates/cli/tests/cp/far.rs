@@ -90,7 +90,8 @@ impl Deref for Near {
 }
 
 impl Far {
-    /// Starts a daemon on this host, with `options` of `serve`, in which `ROOT` stands for its folder.
+    /// Starts a daemon on this host, with `options` of `serve`, in which `ROOT` stands for its folder
+    /// and `TOKENS` for its file of tokens.
     pub(crate) fn start(name: &str, options: &[&str]) -> Self {
         Self::start_at(name, "127.0.0.1:0", options)
     }
@@ -136,10 +137,10 @@ impl Far {
             .arg("--allowed")
             .arg(near.allowed());
         for option in options {
-            if *option == "ROOT" {
-                serve.arg(&target)
-            } else {
-                serve.arg(option)
+            match *option {
+                "ROOT" => serve.arg(&target),
+                "TOKENS" => serve.arg(near.at("tokens")),
+                option => serve.arg(option),
             };
         }
         let mut daemon = Running::start(serve);

@@ -4,6 +4,7 @@
 
 mod copies;
 mod crashes;
+mod credentials;
 mod families;
 mod far;
 mod keys;
