@@ -9,6 +9,7 @@ use lighthaul_daemon::{allowed, known};
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls;
 use lighthaul_transfer::error::{Code, Error};
+use sd_notify::NotifyState;
 use tracing::info;
 
 use crate::args::{Allow, Key, Serve, Trust};
@@ -63,6 +64,8 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     }
     info!("this host's key is {key}");
     info!("keys in {} may call", allowed.display());
+    // without a service manager there is nobody to tell
+    sd_notify::notify(&[NotifyState::Ready]).ok();
     server.run().map_err(|e| listening(&e))
 }
 

@@ -18,4 +18,5 @@ mod ssh;
 mod stage;
 mod strangers;
 mod targets;
+mod unit;
 mod watching;
