@@ -8,7 +8,6 @@ use std::time::Duration;
 use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::tcp;
-use lighthaul_io::tls::Side;
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::Message;
@@ -38,10 +37,10 @@ pub(crate) enum NotAdmitted {
 /// Shakes hands, and turns away whoever is not welcome.
 pub(crate) fn admit(tcp: TcpStream, settings: &Settings) -> Result<Guest, NotAdmitted> {
     let tcp = tcp::patient(tcp).map_err(|e| NotAdmitted::Handshake(e.into()))?;
-    let session =
-        Session::start(tcp, Side::Server, &settings.identity).map_err(NotAdmitted::Handshake)?;
+    let session = Session::meet(tcp, &settings.identity).map_err(NotAdmitted::Handshake)?;
     match rights(&session, &settings.welcome) {
         Ok(rights) => {
+            session.control.trust();
             let rights = rights.beneath(settings.root.as_deref());
             Ok(Guest { session, rights })
         }

@@ -187,7 +187,11 @@ impl Server {
             if !attended.load(Ordering::Relaxed) {
                 interrupt::check()?;
             }
-            let Some((tcp, _)) = self.accept().map_err(failed)? else {
+            self.service.lobby.sweep(self.clock.now());
+            let Some((tcp, from)) = self.accept().map_err(failed)? else {
+                continue;
+            };
+            let Some(place) = self.service.lobby.enter(&tcp, from, self.clock.now()) else {
                 continue;
             };
             let service = Arc::clone(&self.service);
@@ -196,6 +200,7 @@ impl Server {
                 let Ok(guest) = admit(tcp, &service.settings) else {
                     return;
                 };
+                drop(place);
                 attended.store(true, Ordering::Relaxed);
                 // what goes wrong is said to the caller, whose terminal this one's may be
                 attend(guest, &service).ok();

@@ -91,7 +91,6 @@ fn what_is_beneath_is_reached_and_what_is_not_is_refused() {
     assert!(read(&ground, "inner").is_err());
     let deep = ground.within(Path::new("/a/deep")).unwrap();
     assert_eq!(read(&deep, "x").unwrap(), b"inside");
-    assert!(deep.place().unwrap().ends_with("root/a/deep"));
     assert_eq!(
         read(&deep, "../x").unwrap_err().kind(),
         ErrorKind::CrossesDevices
