@@ -1,5 +1,6 @@
 # What one does here. On a fresh machine with Rust and root, `make demo` and `make test` do all set-up.
 CARGO ?= cargo
+PREFIX = $(or $(DESTDIR),/usr/local)
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -14,8 +15,10 @@ setup: ## install the tools that lab and demo use, where they are missing
 	@scripts/setup $(NEEDS)
 build: ## build the command lighthaul, in target/release
 	$(CARGO) build --release --locked
-install: build ## put the command in /usr/local/bin
-	install -m 755 $(TARGET)/release/lighthaul $(or $(DESTDIR),/usr/local)/bin/lighthaul
+install: build ## put the command in /usr/local/bin, and the unit for systemd beside it
+	install -m 755 $(TARGET)/release/lighthaul $(PREFIX)/bin/lighthaul
+	install -d $(PREFIX)/lib/systemd/system
+	sed 's,/usr/local/bin,$(PREFIX)/bin,' dist/lighthaul.service > $(PREFIX)/lib/systemd/system/lighthaul.service
 demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
 test: setup ## run every test; those that need a lab say so where there can be none

@@ -1,5 +1,6 @@
 //! The grammar of the command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -29,6 +30,12 @@ pub(crate) enum Command {
     Allow(Allow),
     /// Accept a daemon's key from now on
     Trust(Trust),
+    /// Make a token whose bearer may copy to and from this host
+    Token(Token),
+    /// Sign for the holder of a key, who may then call daemons that take your word for it
+    Sign(Sign),
+    /// Print the options that are in force, and where each is from
+    Config,
     /// Try things out between hosts that exist only on this machine
     #[command(subcommand)]
     Lab(Lab),
@@ -132,14 +139,32 @@ pub(crate) struct Serve {
     /// The file that lists the keys that may call
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
     pub(crate) allowed: Option<PathBuf>,
+    /// The file that lists the tokens whose bearers may call
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKENS")]
+    pub(crate) tokens: Option<PathBuf>,
     /// Agree to plain datagrams when a client asks for them
     #[arg(long, env = "LIGHTHAUL_PLAIN")]
     pub(crate) plain: bool,
+    /// Where Prometheus may ask for /metrics over HTTP, as in 127.0.0.1:9481 [default: nowhere]
+    #[arg(long, value_name = "ADDR", env = "LIGHTHAUL_METRICS_LISTEN")]
+    pub(crate) metrics_listen: Option<SocketAddr>,
+    /// How the log on standard error is written; `LIGHTHAUL_LOG` says how much, as in `debug`
+    #[arg(long, value_enum, default_value_t, env = "LIGHTHAUL_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
     /// Serve one session for the key named on standard input; what ssh starts
     #[arg(long)]
     pub(crate) once: bool,
     #[command(flatten)]
     pub(crate) key: KeyFile,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// A line of words
+    #[default]
+    Text,
+    /// A JSON object a line
+    Json,
 }
 
 #[derive(Args, Debug)]
@@ -158,9 +183,63 @@ pub(crate) struct Allow {
     /// Whose key it is
     #[arg(default_value = "")]
     pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) rights: Granted,
     /// The file that lists the keys that may call
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
     pub(crate) allowed: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Token {
+    /// Whose token it is
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) rights: Granted,
+    /// The file that lists the tokens whose bearers may call
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKENS")]
+    pub(crate) tokens: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Sign {
+    /// The key, as its holder's `lighthaul key` prints it
+    pub(crate) subject: String,
+    /// Whose key it is
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) rights: Granted,
+    #[command(flatten)]
+    pub(crate) key: KeyFile,
+}
+
+/// What somebody may do.
+#[derive(Args, Debug)]
+pub(crate) struct Granted {
+    /// The folder that is the whole world to them; a relative one is beneath that of `serve`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<String>,
+    /// They may fetch files, and leave none
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Until when, from now on, as in 12h or 30d [default: for ever; what is signed ends after 30d]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) expires: Option<u64>,
+}
+
+/// Reads a time such as `90s`, `30m`, `12h`, `30d` or `52w`.
+fn seconds(text: &str) -> Result<u64, String> {
+    let wrong = || format!("\"{text}\" is no time: write it as in 30m, 12h or 30d");
+    let unit = match text.chars().last() {
+        Some('s') => 1,
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        Some('w') => 604_800,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    count.checked_mul(unit).ok_or_else(wrong)
 }
 
 #[derive(Args, Debug)]
@@ -205,6 +284,15 @@ pub(crate) struct Far {
     /// The key that the daemon must show (sha256:...), instead of a known one
     #[arg(long, value_name = "KEY", env = "LIGHTHAUL_PIN")]
     pub(crate) pin: Option<String>,
+    /// Refuse a daemon that was never called before, rather than know it from then on
+    #[arg(long, env = "LIGHTHAUL_STRICT")]
+    pub(crate) strict: bool,
+    /// The file with the token that the daemon knows us by; or the token itself in `LIGHTHAUL_TOKEN`
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKEN_FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The file with what an authority signed for our key [default: `statement` beside the key]
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_STATEMENT")]
+    pub(crate) statement: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) key: KeyFile,
 }

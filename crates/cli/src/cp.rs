@@ -1,12 +1,11 @@
 //! `lighthaul cp`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use lighthaul_daemon::client::{call, start_over_ssh};
-use lighthaul_daemon::keys;
 use lighthaul_io::ground::Ground;
-use lighthaul_io::identity::{Fingerprint, Identity};
+use lighthaul_io::identity::Identity;
 use lighthaul_transfer::digest;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
@@ -19,10 +18,10 @@ use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::Summary;
 
-use crate::args::{Cp, Digest, Far};
-use crate::places;
+use crate::args::{Cp, Digest};
+use crate::dial::dial;
 use crate::print::{Printer, Settings};
-use crate::remote::{PORT, Place};
+use crate::remote::Place;
 
 /// Copies, shows how it goes, and answers the exit status.
 pub(crate) fn run(args: &Cp) -> u8 {
@@ -188,61 +187,6 @@ fn reach(args: &Cp, far: &Place) -> Result<Reached, Error> {
         }
         Place::Daemon { host, port, .. } => Ok((dial(&args.far, host, *port)?, None)),
         Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
-    }
-}
-
-/// Calls the daemon, which must show the key that is known.
-pub(crate) fn dial(far: &Far, host: &str, port: u16) -> Result<Session, Error> {
-    let identity = load_key(&far.key.path.clone().unwrap_or_else(places::user_key))?;
-    let session = call(host, port, &identity)?;
-    check_key(far, host, port, session.peer)?;
-    Ok(session)
-}
-
-/// The key in the file at `path`, made there if it is missing.
-pub(crate) fn load_key(path: &Path) -> Result<Identity, Error> {
-    Identity::load_or_generate(path)
-        .map_err(|e| Error::file(Code::Permission, "cannot use the key", path, &e))
-}
-
-/// Refuses a daemon whose key is not the one that is known.
-fn check_key(far: &Far, host: &str, port: u16, shown: Fingerprint) -> Result<(), Error> {
-    let name = name(host, port);
-    let known = match &far.pin {
-        Some(pin) => Some(
-            pin.parse()
-                .map_err(|e| Error::new(Code::Usage, format!("{e}")))?,
-        ),
-        None => keys::known_host(&places::known_hosts(), &name).map_err(|error| {
-            Error::file(
-                Code::Permission,
-                "cannot read",
-                &places::known_hosts(),
-                &error,
-            )
-        })?,
-    };
-    let text = match known {
-        Some(known) if known == shown => return Ok(()),
-        Some(known) => format!(
-            "{name} shows the key {shown}, but {known} is expected: somebody may be in between; \
-             if its key did change, correct {}",
-            places::known_hosts().display()
-        ),
-        None => format!(
-            "{name} shows the key {shown}, which is not known here: compare it with `lighthaul \
-             key --host` there, then accept it with `lighthaul trust {name} {shown}`"
-        ),
-    };
-    Err(Error::new(Code::Permission, text))
-}
-
-/// What a daemon is called in the file of known hosts.
-pub(crate) fn name(host: &str, port: u16) -> String {
-    if port == PORT {
-        host.to_owned()
-    } else {
-        format!("{host}:{port}")
     }
 }
 

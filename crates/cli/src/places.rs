@@ -25,6 +25,11 @@ fn host_folder() -> PathBuf {
     }
 }
 
+/// What files say about options: the host's, and then this user's, whose word counts.
+pub(crate) fn configs() -> [PathBuf; 2] {
+    [PathBuf::from("/etc/lighthaul"), user_folder()].map(|folder| folder.join("config.toml"))
+}
+
 /// The key with which this user calls daemons.
 pub(crate) fn user_key() -> PathBuf {
     user_folder().join("key")
@@ -38,6 +43,16 @@ pub(crate) fn host_key() -> PathBuf {
 /// The keys that may call this host's daemon.
 pub(crate) fn allowed_keys() -> PathBuf {
     host_folder().join("allowed_keys")
+}
+
+/// The tokens whose bearers may call this host's daemon.
+pub(crate) fn tokens() -> PathBuf {
+    host_folder().join("tokens")
+}
+
+/// What an authority has signed for this user's key.
+pub(crate) fn statement() -> PathBuf {
+    user_folder().join("statement")
 }
 
 /// The keys of the daemons that this user calls.

@@ -13,7 +13,8 @@ use lighthaul_transfer::probe;
 use serde_json::json;
 
 use crate::args::{Probe, What};
-use crate::cp::{agreed, dial};
+use crate::cp::agreed;
+use crate::dial::dial;
 use crate::print::print;
 use crate::remote::Place;
 

@@ -4,16 +4,19 @@ use std::io::stdout;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use lighthaul_daemon::keys;
 use lighthaul_daemon::serve::{Server, Settings, Welcome, serve_once};
-use lighthaul_io::identity::{Fingerprint, Identity};
+use lighthaul_daemon::{allowed, known};
+use lighthaul_io::identity::Identity;
 use lighthaul_io::tls;
 use lighthaul_transfer::error::{Code, Error};
+use sd_notify::NotifyState;
+use tracing::info;
 
 use crate::args::{Allow, Key, Serve, Trust};
-use crate::cp::load_key;
-use crate::places;
-use crate::print::{print, say};
+use crate::credential::{fingerprint, rights};
+use crate::dial::load_key;
+use crate::print::print;
+use crate::{log, places};
 
 /// Serves until it is stopped.
 pub(crate) fn run(args: &Serve) -> Result<(), Error> {
@@ -27,31 +30,43 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         let settings = Settings {
             address: SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 0], 0)),
             identity: Identity::generate(),
-            welcome: Welcome::Listed(PathBuf::new()),
+            // whom it is told to expect
+            welcome: Welcome::Listed {
+                keys: PathBuf::new(),
+                tokens: PathBuf::new(),
+            },
             root: args.root.clone(),
             plain: true,
+            metrics: None,
         };
         return serve_once(settings, &mut stdout());
     }
+    let _log = log::start(args.log_format)?;
     let identity = load_key(&args.key.path.clone().unwrap_or_else(places::host_key))?;
     let key = tls::fingerprint(&identity)?;
     let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
     let settings = Settings {
         address: args.listen.parse().map_err(|e| listening(&e))?,
         identity,
-        welcome: Welcome::Listed(allowed.clone()),
+        welcome: Welcome::Listed {
+            keys: allowed.clone(),
+            tokens: args.tokens.clone().unwrap_or_else(places::tokens),
+        },
         root: args.root.clone(),
         plain: args.plain,
+        metrics: args.metrics_listen,
     };
     let server = Server::listen(settings).map_err(|e| listening(&e))?;
     let address = server.address().map_err(|e| listening(&e))?;
-    say(&format!("lighthaul: listening on {address} (TCP and UDP)"));
-    say(&format!("lighthaul: this host's key is {key}"));
-    say(&format!(
-        "lighthaul: keys in {} may call",
-        allowed.display()
-    ));
-    server.run(say).map_err(|e| listening(&e))
+    info!("listening on {address} (TCP and UDP)");
+    if let Some(address) = server.metrics_address() {
+        info!("metrics at http://{address}/metrics");
+    }
+    info!("this host's key is {key}");
+    info!("keys in {} may call", allowed.display());
+    // without a service manager there is nobody to tell
+    sd_notify::notify(&[NotifyState::Ready]).ok();
+    server.run().map_err(|e| listening(&e))
 }
 
 /// Prints a key's fingerprint.
@@ -69,18 +84,14 @@ pub(crate) fn key(args: &Key) -> Result<(), Error> {
 /// Lists a key among those that may call.
 pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
     let path = args.allowed.clone().unwrap_or_else(places::allowed_keys);
-    keys::add(&path, fingerprint(&args.key)?, &args.name)
+    let rights = rights(&args.name, &args.rights);
+    allowed::allow(&path, fingerprint(&args.key)?, &rights)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
 }
 
 /// Lists a daemon's key among those that are known.
 pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
     let path = places::known_hosts();
-    keys::add(&path, fingerprint(&args.key)?, &args.host)
+    known::accept(&path, &args.host, fingerprint(&args.key)?)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
-}
-
-fn fingerprint(text: &str) -> Result<Fingerprint, Error> {
-    text.parse()
-        .map_err(|e| Error::new(Code::Usage, format!("{e}")))
 }

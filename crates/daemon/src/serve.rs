@@ -1,7 +1,7 @@
 //! The daemon: one TCP and one UDP port of the same number, a thread for every session.
 
 use std::io::{self, BufRead};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,16 +14,17 @@ use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::interrupt;
-use lighthaul_io::tls::Side;
 use lighthaul_io::udp::Udp;
 use lighthaul_io::wait::{Watch, wait};
 use lighthaul_io::{tcp, tls};
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::watch::Summary;
+use tracing::{debug, field, info, info_span, warn};
 
+use crate::admission::{NotAdmitted, Refused, admit};
 use crate::dispatch::Sessions;
-use crate::keys;
+use crate::exporter;
+use crate::lobby::{Lobby, Place};
+use crate::metrics::{Metrics, Refusal};
 use crate::session::attend;
 
 /// The word that starts the line in which a far side says where it listens.
@@ -48,13 +49,20 @@ pub struct Settings {
     pub root: Option<PathBuf>,
     /// Datagrams may be plain if the client wants that, too.
     pub plain: bool,
+    /// Where metrics can be asked for, if anywhere.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Who may call.
 #[derive(Clone, Debug)]
 pub enum Welcome {
-    /// The keys that this file lists.
-    Listed(PathBuf),
+    /// Whoever these files let in.
+    Listed {
+        /// Keys, and authorities that vouch for others.
+        keys: PathBuf,
+        /// Tokens.
+        tokens: PathBuf,
+    },
     /// This one alone.
     Only(Fingerprint),
 }
@@ -63,29 +71,51 @@ pub enum Welcome {
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    settings: Settings,
-    sessions: Arc<Sessions>,
+    metrics: Option<SocketAddr>,
+    service: Arc<Service>,
+    clock: Clock,
+}
+
+/// What every session of a daemon shares.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) settings: Settings,
+    pub(crate) sessions: Sessions,
+    pub(crate) metrics: Metrics,
+    lobby: Arc<Lobby>,
+    refused: Refused,
 }
 
 /// How a daemon that serves once ended.
 type Ended = Result<(), Error>;
 
-/// What a daemon tells whoever keeps its log.
-pub type Log = fn(&str);
-
 impl Server {
     /// Listens for TCP and UDP on one port; port 0 takes any that is free for both.
     pub fn listen(settings: Settings) -> io::Result<Self> {
         let (listener, udp) = bind_both(settings.address)?;
-        let sessions = Arc::new(Sessions::default());
-        let dispatch = Arc::clone(&sessions);
+        // a caller may be gone again between the sign that it is there and its being taken
+        listener.set_nonblocking(true)?;
+        let service = Arc::new(Service {
+            settings,
+            sessions: Sessions::default(),
+            metrics: Metrics::new(),
+            lobby: Arc::default(),
+            refused: Refused::default(),
+        });
+        let dispatch = Arc::clone(&service);
         thread::Builder::new()
             .name("probes".into())
-            .spawn(move || dispatch.run(&udp))?;
+            .spawn(move || dispatch.sessions.run(&udp))?;
+        let metrics = service
+            .settings
+            .metrics
+            .map(|address| export(address, &service));
+        let metrics = metrics.transpose()?;
         Ok(Self {
             listener,
-            settings,
-            sessions,
+            metrics,
+            service,
+            clock: Clock::start(),
         })
     }
 
@@ -94,40 +124,45 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves whoever calls, until somebody asks to stop; then lets sessions clean up.
-    pub fn run(&self, log: Log) -> io::Result<()> {
+    /// Where metrics can be asked for.
+    pub const fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics
+    }
+
+    /// Serves whoever calls, until somebody asks to stop; then sessions tell their callers.
+    pub fn run(&self) -> io::Result<()> {
         while !interrupt::is_requested() {
-            let (tcp, from) = match self.accept() {
-                Ok(Some(accepted)) => accepted,
-                Ok(None) => continue,
+            match self.accept() {
+                Ok(Some((tcp, from))) => self.receive(tcp, from),
+                Ok(None) => {}
                 Err(error) => {
-                    log(&format!("a call could not be taken: {error}"));
+                    warn!("a call could not be taken: {error}");
                     thread::park_timeout(LISTEN);
-                    continue;
                 }
-            };
-            if self.sessions.count.load(Ordering::Relaxed) >= SESSIONS_MAX {
-                log(&format!(
-                    "{from} was turned away: {SESSIONS_MAX} sessions are running"
-                ));
-                continue;
             }
-            let (settings, sessions) = (self.settings.clone(), Arc::clone(&self.sessions));
-            sessions.count.fetch_add(1, Ordering::Relaxed);
-            thread::Builder::new()
-                .name("session".into())
-                .spawn(move || {
-                    let result = serve(tcp, &settings, &sessions);
-                    sessions.count.fetch_sub(1, Ordering::Relaxed);
-                    log(&line(from, result));
-                })?;
+            self.service.lobby.sweep(self.clock.now());
         }
-        let clock = Clock::start();
-        while self.sessions.count.load(Ordering::Relaxed) > 0 && clock.now() < Instant::ZERO + GRACE
-        {
+        let until = self.clock.now() + GRACE;
+        let sessions = || self.service.sessions.count.load(Ordering::Relaxed);
+        info!("stopping, with {} sessions to end", sessions());
+        while sessions() > 0 && self.clock.now() < until {
             thread::park_timeout(LISTEN);
         }
         Ok(())
+    }
+
+    /// Gives a caller a thread, if the lobby has room for it.
+    fn receive(&self, tcp: TcpStream, from: SocketAddr) {
+        let Some(place) = self.service.lobby.enter(&tcp, from, self.clock.now()) else {
+            debug!("{from} found no room");
+            self.service.metrics.refuse(Refusal::Lobby);
+            return;
+        };
+        let service = Arc::clone(&self.service);
+        let thread = thread::Builder::new().name("session".into());
+        if let Err(error) = thread.spawn(move || service.serve(tcp, from, place)) {
+            warn!("{from} could not be served: {error}");
+        }
     }
 
     /// The next call; nothing if none came for a moment.
@@ -135,10 +170,12 @@ impl Server {
         let clock = Clock::start();
         let mut watches = [Watch::read(self.listener.as_raw_fd())];
         wait(clock, &mut watches, Instant::ZERO + LISTEN)?;
-        if watches[0].readable {
-            self.listener.accept().map(Some)
-        } else {
-            Ok(None)
+        if !watches[0].readable {
+            return Ok(None);
+        }
+        match self.listener.accept() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            accepted => accepted.map(Some),
         }
     }
 
@@ -150,20 +187,66 @@ impl Server {
             if !attended.load(Ordering::Relaxed) {
                 interrupt::check()?;
             }
-            let Some((tcp, _)) = self.accept().map_err(failed)? else {
+            self.service.lobby.sweep(self.clock.now());
+            let Some((tcp, from)) = self.accept().map_err(failed)? else {
                 continue;
             };
-            let (settings, sessions) = (self.settings.clone(), Arc::clone(&self.sessions));
+            let Some(place) = self.service.lobby.enter(&tcp, from, self.clock.now()) else {
+                continue;
+            };
+            let service = Arc::clone(&self.service);
             let (attended, done) = (Arc::clone(attended), done.clone());
             thread::spawn(move || {
-                let Ok(session) = greet(tcp, &settings) else {
+                let Ok(guest) = admit(tcp, &service.settings) else {
                     return;
                 };
+                drop(place);
                 attended.store(true, Ordering::Relaxed);
                 // what goes wrong is said to the caller, whose terminal this one's may be
-                attend(session, &settings, &sessions).ok();
+                attend(guest, &service).ok();
                 done.send(Ok(())).ok();
             });
+        }
+    }
+}
+
+impl Service {
+    /// One session, from the handshake to the verdict.
+    fn serve(&self, tcp: TcpStream, from: SocketAddr, place: Place) {
+        let span = info_span!("session", %from, who = field::Empty);
+        let _within = span.enter();
+        let guest = match admit(tcp, &self.settings) {
+            Ok(guest) => guest,
+            Err(NotAdmitted::Handshake(error)) => {
+                self.metrics.refuse(Refusal::Handshake);
+                debug!("{error}");
+                return;
+            }
+            Err(NotAdmitted::Refused(key, error)) => {
+                self.metrics.refuse(Refusal::Key);
+                if self.refused.is_news(key) {
+                    warn!("refused, and not mentioned again: {error}");
+                }
+                return;
+            }
+        };
+        drop(place);
+        span.record("who", &guest.rights.name);
+        let Some(_seat) = self.sessions.seat(SESSIONS_MAX) else {
+            self.metrics.refuse(Refusal::Busy);
+            let text = format!("{SESSIONS_MAX} sessions are running there; try again later");
+            let error = Error::new(Code::Network, text);
+            guest.session.give_up(&error);
+            warn!("turned away: {error}");
+            return;
+        };
+        match attend(guest, self) {
+            Ok(summary) => {
+                let seconds = summary.elapsed.as_secs_f64();
+                let (entries, bytes) = (summary.entries, summary.bytes);
+                info!("{entries} entries, {bytes} bytes in {seconds:.2} s");
+            }
+            Err(error) => warn!("{error}"),
         }
     }
 }
@@ -206,35 +289,32 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
         .unwrap_or_else(|_| Err(Error::new(Code::Network, "the session broke down")))
 }
 
-/// One session, from the handshake to the verdict.
-fn serve(tcp: TcpStream, settings: &Settings, sessions: &Sessions) -> Result<Summary, Error> {
-    attend(greet(tcp, settings)?, settings, sessions)
-}
-
-/// Shakes hands, and turns away whoever is not welcome.
-fn greet(tcp: TcpStream, settings: &Settings) -> Result<Session, Error> {
-    let session = Session::start(tcp::patient(tcp)?, Side::Server, &settings.identity)?;
-    let peer = session.peer;
-    let known = match &settings.welcome {
-        Welcome::Only(key) => *key == peer,
-        Welcome::Listed(path) => keys::is_allowed(path, peer).unwrap_or(false),
-    };
-    if known {
-        return Ok(session);
-    }
-    let text = format!(
-        "your key is not allowed there; its operator can add it with `lighthaul allow {peer}`"
-    );
-    let error = Error::new(Code::Permission, text);
-    session.give_up(&error);
-    Err(error)
+/// Answers scrapers at `address` from now on, and says where that is.
+fn export(address: SocketAddr, service: &Arc<Service>) -> io::Result<SocketAddr> {
+    let listener = tcp::listen(address)?;
+    let address = listener.local_addr()?;
+    let service = Arc::clone(service);
+    thread::Builder::new()
+        .name("metrics".into())
+        .spawn(move || exporter::run(&listener, &service.metrics))?;
+    Ok(address)
 }
 
 /// A listener and a socket on one port; with port 0, on one that is free for both.
 fn bind_both(address: SocketAddr) -> io::Result<(TcpListener, Udp)> {
     let mut last = io::Error::other("no port was tried");
     for _ in 0..16 {
-        let listener = tcp::listen(address)?;
+        let listener = tcp::listen(address).or_else(|error| {
+            // a kernel without IPv6 has no address that stands for both families
+            let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+            let any = address.ip() == Ipv6Addr::UNSPECIFIED;
+            let no_family = tcp::is_no_family(&error);
+            if any && no_family {
+                tcp::listen(v4)
+            } else {
+                Err(error)
+            }
+        })?;
         match Udp::bind(listener.local_addr()?) {
             Ok(udp) => return Ok((listener, udp)),
             Err(error) => last = error,
@@ -244,15 +324,4 @@ fn bind_both(address: SocketAddr) -> io::Result<(TcpListener, Udp)> {
         }
     }
     Err(last)
-}
-
-fn line(from: SocketAddr, result: Result<Summary, Error>) -> String {
-    match result {
-        Ok(summary) => {
-            let seconds = summary.elapsed.as_secs_f64();
-            let (entries, bytes) = (summary.entries, summary.bytes);
-            format!("{from}: {entries} entries, {bytes} bytes in {seconds:.2} s")
-        }
-        Err(error) => format!("{from}: {error}"),
-    }
 }

@@ -5,7 +5,6 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
 use lighthaul_base::{Rate, Timetable};
-use lighthaul_io::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::path::Door;
@@ -15,19 +14,27 @@ use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::{Sight, Summary};
 use lighthaul_transfer::{probe, receive, send};
 
-use crate::dispatch::Sessions;
-use crate::serve::Settings;
+use crate::admission::Guest;
+use crate::metrics::Meter;
+use crate::rights::Rights;
+use crate::serve::{Service, Settings};
 
 /// Probes that wait for a session to look at them.
 const PROBES_MAX: usize = 64;
 
 /// Does what a welcome caller wants; a failure is told to the caller, too.
-pub(crate) fn attend(
-    mut session: Session,
-    settings: &Settings,
-    sessions: &Sessions,
-) -> Result<Summary, Error> {
-    let result = admit(&session).and_then(|hello| fulfil(&mut session, hello, settings, sessions));
+pub(crate) fn attend(guest: Guest, service: &Service) -> Result<Summary, Error> {
+    let Guest {
+        mut session,
+        rights,
+    } = guest;
+    let result = understand(&session).and_then(|hello| {
+        check(&hello, &rights, &service.settings)?;
+        let mut meter = service.metrics.meter(direction(&hello.request));
+        let result = fulfil(&mut session, hello, &rights, service, &mut meter);
+        meter.end(result.as_ref().map_err(|error| error.code));
+        result
+    });
     if let Err(error) = &result {
         session.give_up(error);
     }
@@ -39,8 +46,13 @@ pub(crate) fn attend(
     clippy::wildcard_enum_match_arm,
     reason = "whatever else a peer says is out of turn"
 )]
-fn admit(session: &Session) -> Result<Hello, Error> {
-    match session.hear()? {
+fn understand(session: &Session) -> Result<Hello, Error> {
+    let mut message = session.hear()?;
+    if let Message::Credential(_) = message {
+        // the key alone let it in
+        message = session.hear()?;
+    }
+    match message {
         Message::Hello(hello) if hello.version == VERSION => Ok(hello),
         Message::Hello(hello) => {
             let text = format!("they speak version {VERSION} there, not {}", hello.version);
@@ -53,27 +65,58 @@ fn admit(session: &Session) -> Result<Hello, Error> {
     }
 }
 
+/// Refuses what the caller may not ask for.
+fn check(hello: &Hello, rights: &Rights, settings: &Settings) -> Result<(), Error> {
+    let refuse = |text: &str| Err(Error::new(Code::Permission, text));
+    if hello.plain && !settings.plain {
+        return refuse(
+            "plain datagrams are refused there; leave out --plain, or serve with --plain",
+        );
+    }
+    if rights.read_only && writes(&hello.request) {
+        return refuse(
+            "your key may only read there; its operator can change that with `lighthaul allow`",
+        );
+    }
+    Ok(())
+}
+
+/// Whether a request changes files here.
+const fn writes(request: &Request) -> bool {
+    match request {
+        Request::Receive(_) => true,
+        Request::Send(_) | Request::Probe(_) => false,
+    }
+}
+
+/// Where files go, as seen from here.
+const fn direction(request: &Request) -> &'static str {
+    match request {
+        Request::Receive(_) => "in",
+        Request::Send(_) => "out",
+        Request::Probe(_) => "probe",
+    }
+}
+
 fn fulfil(
     session: &mut Session,
     hello: Hello,
-    settings: &Settings,
-    sessions: &Sessions,
+    rights: &Rights,
+    service: &Service,
+    meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
-    if hello.plain && !settings.plain {
-        let text = "plain datagrams are refused there; leave out --plain, or serve with --plain";
-        return Err(Error::new(Code::Permission, text));
-    }
     let number = session.secrets.probe_connection();
     let (probes, arrivals) = sync_channel(PROBES_MAX);
     let lock = || {
-        sessions
+        service
+            .sessions
             .waiting
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     };
     lock().insert(number, probes);
     let door = Door::Called(&arrivals);
-    let result = work(session, &door, hello, settings);
+    let result = work(session, &door, hello, rights, meter);
     lock().remove(&number);
     result
 }
@@ -82,12 +125,13 @@ fn work(
     session: &Session,
     door: &Door<'_>,
     hello: Hello,
-    settings: &Settings,
+    rights: &Rights,
+    meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
-    let mut watcher = |_: Sight| {};
+    let mut watcher = |sight: Sight| meter.see(&sight);
     match hello.request {
         Request::Receive(target) => {
-            let landing = Landing::find(&target, &ground(settings)?)?;
+            let landing = Landing::find(&target, &Arc::new(rights.ground()?))?;
             session.say(&Message::Welcome)?;
             let settings = receive::Settings {
                 plain: hello.plain,
@@ -105,7 +149,7 @@ fn work(
         }
         Request::Send(paths) => {
             let paths = paths.iter().map(|path| PathBuf::from(os_path(path)));
-            let walk = Walk::new(ground(settings)?, paths.collect())?;
+            let walk = Walk::new(Arc::new(rights.ground()?), paths.collect())?;
             session.say(&Message::Welcome)?;
             let rate = match hello.rate_bps {
                 Some(bps) => Some(
@@ -123,16 +167,6 @@ fn work(
             send::send(session, door, walk, settings, &mut watcher)
         }
     }
-}
-
-/// What the client may use.
-fn ground(settings: &Settings) -> Result<Arc<Ground>, Error> {
-    let Some(root) = &settings.root else {
-        return Ok(Arc::new(Ground::anywhere()));
-    };
-    let opened = Ground::beneath(root);
-    let ground = opened.map_err(|e| Error::file(Code::Open, "cannot open the root", root, &e))?;
-    Ok(Arc::new(ground))
 }
 
 /// The timetable that somebody wrote, if any.

@@ -65,6 +65,12 @@ impl Ground {
         Ok(Self { root: Some(root) })
     }
 
+    /// What lies beneath the folder at `path` on this ground.
+    pub fn within(&self, path: &Path) -> io::Result<Self> {
+        let root = Some(self.open(path, FOLDER)?);
+        Ok(Self { root })
+    }
+
     /// Opens the folder at `path` for writing beneath it.
     pub fn root(&self, path: &Path) -> io::Result<Root> {
         Ok(Root::of(self.open(path, FOLDER)?))

@@ -7,9 +7,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use ring::digest;
-use ring::rand::SystemRandom;
-use ring::signature::Ed25519KeyPair;
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use subtle::ConstantTimeEq;
 
 /// A host's or a user's private key.
 #[derive(Clone)]
@@ -56,6 +58,25 @@ impl Identity {
         Ok(self)
     }
 
+    /// What this key says of `message`, which whoever has the public half can check (Ed25519, RFC 8032).
+    pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_LEN] {
+        let mut signature = [0; SIGNATURE_LEN];
+        signature.copy_from_slice(self.pair().sign(message).as_ref());
+        signature
+    }
+
+    /// The public half.
+    pub fn public(&self) -> [u8; PUBLIC_LEN] {
+        let mut public = [0; PUBLIC_LEN];
+        public.copy_from_slice(self.pair().public_key().as_ref());
+        public
+    }
+
+    fn pair(&self) -> Ed25519KeyPair {
+        Ed25519KeyPair::from_pkcs8_maybe_unchecked(&self.pkcs8)
+            .expect("it was checked when it was made or loaded")
+    }
+
     pub(crate) fn pkcs8(&self) -> &[u8] {
         &self.pkcs8
     }
@@ -67,11 +88,59 @@ impl fmt::Debug for Identity {
     }
 }
 
+/// Whether the holder of the key whose public half is `public` signed `message`.
+pub fn is_signed(public: &[u8], message: &[u8], signature: &[u8]) -> bool {
+    UnparsedPublicKey::new(&ED25519, public)
+        .verify(message, signature)
+        .is_ok()
+}
+
+/// Octets of a public key.
+pub const PUBLIC_LEN: usize = 32;
+/// Octets of a signature.
+pub const SIGNATURE_LEN: usize = 64;
+/// What stands before an Ed25519 key in its `SubjectPublicKeyInfo` (RFC 8410, 4).
+const INFO: [u8; 12] = [48, 42, 48, 5, 6, 3, 43, 101, 112, 3, 33, 0];
+
+/// A secret whose bearer is let in, of 256 bits of chance.
+pub fn token() -> String {
+    let mut octets = [0; 32];
+    SystemRandom::new()
+        .fill(&mut octets)
+        .expect("the system has randomness");
+    format!("lht_{}", HEXLOWER.encode(&octets))
+}
+
 /// SHA-256 of a public key (its `SubjectPublicKeyInfo`, RFC 7250), as people compare it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
+    /// That of the Ed25519 key with this public half.
+    pub fn of_public(public: &[u8; PUBLIC_LEN]) -> Self {
+        Self::of(&[INFO.as_slice(), public].concat())
+    }
+
+    /// That of a secret, which says nothing of it if the secret has enough chance in it.
+    pub fn of_token(token: &str) -> Self {
+        Self::of(token.as_bytes())
+    }
+
+    /// The fingerprint with these octets.
+    pub const fn from_octets(octets: [u8; 32]) -> Self {
+        Self(octets)
+    }
+
+    /// Its octets.
+    pub const fn octets(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Whether they are the same, found out in a time that does not say where they differ.
+    pub fn is(&self, other: Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+
     pub(crate) fn of(public_key: &[u8]) -> Self {
         let mut octets = [0; 32];
         octets.copy_from_slice(digest::digest(&digest::SHA256, public_key).as_ref());
@@ -81,8 +150,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:")?;
-        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+        write!(f, "sha256:{}", HEXLOWER.encode(&self.0))
     }
 }
 
@@ -102,15 +170,9 @@ impl FromStr for Fingerprint {
 
     fn from_str(text: &str) -> Result<Self, NotAFingerprint> {
         let digits = text.trim().strip_prefix("sha256:").ok_or(NotAFingerprint)?;
-        if digits.len() != 64 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(NotAFingerprint);
-        }
-        let mut octets = [0; 32];
-        for (octet, pair) in octets.iter_mut().zip(digits.as_bytes().chunks(2)) {
-            let pair = std::str::from_utf8(pair).map_err(|_| NotAFingerprint)?;
-            *octet = u8::from_str_radix(pair, 16).map_err(|_| NotAFingerprint)?;
-        }
-        Ok(Self(octets))
+        let octets = HEXLOWER_PERMISSIVE.decode(digits.as_bytes());
+        let octets = octets.ok().and_then(|octets| octets.try_into().ok());
+        octets.map(Self).ok_or(NotAFingerprint)
     }
 }
 
@@ -125,5 +187,25 @@ mod tests {
         for text in ["", "sha256:", "sha256:zz", "md5:00"] {
             assert_eq!(text.parse::<Fingerprint>(), Err(NotAFingerprint), "{text}");
         }
+    }
+
+    #[test]
+    fn a_public_half_has_the_fingerprint_that_tls_shows_and_checks_signatures() {
+        let (identity, other) = (Identity::generate(), Identity::generate());
+        let shown = crate::tls::fingerprint(&identity).unwrap();
+        assert_eq!(Fingerprint::of_public(&identity.public()), shown);
+        assert!(shown.is(Fingerprint::from_octets(*shown.octets())));
+        assert!(!shown.is(Fingerprint::of_public(&other.public())));
+        let signature = identity.sign(b"words");
+        assert!(is_signed(&identity.public(), b"words", &signature));
+        assert!(!is_signed(&identity.public(), b"other words", &signature));
+        assert!(!is_signed(&other.public(), b"words", &signature));
+        assert!(!is_signed(&[], b"words", &[]));
+    }
+
+    #[test]
+    fn no_token_is_made_twice() {
+        let (one, two) = (token(), token());
+        assert!(one.len() == 68 && one.starts_with("lht_") && one != two);
     }
 }

@@ -2,34 +2,95 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsRawFd;
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
 use crate::error::Error;
 
 /// How long one address gets to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an address is waited for before the next is tried (RFC 8305, 5).
+const HEAD_START: Duration = Duration::from_millis(250);
+/// Addresses of one name that are tried.
+const ADDRESSES_MAX: usize = 16;
+/// Callers that wait until they are taken; the system may grant fewer.
+const BACKLOG: libc::c_int = 4096;
 /// How long a peer may stay silent during the handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(15);
 
-/// A connection to the first address of `host` that answers on `port`.
+/// A connection to the address of `host` that answers first on `port` (RFC 8305): the next address
+/// gets its chance when one is slow, so that a path that is broken for one family costs a moment.
 pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     let addresses = (host, port)
         .to_socket_addrs()
         .map_err(|error| Error::Network(format!("the name {host} cannot be resolved: {error}")))?;
-    let mut last = None;
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(tcp) => return patient(tcp),
-            Err(error) => last = Some((address, error)),
+    match race(&in_turn(addresses.collect())) {
+        Ok(tcp) => patient(tcp),
+        Err(why) => Err(Error::Network(format!(
+            "{host} cannot be reached: {why}; is `lighthaul serve` running there?"
+        ))),
+    }
+}
+
+/// The same addresses with the families taking turns, the first one's first (RFC 8305, 4).
+fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let first = addresses.first().map(SocketAddr::is_ipv6);
+    let (ours, others): (Vec<_>, Vec<_>) = addresses
+        .into_iter()
+        .partition(|address| Some(address.is_ipv6()) == first);
+    let mut others = others.into_iter();
+    let mut turns = Vec::new();
+    for address in ours {
+        turns.push(address);
+        turns.extend(others.next());
+    }
+    turns.extend(others);
+    turns.truncate(ADDRESSES_MAX);
+    turns
+}
+
+/// Calls one address after the other without waiting long for any, and takes the first that answers;
+/// if none does, it says what the first one was not reached for.
+fn race(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
+    let (answered, answers) = channel();
+    let mut waiting = addresses.iter();
+    let mut calling = 0;
+    let mut failures = Vec::new();
+    loop {
+        let next = waiting.next();
+        if let Some(&address) = next {
+            let answered = answered.clone();
+            calling += 1;
+            // who comes too late hangs up by being dropped
+            let call = move || {
+                let tcp = TcpStream::connect_timeout(&address, PATIENCE);
+                answered.send((address, tcp)).ok();
+            };
+            thread::Builder::new()
+                .name("call".into())
+                .spawn(call)
+                .map_err(|error| error.to_string())?;
+        }
+        if calling == 0 {
+            failures.sort_by_key(|(address, _)| addresses.iter().position(|a| a == address));
+            let first = failures.first();
+            return Err(first.map_or_else(
+                || "it has no address".to_owned(),
+                |(address, error)| format!("{address}: {error}"),
+            ));
+        }
+        let patience = if next.is_some() { HEAD_START } else { PATIENCE };
+        match answers.recv_timeout(patience) {
+            Ok((_, Ok(tcp))) => return Ok(tcp),
+            Ok((address, Err(error))) => {
+                calling -= 1;
+                failures.push((address, error));
+            }
+            Err(_) => {}
         }
     }
-    let why = last.map_or_else(
-        || "it has no address".to_owned(),
-        |(address, error)| format!("{address}: {error}"),
-    );
-    Err(Error::Network(format!(
-        "{host} cannot be reached: {why}; is `lighthaul serve` running there?"
-    )))
 }
 
 /// The round-trip time that TCP has seen so far.
@@ -38,7 +99,7 @@ pub fn round_trip(tcp: &TcpStream) -> Duration {
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: info is valid for writes of len octets.
     let status = unsafe {
-        let fd = std::os::fd::AsRawFd::as_raw_fd(tcp);
+        let fd = tcp.as_raw_fd();
         libc::getsockopt(
             fd,
             libc::SOL_TCP,
@@ -55,9 +116,20 @@ pub fn round_trip(tcp: &TcpStream) -> Duration {
     Duration::from_micros(info.tcpi_rtt.into())
 }
 
-/// A listener on `address`.
+/// A listener on `address`, with room for many that call at once.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address)
+    let listener = TcpListener::bind(address)?;
+    // SAFETY: the descriptor is open; to listen again only changes how many may wait.
+    let status = unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(listener)
+}
+
+/// Whether an address could not be used because this host does not know its family.
+pub fn is_no_family(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EAFNOSUPPORT)
 }
 
 /// Sets the limits that a connection has during the handshake.
@@ -69,4 +141,84 @@ pub fn patient(tcp: TcpStream) -> Result<TcpStream, Error> {
     };
     set(&tcp).map_err(|error| Error::world("setting up the connection", error))?;
     Ok(tcp)
+}
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_base::Instant;
+
+    use super::*;
+    use crate::clock::Clock;
+
+    #[test]
+    fn families_take_turns() {
+        let all = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        let turns: Vec<SocketAddr> = all(&[
+            "[::1]:1",
+            "10.0.0.1:1",
+            "[::2]:1",
+            "10.0.0.2:1",
+            "10.0.0.3:1",
+        ]);
+        assert_eq!(
+            in_turn(all(&[
+                "[::1]:1",
+                "[::2]:1",
+                "10.0.0.1:1",
+                "10.0.0.2:1",
+                "10.0.0.3:1"
+            ])),
+            turns
+        );
+        assert_eq!(in_turn(Vec::new()), []);
+        assert_eq!(
+            in_turn((1..99).map(|port| ([10, 0, 0, 1], port).into()).collect()).len(),
+            ADDRESSES_MAX
+        );
+    }
+
+    /// A listener that answers nobody, since as many wait as may, and those that wait.
+    fn mute() -> (TcpListener, Vec<TcpStream>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // SAFETY: the descriptor is open; to listen again changes how many may wait.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+        let address = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(tcp) = TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
+            waiting.push(tcp);
+        }
+        (listener, waiting)
+    }
+
+    #[test]
+    fn an_address_that_is_mute_costs_a_moment_and_one_that_refuses_nothing() {
+        let (mute, _waiting) = mute();
+        let alive = TcpListener::bind("127.0.0.1:0").unwrap();
+        let refusing = TcpListener::bind("127.0.0.1:0").unwrap();
+        let [mute, alive, gone] = [&mute, &alive, &refusing].map(|l| l.local_addr().unwrap());
+        drop(refusing);
+        let time = |addresses: &[SocketAddr]| {
+            let clock = Clock::start();
+            let tcp = race(addresses).unwrap();
+            (tcp.peer_addr().unwrap(), clock.now().since(Instant::ZERO))
+        };
+        let (peer, took) = time(&[mute, alive]);
+        assert_eq!(peer, alive);
+        assert!(took >= HEAD_START && took < PATIENCE / 2, "{took:?}");
+        let (peer, took) = time(&[gone, alive]);
+        assert_eq!(peer, alive);
+        assert!(took < HEAD_START, "{took:?}");
+    }
+
+    #[test]
+    fn where_nobody_answers_the_first_address_is_named() {
+        let gone: Vec<_> = [0, 0]
+            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+            .iter()
+            .map(|listener| listener.local_addr().unwrap())
+            .collect();
+        let why = race(&gone).unwrap_err();
+        assert!(why.starts_with(&gone[0].to_string()), "{why}");
+        assert!(race(&[]).unwrap_err().contains("no address"));
+    }
 }

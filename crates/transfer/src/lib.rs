@@ -11,6 +11,7 @@
 //!   [`names`]: which a target does not take
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
+pub mod credential;
 pub mod digest;
 pub mod ease;
 pub mod error;

@@ -4,6 +4,7 @@ use lighthaul_base::Malformed;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::credential::Credential;
 use crate::digest::Digest;
 use crate::measure::{Ask, Measured};
 use crate::object::Piece;
@@ -44,6 +45,8 @@ pub enum Message {
     Measured(Measured),
     /// It cannot go on: exit code and reason.
     Failed(u8, String),
+    /// Before anything else, a client whose key may not be listed says why it should be let in.
+    Credential(Credential),
 }
 
 /// One message about the list of entries, on a stream of its own.

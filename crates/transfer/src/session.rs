@@ -71,7 +71,22 @@ pub struct LaneKeys {
 
 impl Session {
     /// Shakes hands on `tcp`. Whether the peer is welcome is for the caller to decide.
-    pub fn start(mut tcp: TcpStream, side: Side, identity: &Identity) -> Result<Self, Error> {
+    pub fn start(tcp: TcpStream, side: Side, identity: &Identity) -> Result<Self, Error> {
+        Self::begin(tcp, side, identity, false)
+    }
+
+    /// The same as the side that was called, by whom it does not know: little of what the caller says
+    /// is kept until it is let in with [`Control::trust`].
+    pub fn meet(tcp: TcpStream, identity: &Identity) -> Result<Self, Error> {
+        Self::begin(tcp, Side::Server, identity, true)
+    }
+
+    fn begin(
+        mut tcp: TcpStream,
+        side: Side,
+        identity: &Identity,
+        wary: bool,
+    ) -> Result<Self, Error> {
         let tls = tls::handshake(&mut tcp, side, identity)?;
         let peer = tls::peer(&tls)?;
         let pair = |name: &str| -> Result<Pair, Error> {
@@ -92,7 +107,11 @@ impl Session {
             data: pair("data")?,
         };
         let rtt = round_trip(&tcp);
-        let control = Control::start(tcp, tls)?;
+        let control = if wary {
+            Control::start_wary(tcp, tls)?
+        } else {
+            Control::start(tcp, tls)?
+        };
         let stream = control.open(TALK)?;
         Ok(Self {
             control,

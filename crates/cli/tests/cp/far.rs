@@ -90,10 +90,16 @@ impl Deref for Near {
 }
 
 impl Far {
-    /// Starts a daemon on this host, with `options` of `serve`, in which `ROOT` stands for its folder.
+    /// Starts a daemon on this host, with `options` of `serve`, in which `ROOT` stands for its folder
+    /// and `TOKENS` for its file of tokens.
     pub(crate) fn start(name: &str, options: &[&str]) -> Self {
+        Self::start_at(name, "127.0.0.1:0", options)
+    }
+
+    /// The same, where the daemon listens at `address`.
+    pub(crate) fn start_at(name: &str, address: &str, options: &[&str]) -> Self {
         let near = Near::new(name, None);
-        let serve = near.lighthaul(&["serve", "--listen", "127.0.0.1:0"]);
+        let serve = near.lighthaul(&["serve", "--listen", address]);
         Self::with(near, serve, options)
     }
 
@@ -131,10 +137,10 @@ impl Far {
             .arg("--allowed")
             .arg(near.allowed());
         for option in options {
-            if *option == "ROOT" {
-                serve.arg(&target)
-            } else {
-                serve.arg(option)
+            match *option {
+                "ROOT" => serve.arg(&target),
+                "TOKENS" => serve.arg(near.at("tokens")),
+                option => serve.arg(option),
             };
         }
         let mut daemon = Running::start(serve);
@@ -148,7 +154,7 @@ impl Far {
             .unwrap();
         let port = address.rsplit(':').next().unwrap().parse().unwrap();
         let line = daemon.says("this host's key is ");
-        let pin = line.rsplit(' ').next().unwrap().to_owned();
+        let pin = line[line.find("sha256:").unwrap()..][..71].to_owned();
         Self {
             daemon,
             near,

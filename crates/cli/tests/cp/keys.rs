@@ -8,7 +8,7 @@ fn a_daemon_that_nobody_vouched_for_is_refused_and_can_be_accepted() {
     let far = Far::start("unknown-key", &[]);
     let file = far.near.file("x", 10);
     let copy = || {
-        let mut copy = far.near.cp(&[]);
+        let mut copy = far.near.cp(&["--strict"]);
         copy.arg("--key")
             .arg(far.near.key())
             .arg(&file)
@@ -31,6 +31,85 @@ fn a_daemon_that_nobody_vouched_for_is_refused_and_can_be_accepted() {
     far.near.run(far.near.lighthaul(&words)).succeeded();
     copy().succeeded();
     assert_eq!(far.names(), ["x"]);
+}
+
+#[test]
+fn a_daemon_is_known_from_the_first_call_on_and_then_by_that_key_alone() {
+    let far = Far::start("first-call", &[]);
+    let file = far.near.file("x", 10);
+    let call = |options: &[&str]| {
+        let mut copy = far.near.cp(options);
+        copy.arg("--key")
+            .arg(far.near.key())
+            .arg(&file)
+            .arg(far.place("x"));
+        far.near.run(copy)
+    };
+    let first = call(&[]).succeeded();
+    let told: Vec<_> = first
+        .err
+        .iter()
+        .filter(|l| l.contains("is new here"))
+        .collect();
+    assert!(told.len() == 1 && told[0].contains(&far.pin), "{first:?}");
+    let known = far.near.at("config/lighthaul/known_hosts");
+    let line = format!("{} 127.0.0.1:{}\n", far.pin, far.port);
+    assert_eq!(std::fs::read_to_string(&known).unwrap(), line);
+    // what is known is known, also to those who are strict
+    assert!(!call(&["--strict"]).succeeded().said("is new here"));
+    let other = format!("sha256:{}", "cd".repeat(32));
+    std::fs::write(&known, line.replace(&far.pin, &other)).unwrap();
+    call(&[]).failed(13, "somebody may be in between");
+    // and nothing was learned from whoever is in between
+    assert!(!std::fs::read_to_string(&known).unwrap().contains(&far.pin));
+}
+
+#[test]
+fn a_key_has_the_rights_that_were_granted_and_no_more() {
+    let mut far = Far::start("rights", &[]);
+    let key = far.near.run(
+        far.near
+            .lighthaul(&["key", "--key", far.near.key().to_str().unwrap()]),
+    );
+    let key = key.succeeded().out.concat();
+    let grant = |options: &[&str]| {
+        let mut allow = far.near.lighthaul(&["allow", &key, "tester", "--allowed"]);
+        allow.arg(far.near.allowed()).args(options);
+        far.near.run(allow)
+    };
+    let file = far.near.file("x", 10);
+    let file = file.to_str().unwrap();
+    let at = |path: &str| format!("lh://127.0.0.1:{}/{path}", far.port);
+    let world = far.near.folder("a world");
+    std::fs::write(world.join("there"), "was").unwrap();
+    let root = ["--root", world.to_str().unwrap()];
+
+    grant(&[&root[..], &["--read-only"]].concat()).succeeded();
+    far.run(&[], &[file, &at("x")])
+        .failed(13, "your key may only read there");
+    let back = far.near.at("back");
+    far.run(&[], &[&at("there"), back.to_str().unwrap()])
+        .succeeded();
+    assert_eq!(std::fs::read(&back).unwrap(), b"was");
+    grant(&root).succeeded();
+    far.run(&[], &[file, &at("x")]).succeeded();
+    far.run(&[], &[file, &at("../x")])
+        .failed(13, "leaves the root");
+    assert_eq!(names(&world), ["there", "x"]);
+
+    grant(&["--expires", "0s"]).succeeded();
+    far.run(&[], &[file, &at("late")])
+        .failed(13, "your key is not allowed there");
+    // a line that makes no sense lets nobody in
+    std::fs::write(far.near.allowed(), format!("{key} tester rot=/\n")).unwrap();
+    far.run(&[], &[file, &at("odd")])
+        .failed(13, "your key is not allowed there");
+    grant(&["--expires", "1d"]).succeeded();
+    std::fs::write(far.near.allowed(), format!("{key}\ndeny {key}\n")).unwrap();
+    far.run(&[], &[file, &at("denied")])
+        .failed(13, "your key is not allowed there");
+    assert_eq!(names(&world), ["there", "x"]);
+    far.daemon.says("not allowed there");
 }
 
 #[test]

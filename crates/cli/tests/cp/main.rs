@@ -4,6 +4,8 @@
 
 mod copies;
 mod crashes;
+mod credentials;
+mod families;
 mod far;
 mod keys;
 mod options;
@@ -11,6 +13,10 @@ mod paths;
 mod resume;
 mod running;
 mod scratch;
+mod settings;
 mod ssh;
 mod stage;
+mod strangers;
 mod targets;
+mod unit;
+mod watching;

@@ -23,11 +23,30 @@ pub struct Control {
 impl Control {
     /// Takes over a connection whose handshake is done.
     pub fn start(tcp: TcpStream, tls: Connection) -> Result<Self, Error> {
+        Self::begin(tcp, tls, false)
+    }
+
+    /// The same with a peer that has not been let in: until [`Control::trust`], little of what it
+    /// says is kept.
+    pub fn start_wary(tcp: TcpStream, tls: Connection) -> Result<Self, Error> {
+        Self::begin(tcp, tls, true)
+    }
+
+    /// Listens to all that the peer says from now on.
+    pub fn trust(&self) {
+        self.shared.lock().wary = false;
+        self.shared.sign.raise();
+    }
+
+    fn begin(tcp: TcpStream, tls: Connection, wary: bool) -> Result<Self, Error> {
         let failed = |error| Error::world("setting up the control connection", error);
         tcp.set_nonblocking(true).map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
         let shared = Arc::new(Shared {
-            queues: Mutex::default(),
+            queues: Mutex::new(Queues {
+                wary,
+                ..Queues::default()
+            }),
             room: Condvar::new(),
             sign: Sign::new().map_err(failed)?,
             peer: tcp.peer_addr().map_err(failed)?,

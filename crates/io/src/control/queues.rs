@@ -10,6 +10,9 @@ use crate::wait::Sign;
 /// Bytes that wait in one direction before the other side of the queue must.
 pub(super) const QUEUE_BYTES_MAX: usize = 4 << 20;
 
+/// The same of a peer that has not been let in.
+const WARY_BYTES_MAX: usize = 64 << 10;
+
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) queues: Mutex<Queues>,
@@ -26,11 +29,22 @@ pub(super) struct Queues {
     pub(super) incoming: BTreeMap<u16, Incoming>,
     pub(super) incoming_bytes: usize,
     pub(super) closing: bool,
+    /// The peer has not been let in yet.
+    pub(super) wary: bool,
     /// Why the connection is over, once it is.
     pub(super) ended: Option<String>,
 }
 
 impl Queues {
+    /// Bytes from the peer that may wait.
+    pub(super) const fn incoming_max(&self) -> usize {
+        if self.wary {
+            WARY_BYTES_MAX
+        } else {
+            QUEUE_BYTES_MAX
+        }
+    }
+
     /// Has every stream look again.
     pub(super) fn wake_all(&self) {
         for sign in self.incoming.values().filter_map(|i| i.sign.as_ref()) {

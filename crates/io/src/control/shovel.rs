@@ -153,7 +153,10 @@ impl Shovel {
     }
 
     fn paused(&self) -> bool {
-        self.shared.lock().incoming_bytes > QUEUE_BYTES_MAX
+        let queues = self.shared.lock();
+        // of a stranger, the part of a frame that is there counts, too
+        let unfinished = if queues.wary { self.parser.len() } else { 0 };
+        queues.incoming_bytes + unfinished > queues.incoming_max()
     }
 
     /// Takes in what TCP has; answers whether there was anything.

@@ -79,9 +79,9 @@ impl Stream {
             self.sign.raise();
             return Err(Error::Network(why.clone()));
         };
-        let was_full = queues.incoming_bytes > QUEUE_BYTES_MAX;
+        let was_full = queues.incoming_bytes > queues.incoming_max();
         queues.incoming_bytes -= frame.cost();
-        let resume = was_full && queues.incoming_bytes <= QUEUE_BYTES_MAX;
+        let resume = was_full && queues.incoming_bytes <= queues.incoming_max();
         self.sign.raise();
         drop(queues);
         if resume {

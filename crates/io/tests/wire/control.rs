@@ -153,3 +153,39 @@ fn what_was_said_before_a_violation_is_heard() {
         Err(Error::Network(_))
     ));
 }
+
+#[test]
+fn of_a_stranger_little_is_kept_until_it_is_let_in() {
+    const LEN: usize = 20 << 20;
+    let [(tcp, tls), (peer_tcp, peer_tls)] = connect();
+    // what one side says and the other does not take fills its buffers, and then it cannot say more
+    peer_tcp.set_nonblocking(false).unwrap();
+    peer_tcp
+        .set_write_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
+    let mut peer = Raw {
+        tcp: peer_tcp,
+        tls: peer_tls,
+    };
+    let control = Control::start_wary(tcp, tls).unwrap();
+    let mut left = [header(LEN as u32, 0, 2, 0), vec![7; LEN]].concat();
+    let mut said = 0;
+    while said < LEN && peer.say(&left[said..][..16 << 10]).is_ok() {
+        said += 16 << 10;
+    }
+    assert!(said < LEN / 2, "it took {said} octets of a stranger");
+    control.trust();
+    peer.tcp.set_write_timeout(None).unwrap();
+    // what was given to TLS leaves first
+    while peer.tls.wants_write() {
+        peer.tls.write_tls(&mut peer.tcp).unwrap();
+    }
+    let rest = left.split_off(said + (16 << 10));
+    peer.say(&rest).unwrap();
+    let stream = control.open(0).unwrap();
+    let clock = Clock::start();
+    let frame = stream
+        .receive(clock, Instant::ZERO + Duration::from_secs(30))
+        .unwrap();
+    assert!(frame.octets.len() == LEN && frame.octets.iter().all(|octet| *octet == 7));
+}

@@ -1,0 +1,290 @@
+//! What files say about options that nobody typed: `config.toml` of the host and of the user.
+//!
+//! A key is the name of a flag, in a section that is the name of a command. The files become defaults
+//! of the grammar, so that flags and then `LIGHTHAUL_*` come before them, and what is a value is known
+//! in one place.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use clap::builder::FalseyValueParser;
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, ArgAction, Command};
+use lighthaul_transfer::error::{Code, Error};
+use toml::{Table, Value};
+
+use crate::places;
+use crate::print::print;
+
+/// The commands that have options worth keeping.
+const SECTIONS: [&str; 3] = ["cp", "serve", "probe"];
+/// Flags that belong to one call.
+const NOT_KEPT: [&str; 3] = ["help", "once", "recursive"];
+
+/// What is set in files.
+#[derive(Debug, Default)]
+pub(crate) struct Config {
+    /// By section and key: the values and the file they are from.
+    settings: BTreeMap<(String, String), Setting>,
+}
+
+#[derive(Clone, Debug)]
+struct Setting {
+    values: Vec<String>,
+    file: PathBuf,
+}
+
+impl Config {
+    /// Reads the host's file and then the user's, whose word counts; checks that `command` has the keys.
+    pub(crate) fn load(command: &Command) -> Result<Self, Error> {
+        let mut config = Self::default();
+        for path in places::configs() {
+            match fs::read_to_string(&path) {
+                Ok(text) => config.add(&path, &text, command)?,
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::file(Code::Open, "cannot read", &path, &error)),
+            }
+        }
+        Ok(config)
+    }
+
+    fn add(&mut self, path: &Path, text: &str, command: &Command) -> Result<(), Error> {
+        let wrong = |what: String| Error::new(Code::Usage, format!("{}: {what}", path.display()));
+        let table: Table = text.parse().map_err(|e| wrong(format!("{e}")))?;
+        for (section, keys) in table {
+            let sub = command.find_subcommand(&section);
+            let sub = sub.filter(|_| SECTIONS.contains(&section.as_str()));
+            let (Some(sub), Value::Table(keys)) = (sub, keys) else {
+                let text = format!("{section} is no section; there are {}", SECTIONS.join(", "));
+                return Err(wrong(text));
+            };
+            for (key, value) in keys {
+                if !sub.get_arguments().any(|arg| name(arg) == Some(&key)) {
+                    let text = format!(
+                        "[{section}] has no key {key}; its keys are the flags of `lighthaul {section} --help`"
+                    );
+                    return Err(wrong(text));
+                }
+                let values = words(value).ok_or_else(|| {
+                    wrong(format!(
+                        "[{section}] {key} is not a word, a number, a truth or a list of them"
+                    ))
+                })?;
+                let file = path.to_owned();
+                self.settings
+                    .insert((section.clone(), key), Setting { values, file });
+            }
+        }
+        Ok(())
+    }
+
+    /// The grammar with the files' words as defaults; what ssh starts on a host is not its daemon.
+    pub(crate) fn apply(&self, mut command: Command) -> Command {
+        let once = env::args_os().any(|word| word == "--once");
+        for section in SECTIONS {
+            command = command.mut_subcommand(section, |sub| {
+                sub.mut_args(|arg| {
+                    let Some(key) = name(&arg).map(str::to_owned) else {
+                        return arg;
+                    };
+                    let arg = reachable(arg, &key);
+                    match self.settings.get(&(section.to_owned(), key)) {
+                        Some(setting) if !once => arg.default_values(setting.values.clone()),
+                        _ => arg,
+                    }
+                })
+            });
+        }
+        command
+    }
+
+    /// The file that a value which makes no sense is from.
+    pub(crate) fn blame(&self, error: &clap::Error) -> Option<&Path> {
+        let context = |kind| match error.get(kind) {
+            Some(ContextValue::String(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let arg = context(ContextKind::InvalidArg)?;
+        let value = context(ContextKind::InvalidValue)?;
+        let flag = arg.strip_prefix("--")?.split([' ', '=', '[']).next()?;
+        let mut settings = self.settings.iter();
+        let guilty = settings.find(|((_, key), setting)| {
+            key == flag && setting.values.iter().any(|word| word == value)
+        });
+        guilty.map(|(_, setting)| setting.file.as_path())
+    }
+
+    /// Prints what is in force where nobody types anything, and where it is from.
+    pub(crate) fn show(&self, command: &Command) {
+        for path in places::configs() {
+            let there = if path.exists() { "" } else { " (missing)" };
+            print(&format!("# {}{there}", path.display()));
+        }
+        for section in SECTIONS {
+            print(&format!("\n[{section}]"));
+            let sub = command.find_subcommand(section);
+            for arg in sub.into_iter().flat_map(Command::get_arguments) {
+                if let Some(key) = name(arg) {
+                    print(&self.line(section, key, arg));
+                }
+            }
+        }
+    }
+
+    fn line(&self, section: &str, key: &str, arg: &Arg) -> String {
+        let variable = arg.get_env().map(OsString::from);
+        let set = variable.and_then(|name| Some((env::var(&name).ok()?, name)));
+        let defaults = arg.get_default_values().iter();
+        let defaults: Vec<_> = defaults.map(|v| v.to_string_lossy().into_owned()).collect();
+        let setting = self.settings.get(&(section.to_owned(), key.to_owned()));
+        let (values, from) = match (set, setting) {
+            (Some((value, name)), _) => (vec![value], name.display().to_string()),
+            (None, Some(setting)) => (setting.values.clone(), setting.file.display().to_string()),
+            (None, None) if defaults.is_empty() => return format!("# {key} is not set"),
+            (None, None) => (defaults, "default".to_owned()),
+        };
+        let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
+        let value = match values.as_slice() {
+            [word] if is_flag => {
+                Value::Boolean(!["", "0", "n", "no", "f", "false", "off"].contains(&word.as_str()))
+            }
+            [word] => Value::String(word.clone()),
+            words => Value::Array(words.iter().cloned().map(Value::String).collect()),
+        };
+        format!("{key} = {value}  # {from}")
+    }
+}
+
+/// The key of an option that files may set.
+fn name(arg: &Arg) -> Option<&str> {
+    arg.get_long().filter(|name| !NOT_KEPT.contains(name))
+}
+
+/// The option, which the environment can set, too; a flag as in `LIGHTHAUL_PLAIN=1`.
+fn reachable(mut arg: Arg, key: &str) -> Arg {
+    if matches!(arg.get_action(), ArgAction::SetTrue) {
+        arg = arg.value_parser(FalseyValueParser::new());
+    }
+    if arg.get_env().is_none() {
+        arg = arg.env(variable(key));
+    }
+    arg
+}
+
+/// The variable that sets `key`.
+fn variable(key: &str) -> String {
+    format!("LIGHTHAUL_{}", key.to_uppercase().replace('-', "_"))
+}
+
+/// What somebody would have typed.
+fn words(value: Value) -> Option<Vec<String>> {
+    match value {
+        Value::String(text) => Some(vec![text]),
+        Value::Integer(number) => Some(vec![number.to_string()]),
+        Value::Float(number) => Some(vec![number.to_string()]),
+        Value::Boolean(truth) => Some(vec![truth.to_string()]),
+        Value::Array(values) => {
+            let words: Option<Vec<_>> = values.into_iter().map(words).collect();
+            words.map(|words| words.concat())
+        }
+        Value::Datetime(_) | Value::Table(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, FromArgMatches};
+
+    use super::*;
+    use crate::args::{self, Cli};
+
+    fn read(texts: &[&str]) -> Result<Config, Error> {
+        let mut config = Config::default();
+        for (nth, text) in texts.iter().enumerate() {
+            config.add(Path::new(&format!("{nth}.toml")), text, &Cli::command())?;
+        }
+        Ok(config)
+    }
+
+    fn parse(config: &Config, line: &str) -> Result<args::Command, clap::Error> {
+        let command = config.apply(Cli::command());
+        let words = line.split_whitespace();
+        let cli = Cli::from_arg_matches(&command.try_get_matches_from(words)?)?;
+        Ok(cli.command)
+    }
+
+    #[test]
+    fn the_user_overrules_the_host_and_flags_overrule_both() {
+        let host = "[cp]\nrate = \"1Gb/s\"\nno-sync = true\n[serve]\nroot = \"/data\"";
+        let config = read(&[
+            host,
+            "[cp]\nrate = \"2Gb/s\"\n[probe]\nseconds = 7\nwhat = [\"copy\", \"fake\"]",
+        ])
+        .unwrap();
+        let args::Command::Cp(cp) = parse(&config, "lighthaul cp a b:").unwrap() else {
+            panic!("it is another command");
+        };
+        assert_eq!(
+            (cp.rate.unwrap().as_bps(), cp.no_sync),
+            (2_000_000_000, true)
+        );
+        let args::Command::Cp(cp) = parse(&config, "lighthaul cp --rate 3Gb/s a b:").unwrap()
+        else {
+            panic!("it is another command");
+        };
+        assert_eq!(cp.rate.unwrap().as_bps(), 3_000_000_000);
+        let args::Command::Probe(probe) = parse(&config, "lighthaul probe h").unwrap() else {
+            panic!("it is another command");
+        };
+        assert_eq!((probe.seconds, probe.what.len()), (7.0, 2));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_with_its_file() {
+        for (text, words) in [
+            ("[cp]\nrtae = 1", "0.toml: [cp] has no key rtae"),
+            ("[cp]\nhelp = true", "has no key help"),
+            ("[serve]\nonce = true", "has no key once"),
+            ("[lab]\nrate = 1", "lab is no section"),
+            ("rate = 1", "rate is no section"),
+            ("[cp]\nrate = { a = 1 }", "[cp] rate is not a word"),
+            ("[cp", "0.toml: "),
+        ] {
+            let error = read(&[text]).unwrap_err();
+            assert!(error.text.contains(words), "{text}: {error}");
+            assert_eq!(error.code, Code::Usage);
+        }
+        let config = read(&["[cp]\nrate = \"fast\""]).unwrap();
+        let error = parse(&config, "lighthaul cp a b:").unwrap_err();
+        assert_eq!(config.blame(&error), Some(Path::new("0.toml")));
+        let error = parse(&config, "lighthaul cp --rate slow a b:").unwrap_err();
+        assert_eq!(config.blame(&error), None);
+    }
+
+    #[test]
+    fn the_grammar_is_whole_and_every_key_has_a_variable() {
+        let config = read(&["[cp]\nplain = true"]).unwrap();
+        let command = config.apply(Cli::command());
+        command.clone().debug_assert();
+        let cp = command.find_subcommand("cp").unwrap();
+        assert!(
+            cp.get_arguments()
+                .filter(|arg| name(arg).is_some())
+                .all(|arg| arg.get_env().is_some())
+        );
+        let line = |key: &str| {
+            let arg = cp
+                .get_arguments()
+                .find(|arg| name(arg) == Some(key))
+                .unwrap();
+            config.line("cp", key, arg)
+        };
+        assert_eq!(line("plain"), "plain = true  # 0.toml");
+        assert_eq!(line("digest"), "digest = \"crc128\"  # default");
+        assert_eq!(line("rate"), "# rate is not set");
+    }
+}

@@ -1,0 +1,176 @@
+//! Callers whose key is not listed: tokens, and statements of an authority.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::far::Far;
+use crate::running::Outcome;
+
+/// A daemon with a file of tokens, and a caller with a key that nobody has listed.
+struct Stranger {
+    far: Far,
+    file: PathBuf,
+}
+
+impl Stranger {
+    fn at(name: &str) -> Self {
+        let far = Far::start(name, &["--tokens", "TOKENS"]);
+        let file = far.near.file("x", 10);
+        Self { far, file }
+    }
+
+    /// The first line that a command prints.
+    fn line(&self, words: &[&str]) -> String {
+        let near = &self.far.near;
+        near.run(near.lighthaul(words)).succeeded().out[0].clone()
+    }
+
+    /// Makes a token with `options`.
+    fn token(&self, options: &[&str]) -> String {
+        let tokens = self.far.near.at("tokens");
+        let words = ["token", "robot", "--tokens", tokens.to_str().unwrap()];
+        self.line(&[&words, options].concat())
+    }
+
+    /// A statement for the caller's key, or for another, that `authority` signed.
+    fn statement(&self, authority: &str, key: &str, options: &[&str]) -> String {
+        let near = &self.far.near;
+        let subject = self.line(&["key", "--key", near.at(key).to_str().unwrap()]);
+        let authority = near.at(authority);
+        let words = [
+            "sign",
+            &subject,
+            "robot",
+            "--key",
+            authority.to_str().unwrap(),
+        ];
+        let text = self.line(&[&words, options].concat());
+        fs::write(near.at("statement"), &text).unwrap();
+        near.at("statement").to_str().unwrap().to_owned()
+    }
+
+    /// Lists an authority.
+    fn believe(&self, authority: &str, options: &str) {
+        let near = &self.far.near;
+        let key = self.line(&["key", "--key", near.at(authority).to_str().unwrap()]);
+        fs::write(near.allowed(), format!("ca {key} lab {options}\n")).unwrap();
+    }
+
+    /// A copy of the file to `path` at the daemon, or of that to here.
+    fn copy(&self, options: &[&str], path: &str, back: bool) -> Outcome {
+        let near = &self.far.near;
+        let mut copy = near.cp(options);
+        let place = format!("lh://127.0.0.1:{}/{path}", self.far.port);
+        copy.args(["--pin", &self.far.pin, "--key"])
+            .arg(near.at("stranger"));
+        if back {
+            copy.arg(place).arg(near.at("back"));
+        } else {
+            copy.arg(&self.file).arg(place);
+        }
+        near.run(copy)
+    }
+}
+
+#[test]
+fn a_token_lets_its_bearer_in_with_its_rights_and_is_kept_nowhere() {
+    let mut it = Stranger::at("token");
+    let root = it.far.target.to_str().unwrap().to_owned();
+    let token = it.token(&["--root", &root]);
+    let file = it.far.near.at("token");
+    fs::write(&file, format!("{token}\n")).unwrap();
+    let shown = ["--token-file", file.to_str().unwrap()];
+    it.copy(&[], "y", false)
+        .failed(13, "your key is not allowed there");
+    it.copy(&shown, "y", false).succeeded();
+    it.copy(&shown, "../y", false).failed(13, "leaves the root");
+    assert_eq!(it.far.names(), ["y"]);
+    // a listed key needs no token, and is not kept out by one that is wrong
+    let mut known = it
+        .far
+        .copy(&[], &[it.file.to_str().unwrap(), &it.far.place("z")]);
+    known.env("LIGHTHAUL_TOKEN", "nonsense");
+    it.far.near.run(known).succeeded();
+
+    fs::write(&file, it.token(&["--root", &root, "--read-only"])).unwrap();
+    it.copy(&shown, "n", false)
+        .failed(13, "may only read there");
+    it.copy(&shown, "y", true).succeeded();
+    fs::write(&file, it.token(&["--expires", "0s"])).unwrap();
+    it.copy(&shown, "n", false).failed(13, "expired");
+    fs::write(&file, "lht_guess").unwrap();
+    it.copy(&shown, "n", false)
+        .failed(13, "your token is not known there");
+    fs::write(&file, "x".repeat(5000)).unwrap();
+    it.copy(&shown, "n", false)
+        .failed(13, "your key is not allowed there");
+    assert_eq!(it.far.names(), ["y", "z"]);
+
+    let kept = fs::read_to_string(it.far.near.at("tokens")).unwrap();
+    assert!(kept.contains("robot") && !kept.contains(&token), "{kept}");
+    it.far.daemon.signal("TERM");
+    it.far.daemon.says("stopping");
+    let log = it.far.daemon.finish().err.join("\n");
+    assert!(log.contains("robot") && !log.contains("lht_"), "{log}");
+}
+
+#[test]
+fn a_token_is_not_said_to_a_daemon_that_was_never_met() {
+    let it = Stranger::at("token-unmet");
+    let near = &it.far.near;
+    let mut copy = near.cp(&[]);
+    copy.env("LIGHTHAUL_TOKEN", it.token(&[]));
+    copy.arg(&it.file).arg(it.far.place("y"));
+    near.run(copy)
+        .failed(13, "is not known here: compare it with");
+    assert!(it.far.names().is_empty());
+}
+
+#[test]
+fn a_statement_lets_in_the_one_key_that_it_names_as_far_as_its_authority_goes() {
+    let it = Stranger::at("statement");
+    let target = it.far.target.clone();
+    for folder in ["data", "data/robot", "other"] {
+        it.far.near.folder(&format!("target/{folder}"));
+    }
+    it.believe(
+        "authority",
+        &format!("root={}", target.join("data").display()),
+    );
+    let statement = it.statement("authority", "stranger", &["--root", "robot"]);
+    let shown = ["--statement", statement.as_str()];
+    it.copy(&shown, "y", false).succeeded();
+    assert!(target.join("data/robot/y").exists());
+    // without a root of its own it has that of its authority
+    it.statement("authority", "stranger", &["--read-only"]);
+    it.copy(&shown, "robot/y", true).succeeded();
+    it.copy(&shown, "n", false)
+        .failed(13, "may only read there");
+
+    std::os::unix::fs::symlink(target.join("other"), target.join("data/link")).unwrap();
+    for (out, code, words) in [
+        ("../other", 13, "leaves the root"),
+        ("link", 13, "leaves the root"),
+        ("missing", 3, "cannot open the root"),
+    ] {
+        it.statement("authority", "stranger", &["--root", out]);
+        it.copy(&shown, "n", false).failed(code, words);
+    }
+    it.statement("authority", "somebody-else", &[]);
+    it.copy(&shown, "n", false)
+        .failed(13, "it was made for another key");
+    it.statement("authority", "stranger", &["--expires", "0s"]);
+    it.copy(&shown, "n", false).failed(13, "it has expired");
+    it.statement("other-authority", "stranger", &[]);
+    it.copy(&shown, "n", false).failed(13, "no authority there");
+    // who signs is not thereby let in, and who is denied stays out
+    it.statement("authority", "stranger", &[]);
+    let key = it.line(&["key", "--key", it.far.near.at("stranger").to_str().unwrap()]);
+    let listed = fs::read_to_string(it.far.near.allowed()).unwrap();
+    fs::write(it.far.near.allowed(), format!("{listed}deny {key} gone\n")).unwrap();
+    it.copy(&shown, "n", false)
+        .failed(13, "your key is not allowed there");
+    fs::write(&statement, "no statement").unwrap();
+    it.copy(&shown, "n", false).failed(13, "it is no statement");
+    assert!(fs::read_dir(target.join("other")).unwrap().next().is_none());
+}

@@ -1,0 +1,85 @@
+//! Options that nobody typed: files and the environment.
+
+use std::fs;
+
+use crate::far::{Far, Near};
+
+/// Writes the caller's file.
+fn set(near: &Near, text: &str) {
+    near.folder("config/lighthaul");
+    fs::write(near.at("config/lighthaul/config.toml"), text).unwrap();
+}
+
+#[test]
+fn what_a_file_says_is_done_unless_the_environment_or_a_flag_says_otherwise() {
+    let far = Far::start("settings", &[]);
+    let file = far.near.file("x", 1000);
+    set(
+        &far.near,
+        "[cp]\njson = true\ndigest = \"blake3\"\nrate = \"11Mb/s\"\nno-udp = false\n",
+    );
+    let rate = |flags: &[&str], variable: Option<&str>| {
+        let place = far.place("x");
+        let mut copy = far.copy(flags, &[file.to_str().unwrap(), &place]);
+        copy.envs(variable.map(|value| ("LIGHTHAUL_RATE", value)));
+        let events = far.near.run(copy).succeeded().events();
+        let start = events
+            .iter()
+            .find(|event| event["type"] == "start")
+            .unwrap();
+        start["rate_bps"].as_u64().unwrap()
+    };
+    assert_eq!(rate(&[], None), 11_000_000);
+    assert_eq!(rate(&[], Some("12Mb/s")), 12_000_000);
+    assert_eq!(rate(&["--rate", "13Mb/s"], Some("12Mb/s")), 13_000_000);
+}
+
+#[test]
+fn a_key_that_nobody_knows_is_named_with_its_file() {
+    let near = Near::new("odd-key", None);
+    set(&near, "[serve]\nlissten = \"[::]:1\"\n");
+    let outcome = near
+        .run(near.lighthaul(&["key"]))
+        .failed(1, "[serve] has no key lissten");
+    assert!(outcome.said("config/lighthaul/config.toml"), "{outcome:?}");
+    set(&near, "[cp]\nrate = \"fast\"\n");
+    let outcome = near
+        .run(near.lighthaul(&["cp", "a", "b:"]))
+        .failed(1, "that is set in");
+    assert!(
+        outcome.said("config/lighthaul/config.toml") && outcome.said("'fast'"),
+        "{outcome:?}"
+    );
+    near.run(near.lighthaul(&["cp", "--rate", "1Mb/s", "a", "b"]))
+        .failed(1, "neither side is remote");
+}
+
+#[test]
+fn what_is_in_force_is_shown_with_where_it_is_from() {
+    let near = Near::new("in-force", None);
+    set(
+        &near,
+        "[cp]\nrate = \"11Mb/s\"\n[serve]\nplain = true\n[probe]\nseconds = 2\n",
+    );
+    let mut config = near.lighthaul(&["config"]);
+    config
+        .env("LIGHTHAUL_NO_SYNC", "1")
+        .env("LIGHTHAUL_STATS", "1");
+    let outcome = near.run(config).succeeded();
+    let text = outcome.out.join("\n");
+    let file = near.at("config/lighthaul/config.toml");
+    let file = file.display();
+    for line in [
+        format!("rate = \"11Mb/s\"  # {file}"),
+        format!("plain = true  # {file}"),
+        format!("seconds = \"2\"  # {file}"),
+        "no-sync = true  # LIGHTHAUL_NO_SYNC".to_owned(),
+        "stats = true  # LIGHTHAUL_STATS".to_owned(),
+        "listen = \"[::]:4810\"  # default".to_owned(),
+    ] {
+        assert!(outcome.out.contains(&line), "{line} is not in {text}");
+    }
+    // what is shown can be a file again
+    set(&near, &text);
+    near.run(near.lighthaul(&["config"])).succeeded();
+}

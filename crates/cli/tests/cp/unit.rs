@@ -1,0 +1,68 @@
+//! The daemon as a unit of systemd.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::far::{Near, PROGRAM};
+use crate::running::Running;
+
+/// The unit, with the program that was built.
+fn unit() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/lighthaul.service");
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.contains("/usr/local/bin/lighthaul"));
+    text.replace("/usr/local/bin/lighthaul", PROGRAM)
+}
+
+#[test]
+fn what_the_unit_starts_is_understood() {
+    let near = Near::new("unit-line", None);
+    let unit = unit();
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart="));
+    let words: Vec<_> = line.unwrap().split(' ').skip(1).chain(["--help"]).collect();
+    near.run(near.lighthaul(&words)).succeeded();
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_unit() {
+    if Command::new("systemd-analyze")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        eprintln!("skipped: there is no systemd-analyze here");
+        return;
+    }
+    let near = Near::new("unit-verified", None);
+    let path = near.at("lighthaul.service");
+    fs::write(&path, unit()).unwrap();
+    let mut verify = Command::new("systemd-analyze");
+    verify
+        .args(["verify", "--man=no", "--recursive-errors=no"])
+        .arg(&path);
+    let outcome = near.run(verify).succeeded();
+    assert!(!outcome.said("lighthaul.service"), "{outcome:?}");
+}
+
+#[test]
+fn a_unit_is_ready_when_its_ports_are_open() {
+    let near = Near::new("unit-ready", None);
+    let path = near.at("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_mins(1)))
+        .unwrap();
+    let mut serve = near.lighthaul(&["serve", "--listen", "127.0.0.1:0", "--key"]);
+    serve.arg(near.at("host-key")).env("NOTIFY_SOCKET", &path);
+    let mut daemon = Running::start(serve);
+    let mut state = [0; 100];
+    let len = socket.recv(&mut state).unwrap();
+    assert!(state[..len].starts_with(b"READY=1"));
+    daemon.says("listening on");
+    daemon.signal("TERM");
+    assert_eq!(daemon.finish().code, Some(0));
+}

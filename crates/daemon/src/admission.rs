@@ -1,0 +1,136 @@
+//! From a connection to somebody with a name and rights, or to somebody who was turned away.
+
+use std::collections::BTreeSet;
+use std::net::TcpStream;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::tcp;
+use lighthaul_transfer::credential::Credential;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::message::Message;
+use lighthaul_transfer::session::Session;
+
+use crate::allowed::Allowed;
+use crate::rights::Rights;
+use crate::serve::{Settings, Welcome};
+use crate::statement;
+
+/// Somebody who was let in.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) session: Session,
+    pub(crate) rights: Rights,
+}
+
+/// Why somebody was not let in.
+#[derive(Debug)]
+pub(crate) enum NotAdmitted {
+    /// No key was shown: a scanner, a line that broke, somebody who never spoke.
+    Handshake(Error),
+    /// This key was shown, and may not call.
+    Refused(Fingerprint, Error),
+}
+
+/// Shakes hands, and turns away whoever is not welcome.
+pub(crate) fn admit(tcp: TcpStream, settings: &Settings) -> Result<Guest, NotAdmitted> {
+    let tcp = tcp::patient(tcp).map_err(|e| NotAdmitted::Handshake(e.into()))?;
+    let session = Session::meet(tcp, &settings.identity).map_err(NotAdmitted::Handshake)?;
+    match rights(&session, &settings.welcome) {
+        Ok(rights) => {
+            session.control.trust();
+            let rights = rights.beneath(settings.root.as_deref());
+            Ok(Guest { session, rights })
+        }
+        Err(error) => {
+            session.give_up(&error);
+            Err(NotAdmitted::Refused(session.peer, error))
+        }
+    }
+}
+
+/// What the caller may do: because its key is listed, or because of what it shows first.
+fn rights(session: &Session, welcome: &Welcome) -> Result<Rights, Error> {
+    let key = session.peer;
+    let (keys, tokens) = match welcome {
+        Welcome::Only(only) if *only == key => return Ok(Rights::default()),
+        Welcome::Only(_) => return Err(stranger(key)),
+        Welcome::Listed { keys, tokens } => (keys, tokens),
+    };
+    let now = unix_nanos() / 1_000_000_000;
+    let keys = Allowed::load(keys).map_err(|_| unreadable())?;
+    if keys.is_denied(key) {
+        return Err(stranger(key));
+    }
+    if let Some(rights) = keys.rights(key).filter(|rights| rights.hold_at(now)) {
+        return Ok(rights);
+    }
+    let Message::Credential(credential) = session.hear_for(PATIENCE)? else {
+        return Err(stranger(key));
+    };
+    let granted = match credential {
+        _ if !credential.is_bounded() => return Err(stranger(key)),
+        Credential::Token(token) => Allowed::load(tokens)
+            .map_err(|_| unreadable())?
+            .rights(Fingerprint::of_token(&token))
+            .ok_or_else(|| refuse("your token is not known there"))?,
+        Credential::Statement(octets) => vouched(&octets, key, &keys, now)?,
+    };
+    if !granted.hold_at(now) {
+        return Err(refuse("what lets you in there has expired"));
+    }
+    Ok(granted)
+}
+
+/// What a statement of an authority lets the holder of `key` do: what it says, as far as the authority
+/// may grant it.
+fn vouched(octets: &[u8], key: Fingerprint, keys: &Allowed, now: u64) -> Result<Rights, Error> {
+    let (authority, claimed) = statement::read(octets, key, now)
+        .map_err(|why| refuse(&format!("your statement is not taken there: {why}")))?;
+    let most = keys
+        .authority(authority)
+        .ok_or_else(|| refuse("who signed your statement is no authority there"))?;
+    Ok(Rights {
+        root: most.root,
+        within: claimed.root,
+        name: claimed.name,
+        read_only: claimed.read_only || most.read_only,
+        expires: claimed.expires.into_iter().chain(most.expires).min(),
+    })
+}
+
+fn refuse(text: &str) -> Error {
+    Error::new(Code::Permission, text)
+}
+
+fn stranger(key: Fingerprint) -> Error {
+    refuse(&format!(
+        "your key is not allowed there; its operator can add it with `lighthaul allow {key}`"
+    ))
+}
+
+fn unreadable() -> Error {
+    refuse("who may call cannot be read there; its operator has to see to that")
+}
+
+/// How long a caller whose key is not listed may take to show something else.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Keys that were refused, so that each is logged once and not with every call.
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    keys: Mutex<BTreeSet<Fingerprint>>,
+}
+
+impl Refused {
+    /// Whether `key` is refused for the first time; beyond so many keys, nobody is told any more.
+    pub(crate) fn is_news(&self, key: Fingerprint) -> bool {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.len() < KEYS_MAX && keys.insert(key)
+    }
+}
+
+/// Keys are made in no time; a log has an end.
+const KEYS_MAX: usize = 1000;

@@ -1,0 +1,226 @@
+//! Which keys may call a daemon, and what they may do: a line each, in a file that people can edit.
+//!
+//! ```text
+//! sha256:...  alice root=/data/alice ro
+//! ca sha256:...  lab root=/data expires=1900000000
+//! deny sha256:...
+//! ```
+//!
+//! A file of tokens reads the same, with the fingerprints of tokens where those of keys would be.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use lighthaul_io::identity::Fingerprint;
+
+use crate::rights::{NotRights, Rights};
+
+/// Who may call, as a file said when it was read.
+#[derive(Clone, Debug, Default)]
+pub struct Allowed {
+    entries: Vec<Entry>,
+    /// What makes no sense in the file, by line.
+    pub faults: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    kind: Kind,
+    key: Fingerprint,
+    /// Nobody has those that were written so that nobody understands them.
+    rights: Result<Rights, NotRights>,
+}
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// This key may call.
+    Key,
+    /// Whoever has a statement that this key signed may call.
+    Authority,
+    /// This key may not call, whatever else is said.
+    Denied,
+}
+
+impl Allowed {
+    /// What the file at `path` says; a missing file allows nobody.
+    pub fn load(path: &Path) -> io::Result<Self> {
+        match fs::read_to_string(path) {
+            Ok(text) => Ok(Self::parse(&text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What `text` says.
+    pub fn parse(text: &str) -> Self {
+        let mut allowed = Self::default();
+        for (nth, line) in text.lines().enumerate() {
+            let entry = entry(line);
+            let fault = match &entry {
+                Ok(Some(entry)) => entry.rights.as_ref().err().map(NotRights::to_string),
+                Ok(None) => None,
+                Err(why) => Some(why.clone()),
+            };
+            let fault = fault.map(|why| format!("line {}: {why}", nth + 1));
+            allowed.faults.extend(fault);
+            allowed.entries.extend(entry.ok().flatten());
+        }
+        allowed
+    }
+
+    /// What the holder of `key` may do, if it is listed; of two lines, the first counts.
+    pub fn rights(&self, key: Fingerprint) -> Option<Rights> {
+        self.listed(Kind::Key, key)
+    }
+
+    /// What may be granted by statements that `key` signed, if it is listed as an authority.
+    pub fn authority(&self, key: Fingerprint) -> Option<Rights> {
+        self.listed(Kind::Authority, key)
+    }
+
+    /// Whether `key` may not call, whoever vouches for it.
+    pub fn is_denied(&self, key: Fingerprint) -> bool {
+        self.entries
+            .iter()
+            .any(|entry| entry.kind == Kind::Denied && entry.key.is(key))
+    }
+
+    fn listed(&self, kind: Kind, key: Fingerprint) -> Option<Rights> {
+        if self.is_denied(key) {
+            return None;
+        }
+        let mut entries = self.entries.iter();
+        let entry = entries.find(|entry| entry.kind == kind && entry.key.is(key))?;
+        entry.rights.clone().ok()
+    }
+}
+
+/// Lists `key` with `rights` in the file at `path`, in place of what was said of it before.
+pub fn allow(path: &Path, key: Fingerprint, rights: &Rights) -> io::Result<()> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        text => text?,
+    };
+    let line = format!("{key} {rights}");
+    if !matches!(entry(&line), Ok(Some(Entry { rights: Ok(read), .. })) if read.root == rights.root)
+    {
+        let text = format!("\"{line}\" would not be understood");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let is_other = |line: &&str| match entry(line) {
+        Ok(Some(entry)) => entry.kind != Kind::Key || entry.key != key,
+        Ok(None) | Err(_) => true,
+    };
+    let others = text.lines().filter(is_other).chain([line.as_str()]);
+    let text: String = others.flat_map(|line| [line, "\n"]).collect();
+    replace(path, &text)
+}
+
+/// Gives the file at `path` this content at once, so that no daemon ever reads half of it.
+pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    use std::io::Write;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let mut file = fs::OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&name)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&name, path)
+}
+
+/// What a line says; comments say nothing.
+fn entry(line: &str) -> Result<Option<Entry>, String> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    let (first, rest) = split(line);
+    let (kind, (key, rest)) = match first {
+        "ca" => (Kind::Authority, split(rest)),
+        "deny" => (Kind::Denied, split(rest)),
+        _ => (Kind::Key, (first, rest)),
+    };
+    let key = key
+        .parse()
+        .map_err(|e| format!("\"{key}\" is no key: {e}"))?;
+    // what is written behind a denied key only says why
+    let rights = match kind {
+        Kind::Denied => Ok(Rights::default()),
+        Kind::Key | Kind::Authority => Rights::parse(rest),
+    };
+    Ok(Some(Entry { kind, key, rights }))
+}
+
+/// The first word of `text`, and what is behind it.
+fn split(text: &str) -> (&str, &str) {
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    (word, rest.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key(digit: &str) -> Fingerprint {
+        format!("sha256:{}", digit.repeat(64)).parse().unwrap()
+    }
+
+    #[test]
+    fn listed_keys_have_their_rights_and_others_none() {
+        let text = format!(
+            "# who\n{}\n{} bob root=/b ro\n\nca {} lab root=/l\n",
+            key("1"),
+            key("2"),
+            key("3")
+        );
+        let allowed = Allowed::parse(&text);
+        assert!(allowed.faults.is_empty());
+        assert_eq!(allowed.rights(key("1")), Some(Rights::default()));
+        let bob = allowed.rights(key("2")).unwrap();
+        assert_eq!((bob.root, bob.read_only), (Some("/b".into()), true));
+        // an authority vouches for others, not for itself
+        assert_eq!(allowed.rights(key("3")), None);
+        assert_eq!(allowed.authority(key("3")).unwrap().root, Some("/l".into()));
+        assert_eq!(allowed.authority(key("2")), None);
+    }
+
+    #[test]
+    fn a_line_that_makes_no_sense_lets_nobody_in_even_if_a_later_one_would() {
+        let text = format!("{} eve rot=/x\nmd5:1 x\n{} eve\n", key("4"), key("4"));
+        let allowed = Allowed::parse(&text);
+        assert_eq!(allowed.faults.len(), 2, "{:?}", allowed.faults);
+        assert!(allowed.faults[0].contains("line 1") && allowed.faults[0].contains("rot=/x"));
+        assert_eq!(allowed.rights(key("4")), None);
+    }
+
+    #[test]
+    fn who_is_denied_stays_out() {
+        let text = format!(
+            "{} a\ndeny {} left us\ndeny {}\n",
+            key("5"),
+            key("5"),
+            key("6")
+        );
+        let allowed = Allowed::parse(&text);
+        assert_eq!((allowed.rights(key("5")), allowed.faults.len()), (None, 0));
+        assert!(allowed.is_denied(key("6")) && !allowed.is_denied(key("7")));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_panic(text in "((ca|deny|sha256:[0-9a-f]{64}|root=|'|ro|\\PC{0,5})[ \n]){0,9}") {
+            Allowed::parse(&text);
+        }
+    }
+}

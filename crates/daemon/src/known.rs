@@ -1,0 +1,118 @@
+//! Which daemons a user knows: a line each, a fingerprint and a name, in a file that people can edit.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use lighthaul_io::identity::Fingerprint;
+
+/// What a file of known daemons says of one that shows its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// It has shown this key before.
+    Same,
+    /// It has shown another.
+    Other(Fingerprint),
+    /// Nobody has called it yet.
+    New,
+}
+
+/// Looks up `name`, which shows `key`, in the file at `path`.
+pub fn look(path: &Path, name: &str, key: Fingerprint) -> io::Result<Known> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(judge(&text, name, key)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Known::New),
+        Err(error) => Err(error),
+    }
+}
+
+/// Looks up `name`, which shows `key`, in the file at `path`, and lists it there if it is new. Of two
+/// that meet a daemon at once, the second sees what the first has listed.
+pub fn meet(path: &Path, name: &str, key: Fingerprint) -> io::Result<Known> {
+    let (mut file, text) = open(path)?;
+    let known = judge(&text, name, key);
+    if known == Known::New {
+        file.write_all(line(&text, name, key).as_bytes())?;
+    }
+    Ok(known)
+}
+
+/// Lists `key` as that of `name` in the file at `path`, in place of any other.
+pub fn accept(path: &Path, name: &str, key: Fingerprint) -> io::Result<()> {
+    let (mut file, text) = open(path)?;
+    let others = text
+        .lines()
+        .filter(|line| entry(line).is_none_or(|(_, other)| !other.eq_ignore_ascii_case(name)));
+    let mut kept: String = others.flat_map(|line| [line, "\n"]).collect();
+    kept.push_str(&line(&kept, name, key));
+    file.set_len(0)?;
+    file.write_all(kept.as_bytes())
+}
+
+/// The file, made if it is missing and locked until it is dropped, and what it says.
+fn open(path: &Path) -> io::Result<(fs::File, String)> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut file = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .read(true)
+        .mode(0o600)
+        .open(path)?;
+    file.lock()?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok((file, text))
+}
+
+fn judge(text: &str, name: &str, key: Fingerprint) -> Known {
+    let mut keys = text
+        .lines()
+        .filter_map(entry)
+        .filter(|(_, other)| other.eq_ignore_ascii_case(name))
+        .map(|(key, _)| key);
+    match keys.next() {
+        None => Known::New,
+        Some(first) if first == key || keys.any(|other| other == key) => Known::Same,
+        Some(first) => Known::Other(first),
+    }
+}
+
+/// The key and the name in a line; comments and what else makes no sense have none.
+fn entry(line: &str) -> Option<(Fingerprint, &str)> {
+    let (key, name) = line.trim().split_once(char::is_whitespace)?;
+    Some((key.parse().ok()?, name.trim()))
+}
+
+/// A line to be put behind `text`.
+fn line(text: &str, name: &str, key: Fingerprint) -> String {
+    let end = if text.is_empty() || text.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    format!("{end}{key} {name}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(digit: &str) -> Fingerprint {
+        format!("sha256:{}", digit.repeat(64)).parse().unwrap()
+    }
+
+    #[test]
+    fn what_was_met_is_known_and_another_key_is_told_apart() {
+        let text = format!("# mine\n{} Host\nnonsense\n{} b:99", key("1"), key("2"));
+        assert_eq!(judge(&text, "host", key("1")), Known::Same);
+        assert_eq!(judge(&text, "host", key("2")), Known::Other(key("1")));
+        assert_eq!(judge(&text, "b:99", key("2")), Known::Same);
+        assert_eq!(judge(&text, "b", key("2")), Known::New);
+        let more = format!("{text}{}", line(&text, "b", key("3")));
+        assert_eq!(judge(&more, "b", key("3")), Known::Same);
+        assert_eq!(judge(&more, "b:99", key("2")), Known::Same);
+    }
+}

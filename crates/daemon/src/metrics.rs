@@ -1,0 +1,236 @@
+//! What a daemon counts, for Prometheus: base units, and `lighthaul_` in front of every name.
+
+use std::fmt;
+
+use lighthaul_transfer::error::Code;
+use lighthaul_transfer::watch::{Motion, Sight, Summary};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Counters by one label.
+type By<V> = Family<[(&'static str, V); 1], Counter>;
+
+/// What a daemon counts.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    sessions: Gauge,
+    ended: By<u8>,
+    refused: By<&'static str>,
+    bytes: By<&'static str>,
+    entries: By<&'static str>,
+    failures: By<u8>,
+    rate: Gauge,
+    datagrams: By<&'static str>,
+}
+
+/// Why somebody was not let in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refusal {
+    /// The lobby was full.
+    Lobby,
+    /// No key was shown.
+    Handshake,
+    /// The key may not call.
+    Key,
+    /// Too many sessions are running.
+    Busy,
+}
+
+impl Metrics {
+    /// Counters that stand at nothing.
+    pub(crate) fn new() -> Self {
+        let mut metrics = Self::default();
+        let mut registry = Registry::with_prefix("lighthaul");
+        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("build", "The program", version);
+        registry.register("sessions", "Sessions that run", metrics.sessions.clone());
+        registry.register(
+            "sessions_ended",
+            "Sessions that ended, by the exit status of their kind of failure; 0 is success",
+            metrics.ended.clone(),
+        );
+        registry.register(
+            "refused",
+            "Callers that were not let in, by reason",
+            metrics.refused.clone(),
+        );
+        registry.register_with_unit(
+            "transferred",
+            "Bytes of objects that have arrived, here (in) or at a caller (out)",
+            Unit::Bytes,
+            metrics.bytes.clone(),
+        );
+        registry.register(
+            "entries",
+            "Files, folders and links that were published",
+            metrics.entries.clone(),
+        );
+        registry.register(
+            "entries_failed",
+            "Files that were not published, by exit status",
+            metrics.failures.clone(),
+        );
+        registry.register_with_unit(
+            "rate",
+            "Sum of the rates at which running transfers send",
+            Unit::Other("bytes_per_second".to_owned()),
+            metrics.rate.clone(),
+        );
+        registry.register(
+            "datagrams",
+            "Datagrams: sent, sent again for want of arrival, dropped by a full buffer, of strangers",
+            metrics.datagrams.clone(),
+        );
+        metrics.registry = registry;
+        metrics
+    }
+
+    /// Somebody was not let in.
+    pub(crate) fn refuse(&self, why: Refusal) {
+        let why = match why {
+            Refusal::Lobby => "lobby",
+            Refusal::Handshake => "handshake",
+            Refusal::Key => "key",
+            Refusal::Busy => "busy",
+        };
+        self.refused.get_or_create(&[("reason", why)]).inc();
+    }
+
+    /// A session begins; files move `direction`.
+    pub(crate) fn meter(&self, direction: &'static str) -> Meter<'_> {
+        self.sessions.inc();
+        Meter {
+            metrics: self,
+            direction,
+            seen: Motion::default(),
+            rate: 0,
+        }
+    }
+
+    /// All of it, in the words of Prometheus.
+    pub(crate) fn print(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+/// Counts one session while it runs.
+#[derive(Debug)]
+pub(crate) struct Meter<'a> {
+    metrics: &'a Metrics,
+    direction: &'static str,
+    seen: Motion,
+    rate: i64,
+}
+
+impl Meter<'_> {
+    /// Counts what was seen since the last time.
+    pub(crate) fn see(&mut self, sight: &Sight) {
+        match sight {
+            Sight::Started(start) => {
+                let rate = i64::try_from(start.rate_bps.unwrap_or(0) / 8).unwrap_or(i64::MAX);
+                self.metrics.rate.inc_by(rate - self.rate);
+                self.rate = rate;
+            }
+            Sight::Moving(motion) => self.count(*motion),
+            Sight::Round { .. } | Sight::Diverted(_) | Sight::Warning(_) | Sight::Failed(..) => {}
+        }
+    }
+
+    /// Counts how it ended.
+    pub(crate) fn end(&mut self, result: Result<&Summary, Code>) {
+        let code = match result {
+            Ok(summary) => {
+                self.count(summary.motion);
+                let direction = [("direction", self.direction)];
+                let entries = self.metrics.entries.get_or_create(&direction);
+                entries.inc_by(summary.entries);
+                for (code, _) in &summary.failures {
+                    self.metrics
+                        .failures
+                        .get_or_create(&[("code", *code)])
+                        .inc();
+                }
+                0
+            }
+            Err(code) => code as u8,
+        };
+        self.metrics.ended.get_or_create(&[("code", code)]).inc();
+    }
+
+    fn count(&mut self, motion: Motion) {
+        let direction = [("direction", self.direction)];
+        let bytes = self.metrics.bytes.get_or_create(&direction);
+        bytes.inc_by(motion.done.saturating_sub(self.seen.done));
+        for (kind, now, before) in [
+            ("sent", motion.sent, self.seen.sent),
+            ("resent", motion.resent, self.seen.resent),
+            ("dropped", motion.buffer_drops, self.seen.buffer_drops),
+            ("foreign", motion.foreign, self.seen.foreign),
+        ] {
+            let datagrams = self.metrics.datagrams.get_or_create(&[("kind", kind)]);
+            datagrams.inc_by(now.saturating_sub(before));
+        }
+        self.seen = motion;
+    }
+}
+
+impl Drop for Meter<'_> {
+    fn drop(&mut self) {
+        self.metrics.rate.dec_by(self.rate);
+        self.metrics.sessions.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_counted_while_they_run_and_at_their_end() {
+        let metrics = Metrics::new();
+        let has = |line: &str| {
+            let text = metrics.print().unwrap();
+            assert!(text.lines().any(|l| l == line), "{line} is not in {text}");
+        };
+        let mut meter = metrics.meter("in");
+        let motion = |done, resent| Motion {
+            done,
+            resent,
+            ..Motion::default()
+        };
+        meter.see(&Sight::Moving(motion(10, 1)));
+        meter.see(&Sight::Moving(motion(30, 1)));
+        has("lighthaul_sessions 1");
+        has("lighthaul_transferred_bytes_total{direction=\"in\"} 30");
+        let summary = Summary {
+            entries: 3,
+            motion: motion(40, 2),
+            failures: vec![(24, "changed".to_owned())],
+            ..Summary::default()
+        };
+        meter.end(Ok(&summary));
+        drop(meter);
+        metrics.meter("out").end(Err(Code::Network));
+        metrics.refuse(Refusal::Key);
+        for line in [
+            "lighthaul_sessions 0",
+            "lighthaul_sessions_ended_total{code=\"0\"} 1",
+            "lighthaul_sessions_ended_total{code=\"10\"} 1",
+            "lighthaul_refused_total{reason=\"key\"} 1",
+            "lighthaul_transferred_bytes_total{direction=\"in\"} 40",
+            "lighthaul_entries_total{direction=\"in\"} 3",
+            "lighthaul_entries_failed_total{code=\"24\"} 1",
+            "lighthaul_datagrams_total{kind=\"resent\"} 2",
+            "lighthaul_rate_bytes_per_second 0",
+        ] {
+            has(line);
+        }
+    }
+}

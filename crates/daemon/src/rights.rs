@@ -1,0 +1,162 @@
+//! What the holder of a key may do, and how people write it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use lighthaul_io::ground::Ground;
+use lighthaul_transfer::error::{Code, Error};
+
+/// What somebody who is let in may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Whose they are, for the log.
+    pub name: String,
+    /// The folder that is the whole world to its holder.
+    pub root: Option<PathBuf>,
+    /// A folder there that is, in its place, if somebody else than the operator named it.
+    pub within: Option<PathBuf>,
+    /// Files may be fetched, but none may be left.
+    pub read_only: bool,
+    /// When they end, in seconds since 1970.
+    pub expires: Option<u64>,
+}
+
+/// What makes no sense in the rights that somebody wrote.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotRights {
+    /// A quote without its partner.
+    #[error("a quote is not closed")]
+    Quote,
+    /// A word that is no option.
+    #[error("\"{0}\" is no option: there are root=DIR, ro and expires=SECONDS")]
+    Option(String),
+}
+
+impl Rights {
+    /// Reads `NAME root=DIR ro expires=SECONDS`, quoted as in a shell. A word that is not understood
+    /// makes the whole line worthless, since it may have meant less.
+    pub fn parse(text: &str) -> Result<Self, NotRights> {
+        let words = shlex::split(text).ok_or(NotRights::Quote)?;
+        let mut rights = Self::default();
+        for (nth, word) in words.into_iter().enumerate() {
+            match word.split_once('=') {
+                Some(("root", root)) if !root.is_empty() => rights.root = Some(root.into()),
+                Some(("expires", time)) if time.parse::<u64>().is_ok() => {
+                    rights.expires = time.parse().ok();
+                }
+                None if word == "ro" => rights.read_only = true,
+                None if nth == 0 => rights.name = word,
+                _ => return Err(NotRights::Option(word)),
+            }
+        }
+        Ok(rights)
+    }
+
+    /// Whether they still hold at `now`, in seconds since 1970.
+    pub fn hold_at(&self, now: u64) -> bool {
+        self.expires.is_none_or(|end| now < end)
+    }
+
+    /// These rights as far as the daemon's own `root` lets them go: a relative root is beneath it.
+    #[must_use]
+    pub fn beneath(mut self, root: Option<&Path>) -> Self {
+        self.root = match (self.root, root) {
+            (Some(own), Some(root)) => Some(root.join(own)),
+            (own, root) => own.or_else(|| root.map(Path::to_owned)),
+        };
+        self
+    }
+
+    /// What its holder may use.
+    pub fn ground(&self) -> Result<Ground, Error> {
+        let failed = |path: &Path, e| Error::file(Code::Open, "cannot open the root", path, &e);
+        let beneath = |path: &Path| Ground::beneath(path).map_err(|e| failed(path, e));
+        match (&self.root, &self.within) {
+            (None, None) => Ok(Ground::anywhere()),
+            (Some(path), None) | (None, Some(path)) => beneath(path),
+            (Some(root), Some(path)) => beneath(root)?.within(path).map_err(|e| failed(path, e)),
+        }
+    }
+}
+
+impl fmt::Display for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |word: &str| shlex::try_quote(word).map(std::borrow::Cow::into_owned);
+        let name = if self.name.is_empty() {
+            "-"
+        } else {
+            &self.name
+        };
+        write!(f, "{}", quoted(name).map_err(|_| fmt::Error)?)?;
+        if let Some(root) = &self.root {
+            let root = root.display().to_string();
+            write!(f, " root={}", quoted(&root).map_err(|_| fmt::Error)?)?;
+        }
+        if self.read_only {
+            f.write_str(" ro")?;
+        }
+        if let Some(end) = self.expires {
+            write!(f, " expires={end}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn plain_lines_and_options_are_understood() {
+        let plain = Rights::parse("alice").unwrap();
+        assert_eq!((plain.name.as_str(), plain.root), ("alice", None));
+        assert!(!plain.read_only);
+        assert_eq!(Rights::parse("").unwrap(), Rights::default());
+        let full = Rights::parse("'A B' root='/my data' ro expires=7").unwrap();
+        assert_eq!((full.name.as_str(), full.read_only), ("A B", true));
+        assert_eq!(full.root, Some("/my data".into()));
+        assert!(full.hold_at(6) && !full.hold_at(7));
+    }
+
+    #[test]
+    fn what_is_not_understood_gives_no_rights_at_all() {
+        for text in [
+            "a rooot=/x",
+            "a read-only",
+            "a root=",
+            "a expires=soon",
+            "a 'b",
+        ] {
+            assert!(Rights::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_relative_root_is_beneath_that_of_the_daemon() {
+        let at = |own: &str| {
+            Rights::parse(&format!("a root={own}"))
+                .unwrap()
+                .beneath(Some(Path::new("/srv")))
+                .root
+        };
+        assert_eq!(at("data"), Some("/srv/data".into()));
+        assert_eq!(at("/data"), Some("/data".into()));
+        assert_eq!(
+            Rights::default().beneath(Some(Path::new("/srv"))).root,
+            Some("/srv".into())
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn rights_survive_print_and_parse(name in "[^\0]{0,9}", root in "[^\0]{1,9}", read_only: bool, expires: Option<u64>) {
+            let rights = Rights { name, root: Some(root.into()), read_only, expires, within: None };
+            let read = Rights::parse(&rights.to_string());
+            // a name that is an option, or none, is the only thing that is not kept
+            if !rights.name.is_empty() && rights.name != "ro" && !rights.name.contains('=') {
+                prop_assert_eq!(read, Ok(rights));
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Nothing beneath a root leads out of it, least of all while somebody swaps folders for links.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use lighthaul_base::Rng;
+use lighthaul_io::ground::Ground;
+
+/// A world of a root and of what must not be reached from it.
+struct World(PathBuf);
+
+impl World {
+    fn new(name: &str) -> Self {
+        let place =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        fs::remove_dir_all(&place).ok();
+        for folder in ["root/a/deep", "out/deep"] {
+            fs::create_dir_all(place.join(folder)).unwrap();
+        }
+        for (file, text) in [
+            ("root/a/x", "inside"),
+            ("root/a/deep/x", "inside"),
+            ("out/x", "secret"),
+            ("out/deep/x", "secret"),
+            ("out/only", "secret"),
+        ] {
+            fs::write(place.join(file), text).unwrap();
+        }
+        Self(place)
+    }
+
+    fn ground(&self) -> Ground {
+        Ground::beneath(&self.0.join("root")).unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn read(ground: &Ground, path: &str) -> std::io::Result<Vec<u8>> {
+    let file = ground.file(Path::new(path))?;
+    let mut bytes = vec![0; 16];
+    let len = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(len);
+    Ok(bytes)
+}
+
+#[test]
+fn what_is_beneath_is_reached_and_what_is_not_is_refused() {
+    let world = World::new("beneath");
+    let at = |path: &str| world.0.join("root").join(path);
+    symlink(world.0.join("out"), at("absolute")).unwrap();
+    symlink("../out", at("upward")).unwrap();
+    symlink("a/deep", at("inner")).unwrap();
+    symlink("/proc/self/root", at("a/magic")).unwrap();
+    let ground = world.ground();
+    for path in ["a/x", "/a/x", "//a//x", "inner/x", "a/deep/../x"] {
+        assert_eq!(read(&ground, path).unwrap(), b"inside", "{path}");
+    }
+    let ways_out = [
+        "absolute/x",
+        "upward/x",
+        "../out/x",
+        "a/../../out/x",
+        "/../out/x",
+        "a/magic/etc/passwd",
+    ];
+    for path in ways_out {
+        let error = read(&ground, path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CrossesDevices, "{path}");
+    }
+    for path in ["absolute", "upward", "..", "a/magic"].map(Path::new) {
+        let path_is = path.display();
+        assert!(
+            ground.root(path).is_err() && ground.folder(path).is_err(),
+            "{path_is}"
+        );
+        assert!(ground.within(path).is_err(), "{path_is}");
+        assert!(ground.make_folder(&path.join("made")).is_err(), "{path_is}");
+    }
+    // a link as the last part is not followed, wherever it leads
+    assert!(read(&ground, "inner").is_err());
+    let deep = ground.within(Path::new("/a/deep")).unwrap();
+    assert_eq!(read(&deep, "x").unwrap(), b"inside");
+    assert_eq!(
+        read(&deep, "../x").unwrap_err().kind(),
+        ErrorKind::CrossesDevices
+    );
+}
+
+/// Swaps `root/a` with a link to `out`, in one step each time, until told to stop.
+fn swap(root: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
+    let folder = fs::File::open(root).unwrap();
+    let flags = rustix::fs::RenameFlags::EXCHANGE;
+    while !stop.load(Relaxed) {
+        rustix::fs::renameat_with(&folder, "a", &folder, "s", flags).unwrap();
+        swaps.fetch_add(1, Relaxed);
+    }
+}
+
+/// Does something to what is named `a` at the moment; answers whether it was let.
+fn try_something(ground: &Ground, nth: u64, rng: &mut Rng) -> bool {
+    let made = PathBuf::from(format!("a/made-{nth}"));
+    let root = || ground.root(Path::new("")).unwrap();
+    match rng.next_u64() % 8 {
+        0 => read(ground, "a/x")
+            .map(|bytes| assert_eq!(bytes, b"inside"))
+            .is_ok(),
+        1 => read(ground, "a/deep/x")
+            .map(|bytes| assert_eq!(bytes, b"inside"))
+            .is_ok(),
+        2 => ground
+            .folder(Path::new("a"))
+            .map(|mut folder| {
+                assert!(
+                    !folder
+                        .names(100_000)
+                        .unwrap()
+                        .iter()
+                        .any(|name| name == "only")
+                );
+            })
+            .is_ok(),
+        3 => ground
+            .within(Path::new("a"))
+            .map(|inner| {
+                assert_eq!(read(&inner, "x").unwrap(), b"inside");
+            })
+            .is_ok(),
+        4 => ground.make_folder(&made).is_ok(),
+        5 => root()
+            .create(&made)
+            .map(|mut file| file.write_at(b"made", 0).unwrap())
+            .is_ok(),
+        6 => {
+            assert!(root().remove(Path::new("a/only")).is_err());
+            root().rename(Path::new("a/x"), Path::new("a/x")).is_ok()
+        }
+        _ => {
+            assert!(!matches!(root().look(Path::new("a/only")), Ok(Some(_))));
+            matches!(root().look(Path::new("a/x")), Ok(Some(_)))
+        }
+    }
+}
+
+#[test]
+fn folders_that_become_links_lead_nowhere() {
+    const SEED: u64 = 20_261_121;
+    /// So many, and more until both outcomes were seen, or it is no race.
+    const ATTEMPTS: std::ops::Range<u64> = 10_000..400_000;
+    println!("seed {SEED}");
+    let world = World::new("swapped");
+    let place = world.0.join("root");
+    symlink(world.0.join("out"), place.join("s")).unwrap();
+    let (stop, swaps) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (mut let_in, mut refused) = (0, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| swap(&place, &stop, &swaps));
+        let attempts = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let (ground, mut rng) = (world.ground(), Rng::new(SEED));
+            for nth in 0..ATTEMPTS.end {
+                if nth >= ATTEMPTS.start && let_in.min(refused) >= 200 {
+                    break;
+                }
+                if try_something(&ground, nth, &mut rng) {
+                    let_in += 1;
+                } else {
+                    refused += 1;
+                }
+            }
+        }));
+        stop.store(true, Relaxed);
+        attempts.unwrap();
+    });
+    let swaps = swaps.into_inner();
+    println!("{swaps} swaps, {let_in} let in, {refused} refused");
+    assert!(
+        swaps >= 200 && let_in >= 200 && refused >= 200,
+        "the race was no race"
+    );
+    let mut outside: Vec<_> = fs::read_dir(world.0.join("out"))
+        .unwrap()
+        .map(|item| item.unwrap().file_name())
+        .collect();
+    outside.sort();
+    assert_eq!(
+        outside,
+        ["deep", "only", "x"],
+        "something was written outside"
+    );
+    assert_eq!(fs::read(world.0.join("out/only")).unwrap(), b"secret");
+}
