@@ -33,4 +33,4 @@ pub use rng::Rng;
 pub use size::Size;
 pub use span::Span;
 pub use time::Instant;
-pub use timetable::{Timetable, WeekTime};
+pub use timetable::{NotATimetable, Timetable, WeekTime};

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use lighthaul_base::{Rate, Size};
 
 use crate::choice::Choice;
+use crate::later::Later;
 
 /// Moves bulk data between sites as fast as the path and both hosts allow, verified end to end.
 #[derive(Debug, Parser)]
@@ -95,6 +96,8 @@ pub(crate) struct Cp {
     pub(crate) recursive: bool,
     #[command(flatten)]
     pub(crate) choice: Choice,
+    #[command(flatten)]
+    pub(crate) later: Later,
     #[command(flatten)]
     pub(crate) far: Far,
 }

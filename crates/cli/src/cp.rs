@@ -14,12 +14,15 @@ use lighthaul_transfer::path::Door;
 use lighthaul_transfer::receive;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::send;
+use lighthaul_transfer::send::Finds;
 use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::Summary;
 
 use crate::args::{Cp, Digest};
+use crate::choice::args::DryRun;
 use crate::dial::dial;
+use crate::later;
 use crate::print::{Printer, Settings};
 use crate::remote::Place;
 
@@ -30,10 +33,16 @@ pub(crate) fn run(args: &Cp) -> u8 {
         json: args.json,
         stats: args.stats,
         quiet: args.quiet,
+        explain: matches!(args.choice.dry_run, Some(DryRun::Explain)),
     };
     let mut printer = Printer::new(settings);
-    let result = copy(args, &mut printer);
+    let result = later::run(args, &mut printer, copy);
     printer.finish(&result);
+    if let (Ok(summary), Some(path)) = (&result, &args.later.failures)
+        && let Err(error) = later::note_failures(path, summary)
+    {
+        printer.note(&format!("lighthaul: {error}"));
+    }
     match result {
         Ok(summary) => status(&summary),
         Err(error) => error.code as u8,
@@ -42,7 +51,7 @@ pub(crate) fn run(args: &Cp) -> u8 {
 
 /// 0, or what the failures have in common, or "some failed".
 fn status(summary: &Summary) -> u8 {
-    let mut codes = summary.failures.iter().map(|(code, _)| *code);
+    let mut codes = summary.failures.iter().map(|failed| failed.code);
     match codes.next() {
         None => 0,
         Some(code) if summary.entries == 0 && codes.all(|other| other == code) => code,
@@ -68,6 +77,7 @@ fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
         let text = "several sources need a folder to go to: end the target with a slash";
         return Err(Error::new(Code::Usage, text));
     }
+    args.choice.confirm(&args.paths)?;
     match (from, target) {
         (Place::Here(_), Place::Here(_)) => Err(Error::new(
             Code::Usage,
@@ -92,20 +102,20 @@ fn push(
         .iter()
         .map(|place| PathBuf::from(os(place.path())))
         .collect();
-    let walk = Walk::new(Arc::new(Ground::anywhere()), paths)?;
+    let finds = finds(args, paths)?;
     let request = Request::Receive(to(target));
     with_session(args, target, request, |session| {
         let settings = send::Settings {
             plain: args.plain,
             rate: args.rate,
-            limit: None,
+            limit: args.later.limit.as_ref().map(|limit| limit.table.clone()),
             options: options(args)?,
         };
         let mut watcher = |sight| printer.watch(sight);
         send::send(
             session,
             &Door::Caller(!args.no_udp),
-            walk,
+            finds,
             settings,
             &mut watcher,
         )
@@ -118,7 +128,15 @@ fn pull(
     target: &Place,
     printer: &mut Printer,
 ) -> Result<Summary, Error> {
-    let landing = Landing::find(&to(target), &Arc::new(Ground::anywhere()))?;
+    let landing = Landing::find(
+        &to(target),
+        &Arc::new(Ground::anywhere()),
+        args.choice.dry_run.is_some(),
+    )?;
+    let names = args.choice.names()?;
+    if names.is_some() && sources.len() > 1 {
+        return Err(one_base());
+    }
     let request = Request::Send(
         sources
             .iter()
@@ -132,7 +150,7 @@ fn pull(
         };
         let mut watcher = |sight| printer.watch(sight);
         let door = Door::Caller(!args.no_udp);
-        receive::receive(session, &door, landing, settings, &mut watcher)
+        receive::receive(session, &door, landing, settings, names, &mut watcher)
     })
 }
 
@@ -149,7 +167,11 @@ fn with_session(
         request,
         plain: args.plain,
         rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
-        limit: String::new(),
+        limit: args
+            .later
+            .limit
+            .as_ref()
+            .map_or_else(String::new, |limit| limit.text.clone()),
         options: options(args)?,
     };
     session.say(&Message::Hello(hello))?;
@@ -197,9 +219,31 @@ fn to(place: &Place) -> Target {
     }
 }
 
+/// What is to be sent of these paths.
+fn finds(args: &Cp, mut paths: Vec<PathBuf>) -> Result<Finds, Error> {
+    let ground = Arc::new(Ground::anywhere());
+    let Some(names) = args.choice.names()? else {
+        let rules = options(args)?.rules;
+        return Ok(Finds::walked(Walk::new(ground, paths, rules)?));
+    };
+    match (paths.pop(), paths.is_empty()) {
+        (Some(base), true) => Ok(Finds::listed(ground, base, names)),
+        _ => Err(one_base()),
+    }
+}
+
+fn one_base() -> Error {
+    let text = "--files-from needs one folder as its source, which its paths are seen from";
+    Error::new(Code::Usage, text)
+}
+
 /// What both sides know of what is wanted.
 fn options(args: &Cp) -> Result<Options, Error> {
-    args.choice.options(kind(args.digest), !args.no_sync)
+    let options = args.choice.options(kind(args.digest), !args.no_sync)?;
+    Ok(Options {
+        stall: args.later.stall_timeout.map_or(0, |stall| stall.0),
+        ..options
+    })
 }
 
 const fn kind(digest: Digest) -> digest::Kind {

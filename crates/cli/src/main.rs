@@ -9,6 +9,7 @@ mod credential;
 mod dial;
 mod figures;
 mod lab;
+mod later;
 mod log;
 mod places;
 mod print;

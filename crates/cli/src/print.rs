@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 use lighthaul_base::{Instant, Rate, Size};
 use lighthaul_io::clock::{Clock, cpu_seconds};
 use lighthaul_transfer::error::Error;
+use lighthaul_transfer::options::{Action, Planned};
 use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
 use serde_json::{Value, json};
 
@@ -13,6 +14,12 @@ use crate::args::Progress;
 /// Says a line on standard error.
 pub(crate) fn say(text: &str) {
     writeln!(stderr(), "{text}").ok();
+}
+
+/// Asks a question on standard error; the answer is typed behind it.
+pub(crate) fn ask(text: &str) {
+    write!(stderr(), "{text}").ok();
+    stderr().flush().ok();
 }
 
 /// Prints a line on standard output.
@@ -27,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) json: bool,
     pub(crate) stats: bool,
     pub(crate) quiet: bool,
+    /// A dry run tells why.
+    pub(crate) explain: bool,
 }
 
 /// Watches a transfer and shows it.
@@ -73,9 +82,9 @@ impl Printer {
                 self.emit(|| json!({"type": "warning", "text": why}));
                 self.note(&format!("lighthaul: {why}"));
             }
-            Sight::Failed(code, text) => {
-                self.emit(|| json!({"type": "failure", "code": code, "text": text}));
-            }
+            Sight::Planned(planned) => self.planned(&planned),
+            // it comes again at the end
+            Sight::Failed(_) => {}
             Sight::Warning(text) => {
                 self.emit(|| json!({"type": "warning", "text": text}));
                 self.note(&format!("lighthaul: {text}"));
@@ -148,8 +157,12 @@ impl Printer {
     }
 
     fn summary(&mut self, summary: &Summary) {
-        for (_, why) in &summary.failures {
-            say(&format!("lighthaul: {why}"));
+        for failed in &summary.failures {
+            self.emit(|| {
+                let path = String::from_utf8_lossy(&failed.path);
+                json!({"type": "error", "code": failed.code, "text": failed.why, "path": path})
+            });
+            say(&format!("lighthaul: {}", failed.why));
         }
         let moving = summary.moving;
         let goodput = Rate::of(summary.motion.total, moving);
@@ -163,7 +176,7 @@ impl Printer {
                 "goodput_bps": goodput.as_bps(), "verified": summary.failures.is_empty(),
                 "rounds": motion.round, "packets": motion.sent, "packets_resent": motion.resent,
                 "buffer_drops": motion.buffer_drops, "foreign": motion.foreign,
-                "cpu_s": cpu, "failures": summary.failures,
+                "cpu_s": cpu, "failures": summary.failures.len(),
             })
         });
         if self.settings.quiet || self.settings.json {
@@ -224,7 +237,45 @@ impl Printer {
         say(&format!("  CPU           {cpu:.2} s on this side{a_gb}"));
     }
 
-    fn note(&mut self, text: &str) {
+    /// Whether files have begun to move.
+    pub(crate) const fn has_moved(&self) -> bool {
+        self.start.is_some()
+    }
+
+    /// Tells of something that does not end the copy.
+    pub(crate) fn warn(&mut self, text: &str) {
+        self.emit(|| json!({"type": "warning", "text": text}));
+        self.note(&format!("lighthaul: {text}"));
+    }
+
+    /// What a dry run came to, of one entry.
+    fn planned(&mut self, planned: &Planned) {
+        let action = match planned.action {
+            Action::Create => "create",
+            Action::Replace => "replace",
+            Action::Keep => "keep",
+            Action::Delete => "delete",
+            Action::Exclude => "exclude",
+        };
+        let path = String::from_utf8_lossy(&planned.path).into_owned();
+        self.emit(|| {
+            json!({
+                "type": "plan", "action": action, "path": path, "bytes": planned.bytes,
+                "why": planned.why,
+            })
+        });
+        if !self.settings.json {
+            self.close_line();
+            let why = if self.settings.explain {
+                format!(" ({})", planned.why)
+            } else {
+                String::new()
+            };
+            print(&format!("{action:8} {path}{why}"));
+        }
+    }
+
+    pub(crate) fn note(&mut self, text: &str) {
         if !self.settings.quiet {
             self.close_line();
             say(text);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use lighthaul_transfer::error::Code;
-use lighthaul_transfer::watch::{Motion, Sight, Summary};
+use lighthaul_transfer::watch::{Failed, Motion, Sight, Summary};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -139,7 +139,11 @@ impl Meter<'_> {
                 self.rate = rate;
             }
             Sight::Moving(motion) => self.count(*motion),
-            Sight::Round { .. } | Sight::Diverted(_) | Sight::Warning(_) | Sight::Failed(..) => {}
+            Sight::Round { .. }
+            | Sight::Diverted(_)
+            | Sight::Warning(_)
+            | Sight::Planned(_)
+            | Sight::Failed(_) => {}
         }
     }
 
@@ -151,7 +155,7 @@ impl Meter<'_> {
                 let direction = [("direction", self.direction)];
                 let entries = self.metrics.entries.get_or_create(&direction);
                 entries.inc_by(summary.entries);
-                for (code, _) in &summary.failures {
+                for Failed { code, .. } in &summary.failures {
                     self.metrics
                         .failures
                         .get_or_create(&[("code", *code)])

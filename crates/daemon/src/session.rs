@@ -7,8 +7,10 @@ use std::sync::{Arc, PoisonError};
 use lighthaul_base::{Rate, Timetable};
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
+use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::Door;
 use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::send::Finds;
 use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::{Sight, Summary};
@@ -131,13 +133,17 @@ fn work(
     let mut watcher = |sight: Sight| meter.see(&sight);
     match hello.request {
         Request::Receive(target) => {
-            let landing = Landing::find(&target, &Arc::new(rights.ground()?))?;
+            let landing = Landing::find(
+                &target,
+                &Arc::new(rights.ground()?),
+                hello.options.dry_run.is_some(),
+            )?;
             session.say(&Message::Welcome)?;
             let settings = receive::Settings {
                 plain: hello.plain,
                 options: hello.options,
             };
-            receive::receive(session, door, landing, settings, &mut watcher)
+            receive::receive(session, door, landing, settings, None, &mut watcher)
         }
         Request::Probe(ask) => {
             session.say(&Message::Welcome)?;
@@ -149,7 +155,7 @@ fn work(
         }
         Request::Send(paths) => {
             let paths = paths.iter().map(|path| PathBuf::from(os_path(path)));
-            let walk = Walk::new(Arc::new(rights.ground()?), paths.collect())?;
+            let finds = finds(rights, paths.collect(), &hello.options)?;
             session.say(&Message::Welcome)?;
             let rate = match hello.rate_bps {
                 Some(bps) => Some(
@@ -164,8 +170,24 @@ fn work(
                 limit: limit(&hello.limit)?,
                 options: hello.options,
             };
-            send::send(session, door, walk, settings, &mut watcher)
+            send::send(session, door, finds, settings, &mut watcher)
         }
+    }
+}
+
+/// What is to be sent of these paths.
+fn finds(rights: &Rights, mut paths: Vec<PathBuf>, options: &Options) -> Result<Finds, Error> {
+    let ground = Arc::new(rights.ground()?);
+    if !options.listed {
+        let walk = Walk::new(ground, paths, options.rules.clone())?;
+        return Ok(Finds::walked(walk));
+    }
+    match (paths.pop(), paths.is_empty()) {
+        (Some(base), true) => Ok(Finds::awaited(ground, base)),
+        _ => Err(Error::new(
+            Code::Usage,
+            "--files-from needs one folder as its source",
+        )),
     }
 }
 

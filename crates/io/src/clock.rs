@@ -37,6 +37,35 @@ pub fn unix_nanos() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Seconds since 1970 at a local date (year, month, day) and time (hour, minute, second); without a date
+/// the next such time. Nothing if there is no such moment.
+pub fn unix_of_local(date: Option<[i32; 3]>, time: [i32; 3]) -> Option<i64> {
+    let now = i64::try_from(unix_nanos() / 1_000_000_000).ok()?;
+    let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: both point at what they should; localtime_r keeps to what it is given.
+    unsafe { libc::localtime_r(&raw const now, local.as_mut_ptr()) };
+    // SAFETY: all-zero or filled, it is a valid tm.
+    let mut local = unsafe { local.assume_init() };
+    if let Some([year, month, day]) = date {
+        if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day)
+        {
+            return None;
+        }
+        (local.tm_year, local.tm_mon, local.tm_mday) = (year - 1900, month - 1, day);
+    }
+    [local.tm_hour, local.tm_min, local.tm_sec] = time;
+    local.tm_isdst = -1;
+    let mut at = local;
+    // SAFETY: at is a valid tm.
+    let mut seconds = unsafe { libc::mktime(&raw mut at) };
+    if date.is_none() && seconds < now {
+        local.tm_mday += 1;
+        // SAFETY: local is a valid tm.
+        seconds = unsafe { libc::mktime(&raw mut local) };
+    }
+    (seconds >= 0).then_some(seconds)
+}
+
 /// The time of the week where this host says that it is; what timetables are asked with.
 pub fn week_time() -> WeekTime {
     let now = (unix_nanos() / 1_000_000_000).cast_signed();

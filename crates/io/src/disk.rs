@@ -14,6 +14,7 @@ use rustix::fs::{
 };
 
 use crate::block::PAGE;
+use crate::clock::unix_nanos;
 use crate::ground::Meta;
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
@@ -38,6 +39,16 @@ impl Root {
         Self { folder, last: None }
     }
 
+    /// A directory that is empty, and that nobody else can find.
+    pub fn nowhere() -> io::Result<Self> {
+        let name = format!("lighthaul-{}-{:x}", std::process::id(), unix_nanos());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path)?;
+        let root = Self::open(&path);
+        std::fs::remove_dir(&path)?;
+        root
+    }
+
     /// Another handle on the same directory.
     pub fn another(&self) -> io::Result<Self> {
         Ok(Self {
@@ -56,6 +67,14 @@ impl Root {
         Ok(file)
     }
 
+    /// Opens the file `path` for reading; it must not be a link.
+    pub fn read(&mut self, path: &Path) -> io::Result<InputFile> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let (folder, name) = self.parent(path)?;
+        let file = openat2(folder, name, flags, Mode::empty(), BENEATH)?;
+        Ok(InputFile::of(File::from(file)))
+    }
+
     /// What the file or folder `path` is like, if it is there; of a link, the link itself.
     pub fn look(&mut self, path: &Path) -> io::Result<Option<Meta>> {
         let (folder, name) = self.parent(path)?;
@@ -72,7 +91,7 @@ impl Root {
         for item in rustix::fs::Dir::read_from(&folder)? {
             let item = item?;
             let name = item.file_name().to_bytes();
-            if name.starts_with(prefix) {
+            if name.starts_with(prefix) && name != b"." && name != b".." {
                 names.push(OsStr::from_bytes(name).to_owned());
             }
         }

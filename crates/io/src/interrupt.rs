@@ -22,6 +22,11 @@ pub fn catch() -> io::Result<()> {
     Ok(())
 }
 
+/// Asks to stop, as a first signal would.
+pub fn request() {
+    REQUESTED.store(true, Ordering::Relaxed);
+}
+
 /// Whether somebody asked to stop.
 pub fn is_requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)

@@ -41,6 +41,7 @@ pub mod udp;
 pub mod wait;
 
 mod hard_link;
+mod remove;
 mod scatter;
 mod sockaddr;
 mod sockopt;

@@ -23,6 +23,17 @@ pub enum Kind {
     None,
 }
 
+impl Kind {
+    /// The kind itself, or the default where there is to be none.
+    pub(crate) fn or_default(self) -> Self {
+        if self == Self::None {
+            Self::default()
+        } else {
+            self
+        }
+    }
+}
+
 /// A finished digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Digest {
@@ -125,6 +136,25 @@ impl Taking {
             }
             State::Blake3(..) | State::None => {}
         }
+    }
+
+    /// The digest of a file of `size` bytes, which `read` reads; nothing if it cannot, or they are fewer.
+    pub(crate) fn of(
+        kind: Kind,
+        size: u64,
+        mut read: impl FnMut(u64, &mut [u8]) -> std::io::Result<usize>,
+    ) -> Option<Digest> {
+        let mut taking = Self::new(kind, size);
+        let mut buffer = vec![0; 1 << 20];
+        while !taking.is_whole() {
+            let at = taking.seen;
+            let part = (size - at).min(buffer.len() as u64) as usize;
+            if read(at, &mut buffer[..part]).ok()? < part {
+                return None;
+            }
+            taking.take(at, &buffer[..part]);
+        }
+        taking.finish()
     }
 
     /// Whether every byte has passed.

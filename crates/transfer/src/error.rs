@@ -39,6 +39,8 @@ pub enum Code {
     Changed = 24,
     /// Nothing was heard for too long.
     TimedOut = 30,
+    /// A deadline or a reservation cannot be had.
+    Refused = 40,
 }
 
 impl Code {
@@ -55,6 +57,7 @@ impl Code {
             Self::Partial,
             Self::Changed,
             Self::TimedOut,
+            Self::Refused,
         ]
         .into_iter()
         .find(|code| *code as u8 == number)

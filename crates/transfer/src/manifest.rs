@@ -7,6 +7,7 @@ use std::path::{Component, Path};
 use lighthaul_base::Malformed;
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::error::{Code, Error};
 
 /// The most octets that a chunk of the manifest has when it is unpacked.
@@ -27,6 +28,8 @@ pub struct Entry {
     pub seconds: i64,
     /// And nanoseconds.
     pub nanos: u32,
+    /// The digest of a file, if both sides compare by that.
+    pub digest: Option<Digest>,
 }
 
 /// What an entry is.
@@ -43,6 +46,18 @@ pub enum Kind {
 }
 
 impl Entry {
+    /// Something at `path` that only the target has.
+    pub(crate) const fn gone(path: Vec<u8>) -> Self {
+        Self {
+            path,
+            kind: Kind::Folder,
+            mode: 0,
+            seconds: 0,
+            nanos: 0,
+            digest: None,
+        }
+    }
+
     /// Bytes that it has.
     pub const fn size(&self) -> u64 {
         match self.kind {
@@ -70,6 +85,12 @@ impl Entry {
                 .components()
                 .all(|part| matches!(part, Component::Normal(_)))
     }
+}
+
+/// A path of octets that stays where it is put, as [`Entry::is_safe`] has it.
+pub(crate) fn safe(path: Vec<u8>) -> Option<Vec<u8>> {
+    let entry = Entry::gone(path);
+    entry.is_safe().then_some(entry.path)
 }
 
 /// Packs `entries` for the wire.
@@ -117,6 +138,7 @@ mod tests {
             mode: 0o644,
             seconds: 1,
             nanos: 2,
+            digest: None,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::credential::Credential;
 use crate::digest::Digest;
 use crate::measure::{Ask, Measured};
 use crate::object::Piece;
-use crate::options::Options;
+use crate::options::{Options, Planned};
 
 /// The version of everything below; both sides must speak the same.
 pub const VERSION: u16 = 2;
@@ -58,10 +58,14 @@ pub enum Listing {
     Entries(Vec<u8>),
     /// Something was left out, and why.
     Skipped(String),
-    /// An entry cannot be read: exit code and reason.
-    Unreadable(u8, String),
+    /// An entry cannot be read: its path, exit code and reason.
+    Unreadable(Vec<u8>, u8, String),
     /// That was the last entry.
     End,
+    /// What a dry run came to.
+    Planned(Vec<Planned>),
+    /// Paths that the receiver wants listed; none after the last.
+    Take(Vec<Vec<u8>>),
     /// Which of the next entries the receiver wants.
     Wanted(Wanted),
 }
@@ -78,8 +82,18 @@ pub struct Wanted {
 /// From where to where in a file.
 pub type Span = (u64, u64);
 
-/// An entry that is not in place: its number, exit code and the reason.
-pub type Failure = (u64, u8, String);
+/// An entry that is not in place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Its number.
+    pub number: u64,
+    /// Its path.
+    pub path: Vec<u8>,
+    /// The exit code.
+    pub code: u8,
+    /// The reason.
+    pub why: String,
+}
 
 /// What the client wants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,7 +244,15 @@ mod tests {
             Message::Welcome,
             Message::Train(5, 7),
             Message::Reports(3, vec![Report::Failed("why".into())]),
-            Message::Settled(1, vec![(1, 12, "no".into())]),
+            Message::Settled(
+                1,
+                vec![Failure {
+                    number: 1,
+                    path: b"x".to_vec(),
+                    code: 12,
+                    why: "no".into(),
+                }],
+            ),
         ] {
             assert_eq!(Message::decode(&message.encode()), Ok(message));
         }

@@ -1,10 +1,15 @@
 //! What somebody wants of a copy besides its places; both sides know all of it.
 
+use std::time::Duration;
+
 use lighthaul_io::metadata::Keep;
 use serde::{Deserialize, Serialize};
 
 use crate::digest;
 use crate::filter::Rules;
+
+/// How long the peer may say nothing, if nobody says.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How to copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,10 +40,50 @@ pub struct Options {
     pub inplace: bool,
     /// Files are written in a folder of this name beside their places.
     pub partial_dir: Option<Vec<u8>>,
+    /// For how many seconds the peer may say nothing; zero for as many as is usual.
+    pub stall: u32,
     /// Bytes are on disk before a name appears.
     pub sync: bool,
     /// The digest of each piece of a file.
     pub digest: digest::Kind,
+}
+
+impl Options {
+    /// How long the peer may say nothing; it reports twenty times a second.
+    pub fn patience(&self) -> Duration {
+        match self.stall {
+            0 => PATIENCE,
+            seconds => Duration::from_secs(seconds.into()),
+        }
+    }
+}
+
+/// What would become of one entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    /// What would be done.
+    pub action: Action,
+    /// With what, seen from the target.
+    pub path: Vec<u8>,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Why.
+    pub why: String,
+}
+
+/// What would be done with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// It is not there, and would be.
+    Create,
+    /// It would take the place of what is there.
+    Replace,
+    /// It stays as it is.
+    Keep,
+    /// It is not at the source, and would go.
+    Delete,
+    /// A rule leaves it out.
+    Exclude,
 }
 
 /// How much a dry run tells.

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use crate::error::Code;
+use crate::message::Failure;
+use crate::options::Planned;
+
 /// Something worth telling.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sight {
@@ -20,8 +24,10 @@ pub enum Sight {
     Diverted(String),
     /// Something that was left out.
     Warning(String),
-    /// An entry cannot be read: exit code and sentence.
-    Failed(u8, String),
+    /// A dry run came to this.
+    Planned(Planned),
+    /// Something cannot be copied or removed.
+    Failed(Failed),
 }
 
 /// What is known when the blast begins.
@@ -73,8 +79,30 @@ pub struct Summary {
     pub moving: Duration,
     /// How it ended.
     pub motion: Motion,
-    /// Files that were not published: exit code and sentence.
-    pub failures: Vec<(u8, String)>,
+    /// What is not in place.
+    pub failures: Vec<Failed>,
+}
+
+/// An entry that is not in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// Its path, empty if it is about more than one.
+    pub path: Vec<u8>,
+    /// The exit code.
+    pub code: u8,
+    /// The sentence.
+    pub why: String,
+}
+
+impl From<Failure> for Failed {
+    /// A peer's number that is no exit code is a fault of the peer.
+    fn from(failure: Failure) -> Self {
+        Self {
+            path: failure.path,
+            code: Code::from_number(failure.code) as u8,
+            why: failure.why,
+        }
+    }
 }
 
 /// Looks on.

@@ -20,9 +20,10 @@ use lighthaul_io::tls::Side;
 use lighthaul_proto::rbudp::{Receiver, ReceiverEvent, Sender, SenderEvent};
 use lighthaul_transfer::digest::{self, Digest, Taking};
 use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::filter::Rules;
 use lighthaul_transfer::manifest::{Entry, Kind, pack};
 use lighthaul_transfer::message::{
-    Announced, Listing, Message, Offer, Report, Target, Verdict, Wanted,
+    Announced, Failure, Listing, Message, Offer, Report, Target, Verdict, Wanted,
 };
 use lighthaul_transfer::mover;
 use lighthaul_transfer::object::Piece;
@@ -30,7 +31,7 @@ use lighthaul_transfer::path::{Door, explore};
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::walk::Walk;
-use lighthaul_transfer::send::{self, send};
+use lighthaul_transfer::send::{self, Finds, send};
 use lighthaul_transfer::session::{LIST, Session};
 use lighthaul_transfer::watch::{Sight, Summary};
 
@@ -93,7 +94,7 @@ fn bytes_that_are_not_what_was_read_are_not_published() {
     lie.reports[1].1 = vec![Report::Digest(digest(8))];
     lie.reports[2].1 = vec![Report::Failed("c: it changed while it was sent".to_owned())];
     let summary = hear(lie, &folder).unwrap();
-    let codes: Vec<_> = summary.failures.iter().map(|(code, _)| *code).collect();
+    let codes: Vec<_> = summary.failures.iter().map(|failed| failed.code).collect();
     assert_eq!(codes, [Code::Integrity as u8, Code::Changed as u8]);
     assert_eq!(names(&folder), ["a", "b"]);
     assert_eq!(fs::read_to_string(folder.join("b")).unwrap(), "as before");
@@ -198,7 +199,12 @@ fn verdicts_that_cannot_be_are_not_believed() {
     let folder = folder("verdict");
     let source = folder.join("source");
     fs::write(&source, vec![7; LEN as usize]).unwrap();
-    let failure = |number| (number, 12, "no".to_owned());
+    let failure = |number, code, why: &str| Failure {
+        number,
+        path: b"source".to_vec(),
+        code,
+        why: why.to_owned(),
+    };
     let verdict = |entries, bytes| {
         Message::Verdict(Verdict {
             entries,
@@ -219,7 +225,7 @@ fn verdicts_that_cannot_be_are_not_believed() {
         (
             "more failures than files",
             vec![
-                Message::Settled(1, vec![failure(0), failure(1)]),
+                Message::Settled(1, vec![failure(0, 12, "no"), failure(1, 12, "no")]),
                 verdict(0, 0),
             ],
         ),
@@ -229,13 +235,14 @@ fn verdicts_that_cannot_be_are_not_believed() {
         assert_eq!(error.code, Code::Protocol, "{what}: {error}");
     }
     let failed = vec![
-        Message::Settled(1, vec![(0, 0, "no success".to_owned())]),
+        Message::Settled(1, vec![failure(0, 0, "no success")]),
         verdict(0, 0),
     ];
     let summary = tell(&source, failed).unwrap();
+    let failed = &summary.failures[0];
     assert_eq!(
-        summary.failures,
-        [(Code::Protocol as u8, "no success".to_owned())]
+        (failed.code, failed.why.as_str()),
+        (Code::Protocol as u8, "no success")
     );
     let summary = tell(&source, vec![Message::Settled(1, vec![]), verdict(1, LEN)]).unwrap();
     assert_eq!((summary.entries, summary.bytes), (1, LEN));
@@ -256,7 +263,7 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
         path: folder.as_os_str().as_encoded_bytes().to_vec(),
         into: true,
     };
-    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()))?;
+    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), false)?;
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         // whatever becomes of it: the other side is looked at
@@ -269,7 +276,7 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
     };
     let mut watcher = |_: Sight| {};
     let door = Door::Caller(false);
-    let result = receive(&honest, &door, landing, settings, &mut watcher);
+    let result = receive(&honest, &door, landing, settings, None, &mut watcher);
     if let Err(error) = &result {
         honest.give_up(error);
     }
@@ -316,13 +323,23 @@ fn tell(source: &Path, news: Vec<Message>) -> Result<Summary, Error> {
         // until the other side goes
         while liar.hear().is_ok() {}
     });
-    let walk = Walk::new(Arc::new(Ground::anywhere()), vec![source.to_owned()])?;
+    let walk = Walk::new(
+        Arc::new(Ground::anywhere()),
+        vec![source.to_owned()],
+        Rules::default(),
+    )?;
     let settings = send::Settings {
         plain: true,
         ..send::Settings::default()
     };
     let door = Door::Caller(false);
-    let result = send(&honest, &door, walk, settings, &mut |_: Sight| {});
+    let result = send(
+        &honest,
+        &door,
+        Finds::walked(walk),
+        settings,
+        &mut |_: Sight| {},
+    );
     drop(honest);
     assert!(liar.join().is_ok(), "the liar broke down");
     result
@@ -375,6 +392,7 @@ fn entry(path: &str, kind: Kind) -> Entry {
         mode: 0o644,
         seconds: 1_000_000_000,
         nanos: 0,
+        digest: None,
     }
 }
 

@@ -1,15 +1,20 @@
 //! The options.
 
+use std::fs::File;
+use std::io::{BufReader, IsTerminal, stdin};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lighthaul_io::metadata::Keep;
 use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::filter::{Ending, FilesFrom};
 use lighthaul_transfer::options::{Detail, Options};
+use lighthaul_transfer::send::listed::Names;
 use lighthaul_transfer::{digest, filter};
 
 use super::rules::Rules;
+use crate::print::ask;
 
 /// What somebody wants of a copy besides its places.
 #[derive(Args, Clone, Debug)]
@@ -80,6 +85,48 @@ pub(crate) enum DryRun {
 }
 
 impl Choice {
+    /// Asks whether to delete, if somebody wants that and nobody has said yes.
+    pub(crate) fn confirm(&self, paths: &[String]) -> Result<(), Error> {
+        if !self.delete || self.yes || self.dry_run.is_some() {
+            return Ok(());
+        }
+        let refuse = |text: &str| Err(Error::new(Code::Usage, text));
+        if !stdin().is_terminal() {
+            return refuse("--delete removes files: say --yes too, or look at --dry-run first");
+        }
+        let target = paths.last().map_or("", String::as_str);
+        ask(&format!(
+            "Remove from {target} what the source does not have? [y/N] "
+        ));
+        let mut answer = String::new();
+        stdin().read_line(&mut answer).ok();
+        match answer.trim() {
+            "y" | "Y" | "yes" => Ok(()),
+            _ => refuse("nothing was copied, and nothing removed"),
+        }
+    }
+
+    /// The paths of `--files-from`, if there is a list.
+    pub(crate) fn names(&self) -> Result<Option<Names>, Error> {
+        let Some(path) = &self.files_from else {
+            return Ok(None);
+        };
+        let ending = if self.from0 {
+            Ending::Nul
+        } else {
+            Ending::Line
+        };
+        if path.as_os_str() == "-" {
+            return Ok(Some(Box::new(FilesFrom::new(
+                BufReader::new(stdin()),
+                ending,
+            ))));
+        }
+        let file = File::open(path);
+        let file = file.map_err(|e| Error::file(Code::Open, "cannot open the list", path, &e))?;
+        Ok(Some(Box::new(FilesFrom::new(BufReader::new(file), ending))))
+    }
+
     /// The same for both sides; `digest` is what people asked for.
     pub(crate) fn options(&self, digest: digest::Kind, sync: bool) -> Result<Options, Error> {
         let partial_dir = self
@@ -115,6 +162,7 @@ impl Choice {
             }),
             inplace: self.inplace,
             partial_dir,
+            stall: 0,
             sync,
             digest: if self.no_verify {
                 digest::Kind::None

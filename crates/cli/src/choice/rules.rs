@@ -63,6 +63,7 @@ impl Args for Rules {
                     .value_name(*value)
                     .help(*help)
                     .action(ArgAction::Append)
+                    .allow_hyphen_values(true)
                     .value_parser(value_parser!(OsString));
                 command.arg(arg)
             })

@@ -192,7 +192,7 @@ impl Far {
     /// A copy of `paths`, the last of which is the target.
     pub(crate) fn copy(&self, options: &[&str], paths: &[&str]) -> Command {
         let mut copy = self.near.cp(options);
-        copy.args(["--pin", &self.pin, "--key"])
+        copy.args(["--retries", "0", "--pin", &self.pin, "--key"])
             .arg(self.near.key())
             .args(paths);
         copy

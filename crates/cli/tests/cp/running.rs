@@ -130,6 +130,12 @@ impl Outcome {
         self
     }
 
+    /// Insists that the command line made no sense.
+    pub(crate) fn failed_to_parse(self) {
+        assert_eq!(self.code, Some(1), "{self:?}");
+        assert!(self.said("error: ") && self.out.is_empty(), "{self:?}");
+    }
+
     /// Whether standard error has these words.
     pub(crate) fn said(&self, words: &str) -> bool {
         self.err.iter().any(|line| line.contains(words))

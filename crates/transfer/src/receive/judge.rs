@@ -15,14 +15,16 @@ use super::journal::{Journal, Proved, Subject, merged, missing};
 use super::landing::Landing;
 use super::ledger::{Ledger, Pending, Settled};
 use super::names::{self, Writer};
+use super::sieve::Sieve;
 use crate::board::Board;
 use crate::crew::Crew;
+use crate::digest::{Digest, Taking};
 use crate::error::{Code, Error};
 use crate::manifest::{Entry, Kind, unpack};
 use crate::message::{Listing, Span, Wanted, decode};
-use crate::options::Options;
+use crate::options::{Action, Detail, Options, Planned};
 use crate::session::Session;
-use crate::watch::Sight;
+use crate::watch::{Failed, Sight};
 
 /// A file from this size on leaves a journal, so that a later run can go on with it.
 const RESUMABLE: u64 = 8 << 20;
@@ -51,6 +53,8 @@ struct Place {
     listed: u64,
     /// A folder that could not be made, so that nothing in it can.
     barred: Option<Vec<u8>>,
+    /// What the source has, of the folders that the list is in.
+    sieve: Sieve,
 }
 
 impl Judge<'_> {
@@ -72,6 +76,7 @@ impl Judge<'_> {
             root,
             listed: 0,
             barred: None,
+            sieve: Sieve::new(named),
         };
         self.tidy(&mut place, Path::new(""));
         loop {
@@ -85,12 +90,22 @@ impl Judge<'_> {
                 Ok(Listing::Skipped(text)) => {
                     self.board.show(Sight::Warning(format!("left out: {text}")));
                 }
-                Ok(Listing::Unreadable(code, text)) => self.board.show(Sight::Failed(code, text)),
+                Ok(Listing::Unreadable(path, code, why)) => {
+                    place.sieve.doubt();
+                    let code = Code::from_number(code) as u8;
+                    self.board.show(Sight::Failed(Failed { path, code, why }));
+                }
+                Ok(Listing::Planned(planned)) => {
+                    planned
+                        .into_iter()
+                        .for_each(|planned| self.board.show(Sight::Planned(planned)));
+                }
                 Ok(Listing::End) => {
+                    self.remove(&mut place, None)?;
                     self.ledger.close();
                     return Ok(());
                 }
-                Ok(Listing::Begin(_) | Listing::Wanted(_)) | Err(_) => {
+                Ok(Listing::Begin(_) | Listing::Wanted(_) | Listing::Take(_)) | Err(_) => {
                     return Err(Error::new(Code::Protocol, "the peer's list makes no sense"));
                 }
             }
@@ -139,47 +154,181 @@ impl Judge<'_> {
         entry: &Entry,
     ) -> Result<Option<Vec<Span>>, Error> {
         let path = entry.path();
+        if self.options.delete {
+            place.sieve.take(entry);
+        }
         if entry.kind == Kind::Leave {
-            self.ledger.leave(number, entry.clone());
+            self.remove(place, Some(entry))?;
+            self.leave(number, entry);
             return Ok(None);
         }
-        let there = place.root.look(path);
-        let there = there.map_err(|error| place.fault("cannot look at", entry, &error))?;
+        let there = match place.root.look(path) {
+            // a dry run makes no folders, so that what is in them is not there either
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            there => there.map_err(|error| place.fault("cannot look at", entry, &error))?,
+        };
         place.landing.check(entry, there)?;
-        let settled = match &entry.kind {
-            Kind::Folder => {
-                if there.is_some() {
-                    self.tidy(place, path);
-                } else {
-                    let made = place.root.make_folder(path);
-                    made.map_err(|error| place.fault("cannot make the folder", entry, &error))?;
-                }
-                there.map_or(Settled::Now, |_| Settled::Before)
-            }
-            Kind::Link(target) => self.link(place, number, entry, (target, there))?,
-            Kind::File(size) if there.is_some_and(|meta| is_same(&meta, entry)) => {
-                self.unchanged(place, entry, there)
-                    .map_err(|error| place.fault("cannot set the mode of", entry, &error))?;
-                debug_assert_eq!(*size, entry.size());
+        let (action, why) = self.decide(place, entry, there);
+        if self.options.dry_run.is_some() {
+            self.plan(action, entry, why)?;
+            let settled = if action == Action::Keep {
                 Settled::Before
+            } else {
+                Settled::Now
+            };
+            self.ledger.settle(number, entry, Ok(settled));
+            return Ok(None);
+        }
+        if action == Action::Keep {
+            self.keep(place, entry, there)?;
+            self.ledger.settle(number, entry, Ok(Settled::Before));
+            return Ok(None);
+        }
+        match &entry.kind {
+            Kind::Folder => {
+                let made = place.root.make_folder(path);
+                made.map_err(|error| place.fault("cannot make the folder", entry, &error))?;
             }
+            Kind::Link(target) => self.link(place, number, entry, target)?,
             Kind::File(0) => {
                 let made = self.empty(place, number, entry, there.is_some());
                 made.map_err(|error| place.fault("cannot create", entry, &error))?;
-                Settled::Now
             }
             Kind::File(size) if *size > FILE_MAX => {
-                let text = format!(
-                    "{}: no file can have {size} bytes",
-                    place.landing.folder.join(path).display()
-                );
+                let place = place.landing.folder.join(path);
+                let text = format!("{}: no file can have {size} bytes", place.display());
                 return Err(Error::new(Code::Io, text));
             }
             Kind::File(_) => return self.want(place, number, entry).map(Some),
-            Kind::Leave => Settled::Now,
-        };
-        self.ledger.settle(number, entry, Ok(settled));
+            Kind::Leave => {}
+        }
+        self.ledger.settle(number, entry, Ok(Settled::Now));
         Ok(None)
+    }
+
+    /// What is to be done with an entry, and why.
+    fn decide(
+        &self,
+        place: &mut Place,
+        entry: &Entry,
+        there: Option<Meta>,
+    ) -> (Action, &'static str) {
+        let Some(there) = there else {
+            return (Action::Create, "it is not there");
+        };
+        let time = (entry.seconds, entry.nanos);
+        let before = (there.seconds, there.nanos);
+        match &entry.kind {
+            Kind::Folder | Kind::Leave => return (Action::Keep, "it is there"),
+            Kind::Link(_) if there.kind == FileType::Symlink && before == time => {
+                return (Action::Keep, "the same time");
+            }
+            Kind::Link(_) => return (Action::Replace, "another link, or no link"),
+            Kind::File(_) if there.kind != FileType::RegularFile => {
+                return (Action::Replace, "it is no file");
+            }
+            Kind::File(_) => {}
+        }
+        if self.options.update && before > time {
+            (Action::Keep, "the target is newer")
+        } else if there.size != entry.size() {
+            (Action::Replace, "another size")
+        } else if entry.digest.is_some() {
+            let theirs = self.digest(place, entry);
+            if theirs == entry.digest {
+                (Action::Keep, "the same digest")
+            } else {
+                (Action::Replace, "another digest")
+            }
+        } else if before == time {
+            (Action::Keep, "the same size and time")
+        } else {
+            (Action::Replace, "another time")
+        }
+    }
+
+    /// The digest of the file that is there.
+    fn digest(&self, place: &mut Place, entry: &Entry) -> Option<Digest> {
+        let file = place.root.read(entry.path()).ok()?;
+        let kind = self.options.digest.or_default();
+        Taking::of(kind, entry.size(), |at, buffer| file.read_at(buffer, at))
+    }
+
+    /// Tells what would be done.
+    fn plan(&self, action: Action, entry: &Entry, why: &str) -> Result<(), Error> {
+        let detail = self.options.dry_run.unwrap_or(Detail::Brief);
+        if action == Action::Keep && detail == Detail::Brief {
+            return Ok(());
+        }
+        let planned = Planned {
+            action,
+            path: entry.path.clone(),
+            bytes: entry.size(),
+            why: why.to_owned(),
+        };
+        self.board.show(Sight::Planned(planned.clone()));
+        let listing = Listing::Planned(vec![planned]);
+        Ok(self.stream.send(&Frame::message(listing.encode()))?)
+    }
+
+    /// What is there stays, with the mode that it has at the source.
+    fn keep(&self, place: &mut Place, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
+        match entry.kind {
+            Kind::Folder => {
+                self.tidy(place, entry.path());
+                Ok(())
+            }
+            Kind::File(_) => self
+                .unchanged(place, entry, there)
+                .map_err(|error| place.fault("cannot set the mode of", entry, &error)),
+            Kind::Link(_) | Kind::Leave => Ok(()),
+        }
+    }
+
+    /// A folder has been listed to its end.
+    fn leave(&self, number: u64, entry: &Entry) {
+        if self.options.dry_run.is_some() {
+            self.ledger.settle(number, entry, Ok(Settled::Now));
+        } else {
+            self.ledger.leave(number, entry.clone());
+        }
+    }
+
+    /// Removes what a folder has and its source does not; without one, of the target's own.
+    fn remove(&self, place: &mut Place, folder: Option<&Entry>) -> Result<(), Error> {
+        if !self.options.delete {
+            return Ok(());
+        }
+        let path = folder.map_or(&[][..], |entry| &entry.path);
+        let there = match place.root.names(Path::new(OsStr::from_bytes(path)), b"") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            there => there,
+        };
+        let failed = |error: io::Error, path: &[u8]| {
+            let place = place.landing.folder.join(OsStr::from_bytes(path));
+            Error::file(Code::Io, "cannot remove", &place, &error)
+        };
+        let there = there.map_err(|error| failed(error, path))?;
+        for gone in place.sieve.end(path, there, &self.options.rules) {
+            if self.options.dry_run.is_some() {
+                let entry = Entry::gone(gone);
+                self.plan(Action::Delete, &entry, "the source does not have it")?;
+                continue;
+            }
+            let removed = place.root.remove_tree(Path::new(OsStr::from_bytes(&gone)));
+            if let Err(error) = removed {
+                let error = failed(error, &gone);
+                self.board.show(Sight::Failed(Failed {
+                    path: gone,
+                    code: error.code as u8,
+                    why: error.text,
+                }));
+            }
+        }
+        if let Some(why) = place.sieve.doubts() {
+            self.board.show(Sight::Warning(why));
+        }
+        Ok(())
     }
 
     /// A file must come; what an earlier run proved of it need not.
@@ -222,15 +371,8 @@ impl Judge<'_> {
         place: &mut Place,
         number: u64,
         entry: &Entry,
-        (target, there): (&[u8], Option<Meta>),
-    ) -> Result<Settled, Error> {
-        let same = |meta: &Meta| {
-            meta.kind == FileType::Symlink
-                && (meta.seconds, meta.nanos) == (entry.seconds, entry.nanos)
-        };
-        if there.as_ref().is_some_and(same) {
-            return Ok(Settled::Before);
-        }
+        target: &[u8],
+    ) -> Result<(), Error> {
         let from = self.writer.temporary(entry.path(), number);
         let root = &mut place.root;
         let made = root
@@ -240,8 +382,7 @@ impl Judge<'_> {
         made.map_err(|error| {
             place.root.remove(&from).ok();
             place.fault("cannot make the link", entry, &error)
-        })?;
-        Ok(Settled::Now)
+        })
     }
 
     fn empty(&self, place: &mut Place, number: u64, entry: &Entry, there: bool) -> io::Result<()> {
@@ -291,12 +432,6 @@ impl Place {
         let place: PathBuf = self.landing.folder.join(entry.path());
         Error::file(Code::Open, what, &place, error)
     }
-}
-
-/// Whether a file is there that was copied before and has not changed since.
-fn is_same(there: &Meta, entry: &Entry) -> bool {
-    there.kind == FileType::RegularFile
-        && (there.size, there.seconds, there.nanos) == (entry.size(), entry.seconds, entry.nanos)
 }
 
 /// What an earlier run proved of a file, if it left a journal and the bytes it speaks of.

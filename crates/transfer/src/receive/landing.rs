@@ -1,6 +1,7 @@
 //! Where files land: found before the first byte is asked for.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::message::Target;
 pub struct Landing {
     ground: Arc<Ground>,
     root: Root,
+    dry: bool,
     /// Where entries are relative to.
     pub(crate) folder: PathBuf,
     /// The name that a named source gets instead of its own.
@@ -27,12 +29,13 @@ pub struct Landing {
 }
 
 impl Landing {
-    /// Looks where `target` is on `ground`.
-    pub fn find(target: &Target, ground: &Arc<Ground>) -> Result<Self, Error> {
+    /// Looks where `target` is on `ground`. A `dry` landing makes nothing.
+    pub fn find(target: &Target, ground: &Arc<Ground>, dry: bool) -> Result<Self, Error> {
         let path = PathBuf::from(OsStr::from_bytes(&target.path));
         let landing = |folder: PathBuf, name: Option<&OsStr>| {
             Ok(Self {
-                root: open(ground, &folder)?,
+                root: open(ground, &folder, dry)?,
+                dry,
                 ground: Arc::clone(ground),
                 folder,
                 name: name.map(|name| name.as_bytes().to_vec()),
@@ -40,7 +43,7 @@ impl Landing {
             })
         };
         if target.into {
-            make_folder(ground, &path)?;
+            make_folder(ground, &path, dry)?;
             return landing(path.clone(), None);
         }
         let Some(name) = path.file_name() else {
@@ -57,8 +60,8 @@ impl Landing {
     /// Answers where they go.
     pub(crate) fn prepare(mut self, named: bool) -> Result<(Self, Root), Error> {
         if !named {
-            make_folder(&self.ground, &self.contents)?;
-            self.root = open(&self.ground, &self.contents)?;
+            make_folder(&self.ground, &self.contents, self.dry)?;
+            self.root = open(&self.ground, &self.contents, self.dry)?;
             self.folder.clone_from(&self.contents);
             self.name = None;
         }
@@ -94,12 +97,19 @@ impl Landing {
     }
 }
 
-fn open(ground: &Ground, path: &Path) -> Result<Root, Error> {
-    let root = ground.root(path);
+fn open(ground: &Ground, path: &Path, dry: bool) -> Result<Root, Error> {
+    let root = match ground.root(path) {
+        // what would be made is empty
+        Err(error) if dry && error.kind() == ErrorKind::NotFound => Root::nowhere(),
+        root => root,
+    };
     root.map_err(|e| Error::file(Code::Open, "cannot open the target folder", path, &e))
 }
 
-fn make_folder(ground: &Ground, path: &Path) -> Result<(), Error> {
+fn make_folder(ground: &Ground, path: &Path, dry: bool) -> Result<(), Error> {
+    if dry {
+        return Ok(());
+    }
     let made = ground.make_folder(path);
     made.map_err(|e| Error::file(Code::Open, "cannot make the target folder", path, &e))
 }

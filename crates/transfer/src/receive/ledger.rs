@@ -159,7 +159,12 @@ impl Ledger {
                     book.verdict.unchanged += u64::from(settled == Settled::Before);
                 }
             }
-            Err(error) => book.failures.push((number, error.code as u8, error.text)),
+            Err(error) => book.failures.push(Failure {
+                number,
+                path: entry.path.clone(),
+                code: error.code as u8,
+                why: error.text,
+            }),
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::blocks::Blocks;
+use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Root;
 
 use super::judge::Judge;
@@ -22,24 +23,25 @@ use super::sink::{FileSink, Incoming};
 use crate::board::Board;
 use crate::crew::Crew;
 use crate::error::{Code, Error};
-use crate::message::{Announced, Message, Progress, Report};
+use crate::message::{Announced, Listing, Message, Progress, Report};
 use crate::mover;
 use crate::object::Layout;
 use crate::options::Options;
 use crate::path::{Door, explore};
+use crate::send::listed::Names;
 use crate::session::{LIST, Session};
-use crate::watch::{Sight, Summary, Watcher};
+use crate::watch::{Failed, Sight, Summary, Watcher};
 
 /// How often the sender hears how we are doing.
 const PROGRESS: Duration = Duration::from_millis(50);
 /// How often we look at what there is to say.
 const TICK: Duration = Duration::from_millis(10);
-/// How long the sender may stay silent, data and all.
-const SILENCE: Duration = Duration::from_secs(20);
 /// Memory for blocks, filling and waiting to be written, of all lanes.
 const RING_BYTES: usize = 256 << 20;
 /// Objects that may be announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;
+/// Names in one message: of 4096 octets each, they are less than the longest message.
+const NAMES_MAX: usize = 200;
 /// Most failures in one message.
 const FAILURES_MAX: usize = 1000;
 
@@ -65,6 +67,7 @@ pub fn receive(
     door: &Door<'_>,
     landing: Landing,
     settings: Settings,
+    names: Option<Names>,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
     static TRANSFERS: AtomicU64 = AtomicU64::new(0);
@@ -93,6 +96,9 @@ pub fn receive(
     };
     let result = thread::scope(|scope| {
         let (landed, lands) = sync_channel(1);
+        if let Some(names) = names {
+            scope.spawn(|| crew.run(|| tell_names(&crew, &stream, names)));
+        }
         scope.spawn(|| {
             crew.run(move || {
                 judge.run(landing, |root, folder| {
@@ -113,6 +119,27 @@ pub fn receive(
     result.map_err(|error| session.blame(crew.take_failure().unwrap_or(error)))
 }
 
+/// Tells the sender which paths it is to look for.
+fn tell_names(crew: &Crew, stream: &Stream, names: Names) -> Result<(), Error> {
+    let take = |names| stream.send(&Frame::message(Listing::Take(names).encode()));
+    let mut chunk = Vec::new();
+    for name in names {
+        chunk.push(name?);
+        if chunk.len() >= NAMES_MAX {
+            crew.check()?;
+            take(std::mem::take(&mut chunk))?;
+            while !stream.has_room() {
+                crew.check()?;
+                thread::park_timeout(TICK);
+            }
+        }
+    }
+    if !chunk.is_empty() {
+        take(chunk)?;
+    }
+    Ok(take(Vec::new())?)
+}
+
 /// A transfer on the receiving side.
 struct Receiving<'a, 'w> {
     crew: &'a Arc<Crew>,
@@ -122,7 +149,7 @@ struct Receiving<'a, 'w> {
     settings: Settings,
     watcher: Watcher<'w>,
     begun: Instant,
-    failures: Vec<(u8, String)>,
+    failures: Vec<Failed>,
 }
 
 /// Where objects and reports go.
@@ -249,8 +276,9 @@ impl<'a> Receiving<'a, '_> {
             if bytes != moved.1 || self.board.motion(1).held || outlets.is_none() {
                 moved = (now, bytes);
             }
-            if now.since(moved.0) > SILENCE {
-                let text = format!("nothing came from the sender for {} s", SILENCE.as_secs());
+            let patience = self.settings.options.patience();
+            if now.since(moved.0) > patience {
+                let text = format!("nothing came from the sender for {} s", patience.as_secs());
                 return Err(Error::new(Code::TimedOut, text));
             }
             if outlets.is_none() && matches!(finished.try_recv(), Err(TryRecvError::Disconnected)) {
@@ -324,7 +352,7 @@ impl<'a> Receiving<'a, '_> {
         let (settled, failures) = self.ledger.take_news();
         let mut settled = settled;
         self.failures
-            .extend(failures.iter().map(|(_, code, why)| (*code, why.clone())));
+            .extend(failures.iter().cloned().map(Failed::from));
         for failures in failures.chunks(FAILURES_MAX) {
             settled -= failures.len() as u64;
             self.session
@@ -350,9 +378,8 @@ impl<'a> Receiving<'a, '_> {
 
     fn show(&mut self) {
         for sight in self.board.take_sights() {
-            if let Sight::Failed(code, why) = &sight {
-                let code = Code::from_number(*code) as u8;
-                self.failures.push((code, why.clone()));
+            if let Sight::Failed(failed) = &sight {
+                self.failures.push(failed.clone());
             }
             (self.watcher)(sight);
         }

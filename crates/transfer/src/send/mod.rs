@@ -1,8 +1,10 @@
 //! The sending side of a transfer.
 //!
 //! - [`sender`]: its threads, and what it hears; [`walk`]: from paths to entries
+//! - [`listed`]: from a list to entries
 //! - `scan`: the list told, and wishes heard; `queue`: from wishes to objects
 //! - `lane`: objects sent one after the other; `source`: their bytes
+pub mod listed;
 pub mod sender;
 pub mod walk;
 
@@ -11,4 +13,5 @@ mod queue;
 mod scan;
 mod source;
 
+pub use listed::Finds;
 pub use sender::{Settings, send};

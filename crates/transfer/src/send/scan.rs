@@ -1,26 +1,34 @@
 //! The list on the sending side: what is found is told, and what is wanted of it is heard.
 
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Look;
 use lighthaul_io::error::Error as World;
+use lighthaul_io::ground::Ground;
 
 use super::queue::{Item, Queue};
-use super::walk::{Found, Walk};
+use super::walk::Found;
 use crate::board::Board;
 use crate::crew::{Crew, LOOK};
+use crate::digest::{Digest, Taking};
 use crate::error::{Code, Error};
-use crate::manifest::{Entry, Kind, pack};
+use crate::manifest::{Entry, Kind, pack, safe};
 use crate::message::{Listing, decode};
+use crate::options::{Action, Detail, Options, Planned};
 use crate::session::Session;
-use crate::watch::Sight;
+use crate::watch::{Failed, Sight};
 
 /// Entries in a chunk of the list.
 const CHUNK: usize = 1000;
 /// Octets of paths in a chunk of the list, after which it is full.
 const CHUNK_BYTES: usize = 1 << 19;
+/// What was found and has not been told yet.
+const FOUND_MAX: usize = 1 << 12;
 /// A chunk that is not full leaves after this.
 const FLUSH: Duration = Duration::from_millis(20);
 
@@ -32,36 +40,25 @@ pub(crate) struct Scan<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) queue: &'a Queue,
     pub(crate) board: &'a Board,
+    pub(crate) ground: &'a Ground,
+    pub(crate) options: &'a Options,
 }
 
 impl Scan<'_> {
-    /// Tells all that `walk` finds.
-    pub(crate) fn tell(&self, walk: Walk) -> Result<(), Error> {
-        self.say(&Listing::Begin(walk.named))?;
+    /// Tells all that is `found`.
+    pub(crate) fn tell(
+        &self,
+        named: bool,
+        found: Box<dyn Iterator<Item = Found> + Send>,
+    ) -> Result<(), Error> {
+        self.say(&Listing::Begin(named))?;
         let mut chunk = Chunk::default();
-        for found in walk {
-            match found {
-                Found::Entry(entry, place) => {
-                    let item = matches!(entry.kind, Kind::File(_)).then(|| Item {
-                        place,
-                        look: Look {
-                            size: entry.size(),
-                            seconds: entry.seconds,
-                            nanos: entry.nanos,
-                        },
-                    });
-                    self.queue.list(self.crew, item)?;
-                    chunk.bytes += entry.path.len() + 64;
-                    chunk.entries.push(entry);
-                }
-                Found::Skipped(text) => {
-                    self.board.show(Sight::Warning(format!("left out: {text}")));
-                    self.say(&Listing::Skipped(text))?;
-                }
-                Found::Failed(error) => {
-                    self.say(&Listing::Unreadable(error.code as u8, error.text.clone()))?;
-                    self.board.show(Sight::Failed(error.code as u8, error.text));
-                }
+        let found = look_around(found)?;
+        loop {
+            match found.recv_timeout(FLUSH) {
+                Ok(found) => self.take(found, &mut chunk)?,
+                Err(RecvTimeoutError::Timeout) => self.flush(&mut chunk)?,
+                Err(RecvTimeoutError::Disconnected) => break,
             }
             let now = self.session.clock.now();
             let full = chunk.entries.len() >= CHUNK || chunk.bytes >= CHUNK_BYTES;
@@ -73,6 +70,66 @@ impl Scan<'_> {
         self.flush(&mut chunk)?;
         self.queue.close();
         self.say(&Listing::End)
+    }
+
+    /// Takes what was found into the chunk, or tells it at once.
+    fn take(&self, found: Found, chunk: &mut Chunk) -> Result<(), Error> {
+        match found {
+            Found::Entry(mut entry, place) => {
+                if self.options.checksum {
+                    entry.digest = self.digest(&entry, &place);
+                }
+                let item = matches!(entry.kind, Kind::File(_)).then(|| Item {
+                    place,
+                    look: Look {
+                        size: entry.size(),
+                        seconds: entry.seconds,
+                        nanos: entry.nanos,
+                    },
+                });
+                self.queue.list(self.crew, item)?;
+                chunk.bytes += entry.path.len() + 64;
+                chunk.entries.push(entry);
+            }
+            Found::Skipped(text) => {
+                self.board.show(Sight::Warning(format!("left out: {text}")));
+                self.say(&Listing::Skipped(text))?;
+            }
+            Found::Excluded(path, rule) => self.exclude(path, rule)?,
+            Found::Failed(path, error) => {
+                let code = error.code as u8;
+                self.say(&Listing::Unreadable(path.clone(), code, error.text.clone()))?;
+                let why = error.text;
+                self.board.show(Sight::Failed(Failed { path, code, why }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells what a rule leaves out, if anybody wants to know.
+    fn exclude(&self, path: Vec<u8>, rule: String) -> Result<(), Error> {
+        if self.options.dry_run != Some(Detail::Explain) {
+            return Ok(());
+        }
+        let planned = Planned {
+            action: Action::Exclude,
+            path,
+            bytes: 0,
+            why: rule,
+        };
+        self.board.show(Sight::Planned(planned.clone()));
+        self.say(&Listing::Planned(vec![planned]))
+    }
+
+    /// The digest of a file; nothing of what cannot be read, which will fail when it is sent.
+    fn digest(&self, entry: &Entry, place: &Path) -> Option<Digest> {
+        let Kind::File(size) = entry.kind else {
+            return None;
+        };
+        let file = self.ground.file(place).ok()?;
+        Taking::of(self.options.digest.or_default(), size, |at, buffer| {
+            file.read_at(buffer, at)
+        })
     }
 
     fn flush(&self, chunk: &mut Chunk) -> Result<(), Error> {
@@ -89,8 +146,9 @@ impl Scan<'_> {
         Ok(self.stream.send(&Frame::message(listing.encode()))?)
     }
 
-    /// Hears what is wanted, until the receiver has looked at everything.
-    pub(crate) fn hear(&self) -> Result<(), Error> {
+    /// Hears what is wanted, until the receiver has looked at everything; passes on the `names` it lists.
+    pub(crate) fn hear(&self, names: SyncSender<Result<Vec<u8>, Error>>) -> Result<(), Error> {
+        let mut names = self.options.listed.then_some(names);
         while !self.queue.is_judged() {
             let until = self.session.clock.now() + LOOK;
             let frame = match self.stream.receive(self.session.clock, until) {
@@ -100,10 +158,57 @@ impl Scan<'_> {
                 }
                 frame => frame?,
             };
-            let Ok(Listing::Wanted(wanted)) = decode(&frame.octets) else {
-                return Err(Error::new(Code::Protocol, "the peer spoke out of turn"));
-            };
-            self.queue.want(wanted)?;
+            match decode(&frame.octets) {
+                Ok(Listing::Wanted(wanted)) => self.queue.want(wanted)?,
+                Ok(Listing::Planned(planned)) => {
+                    planned
+                        .into_iter()
+                        .for_each(|planned| self.board.show(Sight::Planned(planned)));
+                }
+                Ok(Listing::Take(listed)) if listed.is_empty() => names = None,
+                Ok(Listing::Take(listed)) => {
+                    for name in listed {
+                        self.pass_on(names.as_ref(), name)?;
+                    }
+                }
+                _ => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks for what there is in a thread of its own, which nobody waits for: a list may come from somebody
+/// who thinks, and a disk that hangs must not keep us from saying so.
+fn look_around(found: Box<dyn Iterator<Item = Found> + Send>) -> Result<Receiver<Found>, Error> {
+    let (told, heard) = sync_channel(FOUND_MAX);
+    let looking = move || {
+        for found in found {
+            if told.send(found).is_err() {
+                return;
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("walk".into()).spawn(looking);
+    let failed = |error| World::world("starting to look for files", error);
+    thread.map_err(failed)?;
+    Ok(heard)
+}
+
+impl Scan<'_> {
+    /// Hands a name of the receiver's list to the thread that looks for it.
+    fn pass_on(
+        &self,
+        names: Option<&SyncSender<Result<Vec<u8>, Error>>>,
+        name: Vec<u8>,
+    ) -> Result<(), Error> {
+        let lie = || Error::new(Code::Protocol, "the peer's list makes no sense");
+        let names = names.ok_or_else(lie)?;
+        let mut name = Ok(safe(name).ok_or_else(lie)?);
+        while let Err(TrySendError::Full(back)) = names.try_send(name) {
+            self.crew.check()?;
+            thread::park_timeout(FLUSH);
+            name = back;
         }
         Ok(())
     }

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Timetable};
+use lighthaul_io::clock::week_time;
 use lighthaul_io::drive::Share;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::read_ahead::ReadAhead;
 
 use super::lane::{Common, SendLane};
+use super::listed::{Finds, Listed, Origin};
 use super::queue::Queue;
 use super::scan::Scan;
 use super::source::FileSource;
-use super::walk::Walk;
 use crate::board::Board;
 use crate::crew::Crew;
 use crate::ease::Ease;
@@ -25,14 +26,15 @@ use crate::mover;
 use crate::options::Options;
 use crate::path::{Door, Path, explore};
 use crate::session::{LIST, Session};
-use crate::watch::{Sight, Summary, Watcher};
+use crate::watch::{Failed, Sight, Summary, Watcher};
 
 /// Used when a path carries datagrams but none of a train arrived.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
-/// How long the receiver may stay silent; it reports twenty times a second.
-const SILENCE: Duration = Duration::from_secs(20);
 /// How often an onlooker hears how far it is.
 const TICK: Duration = Duration::from_millis(20);
+
+/// Names of a list that wait to be looked at.
+const NAMES_MAX: usize = 1 << 12;
 
 /// How to send.
 #[derive(Clone, Debug, Default)]
@@ -47,22 +49,24 @@ pub struct Settings {
     pub options: Options,
 }
 
-/// Sends what `walk` finds to the peer, which has agreed to take it.
+/// Sends what `finds` has to the peer, which has agreed to take it.
 pub fn send(
     session: &Session,
     door: &Door<'_>,
-    walk: Walk,
+    finds: Finds,
     settings: Settings,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
     let (crew, queue, board) = (Crew::default(), Queue::default(), Board::default());
     let stream = session.control.open(LIST)?;
+    let options = settings.options.clone();
+    let ground = Arc::clone(&finds.ground);
     let mut sending = Sending {
         crew: &crew,
         session,
         queue: &queue,
         board: &board,
-        ground: walk.ground(),
+        ground: Arc::clone(&ground),
         settings,
         watcher,
         begun: session.clock.now(),
@@ -74,10 +78,22 @@ pub fn send(
         stream: &stream,
         queue: &queue,
         board: &board,
+        ground: &ground,
+        options: &options,
+    };
+    let named = finds.named;
+    let (names, asked) = sync_channel(NAMES_MAX);
+    let found = match finds.from {
+        Origin::Here(found) => found,
+        Origin::There(base) => Box::new(Listed::new(
+            Arc::clone(&ground),
+            base,
+            Box::new(asked.into_iter()),
+        )),
     };
     let result = thread::scope(|scope| {
-        scope.spawn(|| crew.run(|| scan.tell(walk)));
-        scope.spawn(|| crew.run(|| scan.hear()));
+        scope.spawn(|| crew.run(|| scan.tell(named, found)));
+        scope.spawn(|| crew.run(|| scan.hear(names)));
         let result = sending.run(scope, door);
         if let Err(error) = &result {
             crew.fail(error.clone());
@@ -97,7 +113,7 @@ struct Sending<'a, 'w> {
     settings: Settings,
     watcher: Watcher<'w>,
     begun: Instant,
-    failures: Vec<(u8, String)>,
+    failures: Vec<Failed>,
 }
 
 impl<'a> Sending<'a, '_> {
@@ -125,7 +141,7 @@ impl<'a> Sending<'a, '_> {
             started.since(self.begun),
             self.watcher,
         );
-        let share = Arc::new(Share::new(rate));
+        let share = Arc::new(Share::new(self.limited(rate)));
         let common = Common {
             crew: self.crew,
             session,
@@ -163,22 +179,29 @@ impl<'a> Sending<'a, '_> {
                 Err(std::sync::mpsc::TryRecvError::Empty)
             )
         };
-        let mut summary = self.watch(&share, lanes_run)?;
+        let mut summary = self.watch(&share, rate, lanes_run)?;
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
         Ok(summary)
     }
 
     /// Hears from the receiver until it gives its verdict.
-    fn watch(&mut self, share: &Share, lanes_run: impl Fn() -> bool) -> Result<Summary, Error> {
+    fn watch(
+        &mut self,
+        share: &Share,
+        rate: Rate,
+        lanes_run: impl Fn() -> bool,
+    ) -> Result<Summary, Error> {
         let clock = self.session.clock;
-        let mut ease = Ease::new(clock.now(), share.whole());
+        let mut ease = Ease::new(clock.now(), rate);
+        let mut eased = rate;
         let mut heard_at = clock.now();
         let mut progress = Progress::default();
         let mut sent = false;
         loop {
             self.crew.check()?;
             self.show();
+            share.set(self.limited(eased));
             if !sent && !lanes_run() {
                 sent = true;
                 self.crew.check()?;
@@ -186,11 +209,9 @@ impl<'a> Sending<'a, '_> {
             }
             let message = match self.session.hear_for(TICK) {
                 Err(error) if error.code == Code::TimedOut => {
-                    if clock.now().since(heard_at) > SILENCE {
-                        let text = format!(
-                            "nothing was heard of the receiver for {} s",
-                            SILENCE.as_secs()
-                        );
+                    if clock.now().since(heard_at) > self.settings.options.patience() {
+                        let patience = self.settings.options.patience().as_secs();
+                        let text = format!("nothing was heard of the receiver for {patience} s");
                         return Err(Error::new(Code::TimedOut, text));
                     }
                     continue;
@@ -200,9 +221,7 @@ impl<'a> Sending<'a, '_> {
             heard_at = clock.now();
             if let Message::Progress(now) = message {
                 let dropped = now.buffer_drops > progress.buffer_drops;
-                if let Some(rate) = ease.hear(heard_at, dropped) {
-                    share.set(rate);
-                }
+                eased = ease.hear(heard_at, dropped).unwrap_or(eased);
                 self.take_progress(&now);
                 progress = now;
             } else if let Message::Verdict(verdict) = message {
@@ -211,6 +230,13 @@ impl<'a> Sending<'a, '_> {
                 self.take(message)?;
             }
         }
+    }
+
+    /// The part of `rate` that the timetable allows now.
+    fn limited(&self, rate: Rate) -> Rate {
+        let limit = self.settings.limit.as_ref();
+        let limit = limit.and_then(|limit| limit.rate_at(week_time()));
+        limit.map_or(rate, |limit| rate.min(limit))
     }
 
     #[expect(
@@ -223,15 +249,14 @@ impl<'a> Sending<'a, '_> {
             Message::Train(..) => Ok(()),
             Message::Settled(entries, failures) => {
                 self.queue
-                    .settle(entries, failures.iter().map(|(number, ..)| *number))?;
+                    .settle(entries, failures.iter().map(|failure| failure.number))?;
                 if failures.len() as u64 > entries {
                     return Err(Error::new(
                         Code::Protocol,
                         "the peer names more failures than entries",
                     ));
                 }
-                let named = |(_, code, why)| (Code::from_number(code) as u8, why);
-                self.failures.extend(failures.into_iter().map(named));
+                self.failures.extend(failures.into_iter().map(Failed::from));
                 Ok(())
             }
             _ => Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
@@ -251,8 +276,8 @@ impl<'a> Sending<'a, '_> {
 
     fn show(&mut self) {
         for sight in self.board.take_sights() {
-            if let Sight::Failed(code, why) = &sight {
-                self.failures.push((*code, why.clone()));
+            if let Sight::Failed(failed) = &sight {
+                self.failures.push(failed.clone());
             }
             (self.watcher)(sight);
         }

@@ -10,6 +10,7 @@ use lighthaul_io::ground::{Folder, Ground, Meta};
 use rustix::fs::FileType;
 
 use crate::error::{Code, Error};
+use crate::filter::{Rules, Verdict};
 use crate::manifest::{Entry, Kind};
 
 /// Names of a folder that are held, and put in order, at a time.
@@ -24,8 +25,10 @@ pub enum Found {
     Entry(Entry, PathBuf),
     /// Something that is left out, and why.
     Skipped(String),
-    /// An entry that cannot be read.
-    Failed(Error),
+    /// An entry that a rule leaves out, and which.
+    Excluded(Vec<u8>, String),
+    /// An entry that cannot be read, and its path.
+    Failed(Vec<u8>, Error),
 }
 
 /// Goes through sources, the contents of a folder right behind it, and holds no more than the names of
@@ -33,9 +36,11 @@ pub enum Found {
 #[derive(Debug)]
 pub struct Walk {
     ground: Arc<Ground>,
-    sources: IntoIter<PathBuf>,
+    /// What is to come, with its path among the entries.
+    sources: IntoIter<(PathBuf, Vec<u8>)>,
     /// Whether entries are named after their source, rather than being the contents of one folder.
     pub named: bool,
+    rules: Rules,
     stack: Vec<Level>,
 }
 
@@ -52,9 +57,21 @@ struct Level {
 }
 
 impl Walk {
+    /// A walk through what is at `place`, whose path among the entries is `path`.
+    pub(crate) fn at(ground: Arc<Ground>, place: PathBuf, path: Vec<u8>) -> Self {
+        Self {
+            ground,
+            sources: vec![(place, path)].into_iter(),
+            named: false,
+            rules: Rules::default(),
+            stack: Vec::new(),
+        }
+    }
+
     /// A walk through `sources`; a folder written with a slash at its end stands for its contents.
-    pub fn new(ground: Arc<Ground>, sources: Vec<PathBuf>) -> Result<Self, Error> {
+    pub fn new(ground: Arc<Ground>, sources: Vec<PathBuf>, rules: Rules) -> Result<Self, Error> {
         let mut names: Vec<OsString> = Vec::new();
+        let mut named_sources = Vec::new();
         let mut named = true;
         for source in &sources {
             let opening = |error| Error::file(Code::Open, "cannot open", source, &error);
@@ -68,6 +85,7 @@ impl Walk {
                     return Err(Error::new(Code::Usage, text));
                 }
                 named = false;
+                named_sources.push((source.clone(), Vec::new()));
                 continue;
             }
             look(&ground, source).map_err(opening)?;
@@ -83,15 +101,17 @@ impl Walk {
                 let text = format!("two sources are called {name}: copy them one at a time");
                 return Err(Error::new(Code::Usage, text));
             }
+            named_sources.push((source.clone(), name.as_bytes().to_vec()));
             names.push(name);
         }
         let mut walk = Self {
             ground,
-            sources: sources.into_iter(),
+            sources: named_sources.into_iter(),
             named,
+            rules,
             stack: Vec::new(),
         };
-        if !named && let Some(source) = walk.sources.next() {
+        if !named && let Some((source, _)) = walk.sources.next() {
             let opening = |error| Error::file(Code::Open, "cannot read", &source, &error);
             let folder = walk.ground.folder(&source).map_err(opening)?;
             walk.enter(folder, source.clone(), Vec::new(), None);
@@ -115,16 +135,13 @@ impl Walk {
     }
 
     /// A source by its name.
-    fn source(&mut self, source: &Path) -> Found {
-        let found = look(&self.ground, source).and_then(|(meta, link)| {
-            let name = self.ground.name(source)?;
-            Ok((meta, link, name))
-        });
-        match found {
-            Ok((meta, link, name)) => {
-                self.found(source.to_owned(), name.as_bytes().to_vec(), meta, link)
+    fn source(&mut self, source: PathBuf, path: Vec<u8>) -> Found {
+        match look(&self.ground, &source) {
+            Ok((meta, link)) => self.found(source, path, meta, link),
+            Err(error) => {
+                let error = Error::file(Code::Open, "cannot open", &source, &error);
+                Found::Failed(path, error)
             }
-            Err(error) => missed(source, &error),
         }
     }
 
@@ -143,7 +160,7 @@ impl Walk {
         });
         Some(match look {
             Ok((meta, link)) => self.found(place, path, meta, link),
-            Err(error) => missed(&place, &error),
+            Err(error) => missed(path, &place, &error),
         })
     }
 
@@ -164,19 +181,24 @@ impl Walk {
             }
         };
         let folder = kind == Kind::Folder;
+        if let Verdict::Leave(rule) = self.rules.verdict(&path, folder) {
+            let rule = rule.to_string();
+            return Found::Excluded(path, rule);
+        }
         let entry = Entry {
             path,
             kind,
             mode: meta.mode,
             seconds: meta.seconds,
             nanos: meta.nanos,
+            digest: None,
         };
         if !folder {
             return Found::Entry(entry, place);
         }
         if self.stack.len() >= DEPTH_MAX {
             let text = format!("{} lies too deep", place.display());
-            return Found::Failed(Error::new(Code::Open, text));
+            return Found::Failed(entry.path, Error::new(Code::Open, text));
         }
         match self.ground.folder(&place) {
             Ok(folder) => {
@@ -187,7 +209,10 @@ impl Walk {
                 self.enter(folder, place.clone(), entry.path.clone(), Some(leave));
                 Found::Entry(entry, place)
             }
-            Err(error) => Found::Failed(Error::file(Code::Open, "cannot read", &place, &error)),
+            Err(error) => {
+                let error = Error::file(Code::Open, "cannot read", &place, &error);
+                Found::Failed(entry.path, error)
+            }
         }
     }
 
@@ -211,8 +236,8 @@ impl Iterator for Walk {
     fn next(&mut self) -> Option<Found> {
         loop {
             let Some(level) = self.stack.last_mut() else {
-                let source = self.sources.next()?;
-                return Some(self.source(&source));
+                let (source, path) = self.sources.next()?;
+                return Some(self.source(source, path));
             };
             match Self::next_in(level) {
                 Ok(Some(name)) => return self.item(&name),
@@ -225,7 +250,8 @@ impl Iterator for Walk {
                 Err(error) => {
                     // it is over, and its end is told next
                     level.folder.exhaust();
-                    return Some(Found::Failed(error));
+                    let path = level.path.clone();
+                    return Some(Found::Failed(path, error));
                 }
             }
         }
@@ -246,12 +272,12 @@ fn look(ground: &Ground, source: &Path) -> std::io::Result<(Meta, Option<OsStrin
     }
 }
 
-fn missed(place: &Path, error: &std::io::Error) -> Found {
+fn missed(path: Vec<u8>, place: &Path, error: &std::io::Error) -> Found {
     if error.kind() == std::io::ErrorKind::NotFound {
         let text = format!("{} vanished before it was read", place.display());
-        Found::Failed(Error::new(Code::Changed, text))
+        Found::Failed(path, Error::new(Code::Changed, text))
     } else {
-        Found::Failed(Error::file(Code::Open, "cannot read", place, error))
+        Found::Failed(path, Error::file(Code::Open, "cannot read", place, error))
     }
 }
 

@@ -1,0 +1,217 @@
+//! When a copy runs, how fast at which hour, and what is done when it is stopped.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use lighthaul_base::{Instant, NotATimetable, Timetable};
+use lighthaul_io::clock::{Clock, unix_nanos, unix_of_local};
+use lighthaul_io::interrupt;
+use lighthaul_io::wait::wait;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::filter::failure_record;
+use lighthaul_transfer::watch::Summary;
+
+use crate::args::Cp;
+use crate::print::Printer;
+
+/// The longest pause before another try.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// When a copy runs, and what is done when it is stopped.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Later {
+    /// Limit the rate, as rclone writes it: 10M, or by the clock: '08:00,100Mbit 18:00,off'
+    #[arg(long, value_name = "TIMETABLE", env = "LIGHTHAUL_LIMIT")]
+    pub(crate) limit: Option<Limit>,
+    /// Go on so many times after the network failed while files were moving
+    #[arg(long, value_name = "N", default_value_t = 5, env = "LIGHTHAUL_RETRIES")]
+    pub(crate) retries: u32,
+    /// Give the far side up that says nothing for so many seconds [default: 20]
+    #[arg(long, value_name = "SECONDS", env = "LIGHTHAUL_STALL_TIMEOUT")]
+    pub(crate) stall_timeout: Option<Seconds>,
+    /// Stop at this local time, as in 18:30 or 2031-05-01T06:00; the same command goes on later
+    #[arg(long, value_name = "TIME")]
+    pub(crate) stop_at: Option<LocalTime>,
+    /// Be done by this local time, or refuse; needs a scheduler of bandwidth
+    #[arg(long, value_name = "TIME")]
+    pub(crate) deadline: Option<LocalTime>,
+    /// Write what failed to FILE, for --files-from to read
+    #[arg(long, value_name = "FILE")]
+    pub(crate) failures: Option<PathBuf>,
+}
+
+/// A timetable, and how it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Limit {
+    pub(crate) text: String,
+    pub(crate) table: Timetable,
+}
+
+impl FromStr for Limit {
+    type Err = NotATimetable;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let table = text.parse()?;
+        Ok(Self {
+            text: text.to_owned(),
+            table,
+        })
+    }
+}
+
+/// A number of seconds, not zero.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seconds(pub(crate) u32);
+
+impl FromStr for Seconds {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.strip_suffix('s').unwrap_or(text);
+        match digits.parse() {
+            Ok(seconds @ 1..) => Ok(Self(seconds)),
+            _ => Err("write a number of seconds above zero"),
+        }
+    }
+}
+
+/// A moment, in seconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LocalTime(i64);
+
+impl FromStr for LocalTime {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = "write a local time as 18:30 or 2031-05-01T06:00";
+        let (date, time) = match text.split_once(['T', ' ']) {
+            Some((date, time)) => (Some(date), time),
+            None => (None, text),
+        };
+        let time = numbers::<3>(time, ':', 2).ok_or(wrong)?;
+        let date = match date {
+            Some(date) => Some(numbers::<3>(date, '-', 3).ok_or(wrong)?),
+            None => None,
+        };
+        if time[0] > 23 || time[1] > 59 || time[2] > 60 {
+            return Err(wrong);
+        }
+        unix_of_local(date, time).map(Self).ok_or(wrong)
+    }
+}
+
+/// At least `least` numbers with `mark` between them; zero for those that are not there.
+fn numbers<const N: usize>(text: &str, mark: char, least: usize) -> Option<[i32; N]> {
+    let mut numbers = [0; N];
+    let mut count = 0;
+    for part in text.split(mark) {
+        *numbers.get_mut(count)? = part.parse().ok().filter(|number| *number >= 0)?;
+        count += 1;
+    }
+    (count >= least).then_some(numbers)
+}
+
+/// Runs `copy`, again when the network failed, until it is done or its time has come.
+pub(crate) fn run(
+    args: &Cp,
+    printer: &mut Printer,
+    copy: impl Fn(&Cp, &mut Printer) -> Result<Summary, Error>,
+) -> Result<Summary, Error> {
+    if args.later.deadline.is_some() {
+        let text = "a deadline needs a scheduler of bandwidth, and none is known here: leave out \
+                    --deadline, or say --stop-at for when to give up";
+        return Err(Error::new(Code::Refused, text));
+    }
+    if let Some(LocalTime(at)) = args.later.stop_at {
+        stop_at(at);
+    }
+    let mut pause = Duration::from_secs(1);
+    // a list that came through a pipe cannot be read again
+    let again = args.choice.files_from.as_deref() != Some(Path::new("-"));
+    let mut left = if again { args.later.retries } else { 0 };
+    loop {
+        let result = copy(args, printer);
+        let Err(error) = &result else { return result };
+        let passing = matches!(error.code, Code::Network | Code::TimedOut);
+        if interrupt::is_requested() && stopped(args) {
+            let text = "stopped at the time that --stop-at says; the same command goes on";
+            return Err(Error::new(Code::TimedOut, text));
+        }
+        if !passing || left == 0 || !printer.has_moved() {
+            return result;
+        }
+        left -= 1;
+        let text = format!(
+            "{error}; going on in {} s ({left} tries left)",
+            pause.as_secs()
+        );
+        printer.warn(&text);
+        sleep(pause)?;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Asks this process to stop at a moment.
+fn stop_at(at: i64) {
+    let seconds = at.saturating_sub((unix_nanos() / 1_000_000_000) as i64);
+    let pause = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    std::thread::spawn(move || {
+        std::thread::sleep(pause);
+        interrupt::request();
+    });
+}
+
+fn stopped(args: &Cp) -> bool {
+    let now = (unix_nanos() / 1_000_000_000) as i64;
+    args.later.stop_at.is_some_and(|LocalTime(at)| at <= now)
+}
+
+fn sleep(pause: Duration) -> Result<(), Error> {
+    let clock = Clock::start();
+    while clock.now() < Instant::ZERO + pause {
+        interrupt::check()?;
+        let until = clock.now() + Duration::from_millis(100);
+        wait(clock, &mut [], until)
+            .map_err(|e| Error::new(Code::Io, format!("cannot wait: {e}")))?;
+    }
+    Ok(())
+}
+
+/// Writes what failed, a line each.
+pub(crate) fn note_failures(path: &Path, summary: &Summary) -> Result<(), Error> {
+    let failed = |e| Error::file(Code::Io, "cannot write", path, &e);
+    let mut file = File::create(path).map_err(failed)?;
+    for failure in summary
+        .failures
+        .iter()
+        .filter(|failure| !failure.path.is_empty())
+    {
+        let error = Error::new(Code::from_number(failure.code), failure.why.clone());
+        writeln!(file, "{}", failure_record(&failure.path, &error)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_local_and_to_come() {
+        let now = (unix_nanos() / 1_000_000_000) as i64;
+        for text in ["0:00", "18:30", "23:59:59"] {
+            let LocalTime(at) = text.parse().unwrap();
+            assert!(at > now - 1 && at <= now + 25 * 3600, "{text}: {at}");
+        }
+        let LocalTime(early) = "2031-05-01T06:00".parse().unwrap();
+        let LocalTime(late) = "2031-05-01 06:01:01".parse().unwrap();
+        assert_eq!(late - early, 61);
+        for text in ["", "24:00", "1", "1:60", "2031-05T1:00", "x:y", "-1:00"] {
+            assert!(text.parse::<LocalTime>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Which files are copied, which stay, which go, and what a dry run says of them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::far::Far;
+use crate::running::Outcome;
+use crate::scratch::{dress, look, names, tree};
+
+/// A folder with some of everything.
+fn garden(far: &Far) -> PathBuf {
+    let folder = far.near.folder("garden");
+    for inner in ["beds/roses", "beds/weeds", "shed"] {
+        fs::create_dir_all(folder.join(inner)).unwrap();
+    }
+    for file in [
+        "gate",
+        "beds/roses/red",
+        "beds/roses/white.tmp",
+        "beds/weeds/all",
+        "shed/spade",
+        "shed/x.tmp",
+    ] {
+        fs::write(folder.join(file), file).unwrap();
+    }
+    folder
+}
+
+/// Paths below `folder`.
+fn paths(folder: &Path) -> BTreeSet<String> {
+    tree(folder)
+        .into_keys()
+        .map(|path| path.to_str().unwrap().to_owned())
+        .collect()
+}
+
+fn set(paths: &[&str]) -> BTreeSet<String> {
+    paths.iter().map(|path| (*path).to_owned()).collect()
+}
+
+fn contents(folder: &Path) -> PathBuf {
+    PathBuf::from(format!("{}/", folder.display()))
+}
+
+/// The events of a dry run, as action and path.
+fn plan(outcome: &Outcome) -> BTreeSet<String> {
+    let events = outcome
+        .events()
+        .into_iter()
+        .filter(|event| event["type"] == "plan");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    events
+        .map(|event| format!("{} {}", text(&event["action"]), text(&event["path"])))
+        .collect()
+}
+
+#[test]
+fn rules_leave_out_what_rsync_leaves_out() {
+    let far = Far::start("rules", &[]);
+    let folder = garden(&far);
+    let whole = contents(&folder);
+    let cases: [(&str, &[&str], &[&str]); 4] = [
+        (
+            "a",
+            &["--exclude", "*.tmp"],
+            &[
+                "gate",
+                "beds",
+                "beds/roses",
+                "beds/roses/red",
+                "beds/weeds",
+                "beds/weeds/all",
+                "shed",
+                "shed/spade",
+            ],
+        ),
+        (
+            "b",
+            &["--include", "red", "--include", "*/", "--exclude", "*"],
+            &["beds", "beds/roses", "beds/roses/red", "beds/weeds", "shed"],
+        ),
+        ("c", &["--exclude", "*", "--include", "red"], &[]),
+        (
+            "d",
+            &["--filter", "- /shed", "--exclude", "weeds/"],
+            &[
+                "gate",
+                "beds",
+                "beds/roses",
+                "beds/roses/red",
+                "beds/roses/white.tmp",
+            ],
+        ),
+    ];
+    for (name, options, expected) in cases {
+        far.push(options, &[&whole], name).succeeded();
+        assert_eq!(paths(&far.target.join(name)), set(expected), "{options:?}");
+        let back = far.near.at(&format!("back-{name}"));
+        let source = far.target.join("all");
+        if !source.exists() {
+            far.push(&[], &[&whole], "all").succeeded();
+        }
+        far.pull(options, &["all/"], back.to_str().unwrap())
+            .succeeded();
+        assert_eq!(paths(&back), set(expected), "{options:?} on the way back");
+    }
+}
+
+#[test]
+fn a_list_names_what_is_copied_both_ways() {
+    let far = Far::start("listed", &[]);
+    let folder = garden(&far);
+    dress(&folder.join("beds"), 0o750, 1_000_000_000);
+    let list = far.near.at("list");
+    fs::write(&list, "shed/spade\n# a remark\nbeds/roses\nno/such\n").unwrap();
+    let expected = set(&[
+        "shed",
+        "shed/spade",
+        "beds",
+        "beds/roses",
+        "beds/roses/red",
+        "beds/roses/white.tmp",
+    ]);
+    let list = list.to_str().unwrap();
+    let failures = far.near.at("failures");
+    let note = failures.to_str().unwrap();
+    let options = ["--files-from", list, "--failures", note];
+    far.push(&options, &[&folder], "copy").failed(23, "no/such");
+    assert_eq!(paths(&far.target.join("copy")), expected);
+    assert_eq!(
+        look(&far.target.join("copy/beds")),
+        look(&folder.join("beds"))
+    );
+    let noted = fs::read_to_string(&failures).unwrap();
+    assert!(
+        noted.lines().count() == 1 && noted.contains("\"no/such\""),
+        "{noted}"
+    );
+    // what failed is all that is tried again
+    fs::create_dir(folder.join("no")).unwrap();
+    fs::write(folder.join("no/such"), "now").unwrap();
+    far.push(&["--files-from", note], &[&folder], "again")
+        .succeeded();
+    assert_eq!(paths(&far.target.join("again")), set(&["no", "no/such"]));
+    let back = far.near.at("back");
+    fs::write(list, "copy/shed\0copy/beds/roses/red\0").unwrap();
+    let options = ["--files-from", list, "-0"];
+    far.pull(&options, &["."], back.to_str().unwrap())
+        .succeeded();
+    assert_eq!(
+        paths(&back),
+        set(&[
+            "copy",
+            "copy/shed",
+            "copy/shed/spade",
+            "copy/beds",
+            "copy/beds/roses",
+            "copy/beds/roses/red"
+        ])
+    );
+    fs::write(list, "../x\n").unwrap();
+    far.push(&["--files-from", list], &[&folder], "out")
+        .failed(1, "..");
+}
+
+#[test]
+fn a_dry_run_tells_and_does_nothing() {
+    let far = Far::start("dry", &[]);
+    let folder = garden(&far);
+    let whole = contents(&folder);
+    let dry = ["--json", "--dry-run", "--exclude", "*.tmp"];
+    let outcome = far.push(&dry, &[&whole], "copy").succeeded();
+    assert!(far.names().is_empty());
+    let all = [
+        "gate",
+        "beds",
+        "beds/roses",
+        "beds/roses/red",
+        "beds/weeds",
+        "beds/weeds/all",
+        "shed",
+        "shed/spade",
+    ];
+    let creates = all
+        .iter()
+        .map(|path| format!("create {path}"))
+        .collect::<BTreeSet<_>>();
+    assert_eq!(plan(&outcome), creates);
+    far.push(&["--exclude", "*.tmp"], &[&whole], "copy")
+        .succeeded();
+    let before = tree(&far.target);
+    fs::write(folder.join("gate"), "another gate").unwrap();
+    fs::remove_file(folder.join("shed/spade")).unwrap();
+    let explain = [
+        "--json",
+        "--dry-run=explain",
+        "--delete",
+        "--exclude",
+        "*.tmp",
+    ];
+    let outcome = far.push(&explain, &[&whole], "copy").succeeded();
+    let told = plan(&outcome);
+    for line in [
+        "replace gate",
+        "delete shed/spade",
+        "keep beds/roses/red",
+        "exclude shed/x.tmp",
+    ] {
+        assert!(told.contains(line), "{line}: {told:?}");
+    }
+    assert_eq!(tree(&far.target), before);
+    let back = far.near.at("back");
+    let outcome = far
+        .pull(&["-n"], &["copy"], back.to_str().unwrap())
+        .succeeded();
+    assert!(
+        outcome.out.iter().any(|line| line == "create   back/gate"),
+        "{outcome:?}"
+    );
+    assert!(!back.exists());
+}
+
+#[test]
+fn what_is_newer_stays_and_digests_tell_what_times_do_not() {
+    let far = Far::start("newer", &[]);
+    let file = far.near.file("x", 1000);
+    dress(&file, 0o644, 1_000_000_000);
+    far.push(&[], &[&file], "x").succeeded();
+    // the same size and time, and other bytes
+    fs::write(&file, vec![1; 1000]).unwrap();
+    dress(&file, 0o644, 1_000_000_000);
+    far.push(&[], &[&file], "x").succeeded();
+    assert!(look(&far.target.join("x")) != look(&file));
+    far.push(&["-c"], &[&file], "x").succeeded();
+    assert!(look(&far.target.join("x")) == look(&file));
+    // another time, the same bytes: nothing moves
+    dress(&file, 0o644, 1_000_000_001);
+    let outcome = far.push(&["-c", "--json"], &[&file], "x").succeeded();
+    assert_eq!(outcome.events().pop().unwrap()["bytes_moved"], 0);
+    fs::write(&file, "old").unwrap();
+    dress(&file, 0o644, 900_000_000);
+    far.push(&["--update"], &[&file], "x").succeeded();
+    assert_eq!(fs::metadata(far.target.join("x")).unwrap().len(), 1000);
+    far.push(&[], &[&file], "x").succeeded();
+    assert!(look(&far.target.join("x")) == look(&file));
+}
+
+#[test]
+fn deleting_takes_what_the_source_does_not_have_and_nothing_else() {
+    let far = Far::start("delete", &[]);
+    let folder = garden(&far);
+    let whole = contents(&folder);
+    far.push(&[], &[&whole], "copy").succeeded();
+    let copy = far.target.join("copy");
+    fs::create_dir_all(copy.join("old/deep")).unwrap();
+    for name in ["old/deep/x", "beds/old", "shed/kept.log"] {
+        fs::write(copy.join(name), name).unwrap();
+    }
+    let outside = far.near.folder("outside");
+    fs::write(outside.join("y"), "y").unwrap();
+    std::os::unix::fs::symlink(&outside, copy.join("link")).unwrap();
+    let unasked = far.copy(
+        &["--delete"],
+        &[whole.to_str().unwrap(), &far.place("copy")],
+    );
+    let mut unasked = unasked;
+    unasked.stdin(Stdio::null());
+    far.near.run(unasked).failed(1, "say --yes");
+    assert!(copy.join("old").exists());
+    fs::remove_file(folder.join("gate")).unwrap();
+    let options = ["--delete", "--yes", "--exclude", "*.log"];
+    far.push(&options, &[&whole], "copy").succeeded();
+    let mut expected = paths(&folder);
+    expected.insert("shed/kept.log".to_owned());
+    assert_eq!(paths(&copy), expected);
+    assert_eq!(names(&outside), ["y"]);
+    // beside what is named nothing goes
+    fs::write(far.target.join("bystander"), "b").unwrap();
+    far.push(&["--delete", "-y"], &[&folder], &"").succeeded();
+    assert!(far.target.join("bystander").exists() && far.target.join("copy").exists());
+}
+
+#[test]
+fn limits_hold_and_what_cannot_be_kept_is_refused() {
+    let far = Far::start("later", &[]);
+    let file = far.near.file("x", 4_000_000);
+    let outcome = far
+        .push(&["--limit", "16Mbit", "--json"], &[&file], "x")
+        .succeeded();
+    let seconds = outcome.events().pop().unwrap()["moving_s"]
+        .as_f64()
+        .unwrap();
+    assert!(seconds > 1.9, "{seconds} s for 32 Mb at 16 Mb/s");
+    far.push(&["--limit", "noon"], &[&file], "x")
+        .failed_to_parse();
+    far.push(&["--deadline", "23:00"], &[&file], "x")
+        .failed(40, "needs a scheduler");
+    far.push(&["--partial-dir", "a/b"], &[&file], "x")
+        .failed(1, "--partial-dir takes the name");
+    far.push(&["--no-verify"], &[&file], "y").succeeded();
+    assert!(look(&far.target.join("y")) == look(&file));
+}
+
+#[test]
+fn a_list_on_standard_input_is_read_as_it_comes() {
+    let far = Far::start("stdin", &[]);
+    let folder = garden(&far);
+    let mut copy = far.copy(
+        &["--files-from", "-"],
+        &[folder.to_str().unwrap(), &far.place("copy")],
+    );
+    let mut child = copy.stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"gate\n").unwrap();
+    crate::running::becomes_true("the first is there", || {
+        far.target.join("copy/gate").exists()
+    });
+    input.write_all(b"shed\n").unwrap();
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(
+        paths(&far.target.join("copy")),
+        set(&["gate", "shed", "shed/spade", "shed/x.tmp"])
+    );
+}
