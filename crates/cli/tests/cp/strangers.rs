@@ -12,9 +12,9 @@ use lighthaul_io::control::Frame;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls::{Side, fingerprint};
 use lighthaul_io::wait::wait;
-use lighthaul_transfer::options::Options;
 use lighthaul_transfer::error::Code;
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
+use lighthaul_transfer::options::Options;
 use lighthaul_transfer::session::Session;
 
 use crate::far::{Far, Near};
