@@ -170,7 +170,8 @@ fn reachable(mut arg: Arg, key: &str) -> Arg {
         arg = arg.value_parser(FalseyValueParser::new());
     }
     if arg.get_env().is_none() {
-        arg = arg.env(variable(key));
+        // that there is one is a rule, and need not be told with each
+        arg = arg.env(variable(key)).hide_env(true);
     }
     arg
 }

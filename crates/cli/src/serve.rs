@@ -2,15 +2,16 @@
 
 use std::io::stdout;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use lighthaul_daemon::allowed::{self, Allowed};
+use lighthaul_daemon::known;
 use lighthaul_daemon::serve::{Server, Settings, Welcome, serve_once};
-use lighthaul_daemon::{allowed, known};
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls;
 use lighthaul_transfer::error::{Code, Error};
 use sd_notify::NotifyState;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::args::{Allow, Key, Serve, Trust};
 use crate::credential::{fingerprint, rights};
@@ -45,12 +46,14 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     let identity = load_key(&args.key.path.clone().unwrap_or_else(places::host_key))?;
     let key = tls::fingerprint(&identity)?;
     let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
+    let tokens = args.tokens.clone().unwrap_or_else(places::tokens);
+    name_faults(&[&allowed, &tokens])?;
     let settings = Settings {
         address: args.listen.parse().map_err(|e| listening(&e))?,
         identity,
         welcome: Welcome::Listed {
             keys: allowed.clone(),
-            tokens: args.tokens.clone().unwrap_or_else(places::tokens),
+            tokens,
         },
         root: args.root.clone(),
         plain: args.plain,
@@ -67,6 +70,18 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     // without a service manager there is nobody to tell
     sd_notify::notify(&[NotifyState::Ready]).ok();
     server.run().map_err(|e| listening(&e))
+}
+
+/// Says which lines of the files make no sense.
+fn name_faults(paths: &[&Path]) -> Result<(), Error> {
+    for path in paths {
+        let read = Allowed::load(path);
+        let read = read.map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))?;
+        for fault in read.faults {
+            warn!("{} lets nobody in by {fault}", path.display());
+        }
+    }
+    Ok(())
 }
 
 /// Prints a key's fingerprint.

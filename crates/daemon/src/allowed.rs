@@ -9,7 +9,7 @@
 //! A file of tokens reads the same, with the fingerprints of tokens where those of keys would be.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -100,6 +100,7 @@ impl Allowed {
 
 /// Lists `key` with `rights` in the file at `path`, in place of what was said of it before.
 pub fn allow(path: &Path, key: Fingerprint, rights: &Rights) -> io::Result<()> {
+    let _turn = turn(path)?;
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         text => text?,
@@ -119,20 +120,30 @@ pub fn allow(path: &Path, key: Fingerprint, rights: &Rights) -> io::Result<()> {
     replace(path, &text)
 }
 
+/// The right to change the file at `path`, until this is dropped; its folder is made if it is missing.
+fn turn(path: &Path) -> io::Result<fs::File> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    fs::create_dir_all(folder)?;
+    let folder = fs::OpenOptions::new().read(true).open(folder)?;
+    folder.lock()?;
+    Ok(folder)
+}
+
 /// Gives the file at `path` this content at once, so that no daemon ever reads half of it.
-pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    use std::io::Write;
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
+fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}", std::process::id()));
+    name.push(".new");
     let mut file = fs::OpenOptions::new()
         .create(true)
         .truncate(true)
         .write(true)
         .mode(0o600)
         .open(&name)?;
+    if let Ok(before) = fs::metadata(path) {
+        // who may read it is for its owner to say
+        file.set_permissions(before.permissions())?;
+    }
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&name, path)
@@ -169,6 +180,8 @@ fn split(text: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -215,6 +228,38 @@ mod tests {
         let allowed = Allowed::parse(&text);
         assert_eq!((allowed.rights(key("5")), allowed.faults.len()), (None, 0));
         assert!(allowed.is_denied(key("6")) && !allowed.is_denied(key("7")));
+    }
+
+    #[test]
+    fn who_is_allowed_at_the_same_time_is_all_there_and_the_mode_stays() {
+        let folder = std::env::temp_dir().join(format!("lighthaul-allowed-{}", std::process::id()));
+        let path = folder.join("keys");
+        let digits = ["1", "2", "3", "4", "5", "6", "7", "8"];
+        std::thread::scope(|scope| {
+            for digit in digits {
+                let path = &path;
+                scope.spawn(move || allow(path, key(digit), &Rights::default()).unwrap());
+            }
+        });
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        allow(&path, key("1"), &Rights::parse("one ro").unwrap()).unwrap();
+        let allowed = Allowed::load(&path).unwrap();
+        assert!(
+            digits
+                .iter()
+                .all(|digit| allowed.rights(key(digit)).is_some())
+        );
+        assert!(allowed.rights(key("1")).unwrap().read_only);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o644
+        );
+        let odd = Rights {
+            name: "a=b".into(),
+            ..Rights::default()
+        };
+        assert!(allow(&path, key("9"), &odd).is_err());
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! Who may call whom, and what is said when they may not.
 
-use crate::far::Far;
+use crate::far::{Far, Near};
+use crate::running::Running;
 use crate::scratch::names;
 
 #[test]
@@ -181,6 +182,22 @@ fn a_client_whose_key_is_not_allowed_is_refused_and_told_what_to_do() {
     far.near.run(copy).succeeded();
     assert_eq!(far.names(), ["x"]);
     far.daemon.says("not allowed there");
+}
+
+#[test]
+fn a_line_that_makes_no_sense_is_named_when_the_daemon_starts() {
+    let near = Near::new("odd-line", None);
+    let key = format!("sha256:{}", "ab".repeat(32));
+    std::fs::write(near.allowed(), format!("# keys\n{key} eve rot=/x\n")).unwrap();
+    let mut serve = near.lighthaul(&["serve", "--listen", "127.0.0.1:0", "--key"]);
+    serve
+        .arg(near.at("host-key"))
+        .arg("--allowed")
+        .arg(near.allowed());
+    let mut daemon = Running::start(serve);
+    let line = daemon.says("lets nobody in");
+    assert!(line.contains("line 2") && line.contains("rot=/x"), "{line}");
+    daemon.says("listening on");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod keys;
 mod options;
 mod paths;
 mod resume;
+mod roots;
 mod running;
 mod scratch;
 mod settings;
