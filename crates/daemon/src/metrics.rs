@@ -216,7 +216,11 @@ mod tests {
         let summary = Summary {
             entries: 3,
             motion: motion(40, 2),
-            failures: vec![(24, "changed".to_owned())],
+            failures: vec![Failed {
+                path: b"x".to_vec(),
+                code: 24,
+                why: "changed".to_owned(),
+            }],
             ..Summary::default()
         };
         meter.end(Ok(&summary));
