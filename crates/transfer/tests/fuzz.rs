@@ -29,6 +29,11 @@ proptest! {
     }
 
     #[test]
+    fn journals_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+        transfer::journal(&octets);
+    }
+
+    #[test]
     fn lists_of_files_survive_any_text(text in "([a./{\n\\x00]|\\PC){0,60}") {
         transfer::files_from(text.as_bytes());
     }
@@ -42,9 +47,10 @@ proptest! {
 
 #[test]
 fn what_the_fuzzer_kept_stays_harmless() {
-    let bodies: [(&str, Body); 4] = [
+    let bodies: [(&str, Body); 5] = [
         ("message", transfer::message),
         ("manifest", transfer::manifest),
+        ("receive_journal", transfer::journal),
         ("filter", transfer::filter),
         ("files_from", transfer::files_from),
     ];
