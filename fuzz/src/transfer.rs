@@ -1,8 +1,10 @@
 //! Transfers: what two ends of a session say to each other.
 
+use lighthaul_io::disk::Look;
 use lighthaul_transfer::filter::{Ending, FilesFrom, Rules, Verdict, Written};
 use lighthaul_transfer::manifest::{pack, unpack};
 use lighthaul_transfer::message::Message;
+use lighthaul_transfer::receive::journal::{Subject, decode};
 
 /// Decodes a message; what decodes encodes to something that decodes to the same.
 pub fn message(octets: &[u8]) {
@@ -53,4 +55,45 @@ pub fn files_from(octets: &[u8]) {
             }
         }
     }
+}
+
+/// Reads the octets as a journal, and then as the records of one whose sums are right but where an octet says
+/// otherwise; what is proved lies within the file.
+pub fn journal(octets: &[u8]) {
+    let subject = Subject {
+        look: Look {
+            size: 1 << 20,
+            seconds: 1,
+            nanos: 2,
+        },
+        boot: 3,
+    };
+    let mut journal = b"LHJRNL01".to_vec();
+    journal.extend((1_u64 << 20).to_be_bytes());
+    journal.extend(1_i64.to_be_bytes());
+    journal.extend(2_u32.to_be_bytes());
+    journal.extend(3_u64.to_be_bytes());
+    sum(&mut journal, 0);
+    for record in octets.chunks_exact(50) {
+        let from = journal.len();
+        journal.extend(&record[1..]);
+        sum(&mut journal, from);
+        if record[0] == 0xff {
+            journal.pop();
+        }
+    }
+    assert!(decode(&journal, subject).is_ok(), "the header is right");
+    for journal in [octets, &journal] {
+        let proved = decode(journal, subject).unwrap_or_default();
+        assert!(proved.len() <= journal.len() / 50);
+        for ((from, till), _) in proved {
+            assert!(from < till && till <= subject.look.size, "{from}..{till}");
+        }
+    }
+}
+
+/// Adds the sum that a journal has behind what begins at `from`.
+fn sum(journal: &mut Vec<u8>, from: usize) {
+    let sum = blake3::hash(&journal[from..]);
+    journal.extend(&sum.as_bytes()[..4]);
 }

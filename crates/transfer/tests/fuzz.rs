@@ -29,6 +29,11 @@ proptest! {
     }
 
     #[test]
+    fn journals_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+        transfer::journal(&octets);
+    }
+
+    #[test]
     fn lists_of_files_survive_any_text(text in "([a./{\n\\x00]|\\PC){0,60}") {
         transfer::files_from(text.as_bytes());
     }
@@ -42,17 +47,17 @@ proptest! {
 
 #[test]
 fn what_the_fuzzer_kept_stays_harmless() {
-    let bodies: [(&str, Body); 4] = [
+    let bodies: [(&str, Body); 5] = [
         ("message", transfer::message),
         ("manifest", transfer::manifest),
+        ("receive_journal", transfer::journal),
         ("filter", transfer::filter),
         ("files_from", transfer::files_from),
     ];
     for (target, body) in bodies {
         let folder = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
-        // no folder: nothing has crashed yet
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            body(&std::fs::read(entry.path()).expect("a seed is a file"));
+        for entry in std::fs::read_dir(folder).expect("the fuzzer kept something") {
+            body(&std::fs::read(entry.expect("a seed").path()).expect("a seed is a file"));
         }
     }
 }
