@@ -147,10 +147,11 @@ fn pull(
         let settings = receive::Settings {
             plain: args.plain,
             options: options(args)?,
+            names,
         };
         let mut watcher = |sight| printer.watch(sight);
         let door = Door::Caller(!args.no_udp);
-        receive::receive(session, &door, landing, settings, names, &mut watcher)
+        receive::receive(session, &door, landing, settings, &mut watcher)
     })
 }
 
@@ -224,7 +225,7 @@ fn finds(args: &Cp, mut paths: Vec<PathBuf>) -> Result<Finds, Error> {
     let ground = Arc::new(Ground::anywhere());
     let Some(names) = args.choice.names()? else {
         let rules = options(args)?.rules;
-        return Ok(Finds::walked(Walk::new(ground, paths, rules)?));
+        return Ok(Finds::walked(Walk::new(ground, &paths, rules)?));
     };
     match (paths.pop(), paths.is_empty()) {
         (Some(base), true) => Ok(Finds::listed(ground, base, names)),

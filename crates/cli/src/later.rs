@@ -157,7 +157,7 @@ pub(crate) fn run(
 
 /// Asks this process to stop at a moment.
 fn stop_at(at: i64) {
-    let seconds = at.saturating_sub((unix_nanos() / 1_000_000_000) as i64);
+    let seconds = at.saturating_sub((unix_nanos() / 1_000_000_000).cast_signed());
     let pause = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     std::thread::spawn(move || {
         std::thread::sleep(pause);
@@ -166,7 +166,7 @@ fn stop_at(at: i64) {
 }
 
 fn stopped(args: &Cp) -> bool {
-    let now = (unix_nanos() / 1_000_000_000) as i64;
+    let now = (unix_nanos() / 1_000_000_000).cast_signed();
     args.later.stop_at.is_some_and(|LocalTime(at)| at <= now)
 }
 
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn times_are_local_and_to_come() {
-        let now = (unix_nanos() / 1_000_000_000) as i64;
+        let now = (unix_nanos() / 1_000_000_000).cast_signed();
         for text in ["0:00", "18:30", "23:59:59"] {
             let LocalTime(at) = text.parse().unwrap();
             assert!(at > now - 1 && at <= now + 25 * 3600, "{text}: {at}");

@@ -29,6 +29,7 @@ pub(crate) fn print(text: &str) {
 
 /// How much to show.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub(crate) struct Settings {
     pub(crate) progress: Progress,
     pub(crate) json: bool,

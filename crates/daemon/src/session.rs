@@ -142,8 +142,9 @@ fn work(
             let settings = receive::Settings {
                 plain: hello.plain,
                 options: hello.options,
+                names: None,
             };
-            receive::receive(session, door, landing, settings, None, &mut watcher)
+            receive::receive(session, door, landing, settings, &mut watcher)
         }
         Request::Probe(ask) => {
             session.say(&Message::Welcome)?;
@@ -179,7 +180,7 @@ fn work(
 fn finds(rights: &Rights, mut paths: Vec<PathBuf>, options: &Options) -> Result<Finds, Error> {
     let ground = Arc::new(rights.ground()?);
     if !options.listed {
-        let walk = Walk::new(ground, paths, options.rules.clone())?;
+        let walk = Walk::new(ground, &paths, options.rules.clone())?;
         return Ok(Finds::walked(walk));
     }
     match (paths.pop(), paths.is_empty()) {

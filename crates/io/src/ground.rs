@@ -103,7 +103,10 @@ impl Ground {
         let parent = path
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
-        Ok(Some((self.folder(parent.unwrap_or(Path::new(".")))?, name)))
+        Ok(Some((
+            self.folder(parent.unwrap_or_else(|| Path::new(".")))?,
+            name,
+        )))
     }
 
     /// Opens the file at `path`, which must not be a link.
@@ -185,7 +188,6 @@ impl Folder {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;

@@ -30,7 +30,9 @@ fn remove(folder: impl AsFd, name: &CStr) -> io::Result<()> {
     let mut next = Some(name.to_owned());
     while let Some(name) = next.take() {
         let inner = {
-            let parent = stack.last().map_or(folder.as_fd(), |(fd, _)| fd.as_fd());
+            let parent = stack
+                .last()
+                .map_or_else(|| folder.as_fd(), |(fd, _)| fd.as_fd());
             enter(parent, &name)?
         };
         stack.push((inner, name));
@@ -41,7 +43,9 @@ fn remove(folder: impl AsFd, name: &CStr) -> io::Result<()> {
                 break;
             }
             let Some((_, name)) = stack.pop() else { break };
-            let parent = stack.last().map_or(folder.as_fd(), |(fd, _)| fd.as_fd());
+            let parent = stack
+                .last()
+                .map_or_else(|| folder.as_fd(), |(fd, _)| fd.as_fd());
             match unlinkat(parent, name.as_c_str(), AtFlags::REMOVEDIR) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
@@ -75,7 +79,6 @@ fn empty(folder: &OwnedFd) -> io::Result<Option<CString>> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
     use std::fs;

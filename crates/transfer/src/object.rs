@@ -154,7 +154,7 @@ mod tests {
                     prop_assert_eq!(cut.at, next[cut.index]);
                     next[cut.index] += cut.range.len() as u64;
                     let start = offset + cut.range.start as u64 - cut.at;
-                    prop_assert!(lens[cut.index] < LARGE || start % PAGE == 0);
+                    prop_assert!(lens[cut.index] < LARGE || start.is_multiple_of(PAGE));
                 }
                 offset += step as u64;
             }

@@ -276,7 +276,7 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
     };
     let mut watcher = |_: Sight| {};
     let door = Door::Caller(false);
-    let result = receive(&honest, &door, landing, settings, None, &mut watcher);
+    let result = receive(&honest, &door, landing, settings, &mut watcher);
     if let Err(error) = &result {
         honest.give_up(error);
     }
@@ -325,7 +325,7 @@ fn tell(source: &Path, news: Vec<Message>) -> Result<Summary, Error> {
     });
     let walk = Walk::new(
         Arc::new(Ground::anywhere()),
-        vec![source.to_owned()],
+        &[source.to_owned()],
         Rules::default(),
     )?;
     let settings = send::Settings {

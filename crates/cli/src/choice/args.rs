@@ -117,14 +117,17 @@ impl Choice {
             Ending::Line
         };
         if path.as_os_str() == "-" {
-            return Ok(Some(Box::new(FilesFrom::new(
+            return Ok(Some(Names::new(FilesFrom::new(
                 BufReader::new(stdin()),
                 ending,
             ))));
         }
         let file = File::open(path);
         let file = file.map_err(|e| Error::file(Code::Open, "cannot open the list", path, &e))?;
-        Ok(Some(Box::new(FilesFrom::new(BufReader::new(file), ending))))
+        Ok(Some(Names::new(FilesFrom::new(
+            BufReader::new(file),
+            ending,
+        ))))
     }
 
     /// The same for both sides; `digest` is what people asked for.

@@ -22,8 +22,9 @@ pub struct Sender {
     /// No packet below this number is sent again in this blast.
     cursor: u64,
     held: bool,
-    /// The blast is short enough to be sent once more before the receiver is asked.
-    again: bool,
+    /// How many times the blast is sent before the receiver is asked, and the how manieth this is.
+    passes: u8,
+    pass: u8,
     round_sent: u64,
     sent: u64,
     ignored: u64,
@@ -101,7 +102,8 @@ impl Sender {
             round: 0,
             cursor: 0,
             held: false,
-            again: false,
+            passes: 1,
+            pass: 1,
             round_sent: 0,
             sent: 0,
             ignored: 0,
@@ -171,7 +173,12 @@ impl Sender {
         self.round += 1;
         self.cursor = 0;
         self.round_sent = 0;
-        self.again = self.round > 1 && self.is_short();
+        self.pass = 1;
+        self.passes = if self.round > 1 && self.is_short() {
+            2
+        } else {
+            1
+        };
         self.tell(SenderEvent::Round {
             number: self.round,
             packets: self.tally.missing(),
@@ -254,22 +261,31 @@ impl Sender {
         if self.held || !self.pacer.may_send(now, self.config.wire_bytes(span.len)) {
             return None;
         }
+        assert!(
+            number >= self.cursor,
+            "round, pass and number occur together once"
+        );
         self.cursor = number + 1;
         self.round_sent += 1;
         self.sent += 1;
-        let round = self.round;
+        let packet = Packet {
+            round: self.round,
+            again: self.pass == 2,
+            number,
+        };
         Some(Transmit {
             via: Via::Datagram,
-            head: Head::new(&Packet { round, number }.encode()),
+            head: Head::new(&packet.encode()),
             body: Body::Object(span),
         })
     }
 
     fn done(&mut self) -> Transmit {
         let packets = self.tally.missing();
-        assert!(
-            self.round_sent == packets || self.round_sent == 2 * packets,
-            "a blast sends all that is missing, once or twice"
+        assert_eq!(
+            self.round_sent,
+            packets * u64::from(self.passes),
+            "a blast sends all that is missing in each pass"
         );
         self.state = State::Asking;
         self.tell(SenderEvent::Asked { round: self.round });
@@ -300,8 +316,8 @@ impl Endpoint for Sender {
             return None;
         }
         let mut next = self.tally.next_missing(self.cursor);
-        if next.is_none() && self.again {
-            self.again = false;
+        if next.is_none() && self.pass < self.passes {
+            self.pass += 1;
             self.cursor = 0;
             next = self.tally.next_missing(0);
         }

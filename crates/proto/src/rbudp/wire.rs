@@ -1,7 +1,8 @@
 //! What crosses between the two sides of RBUDP.
 //!
-//! A datagram's head has eight octets: the round in the upper 16 bits, the packet's number in the
-//! lower 48. A round and a number occur together at most once, so the head can be a seal's nonce.
+//! A datagram's head has eight octets: the round in the upper 16 bits, then a bit that is set when the
+//! round is sent for the second time, and the packet's number in the lower 47. The three occur together
+//! at most once, so the head can be a seal's nonce, whatever the body has become in the meantime.
 //! On the stream the first octet is the kind: 1 done signal, 2 tally, 3 hold.
 
 use alloc::vec::Vec;
@@ -15,7 +16,9 @@ use crate::parts::Tally;
 pub struct Packet {
     /// The blast it belongs to, from 1.
     pub round: u16,
-    /// Its number, below 2^48.
+    /// The blast is sent for the second time.
+    pub again: bool,
+    /// Its number, below 2^47.
     pub number: u64,
 }
 
@@ -23,19 +26,21 @@ impl Packet {
     /// The head's octets.
     pub const fn encode(self) -> [u8; HEAD_LEN] {
         debug_assert!(self.number < 1 << NUMBER_BITS);
-        ((self.round as u64) << NUMBER_BITS | self.number).to_be_bytes()
+        let round = (self.round as u64) << 1 | self.again as u64;
+        (round << NUMBER_BITS | self.number).to_be_bytes()
     }
 
     /// Reads a head; round 0 does not exist.
     pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
         let octets: [u8; HEAD_LEN] = head.try_into().map_err(|_| Malformed)?;
         let word = u64::from_be_bytes(octets);
-        let round = (word >> NUMBER_BITS) as u16;
+        let round = (word >> (NUMBER_BITS + 1)) as u16;
         if round == 0 {
             return Err(Malformed);
         }
         Ok(Self {
             round,
+            again: word >> NUMBER_BITS & 1 == 1,
             number: word & ((1 << NUMBER_BITS) - 1),
         })
     }
@@ -137,7 +142,7 @@ fn round(reader: &mut Reader<'_>) -> Result<u16, Malformed> {
 }
 
 /// Bits of a packet's number.
-const NUMBER_BITS: u32 = 48;
+const NUMBER_BITS: u32 = 47;
 const DONE: u8 = 1;
 const TALLY: u8 = 2;
 const HOLD: u8 = 3;
@@ -160,6 +165,7 @@ mod tests {
     fn the_wire_stays_as_it_is() {
         let packet = Packet {
             round: 0x0102,
+            again: false,
             number: 0x0304_0506_0708,
         };
         assert_eq!(packet.encode(), [1, 2, 3, 4, 5, 6, 7, 8]);

@@ -83,7 +83,7 @@ impl Judge<'_> {
             let frame = self.crew.receive(self.stream, self.session.clock)?;
             match decode(&frame.octets) {
                 Ok(Listing::Entries(packed)) => {
-                    let wanted = self.chunk(&mut place, &packed)?;
+                    let wanted = self.page(&mut place, &packed)?;
                     let listing = Listing::Wanted(wanted);
                     self.stream.send(&Frame::message(listing.encode()))?;
                 }
@@ -96,9 +96,9 @@ impl Judge<'_> {
                     self.board.show(Sight::Failed(Failed { path, code, why }));
                 }
                 Ok(Listing::Planned(planned)) => {
-                    planned
-                        .into_iter()
-                        .for_each(|planned| self.board.show(Sight::Planned(planned)));
+                    for planned in planned {
+                        self.board.show(Sight::Planned(planned));
+                    }
                 }
                 Ok(Listing::End) => {
                     self.remove(&mut place, None)?;
@@ -112,7 +112,7 @@ impl Judge<'_> {
         }
     }
 
-    fn chunk(&self, place: &mut Place, packed: &[u8]) -> Result<Wanted, Error> {
+    fn page(&self, place: &mut Place, packed: &[u8]) -> Result<Wanted, Error> {
         let entries = unpack(packed).map_err(|_| {
             let text = "the peer's manifest makes no sense or is unsafe";
             Error::new(Code::Protocol, text)
@@ -199,7 +199,7 @@ impl Judge<'_> {
                 let text = format!("{}: no file can have {size} bytes", place.display());
                 return Err(Error::new(Code::Io, text));
             }
-            Kind::File(_) => return self.want(place, number, entry).map(Some),
+            Kind::File(_) => return Ok(Some(self.want(place, number, entry))),
             Kind::Leave => {}
         }
         self.ledger.settle(number, entry, Ok(Settled::Now));
@@ -278,8 +278,8 @@ impl Judge<'_> {
                 self.tidy(place, entry.path());
                 Ok(())
             }
-            Kind::File(_) => self
-                .unchanged(place, entry, there)
+            Kind::File(_) => place
+                .mend(entry, there)
                 .map_err(|error| place.fault("cannot set the mode of", entry, &error)),
             Kind::Link(_) | Kind::Leave => Ok(()),
         }
@@ -332,7 +332,7 @@ impl Judge<'_> {
     }
 
     /// A file must come; what an earlier run proved of it need not.
-    fn want(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<Vec<Span>, Error> {
+    fn want(&self, place: &mut Place, number: u64, entry: &Entry) -> Vec<Span> {
         let (path, size) = (entry.path(), entry.size());
         let resumable = size >= RESUMABLE;
         let temporary = if resumable {
@@ -355,7 +355,7 @@ impl Judge<'_> {
         }
         pending.expect(owed.clone(), held);
         self.ledger.expect(pending);
-        Ok(owed)
+        owed
     }
 
     /// What a journal of `pending` is about.
@@ -399,13 +399,6 @@ impl Judge<'_> {
         Ok(())
     }
 
-    fn unchanged(&self, place: &mut Place, entry: &Entry, there: Option<Meta>) -> io::Result<()> {
-        if there.is_some_and(|meta| meta.mode != entry.mode & 0o7777) {
-            place.root.set_mode(entry.path(), entry.mode)?;
-        }
-        Ok(())
-    }
-
     /// Removes what dead processes left in the folder `path`.
     fn tidy(&self, place: &mut Place, path: &Path) {
         let names = place.root.names(path, names::PREFIX).unwrap_or_default();
@@ -417,6 +410,14 @@ impl Judge<'_> {
 }
 
 impl Place {
+    /// Gives what is there the mode that it has at the source.
+    fn mend(&mut self, entry: &Entry, there: Option<Meta>) -> io::Result<()> {
+        if there.is_some_and(|meta| meta.mode != entry.mode & 0o7777) {
+            self.root.set_mode(entry.path(), entry.mode)?;
+        }
+        Ok(())
+    }
+
     /// Whether `entry` lies in the folder that could not be made, or ends it.
     fn bars(&self, entry: &Entry) -> bool {
         let within = |barred: &Vec<u8>| {

@@ -1,7 +1,7 @@
 //! The receiving side of a transfer.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
@@ -23,7 +23,7 @@ use super::sink::{FileSink, Incoming};
 use crate::board::Board;
 use crate::crew::Crew;
 use crate::error::{Code, Error};
-use crate::message::{Announced, Listing, Message, Progress, Report};
+use crate::message::{Announced, Listing, Message, Progress};
 use crate::mover;
 use crate::object::Layout;
 use crate::options::Options;
@@ -45,11 +45,16 @@ const NAMES_MAX: usize = 200;
 /// Most failures in one message.
 const FAILURES_MAX: usize = 1000;
 
+/// Transfers that this process has begun to receive.
+static TRANSFERS: AtomicU64 = AtomicU64::new(0);
+
 /// How to receive.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Settings {
     /// Datagrams are not encrypted.
     pub plain: bool,
+    /// Which paths the sender is to look for, if not all.
+    pub names: Option<Names>,
     /// How to copy.
     pub options: Options,
 }
@@ -66,11 +71,10 @@ pub fn receive(
     session: &Session,
     door: &Door<'_>,
     landing: Landing,
-    settings: Settings,
-    names: Option<Names>,
+    mut settings: Settings,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
-    static TRANSFERS: AtomicU64 = AtomicU64::new(0);
+    let names = settings.names.take();
     let (ledger, board) = (Ledger::default(), Board::default());
     let crew = Arc::new(Crew::default());
     let stream = session.control.open(LIST)?;
@@ -122,20 +126,20 @@ pub fn receive(
 /// Tells the sender which paths it is to look for.
 fn tell_names(crew: &Crew, stream: &Stream, names: Names) -> Result<(), Error> {
     let take = |names| stream.send(&Frame::message(Listing::Take(names).encode()));
-    let mut chunk = Vec::new();
+    let mut page = Vec::new();
     for name in names {
-        chunk.push(name?);
-        if chunk.len() >= NAMES_MAX {
+        page.push(name?);
+        if page.len() >= NAMES_MAX {
             crew.check()?;
-            take(std::mem::take(&mut chunk))?;
+            take(std::mem::take(&mut page))?;
             while !stream.has_room() {
                 crew.check()?;
                 thread::park_timeout(TICK);
             }
         }
     }
-    if !chunk.is_empty() {
-        take(chunk)?;
+    if !page.is_empty() {
+        take(page)?;
     }
     Ok(take(Vec::new())?)
 }
@@ -169,15 +173,12 @@ impl<'a> Receiving<'a, '_> {
     ) -> Result<Summary, Error> {
         let session = self.session;
         let mut path = explore(session, door, false, mover::lanes())?;
-        let offer = match path.listen(session)? {
-            Message::Offer(offer) if usize::from(offer.lanes) == path.sockets.len().max(1) => offer,
-            _ => {
-                return Err(Error::new(
-                    Code::Protocol,
-                    "the peer offered nothing that fits",
-                ));
-            }
+        let Message::Offer(offer) = path.listen(session)? else {
+            return Err(Error::new(Code::Protocol, "the peer offered nothing"));
         };
+        if usize::from(offer.lanes) != path.sockets.len().max(1) {
+            return Err(Error::new(Code::Protocol, "the peer's lanes are not ours"));
+        }
         mover::config(&offer, 1, self.settings.plain, session.peer_address())?;
         let started = session.clock.now();
         mover::announce(
@@ -188,7 +189,6 @@ impl<'a> Receiving<'a, '_> {
             self.watcher,
         );
         let (root, target) = self.landed(lands)?;
-        let failed = |e| Error::file(Code::Io, "cannot open", &target, &e);
         let (jobs, todo) = channel();
         let mut outlets = Outlets {
             lanes: Vec::new(),
@@ -198,15 +198,7 @@ impl<'a> Receiving<'a, '_> {
         let lanes = mover::lanes_over(session, path)?;
         let ring_bytes = RING_BYTES / lanes.len();
         for (number, lane) in lanes.into_iter().enumerate() {
-            let sink = FileSink {
-                crew: Arc::clone(self.crew),
-                root: root.another().map_err(failed)?,
-                target: target.clone(),
-                kind: self.settings.options.digest,
-                boot: self.settings.boot(),
-                jobs: outlets.jobs.clone(),
-                object: None,
-            };
+            let sink = self.sink((&root, &target), outlets.jobs.clone())?;
             let (announce, objects) = sync_channel(ANNOUNCED_MAX);
             outlets.lanes.push(announce);
             let lane = ReceiveLane {
@@ -239,6 +231,20 @@ impl<'a> Receiving<'a, '_> {
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
         Ok(summary)
+    }
+
+    /// What a lane writes to.
+    fn sink(&self, (root, target): (&Root, &Path), jobs: Sender<Job>) -> Result<FileSink, Error> {
+        let failed = |e| Error::file(Code::Io, "cannot open", target, &e);
+        Ok(FileSink {
+            crew: Arc::clone(self.crew),
+            root: root.another().map_err(failed)?,
+            target: target.to_owned(),
+            kind: self.settings.options.digest,
+            boot: self.settings.boot(),
+            jobs,
+            object: None,
+        })
     }
 
     /// Waits until it is known where files go.
@@ -313,17 +319,13 @@ impl<'a> Receiving<'a, '_> {
                 if !outlets.unreported.remove(&object) {
                     return lie("the peer reported on what it did not send");
                 }
-                self.report(object, reports, outlets);
+                // a publisher that is gone has said why
+                outlets.jobs.send(Job::Reports(object, reports)).ok();
             }
             Message::Sent => return Ok(false),
             _ => return lie("the peer spoke out of turn"),
         }
         Ok(true)
-    }
-
-    fn report(&self, object: u64, reports: Vec<Report>, outlets: &Outlets) {
-        // a publisher that is gone has said why
-        outlets.jobs.send(Job::Reports(object, reports)).ok();
     }
 
     fn announce(&self, announced: Announced, outlets: &mut Outlets) -> Result<(), Error> {

@@ -65,7 +65,28 @@ impl std::fmt::Debug for Finds {
 }
 
 /// Where a list comes from.
-pub type Names = Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>;
+pub struct Names(Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>);
+
+impl Names {
+    /// The paths of a list, as they come.
+    pub fn new(names: impl Iterator<Item = Result<Vec<u8>, Error>> + Send + 'static) -> Self {
+        Self(Box::new(names))
+    }
+}
+
+impl Iterator for Names {
+    type Item = Result<Vec<u8>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+impl std::fmt::Debug for Names {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Names")
+    }
+}
 
 /// Finds what a list names, seen from one folder; of folders all that is in them.
 pub(crate) struct Listed {
@@ -102,9 +123,10 @@ impl Listed {
             }
             Some(Ok(name)) => name,
         };
-        let ends = name.iter().enumerate().filter(|(_, octet)| **octet == b'/');
-        for end in ends.map(|(at, _)| at).collect::<Vec<_>>() {
-            self.enter(&name[..end]);
+        for (end, octet) in name.iter().enumerate() {
+            if *octet == b'/' {
+                self.enter(&name[..end]);
+            }
         }
         let place = self.base.join(OsStr::from_bytes(&name));
         self.walk = Some(Walk::at(Arc::clone(&self.ground), place, name));

@@ -23,13 +23,13 @@ use crate::options::{Action, Detail, Options, Planned};
 use crate::session::Session;
 use crate::watch::{Failed, Sight};
 
-/// Entries in a chunk of the list.
-const CHUNK: usize = 1000;
-/// Octets of paths in a chunk of the list, after which it is full.
-const CHUNK_BYTES: usize = 1 << 19;
+/// Entries in a page of the list.
+const PAGE: usize = 1000;
+/// Octets of paths in a page of the list, after which it is full.
+const PAGE_BYTES: usize = 1 << 19;
 /// What was found and has not been told yet.
 const FOUND_MAX: usize = 1 << 12;
-/// A chunk that is not full leaves after this.
+/// A page that is not full leaves after this.
 const FLUSH: Duration = Duration::from_millis(20);
 
 /// What both threads of the list need.
@@ -52,28 +52,28 @@ impl Scan<'_> {
         found: Box<dyn Iterator<Item = Found> + Send>,
     ) -> Result<(), Error> {
         self.say(&Listing::Begin(named))?;
-        let mut chunk = Chunk::default();
+        let mut page = Page::default();
         let found = look_around(found)?;
         loop {
             match found.recv_timeout(FLUSH) {
-                Ok(found) => self.take(found, &mut chunk)?,
-                Err(RecvTimeoutError::Timeout) => self.flush(&mut chunk)?,
+                Ok(found) => self.take(found, &mut page)?,
+                Err(RecvTimeoutError::Timeout) => self.flush(&mut page)?,
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let now = self.session.clock.now();
-            let full = chunk.entries.len() >= CHUNK || chunk.bytes >= CHUNK_BYTES;
-            if full || now.since(chunk.begun) >= FLUSH {
-                self.flush(&mut chunk)?;
-                chunk.begun = now;
+            let full = page.entries.len() >= PAGE || page.bytes >= PAGE_BYTES;
+            if full || now.since(page.begun) >= FLUSH {
+                self.flush(&mut page)?;
+                page.begun = now;
             }
         }
-        self.flush(&mut chunk)?;
+        self.flush(&mut page)?;
         self.queue.close();
         self.say(&Listing::End)
     }
 
-    /// Takes what was found into the chunk, or tells it at once.
-    fn take(&self, found: Found, chunk: &mut Chunk) -> Result<(), Error> {
+    /// Takes what was found into the page, or tells it at once.
+    fn take(&self, found: Found, page: &mut Page) -> Result<(), Error> {
         match found {
             Found::Entry(mut entry, place) => {
                 if self.options.checksum {
@@ -88,8 +88,8 @@ impl Scan<'_> {
                     },
                 });
                 self.queue.list(self.crew, item)?;
-                chunk.bytes += entry.path.len() + 64;
-                chunk.entries.push(entry);
+                page.bytes += entry.path.len() + 64;
+                page.entries.push(entry);
             }
             Found::Skipped(text) => {
                 self.board.show(Sight::Warning(format!("left out: {text}")));
@@ -132,12 +132,12 @@ impl Scan<'_> {
         })
     }
 
-    fn flush(&self, chunk: &mut Chunk) -> Result<(), Error> {
+    fn flush(&self, page: &mut Page) -> Result<(), Error> {
         self.crew.check()?;
-        if !chunk.entries.is_empty() {
-            self.say(&Listing::Entries(pack(&chunk.entries)?))?;
-            chunk.entries.clear();
-            chunk.bytes = 0;
+        if !page.entries.is_empty() {
+            self.say(&Listing::Entries(pack(&page.entries)?))?;
+            page.entries.clear();
+            page.bytes = 0;
         }
         Ok(())
     }
@@ -161,9 +161,9 @@ impl Scan<'_> {
             match decode(&frame.octets) {
                 Ok(Listing::Wanted(wanted)) => self.queue.want(wanted)?,
                 Ok(Listing::Planned(planned)) => {
-                    planned
-                        .into_iter()
-                        .for_each(|planned| self.board.show(Sight::Planned(planned)));
+                    for planned in planned {
+                        self.board.show(Sight::Planned(planned));
+                    }
                 }
                 Ok(Listing::Take(listed)) if listed.is_empty() => names = None,
                 Ok(Listing::Take(listed)) => {
@@ -215,13 +215,13 @@ impl Scan<'_> {
 }
 
 /// Entries that have not been told yet.
-struct Chunk {
+struct Page {
     entries: Vec<Entry>,
     bytes: usize,
     begun: Instant,
 }
 
-impl Default for Chunk {
+impl Default for Page {
     fn default() -> Self {
         Self {
             entries: Vec::new(),

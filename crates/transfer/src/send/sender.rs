@@ -13,7 +13,7 @@ use lighthaul_io::ground::Ground;
 use lighthaul_io::read_ahead::ReadAhead;
 
 use super::lane::{Common, SendLane};
-use super::listed::{Finds, Listed, Origin};
+use super::listed::{Finds, Listed, Names, Origin};
 use super::queue::Queue;
 use super::scan::Scan;
 use super::source::FileSource;
@@ -88,7 +88,7 @@ pub fn send(
         Origin::There(base) => Box::new(Listed::new(
             Arc::clone(&ground),
             base,
-            Box::new(asked.into_iter()),
+            Names::new(asked.into_iter()),
         )),
     };
     let result = thread::scope(|scope| {

@@ -69,11 +69,11 @@ impl Walk {
     }
 
     /// A walk through `sources`; a folder written with a slash at its end stands for its contents.
-    pub fn new(ground: Arc<Ground>, sources: Vec<PathBuf>, rules: Rules) -> Result<Self, Error> {
+    pub fn new(ground: Arc<Ground>, sources: &[PathBuf], rules: Rules) -> Result<Self, Error> {
         let mut names: Vec<OsString> = Vec::new();
         let mut named_sources = Vec::new();
         let mut named = true;
-        for source in &sources {
+        for source in sources {
             let opening = |error| Error::file(Code::Open, "cannot open", source, &error);
             if source.as_os_str().as_bytes().ends_with(b"/") {
                 ground.folder(source).map_err(opening)?;
@@ -259,17 +259,12 @@ impl Iterator for Walk {
 }
 
 fn look(ground: &Ground, source: &Path) -> std::io::Result<(Meta, Option<OsString>)> {
-    match ground.parent(source)? {
-        Some((folder, name)) => {
-            let meta = folder.look(name)?;
-            let link = meta.kind == FileType::Symlink;
-            Ok((meta, link.then(|| folder.link(name)).transpose()?))
-        }
-        None => {
-            let meta = ground.folder(source)?.look(OsStr::new("."))?;
-            Ok((meta, None))
-        }
-    }
+    let Some((folder, name)) = ground.parent(source)? else {
+        return Ok((ground.folder(source)?.look(OsStr::new("."))?, None));
+    };
+    let meta = folder.look(name)?;
+    let link = meta.kind == FileType::Symlink;
+    Ok((meta, link.then(|| folder.link(name)).transpose()?))
 }
 
 fn missed(path: Vec<u8>, place: &Path, error: &std::io::Error) -> Found {
@@ -282,10 +277,13 @@ fn missed(path: Vec<u8>, place: &Path, error: &std::io::Error) -> Found {
 }
 
 fn name_of(kind: FileType) -> &'static str {
-    match kind {
-        FileType::Fifo => "pipe",
-        FileType::Socket => "socket",
-        FileType::CharacterDevice | FileType::BlockDevice => "device",
-        _ => "thing of no known kind",
+    if kind == FileType::Fifo {
+        "pipe"
+    } else if kind == FileType::Socket {
+        "socket"
+    } else if kind.is_char_device() || kind.is_block_device() {
+        "device"
+    } else {
+        "thing of no known kind"
     }
 }
