@@ -169,6 +169,11 @@ mod tests {
             number: 0x0304_0506_0708,
         };
         assert_eq!(packet.encode(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        let again = Packet {
+            again: true,
+            ..packet
+        };
+        assert_eq!(again.encode(), [1, 2, 0x83, 4, 5, 6, 7, 8]);
         assert_eq!(octets(&done(0, 258, 9)), [1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 9]);
         assert_eq!(octets(&tally(0, 3, &Tally::new(0))), [2, 0, 3, 1]);
         assert_eq!(octets(&hold(0, true)), [3, 1]);
@@ -198,9 +203,9 @@ mod tests {
     proptest! {
         #[test]
         fn messages_survive_the_wire(
-            round in 1_u16.., number in 0_u64..1 << 48, sent: u64, on: bool,
+            round in 1_u16.., again: bool, number in 0_u64..1 << 47, sent: u64, on: bool,
         ) {
-            let packet = Packet { round, number };
+            let packet = Packet { round, again, number };
             prop_assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
             let head = octets(&done(7, round, sent));
             prop_assert_eq!(Control::decode(&head), Ok(Control::Done { round, sent }));
