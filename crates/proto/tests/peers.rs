@@ -51,6 +51,8 @@ fn asking() -> Sender {
             packets: 10
         })
     ));
+    let asked = Some(SenderEvent::Asked { round: 1 });
+    assert_eq!(sender.poll_event(), asked);
     sender
 }
 

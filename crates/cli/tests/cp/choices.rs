@@ -281,7 +281,7 @@ fn deleting_takes_what_the_source_does_not_have_and_nothing_else() {
     assert_eq!(names(&outside), ["y"]);
     // beside what is named nothing goes
     fs::write(far.target.join("bystander"), "b").unwrap();
-    far.push(&["--delete", "-y"], &[&folder], &"").succeeded();
+    far.push(&["--delete", "-y"], &[&folder], "").succeeded();
     assert!(far.target.join("bystander").exists() && far.target.join("copy").exists());
 }
 
