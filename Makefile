@@ -1,7 +1,8 @@
 # What one does here. On a fresh machine with Rust and root, `make demo` and `make test` do all set-up.
 CARGO ?= cargo
-PREFIX = $(or $(DESTDIR),/usr/local)
 TARGET = $(or $(CARGO_TARGET_DIR),target)
+PREFIX = $(or $(DESTDIR),/usr/local)
+SHARE = $(PREFIX)/share
 NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables
 export PATH := $(PATH):/usr/sbin:/sbin
 
@@ -15,8 +16,15 @@ setup: ## install the tools that lab and demo use, where they are missing
 	@scripts/setup $(NEEDS)
 build: ## build the command lighthaul, in target/release
 	$(CARGO) build --release --locked
-install: build ## put the command in /usr/local/bin, and the unit for systemd beside it
-	install -m 755 $(TARGET)/release/lighthaul $(PREFIX)/bin/lighthaul
+install: build ## put the command, its completions, man pages and unit for systemd below /usr/local
+	install -D -m 755 $(TARGET)/release/lighthaul $(PREFIX)/bin/lighthaul
+	$(TARGET)/release/lighthaul man $(TARGET)/man
+	install -d $(SHARE)/man/man1
+	install -m 644 $(TARGET)/man/*.1 $(SHARE)/man/man1
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(TARGET)/release/lighthaul completions bash > $(SHARE)/bash-completion/completions/lighthaul
+	$(TARGET)/release/lighthaul completions zsh > $(SHARE)/zsh/site-functions/_lighthaul
+	$(TARGET)/release/lighthaul completions fish > $(SHARE)/fish/vendor_completions.d/lighthaul.fish
 	install -d $(PREFIX)/lib/systemd/system
 	sed 's,/usr/local/bin,$(PREFIX)/bin,' dist/lighthaul.service > $(PREFIX)/lib/systemd/system/lighthaul.service
 demo: setup build ## copy a real tree over a long path, and compare with TCP

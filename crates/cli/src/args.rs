@@ -7,24 +7,49 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use lighthaul_base::{Rate, Size};
 
 use crate::choice::Choice;
+use crate::doctor::args::Doctor;
+use crate::files::args::{Ls, Mkdir, Rm, Stat};
 use crate::later::Later;
+use crate::manual::{Completions, Man};
+use crate::sums::args::{Manifest, Verify};
 
 /// Moves bulk data between sites as fast as the path and both hosts allow, verified end to end.
 #[derive(Debug, Parser)]
-#[command(name = "lighthaul", version, max_term_width = 100)]
+#[command(
+    name = "lighthaul",
+    version,
+    max_term_width = 100,
+    disable_version_flag = true,
+    arg_required_else_help = true,
+    args_conflicts_with_subcommands = true
+)]
 pub(crate) struct Cli {
+    /// Print the version
+    #[arg(short = 'V', long)]
+    pub(crate) version: bool,
+    /// With --version, print it as a JSON object
+    #[arg(long, requires = "version")]
+    pub(crate) json: bool,
+    /// What to do; nothing beside --version
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Copy files and trees to or from another host
+    #[command(after_long_help = COPIES)]
     Cp(Cp),
+    Ls(Ls),
+    Stat(Stat),
+    Rm(Rm),
+    Mkdir(Mkdir),
+    Verify(Verify),
+    Manifest(Manifest),
     /// Let others copy to and from this host
     Serve(Serve),
-    /// Measure what a path and the hosts at its ends can do
+    #[command(after_long_help = PROBES)]
     Probe(Probe),
+    Doctor(Doctor),
     /// Print this user's key, or (as root) this host's with --host
     Key(Key),
     /// Let the holder of a key copy to and from this host
@@ -37,9 +62,53 @@ pub(crate) enum Command {
     Sign(Sign),
     /// Print the options that are in force, and where each is from
     Config,
+    Completions(Completions),
+    #[command(hide = true)]
+    Man(Man),
     /// Try things out between hosts that exist only on this machine
     #[command(subcommand)]
     Lab(Lab),
+}
+
+const COPIES: &str = "Examples:
+  lighthaul cp results/ alice@far.example.org:/data/results
+  lighthaul cp lh://far.example.org/results/run1.h5 .
+  lighthaul cp --rate 900Mb/s --json results lh://far.example.org/archive/";
+
+const PROBES: &str = "Examples:
+  lighthaul probe lh://far.example.org/
+  lighthaul probe --what sealed --rate 5Gb/s far.example.org
+  lighthaul probe --disk /data";
+
+const LABS: &str = "Examples:
+  lighthaul lab run --rate 1Gb/s --rtt 100ms --loss 0.01% -- ping -c 3 b
+  lighthaul lab run description.toml --in b -- ip address";
+
+impl Command {
+    /// Whether standard output is for programs.
+    pub(crate) const fn is_json(&self) -> bool {
+        match self {
+            Self::Cp(args) => args.json,
+            Self::Ls(args) => args.output.json,
+            Self::Stat(args) => args.output.json,
+            Self::Rm(args) => args.output.json,
+            Self::Mkdir(args) => args.output.json,
+            Self::Doctor(args) => args.output.json,
+            Self::Verify(args) => args.output.json,
+            Self::Manifest(args) => args.output.json,
+            Self::Probe(args) => args.json,
+            Self::Serve(_)
+            | Self::Key(_)
+            | Self::Allow(_)
+            | Self::Trust(_)
+            | Self::Token(_)
+            | Self::Sign(_)
+            | Self::Config
+            | Self::Completions(_)
+            | Self::Man(_)
+            | Self::Lab(_) => false,
+        }
+    }
 }
 
 /// Copy files and trees to or from another host.
@@ -253,8 +322,10 @@ pub(crate) struct Trust {
     pub(crate) key: String,
 }
 
-/// Measure what a path and the hosts at its ends can do: the network alone, with the copy into
-/// memory that every transfer needs, RBUDP itself, and the disks.
+/// Measure what a path and the hosts at its ends can do.
+///
+/// That is the network alone, with the copy into memory that every transfer needs, RBUDP itself, plain and
+/// sealed, and the disks.
 #[derive(Args, Debug)]
 pub(crate) struct Probe {
     /// `lh://HOST[:PORT]/` where `lighthaul serve` runs; leave it out to probe a disk alone
@@ -323,6 +394,7 @@ pub(crate) enum What {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Lab {
     /// Run a command between test hosts; with no description, hosts a and b on one link
+    #[command(after_long_help = LABS)]
     Run(LabRun),
     /// Run a shell between test hosts
     Shell(LabFlags),

@@ -215,7 +215,7 @@ mod tests {
         let command = config.apply(Cli::command());
         let words = line.split_whitespace();
         let cli = Cli::from_arg_matches(&command.try_get_matches_from(words)?)?;
-        Ok(cli.command)
+        Ok(cli.command.unwrap())
     }
 
     #[test]

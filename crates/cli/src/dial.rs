@@ -61,7 +61,12 @@ fn check(far: &Far, strict: bool, name: &str, shown: Fingerprint) -> Result<(), 
 }
 
 /// What is known of the daemon `name`, which shows the key `shown`.
-fn judge(pin: Option<&str>, strict: bool, name: &str, shown: Fingerprint) -> Result<Known, Error> {
+pub(crate) fn judge(
+    pin: Option<&str>,
+    strict: bool,
+    name: &str,
+    shown: Fingerprint,
+) -> Result<Known, Error> {
     if let Some(pin) = pin {
         return match pin.parse() {
             Ok(pin) if pin == shown => Ok(Known::Same),
@@ -78,7 +83,7 @@ fn judge(pin: Option<&str>, strict: bool, name: &str, shown: Fingerprint) -> Res
 }
 
 /// What a daemon is called in the file of known hosts.
-fn name(host: &str, port: u16) -> String {
+pub(crate) fn name(host: &str, port: u16) -> String {
     if port == PORT {
         host.to_owned()
     } else {

@@ -7,15 +7,21 @@ mod config;
 mod cp;
 mod credential;
 mod dial;
+mod doctor;
 mod figures;
+mod files;
 mod lab;
 mod later;
 mod log;
+mod manual;
+mod name;
 mod places;
 mod print;
 mod probe;
+mod reach;
 mod remote;
 mod serve;
+mod sums;
 #[cfg(feature = "otel")]
 mod traces;
 
@@ -33,8 +39,8 @@ fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return failed(&error),
     };
-    let command = config.apply(Cli::command());
-    let matches = command.clone().try_get_matches();
+    let grammar = config.apply(Cli::command());
+    let matches = grammar.clone().try_get_matches();
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
@@ -49,29 +55,51 @@ fn main() -> ExitCode {
             });
         }
     };
-    if matches!(cli.command, Command::Cp(_) | Command::Serve(_))
+    let Some(command) = &cli.command else {
+        manual::version(cli.json);
+        return ExitCode::SUCCESS;
+    };
+    if matches!(command, Command::Cp(_) | Command::Serve(_))
         && let Err(error) = interrupt::catch()
     {
         print::say(&format!("lighthaul: signals cannot be caught: {error}"));
     }
-    let result = match &cli.command {
-        Command::Cp(args) => return ExitCode::from(cp::run(args)),
+    match run(command, &config, &grammar) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            if command.is_json() {
+                print::error_event(&error);
+            }
+            failed(&error)
+        }
+    }
+}
+
+/// Does what the command says; answers the exit status.
+fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8, Error> {
+    match command {
+        Command::Cp(args) => Ok(cp::run(args)),
+        Command::Ls(args) => files::run::ls(args),
+        Command::Stat(args) => files::run::stat(args),
+        Command::Rm(args) => files::run::rm(args),
+        Command::Mkdir(args) => files::run::mkdir(args),
+        Command::Verify(args) => sums::check::run(args),
+        Command::Manifest(args) => sums::make::run(args),
         Command::Serve(args) => serve::run(args).map(|()| 0),
         Command::Probe(args) => probe::run(args).map(|()| 0),
+        Command::Doctor(args) => doctor::run::run(args),
         Command::Token(args) => credential::token(args).map(|()| 0),
         Command::Sign(args) => credential::sign(args).map(|()| 0),
         Command::Key(args) => serve::key(args).map(|()| 0),
         Command::Allow(args) => serve::allow(args).map(|()| 0),
         Command::Trust(args) => serve::trust(args).map(|()| 0),
+        Command::Completions(args) => manual::completions(args).map(|()| 0),
+        Command::Man(args) => manual::man(args).map(|()| 0),
         Command::Config => {
-            config.show(&command);
+            config.show(grammar);
             Ok(0)
         }
         Command::Lab(args) => lab::run(args),
-    };
-    match result {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => failed(&error),
     }
 }
 

@@ -10,10 +10,11 @@ use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
 use serde_json::{Value, json};
 
 use crate::args::Progress;
+use crate::name::{harmless, put, shown};
 
-/// Says a line on standard error.
+/// Says a line on standard error. What a peer wrote into it cannot move the terminal.
 pub(crate) fn say(text: &str) {
-    writeln!(stderr(), "{text}").ok();
+    writeln!(stderr(), "{}", harmless(text)).ok();
 }
 
 /// Asks a question on standard error; the answer is typed behind it.
@@ -25,6 +26,12 @@ pub(crate) fn ask(text: &str) {
 /// Prints a line on standard output.
 pub(crate) fn print(text: &str) {
     writeln!(stdout(), "{text}").ok();
+}
+
+/// Prints `error` as an event.
+pub(crate) fn error_event(error: &Error) {
+    let event = json!({"v": 1, "type": "error", "code": error.code as u8, "text": error.text});
+    print(&event.to_string());
 }
 
 /// How much to show.
@@ -160,8 +167,8 @@ impl Printer {
     fn summary(&mut self, summary: &Summary) {
         for failed in &summary.failures {
             self.emit(|| {
-                let path = String::from_utf8_lossy(&failed.path);
-                json!({"type": "error", "code": failed.code, "text": failed.why, "path": path})
+                let event = json!({"type": "error", "code": failed.code, "text": failed.why});
+                about(event, &failed.path)
             });
             say(&format!("lighthaul: {}", failed.why));
         }
@@ -258,12 +265,12 @@ impl Printer {
             Action::Delete => "delete",
             Action::Exclude => "exclude",
         };
-        let path = String::from_utf8_lossy(&planned.path).into_owned();
+        let path = shown(&planned.path);
         self.emit(|| {
-            json!({
-                "type": "plan", "action": action, "path": path, "bytes": planned.bytes,
-                "why": planned.why,
-            })
+            let bytes = planned.bytes;
+            let event =
+                json!({"type": "plan", "action": action, "bytes": bytes, "why": planned.why});
+            about(event, &planned.path)
         });
         if !self.settings.json {
             self.close_line();
@@ -297,6 +304,14 @@ impl Printer {
             print(&event.to_string());
         }
     }
+}
+
+/// The event with the path that it is about.
+fn about(mut event: Value, path: &[u8]) -> Value {
+    if let Value::Object(event) = &mut event {
+        put(event, "path", path);
+    }
+    event
 }
 
 fn line(motion: &Motion, speed: f64, left: Option<f64>) -> String {

@@ -6,6 +6,8 @@ use std::sync::{Arc, PoisonError};
 
 use lighthaul_base::{Rate, Timetable};
 use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::files::far;
+use lighthaul_transfer::files::work::Scope;
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::Door;
@@ -14,7 +16,7 @@ use lighthaul_transfer::send::Finds;
 use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::{Sight, Summary};
-use lighthaul_transfer::{probe, receive, send};
+use lighthaul_transfer::{checkup, probe, receive, send};
 
 use crate::admission::Guest;
 use crate::metrics::Meter;
@@ -87,7 +89,8 @@ fn check(hello: &Hello, rights: &Rights, settings: &Settings) -> Result<(), Erro
 const fn writes(request: &Request) -> bool {
     match request {
         Request::Receive(_) => true,
-        Request::Send(_) | Request::Probe(_) => false,
+        Request::Files(verb) => verb.changes(),
+        Request::Send(_) | Request::Probe(_) | Request::Checkup => false,
     }
 }
 
@@ -96,7 +99,8 @@ const fn direction(request: &Request) -> &'static str {
     match request {
         Request::Receive(_) => "in",
         Request::Send(_) => "out",
-        Request::Probe(_) => "probe",
+        Request::Probe(_) | Request::Checkup => "probe",
+        Request::Files(_) => "files",
     }
 }
 
@@ -151,6 +155,24 @@ fn work(
             let measured = probe::answer(session, door, ask)?;
             Ok(Summary {
                 bytes: measured.bytes,
+                ..Summary::default()
+            })
+        }
+        Request::Checkup => {
+            session.say(&Message::Welcome)?;
+            checkup::answer::answer(session, door)?;
+            Ok(Summary::default())
+        }
+        Request::Files(verb) => {
+            let ground = rights.ground()?;
+            let scope = Scope {
+                ground: &ground,
+                writable: !rights.read_only,
+            };
+            session.say(&Message::Welcome)?;
+            let entries = far::answer(session, scope, &verb)?;
+            Ok(Summary {
+                entries,
                 ..Summary::default()
             })
         }

@@ -13,7 +13,7 @@ use rustix::fs::{
 
 use crate::disk::{InputFile, Root};
 
-const FOLDER: OFlags = OFlags::DIRECTORY
+pub(crate) const FOLDER: OFlags = OFlags::DIRECTORY
     .union(OFlags::RDONLY)
     .union(OFlags::CLOEXEC);
 
@@ -33,6 +33,10 @@ pub struct Meta {
     pub size: u64,
     /// Permission bits.
     pub mode: u32,
+    /// The number of its owner.
+    pub user: u32,
+    /// The number of its group.
+    pub group: u32,
     /// Last change, seconds since 1970.
     pub seconds: i64,
     /// And nanoseconds.
@@ -47,6 +51,8 @@ impl Meta {
             kind: FileType::from_raw_mode(stat.st_mode),
             size: u64::try_from(stat.st_size).unwrap_or(0),
             mode: stat.st_mode & 0o7777,
+            user: stat.st_uid,
+            group: stat.st_gid,
             seconds: stat.st_mtime,
             nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
         })
@@ -130,7 +136,7 @@ impl Ground {
             .ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
-    fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    pub(crate) fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let Some(root) = &self.root else {
             return Ok(rustix::fs::open(path, flags, Mode::empty())?);
         };
@@ -148,8 +154,8 @@ impl Ground {
 /// A folder that is being listed.
 #[derive(Debug)]
 pub struct Folder {
-    fd: OwnedFd,
-    list: Option<Dir>,
+    pub(crate) fd: OwnedFd,
+    pub(crate) list: Option<Dir>,
 }
 
 impl Folder {

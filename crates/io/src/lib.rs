@@ -2,9 +2,10 @@
 //!
 //! - [`clock`]: the only place that reads time; [`wait`]: sleeping until a moment or a sign
 //! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive
-//! - [`ground`], [`disk`]: where files are read from, and written to
+//! - [`ground`], [`disk`]: where files are read from, and written to; [`folder`]: folders that are changed
 //! - [`seal`]: authenticated encryption of datagrams
 //! - [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
+//! - [`knock`], [`hops`], [`grants`]: what is in the way of a peer, and what this host allows
 //! - [`tun`], [`namespace`]: what the lab's links and hosts are made of
 #![expect(
     unsafe_code,
@@ -20,9 +21,13 @@ pub mod disk;
 pub mod drive;
 pub mod error;
 pub mod flood;
+pub mod folder;
+pub mod grants;
 pub mod ground;
+pub mod hops;
 pub mod identity;
 pub mod interrupt;
+pub mod knock;
 pub mod memory;
 pub mod metadata;
 pub mod namespace;

@@ -11,6 +11,8 @@ use crate::error::Error;
 
 /// How long one address gets to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// `TCPI_OPT_TIMESTAMPS`: segments carry them, so that they take less.
+const OPTION_TIMESTAMPS: u8 = 1;
 /// How long an address is waited for before the next is tried (RFC 8305, 5).
 const HEAD_START: Duration = Duration::from_millis(250);
 /// Addresses of one name that are tried.
@@ -95,6 +97,29 @@ fn race(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
 
 /// The round-trip time that TCP has seen so far.
 pub fn round_trip(tcp: &TcpStream) -> Duration {
+    info(tcp).map_or(Duration::ZERO, |info| {
+        Duration::from_micros(info.tcpi_rtt.into())
+    })
+}
+
+/// The longest packet that the device takes which `tcp` goes out by, whatever the path behind it does.
+pub fn device_mtu(tcp: &TcpStream) -> Option<u32> {
+    // what TCP says it takes is what the device takes, without heads (RFC 9293, section 3.7.1)
+    let heads = if tcp.peer_addr().ok()?.is_ipv4() {
+        40
+    } else {
+        60
+    };
+    let info = info(tcp)?;
+    let timestamps = if info.tcpi_options & OPTION_TIMESTAMPS == 0 {
+        0
+    } else {
+        12
+    };
+    Some(info.tcpi_advmss + heads + timestamps)
+}
+
+fn info(tcp: &TcpStream) -> Option<libc::tcp_info> {
     let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: info is valid for writes of len octets.
@@ -109,11 +134,10 @@ pub fn round_trip(tcp: &TcpStream) -> Duration {
         )
     };
     if status != 0 {
-        return Duration::ZERO;
+        return None;
     }
     // SAFETY: the kernel filled it, and all zeroes would be valid too.
-    let info = unsafe { info.assume_init() };
-    Duration::from_micros(info.tcpi_rtt.into())
+    Some(unsafe { info.assume_init() })
 }
 
 /// A listener on `address`, with room for many that call at once.

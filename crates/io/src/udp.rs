@@ -156,6 +156,7 @@ impl Udp {
             message.msg_control = (&raw mut control.0).cast();
             message.msg_controllen = control.put_segment(segment_len);
         }
+        let mut told = false;
         loop {
             // SAFETY: the parts point at memory that the caller keeps alive over this call.
             let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const message, 0) };
@@ -164,6 +165,12 @@ impl Udp {
             }
             let error = io::Error::last_os_error();
             if error.kind() == io::ErrorKind::Interrupted {
+                continue;
+            }
+            // an answer to an earlier datagram that was too long or not wanted is told in place of this one,
+            // which did not leave
+            if is_about_another(&error) && !told {
+                told = true;
                 continue;
             }
             return if is_loss(&error) { Ok(()) } else { Err(error) };
@@ -320,6 +327,14 @@ fn is_loss(error: &io::Error) -> bool {
                 | libc::ENOBUFS
                 | libc::EPERM
         )
+    )
+}
+
+/// Errors that may be what a host or a router said of an earlier datagram.
+fn is_about_another(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMSGSIZE | libc::ECONNREFUSED | libc::EHOSTUNREACH)
     )
 }
 

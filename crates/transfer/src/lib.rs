@@ -9,12 +9,17 @@
 //! - [`probe`], [`measure`]: what a path and its hosts can do
 //! - [`options`]: what somebody wants; [`filter`]: which files of a tree are taken; [`hard_links`]: which are the same;
 //!   [`names`]: which a target does not take
+//! - [`checkup`]: what stands between two hosts
+//! - [`files`]: files where they are, listed, removed, made
+//! - [`sums`]: the hashes of many files at a time
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
+pub mod checkup;
 pub mod credential;
 pub mod digest;
 pub mod ease;
 pub mod error;
+pub mod files;
 pub mod filter;
 pub mod hard_links;
 pub mod hash;
@@ -30,6 +35,7 @@ pub mod probe;
 pub mod receive;
 pub mod send;
 pub mod session;
+pub mod sums;
 pub mod watch;
 
 mod board;

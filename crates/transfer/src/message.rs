@@ -4,8 +4,10 @@ use lighthaul_base::Malformed;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::checkup::word::Word;
 use crate::credential::Credential;
 use crate::digest::Digest;
+use crate::files::verb::{Answer, Verb};
 use crate::measure::{Ask, Measured};
 use crate::object::Piece;
 use crate::options::{Options, Planned};
@@ -45,6 +47,10 @@ pub enum Message {
     Measured(Measured),
     /// It cannot go on: exit code and reason.
     Failed(u8, String),
+    /// A piece of the answer to a [`Verb`].
+    Files(Answer),
+    /// A word of a checkup.
+    Checkup(Word),
     /// Before anything else, a client whose key may not be listed says why it should be let in.
     Credential(Credential),
 }
@@ -121,6 +127,10 @@ pub enum Request {
     Send(Vec<Vec<u8>>),
     /// Take part in a measurement.
     Probe(Ask),
+    /// Do something with files where they are.
+    Files(Verb),
+    /// Take part in a checkup.
+    Checkup,
 }
 
 /// Where files go.

@@ -69,6 +69,25 @@ fn a_far_side_that_ssh_starts_takes_and_gives_files() {
 }
 
 #[test]
+fn files_are_listed_and_changed_where_ssh_leads() {
+    let near = near("ssh-files", "exec \"$@\"");
+    let run = |words: &[&str]| {
+        let mut command = near.lighthaul(words);
+        command.arg("-e").arg(near.at("ssh"));
+        command.args(["--remote", PROGRAM]);
+        near.run(command)
+    };
+    run(&["mkdir", "-p", "me@host:a/b"]).succeeded();
+    fs::write(near.at("home/a/x"), "x").unwrap();
+    assert_eq!(run(&["ls", "me@host:a"]).succeeded().out, ["b", "x"]);
+    assert_eq!(run(&["ls", "host:"]).succeeded().out, ["a"]);
+    run(&["stat", "host:missing"]).failed(3, "cannot look at missing");
+    let outcome = run(&["rm", "-r", "host:a", "host:missing"]);
+    outcome.failed(23, "cannot remove missing");
+    assert!(names(&near.at("home")).is_empty());
+}
+
+#[test]
 fn failures_of_a_far_side_that_ssh_starts_end_at_once_with_one_sentence() {
     let near = near("ssh-fails", "exec \"$@\"");
     let file = near.file("x", 10);

@@ -1,0 +1,245 @@
+//! The steps from a name to a session.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use lighthaul_daemon::known::Known;
+use lighthaul_io::hops::hops;
+use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::knock::{knock, resolve};
+use lighthaul_io::tcp::{device_mtu, patient};
+use lighthaul_io::tls::Side;
+use lighthaul_transfer::credential::Credential;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::message::{Message, Request};
+use lighthaul_transfer::session::Session;
+
+use super::args::Doctor;
+use super::path::examine;
+use super::report::Report;
+use crate::cp::agreed;
+use crate::dial::{judge, load_key, name};
+use crate::reach::hello;
+use crate::remote::Place;
+use crate::{credential, places};
+
+/// Takes step after step until one fails that the next needs.
+pub(crate) fn run(args: &Doctor) -> Result<u8, Error> {
+    let text = if args.host.starts_with("lh://") {
+        args.host.clone()
+    } else {
+        format!("lh://{}/", args.host)
+    };
+    let Place::Daemon { host, port, .. } = Place::parse(&text)? else {
+        return Err(Error::new(Code::Usage, "say which host, as in HOST:PORT"));
+    };
+    let mut doctor = Steps {
+        args,
+        host,
+        port,
+        device_mtu: None,
+        report: Report::new(args.output.json),
+    };
+    if let Some(session) = doctor.session()? {
+        examine(args, &session, doctor.device_mtu, &mut doctor.report);
+    }
+    Ok(doctor.report.finish())
+}
+
+struct Steps<'a> {
+    args: &'a Doctor,
+    host: String,
+    port: u16,
+    /// The longest packet that the device takes which leads there.
+    device_mtu: Option<u32>,
+    report: Report,
+}
+
+impl Steps<'_> {
+    /// A session whose peer agreed to a checkup; nothing if a step failed.
+    fn session(&mut self) -> Result<Option<Session>, Error> {
+        let path = self.args.far.key.path.clone();
+        let identity = load_key(&path.unwrap_or_else(places::user_key))?;
+        let Some(tcp) = self.name().and_then(|addresses| self.tcp(&addresses)) else {
+            return Ok(None);
+        };
+        self.device_mtu = device_mtu(&tcp);
+        let session = patient(tcp)
+            .map_err(Error::from)
+            .and_then(|tcp| Session::start(tcp, Side::Client, &identity));
+        let session = match session {
+            Ok(session) => session,
+            Err(error) => {
+                let advice = format!(
+                    "see whether `lighthaul serve` is what listens on port {} there",
+                    self.port
+                );
+                self.report.fail(error.code, "tls", &error.text, &advice);
+                return Ok(None);
+            }
+        };
+        self.report.fine("tls", "TLS 1.3 between both keys");
+        let Some(known) = self.key(session.peer)? else {
+            return Ok(None);
+        };
+        let credential = credential::ours(&self.args.far)?;
+        // whoever gets a token can use it, so it is not said to somebody who was never met
+        let credential = credential.filter(|c| known || !matches!(c, Credential::Token(_)));
+        Ok(self.welcome(&session, credential).then_some(session))
+    }
+
+    fn name(&mut self) -> Option<Vec<SocketAddr>> {
+        let found = resolve(&self.host, self.port).and_then(|addresses| {
+            if addresses.is_empty() {
+                Err(ErrorKind::NotFound.into())
+            } else {
+                Ok(addresses)
+            }
+        });
+        match found {
+            Ok(addresses) => {
+                let list: Vec<String> = addresses.iter().map(|a| a.ip().to_string()).collect();
+                let text = format!("{} is {}", self.host, list.join(", "));
+                self.report.fine("name", &text);
+                Some(addresses)
+            }
+            Err(error) => {
+                let text = format!("{} cannot be resolved: {error}", self.host);
+                let advice = "check the spelling, /etc/hosts and the name server";
+                self.report.fail(Code::Network, "name", &text, advice);
+                None
+            }
+        }
+    }
+
+    /// A connection to the first address that answers; every address is tried.
+    fn tcp(&mut self, addresses: &[SocketAddr]) -> Option<TcpStream> {
+        let mut first = None;
+        let mut refused = Vec::new();
+        for address in addresses {
+            match knock(*address, PATIENCE) {
+                Ok((tcp, time)) => {
+                    let ms = time.as_secs_f64() * 1e3;
+                    let text = format!("{address} answers in {ms:.1} ms");
+                    self.report.fine("tcp", &text);
+                    first = first.or(Some(tcp));
+                }
+                Err(error) => refused.push((*address, error)),
+            }
+        }
+        for (address, error) in refused {
+            let text = format!("{address} is not reached: {}", plain(&error));
+            if first.is_some() {
+                let advice = "copies take an address that answers; drop this one from the name, or mend its route";
+                self.report.warn("tcp", &text, advice);
+            } else {
+                let advice = advice(address, error.kind());
+                self.report.fail(Code::Network, "tcp", &text, &advice);
+            }
+        }
+        first
+    }
+
+    /// Whether the daemon's key is known; nothing if it may not be this one.
+    fn key(&mut self, shown: Fingerprint) -> Result<Option<bool>, Error> {
+        let name = name(&self.host, self.port);
+        match judge(self.args.far.pin.as_deref(), true, &name, shown)? {
+            Known::Same => {
+                self.report.fine("key", "it is the one that is known");
+                Ok(Some(true))
+            }
+            Known::Other(known) => {
+                let text = format!("it shows {shown}, but {known} is expected");
+                let advice = format!(
+                    "somebody may be in between; if its key did change, correct {}",
+                    places::known_hosts().display()
+                );
+                self.report.fail(Code::Permission, "key", &text, &advice);
+                Ok(None)
+            }
+            Known::New => {
+                let text = format!("it shows {shown}, which is not known here");
+                let advice = format!(
+                    "compare it with `lighthaul key --host` there, then `lighthaul trust {name} {shown}`"
+                );
+                self.report.warn("key", &text, &advice);
+                Ok(Some(false))
+            }
+        }
+    }
+
+    /// Whether the daemon lets us in and understands us.
+    fn welcome(&mut self, session: &Session, credential: Option<Credential>) -> bool {
+        let shown = credential.map_or(Ok(()), |c| session.say(&Message::Credential(c)));
+        let asked = shown.and_then(|()| session.say(&Message::Hello(hello(Request::Checkup))));
+        match asked.and_then(|()| agreed(session)) {
+            Ok(()) => {
+                self.report.fine("allowed", "this user's key may call");
+                true
+            }
+            Err(error) if error.code == Code::Permission => {
+                let code = Code::Permission;
+                self.report.fail(code, "allowed", &error.text, "");
+                false
+            }
+            Err(error) => {
+                let advice = "install the same version of lighthaul on both sides";
+                self.report.fail(error.code, "version", &error.text, advice);
+                false
+            }
+        }
+    }
+}
+
+/// What to do where TCP does not get through.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "silence and all that is like it"
+)]
+fn advice(address: SocketAddr, kind: ErrorKind) -> String {
+    let port = address.port();
+    match kind {
+        ErrorKind::ConnectionRefused => format!(
+            "the host is there but nothing listens on TCP port {port}, or a firewall says so: start `lighthaul serve` there"
+        ),
+        ErrorKind::PermissionDenied => {
+            format!("a firewall of this host forbids it: let it send to TCP port {port}")
+        }
+        ErrorKind::NetworkUnreachable => {
+            "this host has no route there: see `ip route`, and its IPv6 if that is an IPv6 address"
+                .to_owned()
+        }
+        _ => format!(
+            "{}: let TCP and UDP port {port} through there and behind it",
+            last_hop(address)
+        ),
+    }
+}
+
+/// The last hop that answers on the way to `address`, as far as it can be seen.
+fn last_hop(address: SocketAddr) -> String {
+    let found = hops(address, HOPS_PATIENCE).unwrap_or_default();
+    match found.last() {
+        None => "no hop on the way answers".to_owned(),
+        Some(hop) if hop.address == address.ip() => {
+            format!("the host itself answers, {} hops away", hop.distance)
+        }
+        Some(hop) => format!(
+            "the last hop that answers is {}, {} hops away",
+            hop.address, hop.distance
+        ),
+    }
+}
+
+/// The system's words without its number.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" (os error").next().unwrap_or(&text);
+    words.to_lowercase()
+}
+
+/// How long an address gets to answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long hops get.
+const HOPS_PATIENCE: Duration = Duration::from_secs(2);

@@ -1,0 +1,94 @@
+//! Asking for work on files, here or on other hosts.
+
+use lighthaul_io::ground::Ground;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::files::far::hear;
+use lighthaul_transfer::files::verb::Verb;
+use lighthaul_transfer::files::work::{Scope, work};
+use lighthaul_transfer::message::{MESSAGE_MAX, Message, Request};
+
+use super::args::{Ls, Mkdir, Output, Rm, Stat};
+use super::show::{Form, Shower};
+use crate::reach::{Via, ask, hello};
+use crate::remote::Place;
+
+/// Lists a folder.
+pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
+    let form = if args.long { Form::Long } else { Form::Names };
+    let verb = |mut paths: Vec<Vec<u8>>| Verb::List {
+        path: paths.swap_remove(0),
+        hidden: args.all,
+    };
+    let places = [args.place.clone()];
+    each(
+        &places,
+        &args.via,
+        Shower::new(form, args.output, true),
+        verb,
+    )
+}
+
+/// Looks at places.
+pub(crate) fn stat(args: &Stat) -> Result<u8, Error> {
+    let shower = Shower::new(Form::Long, args.output, false);
+    each(&args.places, &args.via, shower, Verb::Stat)
+}
+
+/// Removes what is at places.
+pub(crate) fn rm(args: &Rm) -> Result<u8, Error> {
+    let verb = |paths| Verb::Remove {
+        paths,
+        recursive: args.recursive,
+    };
+    each(&args.places, &args.via, quiet(args.output), verb)
+}
+
+/// Makes folders.
+pub(crate) fn mkdir(args: &Mkdir) -> Result<u8, Error> {
+    let verb = |paths| Verb::Make {
+        paths,
+        parents: args.parents,
+    };
+    each(&args.places, &args.via, quiet(args.output), verb)
+}
+
+fn quiet(output: Output) -> Shower {
+    Shower::new(Form::Names, output, false)
+}
+
+/// Has the work done place by place, those in a row behind one door in one session.
+fn each(
+    places: &[String],
+    via: &Via,
+    mut shower: Shower,
+    verb: impl Fn(Vec<Vec<u8>>) -> Verb,
+) -> Result<u8, Error> {
+    let places: Vec<Place> = places
+        .iter()
+        .map(|text| Place::parse(text))
+        .collect::<Result<_, _>>()?;
+    for row in places.chunk_by(Place::is_with) {
+        let paths = row.iter().map(|place| place.path().to_vec()).collect();
+        one(&row[0], via, &mut shower, verb(paths))?;
+    }
+    shower.finish()
+}
+
+fn one(place: &Place, via: &Via, shower: &mut Shower, verb: Verb) -> Result<(), Error> {
+    if let Place::Here(_) = place {
+        let scope = Scope {
+            ground: &Ground::anywhere(),
+            writable: true,
+        };
+        return work(scope, &verb, &mut |answer| shower.take(answer)).map(|_| ());
+    }
+    let request = Request::Files(verb);
+    if Message::Hello(hello(request.clone())).encode().len() > MESSAGE_MAX {
+        let text = "that is too much for one request: name fewer places at a time";
+        return Err(Error::new(Code::Usage, text));
+    }
+    let Some(far) = ask(via, place, request)? else {
+        return Ok(());
+    };
+    hear(&far.session, &mut |answer| shower.take(answer))
+}

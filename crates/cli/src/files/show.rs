@@ -1,0 +1,233 @@
+//! Showing entries as names, as long lines or as JSON, a bounded number of them at a time.
+
+use std::collections::BTreeSet;
+use std::io::{BufWriter, Stdout, Write, stdout};
+
+use jiff::Timestamp;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::files::verb::{Answer, Kind, Listed};
+use serde_json::{Map, Value, json};
+
+use super::args::Output;
+use crate::name::{put, shown};
+use crate::print::say;
+
+/// How an entry is shown to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Its name.
+    Names,
+    /// A line of everything.
+    Long,
+}
+
+/// Shows what comes.
+#[derive(Debug)]
+pub(crate) struct Shower {
+    form: Form,
+    output: Output,
+    out: BufWriter<Stdout>,
+    /// Entries that wait to be put in order.
+    held: Vec<Listed>,
+    /// They are shown in the order of names, unless there are too many.
+    sorted: bool,
+    done: u64,
+    failures: u64,
+    /// The kinds of failures.
+    codes: BTreeSet<u8>,
+}
+
+impl Shower {
+    /// Shows entries as `form`; `sorted` puts those of one answer in order.
+    pub(crate) fn new(form: Form, output: Output, sorted: bool) -> Self {
+        Self {
+            form,
+            output,
+            out: BufWriter::new(stdout()),
+            held: Vec::new(),
+            sorted,
+            done: 0,
+            failures: 0,
+            codes: BTreeSet::new(),
+        }
+    }
+
+    /// Shows a piece of an answer.
+    pub(crate) fn take(&mut self, answer: Answer) -> Result<(), Error> {
+        match answer {
+            Answer::Listed(listed) => {
+                self.held.extend(listed);
+                self.sorted &= self.held.len() <= SORTED_MAX;
+                if !self.sorted {
+                    self.release()?;
+                }
+            }
+            Answer::Busy(_) => {}
+            Answer::Failed(code, text) => self.fail(code, &text)?,
+            Answer::Done(done) => {
+                self.done += done;
+                if self.sorted {
+                    self.held.sort_by(|a, b| a.path.cmp(&b.path));
+                }
+                self.release()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The exit status: what the failures have in common, or "some failed".
+    pub(crate) fn finish(mut self) -> Result<u8, Error> {
+        if self.output.json {
+            let event = json!({
+                "v": 1, "type": "end", "entries": self.done, "failures": self.failures,
+            });
+            self.line(&event.to_string())?;
+        }
+        self.out.flush().map_err(|e| closed(&e))?;
+        let mut codes = self.codes.into_iter();
+        Ok(match (codes.next(), codes.next()) {
+            (None, _) => 0,
+            (Some(code), None) if self.done == 0 => code,
+            _ => Code::Partial as u8,
+        })
+    }
+
+    fn fail(&mut self, code: u8, text: &str) -> Result<(), Error> {
+        self.failures += 1;
+        self.codes.insert(code);
+        say(&format!("lighthaul: {}", shown(text.as_bytes())));
+        if self.output.json {
+            let event = json!({"v": 1, "type": "error", "code": code, "text": text});
+            self.line(&event.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn release(&mut self) -> Result<(), Error> {
+        for listed in std::mem::take(&mut self.held) {
+            let line = match (self.output.json, self.form) {
+                (true, _) => event(&listed).to_string(),
+                (false, Form::Names) => shown(&listed.path),
+                (false, Form::Long) => long(&listed),
+            };
+            self.line(&line)?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, text: &str) -> Result<(), Error> {
+        writeln!(self.out, "{text}").map_err(|e| closed(&e))
+    }
+}
+
+fn event(listed: &Listed) -> Value {
+    let mut event = Map::new();
+    event.insert("v".into(), 1.into());
+    event.insert("type".into(), "entry".into());
+    put(&mut event, "path", &listed.path);
+    let kind = match &listed.kind {
+        Kind::File => "file",
+        Kind::Folder => "folder",
+        Kind::Link(_) => "link",
+        Kind::Other => "other",
+    };
+    event.insert("kind".into(), kind.into());
+    if let Kind::Link(says) = &listed.kind {
+        put(&mut event, "target", says);
+    }
+    event.insert("size".into(), listed.size.into());
+    event.insert("mode".into(), format!("{:04o}", listed.mode).into());
+    event.insert("user".into(), listed.user.into());
+    event.insert("group".into(), listed.group.into());
+    event.insert("mtime".into(), time(listed, true).into());
+    event.into()
+}
+
+fn long(listed: &Listed) -> String {
+    let says = match &listed.kind {
+        Kind::Link(says) => format!(" -> {}", shown(says)),
+        Kind::File | Kind::Folder | Kind::Other => String::new(),
+    };
+    format!(
+        "{} {:>6} {:>6} {:>14} {:>20} {}{says}",
+        letters(listed),
+        listed.user,
+        listed.group,
+        listed.size,
+        time(listed, false),
+        shown(&listed.path),
+    )
+}
+
+/// The time of the last change as RFC 3339 has it, in UTC, since hosts are in different places.
+fn time(listed: &Listed, exact: bool) -> String {
+    let nanos = if exact { listed.nanos } else { 0 };
+    let nanos = i32::try_from(nanos).unwrap_or(0);
+    match Timestamp::new(listed.seconds, nanos) {
+        Ok(time) => time.to_string(),
+        Err(_) => format!("@{}", listed.seconds),
+    }
+}
+
+/// Kind and permissions in the letters that `ls` has for them.
+fn letters(listed: &Listed) -> String {
+    let kind = match listed.kind {
+        Kind::File => '-',
+        Kind::Folder => 'd',
+        Kind::Link(_) => 'l',
+        Kind::Other => '?',
+    };
+    let mut text = String::from(kind);
+    for (shift, special, mark) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
+        let bits = listed.mode >> shift;
+        text.push(if bits & 4 == 0 { '-' } else { 'r' });
+        text.push(if bits & 2 == 0 { '-' } else { 'w' });
+        text.push(match (listed.mode & special != 0, bits & 1 != 0) {
+            (false, false) => '-',
+            (false, true) => 'x',
+            (true, true) => mark,
+            (true, false) => mark.to_ascii_uppercase(),
+        });
+    }
+    text
+}
+
+fn closed(error: &std::io::Error) -> Error {
+    Error::new(
+        Code::Io,
+        format!("standard output cannot be written: {error}"),
+    )
+}
+
+/// More entries than this are not put in order.
+const SORTED_MAX: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_read_as_ls_writes_them() {
+        for (kind, mode, text) in [
+            (Kind::File, 0o644, "-rw-r--r--"),
+            (Kind::Folder, 0o1777, "drwxrwxrwt"),
+            (Kind::Link(Vec::new()), 0o777, "lrwxrwxrwx"),
+            (Kind::File, 0o6644, "-rwSr-Sr--"),
+            (Kind::File, 0o4755, "-rwsr-xr-x"),
+            (Kind::Other, 0, "?---------"),
+        ] {
+            let listed = Listed {
+                path: Vec::new(),
+                kind,
+                size: 0,
+                mode,
+                user: 0,
+                group: 0,
+                seconds: -1,
+                nanos: 0,
+            };
+            assert_eq!(letters(&listed), text);
+            assert_eq!(time(&listed, false), "1969-12-31T23:59:59Z");
+        }
+    }
+}

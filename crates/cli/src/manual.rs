@@ -1,0 +1,133 @@
+//! The version, completions and man pages, from the grammar that the command itself reads.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::message::VERSION;
+use serde_json::json;
+
+use crate::args::Cli;
+use crate::print::print;
+
+/// Print what makes a shell complete this command.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul completions bash > ~/.local/share/bash-completion/completions/lighthaul
+  lighthaul completions zsh > ~/.zfunc/_lighthaul
+  lighthaul completions fish > ~/.config/fish/completions/lighthaul.fish")]
+pub(crate) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+/// Write the man pages of all commands.
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// The folder they go to
+    folder: PathBuf,
+}
+
+/// Prints completions.
+pub(crate) fn completions(args: &Completions) -> Result<(), Error> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "lighthaul", &mut script);
+    let script = String::from_utf8(script)
+        .map_err(|e| Error::new(Code::Usage, format!("the completions are no text: {e}")))?;
+    print(script.trim_end());
+    Ok(())
+}
+
+/// Prints the version.
+pub(crate) fn version(json: bool) {
+    let version = env!("CARGO_PKG_VERSION");
+    if json {
+        let event = json!({"v": 1, "type": "version", "version": version, "protocol": VERSION});
+        print(&event.to_string());
+    } else {
+        print(&format!("lighthaul {version}"));
+    }
+}
+
+/// Writes man pages.
+pub(crate) fn man(args: &Man) -> Result<(), Error> {
+    fs::create_dir_all(&args.folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder))
+        .map_err(|e| Error::file(Code::Io, "cannot write man pages to", &args.folder, &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Command;
+
+    /// The command and all below it, with their names.
+    fn all(command: &Command, above: &str, found: &mut Vec<(String, Command)>) {
+        let name = format!("{above}{}", command.get_name());
+        for inner in command.get_subcommands().filter(|c| c.get_name() != "help") {
+            all(inner, &format!("{name} "), found);
+        }
+        found.push((name, command.clone()));
+    }
+
+    fn commands() -> Vec<(String, Command)> {
+        let mut cli = Cli::command();
+        cli.build();
+        let mut found = Vec::new();
+        all(&cli, "", &mut found);
+        assert!(found.len() > 15, "{found:?}");
+        found
+    }
+
+    #[test]
+    fn the_grammar_makes_sense() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_and_every_flag_says_what_it_is() {
+        for (name, command) in commands() {
+            assert!(command.get_about().is_some(), "{name} has no help");
+            for flag in command.get_arguments() {
+                let id = flag.get_id();
+                assert!(flag.get_help().is_some(), "{name}: {id} has no help");
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_is_completed_in_every_shell() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "lighthaul", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for (name, command) in commands() {
+                if command.is_hide_set() {
+                    continue;
+                }
+                let word = command.get_name();
+                assert!(script.contains(word), "{shell}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_that_is_shown_has_a_man_page() {
+        let folder = std::env::temp_dir().join(format!("lighthaul-man-{}", std::process::id()));
+        man(&Man {
+            folder: folder.clone(),
+        })
+        .unwrap();
+        for (name, command) in commands() {
+            let path = folder.join(format!("{}.1", name.replace(' ', "-")));
+            if command.is_hide_set() {
+                continue;
+            }
+            let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+            assert!(page.contains(".SH NAME"), "{path:?}");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,76 @@
+//! Reaching the far side of a place: a daemon, or a program that ssh starts there.
+
+use clap::Args;
+use lighthaul_daemon::client::{Started, call, start_over_ssh};
+use lighthaul_io::identity::Identity;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
+use lighthaul_transfer::options::Options;
+use lighthaul_transfer::session::Session;
+
+use crate::args::Far;
+use crate::cp::agreed;
+use crate::dial::dial;
+use crate::remote::Place;
+
+/// How the far side of a place is reached.
+#[derive(Args, Debug)]
+pub(crate) struct Via {
+    /// The ssh command, with options
+    #[arg(short = 'e', long, default_value = "ssh", env = "LIGHTHAUL_SSH")]
+    pub(crate) ssh: String,
+    /// The lighthaul to start on the far side
+    #[arg(
+        long,
+        default_value = "lighthaul",
+        value_name = "PROGRAM",
+        env = "LIGHTHAUL_REMOTE"
+    )]
+    pub(crate) remote: String,
+    #[command(flatten)]
+    pub(crate) far: Far,
+}
+
+/// A session with the far side of a place; what ssh started ends with it.
+#[derive(Debug)]
+pub(crate) struct Reached {
+    pub(crate) session: Session,
+    _started: Option<Started>,
+}
+
+/// Reaches the far side of `place` and asks for `request`, to which it agreed; nothing if `place` is here.
+pub(crate) fn ask(via: &Via, place: &Place, request: Request) -> Result<Option<Reached>, Error> {
+    let (session, started) = match place {
+        Place::Here(_) => return Ok(None),
+        Place::Daemon { host, port, .. } => (dial(&via.far, host, *port)?, None),
+        Place::Ssh { host, .. } => {
+            let identity = Identity::generate();
+            let ssh: Vec<String> = via.ssh.split_whitespace().map(str::to_owned).collect();
+            let started = start_over_ssh(&ssh, host, &via.remote, &identity)?;
+            let session = call(&started.host, started.port, &identity)?;
+            if session.peer != started.key {
+                let text = "somebody else answered in its place";
+                return Err(Error::new(Code::Permission, text));
+            }
+            (session, Some(started))
+        }
+    };
+    session.say(&Message::Hello(hello(request)))?;
+    agreed(&session)?;
+    Ok(Some(Reached {
+        session,
+        _started: started,
+    }))
+}
+
+/// What we want, where no file crosses.
+pub(crate) fn hello(request: Request) -> Hello {
+    Hello {
+        version: VERSION,
+        request,
+        plain: false,
+        rate_bps: None,
+        limit: String::new(),
+        options: Options::default(),
+    }
+}

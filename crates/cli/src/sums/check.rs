@@ -1,0 +1,167 @@
+//! `lighthaul verify`.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+use lighthaul_io::folder::leaves_root;
+use lighthaul_io::ground::Ground;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::hash;
+use lighthaul_transfer::sums::crew::{Foreman, work};
+use lighthaul_transfer::sums::take::{Taken, take};
+
+use super::args::{Hash, Verify};
+use super::line::Sum;
+use super::show::Shower;
+use crate::print::say;
+
+/// Compares files with a list; 12 if anything is not as it says.
+pub(crate) fn run(args: &Verify) -> Result<u8, Error> {
+    let ground = Ground::beneath(&args.dir)
+        .map_err(|e| Error::file(Code::Open, "cannot open", &args.dir, &e))?;
+    let input: Box<dyn Read + Send> = if args.manifest.as_os_str() == "-" {
+        Box::new(io::stdin())
+    } else {
+        let file = File::open(&args.manifest)
+            .map_err(|e| Error::file(Code::Open, "cannot open", &args.manifest, &e))?;
+        Box::new(file)
+    };
+    let bytes = AtomicU64::new(0);
+    let mut checker = Checker {
+        shower: Shower::new(args.crew, args.output.json, &bytes),
+    };
+    let lines = Lines {
+        input: BufReader::new(input),
+        number: 0,
+        kind: args.hash.map(Hash::kind),
+    };
+    let compare = |line: Line| match line {
+        Line::Sum(sum) => {
+            let path = Path::new(OsStr::from_bytes(&sum.path));
+            let taken = ground
+                .read(path)
+                .and_then(|mut file| take(&mut file, &sum.wanted, &bytes));
+            Outcome::Looked(sum, taken)
+        }
+        Line::Malformed(number) => Outcome::Malformed(number),
+        Line::Unreadable(error) => Outcome::Unreadable(error),
+    };
+    work(lines, args.crew.workers(), compare, &mut checker)?;
+    let shower = &mut checker.shower;
+    if shower.files == 0 && shower.failures == 0 {
+        let text = format!("{} lists no files", args.manifest.display());
+        return Err(Error::new(Code::Usage, text));
+    }
+    shower.finish()?;
+    if !shower.json {
+        let (files, failures) = (shower.files, shower.failures);
+        say(&format!("{files} files, {failures} not as listed"));
+    }
+    Ok(if shower.failures == 0 {
+        0
+    } else {
+        Code::Integrity as u8
+    })
+}
+
+/// What a line of the list says.
+enum Line {
+    Sum(Sum),
+    Malformed(u64),
+    Unreadable(io::Error),
+}
+
+/// What came of it.
+enum Outcome {
+    Looked(Sum, io::Result<Taken>),
+    Malformed(u64),
+    Unreadable(io::Error),
+}
+
+struct Lines<R> {
+    input: BufReader<R>,
+    number: u64,
+    kind: Option<hash::Kind>,
+}
+
+impl<R: Read> Iterator for Lines<R> {
+    type Item = Line;
+
+    fn next(&mut self) -> Option<Line> {
+        loop {
+            let mut line = Vec::new();
+            let mut bounded = self.input.by_ref().take(LINE_BYTES_MAX);
+            match bounded.read_until(b'\n', &mut line) {
+                Ok(0) => return None,
+                Ok(_) => {}
+                Err(error) => return Some(Line::Unreadable(error)),
+            }
+            self.number += 1;
+            let line = line.strip_suffix(b"\n").unwrap_or(&line);
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.is_empty() || line.starts_with(b"#") || is_other_event(line) {
+                continue;
+            }
+            let sum = Sum::parse(line, self.kind);
+            return Some(sum.map_or(Line::Malformed(self.number), Line::Sum));
+        }
+    }
+}
+
+/// Whether it is an event that says nothing of a file, as the last one does.
+fn is_other_event(line: &[u8]) -> bool {
+    line.starts_with(b"{")
+        && serde_json::from_slice::<serde_json::Value>(line)
+            .is_ok_and(|event| event["v"] == 1 && event.get("digest").is_none())
+}
+
+struct Checker<'a> {
+    shower: Shower<'a>,
+}
+
+impl Foreman<Outcome> for Checker<'_> {
+    type Error = Error;
+
+    fn take(&mut self, outcome: Outcome) -> Result<(), Error> {
+        self.shower.look();
+        let (sum, taken) = match outcome {
+            Outcome::Looked(sum, taken) => (sum, taken),
+            Outcome::Malformed(number) => {
+                let text = format!("line {number} of the list makes no sense");
+                return self.shower.fail(b"", "malformed", &text);
+            }
+            Outcome::Unreadable(error) => {
+                return Err(Error::new(
+                    Code::Io,
+                    format!("the list cannot be read: {error}"),
+                ));
+            }
+        };
+        self.shower.files += 1;
+        let (problem, text) = match taken {
+            Ok(taken) => match sum.compare(&taken) {
+                Ok(()) => return Ok(()),
+                Err(text) => ("differs", text),
+            },
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                ("missing", "it is not there".to_owned())
+            }
+            Err(error) if leaves_root(&error) => {
+                ("unreadable", "it is outside the folder".to_owned())
+            }
+            Err(error) => ("unreadable", error.to_string()),
+        };
+        self.shower.fail(&sum.path, problem, &text)
+    }
+
+    fn look(&mut self) {
+        self.shower.look();
+    }
+}
+
+/// The longest line that is read as one: a path, each octet escaped, and the digits.
+const LINE_BYTES_MAX: u64 = 64 << 10;

@@ -1,0 +1,141 @@
+//! How far it is, and what is wrong.
+
+use std::io::{BufWriter, IsTerminal, Stdout, Write, stderr, stdout};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lighthaul_base::{Instant, Rate, Size};
+use lighthaul_io::clock::Clock;
+use lighthaul_transfer::error::{Code, Error};
+use serde_json::{Map, Value, json};
+
+use super::args::Crew;
+use crate::args::Progress;
+use crate::name::{put, shown};
+use crate::print::say;
+
+/// Shows progress on standard error and results on standard output.
+#[derive(Debug)]
+pub(crate) struct Shower<'a> {
+    pub(crate) json: bool,
+    progress: Progress,
+    bytes: &'a AtomicU64,
+    clock: Clock,
+    shown_at: Instant,
+    line_open: bool,
+    out: BufWriter<Stdout>,
+    /// Files that were looked at.
+    pub(crate) files: u64,
+    /// Those of them that failed.
+    pub(crate) failures: u64,
+}
+
+impl<'a> Shower<'a> {
+    /// Shows how `bytes` grows.
+    pub(crate) fn new(crew: Crew, json: bool, bytes: &'a AtomicU64) -> Self {
+        let progress = match crew.progress {
+            Progress::Auto if stderr().is_terminal() && !json => Progress::Bar,
+            Progress::Auto => Progress::None,
+            chosen @ (Progress::Bar | Progress::Plain | Progress::None) => chosen,
+        };
+        let clock = Clock::start();
+        Self {
+            json,
+            progress,
+            bytes,
+            clock,
+            shown_at: clock.now(),
+            line_open: false,
+            out: BufWriter::new(stdout()),
+            files: 0,
+            failures: 0,
+        }
+    }
+
+    /// Shows progress, if it is time to.
+    pub(crate) fn look(&mut self) {
+        let now = self.clock.now();
+        let every = match self.progress {
+            Progress::Bar => 200,
+            Progress::Plain => 1000,
+            Progress::Auto | Progress::None => return,
+        };
+        if now.since(self.shown_at).as_millis() < every {
+            return;
+        }
+        self.shown_at = now;
+        let line = self.line();
+        if self.progress == Progress::Bar {
+            write!(stderr(), "\r\x1b[K{line}").ok();
+            stderr().flush().ok();
+            self.line_open = true;
+        } else {
+            say(&line);
+        }
+    }
+
+    /// Files, bytes and how fast they were read.
+    fn line(&self) -> String {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        let speed = Rate::of(bytes, self.clock.now().since(Instant::ZERO));
+        format!("{} files, {}, {speed}", self.files, Size(bytes))
+    }
+
+    /// Prints a line of octets.
+    pub(crate) fn print(&mut self, line: &[u8]) -> Result<(), Error> {
+        let written = self.out.write_all(line);
+        written
+            .and_then(|()| self.out.write_all(b"\n"))
+            .map_err(|e| closed(&e))
+    }
+
+    /// Prints an event of this type about `path`.
+    pub(crate) fn event(&mut self, kind: &str, path: &[u8], more: Value) -> Result<(), Error> {
+        let mut event = Map::new();
+        event.insert("v".into(), 1.into());
+        event.insert("type".into(), kind.into());
+        put(&mut event, "path", path);
+        if let Value::Object(more) = more {
+            event.extend(more);
+        }
+        let event = Value::from(event).to_string();
+        self.print(event.as_bytes())
+    }
+
+    /// Tells of a file that failed: in which way, in one word, and why.
+    pub(crate) fn fail(&mut self, path: &[u8], problem: &str, text: &str) -> Result<(), Error> {
+        self.failures += 1;
+        if self.json {
+            let more = json!({"problem": problem, "text": text});
+            return self.event("difference", path, more);
+        }
+        self.close_line();
+        let line = format!("{problem:<10} {}: {text}", shown(path));
+        self.print(line.as_bytes())
+    }
+
+    /// Ends the output.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        if self.json {
+            let end = json!({
+                "v": 1, "type": "end", "entries": self.files, "failures": self.failures,
+            });
+            self.print(end.to_string().as_bytes())?;
+        }
+        self.close_line();
+        self.out.flush().map_err(|e| closed(&e))
+    }
+
+    fn close_line(&mut self) {
+        if self.line_open {
+            write!(stderr(), "\r\x1b[K").ok();
+            self.line_open = false;
+        }
+    }
+}
+
+fn closed(error: &std::io::Error) -> Error {
+    Error::new(
+        Code::Io,
+        format!("standard output cannot be written: {error}"),
+    )
+}

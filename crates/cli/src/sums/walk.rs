@@ -1,0 +1,68 @@
+//! The files below a folder, in the order of names, with no more in memory than the folders on the way.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::vec;
+
+use lighthaul_io::ground::{Folder, Ground};
+use rustix::fs::FileType;
+
+/// A file, or a path that could not be read.
+pub(crate) type Found = Result<PathBuf, (PathBuf, io::Error)>;
+
+/// Walks over files.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// The folders that are being read: where they are, and what is still to be seen of them.
+    open: Vec<(PathBuf, Folder, vec::IntoIter<OsString>)>,
+}
+
+impl Walk {
+    /// Begins at the folder that `ground` is.
+    pub(crate) fn new(ground: &Ground) -> io::Result<Self> {
+        let mut walk = Self { open: Vec::new() };
+        walk.enter(PathBuf::new(), ground.folder(Path::new(""))?)?;
+        Ok(walk)
+    }
+
+    fn enter(&mut self, path: PathBuf, mut folder: Folder) -> io::Result<()> {
+        let names = folder.names(usize::MAX)?;
+        self.open.push((path, folder, names.into_iter()));
+        Ok(())
+    }
+
+    /// What `name` of the innermost folder is, if it is to be told of.
+    fn look(&mut self, path: PathBuf, folder: io::Result<Folder>) -> Option<Found> {
+        let entered = folder.and_then(|folder| self.enter(path.clone(), folder));
+        entered.err().map(|error| Err((path, error)))
+    }
+}
+
+impl Iterator for Walk {
+    type Item = Found;
+
+    fn next(&mut self) -> Option<Found> {
+        loop {
+            let (path, folder, names) = self.open.last_mut()?;
+            let Some(name) = names.next() else {
+                self.open.pop();
+                continue;
+            };
+            let path = path.join::<&OsStr>(&name);
+            match folder.look(&name).map(|meta| meta.kind) {
+                Ok(FileType::RegularFile) => return Some(Ok(path)),
+                Ok(FileType::Directory) => {
+                    let folder = folder.enter(&name);
+                    if let Some(found) = self.look(path, folder) {
+                        return Some(found);
+                    }
+                }
+                Ok(_) => {}
+                // it went between being named and being looked at
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Some(Err((path, error))),
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! What the doctor finds, on paths that are sound and on paths that are not.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::far::{Far, PROGRAM};
+use crate::running::Outcome;
+use crate::stage::{Stage, is_skipped};
+
+/// Has the doctor look at the daemon; `options` may say more.
+fn look(far: &Far, options: &[&str]) -> Outcome {
+    let mut command = far.near.lighthaul(&["doctor", "--json", &host(far)]);
+    command
+        .args(["--pin", &far.pin, "--key"])
+        .arg(far.near.key())
+        .args(options);
+    far.near.run(command)
+}
+
+fn host(far: &Far) -> String {
+    let host = if far.near.stage.is_some() {
+        "b"
+    } else {
+        "127.0.0.1"
+    };
+    format!("{host}:{}", far.port)
+}
+
+/// The steps of this name.
+fn steps(outcome: &Outcome, name: &str) -> Vec<Value> {
+    let events = outcome.events();
+    let steps = events.iter().filter(|event| event["name"] == name);
+    steps.cloned().collect()
+}
+
+/// The one step of this name, which went like this; its text and its advice.
+fn step(outcome: &Outcome, name: &str, went: &str) -> (String, String) {
+    let steps = steps(outcome, name);
+    assert_eq!(steps.len(), 1, "{name}: {outcome:?}");
+    assert_eq!(steps[0]["outcome"], went, "{name}: {outcome:?}");
+    let words = |key| steps[0][key].as_str().unwrap_or("").to_owned();
+    (words("text"), words("advice"))
+}
+
+fn has(text: &str, words: &str) {
+    assert!(text.contains(words), "{words:?}: {text}");
+}
+
+#[test]
+fn a_sound_path_gets_a_line_for_each_step() {
+    let far = Far::start("doctor", &[]);
+    let outcome = look(&far, &["--rate", "10Mb/s"]).succeeded();
+    for name in [
+        "name", "tcp", "tls", "key", "allowed", "version", "clock", "udp", "rtt",
+    ] {
+        step(&outcome, name, "ok");
+    }
+    assert_eq!(outcome.events().last().unwrap()["type"], "diagnosis");
+    // people get the same as lines
+    let mut command = far
+        .near
+        .lighthaul(&["doctor", &host(&far), "--pin", &far.pin]);
+    command.arg("--key").arg(far.near.key());
+    let outcome = far.near.run(command).succeeded();
+    assert!(
+        outcome.out[0].starts_with("ok    name     127.0.0.1 is "),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn names_ports_keys_and_strangers_are_told_apart() {
+    let far = Far::start("doctor-doors", &[]);
+    let run = |words: &[&str]| far.near.run(far.near.lighthaul(words));
+    let outcome = run(&["doctor", "--json", "no-such-host.invalid"]);
+    assert_eq!(outcome.code, Some(10));
+    has(
+        &step(&outcome, "name", "fail").0,
+        "no-such-host.invalid cannot be resolved",
+    );
+    let port = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let outcome = run(&["doctor", "--json", &format!("127.0.0.1:{port}")]);
+    assert_eq!(outcome.code, Some(10));
+    let (text, advice) = step(&outcome, "tcp", "fail");
+    has(&text, "connection refused");
+    has(&advice, "start `lighthaul serve` there");
+    // an unknown key is told with how to accept it, and this user's key is not allowed
+    let outcome = run(&["doctor", "--json", &host(&far)]);
+    assert_eq!(outcome.code, Some(13), "{outcome:?}");
+    has(
+        &step(&outcome, "key", "warn").1,
+        &format!("lighthaul trust {} {}", host(&far), far.pin),
+    );
+    has(
+        &step(&outcome, "allowed", "fail").0,
+        "lighthaul allow sha256:",
+    );
+    // a key that changed ends it
+    let other = format!("sha256:{}", "0".repeat(64));
+    let outcome = run(&["doctor", "--json", &host(&far), "--pin", &other]);
+    assert_eq!(outcome.code, Some(13), "{outcome:?}");
+    has(
+        &step(&outcome, "key", "fail").1,
+        "somebody may be in between",
+    );
+    assert!(steps(&outcome, "allowed").is_empty());
+    // something else listens there
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = listener.local_addr().unwrap().to_string();
+    let talk = std::thread::spawn(move || {
+        // the first is only knocked at
+        let (mut stream, _) = listener.accept().unwrap();
+        std::io::Write::write_all(&mut stream, b"SSH-2.0-OpenSSH_9.9\r\n").unwrap();
+        std::io::Read::read_to_end(&mut stream, &mut Vec::new()).ok();
+    });
+    let outcome = run(&["doctor", "--json", &other]);
+    talk.join().unwrap();
+    assert_eq!(outcome.code, Some(10), "{outcome:?}");
+    has(&step(&outcome, "tls", "fail").1, "is what listens on port");
+}
+
+#[test]
+fn a_direction_that_udp_does_not_pass_is_named() {
+    let name = "a_direction_that_udp_does_not_pass_is_named";
+    for (hosts, words, advice) in [
+        (&["b"][..], "none arrives there", "through to there"),
+        (&["a"], "none comes back", "back in here"),
+        (
+            &["a", "b"],
+            "passes in either direction",
+            "and back from it",
+        ),
+    ] {
+        let Some(stage) = Stage::pair(name, "rtt = \"4ms\"") else {
+            return;
+        };
+        for host in hosts {
+            stage.block(host, "meta l4proto udp");
+        }
+        let far = Far::start_on("doctor-udp", stage);
+        let outcome = look(&far, &[]);
+        assert_eq!(outcome.code, Some(10), "{outcome:?}");
+        let (text, to_do) = step(&outcome, "udp", "fail");
+        has(&text, words);
+        has(&to_do, advice);
+        has(&to_do, &far.port.to_string());
+    }
+}
+
+#[test]
+fn a_narrow_link_is_found() {
+    let name = "a_narrow_link_is_found";
+    let description = r#"
+        host = [{ name = "a" }, { name = "b" }]
+        router = [{ name = "r" }, { name = "s" }]
+        [[link]]
+        between = ["a", "r"]
+        mtu = 9000
+        [[link]]
+        between = ["r", "s"]
+        mtu = 1400
+        [[link]]
+        between = ["s", "b"]
+        mtu = 9000
+    "#;
+    let Some(stage) = Stage::start(name, description) else {
+        return;
+    };
+    let far = Far::start_on("doctor-mtu", stage);
+    let outcome = look(&far, &[]).succeeded();
+    let (text, advice) = step(&outcome, "mtu", "warn");
+    has(
+        &text,
+        "packets of 1400 bytes pass, though this host's device takes 9000",
+    );
+    has(&advice, "mtu 1400");
+}
+
+#[test]
+fn a_buffer_that_is_too_small_comes_with_the_line_that_mends_it() {
+    let name = "a_buffer_that_is_too_small_comes_with_the_line_that_mends_it";
+    let Some(stage) = Stage::pair(name, "rtt = \"40ms\"") else {
+        return;
+    };
+    let far = Far::start_on("doctor-buffers", stage);
+    // root may have any buffer, others what the system grants
+    let mut command = far
+        .near
+        .stage
+        .as_ref()
+        .unwrap()
+        .lab
+        .command("a", "setpriv")
+        .unwrap();
+    command
+        .args([
+            "--bounding-set=-net_admin",
+            "--inh-caps=-net_admin",
+            PROGRAM,
+        ])
+        .args(["doctor", "--json", &host(&far), "--rate", "10Gb/s"])
+        .args(["--pin", &far.pin, "--key"])
+        .arg(far.near.key());
+    let limit: u64 = std::fs::read_to_string("/proc/sys/net/core/rmem_max")
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let outcome = far.near.run(command).succeeded();
+    let found = steps(&outcome, "buffers");
+    assert_eq!(found.len(), 2, "{outcome:?}");
+    // 10 Gb/s for 40 ms are 50 MB
+    let went = if limit < 50_000_000 { "warn" } else { "ok" };
+    assert_eq!(found[0]["outcome"], went, "{outcome:?}");
+    if went == "warn" {
+        let advice = found[0]["advice"].as_str().unwrap();
+        has(
+            advice,
+            "here: `sysctl -w net.core.rmem_max=67108864 net.core.wmem_max=67108864`",
+        );
+    }
+    assert_eq!(found[1]["outcome"], "ok", "{outcome:?}");
+    let text = step(&outcome, "rtt", "ok").0;
+    has(&text, "at 10.000 Gb/s");
+}
+
+#[test]
+fn a_port_that_is_blocked_behind_a_router_shows_the_last_hop() {
+    let name = "a_port_that_is_blocked_behind_a_router_shows_the_last_hop";
+    if is_skipped(name) {
+        return;
+    }
+    let description = r#"
+        host = [{ name = "a" }, { name = "r" }, { name = "b" }]
+        [[link]]
+        between = ["a", "r"]
+        kind = "veth"
+        [[link]]
+        between = ["r", "b"]
+        kind = "veth"
+        # the lab wants all hosts joined; routes below lead past this
+        [[link]]
+        between = ["a", "b"]
+    "#;
+    let Some(stage) = Stage::start(name, description) else {
+        return;
+    };
+    let on = |host: &str, script: &str| {
+        let status = stage.lab.run(host, &["sh", "-c", script]).unwrap();
+        assert!(status.success(), "{host}: {script}");
+    };
+    on("r", "echo 1 > /proc/sys/net/ipv4/ip_forward");
+    on(
+        "a",
+        "ip route add 10.77.0.3/32 via 10.77.0.2 dev veth0 onlink",
+    );
+    on(
+        "b",
+        "ip route add 10.77.0.1/32 via 10.77.0.2 dev veth1 onlink",
+    );
+    stage.block("b", "meta l4proto { tcp, udp }");
+    let near = crate::far::Near::new("doctor-hops", Some(stage));
+    let outcome = near.run(near.lighthaul(&["doctor", "--json", "b:4810"]));
+    assert_eq!(outcome.code, Some(10), "{outcome:?}");
+    let (text, advice) = step(&outcome, "tcp", "fail");
+    has(&text, "10.77.0.3:4810 is not reached");
+    has(
+        &advice,
+        "the last hop that answers is 10.77.0.2, 1 hops away",
+    );
+}
+
+#[test]
+fn the_command_is_called_as_it_is_documented() {
+    let help = Command::new(PROGRAM)
+        .args(["doctor", "--help"])
+        .output()
+        .unwrap();
+    has(
+        &String::from_utf8(help.stdout).unwrap(),
+        "lighthaul doctor far.example.org",
+    );
+}

@@ -1,0 +1,145 @@
+//! Every line that `--json` prints is one that the published schema describes.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+
+use crate::far::{Far, Near};
+use crate::running::Outcome;
+use crate::schema::{check, schema, valid};
+
+/// Runs the command with `words`, as somebody whom the daemon knows.
+fn run(far: &Far, words: &[&str]) -> Outcome {
+    let mut command = far.near.lighthaul(words);
+    command
+        .args(["--json", "--pin", &far.pin, "--key"])
+        .arg(far.near.key());
+    far.near.run(command)
+}
+
+/// The types of events, each once, in the order of the alphabet.
+fn types(events: &[Value]) -> Vec<&str> {
+    let mut types: Vec<_> = events.iter().map(|e| e["type"].as_str().unwrap()).collect();
+    types.sort_unstable();
+    types.dedup();
+    types
+}
+
+#[test]
+fn what_copies_print_is_described() {
+    let far = Far::start("events-cp", &[]);
+    let folder = far.near.folder("folder");
+    fs::write(folder.join("x"), vec![7; 5 << 20]).unwrap();
+    let fifo = std::process::Command::new("mkfifo")
+        .arg(folder.join("pipe"))
+        .status();
+    assert!(fifo.unwrap().success());
+    let options = ["--json", "--rate", "20Mb/s"];
+    let outcome = far.push(&options, &[&folder], "copy").succeeded();
+    let events = valid(&outcome);
+    assert_eq!(
+        types(&events),
+        ["progress", "round", "start", "summary", "warning"]
+    );
+    let outcome = far
+        .push(&["--json", "--no-udp"], &[&folder], "copy")
+        .succeeded();
+    assert_eq!(valid(&outcome).last().unwrap()["type"], "summary");
+    let outcome = far
+        .push(&["--json", "--dry-run=all"], &[&folder], "copy")
+        .succeeded();
+    assert!(types(&valid(&outcome)).contains(&"plan"), "{outcome:?}");
+    let outcome = far.push(&["--json"], &[&far.near.at("missing")], "y");
+    assert_eq!(types(&valid(&outcome)), ["error"]);
+}
+
+#[test]
+fn what_is_printed_of_files_is_described() {
+    let far = Far::start("events-files", &[]);
+    fs::write(far.target.join(OsStr::from_bytes(b"\xff")), "").unwrap();
+    symlink(OsStr::from_bytes(b"\xfe"), far.target.join("link")).unwrap();
+    let outcome = run(&far, &["ls", &far.place("")]).succeeded();
+    assert_eq!(types(&valid(&outcome)), ["end", "entry"]);
+    let outcome = run(&far, &["stat", &far.place("link"), &far.place("none")]);
+    assert_eq!(types(&valid(&outcome)), ["end", "entry", "error"]);
+    let outcome = run(&far, &["mkdir", &far.place("new")]).succeeded();
+    assert_eq!(types(&valid(&outcome)), ["end"]);
+    let outcome = run(&far, &["rm", &far.place("new")]);
+    assert_eq!(types(&valid(&outcome)), ["end", "error"]);
+    // also where nobody answers
+    let outcome = run(&far, &["ls", "lh://127.0.0.1:1/x"]);
+    assert_eq!(outcome.code, Some(10));
+    assert_eq!(types(&valid(&outcome)), ["error"]);
+}
+
+#[test]
+fn what_probes_and_the_doctor_print_is_described() {
+    let far = Far::start("events-probe", &[]);
+    let host = format!("127.0.0.1:{}", far.port);
+    let words = ["probe", &host, "--what", "sealed", "--size", "1MiB"];
+    let outcome = run(&far, &words).succeeded();
+    assert_eq!(types(&valid(&outcome)), ["probe"]);
+    let outcome = run(&far, &["doctor", &host]);
+    assert_eq!(types(&valid(&outcome)), ["check", "diagnosis"]);
+    let outcome = run(&far, &["doctor", "127.0.0.1:1"]);
+    assert_eq!(types(&valid(&outcome)), ["check", "diagnosis"]);
+}
+
+#[test]
+fn the_version_is_told_to_people_and_to_programs() {
+    let near = Near::new("version", None);
+    let run = |words: &[&str]| near.run(near.lighthaul(words));
+    let version = env!("CARGO_PKG_VERSION");
+    for word in ["-V", "--version"] {
+        let outcome = run(&[word]).succeeded();
+        assert_eq!(outcome.out, [format!("lighthaul {version}")]);
+    }
+    for words in [["--version", "--json"], ["--json", "-V"]] {
+        let events = valid(&run(&words).succeeded());
+        assert_eq!(events[0]["version"], version);
+    }
+    for words in [&["--json"][..], &[], &["--version", "key"]] {
+        let outcome = run(words);
+        assert_eq!(
+            (outcome.code, outcome.out.len()),
+            (Some(1), 0),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn colour_is_left_out_where_nobody_wants_it() {
+    let near = Near::new("colour", None);
+    let coloured = |name: &str| {
+        let mut command = near.lighthaul(&["--help"]);
+        command.env("CLICOLOR_FORCE", "1").env(name, "1");
+        let outcome = near.run(command).succeeded();
+        outcome.out.iter().any(|line| line.contains('\x1b'))
+    };
+    assert!(coloured("ANYTHING"), "there is none to leave out");
+    assert!(!coloured("NO_COLOR"));
+}
+
+#[test]
+fn what_is_not_described_is_refused() {
+    let schema = schema();
+    let good = json!({"v": 1, "type": "round", "round": 1, "packets": 2});
+    assert_eq!(check(&schema, &schema, &good), Ok(()));
+    for (key, value) in [
+        ("v", json!(2)),
+        ("type", json!("rounds")),
+        ("round", json!(-1)),
+        ("packets", json!("2")),
+        ("more", json!(0)),
+    ] {
+        let mut bad = good.clone();
+        bad[key] = value;
+        assert!(check(&schema, &schema, &bad).is_err(), "{bad}");
+    }
+    let lacking = json!({"v": 1, "type": "round", "round": 1});
+    assert!(check(&schema, &schema, &lacking).is_err());
+}

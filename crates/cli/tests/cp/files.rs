@@ -1,0 +1,277 @@
+//! Files where they are: listed, looked at, removed and made on the far side of a daemon, over ssh, and here.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::far::{Far, PROGRAM};
+use crate::running::Outcome;
+use crate::scratch::{dress, names};
+
+/// Runs the command with `words`, as somebody whom the daemon knows.
+fn run(far: &Far, words: &[&str]) -> Outcome {
+    let mut command = far.near.lighthaul(words);
+    command
+        .args(["--pin", &far.pin, "--key"])
+        .arg(far.near.key());
+    far.near.run(command)
+}
+
+/// The place `path` of a daemon that has a root.
+fn place(far: &Far, path: &str) -> String {
+    format!("lh://127.0.0.1:{}/{path}", far.port)
+}
+
+fn entries(outcome: &Outcome) -> Vec<Value> {
+    let events = outcome.events();
+    let entries = events.iter().filter(|event| event["type"] == "entry");
+    entries.cloned().collect()
+}
+
+#[test]
+fn a_folder_is_listed_as_names_as_lines_and_as_json() {
+    let far = Far::start("ls", &["--root", "ROOT"]);
+    fs::write(far.target.join("b"), "four").unwrap();
+    dress(&far.target.join("b"), 0o640, 1_000_000_000);
+    fs::create_dir(far.target.join("a")).unwrap();
+    fs::write(far.target.join(".hidden"), "").unwrap();
+    symlink("b", far.target.join("c")).unwrap();
+    let root = place(&far, "");
+    let outcome = run(&far, &["ls", &root]).succeeded();
+    assert_eq!(outcome.out, ["a", "b", "c"]);
+    let outcome = run(&far, &["ls", "-a", &root]).succeeded();
+    assert_eq!(outcome.out, [".hidden", "a", "b", "c"]);
+    let outcome = run(&far, &["ls", "-l", &root]).succeeded();
+    let line = &outcome.out[1];
+    assert!(line.starts_with("-rw-r----- "), "{line}");
+    assert!(line.ends_with(" 4 2001-09-09T01:46:40Z b"), "{line}");
+    assert!(outcome.out[2].ends_with(" c -> b"), "{outcome:?}");
+    let outcome = run(&far, &["ls", "--json", &root]).succeeded();
+    let found = entries(&outcome);
+    assert_eq!(found.len(), 3);
+    assert_eq!(
+        (&found[1]["path"], &found[1]["kind"], &found[1]["size"]),
+        (&"b".into(), &"file".into(), &4.into())
+    );
+    assert_eq!(found[1]["mode"], "0640");
+    assert_eq!(found[1]["mtime"], "2001-09-09T01:46:40.123456789Z");
+    assert_eq!(found[2]["target"], "b");
+    assert_eq!(outcome.events().last().unwrap()["entries"], 3);
+    // what is no folder is listed itself
+    let outcome = run(&far, &["ls", &place(&far, "b")]).succeeded();
+    assert_eq!(outcome.out, ["/b"]);
+}
+
+#[test]
+fn names_that_are_no_text_are_shown_and_json_has_their_octets() {
+    let far = Far::start("ls-octets", &["--root", "ROOT"]);
+    let name = OsStr::from_bytes(b"x\xff\n\x1b[2J");
+    fs::write(far.target.join(name), "").unwrap();
+    let root = place(&far, "");
+    let outcome = run(&far, &["ls", &root]).succeeded();
+    assert_eq!(outcome.out, [r"x\xff\x0a\x1b[2J"]);
+    let found = entries(&run(&far, &["ls", "--json", &root]).succeeded());
+    assert_eq!(found[0]["path_hex"], "78ff0a1b5b324a");
+}
+
+#[test]
+fn a_place_is_looked_at_and_its_links_are_not_followed() {
+    let far = Far::start("stat", &["--root", "ROOT"]);
+    fs::write(far.target.join("x"), "12345").unwrap();
+    symlink("/etc/passwd", far.target.join("out")).unwrap();
+    let words = ["stat", "--json", &place(&far, "x"), &place(&far, "out")];
+    let found = entries(&run(&far, &words).succeeded());
+    assert_eq!(found[0]["size"], 5);
+    assert_eq!(
+        (&found[1]["kind"], &found[1]["target"]),
+        (&"link".into(), &"/etc/passwd".into())
+    );
+    let found = entries(&run(&far, &["stat", "--json", &place(&far, "")]).succeeded());
+    assert_eq!(found[0]["kind"], "folder");
+    // one that is missing does not hide the others
+    let words = ["stat", &place(&far, "none"), &place(&far, "x")];
+    let outcome = run(&far, &words).failed(23, "cannot look at /none: no such file");
+    assert_eq!(outcome.out.len(), 1, "{outcome:?}");
+    run(&far, &["stat", &place(&far, "none")]).failed(3, "no such file");
+}
+
+#[test]
+fn folders_are_made_and_removed() {
+    let far = Far::start("mkdir", &["--root", "ROOT"]);
+    run(&far, &["mkdir", &place(&far, "a")]).succeeded();
+    run(&far, &["mkdir", &place(&far, "a")]).failed(3, "file exists");
+    run(&far, &["mkdir", &place(&far, "b/c")]).failed(3, "no such file");
+    run(
+        &far,
+        &["mkdir", "-p", &place(&far, "b/c/d"), &place(&far, "a")],
+    )
+    .succeeded();
+    assert!(far.target.join("b/c/d").is_dir());
+    fs::write(far.target.join("b/c/x"), "x").unwrap();
+    run(&far, &["mkdir", "-p", &place(&far, "b/c/x")]).failed(3, "file exists");
+    run(&far, &["rm", &place(&far, "b")]).failed(1, "is a folder: remove it with -r");
+    run(&far, &["rm", "-r", &place(&far, "b"), &place(&far, "a")]).succeeded();
+    run(&far, &["rm", &place(&far, "b")]).failed(3, "no such file");
+    assert!(far.names().is_empty());
+    for path in ["", ".", "a/..", "//"] {
+        run(&far, &["rm", "-r", &place(&far, path)]).failed(1, "is not removed");
+    }
+    assert!(far.target.is_dir());
+}
+
+#[test]
+fn nothing_is_listed_made_or_removed_outside_the_root() {
+    let far = Far::start("confined", &["--root", "ROOT"]);
+    let outside = far.near.folder("outside/inner");
+    fs::write(outside.join("kept"), "kept").unwrap();
+    symlink(outside.parent().unwrap(), far.target.join("absolute")).unwrap();
+    symlink("../outside", far.target.join("relative")).unwrap();
+    fs::create_dir(far.target.join("folder")).unwrap();
+    symlink("../absolute", far.target.join("folder/chain")).unwrap();
+    for path in [
+        "absolute",
+        "relative",
+        "..",
+        "../outside",
+        "folder/chain",
+        "folder/../..",
+    ] {
+        let inner = format!("{path}/inner");
+        run(&far, &["ls", &place(&far, path)]).failed(13, "leaves the root");
+        run(&far, &["stat", &place(&far, &inner)]).failed(13, "leaves the root");
+        run(&far, &["rm", "-r", &place(&far, &inner)]).failed(13, "leaves the root");
+        let new = place(&far, &format!("{path}/new"));
+        run(&far, &["mkdir", &new]).failed(13, "leaves the root");
+        run(&far, &["mkdir", "-p", &new]).failed(13, "leaves the root");
+    }
+    // a link is removed, and what it points at stays
+    run(
+        &far,
+        &["rm", "-r", &place(&far, "folder"), &place(&far, "absolute")],
+    )
+    .succeeded();
+    assert_eq!(names(outside.parent().unwrap()), ["inner"]);
+    assert_eq!(names(&outside), ["kept"]);
+    assert_eq!(far.names(), ["relative"]);
+}
+
+#[test]
+fn who_may_only_read_lists_and_changes_nothing() {
+    let far = Far::start("files-ro", &["--root", "ROOT"]);
+    fs::write(far.target.join("x"), "").unwrap();
+    let listed = fs::read_to_string(far.near.allowed()).unwrap();
+    fs::write(far.near.allowed(), format!("{} ro\n", listed.trim_end())).unwrap();
+    let outcome = run(&far, &["ls", &place(&far, "")]).succeeded();
+    assert_eq!(outcome.out, ["x"]);
+    run(&far, &["rm", &place(&far, "x")]).failed(13, "may only read");
+    run(&far, &["mkdir", &place(&far, "y")]).failed(13, "may only read");
+    assert_eq!(far.names(), ["x"]);
+}
+
+#[test]
+fn a_link_within_the_root_is_followed_to_its_folder() {
+    let far = Far::start("within", &["--root", "ROOT"]);
+    fs::create_dir_all(far.target.join("a/b")).unwrap();
+    fs::write(far.target.join("a/b/x"), "").unwrap();
+    symlink("a/b", far.target.join("link")).unwrap();
+    let outcome = run(&far, &["ls", &place(&far, "link")]).succeeded();
+    assert_eq!(outcome.out, ["x"]);
+}
+
+#[test]
+fn a_folder_of_very_many_entries_is_listed_in_little_memory() {
+    let far = Far::start("ls-many", &["--root", "ROOT"]);
+    let count = 60_000;
+    for nth in 0..count {
+        let name = format!("an-entry-whose-name-is-rather-long-as-they-are-in-archives-{nth:06}");
+        fs::File::create(far.target.join(name)).unwrap();
+    }
+    let before = memory_kib(far.daemon.id());
+    let outcome = run(&far, &["ls", "--json", &place(&far, "")]).succeeded();
+    let mut found: Vec<_> = entries(&outcome)
+        .iter()
+        .map(|entry| entry["path"].as_str().unwrap().to_owned())
+        .collect();
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), count);
+    // at 100 bytes an entry and more, all of them at once would show
+    let grown = memory_kib(far.daemon.id()) - before;
+    assert!(grown < 6000, "the daemon grew by {grown} KiB");
+}
+
+/// The most memory that a process has had.
+fn memory_kib(process: u32) -> i64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_reader_that_goes_ends_the_listing() {
+    let far = Far::start("ls-head", &["--root", "ROOT"]);
+    for nth in 0..20_000 {
+        fs::File::create(far.target.join(format!("entry-{nth}"))).unwrap();
+    }
+    let script = format!(
+        "{PROGRAM} ls {} --pin {} --key {} | head -n 1; test ${{PIPESTATUS[0]}} -ne 0",
+        place(&far, ""),
+        far.pin,
+        far.near.key().display()
+    );
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", &script]);
+    let outcome = far.near.run(shell).succeeded();
+    assert_eq!(outcome.out.len(), 1);
+    assert!(!outcome.said("panicked"), "{outcome:?}");
+}
+
+#[test]
+fn places_here_are_worked_on_without_anybody_else() {
+    let near = crate::far::Near::new("here", None);
+    let folder = near.folder("folder");
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let run = |words: &[&str]| near.run(near.lighthaul(words));
+    run(&["mkdir", "-p", &at("a/b"), &at("c")]).succeeded();
+    assert_eq!(run(&["ls", &at("")]).succeeded().out, ["a", "c"]);
+    run(&["rm", "-r", &at("a"), &at("c")]).succeeded();
+    assert!(names(&folder).is_empty());
+    run(&["rm", &at("a")]).failed(3, "cannot remove");
+}
+
+#[test]
+fn a_tree_that_is_swapped_for_links_while_it_is_removed_takes_nothing_outside_with_it() {
+    let near = crate::far::Near::new("race", None);
+    let outside = near.folder("outside");
+    fs::write(outside.join("kept"), "kept").unwrap();
+    for round in 0..30 {
+        let tree = near.folder("tree/inner/deep");
+        for nth in 0..50 {
+            fs::write(tree.join(nth.to_string()), "").unwrap();
+        }
+        let (inner, aside) = (near.at("tree/inner"), near.at("tree/aside"));
+        std::thread::scope(|scope| {
+            let remover = scope.spawn(|| {
+                let words = ["rm", "-r", near.at("tree").to_str().unwrap()].map(str::to_owned);
+                near.run(near.lighthaul(&words.each_ref().map(String::as_str)))
+            });
+            while !remover.is_finished() {
+                if fs::rename(&inner, &aside).is_ok() {
+                    symlink(&outside, &inner).ok();
+                    fs::remove_file(&inner).ok();
+                    fs::rename(&aside, &inner).ok();
+                }
+            }
+        });
+        assert_eq!(names(&outside), ["kept"], "round {round}");
+        fs::remove_dir_all(near.at("tree")).ok();
+    }
+    assert!(Path::new(&outside).is_dir());
+}

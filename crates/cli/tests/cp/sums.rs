@@ -1,0 +1,183 @@
+//! Lists of hashes: written as other tools write them, and compared with what is there.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::far::{Near, PROGRAM};
+use crate::running::Outcome;
+use crate::schema::valid;
+use crate::scratch::noise;
+
+/// A folder of files with all kinds of names.
+fn folder(near: &Near) -> PathBuf {
+    let folder = near.folder("folder");
+    fs::create_dir_all(folder.join("b/c")).unwrap();
+    fs::write(folder.join("a"), "").unwrap();
+    fs::write(folder.join("b/large"), noise(3_000_000, 7)).unwrap();
+    fs::write(folder.join("b/c/with space"), "12345").unwrap();
+    fs::write(folder.join("z\nb\\c"), "newline").unwrap();
+    fs::write(folder.join(OsStr::from_bytes(b"z\xff")), "octet").unwrap();
+    symlink("a", folder.join("link")).unwrap();
+    folder
+}
+
+fn run(near: &Near, words: &[&str]) -> Outcome {
+    near.run(near.lighthaul(words))
+}
+
+/// Writes the list of `folder` to a file.
+fn list(near: &Near, folder: &Path, options: &[&str]) -> PathBuf {
+    let path = near.at("list");
+    let mut command = Command::new(PROGRAM);
+    command.arg("manifest").args(options).arg(folder);
+    command.stdout(fs::File::create(&path).unwrap());
+    assert!(command.status().unwrap().success());
+    path
+}
+
+fn verify(near: &Near, list: &Path, folder: &Path, options: &[&str]) -> Outcome {
+    let words = ["verify", list.to_str().unwrap(), folder.to_str().unwrap()];
+    run(near, &[&words, options].concat())
+}
+
+#[test]
+fn a_list_is_what_coreutils_write_and_check() {
+    let near = Near::new("sums-coreutils", None);
+    let folder = folder(&near);
+    for (hash, tool) in [("sha256", "sha256sum"), ("md5", "md5sum")] {
+        let list = list(&near, &folder, &["--hash", hash]);
+        let script =
+            format!("LC_ALL=C find . -type f -printf '%P\\0' | LC_ALL=C sort -z | xargs -0 {tool}");
+        let theirs = Command::new("sh")
+            .args(["-c", &script])
+            .current_dir(&folder)
+            .output();
+        let theirs = theirs.unwrap().stdout;
+        let sorted = |bytes: &[u8]| {
+            let mut lines: Vec<_> = bytes.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(&fs::read(&list).unwrap()), sorted(&theirs), "{hash}");
+        let checked = Command::new(tool)
+            .args(["--quiet", "-c"])
+            .arg(&list)
+            .current_dir(&folder)
+            .status();
+        assert!(checked.unwrap().success(), "{hash}");
+        verify(&near, &list, &folder, &[]).succeeded();
+    }
+}
+
+#[test]
+fn every_hash_is_verified_as_a_list_and_as_events() {
+    let near = Near::new("sums-all", None);
+    let folder = folder(&near);
+    for hash in ["sha256", "md5", "blake3", "crc32c", "adler32"] {
+        for json in [&[][..], &["--json"]] {
+            let list = list(&near, &folder, &[&["--hash", hash], json].concat());
+            let outcome = verify(&near, &list, &folder, &[]).succeeded();
+            assert!(
+                outcome.out.is_empty() && outcome.said("5 files, 0 not as listed"),
+                "{outcome:?}"
+            );
+            fs::write(folder.join("a"), "x").unwrap();
+            let outcome = verify(&near, &list, &folder, &[]);
+            assert_eq!(outcome.code, Some(12), "{outcome:?}");
+            fs::write(folder.join("a"), "").unwrap();
+        }
+    }
+    let outcome = run(&near, &["manifest", "--json", folder.to_str().unwrap()]).succeeded();
+    assert_eq!(valid(&outcome).len(), 6);
+}
+
+#[test]
+fn what_differs_what_is_missing_and_what_makes_no_sense_is_listed() {
+    let near = Near::new("sums-bad", None);
+    let folder = folder(&near);
+    let list = list(&near, &folder, &[]);
+    fs::remove_file(folder.join("a")).unwrap();
+    let large = fs::OpenOptions::new()
+        .write(true)
+        .open(folder.join("b/large"))
+        .unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&large, b"!", 2_999_999).unwrap();
+    // a pipe must not hold it up
+    fs::remove_file(folder.join("b/c/with space")).unwrap();
+    let pipe = Command::new("mkfifo")
+        .arg(folder.join("b/c/with space"))
+        .status();
+    assert!(pipe.unwrap().success());
+    let mut text = fs::read(&list).unwrap();
+    text.extend_from_slice(b"nonsense\n");
+    fs::write(&list, text).unwrap();
+    let outcome = verify(&near, &list, &folder, &[]);
+    assert_eq!(outcome.code, Some(12), "{outcome:?}");
+    let found: Vec<_> = outcome
+        .out
+        .iter()
+        .map(|line| line.split(": ").next().unwrap())
+        .collect();
+    let expected = [
+        "missing    a",
+        "unreadable b/c/with space",
+        "differs    b/large",
+        "malformed  ",
+    ];
+    assert_eq!(found, expected);
+    assert!(outcome.said("5 files, 4 not as listed"), "{outcome:?}");
+    let outcome = verify(&near, &list, &folder, &["--json"]);
+    let events = valid(&outcome);
+    assert_eq!(events[0]["problem"], "missing");
+    assert_eq!(events.last().unwrap()["failures"], 4);
+    fs::write(&list, "\n# nothing\n").unwrap();
+    verify(&near, &list, &folder, &[]).failed(1, "lists no files");
+    verify(&near, &near.at("none"), &folder, &[]).failed(3, "cannot open");
+    verify(&near, &list, &near.at("none"), &[]).failed(3, "cannot open");
+}
+
+#[test]
+fn nothing_outside_the_folder_is_read() {
+    let near = Near::new("sums-outside", None);
+    let folder = folder(&near);
+    let empty = "d41d8cd98f00b204e9800998ecf8427e";
+    fs::write(near.at("outside"), "").unwrap();
+    symlink("../outside", folder.join("out")).unwrap();
+    fs::write(
+        near.at("list"),
+        format!("{empty}  ../outside\n{empty}  out\n{empty}  link\n"),
+    )
+    .unwrap();
+    let outcome = verify(&near, &near.at("list"), &folder, &[]);
+    assert_eq!(outcome.code, Some(12));
+    assert_eq!(outcome.out.len(), 2, "{outcome:?}");
+    assert!(
+        outcome
+            .out
+            .iter()
+            .all(|line| line.ends_with("it is outside the folder")),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn many_files_are_listed_in_order_whoever_reads_them() {
+    let near = Near::new("sums-many", None);
+    let folder = near.folder("many");
+    fs::write(folder.join("0000-large"), noise(20 << 20, 3)).unwrap();
+    for nth in 1..3000 {
+        fs::write(folder.join(format!("{nth:04}")), nth.to_string()).unwrap();
+    }
+    let list = |jobs| {
+        let words = ["manifest", "--jobs", jobs, folder.to_str().unwrap()];
+        run(&near, &words).succeeded().out
+    };
+    let one = list("1");
+    assert_eq!(one.len(), 3000);
+    assert!(one.iter().map(|line| &line[66..]).is_sorted());
+    assert!(list("8") == one);
+}

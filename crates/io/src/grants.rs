@@ -1,0 +1,52 @@
+//! What this host's kernel grants to sockets that move bulk data.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+
+use crate::sockopt::{get, set};
+use crate::udp::Udp;
+
+/// What the kernel grants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// The receive buffer that a UDP socket of ours got, in bytes.
+    pub receive_bytes: u64,
+    /// The send buffer that it got.
+    pub send_bytes: u64,
+    /// To how many bytes TCP's receive buffer may grow.
+    pub tcp_receive_bytes: u64,
+    /// And its send buffer.
+    pub tcp_send_bytes: u64,
+    /// It cuts trains into datagrams.
+    pub segments: bool,
+    /// It coalesces datagrams into trains.
+    pub coalesces: bool,
+}
+
+impl Grants {
+    /// What it grants to a socket for `address`, as those of transfers are.
+    pub fn find(address: SocketAddr) -> Self {
+        let mut any = address;
+        any.set_port(0);
+        let Ok(udp) = Udp::bind(any) else {
+            return Self::default();
+        };
+        let fd = udp.as_raw_fd();
+        let sent = get(fd, libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0) / 2;
+        Self {
+            receive_bytes: udp.buffer_bytes() as u64,
+            send_bytes: u64::try_from(sent).unwrap_or(0),
+            tcp_receive_bytes: last_number("/proc/sys/net/ipv4/tcp_rmem"),
+            tcp_send_bytes: last_number("/proc/sys/net/ipv4/tcp_wmem"),
+            segments: set(fd, libc::SOL_UDP, libc::UDP_SEGMENT, 1400).is_ok(),
+            coalesces: get(fd, libc::SOL_UDP, libc::UDP_GRO).is_ok_and(|on| on == 1),
+        }
+    }
+}
+
+fn last_number(path: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let last = text.split_whitespace().next_back();
+    last.and_then(|number| number.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,122 @@
+//! Which hops of a path answer: datagrams that may only go so far, and who says that they died (RFC 792,
+//! RFC 4443). Any user may do this, since the kernel hands the answers to the socket that asked.
+
+use std::io;
+use std::mem;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::sockaddr;
+use crate::sockopt::set;
+use crate::wait::wait;
+
+/// A hop that answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// How many hops away it is, from 1.
+    pub distance: u8,
+    /// Who it is.
+    pub address: IpAddr,
+}
+
+/// The hops on the way to `target` that answer within `patience`, from the nearest on.
+pub fn hops(target: SocketAddr, patience: Duration) -> io::Result<Vec<Hop>> {
+    let probes: Vec<UdpSocket> = (1..=HOPS_MAX)
+        .map(|distance| probe(target, distance))
+        .collect::<io::Result<_>>()?;
+    let clock = Clock::start();
+    let end = clock.now() + patience;
+    let mut found = vec![None; probes.len()];
+    while clock.now() < end && found.iter().any(Option::is_none) {
+        wait(clock, &mut [], end.min(clock.now() + LOOK))?;
+        for (probe, found) in probes.iter().zip(&mut found) {
+            if found.is_none() {
+                *found = offender(probe);
+            }
+        }
+    }
+    let hops = (1..).zip(found);
+    let answered = hops.filter_map(|(distance, address)| {
+        Some(Hop {
+            distance,
+            address: address?,
+        })
+    });
+    let mut answered: Vec<Hop> = answered.collect();
+    // the target answers every probe that gets there; the first of them says how far it is
+    answered.dedup_by_key(|hop| hop.address);
+    Ok(answered)
+}
+
+/// A socket that has sent a datagram which dies `distance` hops away.
+fn probe(target: SocketAddr, distance: u8) -> io::Result<UdpSocket> {
+    let any = match target {
+        SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
+        SocketAddr::V6(_) => SocketAddr::from(([0_u16; 8], 0)),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.set_nonblocking(true)?;
+    let fd = socket.as_raw_fd();
+    let far = i32::from(distance);
+    if target.is_ipv6() {
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, far)?;
+    } else {
+        set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
+        set(fd, libc::IPPROTO_IP, libc::IP_TTL, far)?;
+    }
+    socket.connect(target)?;
+    // one that is refused here is as good as lost
+    socket.send(&[0; 8]).ok();
+    Ok(socket)
+}
+
+/// Who said that the datagram of `probe` died, if anybody has.
+fn offender(probe: &UdpSocket) -> Option<IpAddr> {
+    let mut control = [0_u64; 64];
+    // SAFETY: an all-zero msghdr is valid.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control);
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: control is valid for as many octets as message says, and there is nothing else in it.
+    let status = unsafe { libc::recvmsg(probe.as_raw_fd(), &raw mut message, flags) };
+    if status < 0 {
+        return None;
+    }
+    // SAFETY: the kernel filled message and its control buffer.
+    let first = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    if first.is_null() {
+        return None;
+    }
+    // SAFETY: CMSG_FIRSTHDR only answers whole headers.
+    let header = unsafe { first.read_unaligned() };
+    let is_error = [
+        (libc::IPPROTO_IP, libc::IP_RECVERR),
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+    ]
+    .contains(&(header.cmsg_level, header.cmsg_type));
+    let start = size_of::<libc::cmsghdr>() + size_of::<libc::sock_extended_err>();
+    let len = header.cmsg_len.checked_sub(start)?;
+    if !is_error || len < size_of::<libc::sockaddr_in>() {
+        return None;
+    }
+    // SAFETY: an all-zero sockaddr_storage is valid.
+    let mut name: libc::sockaddr_storage = unsafe { mem::zeroed() };
+    let len = len.min(size_of_val(&name));
+    // SAFETY: the data of a whole header follow it.
+    let data = unsafe { libc::CMSG_DATA(first) };
+    let skip = size_of::<libc::sock_extended_err>();
+    // SAFETY: the address lies behind the error, within what cmsg_len says.
+    let from = unsafe { data.add(skip) };
+    // SAFETY: both are valid for len octets, and do not overlap.
+    unsafe { std::ptr::copy_nonoverlapping(from, (&raw mut name).cast::<u8>(), len) };
+    sockaddr::read(&name).map(|address| address.ip())
+}
+
+/// Hops that are looked at; more are rare, and those that matter are nearer.
+const HOPS_MAX: u8 = 30;
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(10);

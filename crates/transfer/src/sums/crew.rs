@@ -1,0 +1,140 @@
+//! Workers that share a row of jobs. Results come in the order of jobs, and no more of either are held than
+//! a few for each worker.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// What becomes of results.
+pub trait Foreman<R> {
+    /// Why it stops.
+    type Error;
+
+    /// Takes the next result; those of the jobs before have been taken.
+    fn take(&mut self, result: R) -> Result<(), Self::Error>;
+
+    /// Looks how the work goes, some times a second.
+    fn look(&mut self);
+}
+
+/// Has `workers` threads do `work` on `jobs` until there are no more, or until the foreman stops.
+pub fn work<J: Send, R: Send, F: Foreman<R>>(
+    jobs: impl Iterator<Item = J>,
+    workers: usize,
+    work: impl Fn(J) -> R + Sync,
+    foreman: &mut F,
+) -> Result<(), F::Error> {
+    let workers = workers.max(1);
+    let window = (workers * WINDOW_EACH) as u64;
+    // room for all jobs of the window, so that giving one out never waits
+    let (give, row) = sync_channel(workers * WINDOW_EACH);
+    let row = Mutex::new(row);
+    let (done, results) = channel();
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            let (row, work, done) = (&row, &work, done.clone());
+            scope.spawn(move || {
+                while let Some((number, job)) = next(row) {
+                    if done.send((number, work(job))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(done);
+        let mut jobs = jobs.fuse();
+        let (mut given, mut taken) = (0_u64, 0_u64);
+        let mut early = BTreeMap::new();
+        // that these end with this block ends the workers
+        let (give, results) = (give, results);
+        loop {
+            while given - taken < window
+                && let Some(job) = jobs.next()
+            {
+                give.send((given, job)).ok();
+                given += 1;
+            }
+            if given == taken {
+                return Ok(());
+            }
+            match results.recv_timeout(LOOK) {
+                Ok((number, result)) => {
+                    early.insert(number, result);
+                }
+                Err(RecvTimeoutError::Timeout) => foreman.look(),
+                // a worker that panicked is told of when the scope ends
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            while let Some(result) = early.remove(&taken) {
+                taken += 1;
+                foreman.take(result)?;
+            }
+        }
+    })
+}
+
+fn next<T>(row: &Mutex<Receiver<T>>) -> Option<T> {
+    let row = row.lock().unwrap_or_else(PoisonError::into_inner);
+    row.recv().ok()
+}
+
+/// Jobs that are given out or wait in order, for each worker: small files beside a large one.
+const WINDOW_EACH: usize = 256;
+/// How often the foreman looks.
+const LOOK: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    struct List(Vec<u64>, usize);
+
+    impl Foreman<u64> for List {
+        type Error = &'static str;
+
+        fn take(&mut self, result: u64) -> Result<(), &'static str> {
+            self.0.push(result);
+            if self.0.len() == self.1 {
+                return Err("enough");
+            }
+            Ok(())
+        }
+
+        fn look(&mut self) {}
+    }
+
+    #[test]
+    fn results_come_in_order_and_few_are_held() {
+        let held = AtomicU64::new(0);
+        let finished = AtomicU64::new(0);
+        let most = AtomicU64::new(0);
+        let jobs = (0..20_000).inspect(|_| {
+            let held = held.fetch_add(1, Ordering::SeqCst) + 1 - finished.load(Ordering::SeqCst);
+            most.fetch_max(held, Ordering::SeqCst);
+        });
+        let mut list = List(Vec::new(), usize::MAX);
+        let square = |job: u64| {
+            // the first holds all others up
+            while job == 0 && finished.load(Ordering::SeqCst) < 500 {
+                thread::yield_now();
+            }
+            finished.fetch_add(1, Ordering::SeqCst);
+            job * job
+        };
+        assert_eq!(work(jobs, 3, square, &mut list), Ok(()));
+        assert!(list.0.iter().copied().eq((0..20_000).map(|job| job * job)));
+        assert!(most.load(Ordering::SeqCst) <= 3 * WINDOW_EACH as u64);
+    }
+
+    #[test]
+    fn a_foreman_that_stops_ends_the_work() {
+        let mut list = List(Vec::new(), 10);
+        assert_eq!(work(0_u64.., 2, |job| job, &mut list), Err("enough"));
+        assert_eq!(list.0, (0..10).collect::<Vec<_>>());
+        let mut list = List(Vec::new(), 10);
+        assert_eq!(work(0..0, 2, |job| job, &mut list), Ok(()));
+    }
+}

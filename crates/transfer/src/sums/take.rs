@@ -1,0 +1,69 @@
+//! What one file comes to.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::digest::{self, Taking};
+use crate::hash::{self, Hashes};
+
+/// What is taken of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// These hashes.
+    pub hashes: Vec<hash::Kind>,
+    /// The digest that a transfer takes by default.
+    pub crc128: bool,
+}
+
+/// What a file came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Bytes.
+    pub size: u64,
+    /// Name and lower-case digits of each hash.
+    pub sums: Vec<(&'static str, String)>,
+}
+
+/// Reads all of `file` and takes what is wanted; adds what was read to `bytes` on the way.
+pub fn take(file: &mut File, wanted: &Wanted, bytes: &AtomicU64) -> io::Result<Taken> {
+    let expected = file.metadata()?.len();
+    let mut hashes = Hashes::new(&wanted.hashes);
+    let mut crc128 = wanted
+        .crc128
+        .then(|| Taking::new(digest::Kind::Crc128, expected));
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut size = 0;
+    loop {
+        let count = match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hashes.update(&buffer[..count]);
+        if let Some(crc128) = &mut crc128 {
+            crc128.take(size, &buffer[..count]);
+        }
+        size += count as u64;
+        bytes.fetch_add(count as u64, Ordering::Relaxed);
+    }
+    if crc128.is_some() && size != expected {
+        return Err(io::Error::other("it changed while it was read"));
+    }
+    let mut sums: Vec<_> = hashes
+        .finish()
+        .into_iter()
+        .map(|(kind, digits)| (kind.name(), digits))
+        .collect();
+    if let Some(digest) = crc128.and_then(|taking| taking.finish()) {
+        let text = digest.to_string();
+        let digits = text.split_once(':').map_or(text.as_str(), |(_, d)| d);
+        sums.push((CRC128, digits.to_owned()));
+    }
+    Ok(Taken { size, sums })
+}
+
+/// What the digest that a transfer takes by default is called.
+pub const CRC128: &str = "crc128";
+const BUFFER_BYTES: usize = 1 << 20;
