@@ -107,6 +107,7 @@ fn a_tally_that_shrinks_ends_the_transfer() {
         .collect();
     let expected: Vec<_> = (5..10).map(|n| (datagram(2, n).to_vec(), n)).collect();
     assert_eq!(numbers, expected);
+    assert_eq!(sender.poll_event(), Some(SenderEvent::Asked { round: 2 }));
     sender.handle_message(NOW, stream(&[2, 0, 2, 1, 4, 1]));
     let why = PeerMisbehaved::TallyShrank;
     assert_eq!(sender.poll_event(), Some(SenderEvent::Failed(why)));
