@@ -35,6 +35,8 @@ pub enum Message {
     Object(Announced),
     /// What the sender says of the pieces of an object, now that it has read them.
     Reports(u64, Vec<Report>),
+    /// The sender is there, even if it has nothing to send yet.
+    Alive,
     /// That was the last object.
     Sent,
     /// How the receiver is doing.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::far::Far;
-use crate::running::{Outcome, Running};
+use crate::running::{Outcome, Running, becomes_true};
 use crate::scratch::names;
 use crate::stage::Stage;
 
@@ -200,7 +200,7 @@ fn a_path_that_falls_silent_is_given_up_and_nothing_stays() {
     let file = far.near.file("x", 40_000_000);
     let mut copy = begin(&far, &file, false, &["--rate", "20Mb/s"]);
     copy.prints("\"type\":\"progress\"");
-    assert!(!names(&far.target).is_empty(), "the test comes too early");
+    becomes_true("something has arrived", || !names(&far.target).is_empty());
     let stage = far.near.stage.as_ref().unwrap();
     for host in ["a", "b"] {
         stage.block(host, "ip saddr 10.77.0.0/16");

@@ -310,6 +310,9 @@ impl<'a> Receiving<'a, '_> {
     )]
     fn take(&mut self, message: Message, outlets: &mut Option<Outlets>) -> Result<bool, Error> {
         let lie = |text: &str| Err(Error::new(Code::Protocol, text));
+        if message == Message::Alive {
+            return Ok(outlets.is_some());
+        }
         let Some(outlets) = outlets else {
             return lie("the peer spoke after its last word");
         };

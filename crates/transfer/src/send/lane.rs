@@ -24,6 +24,9 @@ use crate::watch::Sight;
 /// What a blast may deliver nothing for, before the stream takes over.
 const BARREN: Duration = Duration::from_millis(1500);
 
+/// The next lane may begin when a blast is over in this time, since its first bytes must be read first.
+const AHEAD: Duration = Duration::from_millis(20);
+
 /// What all lanes have in common.
 #[derive(Clone)]
 pub(crate) struct Common<'a> {
@@ -91,6 +94,7 @@ impl SendLane<'_> {
             counts: self.common.board.lane(self.number.into()),
             reports: &self.reports,
             reported: false,
+            passed: false,
             udp: self.lane.udp.is_some(),
             before: Before::of(self.common.board.lane(self.number.into())),
             moved: (now, 0, 0),
@@ -128,6 +132,8 @@ struct SendOwner<'a> {
     counts: &'a Counts,
     reports: &'a Receiver<(u64, Vec<Report>)>,
     reported: bool,
+    /// Another lane may have begun.
+    passed: bool,
     udp: bool,
     before: Before,
     /// When datagrams last arrived, how many by then, and how many had been sent.
@@ -159,6 +165,20 @@ impl SendOwner<'_> {
         counts.held.store(sender.is_held(), Relaxed);
     }
 
+    /// Whether the blast is over in a moment.
+    fn is_ending(&self, sender: &Sender) -> bool {
+        let left = sender.round_packets().saturating_sub(sender.round_sent());
+        let bytes = left.saturating_mul(self.common.offer.packet_len.into());
+        sender.rate().time_for(bytes) < AHEAD
+    }
+
+    /// Lets another lane begin.
+    fn pass_turn(&mut self) {
+        if !std::mem::replace(&mut self.passed, true) {
+            self.common.queue.pass_turn();
+        }
+    }
+
     fn divert(&mut self, why: &str) -> Next {
         if !self.udp {
             return Next::Continue;
@@ -184,7 +204,7 @@ impl Owner<Sender> for SendOwner<'_> {
             SenderEvent::Asked { round } => {
                 self.common.share.leave();
                 if round == 1 {
-                    self.common.queue.pass_turn();
+                    self.pass_turn();
                 }
                 Ok(Next::Continue)
             }
@@ -205,6 +225,9 @@ impl Owner<Sender> for SendOwner<'_> {
             return Err(World::Interrupted);
         }
         self.count(sender);
+        if sender.round() == 1 && self.is_ending(sender) {
+            self.pass_turn();
+        }
         let seen = self.counts.datagrams.load(Relaxed);
         let (at, heard, sent) = self.moved;
         if seen != heard || sender.is_held() || sender.sent() == sent {

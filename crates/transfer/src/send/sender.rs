@@ -33,6 +33,8 @@ const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// How often an onlooker hears how far it is.
 const TICK: Duration = Duration::from_millis(20);
 
+/// How often the receiver hears that we are there.
+const ALIVE: Duration = Duration::from_secs(1);
 /// Names of a list that wait to be looked at.
 const NAMES_MAX: usize = 1 << 12;
 
@@ -198,8 +200,13 @@ impl<'a> Sending<'a, '_> {
         let mut heard_at = clock.now();
         let mut progress = Progress::default();
         let mut sent = false;
+        let mut alive_at = clock.now() + ALIVE;
         loop {
             self.crew.check()?;
+            if clock.now() >= alive_at {
+                alive_at = clock.now() + ALIVE;
+                self.session.say(&Message::Alive)?;
+            }
             self.show();
             share.set(self.limited(eased));
             if !sent && !lanes_run() {
