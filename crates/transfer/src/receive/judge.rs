@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Root;
 use lighthaul_io::ground::Meta;
+use lighthaul_io::sparse;
 use rustix::fs::FileType;
 
-use super::journal::{Journal, Proved, Subject, merged, missing};
+use super::dress::Wardrobe;
+use super::journal::{Journal, Proved, Subject, merged, missing, within};
 use super::landing::Landing;
 use super::ledger::{Ledger, Pending, Settled};
 use super::names::{self, Writer};
@@ -41,6 +43,7 @@ pub(crate) struct Judge<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) board: &'a Board,
     pub(crate) writer: Writer,
+    pub(crate) wardrobe: &'a Wardrobe<'a>,
     /// See [`Subject`].
     pub(crate) boot: u64,
 }
@@ -90,6 +93,7 @@ impl Judge<'_> {
                 Ok(Listing::Skipped(text)) => {
                     self.board.show(Sight::Warning(format!("left out: {text}")));
                 }
+                Ok(Listing::Warning(text)) => self.board.show(Sight::Warning(text)),
                 Ok(Listing::Unreadable(path, code, why)) => {
                     place.sieve.doubt();
                     let code = Code::from_number(code) as u8;
@@ -199,6 +203,10 @@ impl Judge<'_> {
                 let text = format!("{}: no file can have {size} bytes", place.display());
                 return Err(Error::new(Code::Io, text));
             }
+            Kind::File(_) if entry.data().is_empty() => {
+                let made = self.empty(place, number, entry, there.is_some());
+                made.map_err(|error| place.fault("cannot create", entry, &error))?;
+            }
             Kind::File(_) => return Ok(Some(self.want(place, number, entry))),
             Kind::Leave => {}
         }
@@ -278,10 +286,15 @@ impl Judge<'_> {
                 self.tidy(place, entry.path());
                 Ok(())
             }
-            Kind::File(_) => place
+            Kind::File(_) if self.options.update && is_newer(there, entry) => Ok(()),
+            Kind::File(_) if entry.extras.is_none() => place
                 .mend(entry, there)
                 .map_err(|error| place.fault("cannot set the mode of", entry, &error)),
-            Kind::Link(_) | Kind::Leave => Ok(()),
+            Kind::File(_) | Kind::Link(_) => self
+                .wardrobe
+                .mend(&mut place.root, entry)
+                .map_err(|error| place.fault("cannot open", entry, &error)),
+            Kind::Leave => Ok(()),
         }
     }
 
@@ -347,11 +360,11 @@ impl Judge<'_> {
             Vec::new()
         };
         let there = merged(held.iter().map(|(span, _)| *span).collect());
-        let mut owed = missing(&there, size);
-        if owed.is_empty() {
-            // it only has to be published, which happens where bytes arrive: let the last page come again
-            let last = size - 1;
-            owed = vec![(last, size)];
+        let data = entry.data();
+        let mut owed = within(&missing(&there, size), &data);
+        if let (true, Some((_, till))) = (owed.is_empty(), data.last()) {
+            // it only has to be published, which happens where bytes arrive: let the last one come again
+            owed = vec![(till - 1, *till)];
         }
         pending.expect(owed.clone(), held);
         self.ledger.expect(pending);
@@ -378,6 +391,7 @@ impl Judge<'_> {
         let made = root
             .make_link(&from, OsStr::from_bytes(target))
             .and_then(|()| root.set_time(&from, entry.seconds, entry.nanos))
+            .and_then(|()| self.wardrobe.dress(root, &from, entry).map(drop))
             .and_then(|()| root.rename(&from, entry.path()));
         made.map_err(|error| {
             place.root.remove(&from).ok();
@@ -391,8 +405,14 @@ impl Judge<'_> {
         // what nobody could mistake for something else needs no other name first
         let first: &Path = if there { &temporary } else { path };
         let file = place.root.create(first)?;
-        file.set_mode(entry.mode)?;
-        file.set_time(entry.seconds, entry.nanos)?;
+        if let Some(data) = &entry.data {
+            debug_assert!(data.is_empty());
+            sparse::stretch(&file, entry.size())?;
+        }
+        if !self.wardrobe.dress(&mut place.root, first, entry)? {
+            file.set_mode(entry.mode)?;
+            file.set_time(entry.seconds, entry.nanos)?;
+        }
         if there {
             place.root.rename(&temporary, path)?;
         }
@@ -433,6 +453,11 @@ impl Place {
         let place: PathBuf = self.landing.folder.join(entry.path());
         Error::file(Code::Open, what, &place, error)
     }
+}
+
+/// Whether what is there was changed later.
+fn is_newer(there: Option<Meta>, entry: &Entry) -> bool {
+    there.is_some_and(|there| (there.seconds, there.nanos) > (entry.seconds, entry.nanos))
 }
 
 /// What an earlier run proved of a file, if it left a journal and the bytes it speaks of.

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use lighthaul_io::disk::Root;
 
+use super::dress::Wardrobe;
 use super::ledger::{Ledger, Pending, Settled};
 use super::names;
 use super::sink::Arrived;
 use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::error::{Code, Error};
+use crate::manifest::Entry;
 use crate::message::Report;
 
 /// More files than this are synced by their file system as a whole.
@@ -40,6 +42,7 @@ pub(crate) struct Publisher<'a> {
     root: Root,
     /// What people know the root as.
     target: PathBuf,
+    wardrobe: &'a Wardrobe<'a>,
     /// Bytes must be on disk before a name appears.
     sync: bool,
     arrived: BTreeMap<u64, Arrived>,
@@ -52,6 +55,7 @@ impl<'a> Publisher<'a> {
         crew: &'a Crew,
         ledger: &'a Ledger,
         (root, target): (Root, PathBuf),
+        wardrobe: &'a Wardrobe<'a>,
         sync: bool,
     ) -> Self {
         Self {
@@ -59,6 +63,7 @@ impl<'a> Publisher<'a> {
             ledger,
             root,
             target,
+            wardrobe,
             sync,
             arrived: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -138,11 +143,12 @@ impl<'a> Publisher<'a> {
                 Err(error) => self.fail(file.number, error),
             }
         }
-        let touched: Vec<_> = whole
+        let mut touched: Vec<_> = whole
             .iter()
             .chain(parts.iter().map(|(file, ..)| file))
             .cloned()
             .collect();
+        touched.dedup_by(|one, other| Arc::ptr_eq(one, other));
         self.sync(&touched)?;
         for file in whole {
             match self.name(&file) {
@@ -224,7 +230,10 @@ impl<'a> Publisher<'a> {
     /// Gives a file that is whole its name.
     fn name(&mut self, file: &Pending) -> io::Result<()> {
         let entry = &file.entry;
-        if !file.fill().finished {
+        let dressed = self
+            .wardrobe
+            .dress(&mut self.root, &file.temporary, entry)?;
+        if !dressed && !file.fill().finished {
             let output = self.root.reopen(&file.temporary)?;
             output.set_mode(entry.mode)?;
             output.set_time(entry.seconds, entry.nanos)?;
@@ -241,22 +250,28 @@ impl<'a> Publisher<'a> {
     fn leave(&mut self) {
         while let Some((number, entry)) = self.ledger.take_left() {
             let set = self
-                .root
-                .set_folder_mode(entry.path(), entry.mode)
-                .and_then(|()| self.root.set_time(entry.path(), entry.seconds, entry.nanos));
-            let set = set
+                .finish(&entry)
                 .map_err(|error| self.fault("cannot set mode and time of", entry.path(), &error));
             self.ledger
                 .settle(number, &entry, set.map(|()| Settled::Now));
         }
     }
 
+    fn finish(&mut self, folder: &Entry) -> io::Result<()> {
+        let (root, path) = (&mut self.root, folder.path());
+        if !self.wardrobe.dress(root, path, folder)? {
+            root.set_folder_mode(path, folder.mode)?;
+            root.set_time(path, folder.seconds, folder.nanos)?;
+        }
+        Ok(())
+    }
+
     /// Removes what will not be published, but for what a later run can go on with.
     pub(crate) fn clean(&mut self) {
         for file in self.ledger.pending() {
             let mut fill = file.fill();
-            let size = file.entry.size();
-            let proved = size - fill.unproved.min(size);
+            let data_len = file.entry.data_len();
+            let proved = data_len - fill.unproved.min(data_len);
             if !fill.created || (file.resumable && proved > 0) {
                 continue;
             }
