@@ -160,6 +160,8 @@ impl Scan<'_> {
                     self.crew.check()?;
                     continue;
                 }
+                // a receiver that has judged everything may be done, and gone
+                Err(_) if self.queue.is_judged() => return Ok(()),
                 frame => frame?,
             };
             match decode(&frame.octets) {
