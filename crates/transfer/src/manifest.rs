@@ -224,7 +224,7 @@ mod tests {
         };
         assert_eq!(good.data_len(), 7);
         assert_eq!(
-            unpack(&pack(&[good.clone()]).unwrap()),
+            unpack(&pack(std::slice::from_ref(&good)).unwrap()),
             Ok(vec![good.clone()])
         );
         let bad: [fn(&mut Entry); 6] = [

@@ -13,13 +13,13 @@ use crate::running::{Outcome, Running, becomes_true};
 use crate::scratch::{Scratch, look, names, noise};
 
 /// A file of `len` bytes with noise in these parts.
-fn holey(scratch: &Scratch, name: &str, len: u64, parts: &[Range<u64>]) -> PathBuf {
+fn holey(scratch: &Scratch, name: &str, len: u64, parts: &[(u64, u64)]) -> PathBuf {
     let path = scratch.at(name);
     let file = fs::File::create_new(&path).unwrap();
     file.set_len(len).unwrap();
-    for part in parts {
-        let bytes = noise(part.end - part.start, part.start);
-        file.write_all_at(&bytes, part.start).unwrap();
+    for (from, till) in parts {
+        let bytes = noise(till - from, *from);
+        file.write_all_at(&bytes, *from).unwrap();
     }
     path
 }
@@ -69,7 +69,8 @@ fn of_a_file_with_holes_only_the_data_is_sent_and_written() {
     let far = Far::start("holes", &[]);
     let (gib, kib) = (1 << 30, 1 << 10);
     let spread: Vec<_> = (0..16)
-        .map(|nth| nth * 600 * (1 << 20)..nth * 600 * (1 << 20) + 64 * kib)
+        .map(|nth| nth * 600 * (1 << 20))
+        .map(|from| (from, from + 64 * kib))
         .collect();
     let large = holey(&far.near, "large", 10 * gib, &spread);
     assert!(allocated(&large) <= 1 << 21);
@@ -88,17 +89,17 @@ fn of_a_file_with_holes_only_the_data_is_sent_and_written() {
 fn files_with_holes_of_any_shape_arrive_as_they_are() {
     let far = Far::start("holes-shapes", &[]);
     let folder = far.near.folder("folder");
-    let shapes: [(&str, u64, &[Range<u64>]); 7] = [
+    let shapes: [(&str, u64, &[(u64, u64)]); 7] = [
         ("nothing", 5 << 20, &[]),
         ("nothing-small", 70_001, &[]),
-        ("front", 3 << 20, &[0..8192]),
-        ("end", (3 << 20) + 7, &[(3 << 20) - 8192..(3 << 20) + 7]),
-        ("middle", 100_000, &[40_960..45_056]),
-        ("two", 40 << 20, &[0..9 << 20, 20 << 20..29 << 20]),
+        ("front", 3 << 20, &[(0, 8192)]),
+        ("end", (3 << 20) + 7, &[((3 << 20) - 8192, (3 << 20) + 7)]),
+        ("middle", 100_000, &[(40_960, 45_056)]),
+        ("two", 40 << 20, &[(0, 9 << 20), (20 << 20, 29 << 20)]),
         (
             "many",
             300 << 12,
-            &[0..4096, 3 << 12..4 << 12, 9 << 12..20 << 12],
+            &[(0, 4096), (3 << 12, 4 << 12), (9 << 12, 20 << 12)],
         ),
     ];
     for (name, len, parts) in shapes {
@@ -138,7 +139,7 @@ fn zeros_of_dense_files_become_holes_if_asked_for() {
 #[test]
 fn a_file_with_holes_goes_on_where_it_was_stopped() {
     let far = Far::start("holes-resume", &[]);
-    let parts = [0..20 << 20, 100 << 20..120 << 20];
+    let parts = [(0, 20 << 20), (100 << 20, 120 << 20)];
     let file = holey(&far.near, "x", 200 << 20, &parts);
     let place = far.place("x");
     let slowly = ["--json", "--rate", "40Mb/s"];

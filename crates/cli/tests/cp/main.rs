@@ -14,6 +14,7 @@ mod files;
 mod holes;
 mod keys;
 mod metadata;
+mod names;
 mod options;
 mod paths;
 mod resume;

@@ -71,7 +71,7 @@ fn adorn(path: &Path, number: u32) {
     let wanted = Extras {
         mode: None,
         owner: Some((4000 + number, 5000 + number)),
-        accessed: Some((tomorrow as i64 + i64::from(number), 777)),
+        accessed: Some((tomorrow.cast_signed() + i64::from(number), 777)),
         modified: Some((1_000_000_000 + i64::from(number), 555)),
         xattrs,
     };

@@ -16,13 +16,15 @@ use super::dress::Wardrobe;
 use super::journal::{Journal, Proved, Subject, merged, missing, within};
 use super::landing::Landing;
 use super::ledger::{Ledger, Pending, Settled};
+use super::links::Name;
 use super::names::{self, Writer};
+use super::room::Room;
 use super::sieve::Sieve;
 use crate::board::Board;
 use crate::crew::Crew;
 use crate::digest::{Digest, Taking};
 use crate::error::{Code, Error};
-use crate::manifest::{Entry, Kind, unpack};
+use crate::manifest::{Entry, Kind, Linked, unpack};
 use crate::message::{Listing, Span, Wanted, decode};
 use crate::options::{Action, Detail, Options, Planned};
 use crate::session::Session;
@@ -58,6 +60,7 @@ struct Place {
     barred: Option<Vec<u8>>,
     /// What the source has, of the folders that the list is in.
     sieve: Sieve,
+    room: Room,
 }
 
 impl Judge<'_> {
@@ -80,6 +83,7 @@ impl Judge<'_> {
             listed: 0,
             barred: None,
             sieve: Sieve::new(named),
+            room: Room::default(),
         };
         self.tidy(&mut place, Path::new(""));
         loop {
@@ -136,6 +140,7 @@ impl Judge<'_> {
             match self.consider(place, number, &entry) {
                 Ok(None) => {}
                 Ok(Some(spans)) => {
+                    self.fit(place, &entry)?;
                     let whole = spans == [(0, entry.size())];
                     wanted.files.push((number, (!whole).then_some(spans)));
                 }
@@ -183,6 +188,9 @@ impl Judge<'_> {
             self.ledger.settle(number, entry, Ok(settled));
             return Ok(None);
         }
+        if !self.spares(there, entry) && self.is_linked(number, entry) {
+            return Ok(None);
+        }
         if action == Action::Keep {
             self.keep(place, entry, there)?;
             self.ledger.settle(number, entry, Ok(Settled::Before));
@@ -194,10 +202,6 @@ impl Judge<'_> {
                 made.map_err(|error| place.fault("cannot make the folder", entry, &error))?;
             }
             Kind::Link(target) => self.link(place, number, entry, target)?,
-            Kind::File(0) => {
-                let made = self.empty(place, number, entry, there.is_some());
-                made.map_err(|error| place.fault("cannot create", entry, &error))?;
-            }
             Kind::File(size) if *size > FILE_MAX => {
                 let place = place.landing.folder.join(path);
                 let text = format!("{}: no file can have {size} bytes", place.display());
@@ -286,7 +290,7 @@ impl Judge<'_> {
                 self.tidy(place, entry.path());
                 Ok(())
             }
-            Kind::File(_) if self.options.update && is_newer(there, entry) => Ok(()),
+            Kind::File(_) if self.spares(there, entry) => Ok(()),
             Kind::File(_) if entry.extras.is_none() => place
                 .mend(entry, there)
                 .map_err(|error| place.fault("cannot set the mode of", entry, &error)),
@@ -295,6 +299,47 @@ impl Judge<'_> {
                 .mend(&mut place.root, entry)
                 .map_err(|error| place.fault("cannot open", entry, &error)),
             Kind::Leave => Ok(()),
+        }
+    }
+
+    /// Whether what is there stays as it is, since it was changed later.
+    fn spares(&self, there: Option<Meta>, entry: &Entry) -> bool {
+        let newer = |there: Meta| (there.seconds, there.nanos) > (entry.seconds, entry.nanos);
+        self.options.update && there.is_some_and(newer)
+    }
+
+    /// Whether `entry` is one file with an earlier one, so that it only needs its name when that is there.
+    fn is_linked(&self, number: u64, entry: &Entry) -> bool {
+        match entry.linked {
+            Linked::To(first) if self.options.hard_links => {
+                let name = Name {
+                    number,
+                    entry: entry.clone(),
+                    temporary: self.writer.temporary(entry.path(), number),
+                };
+                self.ledger.link(first, name)
+            }
+            Linked::First(left) if self.options.hard_links => {
+                self.ledger.begin_links(number, entry, left);
+                false
+            }
+            Linked::Alone | Linked::First(_) | Linked::To(_) => false,
+        }
+    }
+
+    /// Refuses the whole copy if `entry` cannot fit beside what was wanted before it.
+    fn fit(&self, place: &mut Place, entry: &Entry) -> Result<(), Error> {
+        // zeros take no room then
+        if self.options.sparse {
+            return Ok(());
+        }
+        match place.room.take(&mut place.root, entry) {
+            Ok(None) => Ok(()),
+            Ok(Some(why)) => {
+                let text = format!("{}: {why}", place.landing.folder.display());
+                Err(Error::new(Code::Io, text))
+            }
+            Err(error) => Err(place.fault("cannot tell the room for", entry, &error)),
         }
     }
 
@@ -453,11 +498,6 @@ impl Place {
         let place: PathBuf = self.landing.folder.join(entry.path());
         Error::file(Code::Open, what, &place, error)
     }
-}
-
-/// Whether what is there was changed later.
-fn is_newer(there: Option<Meta>, entry: &Entry) -> bool {
-    there.is_some_and(|there| (there.seconds, there.nanos) > (entry.seconds, entry.nanos))
 }
 
 /// What an earlier run proved of a file, if it left a journal and the bytes it speaks of.

@@ -1,7 +1,9 @@
 //! Compares what arrived with what was sent, and gives files their names.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -11,6 +13,7 @@ use lighthaul_io::disk::Root;
 
 use super::dress::Wardrobe;
 use super::ledger::{Ledger, Pending, Settled};
+use super::links::{Name, Whereabouts};
 use super::names;
 use super::sink::Arrived;
 use crate::crew::Crew;
@@ -88,6 +91,7 @@ impl<'a> Publisher<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.link();
             self.leave();
         }
         while !self.ledger.is_closed() {
@@ -100,6 +104,7 @@ impl<'a> Publisher<'a> {
         if !self.ledger.pending().is_empty() {
             return Err(Error::new(Code::Protocol, "the sender left out a file"));
         }
+        self.link();
         self.leave();
         if self.sync {
             let synced = self.root.sync();
@@ -245,6 +250,34 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
+    /// Gives files that are in place the further names that they have.
+    fn link(&mut self) {
+        while let Some((name, first)) = self.ledger.take_link() {
+            let linked = self.link_to(&name, first);
+            self.ledger.settle(name.number, &name.entry, linked);
+        }
+    }
+
+    fn link_to(&mut self, name: &Name, first: Whereabouts) -> Result<Settled, Error> {
+        let path = name.entry.path();
+        let first = first.map_err(|code| {
+            let text = format!(
+                "{}: it is one file with another that is not in place",
+                self.target.join(path).display()
+            );
+            Error::new(Code::from_number(code), text)
+        })?;
+        let first = Path::new(OsStr::from_bytes(&first));
+        let linked = link(&mut self.root, first, path, &name.temporary);
+        linked.map_err(|error| {
+            let what = format!(
+                "cannot make one file of {} and",
+                self.target.join(first).display()
+            );
+            self.fault(&what, path, &error)
+        })
+    }
+
     /// Gives folders their modes and times once everything in them is in place, since filling one
     /// changes its time.
     fn leave(&mut self) {
@@ -286,4 +319,20 @@ impl<'a> Publisher<'a> {
     fn fault(&self, what: &str, path: &Path, error: &io::Error) -> Error {
         Error::file(Code::Io, what, &self.target.join(path), error)
     }
+}
+
+/// Makes `path` a name of the file `first`, by way of a hidden one.
+fn link(root: &mut Root, first: &Path, path: &Path, temporary: &Path) -> io::Result<Settled> {
+    let (one, other) = (root.look(first)?, root.look(path)?);
+    if one
+        .zip(other)
+        .is_some_and(|(one, other)| one.inode == other.inode)
+    {
+        return Ok(Settled::Before);
+    }
+    root.hard_link(first, temporary)?;
+    let renamed = root.rename(temporary, path);
+    // it is still there if that failed, or if both became one file meanwhile
+    root.remove(temporary).ok();
+    renamed.map(|()| Settled::Now)
 }

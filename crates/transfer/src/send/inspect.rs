@@ -10,7 +10,8 @@ use lighthaul_io::metadata::{Extras, Keep};
 use lighthaul_io::sparse::Data;
 
 use super::walk::Found;
-use crate::manifest::{Entry, Kind, PARTS_MAX};
+use crate::hard_links::HardLinks;
+use crate::manifest::{Entry, Kind, Linked, PARTS_MAX};
 use crate::message::Span;
 use crate::notes::Notes;
 use crate::options::Options;
@@ -24,6 +25,10 @@ pub(crate) struct Inspected {
     notes: Notes,
     /// What the folders had that have not ended, before reading them changed when that was.
     folders: BTreeMap<Vec<u8>, Option<Box<Extras>>>,
+    /// Which files are the same, if that is to stay so.
+    links: Option<HardLinks>,
+    /// Entries so far.
+    listed: u64,
     ready: VecDeque<Found>,
 }
 
@@ -45,6 +50,8 @@ impl Inspected {
             keep: (keep != Keep::default()).then_some(keep),
             notes: Notes::default(),
             folders: BTreeMap::new(),
+            links: options.hard_links.then(HardLinks::default),
+            listed: 0,
             ready: VecDeque::new(),
         }
     }
@@ -60,6 +67,7 @@ impl Inspected {
             Kind::Link(_) => entry.extras = self.extras(place),
             Kind::File(size) => {
                 entry.extras = self.extras(place);
+                entry.linked = meta.map_or(Linked::Alone, |meta| self.linked(meta));
                 if meta.is_some_and(|meta| meta.allocated < size) {
                     // what cannot be found out now is found out when it is read
                     entry.data = self.data(entry, place).unwrap_or_default();
@@ -76,6 +84,30 @@ impl Inspected {
         let news = self.notes.news(not_kept);
         self.ready.extend(news.into_iter().map(Found::Noted));
         Some(Box::new(extras))
+    }
+
+    /// Which other names the file has that was found last.
+    fn linked(&mut self, meta: &Meta) -> Linked {
+        let Some(links) = &mut self.links else {
+            return Linked::Alone;
+        };
+        let forgone = links.forgone();
+        match links.note(meta.inode, meta.names, self.listed) {
+            Some(first) => Linked::To(first),
+            None if meta.names > 1 && links.forgone() == forgone => Linked::First(meta.names - 1),
+            None => Linked::Alone,
+        }
+    }
+
+    /// What is to be said when all was found.
+    fn conclude(&mut self) -> Option<Found> {
+        let forgone = self.links.take()?.forgone();
+        (forgone > 0).then(|| {
+            Found::Noted(format!(
+                "up to {forgone} names became files of their own, since too many files have several: \
+                 copy fewer folders at a time to keep them"
+            ))
+        })
     }
 
     /// Where the file has data; nothing if it has no holes.
@@ -98,11 +130,14 @@ impl Iterator for Inspected {
         if let Some(found) = self.ready.pop_front() {
             return Some(found);
         }
-        let found = self.found.next()?;
+        let Some(found) = self.found.next() else {
+            return self.conclude();
+        };
         let Found::Entry(mut entry, place, meta) = found else {
             return Some(found);
         };
         self.inspect(&mut entry, &place, meta.as_ref());
+        self.listed += 1;
         self.ready.push_back(Found::Entry(entry, place, meta));
         self.ready.pop_front()
     }
