@@ -85,11 +85,14 @@ fn of_a_file_with_holes_only_the_data_is_sent_and_written() {
     assert_eq!(moved(&outcome), 0);
 }
 
+/// The name of a file, its bytes, and where it has data.
+type Shape = (&'static str, u64, &'static [(u64, u64)]);
+
 #[test]
 fn files_with_holes_of_any_shape_arrive_as_they_are() {
     let far = Far::start("holes-shapes", &[]);
     let folder = far.near.folder("folder");
-    let shapes: [(&str, u64, &[(u64, u64)]); 7] = [
+    let shapes: [Shape; 7] = [
         ("nothing", 5 << 20, &[]),
         ("nothing-small", 70_001, &[]),
         ("front", 3 << 20, &[(0, 8192)]),
