@@ -41,6 +41,12 @@ pub struct Meta {
     pub seconds: i64,
     /// And nanoseconds.
     pub nanos: u32,
+    /// Bytes that it takes on its disk.
+    pub allocated: u64,
+    /// Device and number of its inode.
+    pub inode: (u64, u64),
+    /// How many names that has.
+    pub names: u64,
 }
 
 impl Meta {
@@ -55,6 +61,9 @@ impl Meta {
             group: stat.st_gid,
             seconds: stat.st_mtime,
             nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+            allocated: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
+            inode: (stat.st_dev, stat.st_ino),
+            names: stat.st_nlink,
         })
     }
 }

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 
 use lighthaul_base::Size;
-use rustix::fs::fstatvfs;
+use rustix::fs::{fstat, fstatvfs};
 use rustix::process::{getegid, geteuid};
+
+use crate::disk::Root;
 
 /// What is left on a file system, by each of its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +45,8 @@ impl Space {
         let files = if is_root { disk.f_ffree } else { disk.f_favail };
         let mut left = vec![Left {
             limit: Limit::FileSystem,
-            bytes: Some(blocks.saturating_mul(disk.f_frsize)),
+            // some have no disk behind them, and say zero
+            bytes: (disk.f_blocks > 0).then(|| blocks.saturating_mul(disk.f_frsize)),
             // some make room for files as they come, and say zero
             files: (disk.f_files > 0).then_some(files),
         }];
@@ -74,6 +78,20 @@ impl Space {
     pub fn bytes(&self) -> u64 {
         let bytes = self.left.iter().filter_map(|left| left.bytes);
         bytes.min().unwrap_or(u64::MAX)
+    }
+}
+
+impl Root {
+    /// The number of the file system that `path` is or would be on.
+    pub fn device(&mut self, path: &Path) -> io::Result<u64> {
+        let (folder, _) = self.parent(path)?;
+        Ok(fstat(folder)?.st_dev)
+    }
+
+    /// What is left where `path` is or would be.
+    pub fn space(&mut self, path: &Path) -> io::Result<Space> {
+        let (folder, _) = self.parent(path)?;
+        Space::of(folder)
     }
 }
 

@@ -5,7 +5,7 @@
 //!   and [`ease`] how fast when the receiving host drops
 //! - [`manifest`]: the list of entries; [`object`]: how parts of files lie in one; [`digest`]: the proof
 //!   that both sides agree, and [`hash`]: what others want to know
-//! - `crew`: the threads of a transfer, and `board`, what they show
+//! - `crew`: the threads of a transfer, and `board`, what they show; `notes`: what is told once
 //! - [`probe`], [`measure`]: what a path and its hosts can do
 //! - [`options`]: what somebody wants; [`filter`]: which files of a tree are taken; [`hard_links`]: which are the same;
 //!   [`names`]: which a target does not take
@@ -40,3 +40,4 @@ pub mod watch;
 
 mod board;
 mod crew;
+mod notes;

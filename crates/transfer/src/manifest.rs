@@ -5,15 +5,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use lighthaul_base::Malformed;
+use lighthaul_io::metadata::Extras;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::error::{Code, Error};
+use crate::message::Span;
 
 /// The most octets that a chunk of the manifest has when it is unpacked.
 const CHUNK_MAX: usize = 4 << 20;
 /// The longest path that is taken.
 const PATH_MAX: usize = 4096;
+/// The most parts that a file with holes is told in.
+pub const PARTS_MAX: usize = 1 << 13;
 
 /// One file, folder or link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +34,24 @@ pub struct Entry {
     pub nanos: u32,
     /// The digest of a file, if both sides compare by that.
     pub digest: Option<Digest>,
+    /// What else is to be kept of it, if that was asked for; neither permissions nor the last change.
+    pub extras: Option<Box<Extras>>,
+    /// Where a file has data, in order, if it has holes.
+    pub data: Option<Vec<Span>>,
+    /// Which other names a file has.
+    pub linked: Linked,
+}
+
+/// Which names a file has in the list, as far as names of one file are to stay that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Linked {
+    /// The one that it has here.
+    #[default]
+    Alone,
+    /// This is the first; so many more may follow.
+    First(u64),
+    /// Also that of the entry of this number.
+    To(u64),
 }
 
 /// What an entry is.
@@ -55,6 +77,9 @@ impl Entry {
             seconds: 0,
             nanos: 0,
             digest: None,
+            extras: None,
+            data: None,
+            linked: Linked::Alone,
         }
     }
 
@@ -64,6 +89,48 @@ impl Entry {
             Kind::File(size) => size,
             Kind::Folder | Kind::Leave | Kind::Link(_) => 0,
         }
+    }
+
+    /// Where it has data.
+    pub fn data(&self) -> Vec<Span> {
+        match &self.data {
+            Some(data) => data.clone(),
+            None if self.size() == 0 => Vec::new(),
+            None => vec![(0, self.size())],
+        }
+    }
+
+    /// Bytes of data that it has, which holes are not.
+    pub fn data_len(&self) -> u64 {
+        self.data().iter().map(|(from, till)| till - from).sum()
+    }
+
+    /// About how many octets tell it.
+    pub(crate) fn weight(&self) -> usize {
+        let attributes = self.extras.iter().flat_map(|extras| &extras.xattrs);
+        let attributes: usize = attributes
+            .map(|(name, value)| name.len() + value.len() + 8)
+            .sum();
+        64 + self.path.len() + attributes + 20 * self.data.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Whether it says nothing that cannot be.
+    fn is_sound(&self) -> bool {
+        let is_file = matches!(self.kind, Kind::File(_));
+        let mut at = 0;
+        let data = self.data.iter().flatten();
+        let in_order = data.into_iter().all(|(from, till)| {
+            let follows = at <= *from && from < till;
+            at = *till;
+            follows
+        });
+        in_order
+            && at <= self.size()
+            && self
+                .data
+                .as_ref()
+                .is_none_or(|data| is_file && data.len() <= PARTS_MAX)
+            && (is_file || self.linked == Linked::Alone)
     }
 
     /// Its path as the system wants it.
@@ -105,7 +172,7 @@ pub fn pack(entries: &[Entry]) -> Result<Vec<u8>, Error> {
     Ok(packed)
 }
 
-/// Unpacks what [`pack`] made; refuses unsafe paths and chunks that are too large.
+/// Unpacks what [`pack`] made; refuses unsafe paths, and chunks that are too large or make no sense.
 pub fn unpack(packed: &[u8]) -> Result<Vec<Entry>, Malformed> {
     use std::io::Read;
     let mut plain = Vec::new();
@@ -118,7 +185,10 @@ pub fn unpack(packed: &[u8]) -> Result<Vec<Entry>, Malformed> {
         return Err(Malformed);
     }
     let entries: Vec<Entry> = postcard::from_bytes(&plain).map_err(|_| Malformed)?;
-    if entries.iter().all(Entry::is_safe) {
+    if entries
+        .iter()
+        .all(|entry| entry.is_safe() && entry.is_sound())
+    {
         Ok(entries)
     } else {
         Err(Malformed)
@@ -139,6 +209,39 @@ mod tests {
             seconds: 1,
             nanos: 2,
             digest: None,
+            extras: None,
+            data: None,
+            linked: Linked::Alone,
+        }
+    }
+
+    #[test]
+    fn holes_and_names_that_cannot_be_are_refused() {
+        let good = Entry {
+            data: Some(vec![(0, 5), (5, 6), (9, 10)]),
+            linked: Linked::First(3),
+            ..file("a", 10)
+        };
+        assert_eq!(good.data_len(), 7);
+        assert_eq!(
+            unpack(&pack(std::slice::from_ref(&good)).unwrap()),
+            Ok(vec![good.clone()])
+        );
+        let bad: [fn(&mut Entry); 6] = [
+            |entry| entry.kind = Kind::File(9),
+            |entry| entry.kind = Kind::Folder,
+            |entry| entry.data = Some(vec![(3, 3)]),
+            |entry| entry.data = Some(vec![(4, 5), (3, 4)]),
+            |entry| entry.data = Some(vec![(4, 3)]),
+            |entry| entry.data = Some((0..=PARTS_MAX as u64).map(|at| (at, at + 1)).collect()),
+        ];
+        for (nth, spoil) in bad.iter().enumerate() {
+            let mut entry = Entry {
+                kind: Kind::File(1 << 20),
+                ..good.clone()
+            };
+            spoil(&mut entry);
+            assert_eq!(unpack(&pack(&[entry]).unwrap()), Err(Malformed), "{nth}");
         }
     }
 

@@ -43,6 +43,8 @@ pub enum Message {
     Progress(Progress),
     /// So many more entries are in place, or have failed for these reasons.
     Settled(u64, Vec<Failure>),
+    /// Something that whoever copies should know.
+    Warning(String),
     /// Everything is in place that will be.
     Verdict(Verdict),
     /// What came of a measurement.
@@ -66,6 +68,8 @@ pub enum Listing {
     Entries(Vec<u8>),
     /// Something was left out, and why.
     Skipped(String),
+    /// Something that whoever copies should know.
+    Warning(String),
     /// An entry cannot be read: its path, exit code and reason.
     Unreadable(Vec<u8>, u8, String),
     /// That was the last entry.

@@ -21,7 +21,7 @@ use lighthaul_proto::rbudp::{Receiver, ReceiverEvent, Sender, SenderEvent};
 use lighthaul_transfer::digest::{self, Digest, Taking};
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::Rules;
-use lighthaul_transfer::manifest::{Entry, Kind, pack};
+use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
 use lighthaul_transfer::message::{
     Announced, Failure, Listing, Message, Offer, Report, Target, Verdict, Wanted,
 };
@@ -393,6 +393,9 @@ fn entry(path: &str, kind: Kind) -> Entry {
         seconds: 1_000_000_000,
         nanos: 0,
         digest: None,
+        extras: None,
+        data: None,
+        linked: Linked::Alone,
     }
 }
 

@@ -143,16 +143,16 @@ fn a_disk_that_is_full_is_named_and_nothing_is_left_on_it() {
     let inside = format!("/proc/{}/root{}", far.daemon.id(), far.target.display());
     let inside = Path::new(&inside);
     let large = far.near.file("large", 8 << 20);
-    far.push(&[], &[&large], "x").failed(11, "no space left");
+    far.push(&[], &[&large], "x").failed(11, "has room for");
     assert!(names(inside).is_empty());
     far.push(&["--no-udp"], &[&large], "x")
-        .failed(11, "no space left");
+        .failed(11, "has room for");
     assert!(names(inside).is_empty());
     let many = far.near.folder("many");
     for nth in 0..80 {
         fs::write(many.join(nth.to_string()), noise(100_000, nth)).unwrap();
     }
-    far.push(&[], &[&many], "many").failed(11, "no space left");
+    far.push(&[], &[&many], "many").failed(11, "has room for");
     let left = tree(inside);
     assert!(
         left.keys().all(|path| path == Path::new("many")),
@@ -163,6 +163,15 @@ fn a_disk_that_is_full_is_named_and_nothing_is_left_on_it() {
     let small = far.near.file("small", 1 << 20);
     far.push(&[], &[&small], "y").succeeded();
     assert!(look(&inside.join("y")) == look(&small));
+    // beside what it replaces, until it is whole
+    let large = far.near.file("larger", 7 << 19);
+    far.push(&[], &[&large], "y")
+        .failed(11, "has room for 3.00 MiB");
+    assert!(look(&inside.join("y")) == look(&small));
+    let small = far.near.file("other", 5 << 19);
+    far.push(&[], &[&small], "y").succeeded();
+    assert!(look(&inside.join("y")) == look(&small));
+    assert_eq!(names(inside), ["many", "y"]);
 }
 
 /// What somebody does to a file while it is sent.

@@ -12,6 +12,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::disk::Root;
+use crate::ground::Ground;
 use crate::metadata::attributes;
 use crate::metadata::extras::{Extras, Keep, Time};
 use crate::metadata::not_kept::{NotKept, Part, Reason};
@@ -52,8 +53,7 @@ impl<'a> Inode<'a> {
     }
 
     fn opened(folder: impl AsFd, path: &Path) -> io::Result<Inode<'static>> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = Fd::Own(openat(folder, path, flags, Mode::empty())?);
+        let fd = Fd::Own(openat(folder, path, ITSELF, Mode::empty())?);
         Ok(Inode { fd })
     }
 
@@ -157,6 +157,14 @@ impl Root {
     }
 }
 
+impl Ground {
+    /// What is at `path` itself: file, folder or link.
+    pub fn inode(&self, path: &Path) -> io::Result<Inode<'static>> {
+        let fd = Fd::Own(self.open(path, ITSELF)?);
+        Ok(Inode { fd })
+    }
+}
+
 fn timespec(time: Option<Time>) -> Timespec {
     let (tv_sec, tv_nsec) =
         time.map_or((0, UTIME_OMIT), |(seconds, nanos)| (seconds, nanos.into()));
@@ -164,3 +172,4 @@ fn timespec(time: Option<Time>) -> Timespec {
 }
 
 const SET_ID: u32 = 0o6000;
+const ITSELF: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);

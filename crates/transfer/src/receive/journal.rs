@@ -142,6 +142,24 @@ pub(crate) fn missing(held: &[Span], size: u64) -> Vec<Span> {
     missing
 }
 
+/// The bytes that are in both `left` and `right`, each in order.
+pub(crate) fn within(left: &[Span], right: &[Span]) -> Vec<Span> {
+    let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+    let mut both = Vec::new();
+    while let (Some(one), Some(other)) = (left.peek(), right.peek()) {
+        let span = (one.0.max(other.0), one.1.min(other.1));
+        if one.1 < other.1 {
+            left.next();
+        } else {
+            right.next();
+        }
+        if span.0 < span.1 {
+            both.push(span);
+        }
+    }
+    both
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +220,21 @@ mod tests {
                 prop_assert_eq!(within(&held), usize::from(within(&spans) > 0));
                 prop_assert_eq!(within(&held) + within(&missing), 1);
             }
+        }
+
+        #[test]
+        fn what_is_within_is_in_both(
+            spans in prop::collection::vec((0_u64..1000, 1_u64..300), 0..20),
+            others in prop::collection::vec((0_u64..1000, 1_u64..300), 0..20),
+        ) {
+            let in_order = |spans: Vec<Span>| merged(spans.iter().map(|(from, len)| (*from, from + len)).collect());
+            let (left, right) = (in_order(spans), in_order(others));
+            let both = within(&left, &right);
+            for byte in 0..1300 {
+                let has = |spans: &[Span]| spans.iter().filter(|(f, t)| (*f..*t).contains(&byte)).count();
+                prop_assert_eq!(has(&both), has(&left) * has(&right));
+            }
+            prop_assert!(both.is_sorted());
         }
 
         #[test]

@@ -9,18 +9,22 @@ use std::path::{Path, PathBuf};
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Root;
 use lighthaul_io::ground::Meta;
+use lighthaul_io::sparse;
 use rustix::fs::FileType;
 
-use super::journal::{Journal, Proved, Subject, merged, missing};
+use super::dress::Wardrobe;
+use super::journal::{Journal, Proved, Subject, merged, missing, within};
 use super::landing::Landing;
 use super::ledger::{Ledger, Pending, Settled};
+use super::links::Name;
 use super::names::{self, Writer};
+use super::room::Room;
 use super::sieve::Sieve;
 use crate::board::Board;
 use crate::crew::Crew;
 use crate::digest::{Digest, Taking};
 use crate::error::{Code, Error};
-use crate::manifest::{Entry, Kind, unpack};
+use crate::manifest::{Entry, Kind, Linked, unpack};
 use crate::message::{Listing, Span, Wanted, decode};
 use crate::options::{Action, Detail, Options, Planned};
 use crate::session::Session;
@@ -41,6 +45,7 @@ pub(crate) struct Judge<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) board: &'a Board,
     pub(crate) writer: Writer,
+    pub(crate) wardrobe: &'a Wardrobe<'a>,
     /// See [`Subject`].
     pub(crate) boot: u64,
 }
@@ -55,6 +60,7 @@ struct Place {
     barred: Option<Vec<u8>>,
     /// What the source has, of the folders that the list is in.
     sieve: Sieve,
+    room: Room,
 }
 
 impl Judge<'_> {
@@ -77,6 +83,7 @@ impl Judge<'_> {
             listed: 0,
             barred: None,
             sieve: Sieve::new(named),
+            room: Room::default(),
         };
         self.tidy(&mut place, Path::new(""));
         loop {
@@ -90,6 +97,7 @@ impl Judge<'_> {
                 Ok(Listing::Skipped(text)) => {
                     self.board.show(Sight::Warning(format!("left out: {text}")));
                 }
+                Ok(Listing::Warning(text)) => self.board.show(Sight::Warning(text)),
                 Ok(Listing::Unreadable(path, code, why)) => {
                     place.sieve.doubt();
                     let code = Code::from_number(code) as u8;
@@ -132,6 +140,7 @@ impl Judge<'_> {
             match self.consider(place, number, &entry) {
                 Ok(None) => {}
                 Ok(Some(spans)) => {
+                    self.fit(place, &entry)?;
                     let whole = spans == [(0, entry.size())];
                     wanted.files.push((number, (!whole).then_some(spans)));
                 }
@@ -179,6 +188,9 @@ impl Judge<'_> {
             self.ledger.settle(number, entry, Ok(settled));
             return Ok(None);
         }
+        if !self.spares(there, entry) && self.is_linked(number, entry) {
+            return Ok(None);
+        }
         if action == Action::Keep {
             self.keep(place, entry, there)?;
             self.ledger.settle(number, entry, Ok(Settled::Before));
@@ -190,14 +202,14 @@ impl Judge<'_> {
                 made.map_err(|error| place.fault("cannot make the folder", entry, &error))?;
             }
             Kind::Link(target) => self.link(place, number, entry, target)?,
-            Kind::File(0) => {
-                let made = self.empty(place, number, entry, there.is_some());
-                made.map_err(|error| place.fault("cannot create", entry, &error))?;
-            }
             Kind::File(size) if *size > FILE_MAX => {
                 let place = place.landing.folder.join(path);
                 let text = format!("{}: no file can have {size} bytes", place.display());
                 return Err(Error::new(Code::Io, text));
+            }
+            Kind::File(_) if entry.data().is_empty() => {
+                let made = self.empty(place, number, entry, there.is_some());
+                made.map_err(|error| place.fault("cannot create", entry, &error))?;
             }
             Kind::File(_) => return Ok(Some(self.want(place, number, entry))),
             Kind::Leave => {}
@@ -278,10 +290,56 @@ impl Judge<'_> {
                 self.tidy(place, entry.path());
                 Ok(())
             }
-            Kind::File(_) => place
+            Kind::File(_) if self.spares(there, entry) => Ok(()),
+            Kind::File(_) if entry.extras.is_none() => place
                 .mend(entry, there)
                 .map_err(|error| place.fault("cannot set the mode of", entry, &error)),
-            Kind::Link(_) | Kind::Leave => Ok(()),
+            Kind::File(_) | Kind::Link(_) => self
+                .wardrobe
+                .mend(&mut place.root, entry)
+                .map_err(|error| place.fault("cannot open", entry, &error)),
+            Kind::Leave => Ok(()),
+        }
+    }
+
+    /// Whether what is there stays as it is, since it was changed later.
+    fn spares(&self, there: Option<Meta>, entry: &Entry) -> bool {
+        let newer = |there: Meta| (there.seconds, there.nanos) > (entry.seconds, entry.nanos);
+        self.options.update && there.is_some_and(newer)
+    }
+
+    /// Whether `entry` is one file with an earlier one, so that it only needs its name when that is there.
+    fn is_linked(&self, number: u64, entry: &Entry) -> bool {
+        match entry.linked {
+            Linked::To(first) if self.options.hard_links => {
+                let name = Name {
+                    number,
+                    entry: entry.clone(),
+                    temporary: self.writer.temporary(entry.path(), number),
+                };
+                self.ledger.link(first, name)
+            }
+            Linked::First(left) if self.options.hard_links => {
+                self.ledger.begin_links(number, entry, left);
+                false
+            }
+            Linked::Alone | Linked::First(_) | Linked::To(_) => false,
+        }
+    }
+
+    /// Refuses the whole copy if `entry` cannot fit beside what was wanted before it.
+    fn fit(&self, place: &mut Place, entry: &Entry) -> Result<(), Error> {
+        // zeros take no room then
+        if self.options.sparse {
+            return Ok(());
+        }
+        match place.room.take(&mut place.root, entry) {
+            Ok(None) => Ok(()),
+            Ok(Some(why)) => {
+                let text = format!("{}: {why}", place.landing.folder.display());
+                Err(Error::new(Code::Io, text))
+            }
+            Err(error) => Err(place.fault("cannot tell the room for", entry, &error)),
         }
     }
 
@@ -347,11 +405,11 @@ impl Judge<'_> {
             Vec::new()
         };
         let there = merged(held.iter().map(|(span, _)| *span).collect());
-        let mut owed = missing(&there, size);
-        if owed.is_empty() {
-            // it only has to be published, which happens where bytes arrive: let the last page come again
-            let last = size - 1;
-            owed = vec![(last, size)];
+        let data = entry.data();
+        let mut owed = within(&missing(&there, size), &data);
+        if let (true, Some((_, till))) = (owed.is_empty(), data.last()) {
+            // it only has to be published, which happens where bytes arrive: let the last one come again
+            owed = vec![(till - 1, *till)];
         }
         pending.expect(owed.clone(), held);
         self.ledger.expect(pending);
@@ -378,6 +436,7 @@ impl Judge<'_> {
         let made = root
             .make_link(&from, OsStr::from_bytes(target))
             .and_then(|()| root.set_time(&from, entry.seconds, entry.nanos))
+            .and_then(|()| self.wardrobe.dress(root, &from, entry).map(drop))
             .and_then(|()| root.rename(&from, entry.path()));
         made.map_err(|error| {
             place.root.remove(&from).ok();
@@ -391,8 +450,14 @@ impl Judge<'_> {
         // what nobody could mistake for something else needs no other name first
         let first: &Path = if there { &temporary } else { path };
         let file = place.root.create(first)?;
-        file.set_mode(entry.mode)?;
-        file.set_time(entry.seconds, entry.nanos)?;
+        if let Some(data) = &entry.data {
+            debug_assert!(data.is_empty());
+            sparse::stretch(&file, entry.size())?;
+        }
+        if !self.wardrobe.dress(&mut place.root, first, entry)? {
+            file.set_mode(entry.mode)?;
+            file.set_time(entry.seconds, entry.nanos)?;
+        }
         if there {
             place.root.rename(&temporary, path)?;
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lighthaul_io::disk::Look;
 
 use super::journal::{Journal, Proved};
+use super::links::{Links, Name, Whereabouts};
 use crate::error::{Code, Error};
 use crate::manifest::{Entry, Kind};
 use crate::message::{Failure, Span, Verdict};
@@ -106,6 +107,7 @@ struct Book {
     failed: BTreeMap<u64, Arc<Pending>>,
     /// Folders that get their modes and times when all before them is in place.
     leaving: VecDeque<(u64, Entry)>,
+    links: Links,
     verdict: Verdict,
     wanted: u64,
     /// What the sender has not heard yet.
@@ -132,6 +134,21 @@ impl Ledger {
         self.lock().leaving.push_back((number, entry));
     }
 
+    /// More names may come for the file `entry`, so many.
+    pub(crate) fn begin_links(&self, number: u64, entry: &Entry, left: u64) {
+        self.lock().links.begin(number, entry, left);
+    }
+
+    /// A file is the same as entry `first`; answers whether that is known, so that it can wait for it.
+    pub(crate) fn link(&self, first: u64, name: Name) -> bool {
+        self.lock().links.wait(first, name)
+    }
+
+    /// The next name that can be given to a file that has one, or has failed.
+    pub(crate) fn take_link(&self) -> Option<(Name, Whereabouts)> {
+        self.lock().links.next()
+    }
+
     /// There will be no more entries.
     pub(crate) fn close(&self) {
         self.lock().listed = true;
@@ -145,6 +162,10 @@ impl Ledger {
     /// Entry `number` is in place, perhaps since before, or never will be.
     pub(crate) fn settle(&self, number: u64, entry: &Entry, result: Result<Settled, Error>) {
         let mut book = self.lock();
+        book.links.settle(
+            number,
+            result.as_ref().map(drop).map_err(|error| error.code as u8),
+        );
         if let Some(file) = book.pending.remove(&number)
             && !file.fill().owed.is_empty()
         {
@@ -185,10 +206,9 @@ impl Ledger {
     /// The next folder of which everything is in place.
     pub(crate) fn take_left(&self) -> Option<(u64, Entry)> {
         let mut book = self.lock();
-        let first = book
-            .pending
-            .first_key_value()
-            .map_or(u64::MAX, |(number, _)| *number);
+        let pending = book.pending.first_key_value().map(|(number, _)| *number);
+        let open = pending.into_iter().chain(book.links.first_open());
+        let first = open.min().unwrap_or(u64::MAX);
         let ready = book
             .leaving
             .front()

@@ -3,17 +3,22 @@
 //! - [`receiver`]: its threads, and what it hears; [`landing`]: where files go
 //! - `judge`: looks at the list, and says what must be sent; `ledger`: what is on its way
 //! - `sieve`: what the target has and the source does not
+//! - `links`: names that wait for the first of the same file; `room`: whether all that fits
 //! - `lane`: objects received one after the other; `sink`: their bytes written
+//! - `dress`: what is kept besides bytes and names
 //! - `publish`: what agrees gets its name; [`journal`]: what a later run can go on with; `names`: until then
 pub mod journal;
 pub mod landing;
 pub mod receiver;
 
+mod dress;
 mod judge;
 mod lane;
 mod ledger;
+mod links;
 mod names;
 mod publish;
+mod room;
 mod sieve;
 mod sink;
 

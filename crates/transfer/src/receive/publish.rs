@@ -1,7 +1,9 @@
 //! Compares what arrived with what was sent, and gives files their names.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -9,12 +11,15 @@ use std::time::Duration;
 
 use lighthaul_io::disk::Root;
 
+use super::dress::Wardrobe;
 use super::ledger::{Ledger, Pending, Settled};
+use super::links::{Name, Whereabouts};
 use super::names;
 use super::sink::Arrived;
 use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::error::{Code, Error};
+use crate::manifest::Entry;
 use crate::message::Report;
 
 /// More files than this are synced by their file system as a whole.
@@ -40,6 +45,7 @@ pub(crate) struct Publisher<'a> {
     root: Root,
     /// What people know the root as.
     target: PathBuf,
+    wardrobe: &'a Wardrobe<'a>,
     /// Bytes must be on disk before a name appears.
     sync: bool,
     arrived: BTreeMap<u64, Arrived>,
@@ -52,6 +58,7 @@ impl<'a> Publisher<'a> {
         crew: &'a Crew,
         ledger: &'a Ledger,
         (root, target): (Root, PathBuf),
+        wardrobe: &'a Wardrobe<'a>,
         sync: bool,
     ) -> Self {
         Self {
@@ -59,6 +66,7 @@ impl<'a> Publisher<'a> {
             ledger,
             root,
             target,
+            wardrobe,
             sync,
             arrived: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -83,6 +91,7 @@ impl<'a> Publisher<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.link();
             self.leave();
         }
         while !self.ledger.is_closed() {
@@ -95,6 +104,7 @@ impl<'a> Publisher<'a> {
         if !self.ledger.pending().is_empty() {
             return Err(Error::new(Code::Protocol, "the sender left out a file"));
         }
+        self.link();
         self.leave();
         if self.sync {
             let synced = self.root.sync();
@@ -138,11 +148,12 @@ impl<'a> Publisher<'a> {
                 Err(error) => self.fail(file.number, error),
             }
         }
-        let touched: Vec<_> = whole
+        let mut touched: Vec<_> = whole
             .iter()
             .chain(parts.iter().map(|(file, ..)| file))
             .cloned()
             .collect();
+        touched.dedup_by(|one, other| Arc::ptr_eq(one, other));
         self.sync(&touched)?;
         for file in whole {
             match self.name(&file) {
@@ -224,7 +235,10 @@ impl<'a> Publisher<'a> {
     /// Gives a file that is whole its name.
     fn name(&mut self, file: &Pending) -> io::Result<()> {
         let entry = &file.entry;
-        if !file.fill().finished {
+        let dressed = self
+            .wardrobe
+            .dress(&mut self.root, &file.temporary, entry)?;
+        if !dressed && !file.fill().finished {
             let output = self.root.reopen(&file.temporary)?;
             output.set_mode(entry.mode)?;
             output.set_time(entry.seconds, entry.nanos)?;
@@ -236,27 +250,61 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
+    /// Gives files that are in place the further names that they have.
+    fn link(&mut self) {
+        while let Some((name, first)) = self.ledger.take_link() {
+            let linked = self.link_to(&name, first);
+            self.ledger.settle(name.number, &name.entry, linked);
+        }
+    }
+
+    fn link_to(&mut self, name: &Name, first: Whereabouts) -> Result<Settled, Error> {
+        let path = name.entry.path();
+        let first = first.map_err(|code| {
+            let text = format!(
+                "{}: it is one file with another that is not in place",
+                self.target.join(path).display()
+            );
+            Error::new(Code::from_number(code), text)
+        })?;
+        let first = Path::new(OsStr::from_bytes(&first));
+        let linked = link(&mut self.root, first, path, &name.temporary);
+        linked.map_err(|error| {
+            let what = format!(
+                "cannot make one file of {} and",
+                self.target.join(first).display()
+            );
+            self.fault(&what, path, &error)
+        })
+    }
+
     /// Gives folders their modes and times once everything in them is in place, since filling one
     /// changes its time.
     fn leave(&mut self) {
         while let Some((number, entry)) = self.ledger.take_left() {
             let set = self
-                .root
-                .set_folder_mode(entry.path(), entry.mode)
-                .and_then(|()| self.root.set_time(entry.path(), entry.seconds, entry.nanos));
-            let set = set
+                .finish(&entry)
                 .map_err(|error| self.fault("cannot set mode and time of", entry.path(), &error));
             self.ledger
                 .settle(number, &entry, set.map(|()| Settled::Now));
         }
     }
 
+    fn finish(&mut self, folder: &Entry) -> io::Result<()> {
+        let (root, path) = (&mut self.root, folder.path());
+        if !self.wardrobe.dress(root, path, folder)? {
+            root.set_folder_mode(path, folder.mode)?;
+            root.set_time(path, folder.seconds, folder.nanos)?;
+        }
+        Ok(())
+    }
+
     /// Removes what will not be published, but for what a later run can go on with.
     pub(crate) fn clean(&mut self) {
         for file in self.ledger.pending() {
             let mut fill = file.fill();
-            let size = file.entry.size();
-            let proved = size - fill.unproved.min(size);
+            let data_len = file.entry.data_len();
+            let proved = data_len - fill.unproved.min(data_len);
             if !fill.created || (file.resumable && proved > 0) {
                 continue;
             }
@@ -271,4 +319,20 @@ impl<'a> Publisher<'a> {
     fn fault(&self, what: &str, path: &Path, error: &io::Error) -> Error {
         Error::file(Code::Io, what, &self.target.join(path), error)
     }
+}
+
+/// Makes `path` a name of the file `first`, by way of a hidden one.
+fn link(root: &mut Root, first: &Path, path: &Path, temporary: &Path) -> io::Result<Settled> {
+    let (one, other) = (root.look(first)?, root.look(path)?);
+    if one
+        .zip(other)
+        .is_some_and(|(one, other)| one.inode == other.inode)
+    {
+        return Ok(Settled::Before);
+    }
+    root.hard_link(first, temporary)?;
+    let renamed = root.rename(temporary, path);
+    // it is still there if that failed, or if both became one file meanwhile
+    root.remove(temporary).ok();
+    renamed.map(|()| Settled::Now)
 }

@@ -13,6 +13,7 @@ use lighthaul_io::blocks::Blocks;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Root;
 
+use super::dress::Wardrobe;
 use super::judge::Judge;
 use super::landing::Landing;
 use super::lane::ReceiveLane;
@@ -77,6 +78,7 @@ pub fn receive(
     let names = settings.names.take();
     let (ledger, board) = (Ledger::default(), Board::default());
     let crew = Arc::new(Crew::default());
+    let wardrobe = Wardrobe::new(settings.options.keep, &board);
     let stream = session.control.open(LIST)?;
     let judge = Judge {
         options: settings.options.clone(),
@@ -85,6 +87,7 @@ pub fn receive(
         stream: &stream,
         ledger: &ledger,
         board: &board,
+        wardrobe: &wardrobe,
         writer: Writer::new(TRANSFERS.fetch_add(1, Relaxed)),
         boot: settings.boot(),
     };
@@ -93,6 +96,7 @@ pub fn receive(
         session,
         ledger: &ledger,
         board: &board,
+        wardrobe: &wardrobe,
         settings,
         watcher,
         begun: session.clock.now(),
@@ -150,6 +154,7 @@ struct Receiving<'a, 'w> {
     session: &'a Session,
     ledger: &'a Ledger,
     board: &'a Board,
+    wardrobe: &'a Wardrobe<'a>,
     settings: Settings,
     watcher: Watcher<'w>,
     begun: Instant,
@@ -219,6 +224,7 @@ impl<'a> Receiving<'a, '_> {
             self.crew,
             self.ledger,
             (root, target),
+            self.wardrobe,
             self.settings.options.sync,
         );
         let crew = self.crew;
@@ -242,6 +248,7 @@ impl<'a> Receiving<'a, '_> {
             target: target.to_owned(),
             kind: self.settings.options.digest,
             boot: self.settings.boot(),
+            sparse: self.settings.options.sparse,
             jobs,
             object: None,
         })
@@ -354,6 +361,9 @@ impl<'a> Receiving<'a, '_> {
     }
 
     fn tell_progress(&mut self) -> Result<(), Error> {
+        for text in self.wardrobe.take_untold() {
+            self.session.say(&Message::Warning(text))?;
+        }
         let (settled, failures) = self.ledger.take_news();
         let mut settled = settled;
         self.failures

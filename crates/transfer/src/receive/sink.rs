@@ -9,8 +9,9 @@ use std::sync::mpsc::Sender;
 use lighthaul_io::blocks::Sink;
 use lighthaul_io::disk::{OutputFile, Root};
 use lighthaul_io::error::Error as World;
+use lighthaul_io::sparse::{self, Before};
 
-use super::journal::{Journal, Subject};
+use super::journal::{Journal, Subject, merged, missing};
 use super::ledger::{Fill, Pending};
 use super::names;
 use super::publish::Job;
@@ -48,6 +49,8 @@ pub(crate) struct FileSink {
     pub(crate) kind: Kind,
     /// See [`Subject`].
     pub(crate) boot: u64,
+    /// Zeros are not written.
+    pub(crate) sparse: bool,
     /// Hears of objects that have come.
     pub(crate) jobs: Sender<Job>,
     pub(crate) object: Option<Writing>,
@@ -85,7 +88,7 @@ impl FileSink {
     ) -> Result<(), Error> {
         let piece = writing.object.layout.pieces()[index];
         let file = Arc::clone(&writing.object.files[index]);
-        let kind = self.kind;
+        let (kind, sparse) = (self.kind, self.sparse);
         let taking = writing
             .taking
             .entry(index)
@@ -96,9 +99,14 @@ impl FileSink {
         let Some(output) = self.open(writing, &file)? else {
             return Ok(());
         };
-        let written = output.write_at(bytes, piece.offset + at);
+        let at = piece.offset + at;
+        let written = if sparse {
+            sparse::write(output, bytes, at, Before::Hole)
+        } else {
+            output.write_at(bytes, at)
+        };
         let written = written.and_then(|()| {
-            if whole && piece.len == file.entry.size() {
+            if whole && piece.len == file.entry.size() && file.entry.extras.is_none() {
                 output.set_mode(file.entry.mode)?;
                 output.set_time(file.entry.seconds, file.entry.nanos)?;
                 file.fill().finished = true;
@@ -138,7 +146,8 @@ impl FileSink {
             let opened = if fill.created {
                 self.root.reopen(&file.temporary)
             } else {
-                create(&mut self.root, file, &mut fill, self.boot)
+                let sparse = self.sparse || file.entry.data.is_some();
+                create(&mut self.root, file, &mut fill, (self.boot, sparse))
             };
             match opened {
                 Ok(opened) => {
@@ -177,11 +186,18 @@ impl FileSink {
 }
 
 /// Makes the temporary file, or goes on with one that an earlier run left.
-fn create(root: &mut Root, file: &Pending, fill: &mut Fill, boot: u64) -> io::Result<OutputFile> {
+fn create(
+    root: &mut Root,
+    file: &Pending,
+    fill: &mut Fill,
+    (boot, sparse): (u64, bool),
+) -> io::Result<OutputFile> {
     let size = file.entry.size();
     if !file.resumable {
         let output = root.create(&file.temporary)?;
-        if size >= LARGE {
+        if sparse {
+            sparse::stretch(&output, size)?;
+        } else if size >= LARGE {
             allocate(root, file, &output)?;
         }
         return Ok(output);
@@ -197,18 +213,36 @@ fn create(root: &mut Root, file: &Pending, fill: &mut Fill, boot: u64) -> io::Re
             "another transfer has changed what was there of it",
         ));
     }
-    let output = if fill.held.is_empty() {
+    let mut output = if fill.held.is_empty() {
         root.remove(&file.temporary).ok();
         root.create(&file.temporary)?
     } else {
         root.reopen(&file.temporary)?
     };
-    if let Err(error) = allocate(root, file, &output) {
+    let room = if sparse {
+        hollow(file, fill, &mut output)
+    } else {
+        allocate(root, file, &output)
+    };
+    if let Err(error) = room {
         root.remove(&names::journal(file.entry.path())).ok();
         return Err(error);
     }
     fill.journal = Some(Journal::begin(locked, subject, &fill.held)?);
     Ok(output)
+}
+
+/// Gives a file its length, and makes a hole of all that nobody proved: what comes is written into holes.
+fn hollow(file: &Pending, fill: &Fill, output: &mut OutputFile) -> io::Result<()> {
+    let size = file.entry.size();
+    sparse::stretch(output, size)?;
+    if fill.held.is_empty() {
+        return Ok(());
+    }
+    let held = merged(fill.held.iter().map(|(span, _)| *span).collect());
+    let gaps = missing(&held, size).into_iter();
+    gaps.map(|(from, till)| from..till)
+        .try_for_each(|gap| sparse::punch(output, gap))
 }
 
 /// Reserves room for all of a file, so that a full disk shows now; leaves nothing where there is none.

@@ -140,7 +140,7 @@ impl Listed {
         }
         let place = self.base.join(OsStr::from_bytes(path));
         let first = Walk::at(Arc::clone(&self.ground), place, path.to_vec()).next();
-        if let Some(Found::Entry(entry, place)) = first {
+        if let Some(Found::Entry(entry, place, meta)) = first {
             if entry.kind == Kind::Folder {
                 let leave = Entry {
                     kind: Kind::Leave,
@@ -148,7 +148,7 @@ impl Listed {
                 };
                 self.entered.insert(path.to_vec(), (leave, place.clone()));
             }
-            self.ready.push_back(Found::Entry(entry, place));
+            self.ready.push_back(Found::Entry(entry, place, meta));
         }
     }
 }
@@ -168,7 +168,7 @@ impl Iterator for Listed {
             if !self.advance() {
                 // the deepest first
                 let (_, (leave, place)) = self.entered.pop_last()?;
-                return Some(Found::Entry(leave, place));
+                return Some(Found::Entry(leave, place, None));
             }
         }
     }

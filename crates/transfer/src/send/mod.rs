@@ -1,13 +1,14 @@
 //! The sending side of a transfer.
 //!
 //! - [`sender`]: its threads, and what it hears; [`walk`]: from paths to entries
-//! - [`listed`]: from a list to entries
+//! - [`listed`]: from a list to entries; `inspect`: what only some entries have
 //! - `scan`: the list told, and wishes heard; `queue`: from wishes to objects
 //! - `lane`: objects sent one after the other; `source`: their bytes
 pub mod listed;
 pub mod sender;
 pub mod walk;
 
+mod inspect;
 mod lane;
 mod queue;
 mod scan;

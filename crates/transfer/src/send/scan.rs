@@ -75,7 +75,7 @@ impl Scan<'_> {
     /// Takes what was found into the page, or tells it at once.
     fn take(&self, found: Found, page: &mut Page) -> Result<(), Error> {
         match found {
-            Found::Entry(mut entry, place) => {
+            Found::Entry(mut entry, place, _) => {
                 if self.options.checksum {
                     entry.digest = self.digest(&entry, &place);
                 }
@@ -88,12 +88,16 @@ impl Scan<'_> {
                     },
                 });
                 self.queue.list(self.crew, item)?;
-                page.bytes += entry.path.len() + 64;
+                page.bytes += entry.weight();
                 page.entries.push(entry);
             }
             Found::Skipped(text) => {
                 self.board.show(Sight::Warning(format!("left out: {text}")));
                 self.say(&Listing::Skipped(text))?;
+            }
+            Found::Noted(text) => {
+                self.board.show(Sight::Warning(text.clone()));
+                self.say(&Listing::Warning(text))?;
             }
             Found::Excluded(path, rule) => self.exclude(path, rule)?,
             Found::Failed(path, error) => {
@@ -156,6 +160,8 @@ impl Scan<'_> {
                     self.crew.check()?;
                     continue;
                 }
+                // a receiver that has judged everything may be done, and gone
+                Err(_) if self.queue.is_judged() => return Ok(()),
                 frame => frame?,
             };
             match decode(&frame.octets) {

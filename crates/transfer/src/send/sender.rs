@@ -12,6 +12,7 @@ use lighthaul_io::drive::Share;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::read_ahead::ReadAhead;
 
+use super::inspect::Inspected;
 use super::lane::{Common, SendLane};
 use super::listed::{Finds, Listed, Names, Origin};
 use super::queue::Queue;
@@ -93,6 +94,7 @@ pub fn send(
             Names::new(asked.into_iter()),
         )),
     };
+    let found = Box::new(Inspected::new(found, Arc::clone(&ground), &options));
     let result = thread::scope(|scope| {
         scope.spawn(|| crew.run(|| scan.tell(named, found)));
         scope.spawn(|| crew.run(|| scan.hear(names)));
@@ -254,6 +256,10 @@ impl<'a> Sending<'a, '_> {
         match message {
             // a busy host sees a train in two parts, and tells of both
             Message::Train(..) => Ok(()),
+            Message::Warning(text) => {
+                self.board.show(Sight::Warning(text));
+                Ok(())
+            }
             Message::Settled(entries, failures) => {
                 self.queue
                     .settle(entries, failures.iter().map(|failure| failure.number))?;

@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 
 use crate::error::{Code, Error};
 use crate::filter::{Rules, Verdict};
-use crate::manifest::{Entry, Kind};
+use crate::manifest::{Entry, Kind, Linked};
 
 /// Names of a folder that are held, and put in order, at a time.
 const NAMES_MAX: usize = 1 << 16;
@@ -21,10 +21,12 @@ const DEPTH_MAX: usize = 2048;
 /// Something that was found.
 #[derive(Debug)]
 pub enum Found {
-    /// An entry, and where it is here.
-    Entry(Entry, PathBuf),
+    /// An entry, where it is here, and what it is like if it is a file.
+    Entry(Entry, PathBuf, Option<Meta>),
     /// Something that is left out, and why.
     Skipped(String),
+    /// Something that whoever copies should know.
+    Noted(String),
     /// An entry that a rule leaves out, and which.
     Excluded(Vec<u8>, String),
     /// An entry that cannot be read, and its path.
@@ -192,9 +194,12 @@ impl Walk {
             seconds: meta.seconds,
             nanos: meta.nanos,
             digest: None,
+            extras: None,
+            data: None,
+            linked: Linked::Alone,
         };
         if !folder {
-            return Found::Entry(entry, place);
+            return Found::Entry(entry, place, Some(meta));
         }
         if self.stack.len() >= DEPTH_MAX {
             let text = format!("{} lies too deep", place.display());
@@ -207,7 +212,7 @@ impl Walk {
                     ..entry.clone()
                 };
                 self.enter(folder, place.clone(), entry.path.clone(), Some(leave));
-                Found::Entry(entry, place)
+                Found::Entry(entry, place, None)
             }
             Err(error) => {
                 let error = Error::file(Code::Open, "cannot read", &place, &error);
@@ -244,7 +249,7 @@ impl Iterator for Walk {
                 Ok(None) => {
                     let left = self.stack.pop()?;
                     if let Some(leave) = left.leave {
-                        return Some(Found::Entry(leave, left.place));
+                        return Some(Found::Entry(leave, left.place, None));
                     }
                 }
                 Err(error) => {

@@ -1,0 +1,163 @@
+//! Holes: what is not there is not sent, and is not there on the other side, either.
+
+use std::fs;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use lighthaul_io::sparse::Data;
+use serde_json::Value;
+
+use crate::far::Far;
+use crate::running::{Outcome, Running, becomes_true};
+use crate::scratch::{Scratch, look, names, noise};
+
+/// A file of `len` bytes with noise in these parts.
+fn holey(scratch: &Scratch, name: &str, len: u64, parts: &[(u64, u64)]) -> PathBuf {
+    let path = scratch.at(name);
+    let file = fs::File::create_new(&path).unwrap();
+    file.set_len(len).unwrap();
+    for (from, till) in parts {
+        let bytes = noise(till - from, *from);
+        file.write_all_at(&bytes, *from).unwrap();
+    }
+    path
+}
+
+/// Where the file at `path` has data.
+fn data(path: &Path) -> Vec<Range<u64>> {
+    let file = fs::File::open(path).unwrap();
+    let len = file.metadata().unwrap().len();
+    Data::of(&file, len).list(1000).unwrap()
+}
+
+fn allocated(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().blocks() * 512
+}
+
+/// Bytes in the parts that have some.
+fn bytes(path: &Path) -> Vec<Vec<u8>> {
+    let file = fs::File::open(path).unwrap();
+    let read = |part: Range<u64>| {
+        let mut bytes = vec![0; (part.end - part.start) as usize];
+        file.read_exact_at(&mut bytes, part.start).unwrap();
+        bytes
+    };
+    data(path).into_iter().map(read).collect()
+}
+
+fn moved(outcome: &Outcome) -> u64 {
+    let events = outcome.events();
+    let summary: &Value = events
+        .iter()
+        .find(|event| event["type"] == "summary")
+        .unwrap();
+    summary["bytes_moved"].as_u64().unwrap()
+}
+
+/// Insists that the two files are the same, holes included.
+fn same(one: &Path, other: &Path) {
+    let (old, new) = (fs::metadata(one).unwrap(), fs::metadata(other).unwrap());
+    assert_eq!((old.len(), old.mtime()), (new.len(), new.mtime()));
+    assert_eq!(data(one), data(other));
+    assert!(bytes(one) == bytes(other), "{}", one.display());
+    assert!(allocated(other) <= allocated(one), "{}", one.display());
+}
+
+#[test]
+fn of_a_file_with_holes_only_the_data_is_sent_and_written() {
+    let far = Far::start("holes", &[]);
+    let (gib, kib) = (1 << 30, 1 << 10);
+    let spread: Vec<_> = (0..16)
+        .map(|nth| nth * 600 * (1 << 20))
+        .map(|from| (from, from + 64 * kib))
+        .collect();
+    let large = holey(&far.near, "large", 10 * gib, &spread);
+    assert!(allocated(&large) <= 1 << 21);
+    let outcome = far.push(&["--json"], &[&large], "x").succeeded();
+    assert_eq!(moved(&outcome), 1 << 20);
+    same(&large, &far.target.join("x"));
+    let back = far.near.at("back");
+    let outcome = far.pull(&["--json"], &["x"], back.to_str().unwrap());
+    assert_eq!(moved(&outcome.succeeded()), 1 << 20);
+    same(&large, &back);
+    let outcome = far.push(&["--json"], &[&large], "x").succeeded();
+    assert_eq!(moved(&outcome), 0);
+}
+
+/// The name of a file, its bytes, and where it has data.
+type Shape = (&'static str, u64, &'static [(u64, u64)]);
+
+#[test]
+fn files_with_holes_of_any_shape_arrive_as_they_are() {
+    let far = Far::start("holes-shapes", &[]);
+    let folder = far.near.folder("folder");
+    let shapes: [Shape; 7] = [
+        ("nothing", 5 << 20, &[]),
+        ("nothing-small", 70_001, &[]),
+        ("front", 3 << 20, &[(0, 8192)]),
+        ("end", (3 << 20) + 7, &[((3 << 20) - 8192, (3 << 20) + 7)]),
+        ("middle", 100_000, &[(40_960, 45_056)]),
+        ("two", 40 << 20, &[(0, 9 << 20), (20 << 20, 29 << 20)]),
+        (
+            "many",
+            300 << 12,
+            &[(0, 4096), (3 << 12, 4 << 12), (9 << 12, 20 << 12)],
+        ),
+    ];
+    for (name, len, parts) in shapes {
+        let name = format!("folder/{name}");
+        holey(&far.near, &name, len, parts);
+    }
+    let back = far.near.folder("back");
+    far.push(&[], &[&folder], "copy").succeeded();
+    far.pull(&["--digest", "blake3"], &["copy/"], back.to_str().unwrap())
+        .succeeded();
+    for (name, ..) in shapes {
+        same(&folder.join(name), &far.target.join("copy").join(name));
+        same(&folder.join(name), &back.join(name));
+        assert!(look(&folder.join(name)) == look(&back.join(name)), "{name}");
+    }
+    assert_eq!(far.names(), ["copy"]);
+    assert_eq!(names(&back).len(), shapes.len());
+}
+
+#[test]
+fn zeros_of_dense_files_become_holes_if_asked_for() {
+    let far = Far::start("holes-made", &[]);
+    let file = far.near.at("dense");
+    let mut dense = vec![0; 12 << 20];
+    dense[5 << 20..(5 << 20) + 100_000].copy_from_slice(&noise(100_000, 3));
+    for len in [50_000, 900_000, 12 << 20] {
+        fs::write(&file, &dense[..len]).unwrap();
+        far.push(&["--sparse"], &[&file], "x").succeeded();
+        assert!(look(&far.target.join("x")) == look(&file), "{len}");
+        assert!(allocated(&far.target.join("x")) <= 128 << 10, "{len}");
+        assert!(allocated(&file) >= len as u64);
+    }
+    far.push(&[], &[&file], "y").succeeded();
+    assert!(allocated(&far.target.join("y")) >= 12 << 20);
+}
+
+#[test]
+fn a_file_with_holes_goes_on_where_it_was_stopped() {
+    let far = Far::start("holes-resume", &[]);
+    let parts = [(0, 20 << 20), (100 << 20, 120 << 20)];
+    let file = holey(&far.near, "x", 200 << 20, &parts);
+    let place = far.place("x");
+    let slowly = ["--json", "--rate", "40Mb/s"];
+    let mut copy = Running::start(far.copy(&slowly, &[file.to_str().unwrap(), &place]));
+    copy.prints("\"type\":\"progress\"");
+    becomes_true("two objects are proved", || {
+        let journal = |name: &String| name.ends_with(".journal");
+        let journal = far.names().into_iter().find(journal);
+        journal.is_some_and(|name| {
+            fs::metadata(far.target.join(name)).is_ok_and(|meta| meta.len() >= 40 + 2 * 53)
+        })
+    });
+    copy.kill();
+    let outcome = far.push(&["--json"], &[&file], "x").succeeded();
+    assert!(moved(&outcome) <= 32 << 20, "{outcome:?}");
+    same(&file, &far.target.join("x"));
+    assert_eq!(far.names(), ["x"]);
+}

@@ -1,0 +1,234 @@
+//! What comes along besides bytes and names: owners, attributes, access lists, times.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use lighthaul_io::metadata::{Extras, Inode, Keep};
+
+use crate::far::Far;
+use crate::running::{Outcome, Running};
+use crate::scratch::{Scratch, dress, tree};
+use crate::stage::is_skipped;
+
+const ALL: Keep = Keep {
+    mode: true,
+    owner: true,
+    accessed: true,
+    modified: true,
+    xattrs: true,
+    acls: true,
+};
+/// Options that keep all of that.
+const KEEP: [&str; 2] = ["-aXAU", "--no-sync"];
+
+/// All that is kept of what is at `path`.
+fn extras(path: &Path) -> Extras {
+    Inode::at(path).unwrap().read(ALL).unwrap().0
+}
+
+/// The same of all that is below `folder`, and of itself.
+fn all_extras(folder: &Path) -> BTreeMap<PathBuf, Extras> {
+    let mut all: BTreeMap<_, _> = tree(folder)
+        .into_keys()
+        .map(|path| (path.clone(), extras(&folder.join(path))))
+        .collect();
+    all.insert(PathBuf::new(), extras(folder));
+    all
+}
+
+/// Gives what is at `path` some of everything, so much that no two numbers make the same.
+fn adorn(path: &Path, number: u32) {
+    // one that reading does not change, since it is after the last change
+    let tomorrow = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
+        + 86_400;
+    let is_link = path.is_symlink();
+    let user = |n: u32| (format!("user.{n}").into_bytes(), n.to_le_bytes().to_vec());
+    let trusted = (b"trusted.t".to_vec(), number.to_le_bytes().to_vec());
+    // version 2; owner rwx, user 1000 + number r, group r-x, mask rwx, others none
+    let mut acl = vec![2, 0, 0, 0];
+    for (tag, rights, id) in [
+        (1, 7, u32::MAX),
+        (2, 4, 1000 + number),
+        (4, 5, u32::MAX),
+        (16, 7, u32::MAX),
+        (32, 0, u32::MAX),
+    ] {
+        acl.extend_from_slice(&[tag, 0, rights, 0]);
+        acl.extend_from_slice(&u32::to_le_bytes(id));
+    }
+    let mut xattrs = vec![trusted];
+    if !is_link {
+        xattrs.extend([user(number), user(number + 1)]);
+        xattrs.insert(0, (b"system.posix_acl_access".to_vec(), acl));
+    }
+    let wanted = Extras {
+        mode: None,
+        owner: Some((4000 + number, 5000 + number)),
+        accessed: Some((tomorrow.cast_signed() + i64::from(number), 777)),
+        modified: Some((1_000_000_000 + i64::from(number), 555)),
+        xattrs,
+    };
+    let not_kept = Inode::at(path).unwrap().apply(&wanted, ALL);
+    assert_eq!(not_kept, [], "{}", path.display());
+}
+
+/// A folder with one of each kind, each with some of everything.
+fn adorned_tree(scratch: &Scratch) -> PathBuf {
+    let root = scratch.folder("tree");
+    fs::create_dir(root.join("folder")).unwrap();
+    scratch.file("tree/small", 100);
+    scratch.file("tree/empty", 0);
+    scratch.file("tree/folder/large", 9 << 20);
+    dress(&scratch.file("tree/folder/set-id", 10), 0o4755, 5);
+    symlink("small", root.join("link")).unwrap();
+    for (nth, name) in ["small", "empty", "folder/large", "folder/set-id", "link"]
+        .iter()
+        .enumerate()
+    {
+        adorn(&root.join(name), 10 * nth as u32);
+    }
+    adorn(&root.join("folder"), 70);
+    adorn(&root, 80);
+    root
+}
+
+#[test]
+fn extras_of_every_kind_of_entry_come_along_both_ways() {
+    if is_skipped("extras_of_every_kind_of_entry_come_along_both_ways") {
+        return;
+    }
+    let far = Far::start("extras", &[]);
+    let source = adorned_tree(&far.near);
+    let before = all_extras(&source);
+    let outcome = far.push(&KEEP, &[&source], "copy").succeeded();
+    assert!(!outcome.said("could not be kept"), "{outcome:?}");
+    assert_eq!(all_extras(&far.target.join("copy")), before);
+    let back = far.near.at("back");
+    far.pull(&KEEP, &["copy"], back.to_str().unwrap())
+        .succeeded();
+    assert_eq!(all_extras(&back), before);
+    assert_eq!(
+        all_extras(&source),
+        before,
+        "a copy leaves its source alone"
+    );
+}
+
+#[test]
+fn nothing_of_it_comes_along_unless_asked_for() {
+    if is_skipped("nothing_of_it_comes_along_unless_asked_for") {
+        return;
+    }
+    let far = Far::start("extras-not", &[]);
+    let source = adorned_tree(&far.near);
+    far.push(&["--no-sync"], &[&source], "copy").succeeded();
+    for (path, extras) in all_extras(&far.target.join("copy")) {
+        assert_eq!(extras.owner, Some((0, 0)), "{}", path.display());
+        assert_eq!(extras.xattrs, [], "{}", path.display());
+    }
+    assert_eq!(tree(&far.target.join("copy")), tree(&source));
+}
+
+#[test]
+fn what_did_not_change_gets_its_extras_all_the_same() {
+    if is_skipped("what_did_not_change_gets_its_extras_all_the_same") {
+        return;
+    }
+    let far = Far::start("extras-again", &[]);
+    let source = adorned_tree(&far.near);
+    far.push(&["--no-sync"], &[&source], "copy").succeeded();
+    let outcome = far
+        .push(&["-aXAU", "--json"], &[&source], "copy")
+        .succeeded();
+    let summary = outcome.events().pop().unwrap();
+    assert_eq!(summary["unchanged"], summary["entries"], "{summary}");
+    assert_eq!(summary["bytes_moved"], 0, "{summary}");
+    assert_eq!(all_extras(&far.target.join("copy")), all_extras(&source));
+    // and what the source does not have any more goes
+    let file = source.join("small");
+    let mut plain = extras(&file);
+    // but for what the system itself may have set
+    plain
+        .xattrs
+        .retain(|(name, _)| name.starts_with(b"trusted."));
+    assert_eq!(Inode::at(&file).unwrap().apply(&plain, ALL), []);
+    far.push(&KEEP, &[&source], "copy").succeeded();
+    assert_eq!(extras(&far.target.join("copy/small")).xattrs.len(), 1);
+    assert_eq!(all_extras(&far.target.join("copy")), all_extras(&source));
+}
+
+#[test]
+fn what_a_target_cannot_keep_is_said_once_for_each_kind() {
+    let name = "what_a_target_cannot_keep_is_said_once_for_each_kind";
+    if is_skipped(name) {
+        return;
+    }
+    let said_once = |outcome: &Outcome| {
+        let told = outcome.err.iter().filter(|line| line.contains("user.*"));
+        let told: Vec<_> = told.collect();
+        let words = "lighthaul: attributes (user.*) could not be kept: the file system has none";
+        assert_eq!(told, [words], "{outcome:?}");
+    };
+    let far = Far::start_after("extras-ramfs", "mount -t ramfs none \"$1\"");
+    let source = adorned_tree(&far.near);
+    let outcome = far.push(&KEEP, &[&source], "copy").succeeded();
+    said_once(&outcome);
+    let inside = format!("/proc/{}/root{}", far.daemon.id(), far.target.display());
+    let inside = Path::new(&inside).join("copy");
+    assert_eq!(tree(&inside).len(), tree(&source).len());
+    assert_eq!(fs::metadata(inside.join("small")).unwrap().uid(), 4000);
+    // the same where the receiver is the one that types
+    let far = Far::start("extras-ramfs-pull", &[]);
+    fs::rename(&source, far.target.join("tree")).unwrap();
+    let back = far.near.folder("back");
+    let back = back.to_str().unwrap();
+    let copy = far.copy(&KEEP, &[&far.place("tree/"), back]);
+    let mut shell = Command::new("unshare");
+    let script = "mount -t ramfs none \"$0\" && exec \"$@\"";
+    shell.args(["-m", "sh", "-c", script, back]);
+    shell.arg(copy.get_program()).args(copy.get_args());
+    for (name, value) in copy.get_envs() {
+        shell.env(name, value.unwrap());
+    }
+    said_once(&Running::start(shell).finish().succeeded());
+}
+
+#[test]
+fn an_owner_that_only_root_could_set_is_told_and_lends_no_rights() {
+    let name = "an_owner_that_only_root_could_set_is_told_and_lends_no_rights";
+    if is_skipped(name) {
+        return;
+    }
+    let far = Far::start("extras-owner", &[]);
+    let program = far.target.join("program");
+    fs::write(&program, "x").unwrap();
+    dress(&program, 0o4755, 1_000_000_000);
+    let back = far.near.folder("back");
+    let open = |path: &Path| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(path, mode).unwrap();
+    };
+    open(&back);
+    let key = far.near.key();
+    std::os::unix::fs::chown(&key, Some(1234), Some(1234)).unwrap();
+    let place = format!("{}/", back.display());
+    let copy = far.copy(&["-a"], &[&far.place("program"), &place]);
+    let mut user = Command::new("setpriv");
+    user.args(["--reuid=1234", "--regid=1234", "--clear-groups"]);
+    user.arg(copy.get_program()).args(copy.get_args());
+    for (name, value) in copy.get_envs() {
+        user.env(name, value.unwrap());
+    }
+    let outcome = Running::start(user).finish().succeeded();
+    assert!(outcome.said("owner and group could not be kept: that takes root"));
+    assert!(outcome.said("set-user-ID"), "{outcome:?}");
+    let meta = fs::metadata(back.join("program")).unwrap();
+    assert_eq!((meta.uid(), meta.mode() & 0o7777), (1234, 0o755));
+}

@@ -1,0 +1,146 @@
+//! Names of files that have others, which wait until the first is in place.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+
+use crate::manifest::Entry;
+
+/// Files that are remembered at a time, as on the sending side.
+const FIRSTS_MAX: usize = 1 << 20;
+/// Octets of their paths.
+const OCTETS_MAX: usize = 256 << 20;
+
+/// A further name of a file.
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) number: u64,
+    pub(crate) entry: Entry,
+    /// What it is called until it takes the place of whatever has the name.
+    pub(crate) temporary: PathBuf,
+}
+
+/// Where the file is that a name is for, or the exit code of its failure.
+pub(crate) type Whereabouts = Result<Vec<u8>, u8>;
+
+/// Files of which more names may come, and the names that have come.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    firsts: BTreeMap<u64, First>,
+    octets: usize,
+    ready: VecDeque<(Name, Whereabouts)>,
+    /// Names that are not in place and have not failed.
+    open: BTreeSet<u64>,
+}
+
+#[derive(Debug)]
+struct First {
+    path: Vec<u8>,
+    /// Names that have not come yet.
+    left: u64,
+    settled: Option<Result<(), u8>>,
+    waiting: Vec<Name>,
+}
+
+impl Links {
+    /// Remembers that `left` more names may come for entry `number`, unless there is no room: then they
+    /// become files of their own.
+    pub(crate) fn begin(&mut self, number: u64, entry: &Entry, left: u64) {
+        let octets = self.octets + entry.path.len();
+        if left == 0 || self.firsts.len() >= FIRSTS_MAX || octets > OCTETS_MAX {
+            return;
+        }
+        self.octets = octets;
+        let first = First {
+            path: entry.path.clone(),
+            left,
+            settled: None,
+            waiting: Vec::new(),
+        };
+        self.firsts.insert(number, first);
+    }
+
+    /// Has `name` wait for entry `first`; answers whether that is known.
+    pub(crate) fn wait(&mut self, first: u64, name: Name) -> bool {
+        let Some(file) = self.firsts.get_mut(&first) else {
+            return false;
+        };
+        file.left = file.left.saturating_sub(1);
+        self.open.insert(name.number);
+        file.waiting.push(name);
+        self.stir(first);
+        true
+    }
+
+    /// Entry `number` is in place, or has failed with this exit code.
+    pub(crate) fn settle(&mut self, number: u64, result: Result<(), u8>) {
+        self.open.remove(&number);
+        if let Some(file) = self.firsts.get_mut(&number) {
+            file.settled = Some(result);
+            self.stir(number);
+        }
+    }
+
+    /// The next name whose file is in place, or has failed.
+    pub(crate) fn next(&mut self) -> Option<(Name, Whereabouts)> {
+        self.ready.pop_front()
+    }
+
+    /// The first name that is neither in place nor has failed.
+    pub(crate) fn first_open(&self) -> Option<u64> {
+        self.open.first().copied()
+    }
+
+    fn stir(&mut self, first: u64) {
+        let Some(file) = self.firsts.get_mut(&first) else {
+            return;
+        };
+        let Some(settled) = file.settled else { return };
+        let whereabouts = settled.map(|()| file.path.clone());
+        for name in file.waiting.drain(..) {
+            self.ready.push_back((name, whereabouts.clone()));
+        }
+        if file.left == 0 {
+            self.octets -= file.path.len();
+            self.firsts.remove(&first);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(number: u64) -> Name {
+        Name {
+            number,
+            entry: Entry::gone(number.to_string().into_bytes()),
+            temporary: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn names_wait_for_their_file_and_hear_of_its_failure() {
+        let mut links = Links::default();
+        links.begin(1, &name(1).entry, 2);
+        links.begin(2, &name(2).entry, 5);
+        assert!(links.wait(1, name(3)) && links.wait(2, name(4)));
+        assert!(!links.wait(3, name(5)), "not a first name");
+        assert!(links.next().is_none());
+        assert_eq!(links.first_open(), Some(3));
+        links.settle(1, Ok(()));
+        assert!(links.wait(1, name(6)));
+        links.settle(2, Err(24));
+        let ready: Vec<_> = std::iter::from_fn(|| links.next())
+            .map(|(name, place)| (name.number, place))
+            .collect();
+        let first = || Ok(b"1".to_vec());
+        assert_eq!(ready, [(3, first()), (6, first()), (4, Err(24))]);
+        for number in [3, 6, 4] {
+            links.settle(number, Ok(()));
+        }
+        assert_eq!(links.first_open(), None);
+        // all names of the first have come
+        assert!(!links.wait(1, name(7)) && links.wait(2, name(8)));
+        assert_eq!(links.octets, 1);
+    }
+}
