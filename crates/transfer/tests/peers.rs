@@ -113,10 +113,10 @@ fn lists_and_objects_that_cannot_be_end_a_session_and_leave_nothing() {
         ("an object of no file", |lie| drop(lie.entries.pop())),
         ("a file of no object", |lie| drop(lie.objects.pop())),
         ("an object of no pieces", |lie| {
-            lie.objects[1].pieces.clear()
+            lie.objects[1].pieces.clear();
         }),
         ("more than was asked for", |lie| {
-            lie.objects[1].pieces[0].len += 1
+            lie.objects[1].pieces[0].len += 1;
         }),
         ("beyond the end", |lie| lie.objects[1].pieces[0].offset = 1),
         ("nothing at all", |lie| lie.objects[1].pieces[0].len = 0),
@@ -161,7 +161,7 @@ fn files_where_no_file_can_be_fail_alone() {
             lie.entries[1].kind = Kind::File(u64::MAX);
         }),
         ("through a link", |lie| {
-            lie.entries[1].path = b"link/x".to_vec()
+            lie.entries[1].path = b"link/x".to_vec();
         }),
         ("in a file", |lie| lie.entries[1].path = b"file/x".to_vec()),
     ];

@@ -1,9 +1,10 @@
 //! Chores: `cargo xtask tidy` holds the rules of the house, `cargo xtask demo` shows what it is for,
-//! `cargo xtask bench` compares it with its peers.
+//! `cargo xtask bench` compares it with its peers, `cargo xtask crash` kills it while it copies.
 #![expect(clippy::print_stdout, reason = "a chore speaks")]
 #![expect(clippy::print_stderr, reason = "a chore speaks")]
 
 mod bench;
+mod crash;
 mod demo;
 mod tidy;
 
@@ -16,9 +17,10 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["tidy"] => tidy::run(root()),
         ["bench", ..] => return bench::main(std::env::args_os().skip(2)),
+        ["crash", ..] => return crash::main(std::env::args_os().skip(2).collect()),
         ["demo"] => demo::run(),
         ["demo", "in", folder] => demo::run_in(Path::new(folder)),
-        _ => Err("usage: cargo xtask tidy | demo | bench".to_owned()),
+        _ => Err("usage: cargo xtask tidy | demo | bench | crash".to_owned()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

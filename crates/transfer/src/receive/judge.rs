@@ -11,6 +11,7 @@ use lighthaul_io::disk::Root;
 use lighthaul_io::ground::Meta;
 use rustix::fs::FileType;
 
+use super::claim::Claims;
 use super::journal::{Journal, Proved, Subject, merged, missing};
 use super::landing::Landing;
 use super::ledger::{Ledger, Pending, Settled};
@@ -55,6 +56,8 @@ struct Place {
     barred: Option<Vec<u8>>,
     /// What the source has, of the folders that the list is in.
     sieve: Sieve,
+    /// Whose leavings may go.
+    claims: Claims,
 }
 
 impl Judge<'_> {
@@ -77,6 +80,7 @@ impl Judge<'_> {
             listed: 0,
             barred: None,
             sieve: Sieve::new(named),
+            claims: Claims::default(),
         };
         self.tidy(&mut place, Path::new(""));
         loop {
@@ -102,6 +106,9 @@ impl Judge<'_> {
                 }
                 Ok(Listing::End) => {
                     self.remove(&mut place, None)?;
+                    if self.options.dry_run.is_none() {
+                        place.claims.clear(&mut place.root);
+                    }
                     self.ledger.close();
                     return Ok(());
                 }
@@ -401,10 +408,14 @@ impl Judge<'_> {
 
     /// Removes what dead processes left in the folder `path`.
     fn tidy(&self, place: &mut Place, path: &Path) {
-        let names = place.root.names(path, names::PREFIX).unwrap_or_default();
-        for name in names.iter().filter(|name| self.writer.is_orphan(name)) {
-            // somebody else may have been faster
-            place.root.remove(&path.join(name)).ok();
+        if self.options.dry_run.is_some() {
+            return;
+        }
+        for name in place.root.names(path, names::PREFIX).unwrap_or_default() {
+            if self.writer.is_orphan(&name) || place.claims.is_orphan(&mut place.root, &name) {
+                // somebody else may have been faster
+                place.root.remove(&path.join(name)).ok();
+            }
         }
     }
 }
