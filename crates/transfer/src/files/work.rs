@@ -296,6 +296,7 @@ fn listed(folder: &Folder, name: &OsStr, path: &[u8]) -> io::Result<Listed> {
         group,
         seconds,
         nanos,
+        ..
     } = folder.look(name)?;
     let kind = if kind.is_file() {
         Kind::File

@@ -12,6 +12,7 @@ use lighthaul_io::ground::Meta;
 use lighthaul_io::sparse;
 use rustix::fs::FileType;
 
+use super::claim::Claims;
 use super::dress::Wardrobe;
 use super::journal::{Journal, Proved, Subject, merged, missing, within};
 use super::landing::Landing;
@@ -61,6 +62,8 @@ struct Place {
     /// What the source has, of the folders that the list is in.
     sieve: Sieve,
     room: Room,
+    /// Whose leavings may go.
+    claims: Claims,
 }
 
 impl Judge<'_> {
@@ -84,6 +87,7 @@ impl Judge<'_> {
             barred: None,
             sieve: Sieve::new(named),
             room: Room::default(),
+            claims: Claims::default(),
         };
         self.tidy(&mut place, Path::new(""));
         loop {
@@ -110,6 +114,9 @@ impl Judge<'_> {
                 }
                 Ok(Listing::End) => {
                     self.remove(&mut place, None)?;
+                    if self.options.dry_run.is_none() {
+                        place.claims.clear(&mut place.root);
+                    }
                     self.ledger.close();
                     return Ok(());
                 }
@@ -466,10 +473,14 @@ impl Judge<'_> {
 
     /// Removes what dead processes left in the folder `path`.
     fn tidy(&self, place: &mut Place, path: &Path) {
-        let names = place.root.names(path, names::PREFIX).unwrap_or_default();
-        for name in names.iter().filter(|name| self.writer.is_orphan(name)) {
-            // somebody else may have been faster
-            place.root.remove(&path.join(name)).ok();
+        if self.options.dry_run.is_some() {
+            return;
+        }
+        for name in place.root.names(path, names::PREFIX).unwrap_or_default() {
+            if self.writer.is_orphan(&name) || place.claims.is_orphan(&mut place.root, &name) {
+                // somebody else may have been faster
+                place.root.remove(&path.join(name)).ok();
+            }
         }
     }
 }

@@ -60,6 +60,12 @@ impl Writer {
         ))
     }
 
+    /// The name of the file that is locked while this writer lives.
+    pub(crate) fn claim(&self) -> PathBuf {
+        let name = self.temporary(Path::new(""), 0);
+        claim_of(name.as_os_str()).unwrap_or(name)
+    }
+
     /// Whether `name` is one that a process of this host had, which is gone.
     pub(crate) fn is_orphan(&self, name: &OsStr) -> bool {
         let Some(rest) = name
@@ -78,6 +84,13 @@ impl Writer {
         };
         u32::try_from(process).is_ok_and(|process| started(process) != Some(start))
     }
+}
+
+/// The claim of the writer that gave a file `name` while it was written.
+pub(crate) fn claim_of(name: &OsStr) -> Option<PathBuf> {
+    let rest = name.to_str()?.strip_prefix(".lighthaul-")?;
+    let (writer, _) = rest.rsplit_once('-')?;
+    Some(PathBuf::from(format!(".lighthaul-{writer}.claim")))
 }
 
 /// A number that this start of the host has, and no other; never zero.

@@ -13,6 +13,7 @@ use lighthaul_io::blocks::Blocks;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Root;
 
+use super::claim::Claim;
 use super::dress::Wardrobe;
 use super::judge::Judge;
 use super::landing::Landing;
@@ -80,6 +81,7 @@ pub fn receive(
     let crew = Arc::new(Crew::default());
     let wardrobe = Wardrobe::new(settings.options.keep, &board);
     let stream = session.control.open(LIST)?;
+    let writer = Writer::new(TRANSFERS.fetch_add(1, Relaxed));
     let judge = Judge {
         options: settings.options.clone(),
         crew: &crew,
@@ -88,9 +90,10 @@ pub fn receive(
         ledger: &ledger,
         board: &board,
         wardrobe: &wardrobe,
-        writer: Writer::new(TRANSFERS.fetch_add(1, Relaxed)),
+        writer: writer.clone(),
         boot: settings.boot(),
     };
+    let dry = settings.options.dry_run.is_some();
     let mut receiving = Receiving {
         crew: &crew,
         session,
@@ -111,7 +114,9 @@ pub fn receive(
             crew.run(move || {
                 judge.run(landing, |root, folder| {
                     let failed = |e| Error::file(Code::Io, "cannot open", folder, &e);
-                    let ground = (root.another().map_err(failed)?, folder.to_owned());
+                    let claim = (!dry).then(|| root.another()).transpose().map_err(failed)?;
+                    let claim = claim.and_then(|root| Claim::stake(root, &writer));
+                    let ground = (root.another().map_err(failed)?, folder.to_owned(), claim);
                     // who does not wait any more has failed
                     landed.send(ground).ok();
                     Ok(())
@@ -148,6 +153,9 @@ fn tell_names(crew: &Crew, stream: &Stream, names: Names) -> Result<(), Error> {
     Ok(take(Vec::new())?)
 }
 
+/// Where files go, what people know that as, and our mark on it.
+type Landed = (Root, PathBuf, Option<Claim>);
+
 /// A transfer on the receiving side.
 struct Receiving<'a, 'w> {
     crew: &'a Arc<Crew>,
@@ -174,7 +182,7 @@ impl<'a> Receiving<'a, '_> {
         &mut self,
         scope: &'s Scope<'s, 'a>,
         door: &Door<'_>,
-        lands: &Receiver<(Root, PathBuf)>,
+        lands: &Receiver<Landed>,
     ) -> Result<Summary, Error> {
         let session = self.session;
         let mut path = explore(session, door, false, mover::lanes())?;
@@ -193,7 +201,7 @@ impl<'a> Receiving<'a, '_> {
             started.since(self.begun),
             self.watcher,
         );
-        let (root, target) = self.landed(lands)?;
+        let (root, target, claim) = self.landed(lands)?;
         let (jobs, todo) = channel();
         let mut outlets = Outlets {
             lanes: Vec::new(),
@@ -231,7 +239,7 @@ impl<'a> Receiving<'a, '_> {
         scope.spawn(move || {
             crew.run(|| publisher.run(&todo));
             publisher.clean();
-            drop(done);
+            drop((claim, done));
         });
         let mut summary = self.watch(outlets, &finished)?;
         summary.elapsed = session.clock.now().since(self.begun);
@@ -255,7 +263,7 @@ impl<'a> Receiving<'a, '_> {
     }
 
     /// Waits until it is known where files go.
-    fn landed(&self, lands: &Receiver<(Root, PathBuf)>) -> Result<(Root, PathBuf), Error> {
+    fn landed(&self, lands: &Receiver<Landed>) -> Result<Landed, Error> {
         loop {
             self.crew.check()?;
             match lands.recv_timeout(TICK) {

@@ -85,7 +85,7 @@ pub(crate) fn copy(
 }
 
 /// The fingerprint of the key at `path`, which is made.
-fn key(program: &Path, path: &Path) -> Result<String, String> {
+pub(crate) fn key(program: &Path, path: &Path) -> Result<String, String> {
     run(Command::new(program).arg("key").arg("--key").arg(path)).map(|text| text.trim().to_owned())
 }
 

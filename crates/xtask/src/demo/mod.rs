@@ -8,4 +8,5 @@ mod table;
 mod tcp;
 mod tree;
 
-pub(crate) use show::{run, run_in};
+pub(crate) use copy::key;
+pub(crate) use show::{Folder, Running, release, run, run_in};

@@ -17,7 +17,7 @@ use crate::demo::{copy, tcp, tree};
 /// Another process does the work, so that this one can clean up behind it even after Ctrl-C.
 pub(crate) fn run() -> Result<(), String> {
     available()?;
-    let folder = Folder::make(&release()?)?;
+    let folder = Folder::make(&release()?, "demo")?;
     outlive_interrupts();
     let own = std::env::current_exe();
     let status = own.and_then(|own| {
@@ -66,7 +66,7 @@ fn lab() -> Result<Lab, String> {
 }
 
 /// The folder of release builds, whose command is shown and whose files are copied.
-fn release() -> Result<PathBuf, String> {
+pub(crate) fn release() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|e| format!("where is this program? {e}"))?;
     let release = own
         .parent()
@@ -84,14 +84,19 @@ fn release() -> Result<PathBuf, String> {
 }
 
 /// A folder that goes when this value goes.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// Beside the build, so that its files need only be linked.
-    fn make(release: &Path) -> Result<Self, String> {
-        let path = release.with_file_name(format!("demo-{}", process::id()));
+    pub(crate) fn make(release: &Path, name: &str) -> Result<Self, String> {
+        let path = release.with_file_name(format!("{name}-{}", process::id()));
         fs::create_dir(&path).map_err(|e| format!("cannot make {}: {e}", path.display()))?;
         Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

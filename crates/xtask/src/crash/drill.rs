@@ -1,0 +1,289 @@
+//! One trial after another.
+//!
+//! How many bytes crossed is counted by the path: what is delivered to host b while a copy runs, all
+//! heads, probes and losses that come with it included, in proportion to what the first copy, which
+//! nobody disturbs, needs for the same tree. A client that was killed could not tell. What crossed more
+//! than once may be two hundredths of the tree, and an object in each lane: those that were on their way.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::thread;
+use std::time::Duration;
+
+use clap::Parser;
+use lighthaul_base::{Rate, Rng, Size};
+use lighthaul_io::clock::{Clock, unix_nanos};
+use lighthaul_io::namespace::outlive_interrupts;
+use lighthaul_lab::description::Description;
+use lighthaul_lab::emulate::{Lab, available};
+use lighthaul_lab::settings::{LinkSettings, Settings};
+use lighthaul_transfer::message::Offer;
+use lighthaul_transfer::mover;
+
+use super::args::Args;
+use super::pair::{Ended, Pair};
+use super::tally::{CLIENT, DAEMON, Tally, Trial};
+use super::tree;
+use crate::demo::{Folder, release};
+
+/// Does what the words after `crash` ask for.
+///
+/// Another process does the work, so that this one can clean up behind it even after Ctrl-C.
+pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
+    let program = std::iter::once(OsString::from("crash"));
+    let args = Args::parse_from(program.chain(words.iter().cloned()));
+    let done = match &args.within {
+        Some(folder) => drill(&args, folder),
+        None => start(words),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("crash: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(words: Vec<OsString>) -> Result<(), String> {
+    available()?;
+    let folder = Folder::make(&release()?, "crash")?;
+    outlive_interrupts();
+    let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    let status = Command::new(own)
+        .arg("crash")
+        .args(words)
+        .arg("--within")
+        .arg(folder.path())
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err("not all is as it should be".to_owned()),
+        Err(why) => Err(format!("cannot start the trials: {why}")),
+    }
+}
+
+/// All trials.
+fn drill(args: &Args, folder: &Path) -> Result<(), String> {
+    let seed = args.seed.unwrap_or_else(unix_nanos);
+    let source = folder.join("tree");
+    fs::create_dir_all(&source).map_err(|e| e.to_string())?;
+    let made = tree::make(&source, args.files, args.size.0, seed);
+    let bytes = made.map_err(|e| format!("cannot make the tree to copy: {e}"))?;
+    println!(
+        "seed {seed}: {} files, {}, over {} with {} round trip and {} lost",
+        args.files,
+        Size(bytes),
+        args.rate,
+        args.rtt,
+        args.loss
+    );
+    let lab = lab(args, seed)?;
+    let program = folder.join("lighthaul");
+    // kept as it is now, so that a build in between changes nothing
+    fs::copy(release()?.join("lighthaul"), &program).map_err(|e| e.to_string())?;
+    let rate = args.rate.scaled(95, 100);
+    let pair = Pair::new(&lab, &program, folder, rate)?;
+    let mut drill = Drill {
+        lab: &lab,
+        pair,
+        source: &source,
+        bytes,
+        again_max: bytes / 50 + in_flight(rate),
+        undisturbed: 1,
+        seconds: 0.0,
+    };
+    drill.measure()?;
+    let tally = drill.trials(args, seed)?;
+    println!("{tally}");
+    match tally.faults() {
+        0 => Ok(()),
+        faults => Err(format!("{faults} runs have faults")),
+    }
+}
+
+fn lab(args: &Args, seed: u64) -> Result<Lab, String> {
+    let mut link = LinkSettings::default();
+    link.both.rate = Some(args.rate.to_string());
+    link.both.loss = Some(args.loss.clone());
+    link.rtt = Some(args.rtt.clone());
+    let settings = Settings::pair(link, Some(seed));
+    let description = Description::new(&settings).map_err(|e| e.to_string())?;
+    Lab::start(&description).map_err(|e| e.to_string())
+}
+
+/// Bytes of objects that are on their way at a time: the longest of one in each lane.
+fn in_flight(rate: Rate) -> u64 {
+    let offer = Offer {
+        packet_len: 1024,
+        rate_bps: rate.as_bps(),
+        settle_us: 0,
+        udp: true,
+        lanes: mover::lanes() as u8,
+    };
+    // a rest of a quarter is no object of its own
+    mover::object_len(&offer, Duration::ZERO) * 5 / 4 * mover::lanes() as u64
+}
+
+struct Drill<'a> {
+    lab: &'a Lab,
+    pair: Pair<'a>,
+    source: &'a Path,
+    /// Bytes of the tree.
+    bytes: u64,
+    /// Bytes on the path of a copy that nobody disturbs.
+    undisturbed: u64,
+    /// Bytes that may cross more than once.
+    again_max: u64,
+    /// How long that takes.
+    seconds: f64,
+}
+
+impl Drill<'_> {
+    /// What the path has delivered to host b so far.
+    fn delivered(&self) -> u64 {
+        let counters = self.lab.counters();
+        counters
+            .link("a", "b")
+            .map_or(0, |link| link.seen.delivered.bytes)
+    }
+
+    /// Finds out what a copy takes that nobody disturbs.
+    fn measure(&mut self) -> Result<(), String> {
+        let before = self.delivered();
+        let ended = self.pair.copy()?.wait(PATIENCE_S);
+        let ended = ended.ok_or("the first copy does not end")?;
+        if ended.code != Some(0) {
+            return Err(format!("the first copy failed: {}", ended.said.trim()));
+        }
+        self.undisturbed = (self.delivered() - before).max(1);
+        self.seconds = ended.seconds;
+        println!(
+            "undisturbed: {:.1} s, {:.3} bytes on the path for each of a file",
+            self.seconds,
+            self.undisturbed as f64 / self.bytes as f64
+        );
+        let mut trial = Trial::default();
+        self.look(&mut trial);
+        match trial.faults.first() {
+            Some(fault) => Err(format!("the first copy: {fault}")),
+            None => self.clear(),
+        }
+    }
+
+    fn trials(&mut self, args: &Args, seed: u64) -> Result<Tally, String> {
+        let (clock, mut rng) = (Clock::start(), Rng::new(seed ^ 1));
+        let mut tally = Tally::default();
+        for number in 1..=args.runs {
+            if clock.now().as_secs_f64() > args.minutes * 60.0 {
+                println!("time is up");
+                break;
+            }
+            let victim = if rng.below(2) == 0 { CLIENT } else { DAEMON };
+            let at = self.seconds * rng.below(1000) as f64 / 1000.0;
+            let trial = self.trial(number, victim, at)?;
+            println!("{trial}");
+            tally.trials.push(trial);
+            self.clear()?;
+        }
+        Ok(tally)
+    }
+
+    fn trial(&mut self, number: u64, victim: &'static str, at: f64) -> Result<Trial, String> {
+        let mut trial = Trial {
+            number,
+            ..Trial::default()
+        };
+        let before = self.delivered();
+        let mut copy = self.pair.copy()?;
+        if let Some(ended) = copy.wait(at) {
+            trial.expect(&ended, 0);
+        } else {
+            trial.killed = Some((victim, at));
+            if victim == DAEMON {
+                self.pair.kill_daemon();
+                match copy.wait(at + PATIENCE_S) {
+                    Some(ended) => trial.expect(&ended, 10),
+                    None => trial.fault("the client does not miss its daemon"),
+                }
+                self.pair.serve()?;
+            }
+        }
+        drop(copy);
+        let mut done = trial.killed.is_none();
+        while !done && trial.tries < TRIES_MAX {
+            trial.tries += 1;
+            let Some(ended) = self.pair.copy()?.wait(PATIENCE_S) else {
+                trial.fault("the second copy does not end");
+                break;
+            };
+            done = ended.code == Some(0);
+            if done {
+                let verified = ended
+                    .summary
+                    .is_some_and(|summary| summary["verified"] == true);
+                trial.check(verified, "the second copy is not verified");
+            } else {
+                println!("      {}", ended.said.trim());
+                thread::sleep(Duration::from_millis(500));
+            }
+        }
+        trial.check(done, "the copy does not succeed");
+        let more = (self.delivered() - before).saturating_sub(self.undisturbed);
+        trial.again =
+            (u128::from(more) * u128::from(self.bytes) / u128::from(self.undisturbed)) as u64;
+        trial.check(trial.again <= self.again_max, "too much crossed again");
+        self.look(&mut trial);
+        Ok(trial)
+    }
+
+    /// Looks whether all is there, as it should be, and nothing else.
+    fn look(&self, trial: &mut Trial) {
+        let diff = Command::new("diff")
+            .arg("-rq")
+            .arg(self.source)
+            .arg(self.pair.target())
+            .output();
+        match diff {
+            Ok(output) if output.status.success() => {}
+            Ok(output) => {
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                let first = text.lines().next().unwrap_or("diff failed").to_owned();
+                trial.fault(&format!("{first} and {} more", text.lines().count()));
+            }
+            Err(error) => trial.fault(&format!("cannot run diff: {error}")),
+        }
+        let beside = fs::read_dir(self.pair.target().with_file_name(""));
+        let beside = beside.map_or(0, Iterator::count);
+        trial.check(beside == 1, "something is left beside the copy");
+    }
+
+    fn clear(&self) -> Result<(), String> {
+        let cleared = fs::remove_dir_all(self.pair.target());
+        cleared.map_err(|e| format!("cannot remove the copy: {e}"))
+    }
+}
+
+impl Trial {
+    fn fault(&mut self, what: &str) {
+        self.faults.push(what.to_owned());
+    }
+
+    fn check(&mut self, is: bool, otherwise: &str) {
+        if !is {
+            self.fault(otherwise);
+        }
+    }
+
+    /// Insists on an exit status, and one sentence if it is no success.
+    fn expect(&mut self, ended: &Ended, code: i32) {
+        let told = ended.said.lines().count();
+        let is = ended.code == Some(code) && told == usize::from(code != 0);
+        self.check(is, &format!("{:?}: {}", ended.code, ended.said.trim()));
+    }
+}
+
+const PATIENCE_S: f64 = 120.0;
+const TRIES_MAX: u32 = 5;

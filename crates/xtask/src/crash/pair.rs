@@ -1,0 +1,158 @@
+//! A daemon on host b, and copies to it from host a.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_io::clock::Clock;
+use lighthaul_lab::emulate::Lab;
+use serde_json::Value;
+
+use crate::demo::{Running, key};
+
+/// Both sides, and the folder that everything of theirs is in.
+pub(crate) struct Pair<'a> {
+    lab: &'a Lab,
+    program: &'a Path,
+    folder: &'a Path,
+    rate: Rate,
+    host: String,
+    daemon: Option<Running>,
+}
+
+impl<'a> Pair<'a> {
+    /// Two sides that know each other.
+    pub(crate) fn new(
+        lab: &'a Lab,
+        program: &'a Path,
+        folder: &'a Path,
+        rate: Rate,
+    ) -> Result<Self, String> {
+        let caller = key(program, &folder.join("caller_key"))?;
+        let host = key(program, &folder.join("host_key"))?;
+        let allowed = folder.join("allowed");
+        let status = Command::new(program)
+            .arg("allow")
+            .arg(caller)
+            .arg("--allowed")
+            .arg(allowed)
+            .status();
+        status.map_err(|e| format!("lighthaul allow: {e}"))?;
+        fs::create_dir_all(folder.join("arrived")).map_err(|e| e.to_string())?;
+        let mut pair = Self {
+            lab,
+            program,
+            folder,
+            rate,
+            host,
+            daemon: None,
+        };
+        pair.serve()?;
+        Ok(pair)
+    }
+
+    /// What was copied, or will be.
+    pub(crate) fn target(&self) -> PathBuf {
+        self.folder.join("arrived/copy")
+    }
+
+    /// Starts the daemon and waits until it listens.
+    pub(crate) fn serve(&mut self) -> Result<(), String> {
+        let at = |name: &str| self.folder.join(name);
+        let log = at("daemon.log");
+        let file = File::create(&log).map_err(|e| e.to_string())?;
+        let serve = self.lab.command("b", self.program);
+        let mut serve = serve.map_err(|e| e.to_string())?;
+        serve.arg("serve").arg("--root").arg(at("arrived"));
+        serve.arg("--key").arg(at("host_key"));
+        serve.arg("--allowed").arg(at("allowed"));
+        let child = serve.stdin(Stdio::null()).stderr(file).spawn();
+        self.daemon = Some(Running(child.map_err(|e| format!("lighthaul serve: {e}"))?));
+        let clock = Clock::start();
+        while !fs::read_to_string(&log).is_ok_and(|text| text.contains("listening on ")) {
+            if clock.now().as_secs_f64() > 20.0 {
+                return Err("the daemon does not listen".to_owned());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Ends the daemon as a crash would.
+    pub(crate) fn kill_daemon(&mut self) {
+        self.daemon = None;
+    }
+
+    /// Begins to copy.
+    pub(crate) fn copy(&self) -> Result<Copy, String> {
+        let at = |name: &str| self.folder.join(name);
+        let copy = self.lab.command("a", self.program);
+        let mut copy = copy.map_err(|e| e.to_string())?;
+        copy.args(["cp", "--json", "--retries", "0", "--pin", &self.host]);
+        copy.arg("--rate").arg(self.rate.to_string());
+        copy.arg("--key").arg(at("caller_key"));
+        copy.arg(at("tree")).arg("lh://b/copy");
+        let file = |name: &str| File::create(at(name)).map_err(|e| e.to_string());
+        copy.stdin(Stdio::null())
+            .stdout(file("copy.json")?)
+            .stderr(file("copy.log")?);
+        let child = copy.spawn().map_err(|e| format!("lighthaul cp: {e}"))?;
+        Ok(Copy {
+            child: Running(child),
+            log: at("copy"),
+            clock: Clock::start(),
+        })
+    }
+}
+
+/// A copy that has begun.
+pub(crate) struct Copy {
+    child: Running,
+    log: PathBuf,
+    clock: Clock,
+}
+
+/// How a copy ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    /// Its exit status; none if a signal ended it.
+    pub(crate) code: Option<i32>,
+    /// How long it took.
+    pub(crate) seconds: f64,
+    /// What it said on standard error.
+    pub(crate) said: String,
+    /// The summary among its events.
+    pub(crate) summary: Option<Value>,
+}
+
+impl Copy {
+    /// Waits for its end, so many seconds from its beginning at most; nothing if it goes on.
+    pub(crate) fn wait(&mut self, seconds: f64) -> Option<Ended> {
+        while self.clock.now().as_secs_f64() < seconds {
+            if let Some(ended) = self.ended() {
+                return Some(ended);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+
+    fn ended(&mut self) -> Option<Ended> {
+        let child: &mut Child = &mut self.child.0;
+        let status = child.try_wait().ok()??;
+        let read = |kind: &str| fs::read_to_string(self.log.with_extension(kind));
+        let events = read("json").unwrap_or_default();
+        let mut events = events
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        Some(Ended {
+            code: status.code(),
+            seconds: self.clock.now().as_secs_f64(),
+            said: read("log").unwrap_or_default(),
+            summary: events.find(|event: &Value| event["type"] == "summary"),
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! What came of the trials.
+
+use std::fmt;
+
+use lighthaul_base::Size;
+
+/// One copy that was killed and done again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trial {
+    /// Its number.
+    pub(crate) number: u64,
+    /// Who was killed, and when; nobody if the copy was over before.
+    pub(crate) killed: Option<(&'static str, f64)>,
+    /// How often the command was said again.
+    pub(crate) tries: u32,
+    /// Bytes that crossed the path more than once.
+    pub(crate) again: u64,
+    /// What is not as it should be.
+    pub(crate) faults: Vec<String>,
+}
+
+/// All of them together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) trials: Vec<Trial>,
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            number,
+            tries,
+            again,
+            ..
+        } = self;
+        match self.killed {
+            Some((who, at)) => write!(f, "{number:4}  {who} killed after {at:5.2} s, ")?,
+            None => write!(f, "{number:4}  over before anybody was killed, ")?,
+        }
+        write!(f, "{tries} more, {} sent again", Size(*again))?;
+        for fault in &self.faults {
+            write!(f, "\n      FAULT: {fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Tally {
+    /// How many trials are not as they should be.
+    pub(crate) fn faults(&self) -> usize {
+        let faulty = |trial: &&Trial| !trial.faults.is_empty();
+        self.trials.iter().filter(faulty).count()
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let killed = |who: &str| {
+            let is = |trial: &&Trial| trial.killed.is_some_and(|(killed, _)| killed == who);
+            self.trials.iter().filter(is).count()
+        };
+        let mut again: Vec<u64> = self.trials.iter().map(|trial| trial.again).collect();
+        again.sort_unstable();
+        let median = again.get(again.len() / 2).copied().unwrap_or(0);
+        let most = again.last().copied().unwrap_or(0);
+        write!(
+            f,
+            "{} runs: {} clients and {} daemons killed; sent again: {} in the median, {} at most; \
+             {} with faults",
+            self.trials.len(),
+            killed(CLIENT),
+            killed(DAEMON),
+            Size(median),
+            Size(most),
+            self.faults(),
+        )
+    }
+}
+
+pub(crate) const CLIENT: &str = "client";
+pub(crate) const DAEMON: &str = "daemon";

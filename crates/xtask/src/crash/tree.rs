@@ -1,0 +1,60 @@
+//! What is copied: a few files that have most of the bytes, and many small ones.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use lighthaul_base::Rng;
+
+/// Fills `folder` with `files` files of about `bytes` bytes in all; answers how many they are.
+///
+/// Three fifths of the bytes are in files of 5 to 15 % of all, and the others differ as much: each
+/// hundredth is empty, and each five hundredth has fifty times the mean.
+pub(crate) fn make(folder: &Path, files: u64, bytes: u64, seed: u64) -> io::Result<u64> {
+    let mut rng = Rng::new(seed);
+    let noise: Vec<u8> = (0..NOISE_LEN / 8)
+        .flat_map(|_| rng.next_u64().to_le_bytes())
+        .collect();
+    let mut total = 0;
+    let mut large = 0;
+    while total < bytes * 3 / 5 {
+        let len = bytes / 20 + rng.below(bytes / 10 + 1);
+        write(
+            &folder.join(format!("large-{large}")),
+            len,
+            &noise,
+            &mut rng,
+        )?;
+        (large, total) = (large + 1, total + len);
+    }
+    let small = files.saturating_sub(large).max(1);
+    let mean = (bytes.saturating_sub(total) / small).max(1);
+    for nth in 0..small {
+        let inner = folder.join(format!("d{}/e{}", nth % 37, nth % 5));
+        fs::create_dir_all(&inner)?;
+        let len = match nth {
+            nth if nth % 100 == 3 => 0,
+            nth if nth % 500 == 7 => mean * 50,
+            _ => rng.below(mean * 9 / 5 + 1),
+        };
+        write(&inner.join(format!("small-{nth}")), len, &noise, &mut rng)?;
+        total += len;
+    }
+    Ok(total)
+}
+
+/// A file of `len` bytes of `noise`, from a place of chance on.
+fn write(path: &Path, len: u64, noise: &[u8], rng: &mut Rng) -> io::Result<()> {
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut left = len as usize;
+    while left > 0 {
+        let from = rng.below(NOISE_LEN) as usize;
+        let part = &noise[from..];
+        let part = &part[..part.len().min(left)];
+        file.write_all(part)?;
+        left -= part.len();
+    }
+    file.flush()
+}
+
+const NOISE_LEN: u64 = 4 << 20;
