@@ -2,9 +2,12 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, OFlags, fstatvfs, openat, statat, unlinkat};
 use rustix::io::Errno;
+
+use crate::disk::Root;
 
 /// What a file system makes of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,14 @@ impl Naming {
             path_max: (libc::PATH_MAX - 1) as usize,
             folds_case: folds_case(folder, number)?,
         })
+    }
+}
+
+impl Root {
+    /// What the file system makes of names in the folder that `path` is in; see [`Naming::of`].
+    pub fn naming(&mut self, path: &Path, number: u64) -> io::Result<Naming> {
+        let (folder, _) = self.parent(path)?;
+        Naming::of(folder, number)
     }
 }
 

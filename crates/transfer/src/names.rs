@@ -3,106 +3,73 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use lighthaul_io::naming::Naming;
+/// Names that are remembered at a time; what comes beyond is not compared. About 128 MiB.
+const NAMES_MAX: usize = 1 << 22;
 
-/// What is wrong with a name, as a sentence.
+/// What is wrong with the name at the end of a path, as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// Two names of one folder are one name on the target.
-    Same {
-        /// The folder, from the root of the transfer.
-        folder: Vec<u8>,
-        /// The name that came first.
-        first: Vec<u8>,
-        /// The one that would take its place.
-        second: Vec<u8>,
-    },
-    /// A name has more octets than the target takes.
-    LongName {
-        /// The path that ends in it.
-        path: Vec<u8>,
-        /// How many it takes.
-        octets_max: usize,
-    },
-    /// A path has more octets than the target takes.
-    LongPath {
-        /// The path.
-        path: Vec<u8>,
-        /// How many it takes.
-        octets_max: usize,
-    },
+    /// Another name of its folder is the same on the target.
+    Same(Vec<u8>),
+    /// It is longer than the target takes.
+    Long(Vec<u8>),
 }
 
-/// Finds what is wrong with the `names` that are in one `folder`, for a target of this `naming`.
+/// The names of the folders that a list is in, as a target takes them that does not tell upper from lower case.
 ///
 /// Cases are folded as Unicode does in general. A file system that folds a little differently, or also takes
 /// composed and decomposed letters for the same, may still find two names alike that are not told here.
-pub fn troubles<N: AsRef<[u8]>>(naming: &Naming, folder: &[u8], names: &[N]) -> Vec<Trouble> {
-    let mut troubles = Vec::new();
-    let mut folded: BTreeMap<Vec<u8>, &[u8]> = BTreeMap::new();
-    for name in names.iter().map(AsRef::as_ref) {
-        let path = || join(folder, name);
-        if name.len() > naming.name_max {
-            let octets_max = naming.name_max;
-            troubles.push(Trouble::LongName {
-                path: path(),
-                octets_max,
-            });
-        } else if path().len() > naming.path_max {
-            let octets_max = naming.path_max;
-            troubles.push(Trouble::LongPath {
-                path: path(),
-                octets_max,
-            });
+#[derive(Debug, Default)]
+pub struct Folded {
+    /// By folder; of each folded name the hash, with that of the name itself.
+    folders: BTreeMap<Vec<u8>, BTreeMap<u64, u64>>,
+    names: usize,
+}
+
+impl Folded {
+    /// Takes note of `path`; answers whether its folder had a name that differs from its own in case alone.
+    pub fn take(&mut self, path: &[u8]) -> bool {
+        let (folder, name) = match path.iter().rposition(|octet| *octet == b'/') {
+            Some(at) => (&path[..at], &path[at + 1..]),
+            None => (&path[..0], path),
+        };
+        if self.names >= NAMES_MAX {
+            return false;
         }
-        if !naming.folds_case {
-            continue;
+        let (folded, own) = (hash(&fold(name)), hash(name));
+        if !self.folders.contains_key(folder) {
+            self.folders.insert(folder.to_vec(), BTreeMap::new());
         }
-        match folded.get(&fold(name)) {
-            Some(first) if *first != name => troubles.push(Trouble::Same {
-                folder: folder.to_vec(),
-                first: first.to_vec(),
-                second: name.to_vec(),
-            }),
-            Some(_) => {}
-            None => {
-                folded.insert(fold(name), name);
-            }
-        }
+        let Some(names) = self.folders.get_mut(folder) else {
+            return false;
+        };
+        let first = *names.entry(folded).or_insert_with(|| {
+            self.names += 1;
+            own
+        });
+        first != own
     }
-    troubles
+
+    /// Forgets the names of `folder`, which has been listed to its end.
+    pub fn leave(&mut self, folder: &[u8]) {
+        let names = self.folders.remove(folder);
+        self.names -= names.map_or(0, |names| names.len());
+    }
 }
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = String::from_utf8_lossy;
         match self {
-            Self::Same {
-                folder,
-                first,
-                second,
-            } => {
-                let place = match folder.as_slice() {
-                    [] => "there".into(),
-                    folder => format!("in {}", text(folder)),
-                };
-                let (first, second) = (text(first), text(second));
-                write!(
-                    f,
-                    "{first} and {second} {place} are one name on the target, which does not tell upper \
-                     from lower case: rename or exclude one"
-                )
-            }
-            Self::LongName { path, octets_max } => write!(
+            Self::Same(path) => write!(
                 f,
-                "{} has a longer name than the target takes ({octets_max} octets): rename or exclude it",
-                text(path)
+                "{} differs from another name of its folder in case alone, which the target does not tell \
+                 apart: rename or exclude one",
+                String::from_utf8_lossy(path)
             ),
-            Self::LongPath { path, octets_max } => write!(
+            Self::Long(path) => write!(
                 f,
-                "{} is a longer path than the target takes ({octets_max} octets): copy the folder that \
-                 it is in by itself",
-                text(path)
+                "{} is longer, or has a longer name, than the target takes: rename or exclude it",
+                String::from_utf8_lossy(path)
             ),
         }
     }
@@ -117,61 +84,41 @@ fn fold(name: &[u8]) -> Vec<u8> {
     }
 }
 
-fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
-    if folder.is_empty() {
-        name.to_vec()
-    } else {
-        [folder, b"/", name].concat()
-    }
+fn hash(name: &[u8]) -> u64 {
+    let hash = blake3::hash(name);
+    let first = hash.as_bytes().first_chunk();
+    first.map_or(0, |octets| u64::from_be_bytes(*octets))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const FOLDING: Naming = Naming {
-        name_max: 10,
-        path_max: 16,
-        folds_case: true,
-    };
-
-    fn told(naming: &Naming, folder: &str, names: &[&str]) -> Vec<String> {
-        let troubles = troubles(naming, folder.as_bytes(), names);
-        troubles.iter().map(Trouble::to_string).collect()
+    #[test]
+    fn names_that_differ_in_case_alone_are_noticed_within_a_folder() {
+        let mut folded = Folded::default();
+        let mut take = |path: &str| folded.take(path.as_bytes());
+        assert!(!take("src") && !take("src/README") && !take("src/a") && !take("README"));
+        assert!(take("src/readme") && take("Src"));
+        assert!(!take("src/\u{c9}t\u{e9}") && take("src/\u{e9}T\u{c9}"));
+        assert!(!take("src/README"), "the same again");
+        assert!(!take("src/stra\u{df}e") && take("src/STRASSE"));
     }
 
     #[test]
-    fn names_that_differ_in_case_alone_are_told_where_case_does_not_count() {
-        let names = [
-            "README",
-            "a",
-            "readme",
-            "\u{c9}t\u{e9}",
-            "\u{e9}T\u{c9}",
-            "b",
-        ];
-        let told_there = told(&FOLDING, "src", &names);
-        assert_eq!(told_there.len(), 2);
-        assert!(told_there[0].starts_with("README and readme in src are one name"));
-        let exact = Naming {
-            folds_case: false,
-            ..FOLDING
-        };
-        assert_eq!(told(&exact, "src", &names), [""; 0]);
-        let octets: [&[u8]; 3] = [b"\xffA", b"\xffa", b"\xfea"];
-        assert_eq!(troubles(&FOLDING, b"", &octets).len(), 1);
+    fn names_that_are_no_text_are_folded_as_far_as_they_are() {
+        let mut folded = Folded::default();
+        assert!(!folded.take(b"x/\xffA") && folded.take(b"x/\xffa"));
+        assert!(!folded.take(b"x/\xfea"));
     }
 
     #[test]
-    fn long_names_and_paths_are_told_with_what_is_taken() {
-        let told = told(
-            &FOLDING,
-            "folder",
-            &["0123456789", "01234567890", "012345678"],
-        );
-        assert_eq!(told.len(), 2);
-        assert!(told[0].contains("longer path than the target takes (16 octets)"));
-        assert!(told[1].contains("longer name than the target takes (10 octets)"));
-        assert_eq!(troubles(&FOLDING, b"", &["0123456789"]), []);
+    fn a_folder_that_ended_is_forgotten() {
+        let mut folded = Folded::default();
+        assert!(!folded.take(b"x/a") && !folded.take(b"x/b") && !folded.take(b"c"));
+        folded.leave(b"x");
+        folded.leave(b"y");
+        assert!(!folded.take(b"x/A"));
+        assert_eq!(folded.names, 2);
     }
 }

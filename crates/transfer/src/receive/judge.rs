@@ -27,6 +27,7 @@ use crate::digest::{Digest, Taking};
 use crate::error::{Code, Error};
 use crate::manifest::{Entry, Kind, Linked, unpack};
 use crate::message::{Listing, Span, Wanted, decode};
+use crate::names::{Folded, Trouble};
 use crate::options::{Action, Detail, Options, Planned};
 use crate::session::Session;
 use crate::watch::{Failed, Sight};
@@ -64,6 +65,7 @@ struct Place {
     room: Room,
     /// Whose leavings may go.
     claims: Claims,
+    folded: Folded,
 }
 
 impl Judge<'_> {
@@ -88,6 +90,7 @@ impl Judge<'_> {
             sieve: Sieve::new(named),
             room: Room::default(),
             claims: Claims::default(),
+            folded: Folded::default(),
         };
         self.tidy(&mut place, Path::new(""));
         loop {
@@ -174,11 +177,17 @@ impl Judge<'_> {
             place.sieve.take(entry);
         }
         if entry.kind == Kind::Leave {
+            place.folded.leave(&entry.path);
             self.remove(place, Some(entry))?;
             self.leave(number, entry);
             return Ok(None);
         }
+        self.admit(place, number, entry)?;
         let there = match place.root.look(path) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
+                let trouble = Trouble::Long(entry.path.clone());
+                return Err(Error::new(Code::Open, trouble.to_string()));
+            }
             // a dry run makes no folders, so that what is in them is not there either
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             there => there.map_err(|error| place.fault("cannot look at", entry, &error))?,
@@ -332,6 +341,21 @@ impl Judge<'_> {
             }
             Linked::Alone | Linked::First(_) | Linked::To(_) => false,
         }
+    }
+
+    /// Refuses a name that the target takes for an earlier one.
+    fn admit(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
+        let (path, alike) = (entry.path(), place.folded.take(&entry.path));
+        if !alike || self.options.dry_run.is_some() {
+            return Ok(());
+        }
+        let naming = place.root.naming(path, self.writer.number(path, number));
+        // a folder that cannot be tried cannot be written, either
+        if naming.is_ok_and(|naming| naming.folds_case) {
+            let trouble = Trouble::Same(entry.path.clone());
+            return Err(Error::new(Code::Open, trouble.to_string()));
+        }
+        Ok(())
     }
 
     /// Refuses the whole copy if `entry` cannot fit beside what was wanted before it.

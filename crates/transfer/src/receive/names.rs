@@ -66,6 +66,14 @@ impl Writer {
         claim_of(name.as_os_str()).unwrap_or(name)
     }
 
+    /// A number that no other process has for this entry.
+    pub(crate) fn number(&self, path: &Path, number: u64) -> u64 {
+        let name = self.temporary(path, number);
+        let hash = blake3::hash(name.as_os_str().as_bytes());
+        let first = hash.as_bytes().first_chunk();
+        first.map_or(number, |octets| u64::from_be_bytes(*octets))
+    }
+
     /// Whether `name` is one that a process of this host had, which is gone.
     pub(crate) fn is_orphan(&self, name: &OsStr) -> bool {
         let Some(rest) = name
