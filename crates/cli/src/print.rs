@@ -5,12 +5,14 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 use lighthaul_base::{Instant, Rate, Size};
 use lighthaul_io::clock::{Clock, cpu_seconds};
 use lighthaul_transfer::error::Error;
+use lighthaul_transfer::hash::Hashed;
 use lighthaul_transfer::options::{Action, Planned};
 use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
 use serde_json::{Value, json};
 
 use crate::args::Progress;
 use crate::name::{harmless, put, shown};
+use crate::sums::line;
 
 /// Says a line on standard error. What a peer wrote into it cannot move the terminal.
 pub(crate) fn say(text: &str) {
@@ -91,6 +93,7 @@ impl Printer {
                 self.note(&format!("lighthaul: {why}"));
             }
             Sight::Planned(planned) => self.planned(&planned),
+            Sight::Hashed(hashed) => self.hashed(&hashed),
             // it comes again at the end
             Sight::Failed(_) => {}
             Sight::Warning(text) => {
@@ -257,6 +260,27 @@ impl Printer {
     }
 
     /// What a dry run came to, of one entry.
+    /// As an event, or a line for each hash that coreutils could have written.
+    fn hashed(&mut self, hashed: &Hashed) {
+        self.emit(|| {
+            let named = hashed.hashes.iter();
+            let named = named.map(|(kind, digits)| (kind.name().to_owned(), json!(digits)));
+            let hash = Value::Object(named.collect());
+            let event = json!({"type": "file", "size": hashed.size, "hash": hash});
+            about(event, &hashed.path)
+        });
+        if !self.settings.json && !self.settings.quiet {
+            self.close_line();
+            for (_, digits) in &hashed.hashes {
+                let line = line::line(digits, &hashed.path);
+                let mut out = stdout();
+                out.write_all(&line)
+                    .and_then(|()| out.write_all(b"\n"))
+                    .ok();
+            }
+        }
+    }
+
     fn planned(&mut self, planned: &Planned) {
         let action = match planned.action {
             Action::Create => "create",

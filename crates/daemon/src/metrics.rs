@@ -143,6 +143,7 @@ impl Meter<'_> {
             | Sight::Diverted(_)
             | Sight::Warning(_)
             | Sight::Planned(_)
+            | Sight::Hashed(_)
             | Sight::Failed(_) => {}
         }
     }

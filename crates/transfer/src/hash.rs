@@ -28,12 +28,23 @@ pub enum Kind {
 }
 
 /// A hash that somebody asked for, and what it should be if they know.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// Which.
     pub kind: Kind,
     /// What it should be, in lower-case digits of full width.
     pub expected: Option<String>,
+}
+
+/// A file of a copy, and its hashes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hashed {
+    /// Its path among the entries.
+    pub path: Vec<u8>,
+    /// Its bytes.
+    pub size: u64,
+    /// What they come to, in lower-case digits of full width.
+    pub hashes: Vec<(Kind, String)>,
 }
 
 /// Hashes of one file, being taken.
@@ -106,6 +117,16 @@ impl Asked {
                 Err(Error::new(Code::Integrity, text))
             }
         }
+    }
+}
+
+impl Hashed {
+    /// Whether digits are digits, so that they can be shown.
+    pub fn is_sound(&self) -> bool {
+        let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
+        self.hashes
+            .iter()
+            .all(|(kind, text)| text.len() == kind.digits() && text.bytes().all(is_digit))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::checkup::word::Word;
 use crate::credential::Credential;
 use crate::digest::Digest;
 use crate::files::verb::{Answer, Verb};
+use crate::hash::Hashed;
 use crate::measure::{Ask, Measured};
 use crate::object::Piece;
 use crate::options::{Options, Planned};
@@ -45,6 +46,10 @@ pub enum Message {
     Settled(u64, Vec<Failure>),
     /// Something that whoever copies should know.
     Warning(String),
+    /// The hashes of a file.
+    Hashed(Hashed),
+    /// The sender is at work that moves no bytes.
+    Busy,
     /// Everything is in place that will be.
     Verdict(Verdict),
     /// What came of a measurement.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest;
 use crate::filter::Rules;
+use crate::hash::Asked;
 
 /// How long the peer may say nothing, if nobody says.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -44,11 +45,18 @@ pub struct Options {
     pub stall: u32,
     /// Bytes are on disk before a name appears.
     pub sync: bool,
+    /// What others want to know of every file.
+    pub hash: Vec<Asked>,
     /// The digest of each piece of a file.
     pub digest: digest::Kind,
 }
 
 impl Options {
+    /// Whether it is known what the bytes of the one file must come to.
+    pub fn expects(&self) -> bool {
+        self.hash.iter().any(|asked| asked.expected.is_some())
+    }
+
     /// How long the peer may say nothing; it reports twenty times a second.
     pub fn patience(&self) -> Duration {
         match self.stall {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::Code;
+use crate::hash::Hashed;
 use crate::message::Failure;
 use crate::options::Planned;
 
@@ -24,6 +25,8 @@ pub enum Sight {
     Diverted(String),
     /// Something that was left out.
     Warning(String),
+    /// A file has these hashes.
+    Hashed(Hashed),
     /// A dry run came to this.
     Planned(Planned),
     /// Something cannot be copied or removed.

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use lighthaul_io::metadata::Keep;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::{Ending, FilesFrom};
+use lighthaul_transfer::hash::Asked;
 use lighthaul_transfer::options::{Detail, Options};
 use lighthaul_transfer::send::listed::Names;
 use lighthaul_transfer::{digest, filter};
@@ -68,6 +69,10 @@ pub(crate) struct Choice {
     /// Write files in a folder of this name beside their places until they are whole
     #[arg(long, value_name = "DIR", conflicts_with = "inplace")]
     pub(crate) partial_dir: Option<PathBuf>,
+    /// Tell hashes of every file, as in md5,adler32; with a value, as in adler32=0a1b2c3d, publish the one
+    /// file only if it has that: md5, adler32, crc32c, sha256, blake3
+    #[arg(long, value_name = "KINDS", env = "LIGHTHAUL_HASH")]
+    pub(crate) hash: Option<String>,
     /// Do not compare digests of what was sent and what arrived
     #[arg(long, env = "LIGHTHAUL_NO_VERIFY")]
     pub(crate) no_verify: bool,
@@ -167,6 +172,10 @@ impl Choice {
             partial_dir,
             stall: 0,
             sync,
+            hash: match &self.hash {
+                Some(list) => Asked::list(list)?,
+                None => Vec::new(),
+            },
             digest: if self.no_verify {
                 digest::Kind::None
             } else {

@@ -7,6 +7,6 @@ pub(crate) mod args;
 pub(crate) mod check;
 pub(crate) mod make;
 
-mod line;
+pub(crate) mod line;
 mod show;
 mod walk;

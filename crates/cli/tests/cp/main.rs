@@ -11,6 +11,7 @@ mod events;
 mod families;
 mod far;
 mod files;
+mod hashes;
 mod holes;
 mod keys;
 mod metadata;

@@ -25,6 +25,7 @@ use crate::board::Board;
 use crate::crew::Crew;
 use crate::digest::{Digest, Taking};
 use crate::error::{Code, Error};
+use crate::hash::Hashes;
 use crate::manifest::{Entry, Kind, Linked, unpack};
 use crate::message::{Listing, Span, Wanted, decode};
 use crate::names::{Folded, Trouble};
@@ -224,6 +225,7 @@ impl Judge<'_> {
                 return Err(Error::new(Code::Io, text));
             }
             Kind::File(_) if entry.data().is_empty() => {
+                self.expect_nothing()?;
                 let made = self.empty(place, number, entry, there.is_some());
                 made.map_err(|error| place.fault("cannot create", entry, &error))?;
             }
@@ -372,6 +374,14 @@ impl Judge<'_> {
             }
             Err(error) => Err(place.fault("cannot tell the room for", entry, &error)),
         }
+    }
+
+    /// Refuses a file without bytes if others are expected of it.
+    fn expect_nothing(&self) -> Result<(), Error> {
+        let asked = &self.options.hash;
+        let hashes = Hashes::new(&asked.iter().map(|asked| asked.kind).collect::<Vec<_>>());
+        let hashes = hashes.finish();
+        asked.iter().try_for_each(|asked| asked.check(&hashes))
     }
 
     /// A folder has been listed to its end.

@@ -19,8 +19,10 @@ use super::sink::Arrived;
 use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::error::{Code, Error};
+use crate::hash::{Asked, Kind};
 use crate::manifest::Entry;
 use crate::message::Report;
+use crate::options::Options;
 
 /// More files than this are synced by their file system as a whole.
 const SYNC_EACH_MAX: usize = 8;
@@ -34,6 +36,8 @@ pub(crate) enum Job {
     Arrived(Arrived),
     /// The sender has spoken about the pieces of an object.
     Reports(u64, Vec<Report>),
+    /// The file has these hashes.
+    Hashed(Vec<(Kind, String)>),
     /// A file cannot be written.
     Failed(u64, Error),
 }
@@ -48,6 +52,12 @@ pub(crate) struct Publisher<'a> {
     wardrobe: &'a Wardrobe<'a>,
     /// Bytes must be on disk before a name appears.
     sync: bool,
+    /// What the one file must come to.
+    expected: Vec<Asked>,
+    /// Whether it does, once that is known.
+    expectation: Option<Result<(), Error>>,
+    /// A file that is whole, until it is.
+    held: Vec<Arc<Pending>>,
     arrived: BTreeMap<u64, Arrived>,
     reports: BTreeMap<u64, Vec<Report>>,
 }
@@ -59,15 +69,20 @@ impl<'a> Publisher<'a> {
         ledger: &'a Ledger,
         (root, target): (Root, PathBuf),
         wardrobe: &'a Wardrobe<'a>,
-        sync: bool,
+        options: &Options,
     ) -> Self {
+        // a dry run takes no hashes
+        let expects = |asked: &&Asked| asked.expected.is_some() && options.dry_run.is_none();
         Self {
             crew,
             ledger,
             root,
             target,
             wardrobe,
-            sync,
+            sync: options.sync,
+            expected: options.hash.iter().filter(expects).cloned().collect(),
+            expectation: None,
+            held: Vec::new(),
             arrived: BTreeMap::new(),
             reports: BTreeMap::new(),
         }
@@ -87,12 +102,16 @@ impl<'a> Publisher<'a> {
                     self.reports.insert(number, reports);
                     self.match_up(number)?;
                 }
+                Ok(Job::Hashed(hashes)) => self.hear(&hashes),
                 Ok(Job::Failed(number, error)) => self.fail(number, error),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.link();
             self.leave();
+        }
+        if self.expectation.is_none() {
+            self.hear(&[]);
         }
         while !self.ledger.is_closed() {
             self.crew.check()?;
@@ -103,6 +122,12 @@ impl<'a> Publisher<'a> {
         }
         if !self.ledger.pending().is_empty() {
             return Err(Error::new(Code::Protocol, "the sender left out a file"));
+        }
+        if let Some(Err(error)) = self.expectation.take()
+            && self.ledger.verdict().entries > 0
+        {
+            // it was there before
+            return Err(error);
         }
         self.link();
         self.leave();
@@ -156,15 +181,7 @@ impl<'a> Publisher<'a> {
         touched.dedup_by(|one, other| Arc::ptr_eq(one, other));
         self.sync(&touched)?;
         for file in whole {
-            match self.name(&file) {
-                Ok(()) => self
-                    .ledger
-                    .settle(file.number, &file.entry, Ok(Settled::Now)),
-                Err(error) => {
-                    let error = self.fault("cannot publish", file.entry.path(), &error);
-                    self.fail(file.number, error);
-                }
-            }
+            self.publish(file);
         }
         for (file, piece, digest) in parts {
             let noted = match &mut file.fill().journal {
@@ -176,6 +193,45 @@ impl<'a> Publisher<'a> {
             })?;
         }
         Ok(())
+    }
+
+    /// Publishes a file that is whole, unless it must be held until its hashes are known, or for good.
+    fn publish(&mut self, file: Arc<Pending>) {
+        if !self.expected.is_empty() {
+            match &self.expectation {
+                None => return self.held.push(file),
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    let error = error.clone();
+                    return self.fail(file.number, error);
+                }
+            }
+        }
+        match self.name(&file) {
+            Ok(()) => self
+                .ledger
+                .settle(file.number, &file.entry, Ok(Settled::Now)),
+            Err(error) => {
+                let error = self.fault("cannot publish", file.entry.path(), &error);
+                self.fail(file.number, error);
+            }
+        }
+    }
+
+    /// Hears what the one file comes to, which may not be what was expected.
+    fn hear(&mut self, hashes: &[(Kind, String)]) {
+        let checked = self
+            .expected
+            .iter()
+            .try_for_each(|asked| asked.check(hashes));
+        self.expectation = Some(checked.map_err(|error| {
+            let place = self.target.display();
+            let text = format!("what was to be copied to {place} was not published: {error}");
+            Error::new(error.code, text)
+        }));
+        for file in std::mem::take(&mut self.held) {
+            self.publish(file);
+        }
     }
 
     fn compare(

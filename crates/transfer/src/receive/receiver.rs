@@ -233,7 +233,7 @@ impl<'a> Receiving<'a, '_> {
             self.ledger,
             (root, target),
             self.wardrobe,
-            self.settings.options.sync,
+            &self.settings.options,
         );
         let crew = self.crew;
         scope.spawn(move || {
@@ -340,6 +340,12 @@ impl<'a> Receiving<'a, '_> {
                 // a publisher that is gone has said why
                 outlets.jobs.send(Job::Reports(object, reports)).ok();
             }
+            Message::Hashed(hashed) if hashed.is_sound() => {
+                self.board.show(Sight::Hashed(hashed.clone()));
+                outlets.jobs.send(Job::Hashed(hashed.hashes)).ok();
+            }
+            Message::Warning(text) => self.board.show(Sight::Warning(text)),
+            Message::Busy => {}
             Message::Sent => return Ok(false),
             _ => return lie("the peer spoke out of turn"),
         }

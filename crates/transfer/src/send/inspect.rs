@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
+use lighthaul_io::disk::Look;
 use lighthaul_io::ground::{Ground, Meta};
 use lighthaul_io::metadata::{Extras, Keep};
 use lighthaul_io::sparse::Data;
 
+use super::hashing::Unhashed;
 use super::walk::Found;
 use crate::hard_links::HardLinks;
 use crate::manifest::{Entry, Kind, Linked, PARTS_MAX};
@@ -27,6 +30,10 @@ pub(crate) struct Inspected {
     folders: BTreeMap<Vec<u8>, Option<Box<Extras>>>,
     /// Which files are the same, if that is to stay so.
     links: Option<HardLinks>,
+    /// Hears of files whose hashes are wanted.
+    unhashed: Option<SyncSender<Unhashed>>,
+    /// The bytes of the one file must come to what somebody expects.
+    expects: bool,
     /// Entries so far.
     listed: u64,
     ready: VecDeque<Found>,
@@ -38,6 +45,7 @@ impl Inspected {
         found: Box<dyn Iterator<Item = Found> + Send>,
         ground: Arc<Ground>,
         options: &Options,
+        unhashed: Option<SyncSender<Unhashed>>,
     ) -> Self {
         let keep = Keep {
             mode: false,
@@ -51,6 +59,8 @@ impl Inspected {
             notes: Notes::default(),
             folders: BTreeMap::new(),
             links: options.hard_links.then(HardLinks::default),
+            unhashed,
+            expects: options.expects(),
             listed: 0,
             ready: VecDeque::new(),
         }
@@ -119,7 +129,9 @@ impl Inspected {
         }
         let parts = Data::of(&file, look.size).list(PARTS_MAX)?;
         let data: Vec<Span> = parts.iter().map(|part| (part.start, part.end)).collect();
-        Ok((data != [(0, look.size)]).then_some(data))
+        // a file that is nothing but a hole is not sent, and so could not be held until its hash is known
+        let is_whole = data == [(0, look.size)] || self.expects && data.is_empty();
+        Ok((!is_whole).then_some(data))
     }
 }
 
@@ -137,6 +149,16 @@ impl Iterator for Inspected {
             return Some(found);
         };
         self.inspect(&mut entry, &place, meta.as_ref());
+        if let (Kind::File(size), Some(unhashed)) = (&entry.kind, &self.unhashed) {
+            let look = Look {
+                size: *size,
+                seconds: entry.seconds,
+                nanos: entry.nanos,
+            };
+            let (path, place) = (entry.path.clone(), place.clone());
+            // who does not listen any more has failed
+            unhashed.send(Unhashed { path, place, look }).ok();
+        }
         self.listed += 1;
         self.ready.push_back(Found::Entry(entry, place, meta));
         self.ready.pop_front()

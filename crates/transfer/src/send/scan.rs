@@ -76,6 +76,11 @@ impl Scan<'_> {
     fn take(&self, found: Found, page: &mut Page) -> Result<(), Error> {
         match found {
             Found::Entry(mut entry, place, _) => {
+                let alone = self.queue.totals().entries == 0 && matches!(entry.kind, Kind::File(_));
+                if self.options.expects() && !alone {
+                    let text = "--hash with a value is for one file: leave the value out for more";
+                    return Err(Error::new(Code::Usage, text));
+                }
                 if self.options.checksum {
                     entry.digest = self.digest(&entry, &place);
                 }

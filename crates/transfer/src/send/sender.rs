@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{channel, sync_channel};
+use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use lighthaul_io::drive::Share;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::read_ahead::ReadAhead;
 
+use super::hashing::{Hasher, Unhashed};
 use super::inspect::Inspected;
 use super::lane::{Common, SendLane};
 use super::listed::{Finds, Listed, Names, Origin};
@@ -74,6 +75,7 @@ pub fn send(
         watcher,
         begun: session.clock.now(),
         failures: Vec::new(),
+        unhashed: None,
     };
     let scan = Scan {
         crew: &crew,
@@ -94,7 +96,16 @@ pub fn send(
             Names::new(asked.into_iter()),
         )),
     };
-    let found = Box::new(Inspected::new(found, Arc::clone(&ground), &options));
+    let (unhashed, files) = sync_channel(NAMES_MAX);
+    let hashes = !options.hash.is_empty() && options.dry_run.is_none();
+    sending.unhashed = hashes.then_some(files);
+    let found = Inspected::new(
+        found,
+        Arc::clone(&ground),
+        &options,
+        hashes.then_some(unhashed),
+    );
+    let found = Box::new(found);
     let result = thread::scope(|scope| {
         scope.spawn(|| crew.run(|| scan.tell(named, found)));
         scope.spawn(|| crew.run(|| scan.hear(names)));
@@ -118,6 +129,8 @@ struct Sending<'a, 'w> {
     watcher: Watcher<'w>,
     begun: Instant,
     failures: Vec<Failed>,
+    /// Files whose hashes are to be taken, if any are.
+    unhashed: Option<Receiver<Unhashed>>,
 }
 
 impl<'a> Sending<'a, '_> {
@@ -157,6 +170,13 @@ impl<'a> Sending<'a, '_> {
         };
         let lanes = mover::lanes_over(session, path)?;
         let (done, finished) = channel::<()>();
+        if let Some(files) = self.unhashed.take() {
+            let (crew, hasher, done) = (self.crew, self.hasher(), done.clone());
+            scope.spawn(move || {
+                crew.run(|| hasher.run(&files));
+                drop(done);
+            });
+        }
         for (number, mut lane) in lanes.into_iter().enumerate() {
             lane.share = lane.udp.is_some().then(|| Arc::clone(&share));
             let (told, reports) = channel();
@@ -187,6 +207,18 @@ impl<'a> Sending<'a, '_> {
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
         Ok(summary)
+    }
+
+    fn hasher(&self) -> Hasher<'a> {
+        let asked = self.settings.options.hash.iter();
+        Hasher {
+            crew: self.crew,
+            session: self.session,
+            board: self.board,
+            ground: Arc::clone(&self.ground),
+            kinds: asked.map(|asked| asked.kind).collect(),
+            heard: self.session.clock.now(),
+        }
     }
 
     /// Hears from the receiver until it gives its verdict.

@@ -1,0 +1,133 @@
+//! Hashes that others want to know, and what they are expected to be.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::far::Far;
+use crate::running::Outcome;
+use crate::schema::valid;
+use crate::scratch::{Scratch, look, noise};
+
+/// What coreutils say a file's MD5 is.
+fn md5(path: &Path) -> String {
+    let outcome = Command::new("md5sum").arg(path).output().unwrap();
+    let line = String::from_utf8(outcome.stdout).unwrap();
+    line.trim_start_matches('\\')
+        .split(' ')
+        .next()
+        .unwrap()
+        .to_owned()
+}
+
+/// A folder with files of all sizes, by their paths.
+fn some_files(scratch: &Scratch) -> BTreeMap<String, PathBuf> {
+    scratch.folder("tree/inner");
+    let names = [
+        ("empty", 0),
+        ("inner/small", 5000),
+        ("inner/large", 40 << 20),
+        ("b\\c", 1),
+    ];
+    let mut files: BTreeMap<_, _> = names
+        .iter()
+        .map(|(name, len)| {
+            let name = format!("tree/{name}");
+            (name.clone(), scratch.file(&name, *len))
+        })
+        .collect();
+    let holes = scratch.at("tree/holes");
+    let file = fs::File::create(&holes).unwrap();
+    file.set_len(20 << 20).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &noise(70_000, 1), 9 << 20).unwrap();
+    files.insert("tree/holes".into(), holes);
+    files
+}
+
+/// The MD5s that events tell, by path.
+fn told(outcome: &Outcome) -> BTreeMap<String, String> {
+    let events = valid(outcome);
+    let files = events.iter().filter(|event| event["type"] == "file");
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    files
+        .map(|event| {
+            assert_eq!(event["hash"]["adler32"].as_str().unwrap().len(), 8);
+            (text(&event["path"]), text(&event["hash"]["md5"]))
+        })
+        .collect()
+}
+
+#[test]
+fn hashes_of_every_file_are_told_whether_it_was_sent_or_not() {
+    let far = Far::start("hashes", &[]);
+    let expected: BTreeMap<_, _> = some_files(&far.near)
+        .into_iter()
+        .map(|(name, path)| (name, md5(&path)))
+        .collect();
+    let source = far.near.at("tree");
+    let options = ["--hash", "md5,adler32", "--json"];
+    for _ in 0..2 {
+        let outcome = far.push(&options, &[&source], "tree").succeeded();
+        assert_eq!(told(&outcome), expected);
+    }
+    let back = format!("{}/", far.near.at("back").display());
+    let outcome = far.pull(&options, &["tree"], &back).succeeded();
+    assert_eq!(told(&outcome), expected);
+    // a copy for people tells what md5sum takes
+    let outcome = far.push(&["--hash", "md5"], &[&source], "tree").succeeded();
+    assert_eq!(outcome.out.len(), expected.len());
+    let list = far.near.at("list");
+    fs::write(&list, outcome.out.join("\n") + "\n").unwrap();
+    let checked = Command::new("md5sum")
+        .args(["--check", "--strict"])
+        .arg(&list)
+        .current_dir(&far.target)
+        .stdout(Stdio::null())
+        .status();
+    assert!(checked.unwrap().success());
+    assert_eq!(far.names(), ["tree"]);
+}
+
+#[test]
+fn a_file_that_is_not_what_was_expected_is_not_published() {
+    let far = Far::start("hashes-expected", &[]);
+    let wrong = format!("md5={}", "0".repeat(32));
+    for len in [0, 5000, 40 << 20] {
+        let file = far.near.file("x", len);
+        let right = format!("md5={}", md5(&file));
+        let refused = far.push(&["--hash", &wrong], &[&file], "x");
+        refused.failed(12, "as expected");
+        assert!(far.names().is_empty(), "{len}");
+        far.push(&["--hash", &right], &[&file], "x").succeeded();
+        assert!(look(&far.target.join("x")) == look(&file), "{len}");
+        // what is there already is told as well, and stays
+        let refused = far.push(&["--hash", &wrong], &[&file], "x");
+        refused.failed(12, "as expected");
+        far.push(&["-n", "--hash", &wrong], &[&file], "x")
+            .succeeded();
+        let back = far.near.at("back");
+        let place = back.to_str().unwrap();
+        far.pull(&["--hash", &wrong], &["x"], place)
+            .failed(12, "as expected");
+        assert!(!back.exists(), "{len}");
+        far.pull(&["--hash", &right], &["x"], place).succeeded();
+        assert!(look(&back) == look(&file), "{len}");
+        fs::remove_file(&back).unwrap();
+        fs::remove_file(far.target.join("x")).unwrap();
+    }
+}
+
+#[test]
+fn what_is_expected_is_expected_of_one_file() {
+    let far = Far::start("hashes-one", &[]);
+    let (one, other) = (far.near.file("one", 10), far.near.file("other", 10));
+    let folder = far.near.folder("folder");
+    let options = ["--hash", "adler32=1"];
+    far.push(&options, &[&one, &other], "all/")
+        .failed(1, "is for one file");
+    far.push(&options, &[&folder], "folder")
+        .failed(1, "is for one file");
+    far.push(&["--hash", "md6"], &[&one], "x")
+        .failed(1, "no hash is called");
+}
