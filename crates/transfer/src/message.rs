@@ -48,8 +48,6 @@ pub enum Message {
     Warning(String),
     /// The hashes of a file.
     Hashed(Hashed),
-    /// The sender is at work that moves no bytes.
-    Busy,
     /// Everything is in place that will be.
     Verdict(Verdict),
     /// What came of a measurement.

@@ -345,7 +345,6 @@ impl<'a> Receiving<'a, '_> {
                 outlets.jobs.send(Job::Hashed(hashed.hashes)).ok();
             }
             Message::Warning(text) => self.board.show(Sight::Warning(text)),
-            Message::Busy => {}
             Message::Sent => return Ok(false),
             _ => return lie("the peer spoke out of turn"),
         }

@@ -5,9 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
 
-use lighthaul_base::Instant;
 use lighthaul_io::disk::Look;
 use lighthaul_io::ground::Ground;
 
@@ -21,8 +19,6 @@ use crate::watch::Sight;
 
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 20;
-/// How often the receiver hears that we are still at it.
-const BUSY: Duration = Duration::from_secs(2);
 
 /// A file that was found.
 #[derive(Debug)]
@@ -39,13 +35,11 @@ pub(crate) struct Hasher<'a> {
     pub(crate) board: &'a Board,
     pub(crate) ground: Arc<Ground>,
     pub(crate) kinds: Vec<Kind>,
-    /// When the receiver heard of us last.
-    pub(crate) heard: Instant,
 }
 
 impl Hasher<'_> {
     /// Takes and tells the hashes of all `files`.
-    pub(crate) fn run(mut self, files: &Receiver<Unhashed>) -> Result<(), Error> {
+    pub(crate) fn run(&self, files: &Receiver<Unhashed>) -> Result<(), Error> {
         loop {
             match files.recv_timeout(LOOK) {
                 Ok(file) => self.file(file)?,
@@ -55,7 +49,7 @@ impl Hasher<'_> {
         }
     }
 
-    fn file(&mut self, file: Unhashed) -> Result<(), Error> {
+    fn file(&self, file: Unhashed) -> Result<(), Error> {
         let hashes = match self.hash(&file)? {
             Ok(hashes) => hashes,
             Err(error) => {
@@ -75,7 +69,7 @@ impl Hasher<'_> {
     }
 
     /// The hashes of a file, or why it has none; fails only if everything does.
-    fn hash(&mut self, file: &Unhashed) -> Result<io::Result<Vec<(Kind, String)>>, Error> {
+    fn hash(&self, file: &Unhashed) -> Result<io::Result<Vec<(Kind, String)>>, Error> {
         let input = match self.ground.file(&file.place) {
             Ok(input) => input,
             Err(error) => return Ok(Err(error)),
@@ -84,7 +78,7 @@ impl Hasher<'_> {
         let mut buffer = vec![0; PIECE.min(file.look.size as usize)];
         let mut at = 0;
         while at < file.look.size {
-            self.pause()?;
+            self.crew.check()?;
             let part = (file.look.size - at).min(PIECE as u64) as usize;
             match input.read_at(&mut buffer[..part], at) {
                 Ok(done) if done == part => hashes.update(&buffer[..part]),
@@ -98,15 +92,5 @@ impl Hasher<'_> {
             Ok(_) => Err(io::Error::other("it changed")),
             Err(error) => Err(error),
         })
-    }
-
-    /// Looks up from work: whether to go on, and whether to give a sign of life.
-    fn pause(&mut self) -> Result<(), Error> {
-        let now = self.session.clock.now();
-        if now.since(self.heard) > BUSY {
-            self.heard = now;
-            self.session.say(&Message::Busy)?;
-        }
-        self.crew.check()
     }
 }

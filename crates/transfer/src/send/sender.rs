@@ -217,7 +217,6 @@ impl<'a> Sending<'a, '_> {
             board: self.board,
             ground: Arc::clone(&self.ground),
             kinds: asked.map(|asked| asked.kind).collect(),
-            heard: self.session.clock.now(),
         }
     }
 
