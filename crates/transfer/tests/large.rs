@@ -16,7 +16,7 @@ use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tcp::patient;
 use lighthaul_io::tls::Side;
-use lighthaul_transfer::manifest::{Entry, Kind};
+use lighthaul_transfer::manifest::{Entry, Kind, Linked};
 use lighthaul_transfer::message::Target;
 use lighthaul_transfer::options::{Detail, Options};
 use lighthaul_transfer::path::Door;
@@ -132,8 +132,11 @@ fn forest(entries: u64) -> impl Iterator<Item = Found> + Send {
             seconds: 1_700_000_000,
             nanos: 0,
             digest: None,
+            extras: None,
+            data: None,
+            linked: Linked::Alone,
         };
-        Found::Entry(entry, PathBuf::from(path))
+        Found::Entry(entry, PathBuf::from(path), None)
     };
     (0..entries).flat_map(move |nth| {
         let folder = format!("a-folder-with-a-name-{}", nth / 1000);
