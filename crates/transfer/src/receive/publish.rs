@@ -305,10 +305,14 @@ impl<'a> Publisher<'a> {
             let mut fill = file.fill();
             let data_len = file.entry.data_len();
             let proved = data_len - fill.unproved.min(data_len);
-            if !fill.created || (file.resumable && proved > 0) {
+            if file.resumable && proved > 0 {
                 continue;
             }
+            // a lane that does not know yet that all is over makes no file any more, either
             fill.failed = true;
+            if !fill.created {
+                continue;
+            }
             self.root.remove(&file.temporary).ok();
             if fill.journal.take().is_some() {
                 self.root.remove(&names::journal(file.entry.path())).ok();
