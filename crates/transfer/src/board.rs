@@ -1,17 +1,29 @@
 //! What the lanes of a transfer show of themselves.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_io::probe::LANES_MAX;
 
 use crate::watch::{Motion, Sight};
 
+/// What may wait to be looked at.
+const SIGHTS_MAX: usize = 1 << 12;
+
 /// Read by whoever watches the transfer, written by its threads.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     lanes: [Counts; LANES_MAX],
-    sights: Mutex<Vec<Sight>>,
+    sights: Mutex<Sights>,
+    taken: Condvar,
+}
+
+/// What was shown and nobody has looked at yet.
+#[derive(Debug, Default)]
+struct Sights {
+    waiting: Vec<Sight>,
+    /// Nobody looks any more.
+    closed: bool,
 }
 
 /// What one lane has done.
@@ -41,17 +53,31 @@ impl Board {
         &self.lanes
     }
 
-    /// Shows `sight` to whoever watches.
+    fn lock(&self) -> MutexGuard<'_, Sights> {
+        self.sights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows `sight` to whoever watches, and waits while too much is there to be looked at.
     pub(crate) fn show(&self, sight: Sight) {
-        self.sights
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(sight);
+        let full = |sights: &mut Sights| sights.waiting.len() >= SIGHTS_MAX && !sights.closed;
+        let sights = self.taken.wait_while(self.lock(), full);
+        let mut sights = sights.unwrap_or_else(PoisonError::into_inner);
+        if !sights.closed {
+            sights.waiting.push(sight);
+        }
     }
 
     /// What was shown since the last time.
     pub(crate) fn take_sights(&self) -> Vec<Sight> {
-        std::mem::take(&mut *self.sights.lock().unwrap_or_else(PoisonError::into_inner))
+        let taken = std::mem::take(&mut self.lock().waiting);
+        self.taken.notify_all();
+        taken
+    }
+
+    /// Nobody will look any more.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.taken.notify_all();
     }
 
     /// How far all lanes are together.

@@ -25,9 +25,8 @@ impl Crew {
     pub(crate) fn fail(&self, error: Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         // what somebody did or said explains a connection that ended, not the other way round
-        let better = failure
-            .as_ref()
-            .is_none_or(|known| known.code == Code::Network && error.code != Code::Network);
+        let explains = |known: &Error| known.code == Code::Network && error.code != Code::Network;
+        let better = failure.as_ref().is_none_or(explains) && error != stopped();
         if better {
             *failure = Some(error);
         }
@@ -45,10 +44,7 @@ impl Crew {
     /// Fails if somebody has failed, or asked to stop.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.stopped.load(Relaxed) {
-            return Err(Error::new(
-                Code::Interrupted,
-                "another part of the transfer failed",
-            ));
+            return Err(stopped());
         }
         Ok(interrupt::check()?)
     }
@@ -72,5 +68,29 @@ impl Crew {
                 frame => return Ok(frame?),
             }
         }
+    }
+}
+
+/// What a thread answers that was stopped because another failed, which explains nothing.
+fn stopped() -> Error {
+    Error::new(Code::Interrupted, "another part of the transfer failed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_stopped_does_not_hide_why() {
+        let crew = Crew::default();
+        let lost = Error::new(Code::Network, "the connection was lost");
+        crew.fail(lost.clone());
+        crew.fail(crew.check().unwrap_err());
+        assert_eq!(crew.take_failure(), Some(lost.clone()));
+        // what the peer said explains why it left
+        let said = Error::new(Code::Io, "no space left");
+        crew.fail(lost);
+        crew.fail(said.clone());
+        assert_eq!(crew.take_failure(), Some(said));
     }
 }

@@ -19,6 +19,9 @@ const PATH_MAX: usize = 4096;
 /// The most parts that a file with holes is told in.
 pub const PARTS_MAX: usize = 1 << 13;
 
+/// Entries that may be listed and not yet in place, or failed, on the other side.
+pub const WINDOW: u64 = 1 << 17;
+
 /// One file, folder or link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {

@@ -182,8 +182,8 @@ pub struct Announced {
 pub enum Report {
     /// It had this digest.
     Digest(Digest),
-    /// Its file changed, vanished or could not be read; the sentence says which.
-    Failed(String),
+    /// Its file changed, vanished or could not be read: exit code and reason.
+    Failed(u8, String),
 }
 
 /// How the receiver is doing.
@@ -262,7 +262,7 @@ mod tests {
         for message in [
             Message::Welcome,
             Message::Train(5, 7),
-            Message::Reports(3, vec![Report::Failed("why".into())]),
+            Message::Reports(3, vec![Report::Failed(24, "why".into())]),
             Message::Settled(
                 1,
                 vec![Failure {

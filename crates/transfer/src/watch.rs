@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::Code;
+use crate::error::{Code, Error};
 use crate::hash::Hashed;
 use crate::message::Failure;
 use crate::options::Planned;
@@ -105,6 +105,23 @@ impl From<Failure> for Failed {
             code: Code::from_number(failure.code) as u8,
             why: failure.why,
         }
+    }
+}
+
+/// The most failures that a transfer goes on after.
+pub(crate) const FAILURES_MAX: usize = 1 << 17;
+
+/// Fails once there are more `failures` than anybody will look at.
+pub(crate) fn bear(failures: &[Failed]) -> Result<(), Error> {
+    match failures.last() {
+        Some(last) if failures.len() > FAILURES_MAX => {
+            let text = format!(
+                "more than {FAILURES_MAX} entries failed; the last: {}",
+                last.why
+            );
+            Err(Error::new(Code::Partial, text))
+        }
+        _ => Ok(()),
     }
 }
 

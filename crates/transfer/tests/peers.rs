@@ -92,7 +92,10 @@ fn bytes_that_are_not_what_was_read_are_not_published() {
     fs::write(folder.join("b"), "as before").unwrap();
     let mut lie = Lie::about(&["a", "b", "c"]);
     lie.reports[1].1 = vec![Report::Digest(digest(8))];
-    lie.reports[2].1 = vec![Report::Failed("c: it changed while it was sent".to_owned())];
+    lie.reports[2].1 = vec![Report::Failed(
+        24,
+        "c: it changed while it was sent".to_owned(),
+    )];
     let summary = hear(lie, &folder).unwrap();
     let codes: Vec<_> = summary.failures.iter().map(|failed| failed.code).collect();
     assert_eq!(codes, [Code::Integrity as u8, Code::Changed as u8]);

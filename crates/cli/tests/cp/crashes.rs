@@ -3,10 +3,16 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
+
+use lighthaul_base::Rng;
+use lighthaul_io::clock::Clock;
+use lighthaul_io::wait::wait;
 
 use crate::far::{Far, Near};
 use crate::running::{Running, becomes_true};
-use crate::scratch::{look, names};
+use crate::scratch::{look, names, noise, tree};
+use crate::stage::Stage;
 
 /// A copy that has begun, and would take some seconds more.
 fn begun(far: &Far, source: &str, target: &str) -> Running {
@@ -169,4 +175,73 @@ fn a_copy_over_ssh_that_dies_takes_its_far_side_along() {
     let far = Path::new("/proc").join(far.trim());
     becomes_true("the far side has ended", || !far.exists());
     assert!(names(&home).is_empty());
+}
+
+/// A folder of 100 MB: two large files, and many small ones.
+fn orchard(near: &Near) -> std::path::PathBuf {
+    let root = near.folder("orchard");
+    for nth in 0..2 {
+        fs::write(root.join(format!("large-{nth}")), noise(30_000_000, nth)).unwrap();
+    }
+    for nth in 0..400 {
+        let inner = root.join(format!("d{}", nth % 7));
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join(format!("small-{nth}")), noise(100_000, nth)).unwrap();
+    }
+    root
+}
+
+/// `cargo xtask crash` does more of it.
+#[test]
+fn a_copy_that_is_killed_at_any_moment_is_finished_by_the_same_command() {
+    const SEED: u64 = 20_261_124;
+    const BYTES: u64 = 100_000_000;
+    /// Two lanes, each with an object of half a second and a quarter.
+    const IN_FLIGHT: u64 = 2 * 12_500_000 * 5 / 4;
+    let name = "a_copy_that_is_killed_at_any_moment_is_finished_by_the_same_command";
+    println!("seed {SEED}");
+    let path = "rate = \"400Mb/s\"\nrtt = \"50ms\"\nloss = \"0.1%\"";
+    let Some(stage) = Stage::pair(name, path) else {
+        return;
+    };
+    let mut far = Far::start_on("killed", stage);
+    let source = orchard(&far.near);
+    let (mut rng, clock) = (Rng::new(SEED), Clock::start());
+    let delivered = |far: &Far| {
+        let counters = far.near.stage.as_ref().unwrap().lab.counters();
+        counters.link("a", "b").unwrap().seen.delivered.bytes
+    };
+    for run in 0..3 {
+        let before = delivered(&far);
+        let place = far.place("copy");
+        let paths = [source.to_str().unwrap(), place.as_str()];
+        let options = ["--json", "--rate", "200Mb/s"];
+        let mut copy = Running::start(far.copy(&options, &paths));
+        copy.prints("\"type\":\"start\"");
+        let pause = Duration::from_millis(rng.below(3500));
+        wait(clock, &mut [], clock.now() + pause).unwrap();
+        if run % 2 == 0 {
+            far.daemon.kill();
+            copy.finish().failed(10, "the connection to 10.77.");
+            far.restart();
+        } else {
+            copy.kill();
+        }
+        far.run(&options, &paths).succeeded();
+        assert_eq!(
+            tree(&far.target.join("copy")),
+            tree(&source),
+            "after {pause:?}"
+        );
+        assert_eq!(far.names(), ["copy"], "after {pause:?}");
+        // heads, probes and what is lost are a twentieth
+        let crossed = (delivered(&far) - before) * 20 / 21;
+        let again = crossed.saturating_sub(BYTES);
+        println!("killed after {pause:?}: {again} bytes crossed again");
+        assert!(
+            again < BYTES / 50 + IN_FLIGHT,
+            "{again} bytes crossed again"
+        );
+        fs::remove_dir_all(far.target.join("copy")).unwrap();
+    }
 }

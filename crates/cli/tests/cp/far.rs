@@ -103,6 +103,14 @@ impl Far {
         Self::with(near, serve, options)
     }
 
+    /// Starts a daemon on this host, as `change` has it.
+    pub(crate) fn start_as(name: &str, change: impl FnOnce(&mut Command)) -> Self {
+        let near = Near::new(name, None);
+        let mut serve = near.lighthaul(&["serve", "--listen", "127.0.0.1:0"]);
+        change(&mut serve);
+        Self::with(near, serve, &[])
+    }
+
     /// Starts a daemon on the host `b` of `stage`, to be called from `a`.
     pub(crate) fn start_on(name: &str, stage: Stage) -> Self {
         let near = Near::new(name, Some(stage));
@@ -164,13 +172,15 @@ impl Far {
         }
     }
 
-    /// Starts a daemon on this host in the place of one that has died.
+    /// Starts a daemon in the place of one that has died.
     pub(crate) fn restart(&mut self) {
         self.daemon.kill();
-        let listen = format!("127.0.0.1:{}", self.port);
-        let mut serve = self
-            .near
-            .lighthaul(&["serve", "--listen", &listen, "--key"]);
+        let (host, address) = match self.near.stage {
+            Some(_) => ("b", "0.0.0.0"),
+            None => ("", "127.0.0.1"),
+        };
+        let listen = format!("{address}:{}", self.port);
+        let mut serve = self.near.on(host, &["serve", "--listen", &listen, "--key"]);
         serve
             .arg(self.near.at("host-key"))
             .arg("--allowed")

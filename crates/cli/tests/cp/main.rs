@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
+mod bad_days;
 mod choices;
 mod copies;
 mod crashes;
@@ -17,6 +18,7 @@ mod keys;
 mod metadata;
 mod names;
 mod options;
+mod outages;
 mod paths;
 mod resume;
 mod roots;

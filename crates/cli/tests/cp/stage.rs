@@ -50,12 +50,23 @@ impl Stage {
         let status = self.lab.run(host, &["sh", "-c", &script]).unwrap();
         assert!(status.success(), "nft refused {matches:?}");
     }
+
+    /// Has `host` take everything again.
+    pub(crate) fn unblock(&self, host: &str) {
+        let words = ["nft", "delete", "table", "inet", "test"];
+        assert!(self.lab.run(host, &words).unwrap().success());
+    }
 }
 
 /// Whether there can be no lab here, or no mounts; says so past the test runner's capture.
 pub(crate) fn is_skipped(test: &str) -> bool {
     let Err(why) = available() else { return false };
+    skip(test, &why);
+    true
+}
+
+/// Says past the test runner's capture that a test is skipped.
+pub(crate) fn skip(test: &str, why: &str) {
     let line = format!("skipped: {test}: {why}\n");
     io::stderr().write_all(line.as_bytes()).unwrap();
-    true
 }

@@ -136,6 +136,7 @@ impl Judge<'_> {
             let text = "the peer's manifest makes no sense or is unsafe";
             Error::new(Code::Protocol, text)
         })?;
+        self.ledger.list(entries.len() as u64)?;
         let mut wanted = Wanted {
             entries: entries.len() as u64,
             files: Vec::new(),

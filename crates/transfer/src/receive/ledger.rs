@@ -9,7 +9,7 @@ use lighthaul_io::disk::Look;
 use super::journal::{Journal, Proved};
 use super::links::{Links, Name, Whereabouts};
 use crate::error::{Code, Error};
-use crate::manifest::{Entry, Kind};
+use crate::manifest::{Entry, Kind, WINDOW};
 use crate::message::{Failure, Span, Verdict};
 use crate::object::Piece;
 
@@ -94,6 +94,14 @@ impl Pending {
     }
 }
 
+impl Book {
+    /// One more entry is in place, or has failed.
+    const fn settle(&mut self) {
+        self.settled += 1;
+        self.open = self.open.saturating_sub(1);
+    }
+}
+
 /// Shared by the threads of a receiver.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -110,6 +118,8 @@ struct Book {
     links: Links,
     verdict: Verdict,
     wanted: u64,
+    /// Entries that are listed and not settled.
+    open: u64,
     /// What the sender has not heard yet.
     settled: u64,
     failures: Vec<Failure>,
@@ -120,6 +130,17 @@ struct Book {
 impl Ledger {
     fn lock(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// So many more entries have been listed, which must not be more than the peer may list at a time.
+    pub(crate) fn list(&self, entries: u64) -> Result<(), Error> {
+        let mut book = self.lock();
+        book.open += entries;
+        if book.open > WINDOW {
+            let text = "the peer lists more than it may before anything is in place";
+            return Err(Error::new(Code::Protocol, text));
+        }
+        Ok(())
     }
 
     /// A file is on its way.
@@ -171,7 +192,7 @@ impl Ledger {
         {
             book.failed.insert(number, file);
         }
-        book.settled += 1;
+        book.settle();
         match result {
             Ok(settled) => {
                 if entry.kind != Kind::Leave {
@@ -191,7 +212,7 @@ impl Ledger {
 
     /// An entry is not in place for a reason that was given before.
     pub(crate) fn pass_over(&self) {
-        self.lock().settled += 1;
+        self.lock().settle();
     }
 
     /// How many entries have been settled, and how many of them failed, since the last time.

@@ -32,7 +32,7 @@ use crate::options::Options;
 use crate::path::{Door, explore};
 use crate::send::listed::Names;
 use crate::session::{LIST, Session};
-use crate::watch::{Failed, Sight, Summary, Watcher};
+use crate::watch::{Failed, Sight, Summary, Watcher, bear};
 
 /// How often the sender hears how we are doing.
 const PROGRESS: Duration = Duration::from_millis(50);
@@ -42,6 +42,8 @@ const TICK: Duration = Duration::from_millis(10);
 const RING_BYTES: usize = 256 << 20;
 /// Objects that may be announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;
+/// Objects that may have been announced, and not reported on.
+const UNREPORTED_MAX: usize = 1 << 8;
 /// Names in one message: of 4096 octets each, they are less than the longest message.
 const NAMES_MAX: usize = 200;
 /// Most failures in one message.
@@ -127,6 +129,7 @@ pub fn receive(
         if let Err(error) = &result {
             crew.fail(error.clone());
         }
+        board.close();
         result
     });
     result.map_err(|error| session.blame(crew.take_failure().unwrap_or(error)))
@@ -288,6 +291,7 @@ impl<'a> Receiving<'a, '_> {
         loop {
             self.crew.check()?;
             self.show();
+            bear(&self.failures)?;
             let now = clock.now();
             if now >= progress_at {
                 progress_at = now + PROGRESS;
@@ -356,6 +360,9 @@ impl<'a> Receiving<'a, '_> {
         let layout =
             Layout::new(announced.pieces).map_err(|_| lie("the peer's object makes no sense"))?;
         let files = self.ledger.announce(layout.pieces())?;
+        if outlets.unreported.len() >= UNREPORTED_MAX {
+            return Err(lie("the peer does not report on what it sends"));
+        }
         if !outlets.unreported.insert(announced.number) {
             return Err(lie("the peer sends an object twice"));
         }

@@ -48,6 +48,15 @@ impl Finds {
         }
     }
 
+    /// What somebody else finds, as the contents of a folder of `ground`.
+    pub fn found(ground: Arc<Ground>, found: impl Iterator<Item = Found> + Send + 'static) -> Self {
+        Self {
+            ground,
+            named: false,
+            from: Origin::Here(Box::new(found)),
+        }
+    }
+
     /// What the receiver will list, seen from the folder `base`.
     pub const fn awaited(ground: Arc<Ground>, base: PathBuf) -> Self {
         Self {

@@ -9,11 +9,12 @@ use lighthaul_io::disk::Look;
 
 use crate::crew::{Crew, LOOK};
 use crate::error::{Code, Error};
+use crate::manifest::WINDOW;
 use crate::message::Wanted;
 use crate::object::{LARGE, Layout, PIECES_MAX, Piece};
 
-/// Entries that may be listed and not yet in place on the other side.
-const WINDOW: u64 = 1 << 17;
+/// Parts of files that may wait to be sent: of each entry one, and more of few that are resumed.
+const READY_MAX: usize = 1 << 20;
 /// Large files are cut at multiples of this.
 const GRAIN: u64 = 1 << 20;
 
@@ -148,7 +149,7 @@ impl Queue {
             next = number + 1;
             let mut at = 0;
             for (from, to) in spans.unwrap_or_else(|| vec![(0, size)]) {
-                if from < at || to <= from || to > size {
+                if from < at || to <= from || to > size || state.ready.len() >= READY_MAX {
                     return Err(lie());
                 }
                 at = to;

@@ -28,7 +28,7 @@ use crate::mover;
 use crate::options::Options;
 use crate::path::{Door, Path, explore};
 use crate::session::{LIST, Session};
-use crate::watch::{Failed, Sight, Summary, Watcher};
+use crate::watch::{Failed, Sight, Summary, Watcher, bear};
 
 /// Used when a path carries datagrams but none of a train arrived.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
@@ -113,6 +113,7 @@ pub fn send(
         if let Err(error) = &result {
             crew.fail(error.clone());
         }
+        board.close();
         result
     });
     result.map_err(|error| session.blame(crew.take_failure().unwrap_or(error)))
@@ -241,6 +242,7 @@ impl<'a> Sending<'a, '_> {
                 self.session.say(&Message::Alive)?;
             }
             self.show();
+            bear(&self.failures)?;
             share.set(self.limited(eased));
             if !sent && !lanes_run() {
                 sent = true;

@@ -11,6 +11,7 @@ use lighthaul_io::read_ahead::Source;
 
 use super::queue::Plan;
 use crate::digest::{Kind, Taking};
+use crate::error::{Code, Error};
 use crate::message::Report;
 
 /// Files kept open at a time.
@@ -36,7 +37,7 @@ struct Reading {
     taking: BTreeMap<usize, Taking>,
     done: Vec<Option<Report>>,
     left: usize,
-    failed: BTreeMap<u64, String>,
+    failed: BTreeMap<u64, Error>,
     /// All bytes before this have passed once, and are in the digests.
     passed: u64,
 }
@@ -80,7 +81,7 @@ impl Reading {
         {
             Ok(Ok(done)) => done,
             Ok(Err(error)) | Err(error) => {
-                self.fail(index, &error.to_string());
+                self.miss(index, &error);
                 0
             }
         };
@@ -90,12 +91,26 @@ impl Reading {
         }
     }
 
+    /// The file of piece `index` is not what it was when it was listed.
     fn fail(&mut self, index: usize, why: &str) {
         let place = self.plan.items[index].place.display();
+        let error = Error::new(Code::Changed, format!("{place}: {why}"));
+        self.note(index, error);
+    }
+
+    /// The file of piece `index` cannot be read.
+    fn miss(&mut self, index: usize, error: &std::io::Error) {
+        if error.kind() == std::io::ErrorKind::NotFound {
+            return self.fail(index, "it vanished before it was read");
+        }
+        let place = &self.plan.items[index].place;
+        let error = Error::file(Code::Io, "cannot read", place, error);
+        self.note(index, error);
+    }
+
+    fn note(&mut self, index: usize, error: Error) {
         let entry = self.plan.layout.pieces()[index].entry;
-        self.failed
-            .entry(entry)
-            .or_insert_with(|| format!("{place}: {why}"));
+        self.failed.entry(entry).or_insert(error);
     }
 
     fn file(&mut self, ground: &Ground, index: usize) -> std::io::Result<&InputFile> {
@@ -141,9 +156,11 @@ impl Reading {
         }
         self.left -= 1;
         self.done[index] = Some(match (self.failed.get(&piece.entry), digest) {
-            (Some(why), _) => Report::Failed(why.clone()),
+            (Some(error), _) => Report::Failed(error.code as u8, error.text.clone()),
             (None, Some(digest)) => Report::Digest(digest),
-            (None, None) => Report::Failed("its bytes were read out of order".into()),
+            (None, None) => {
+                Report::Failed(Code::Io as u8, "its bytes were read out of order".into())
+            }
         });
     }
 }

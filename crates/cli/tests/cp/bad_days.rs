@@ -1,0 +1,240 @@
+//! Sources that cannot be read, targets that change in the middle, and clocks that jump.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::far::{Far, Near};
+use crate::running::{Outcome, Running, becomes_true};
+use crate::scratch::{look, names, noise, tree};
+use crate::stage::{is_skipped, skip};
+
+/// The command without the right of root to read everything.
+fn as_anybody(command: &Command) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        let mut plain = Command::new(command.get_program());
+        plain.args(command.get_args());
+        return plain;
+    }
+    let mut shell = Command::new("setpriv");
+    let rights = "-dac_override,-dac_read_search";
+    shell.args(["--bounding-set", rights, "--inh-caps", rights]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell
+}
+
+fn close(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o0)).unwrap();
+}
+
+#[test]
+fn what_may_not_be_read_is_named_and_the_rest_arrives() {
+    let far = Far::start("unreadable", &[]);
+    let folder = far.near.folder("folder");
+    for name in ["open", "closed"] {
+        fs::write(folder.join(name), name).unwrap();
+    }
+    let inner = far.near.folder("folder/inner");
+    fs::write(inner.join("unseen"), "unseen").unwrap();
+    close(&folder.join("closed"));
+    close(&inner);
+    let run = |source: &Path, name: &str| {
+        let place = far.place(name);
+        let copy = far.copy(&[], &[source.to_str().unwrap(), &place]);
+        let mut copy = as_anybody(&copy);
+        copy.env("XDG_CONFIG_HOME", far.near.at("config"));
+        far.near.run(copy)
+    };
+    let outcome = run(&folder, "copy").failed(23, "folder/closed: permission denied");
+    let outcome = outcome.failed(23, "folder/inner: permission denied");
+    let told = outcome.err.iter().filter(|line| line.contains("denied"));
+    assert_eq!(told.count(), 2, "{outcome:?}");
+    let left = names(&far.target.join("copy"));
+    assert_eq!(left, ["open"], "{outcome:?}");
+    run(&folder.join("closed"), "alone").failed(13, "closed: permission denied");
+    assert_eq!(far.names(), ["copy"]);
+    fs::set_permissions(inner, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn sockets_and_devices_are_left_out_and_said() {
+    let far = Far::start("devices", &[]);
+    let folder = far.near.folder("folder");
+    fs::write(folder.join("file"), "file").unwrap();
+    // the path of a socket must be short
+    let open = fs::File::open(&folder).unwrap();
+    let short = format!("/proc/self/fd/{}/socket", open.as_raw_fd());
+    let _socket = UnixListener::bind(short).unwrap();
+    let mut device = Command::new("mknod");
+    device.arg(folder.join("device")).args(["c", "1", "3"]);
+    let device = device.status().unwrap().success();
+    let outcome = far.push(&[], &[&folder], "copy").succeeded();
+    assert!(
+        outcome.said("socket is a socket, not copied"),
+        "{outcome:?}"
+    );
+    assert!(
+        !device || outcome.said("device is a device, not copied"),
+        "{outcome:?}"
+    );
+    assert_eq!(names(&far.target.join("copy")), ["file"]);
+}
+
+/// A tree of so many files in folders, in the order in which they are sent more or less.
+fn grove(near: &Near, files: u64, len: u64) -> PathBuf {
+    let root = near.folder("grove");
+    for nth in 0..files {
+        let inner = root.join(format!("d{}", nth / 20));
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join(nth.to_string()), noise(len, nth)).unwrap();
+    }
+    root
+}
+
+/// Starts a copy of `source` that takes some seconds, and waits until some of it is published.
+fn begun(far: &Far, source: &Path, name: &str, published: impl FnMut() -> bool) -> Running {
+    let place = far.place(name);
+    let copy = far.copy(
+        &["--json", "--rate", "40Mb/s"],
+        &[source.to_str().unwrap(), &place],
+    );
+    let copy = Running::start(copy);
+    becomes_true("something is published", published);
+    copy
+}
+
+/// How many files are below `folder`; of hidden ones, that there are none.
+fn published(folder: &Path) -> usize {
+    let files = tree(folder).into_keys();
+    let files = files.filter(|path| folder.join(path).is_file());
+    let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
+    let hidden = |path: &PathBuf| name(path).starts_with('.');
+    let (left, whole): (Vec<_>, Vec<_>) = files.partition(hidden);
+    assert!(left.is_empty(), "{left:?}");
+    whole.len()
+}
+
+#[test]
+fn a_disk_that_somebody_else_fills_is_named_and_what_was_published_is_whole() {
+    let name = "a_disk_that_somebody_else_fills_is_named_and_what_was_published_is_whole";
+    if is_skipped(name) {
+        return;
+    }
+    let far = Far::start_after("filled", "mount -t tmpfs -o size=80m none \"$1\"");
+    let inside = format!("/proc/{}/root{}", far.daemon.id(), far.target.display());
+    let inside = Path::new(&inside);
+    let source = grove(&far.near, 600, 100_000);
+    let copy = begun(&far, &source, "copy", || inside.join("copy/d1/39").exists());
+    // until there is no room any more
+    fs::write(inside.join("other"), vec![0; 80 << 20]).unwrap_err();
+    copy.finish().failed(11, "no space left on device");
+    let whole = published(&inside.join("copy"));
+    assert!((1..600).contains(&whole), "{whole} files");
+    for (path, there) in tree(&inside.join("copy")) {
+        let path = source.join(path);
+        assert!(path.is_dir() || look(&path) == there, "{}", path.display());
+    }
+    // and it goes on where there is room again
+    fs::remove_file(inside.join("other")).unwrap();
+    far.push(&["--json"], &[&source], "copy").succeeded();
+    assert_eq!(published(&inside.join("copy")), 600);
+}
+
+#[test]
+fn a_folder_that_becomes_a_link_in_the_middle_leads_nowhere() {
+    for (name, landing) in [("swapped-inside", false), ("swapped-landing", true)] {
+        let far = Far::start(name, &["--root", "ROOT"]);
+        let outside = far.near.folder("outside");
+        fs::write(outside.join("known"), "known").unwrap();
+        let source = grove(&far.near, 300, 100_000);
+        let place = format!("lh://127.0.0.1:{}/copy", far.port);
+        let copy = far.copy(
+            &["--json", "--rate", "40Mb/s"],
+            &[source.to_str().unwrap(), &place],
+        );
+        let copy = Running::start(copy);
+        becomes_true("something is published", || {
+            far.target.join("copy/d1/39").exists()
+        });
+        let victims: Vec<_> = (if landing { 0..1 } else { 2..15 })
+            .map(|nth| {
+                let inner = format!("copy/d{nth}");
+                far.target.join(if landing { "copy" } else { &inner })
+            })
+            .collect();
+        for victim in victims.iter().filter(|victim| victim.exists()) {
+            fs::rename(victim, victim.with_extension("away")).unwrap();
+            symlink(&outside, victim).unwrap();
+        }
+        let outcome = copy.finish();
+        assert_ne!(outcome.code, Some(0), "{outcome:?}");
+        assert!(outcome.said("lighthaul: "), "{outcome:?}");
+        assert_eq!(names(&outside), ["known"], "{outcome:?}");
+        assert_eq!(fs::read(outside.join("known")).unwrap(), b"known");
+    }
+}
+
+/// Where the library lies that tells a process another time.
+fn teller() -> Option<PathBuf> {
+    let folders = fs::read_dir("/usr/lib").ok()?.filter_map(Result::ok);
+    let mut paths = folders.map(|item| item.path().join("faketime/libfaketime.so.1"));
+    paths.find(|path| path.exists())
+}
+
+#[test]
+fn clocks_that_jump_change_nothing() {
+    let name = "clocks_that_jump_change_nothing";
+    let Some(teller) = teller() else {
+        skip(name, "there is no libfaketime");
+        return;
+    };
+    let near = Near::new("clocks", None);
+    let told = near.at("told");
+    // written anew under another name, since it is read all the time
+    let tell = |time: &str| {
+        fs::write(near.at("telling"), time).unwrap();
+        fs::rename(near.at("telling"), &told).unwrap();
+    };
+    tell("+0");
+    let lie = |command: &mut Command| {
+        command
+            .env("LD_PRELOAD", &teller)
+            .env("FAKETIME_TIMESTAMP_FILE", &told)
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+            .env("NO_FAKE_STAT", "1");
+    };
+    let far = Far::start_as("clocks-far", lie);
+    let file = near.file("x", 20_000_000);
+    let place = far.place("x");
+    let mut copy = far.copy(
+        &["--json", "--rate", "40Mb/s"],
+        &[file.to_str().unwrap(), &place],
+    );
+    lie(&mut copy);
+    let mut copy = Running::start(copy);
+    copy.prints("\"type\":\"progress\"");
+    for (nth, time) in ["+3d", "-400d", "+10y", "-1h"].into_iter().enumerate() {
+        tell(time);
+        if nth == 2 {
+            let mut date = Command::new("date");
+            lie(date.arg("+%Y"));
+            let output = date.output().unwrap().stdout;
+            let year: u32 = String::from_utf8(output).unwrap().trim().parse().unwrap();
+            assert!(year > 2034, "nobody believes it: {year}");
+        }
+        let pause = Command::new("sleep").arg("0.5").status();
+        assert!(pause.unwrap().success());
+    }
+    let outcome: Outcome = copy.finish().succeeded();
+    let seconds = outcome.events().pop().unwrap()["moving_s"]
+        .as_f64()
+        .unwrap();
+    // twenty megabytes at forty megabits a second take four
+    assert!((3.9..20.0).contains(&seconds), "{seconds} s");
+    assert!(look(&far.target.join("x")) == look(&file));
+    assert_eq!(far.names(), ["x"]);
+}

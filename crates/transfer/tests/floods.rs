@@ -1,0 +1,263 @@
+//! Peers whose keys are right and who say too much: lists, failures, announcements and reports without
+//! end. Each is told so, and takes little memory until then.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_io::control::{Frame, Stream};
+use lighthaul_io::ground::Ground;
+use lighthaul_io::identity::Identity;
+use lighthaul_io::tcp::patient;
+use lighthaul_io::tls::Side;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::filter::Rules;
+use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_transfer::message::{Announced, Listing, Message, Offer, Progress, Target};
+use lighthaul_transfer::object::Piece;
+use lighthaul_transfer::path::{Door, explore};
+use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::{self, receive};
+use lighthaul_transfer::send::walk::Walk;
+use lighthaul_transfer::send::{self, Finds, send};
+use lighthaul_transfer::session::{LIST, Session};
+use lighthaul_transfer::watch::Sight;
+
+#[test]
+fn a_list_without_end_is_refused_before_it_fills_memory() {
+    let folder = folder("list");
+    let error = hear(&folder, |_, list| {
+        let mut number = 0;
+        loop {
+            let names = number..number + 1000;
+            let page: Vec<_> = names.map(|n| entry(n, Kind::File(1))).collect();
+            say(list, &Listing::Entries(pack(&page)?))?;
+            number += 1000;
+        }
+    });
+    assert_eq!(error.code, Code::Protocol, "{error}");
+    assert!(error.text.contains("lists more than it may"), "{error}");
+    assert_eq!(names(&folder), 0);
+}
+
+#[test]
+fn failures_without_end_are_given_up() {
+    let folder = folder("failures");
+    let error = hear(&folder, |_, list| {
+        for number in 0_u64.. {
+            let path = number.to_string().into_bytes();
+            say(list, &Listing::Unreadable(path, 13, "x".repeat(100)))?;
+        }
+        Ok(())
+    });
+    assert_eq!(error.code, Code::Partial, "{error}");
+    assert!(
+        error.text.starts_with("more than 131072 entries failed"),
+        "{error}"
+    );
+}
+
+#[test]
+fn warnings_without_end_wait_until_they_are_looked_at() {
+    let folder = folder("warnings");
+    let error = hear(&folder, |_, list| {
+        for _ in 0..200_000 {
+            say(list, &Listing::Skipped("x".repeat(4000)))?;
+        }
+        Err(Error::new(Code::Interrupted, "enough"))
+    });
+    // who said all that has left
+    assert!(
+        matches!(error.code, Code::Network | Code::TimedOut),
+        "{error}"
+    );
+}
+
+#[test]
+fn objects_that_are_announced_and_never_come_are_refused() {
+    let folder = folder("objects");
+    let error = hear(&folder, |session, list| {
+        let page: Vec<_> = (0..1000).map(|n| entry(n, Kind::File(1))).collect();
+        say(list, &Listing::Entries(pack(&page)?))?;
+        // whatever is wanted of them
+        let patience = session.clock.now() + Duration::from_secs(10);
+        list.receive(session.clock, patience)?;
+        for number in 0..1000 {
+            let piece = Piece {
+                entry: number,
+                offset: 0,
+                len: 1,
+            };
+            session.say(&Message::Object(Announced {
+                number,
+                lane: 0,
+                pieces: vec![piece],
+            }))?;
+        }
+        Ok(())
+    });
+    assert_eq!(error.code, Code::Protocol, "{error}");
+    assert!(error.text.contains("more than its lanes take"), "{error}");
+    assert_eq!(names(&folder), 0);
+}
+
+#[test]
+fn reports_on_nothing_are_refused() {
+    let folder = folder("reports");
+    let error = hear(&folder, |session, _| {
+        for number in 0_u64.. {
+            session.say(&Message::Reports(number, Vec::new()))?;
+        }
+        Ok(())
+    });
+    assert_eq!(error.code, Code::Protocol, "{error}");
+}
+
+#[test]
+fn a_sender_bears_any_number_of_reports_of_progress() {
+    let folder = folder("progress");
+    let source = folder.join("source");
+    fs::write(&source, "source").unwrap();
+    let before = resident();
+    let [honest, liar] = sessions();
+    let liar = std::thread::spawn(move || {
+        explore(&liar, &Door::Caller(false), false, 1)?;
+        for _ in 0..10_000 {
+            // as TCP takes it; else what waits here would be ours
+            while !liar.stream.has_room() {
+                std::thread::yield_now();
+            }
+            let datagrams = vec![u64::MAX; 1000];
+            liar.say(&Message::Progress(Progress {
+                bytes: u64::MAX,
+                datagrams,
+                ..Progress::default()
+            }))?;
+        }
+        liar.say(&Message::Failed(11, "no space left".to_owned()))?;
+        while liar.hear().is_ok() {}
+        Ok::<_, Error>(())
+    });
+    let ground = Arc::new(Ground::anywhere());
+    let walk = Walk::new(ground, &[source], Rules::default()).unwrap();
+    let settings = send::Settings {
+        plain: true,
+        ..send::Settings::default()
+    };
+    let door = Door::Caller(false);
+    let finds = Finds::walked(walk);
+    let error = send(&honest, &door, finds, settings, &mut |_: Sight| {}).unwrap_err();
+    assert_eq!(
+        (error.code, error.text.as_str()),
+        (Code::Io, "no space left")
+    );
+    drop(honest);
+    liar.join().unwrap().ok();
+    assert!(resident() < before + MEMORY_KIB, "{} KiB", resident());
+}
+
+/// How an honest receiver in `folder` fails with somebody who says all that `lie` does.
+fn hear(
+    folder: &Path,
+    lie: impl FnOnce(&Session, &Stream) -> Result<(), Error> + Send + 'static,
+) -> Error {
+    let before = resident();
+    let target = Target {
+        path: folder.as_os_str().as_encoded_bytes().to_vec(),
+        into: true,
+    };
+    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), false).unwrap();
+    let [honest, liar] = sessions();
+    let liar = std::thread::spawn(move || {
+        let list = liar.control.open(LIST)?;
+        say(&list, &Listing::Begin(true))?;
+        explore(&liar, &Door::Caller(false), true, 1)?;
+        liar.say(&Message::Offer(Offer {
+            packet_len: 32 << 10,
+            rate_bps: Rate::UNLIMITED.as_bps(),
+            settle_us: 2000,
+            udp: false,
+            lanes: 1,
+        }))?;
+        lie(&liar, &list)?;
+        while liar.hear().is_ok() {}
+        Ok::<_, Error>(())
+    });
+    let settings = receive::Settings {
+        plain: true,
+        ..receive::Settings::default()
+    };
+    let mut watcher = |_: Sight| {};
+    let door = Door::Caller(false);
+    let error = receive(&honest, &door, landing, settings, &mut watcher).unwrap_err();
+    drop(honest);
+    // it has failed, too
+    liar.join().unwrap().ok();
+    assert!(resident() < before + MEMORY_KIB, "{} KiB", resident());
+    error
+}
+
+/// Says `listing` as fast as the peer listens: what waits here must not count as its memory.
+fn say(list: &Stream, listing: &Listing) -> Result<(), Error> {
+    while !list.has_room() {
+        std::thread::yield_now();
+    }
+    Ok(list.send(&Frame::message(listing.encode()))?)
+}
+
+/// Both ends of a session.
+fn sessions() -> [Session; 2] {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let start = |tcp, side| Session::start(patient(tcp).unwrap(), side, &Identity::generate());
+    std::thread::scope(|scope| {
+        let caller = scope.spawn(|| start(TcpStream::connect(address).unwrap(), Side::Client));
+        let called = start(listener.accept().unwrap().0, Side::Server);
+        [caller.join().unwrap().unwrap(), called.unwrap()]
+    })
+}
+
+fn entry(number: u64, kind: Kind) -> Entry {
+    Entry {
+        path: format!("a-file-{number}").into_bytes(),
+        kind,
+        mode: 0o644,
+        seconds: 1_000_000_000,
+        nanos: 0,
+        digest: None,
+        extras: None,
+        data: None,
+        linked: Linked::Alone,
+    }
+}
+
+/// An empty folder.
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("floods-{name}"));
+    fs::remove_dir_all(&path).ok();
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// How many things are in `folder`, hidden ones included.
+fn names(folder: &Path) -> usize {
+    fs::read_dir(folder).unwrap().count()
+}
+
+/// The most memory that this process ever had, in KiB; other tests may run in it, too.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// What the tests of this file together may take.
+const MEMORY_KIB: u64 = 400 << 10;

@@ -1,0 +1,193 @@
+//! Trees of any size in bounded memory: each side in a process of its own.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::print_stdout, reason = "one process tells the other")]
+#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use lighthaul_io::clock::Clock;
+use lighthaul_io::ground::Ground;
+use lighthaul_io::identity::Identity;
+use lighthaul_io::tcp::patient;
+use lighthaul_io::tls::Side;
+use lighthaul_transfer::manifest::{Entry, Kind, Linked};
+use lighthaul_transfer::message::Target;
+use lighthaul_transfer::options::{Detail, Options};
+use lighthaul_transfer::path::Door;
+use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::{self, receive};
+use lighthaul_transfer::send::walk::Found;
+use lighthaul_transfer::send::{self, Finds, send};
+use lighthaul_transfer::session::Session;
+use lighthaul_transfer::watch::Sight;
+
+#[test]
+fn a_tree_of_a_million_entries_takes_little_memory_on_either_side() {
+    let entries: u64 = env::var(ENTRIES).map_or(1_000_000, |text| text.parse().unwrap());
+    let clock = Clock::start();
+    let mut receiver = Process::start("receive", &[]);
+    let port = receiver.says("port ");
+    let count = entries.to_string();
+    let mut sender = Process::start("send", &[(PORT, &port), (ENTRIES, &count)]);
+    for side in [&mut sender, &mut receiver] {
+        let told: u64 = side.says("told ").parse().unwrap();
+        assert_eq!(told, entries, "each side hears of every entry");
+        let resident: u64 = side.says("VmHWM ").parse().unwrap();
+        println!("{}: {resident} KiB", side.role);
+        assert!(resident < 512 << 10, "{}: {resident} KiB", side.role);
+        assert!(side.child.wait().unwrap().success());
+    }
+    let seconds = clock.now().as_secs_f64();
+    println!("{:.0} entries a second", entries as f64 / seconds);
+}
+
+/// One side, as its process; nothing unless the test above started it.
+#[test]
+#[ignore = "the other test runs it"]
+fn side() {
+    match env::var(ROLE).as_deref() {
+        Ok("receive") => receiving(),
+        Ok("send") => sending(),
+        _ => {}
+    }
+}
+
+fn receiving() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    println!("\nport {}", listener.local_addr().unwrap().port());
+    let tcp = patient(listener.accept().unwrap().0).unwrap();
+    let session = Session::start(tcp, Side::Server, &Identity::generate()).unwrap();
+    let target = Target {
+        path: b"/no-such-folder/".to_vec(),
+        into: true,
+    };
+    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), true).unwrap();
+    let settings = receive::Settings {
+        plain: true,
+        options: options(),
+        ..receive::Settings::default()
+    };
+    let mut told = 0;
+    let mut watcher = |sight| told += u64::from(matches!(sight, Sight::Planned(_)));
+    let door = Door::Caller(false);
+    receive(&session, &door, landing, settings, &mut watcher).unwrap();
+    report(told);
+}
+
+fn sending() {
+    let port: u16 = env::var(PORT).unwrap().parse().unwrap();
+    let tcp = patient(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()).unwrap();
+    let session = Session::start(tcp, Side::Client, &Identity::generate()).unwrap();
+    let entries = env::var(ENTRIES).unwrap().parse().unwrap();
+    let finds = Finds::found(Arc::new(Ground::anywhere()), forest(entries));
+    let settings = send::Settings {
+        plain: true,
+        options: options(),
+        ..send::Settings::default()
+    };
+    let mut told = 0;
+    let mut watcher = |sight| told += u64::from(matches!(sight, Sight::Planned(_)));
+    send(
+        &session,
+        &Door::Caller(false),
+        finds,
+        settings,
+        &mut watcher,
+    )
+    .unwrap();
+    report(told);
+}
+
+fn options() -> Options {
+    Options {
+        dry_run: Some(Detail::All),
+        ..Options::default()
+    }
+}
+
+/// Says what this process heard, and the most memory that it ever had.
+fn report(told: u64) {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM"))
+        .unwrap();
+    let resident = line.split_whitespace().nth(1).unwrap();
+    println!("told {told}\nVmHWM {resident}");
+}
+
+/// So many folders and files, in folders of a thousand.
+fn forest(entries: u64) -> impl Iterator<Item = Found> + Send {
+    let found = |path: String, kind: Kind| {
+        let entry = Entry {
+            path: path.clone().into_bytes(),
+            kind,
+            mode: 0o644,
+            seconds: 1_700_000_000,
+            nanos: 0,
+            digest: None,
+            extras: None,
+            data: None,
+            linked: Linked::Alone,
+        };
+        Found::Entry(entry, PathBuf::from(path), None)
+    };
+    (0..entries).flat_map(move |nth| {
+        let folder = format!("a-folder-with-a-name-{}", nth / 1000);
+        let mut now = Vec::new();
+        if nth % 1000 == 0 {
+            now.push(found(folder.clone(), Kind::Folder));
+        } else {
+            now.push(found(format!("{folder}/a-file-{nth}"), Kind::File(nth)));
+        }
+        if nth % 1000 == 999 || nth + 1 == entries {
+            now.push(found(folder, Kind::Leave));
+        }
+        now
+    })
+}
+
+/// A side that runs.
+struct Process {
+    role: &'static str,
+    child: Child,
+    lines: Box<dyn Iterator<Item = String>>,
+}
+
+impl Process {
+    fn start(role: &'static str, environment: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["side", "--exact", "--ignored", "--nocapture"]);
+        command.env(ROLE, role).envs(environment.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let lines = Box::new(lines.map_while(Result::ok));
+        Self { role, child, lines }
+    }
+
+    /// What comes behind `word` in the next line that begins with it.
+    fn says(&mut self, word: &str) -> String {
+        let mut rest = self.lines.by_ref().filter_map(|line| {
+            let rest = line.strip_prefix(word)?;
+            Some(rest.to_owned())
+        });
+        rest.next().unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+const ROLE: &str = "LIGHTHAUL_TEST_ROLE";
+const PORT: &str = "LIGHTHAUL_TEST_PORT";
+const ENTRIES: &str = "LIGHTHAUL_TEST_ENTRIES";
