@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::TcpStream;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lighthaul_io::clock::unix_nanos;
@@ -14,8 +14,9 @@ use lighthaul_transfer::message::Message;
 use lighthaul_transfer::session::Session;
 
 use crate::allowed::Allowed;
+use crate::invitation::Invitation;
 use crate::rights::Rights;
-use crate::serve::{Settings, Welcome};
+use crate::serve::{Service, Welcome};
 use crate::statement;
 
 /// Somebody who was let in.
@@ -23,6 +24,16 @@ use crate::statement;
 pub(crate) struct Guest {
     pub(crate) session: Session,
     pub(crate) rights: Rights,
+    pub(crate) ticket: Ticket,
+}
+
+/// What somebody was let in for.
+#[derive(Debug)]
+pub(crate) enum Ticket {
+    /// Its key, or what it showed besides.
+    Own(Option<Credential>),
+    /// The word of somebody else.
+    Invited(Box<Invitation>),
 }
 
 /// Why somebody was not let in.
@@ -35,14 +46,28 @@ pub(crate) enum NotAdmitted {
 }
 
 /// Shakes hands, and turns away whoever is not welcome.
-pub(crate) fn admit(tcp: TcpStream, settings: &Settings) -> Result<Guest, NotAdmitted> {
+pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<Guest, NotAdmitted> {
+    let settings = &service.settings;
     let tcp = tcp::patient(tcp).map_err(|e| NotAdmitted::Handshake(e.into()))?;
-    let session = Session::meet(tcp, &settings.identity).map_err(NotAdmitted::Handshake)?;
+    let mut session = Session::meet(tcp, &settings.identity).map_err(NotAdmitted::Handshake)?;
+    if let Some(invitation) = service.invitations.take(session.peer) {
+        session.control.trust();
+        session.halt = Arc::clone(&invitation.halt);
+        return Ok(Guest {
+            session,
+            rights: invitation.rights.clone(),
+            ticket: Ticket::Invited(Box::new(invitation)),
+        });
+    }
     match rights(&session, &settings.welcome) {
-        Ok(rights) => {
+        Ok((rights, credential)) => {
             session.control.trust();
             let rights = rights.beneath(settings.root.as_deref());
-            Ok(Guest { session, rights })
+            Ok(Guest {
+                session,
+                rights,
+                ticket: Ticket::Own(credential),
+            })
         }
         Err(error) => {
             session.give_up(&error);
@@ -51,9 +76,29 @@ pub(crate) fn admit(tcp: TcpStream, settings: &Settings) -> Result<Guest, NotAdm
     }
 }
 
-/// What the caller may do: because its key is listed, or because of what it shows first.
-fn rights(session: &Session, welcome: &Welcome) -> Result<Rights, Error> {
+/// What the caller may do, and what it showed besides its key if that was not enough.
+fn rights(session: &Session, welcome: &Welcome) -> Result<(Rights, Option<Credential>), Error> {
     let key = session.peer;
+    let error = match judge(key, None, welcome) {
+        Ok(rights) => return Ok((rights, None)),
+        Err(error) => error,
+    };
+    if let Welcome::Only(_) = welcome {
+        return Err(error);
+    }
+    let Message::Credential(credential) = session.hear_for(PATIENCE)? else {
+        return Err(error);
+    };
+    let rights = judge(key, Some(&credential), welcome)?;
+    Ok((rights, Some(credential)))
+}
+
+/// What the holder of `key` may do now: because that is listed, or because of what else it shows.
+pub(crate) fn judge(
+    key: Fingerprint,
+    credential: Option<&Credential>,
+    welcome: &Welcome,
+) -> Result<Rights, Error> {
     let (keys, tokens) = match welcome {
         Welcome::Only(only) if *only == key => return Ok(Rights::default()),
         Welcome::Only(_) => return Err(stranger(key)),
@@ -64,22 +109,23 @@ fn rights(session: &Session, welcome: &Welcome) -> Result<Rights, Error> {
     if keys.is_denied(key) {
         return Err(stranger(key));
     }
-    if let Some(rights) = keys.rights(key).filter(|rights| rights.hold_at(now)) {
+    let listed = keys.rights(key);
+    let expired = listed.is_some();
+    if let Some(rights) = listed.filter(|rights| rights.hold_at(now)) {
         return Ok(rights);
     }
-    let Message::Credential(credential) = session.hear_for(PATIENCE)? else {
-        return Err(stranger(key));
-    };
     let granted = match credential {
-        _ if !credential.is_bounded() => return Err(stranger(key)),
-        Credential::Token(token) => Allowed::load(tokens)
+        None if expired => return Err(refuse(EXPIRED)),
+        None => return Err(stranger(key)),
+        Some(credential) if !credential.is_bounded() => return Err(stranger(key)),
+        Some(Credential::Token(token)) => Allowed::load(tokens)
             .map_err(|_| unreadable())?
-            .rights(Fingerprint::of_token(&token))
+            .rights(Fingerprint::of_token(token))
             .ok_or_else(|| refuse("your token is not known there"))?,
-        Credential::Statement(octets) => vouched(&octets, key, &keys, now)?,
+        Some(Credential::Statement(octets)) => vouched(octets, key, &keys, now)?,
     };
     if !granted.hold_at(now) {
-        return Err(refuse("what lets you in there has expired"));
+        return Err(refuse(EXPIRED));
     }
     Ok(granted)
 }
@@ -100,6 +146,8 @@ fn vouched(octets: &[u8], key: Fingerprint, keys: &Allowed, now: u64) -> Result<
         expires: claimed.expires.into_iter().chain(most.expires).min(),
     })
 }
+
+const EXPIRED: &str = "what lets you in there has expired";
 
 fn refuse(text: &str) -> Error {
     Error::new(Code::Permission, text)
