@@ -11,6 +11,7 @@ use lighthaul_io::tcp;
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::Message;
+use lighthaul_transfer::relay::Relayed;
 use lighthaul_transfer::session::Session;
 
 use crate::allowed::Allowed;
@@ -50,23 +51,16 @@ pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<Guest, NotAdmit
     let settings = &service.settings;
     let tcp = tcp::patient(tcp).map_err(|e| NotAdmitted::Handshake(e.into()))?;
     let mut session = Session::meet(tcp, &settings.identity).map_err(NotAdmitted::Handshake)?;
-    if let Some(invitation) = service.invitations.take(session.peer) {
-        session.control.trust();
-        session.halt = Arc::clone(&invitation.halt);
-        return Ok(Guest {
-            session,
-            rights: invitation.rights.clone(),
-            ticket: Ticket::Invited(Box::new(invitation)),
-        });
-    }
-    match rights(&session, &settings.welcome) {
-        Ok((rights, credential)) => {
+    match ticket(&session, service) {
+        Ok((rights, ticket)) => {
             session.control.trust();
-            let rights = rights.beneath(settings.root.as_deref());
+            if let Ticket::Invited(invitation) = &ticket {
+                session.halt = Arc::clone(&invitation.halt);
+            }
             Ok(Guest {
                 session,
                 rights,
-                ticket: Ticket::Own(credential),
+                ticket,
             })
         }
         Err(error) => {
@@ -76,21 +70,31 @@ pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<Guest, NotAdmit
     }
 }
 
-/// What the caller may do, and what it showed besides its key if that was not enough.
-fn rights(session: &Session, welcome: &Welcome) -> Result<(Rights, Option<Credential>), Error> {
-    let key = session.peer;
+/// What lets the caller in, and what it may do: its key if that is listed, or what it shows first.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "whatever else a stranger says lets nobody in"
+)]
+fn ticket(session: &Session, service: &Service) -> Result<(Rights, Ticket), Error> {
+    let (key, welcome) = (session.peer, &service.settings.welcome);
+    let beneath = |rights: Rights| rights.beneath(service.settings.root.as_deref());
     let error = match judge(key, None, welcome) {
-        Ok(rights) => return Ok((rights, None)),
+        Ok(rights) => return Ok((beneath(rights), Ticket::Own(None))),
         Err(error) => error,
     };
-    if let Welcome::Only(_) = welcome {
-        return Err(error);
+    match session.hear_for(PATIENCE)? {
+        Message::Credential(credential) => {
+            let rights = judge(key, Some(&credential), welcome)?;
+            Ok((beneath(rights), Ticket::Own(Some(credential))))
+        }
+        // who does not say so cannot be made a guest by somebody who knows its key
+        Message::Relayed(Relayed::Guest) => {
+            let invitation = service.invitations.take(key).ok_or(error)?;
+            let rights = invitation.rights.clone();
+            Ok((rights, Ticket::Invited(Box::new(invitation))))
+        }
+        _ => Err(error),
     }
-    let Message::Credential(credential) = session.hear_for(PATIENCE)? else {
-        return Err(error);
-    };
-    let rights = judge(key, Some(&credential), welcome)?;
-    Ok((rights, Some(credential)))
 }
 
 /// What the holder of `key` may do now: because that is listed, or because of what else it shows.

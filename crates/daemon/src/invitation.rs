@@ -67,11 +67,22 @@ impl Invitations {
             return Err(Error::new(Code::Permission, text));
         }
         let result = self.wait(session, key, &gone);
-        self.take(key);
+        self.withdraw(key, &halt);
         if let Err(error) = &result {
             halt.stop(error.clone());
         }
         result.map(|()| Summary::default())
+    }
+
+    /// Takes back the invitation that has this halt, if nobody has come with it.
+    fn withdraw(&self, key: Fingerprint, halt: &Arc<Halt>) {
+        let mut open = self.lock();
+        if open
+            .get(&key)
+            .is_some_and(|invitation| Arc::ptr_eq(&invitation.halt, halt))
+        {
+            open.remove(&key);
+        }
     }
 
     fn wait(&self, session: &Session, key: Fingerprint, gone: &Receiver<()>) -> Result<(), Error> {

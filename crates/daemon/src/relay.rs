@@ -26,6 +26,8 @@ const CALL: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How often we look whether the onlooker has left.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often the onlooker hears that we are there, also while nothing moves.
+const ALIVE: Duration = Duration::from_secs(10);
 /// How long the onlooker may take to hear how it ended.
 const FAREWELL: Duration = Duration::from_secs(10);
 /// The longest name of a host (RFC 1035, 3.1).
@@ -52,6 +54,7 @@ pub(crate) fn run(
     info!("sending on to {} port {}", relay.host, relay.port);
     let door = Door::Caller(relay.udp);
     let summary = watched(session, &far, || {
+        far.say(&Message::Relayed(Relayed::Guest))?;
         far.say(&Message::Hello(hello.relayed(relay.target)))?;
         let Message::Welcome = far.hear()? else {
             return Err(Error::new(Code::Protocol, "the target did not agree"));
@@ -75,10 +78,12 @@ fn reach(session: &Session, relay: &Relay, identity: Identity) -> Result<Session
     let (called, answer) = sync_channel(1);
     let (host, port) = (relay.host.clone(), relay.port);
     let deadline = session.clock.now() + CALL;
-    thread::spawn(move || {
+    let thread = thread::Builder::new().name("call".into());
+    let calling = thread.spawn(move || {
         // who does not wait any more has given up
         called.send(call(&host, port, &identity)).ok();
     });
+    calling.map_err(|e| Error::new(Code::Io, format!("nobody could be called: {e}")))?;
     let key = Fingerprint::from_octets(relay.key);
     match answer.recv_timeout(CALL) {
         Ok(Ok(far)) if far.peer == key => return Ok(far),
@@ -103,7 +108,12 @@ fn watched<T>(session: &Session, far: &Session, work: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
+            let mut alive = session.clock.now();
             while !done.load(Relaxed) {
+                if session.clock.now().since(alive) > ALIVE {
+                    alive = session.clock.now();
+                    session.say(&Message::Relayed(Relayed::Waiting)).ok();
+                }
                 match session.hear_for(LOOK) {
                     Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
                     Err(error) => return far.halt.stop(error),

@@ -13,6 +13,8 @@ use lighthaul_transfer::watch::{Failed, Summary, Watcher};
 const LOOK: Duration = Duration::from_millis(50);
 /// How long nothing may come from the source while it calls the target and looks at the path.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Messages of the target that are looked at in a row.
+const LOOKS_MAX: usize = 16;
 /// Failures that are kept; more are only counted.
 const FAILURES_MAX: usize = 1 << 17;
 
@@ -84,7 +86,8 @@ fn follow(source: End<'_>, target: End<'_>, watcher: Watcher<'_>) -> Result<Summ
                     ..summary
                 });
             }
-            Relayed::Caller(_) | Relayed::Expected | Relayed::Waiting => {
+            Relayed::Waiting => {}
+            Relayed::Caller(_) | Relayed::Expected | Relayed::Guest => {
                 return Err(source.blame(out_of_turn()));
             }
         }
@@ -132,14 +135,16 @@ impl End<'_> {
 
     /// Fails if the target has said that it fails; that it has gone, the source will notice.
     fn look(self) -> Result<(), Error> {
-        loop {
+        // whoever says no end of things is looked at again later
+        for _ in 0..LOOKS_MAX {
             match self.session.heard() {
                 Ok(Some(Message::Relayed(Relayed::Waiting))) => {}
                 Ok(Some(_)) => return Err(self.blame(out_of_turn())),
                 Err(error) if self.session.was_told() => return Err(self.blame(error)),
-                Ok(None) | Err(_) => return Ok(()),
+                Ok(None) | Err(_) => break,
             }
         }
+        Ok(())
     }
 
     /// The same failure, with the name of this side; our own being stopped is nobody's.

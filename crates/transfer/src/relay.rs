@@ -40,8 +40,10 @@ pub enum Relayed {
     Done(Summary),
     /// What goes wrong now was said by the target.
     Theirs,
-    /// The target is still there.
+    /// Who says so is still there.
     Waiting,
+    /// Before anything else, the source says to the target that it is expected.
+    Guest,
 }
 
 impl Hello {

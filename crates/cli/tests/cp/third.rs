@@ -15,10 +15,11 @@ use lighthaul_transfer::options::Options;
 use lighthaul_transfer::relay::{Relay, Relayed};
 use lighthaul_transfer::session::Session;
 
-use crate::far::{Far, PROGRAM};
+use crate::far::{Far, Near, PROGRAM};
 use crate::running::{Outcome, Running, becomes_true};
 use crate::scratch::{dress, look, names, tree};
 use crate::ssh;
+use crate::stage::Stage;
 
 /// The daemon that sends, whose caller is the one who asks; and the daemon that receives.
 struct Pair {
@@ -109,6 +110,49 @@ fn a_tree_goes_from_one_daemon_to_another() {
     let outcome = pair.run(&[], "tree/", "copy").succeeded();
     assert!(outcome.said("nothing to move"), "{outcome:?}");
     assert_eq!(pair.b.names(), ["copy"]);
+}
+
+#[test]
+fn what_is_copied_does_not_come_by_who_asks_for_it() {
+    let name = "what_is_copied_does_not_come_by_who_asks_for_it";
+    let hosts = "host = [{ name = \"a\" }, { name = \"b\" }, { name = \"c\" }]";
+    let link = |between: &str, rate: &str| {
+        format!("[[link]]\nbetween = {between}\nrate = \"{rate}\"\nrtt = \"10ms\"\n")
+    };
+    let links = [
+        link("[\"a\", \"b\"]", "1Gb/s"),
+        link("[\"a\", \"c\"]", "2Mb/s"),
+        link("[\"b\", \"c\"]", "2Mb/s"),
+    ];
+    let Some(stage) = Stage::start(name, &format!("{hosts}\n{}", links.concat())) else {
+        return;
+    };
+    let daemon = |host: &str| {
+        let near = Near::new(&format!("third-lab-{host}"), None);
+        let mut serve = stage.lab.command(host, PROGRAM).unwrap();
+        serve
+            .args(["serve", "--listen", "0.0.0.0:0"])
+            .env("XDG_CONFIG_HOME", near.at("config"));
+        Far::with(near, serve, &[])
+    };
+    let pair = Pair {
+        a: daemon("a"),
+        b: daemon("b"),
+    };
+    pair.allow(&pair.b, &[]);
+    // two minutes of what c has
+    let file = pair.a.near.file("x", 30 << 20);
+    fs::rename(file, pair.a.target.join("x")).unwrap();
+    let place =
+        |host: &str, far: &Far| format!("lh://{host}:{}{}/x", far.port, far.target.display());
+    let mut copy = stage.lab.command("c", PROGRAM).unwrap();
+    copy.args(["cp", "--key"])
+        .arg(pair.a.near.key())
+        .args([place("a", &pair.a), place("b", &pair.b)])
+        .env("XDG_CONFIG_HOME", pair.a.near.at("config"));
+    let outcome = pair.a.near.run(copy).succeeded();
+    assert!(outcome.time < Duration::from_secs(40), "{outcome:?}");
+    assert!(look(&pair.a.target.join("x")) == look(&pair.b.target.join("x")));
 }
 
 #[test]
@@ -326,6 +370,7 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     let key = *tls::fingerprint(&caller).unwrap().octets();
     let come = |request: Request| {
         let session = call("127.0.0.1", far.port, &caller).unwrap();
+        session.say(&Message::Relayed(Relayed::Guest)).unwrap();
         session.say(&hello(request)).unwrap();
         session.hear()
     };
@@ -357,10 +402,25 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     let third = host("x");
     assert_eq!(come(Request::Receive(place("x"))), Ok(Message::Welcome));
     drop(third);
-    drop(host("x"));
-    becomes_true("the daemon has noticed that the host left", || {
-        come(Request::Receive(place("x"))).is_err()
-    });
+    let fourth = Identity::generate();
+    let gone = *tls::fingerprint(&fourth).unwrap().octets();
+    let lone = meet(&far);
+    lone.say(&hello(Request::Expect(gone, place("x")))).unwrap();
+    assert_eq!(lone.hear(), Ok(Message::Welcome));
+    lone.give_up(&Error::new(Code::Interrupted, "enough"));
+    drop(lone);
+    let session = call("127.0.0.1", far.port, &fourth).unwrap();
+    session.say(&Message::Relayed(Relayed::Guest)).unwrap();
+    refused(session.hear(), "not allowed there");
+    // a host cannot make a guest of somebody who comes by itself
+    let known = *tls::fingerprint(&self::caller(&far)).unwrap().octets();
+    let lone = meet(&far);
+    lone.say(&hello(Request::Expect(known, place("x"))))
+        .unwrap();
+    assert_eq!(lone.hear(), Ok(Message::Welcome));
+    let session = meet(&far);
+    session.say(&hello(Request::Receive(place("own")))).unwrap();
+    assert_eq!(session.hear(), Ok(Message::Welcome));
     // of two hosts with one caller, the second is refused, and the first as well has no guest
     let first = host("x");
     let other = meet(&far);
