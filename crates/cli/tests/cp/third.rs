@@ -57,7 +57,13 @@ impl Pair {
 
     fn copy(&self, options: &[&str], from: &str, to: &str) -> Command {
         let mut copy = self.a.near.cp(options);
-        copy.args(["--retries", "0", "--key"])
+        let retries = if options.contains(&"--retries") {
+            &[][..]
+        } else {
+            &["--retries", "0"]
+        };
+        copy.args(retries)
+            .arg("--key")
             .arg(self.a.near.key())
             .args([self.a.place(from), self.b.place(to)]);
         copy
@@ -220,6 +226,45 @@ fn who_asks_can_stop_it_and_it_goes_on_where_it_was() {
     let outcome = pair.run(&["--json"], "x", "x").succeeded();
     let moved = outcome.events().pop().unwrap()["bytes_moved"].as_u64();
     assert!(moved.unwrap() < len - (8 << 20) + 1, "{outcome:?}");
+    assert!(look(&pair.a.target.join("x")) == look(&pair.b.target.join("x")));
+    assert_eq!(pair.b.names(), ["x"]);
+}
+
+#[test]
+fn a_daemon_that_dies_is_missed_and_named_and_the_copy_goes_on_when_it_is_back() {
+    let mut pair = Pair::start("third-dies", &[], &[]);
+    let file = pair.a.near.file("x", 40 << 20);
+    fs::rename(file, pair.a.target.join("x")).unwrap();
+    let slowly = ["--json", "--rate", "40Mb/s"];
+    let [a, b] = [port(&pair.a), port(&pair.b)];
+    let lost = "the connection to 127.0.0.1";
+    let begin = |pair: &Pair| {
+        let mut copy = Running::start(pair.copy(&slowly, "x", "x"));
+        copy.prints("\"type\":\"progress\"");
+        copy
+    };
+    // the source notices that the target has gone, and who asks that the source has
+    let copy = begin(&pair);
+    pair.b.daemon.kill();
+    let outcome = copy.finish().failed(10, &format!("{a}{lost}"));
+    assert!(outcome.said(b.trim_end_matches(": ")), "{outcome:?}");
+    pair.b.restart();
+    let copy = begin(&pair);
+    pair.a.daemon.kill();
+    copy.finish().failed(10, &format!("{a}{lost}"));
+    pair.a.restart();
+    becomes_true("the target has let go of it", || {
+        let Some((path, _)) = journal(&pair.b.target) else {
+            return true;
+        };
+        fs::File::open(path).unwrap().try_lock().is_ok()
+    });
+    let again = ["--json", "--retries", "9", "--rate", "100Mb/s"];
+    let mut copy = Running::start(pair.copy(&again, "x", "x"));
+    copy.prints("\"type\":\"progress\"");
+    pair.b.restart();
+    let outcome = copy.finish().succeeded();
+    assert!(outcome.said("going on in"), "{outcome:?}");
     assert!(look(&pair.a.target.join("x")) == look(&pair.b.target.join("x")));
     assert_eq!(pair.b.names(), ["x"]);
 }
