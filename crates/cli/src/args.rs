@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Key(Key),
     /// Let the holder of a key copy to and from this host
     Allow(Allow),
+    /// Keep the holder of a key out from now on, whoever vouches for it
+    Deny(Deny),
     /// Accept a daemon's key from now on
     Trust(Trust),
     /// Make a token whose bearer may copy to and from this host
@@ -100,6 +102,7 @@ impl Command {
             Self::Serve(_)
             | Self::Key(_)
             | Self::Allow(_)
+            | Self::Deny(_)
             | Self::Trust(_)
             | Self::Token(_)
             | Self::Sign(_)
@@ -113,8 +116,9 @@ impl Command {
 
 /// Copy files and trees to or from another host.
 ///
-/// One side is local, the other is HOST:PATH or USER@HOST:PATH (started there over ssh) or
-/// `lh://HOST[:PORT]/PATH` (a daemon). A folder written with a slash at its end stands for its
+/// A side is local, HOST:PATH or USER@HOST:PATH (started there over ssh) or `lh://HOST[:PORT]/PATH`
+/// (a daemon). Between two that are not local, files go from one to the other and not through this
+/// host. A folder written with a slash at its end stands for its
 /// contents. A target with a slash is a folder to copy into; without one it is the new name.
 #[derive(Args, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
@@ -217,6 +221,9 @@ pub(crate) struct Serve {
     /// Agree to plain datagrams when a client asks for them
     #[arg(long, env = "LIGHTHAUL_PLAIN")]
     pub(crate) plain: bool,
+    /// Do not send files on to other daemons for clients
+    #[arg(long, env = "LIGHTHAUL_NO_RELAY")]
+    pub(crate) no_relay: bool,
     /// Where Prometheus may ask for /metrics over HTTP, as in 127.0.0.1:9481 [default: nowhere]
     #[arg(long, value_name = "ADDR", env = "LIGHTHAUL_METRICS_LISTEN")]
     pub(crate) metrics_listen: Option<SocketAddr>,
@@ -257,6 +264,18 @@ pub(crate) struct Allow {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) rights: Granted,
+    /// The file that lists the keys that may call
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
+    pub(crate) allowed: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Deny {
+    /// The key, as its holder's `lighthaul key` prints it
+    pub(crate) key: String,
+    /// Why, for those who read the file
+    #[arg(default_value = "")]
+    pub(crate) why: String,
     /// The file that lists the keys that may call
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
     pub(crate) allowed: Option<PathBuf>,

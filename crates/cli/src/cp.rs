@@ -25,6 +25,7 @@ use crate::dial::dial;
 use crate::later;
 use crate::print::{Printer, Settings};
 use crate::remote::Place;
+use crate::third;
 
 /// Copies, shows how it goes, and answers the exit status.
 pub(crate) fn run(args: &Cp) -> u8 {
@@ -85,10 +86,7 @@ fn copy(args: &Cp, printer: &mut Printer) -> Result<Summary, Error> {
         )),
         (Place::Here(_), _) => push(args, sources, target, printer),
         (_, Place::Here(_)) => pull(args, sources, target, printer),
-        _ => Err(Error::new(
-            Code::Usage,
-            "both sides are remote: one must be on this host",
-        )),
+        _ => third::copy(args, sources, target, printer),
     }
 }
 
@@ -163,7 +161,17 @@ fn with_session(
     work: impl FnOnce(&Session) -> Result<Summary, Error>,
 ) -> Result<Summary, Error> {
     let (session, _started) = reach(args, far)?;
-    let hello = Hello {
+    session.say(&Message::Hello(hello(args, request)?))?;
+    let result = agreed(&session).and_then(|()| work(&session));
+    if let Err(error) = &result {
+        session.give_up(error);
+    }
+    result
+}
+
+/// What the far side is told.
+pub(crate) fn hello(args: &Cp, request: Request) -> Result<Hello, Error> {
+    Ok(Hello {
         version: VERSION,
         request,
         plain: args.plain,
@@ -174,13 +182,7 @@ fn with_session(
             .as_ref()
             .map_or_else(String::new, |limit| limit.text.clone()),
         options: options(args)?,
-    };
-    session.say(&Message::Hello(hello))?;
-    let result = agreed(&session).and_then(|()| work(&session));
-    if let Err(error) = &result {
-        session.give_up(error);
-    }
-    result
+    })
 }
 
 /// Waits for the far side to agree to what we want.
@@ -193,7 +195,8 @@ pub(crate) fn agreed(session: &Session) -> Result<(), Error> {
 
 type Reached = (Session, Option<lighthaul_daemon::client::Started>);
 
-fn reach(args: &Cp, far: &Place) -> Result<Reached, Error> {
+/// Calls the far side, which is started first if it is behind ssh.
+pub(crate) fn reach(args: &Cp, far: &Place) -> Result<Reached, Error> {
     match far {
         Place::Ssh { host, .. } => {
             let identity = Identity::generate();
@@ -213,7 +216,8 @@ fn reach(args: &Cp, far: &Place) -> Result<Reached, Error> {
     }
 }
 
-fn to(place: &Place) -> Target {
+/// Where things go that are copied to `place`.
+pub(crate) fn to(place: &Place) -> Target {
     Target {
         path: place.path().to_vec(),
         into: place.path().ends_with(b"/"),

@@ -22,6 +22,7 @@ mod reach;
 mod remote;
 mod serve;
 mod sums;
+mod third;
 #[cfg(feature = "otel")]
 mod traces;
 
@@ -92,6 +93,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Sign(args) => credential::sign(args).map(|()| 0),
         Command::Key(args) => serve::key(args).map(|()| 0),
         Command::Allow(args) => serve::allow(args).map(|()| 0),
+        Command::Deny(args) => serve::deny(args).map(|()| 0),
         Command::Trust(args) => serve::trust(args).map(|()| 0),
         Command::Completions(args) => manual::completions(args).map(|()| 0),
         Command::Man(args) => manual::man(args).map(|()| 0),

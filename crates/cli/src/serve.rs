@@ -13,7 +13,7 @@ use lighthaul_transfer::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
-use crate::args::{Allow, Key, Serve, Trust};
+use crate::args::{Allow, Deny, Key, Serve, Trust};
 use crate::credential::{fingerprint, rights};
 use crate::dial::load_key;
 use crate::print::print;
@@ -38,6 +38,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             },
             root: args.root.clone(),
             plain: true,
+            relay: true,
             metrics: None,
         };
         return serve_once(settings, &mut stdout());
@@ -57,6 +58,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         },
         root: args.root.clone(),
         plain: args.plain,
+        relay: !args.no_relay,
         metrics: args.metrics_listen,
     };
     let server = Server::listen(settings).map_err(|e| listening(&e))?;
@@ -101,6 +103,13 @@ pub(crate) fn allow(args: &Allow) -> Result<(), Error> {
     let path = args.allowed.clone().unwrap_or_else(places::allowed_keys);
     let rights = rights(&args.name, &args.rights);
     allowed::allow(&path, fingerprint(&args.key)?, &rights)
+        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
+}
+
+/// Lists a key among those that may not call.
+pub(crate) fn deny(args: &Deny) -> Result<(), Error> {
+    let path = args.allowed.clone().unwrap_or_else(places::allowed_keys);
+    allowed::deny(&path, fingerprint(&args.key)?, &args.why)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
 }
 

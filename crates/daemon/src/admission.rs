@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::TcpStream;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lighthaul_io::clock::unix_nanos;
@@ -11,11 +11,13 @@ use lighthaul_io::tcp;
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::Message;
+use lighthaul_transfer::relay::Relayed;
 use lighthaul_transfer::session::Session;
 
 use crate::allowed::Allowed;
+use crate::invitation::Invitation;
 use crate::rights::Rights;
-use crate::serve::{Settings, Welcome};
+use crate::serve::{Service, Welcome};
 use crate::statement;
 
 /// Somebody who was let in.
@@ -23,6 +25,16 @@ use crate::statement;
 pub(crate) struct Guest {
     pub(crate) session: Session,
     pub(crate) rights: Rights,
+    pub(crate) ticket: Ticket,
+}
+
+/// What somebody was let in for.
+#[derive(Debug)]
+pub(crate) enum Ticket {
+    /// Its key, or what it showed besides.
+    Own(Option<Credential>),
+    /// The word of somebody else.
+    Invited(Box<Invitation>),
 }
 
 /// Why somebody was not let in.
@@ -35,14 +47,21 @@ pub(crate) enum NotAdmitted {
 }
 
 /// Shakes hands, and turns away whoever is not welcome.
-pub(crate) fn admit(tcp: TcpStream, settings: &Settings) -> Result<Guest, NotAdmitted> {
+pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<Guest, NotAdmitted> {
+    let settings = &service.settings;
     let tcp = tcp::patient(tcp).map_err(|e| NotAdmitted::Handshake(e.into()))?;
-    let session = Session::meet(tcp, &settings.identity).map_err(NotAdmitted::Handshake)?;
-    match rights(&session, &settings.welcome) {
-        Ok(rights) => {
+    let mut session = Session::meet(tcp, &settings.identity).map_err(NotAdmitted::Handshake)?;
+    match ticket(&session, service) {
+        Ok((rights, ticket)) => {
             session.control.trust();
-            let rights = rights.beneath(settings.root.as_deref());
-            Ok(Guest { session, rights })
+            if let Ticket::Invited(invitation) = &ticket {
+                session.halt = Arc::clone(&invitation.halt);
+            }
+            Ok(Guest {
+                session,
+                rights,
+                ticket,
+            })
         }
         Err(error) => {
             session.give_up(&error);
@@ -51,9 +70,39 @@ pub(crate) fn admit(tcp: TcpStream, settings: &Settings) -> Result<Guest, NotAdm
     }
 }
 
-/// What the caller may do: because its key is listed, or because of what it shows first.
-fn rights(session: &Session, welcome: &Welcome) -> Result<Rights, Error> {
-    let key = session.peer;
+/// What lets the caller in, and what it may do: its key if that is listed, or what it shows first.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "whatever else a stranger says lets nobody in"
+)]
+fn ticket(session: &Session, service: &Service) -> Result<(Rights, Ticket), Error> {
+    let (key, welcome) = (session.peer, &service.settings.welcome);
+    let beneath = |rights: Rights| rights.beneath(service.settings.root.as_deref());
+    let error = match judge(key, None, welcome) {
+        Ok(rights) => return Ok((beneath(rights), Ticket::Own(None))),
+        Err(error) => error,
+    };
+    match session.hear_for(PATIENCE)? {
+        Message::Credential(credential) => {
+            let rights = judge(key, Some(&credential), welcome)?;
+            Ok((beneath(rights), Ticket::Own(Some(credential))))
+        }
+        // who does not say so cannot be made a guest by somebody who knows its key
+        Message::Relayed(Relayed::Guest) => {
+            let invitation = service.invitations.take(key).ok_or(error)?;
+            let rights = invitation.rights.clone();
+            Ok((rights, Ticket::Invited(Box::new(invitation))))
+        }
+        _ => Err(error),
+    }
+}
+
+/// What the holder of `key` may do now: because that is listed, or because of what else it shows.
+pub(crate) fn judge(
+    key: Fingerprint,
+    credential: Option<&Credential>,
+    welcome: &Welcome,
+) -> Result<Rights, Error> {
     let (keys, tokens) = match welcome {
         Welcome::Only(only) if *only == key => return Ok(Rights::default()),
         Welcome::Only(_) => return Err(stranger(key)),
@@ -64,22 +113,23 @@ fn rights(session: &Session, welcome: &Welcome) -> Result<Rights, Error> {
     if keys.is_denied(key) {
         return Err(stranger(key));
     }
-    if let Some(rights) = keys.rights(key).filter(|rights| rights.hold_at(now)) {
+    let listed = keys.rights(key);
+    let expired = listed.is_some();
+    if let Some(rights) = listed.filter(|rights| rights.hold_at(now)) {
         return Ok(rights);
     }
-    let Message::Credential(credential) = session.hear_for(PATIENCE)? else {
-        return Err(stranger(key));
-    };
     let granted = match credential {
-        _ if !credential.is_bounded() => return Err(stranger(key)),
-        Credential::Token(token) => Allowed::load(tokens)
+        None if expired => return Err(refuse(EXPIRED)),
+        None => return Err(stranger(key)),
+        Some(credential) if !credential.is_bounded() => return Err(stranger(key)),
+        Some(Credential::Token(token)) => Allowed::load(tokens)
             .map_err(|_| unreadable())?
-            .rights(Fingerprint::of_token(&token))
+            .rights(Fingerprint::of_token(token))
             .ok_or_else(|| refuse("your token is not known there"))?,
-        Credential::Statement(octets) => vouched(&octets, key, &keys, now)?,
+        Some(Credential::Statement(octets)) => vouched(octets, key, &keys, now)?,
     };
     if !granted.hold_at(now) {
-        return Err(refuse("what lets you in there has expired"));
+        return Err(refuse(EXPIRED));
     }
     Ok(granted)
 }
@@ -100,6 +150,8 @@ fn vouched(octets: &[u8], key: Fingerprint, keys: &Allowed, now: u64) -> Result<
         expires: claimed.expires.into_iter().chain(most.expires).min(),
     })
 }
+
+const EXPIRED: &str = "what lets you in there has expired";
 
 fn refuse(text: &str) -> Error {
     Error::new(Code::Permission, text)

@@ -100,22 +100,33 @@ impl Allowed {
 
 /// Lists `key` with `rights` in the file at `path`, in place of what was said of it before.
 pub fn allow(path: &Path, key: Fingerprint, rights: &Rights) -> io::Result<()> {
-    let _turn = turn(path)?;
-    let text = match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        text => text?,
-    };
     let line = format!("{key} {rights}");
     if !matches!(entry(&line), Ok(Some(Entry { rights: Ok(read), .. })) if read.root == rights.root)
     {
         let text = format!("\"{line}\" would not be understood");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
+    put(path, key, &line)
+}
+
+/// Lists `key` in the file at `path` as one that may not call, in place of what was said of it before.
+pub fn deny(path: &Path, key: Fingerprint, why: &str) -> io::Result<()> {
+    let why = why.replace(char::is_control, " ");
+    put(path, key, format!("deny {key} {why}").trim_end())
+}
+
+/// Puts `line` in the file at `path`, in place of those that let `key` in or keep it out.
+fn put(path: &Path, key: Fingerprint, line: &str) -> io::Result<()> {
+    let _turn = turn(path)?;
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        text => text?,
+    };
     let is_other = |line: &&str| match entry(line) {
-        Ok(Some(entry)) => entry.kind != Kind::Key || entry.key != key,
+        Ok(Some(entry)) => entry.kind == Kind::Authority || entry.key != key,
         Ok(None) | Err(_) => true,
     };
-    let others = text.lines().filter(is_other).chain([line.as_str()]);
+    let others = text.lines().filter(is_other).chain([line]);
     let text: String = others.flat_map(|line| [line, "\n"]).collect();
     replace(path, &text)
 }
@@ -228,6 +239,31 @@ mod tests {
         let allowed = Allowed::parse(&text);
         assert_eq!((allowed.rights(key("5")), allowed.faults.len()), (None, 0));
         assert!(allowed.is_denied(key("6")) && !allowed.is_denied(key("7")));
+    }
+
+    #[test]
+    fn of_allowing_and_denying_the_last_word_counts() {
+        let folder = std::env::temp_dir().join(format!("lighthaul-deny-{}", std::process::id()));
+        let path = folder.join("keys");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(&path, format!("# us\nca {} lab\n", key("1"))).unwrap();
+        let load = || Allowed::load(&path).unwrap();
+        for digit in ["1", "2"] {
+            allow(&path, key(digit), &Rights::default()).unwrap();
+            deny(&path, key(digit), "left\nus").unwrap();
+            deny(&path, key(digit), "").unwrap();
+            assert!(load().is_denied(key(digit)) && load().rights(key(digit)).is_none());
+        }
+        assert_eq!(load().authority(key("1")), None);
+        allow(&path, key("1"), &Rights::default()).unwrap();
+        assert!(load().rights(key("1")).is_some() && load().authority(key("1")).is_some());
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(
+            (text.lines().count(), load().faults.len()),
+            (4, 0),
+            "{text}"
+        );
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! - [`serve`]: the daemon; [`client`]: calling one
 //! - [`known`]: the daemons that a user knows; [`allowed`]: the keys that a daemon knows, and their [`rights`];
 //!   [`statement`]: what an authority signs for a key
+//! - [`third`]: having one daemon send to another; `relay` and `invitation`: what those two do then
+//! - `admission`, `lobby`: letting callers in; `warden`: whether they may stay
 
 pub mod allowed;
 pub mod client;
@@ -10,10 +12,14 @@ pub mod known;
 pub mod rights;
 pub mod serve;
 pub mod statement;
+pub mod third;
 
 mod admission;
 mod dispatch;
 mod exporter;
+mod invitation;
 mod lobby;
 mod metrics;
+mod relay;
 mod session;
+mod warden;

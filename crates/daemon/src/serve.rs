@@ -23,6 +23,7 @@ use tracing::{debug, field, info, info_span, warn};
 use crate::admission::{NotAdmitted, Refused, admit};
 use crate::dispatch::Sessions;
 use crate::exporter;
+use crate::invitation::Invitations;
 use crate::lobby::{Lobby, Place};
 use crate::metrics::{Metrics, Refusal};
 use crate::session::attend;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub root: Option<PathBuf>,
     /// Datagrams may be plain if the client wants that, too.
     pub plain: bool,
+    /// Clients may have files sent to other daemons.
+    pub relay: bool,
     /// Where metrics can be asked for, if anywhere.
     pub metrics: Option<SocketAddr>,
 }
@@ -82,6 +85,7 @@ pub(crate) struct Service {
     pub(crate) settings: Settings,
     pub(crate) sessions: Sessions,
     pub(crate) metrics: Metrics,
+    pub(crate) invitations: Invitations,
     lobby: Arc<Lobby>,
     refused: Refused,
 }
@@ -99,6 +103,7 @@ impl Server {
             settings,
             sessions: Sessions::default(),
             metrics: Metrics::new(),
+            invitations: Invitations::default(),
             lobby: Arc::default(),
             refused: Refused::default(),
         });
@@ -197,7 +202,7 @@ impl Server {
             let service = Arc::clone(&self.service);
             let (attended, done) = (Arc::clone(attended), done.clone());
             thread::spawn(move || {
-                let Ok(guest) = admit(tcp, &service.settings) else {
+                let Ok(guest) = admit(tcp, &service) else {
                     return;
                 };
                 drop(place);
@@ -215,7 +220,7 @@ impl Service {
     fn serve(&self, tcp: TcpStream, from: SocketAddr, place: Place) {
         let span = info_span!("session", %from, who = field::Empty);
         let _within = span.enter();
-        let guest = match admit(tcp, &self.settings) {
+        let guest = match admit(tcp, self) {
             Ok(guest) => guest,
             Err(NotAdmitted::Handshake(error)) => {
                 self.metrics.refuse(Refusal::Handshake);

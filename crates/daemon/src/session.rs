@@ -5,6 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
 use lighthaul_base::{Rate, Timetable};
+use lighthaul_io::identity::Fingerprint;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::files::far;
 use lighthaul_transfer::files::work::Scope;
@@ -18,31 +19,44 @@ use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::{Sight, Summary};
 use lighthaul_transfer::{checkup, probe, receive, send};
 
-use crate::admission::Guest;
+use crate::admission::{Guest, Ticket, judge};
 use crate::metrics::Meter;
+use crate::relay;
 use crate::rights::Rights;
 use crate::serve::{Service, Settings};
+use crate::warden::guard;
 
 /// Probes that wait for a session to look at them.
 const PROBES_MAX: usize = 64;
 
-/// Does what a welcome caller wants; a failure is told to the caller, too.
+/// Does what a welcome caller wants, for as long as it is welcome; a failure is told to the caller, too.
 pub(crate) fn attend(guest: Guest, service: &Service) -> Result<Summary, Error> {
     let Guest {
-        mut session,
+        session,
         rights,
+        ticket,
     } = guest;
-    let result = understand(&session).and_then(|hello| {
-        check(&hello, &rights, &service.settings)?;
-        let mut meter = service.metrics.meter(direction(&hello.request));
-        let result = fulfil(&mut session, hello, &rights, service, &mut meter);
-        meter.end(result.as_ref().map_err(|error| error.code));
+    let key = session.peer;
+    let judge = || match &ticket {
+        Ticket::Own(credential) => {
+            judge(key, credential.as_ref(), &service.settings.welcome).map(drop)
+        }
+        // the host is looked at, and takes its guest along
+        Ticket::Invited(_) => Ok(()),
+    };
+    guard(&session, judge, || {
+        let result = understand(&session).and_then(|hello| {
+            check(&hello, &rights, &ticket, &service.settings)?;
+            let mut meter = service.metrics.meter(direction(&hello.request));
+            let result = fulfil(&session, hello, &rights, service, &mut meter);
+            meter.end(result.as_ref().map_err(|error| error.code));
+            result
+        });
+        if let Err(error) = &result {
+            session.give_up(error);
+        }
         result
-    });
-    if let Err(error) = &result {
-        session.give_up(error);
-    }
-    result
+    })
 }
 
 /// What the caller wants.
@@ -70,8 +84,23 @@ fn understand(session: &Session) -> Result<Hello, Error> {
 }
 
 /// Refuses what the caller may not ask for.
-fn check(hello: &Hello, rights: &Rights, settings: &Settings) -> Result<(), Error> {
+fn check(
+    hello: &Hello,
+    rights: &Rights,
+    ticket: &Ticket,
+    settings: &Settings,
+) -> Result<(), Error> {
     let refuse = |text: &str| Err(Error::new(Code::Permission, text));
+    if let Ticket::Invited(invitation) = ticket
+        && invitation.hello != *hello
+    {
+        return refuse("you are expected there for something else");
+    }
+    if let Request::Relay(_) = hello.request
+        && !settings.relay
+    {
+        return refuse("files are not sent on from there to other daemons (serve --no-relay)");
+    }
     if hello.plain && !settings.plain {
         return refuse(
             "plain datagrams are refused there; leave out --plain, or serve with --plain",
@@ -88,9 +117,9 @@ fn check(hello: &Hello, rights: &Rights, settings: &Settings) -> Result<(), Erro
 /// Whether a request changes files here.
 const fn writes(request: &Request) -> bool {
     match request {
-        Request::Receive(_) => true,
+        Request::Receive(_) | Request::Expect(..) => true,
         Request::Files(verb) => verb.changes(),
-        Request::Send(_) | Request::Probe(_) | Request::Checkup => false,
+        Request::Send(_) | Request::Relay(_) | Request::Probe(_) | Request::Checkup => false,
     }
 }
 
@@ -98,19 +127,25 @@ const fn writes(request: &Request) -> bool {
 const fn direction(request: &Request) -> &'static str {
     match request {
         Request::Receive(_) => "in",
-        Request::Send(_) => "out",
+        Request::Send(_) | Request::Relay(_) => "out",
+        Request::Expect(..) => "expect",
         Request::Probe(_) | Request::Checkup => "probe",
         Request::Files(_) => "files",
     }
 }
 
 fn fulfil(
-    session: &mut Session,
+    session: &Session,
     hello: Hello,
     rights: &Rights,
     service: &Service,
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
+    if let Request::Expect(key, target) = &hello.request {
+        let key = Fingerprint::from_octets(*key);
+        let hello = hello.relayed(target.clone());
+        return service.invitations.host(session, key, hello, rights);
+    }
     let number = session.secrets.probe_connection();
     let (probes, arrivals) = sync_channel(PROBES_MAX);
     let lock = || {
@@ -176,26 +211,37 @@ fn work(
                 ..Summary::default()
             })
         }
-        Request::Send(paths) => {
+        Request::Send(ref paths) => {
             let paths = paths.iter().map(|path| PathBuf::from(os_path(path)));
             let finds = finds(rights, paths.collect(), &hello.options)?;
             session.say(&Message::Welcome)?;
-            let rate = match hello.rate_bps {
-                Some(bps) => Some(
-                    Rate::from_bps(bps)
-                        .ok_or_else(|| Error::new(Code::Usage, "a rate of zero sends nothing"))?,
-                ),
-                None => None,
-            };
-            let settings = send::Settings {
-                plain: hello.plain,
-                rate,
-                limit: limit(&hello.limit)?,
-                options: hello.options,
-            };
+            let settings = sending(hello)?;
             send::send(session, door, finds, settings, &mut watcher)
         }
+        Request::Relay(ref relay) => {
+            let paths = relay.paths.iter().map(|path| PathBuf::from(os_path(path)));
+            let finds = finds(rights, paths.collect(), &hello.options)?;
+            relay::run(session, finds, relay.clone(), hello, &mut watcher)
+        }
+        Request::Expect(..) => Err(Error::new(Code::Usage, "nobody is expected there")),
     }
+}
+
+/// How to send what somebody wants.
+pub(crate) fn sending(hello: Hello) -> Result<send::Settings, Error> {
+    let rate = match hello.rate_bps {
+        Some(bps) => Some(
+            Rate::from_bps(bps)
+                .ok_or_else(|| Error::new(Code::Usage, "a rate of zero sends nothing"))?,
+        ),
+        None => None,
+    };
+    Ok(send::Settings {
+        plain: hello.plain,
+        rate,
+        limit: limit(&hello.limit)?,
+        options: hello.options,
+    })
 }
 
 /// What is to be sent of these paths.

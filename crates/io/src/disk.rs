@@ -140,14 +140,19 @@ impl Root {
         })
     }
 
-    /// Gives the file or link `from` the name `to` in the same folder, in place of whatever had it.
+    /// Gives the file or link `from` the name `to`, in place of whatever had it.
     pub fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let name = from
             .file_name()
             .ok_or(io::ErrorKind::InvalidInput)?
             .to_owned();
-        let (folder, to) = self.parent(to)?;
-        Ok(renameat(folder, name, folder, to)?)
+        if from.parent() == to.parent() {
+            let (folder, to) = self.parent(to)?;
+            return Ok(renameat(folder, name, folder, to)?);
+        }
+        let source = self.parent(from)?.0.try_clone()?;
+        let (target, to) = self.parent(to)?;
+        Ok(renameat(source, name, target, to)?)
     }
 
     /// Makes a symbolic link `path` that says `target`.

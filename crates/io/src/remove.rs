@@ -12,6 +12,12 @@ use rustix::io::Errno;
 use crate::disk::Root;
 
 impl Root {
+    /// Removes the folder `path`, which must be empty.
+    pub fn remove_folder(&mut self, path: &Path) -> io::Result<()> {
+        let (folder, name) = self.parent(path)?;
+        Ok(unlinkat(folder, name, AtFlags::REMOVEDIR)?)
+    }
+
     /// Removes `path` and, if it is a folder, all that is in it. What is gone already is no failure.
     pub fn remove_tree(&mut self, path: &Path) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;

@@ -46,6 +46,15 @@ pub enum Digest {
 }
 
 impl Digest {
+    /// What it is one of.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Crc128(..) => Kind::Crc128,
+            Self::Blake3(_) => Kind::Blake3,
+            Self::None => Kind::None,
+        }
+    }
+
     /// What stands for it where it is kept: its kind, and its octets behind zeros.
     pub fn octets(self) -> [u8; 33] {
         let mut octets = [0; 33];

@@ -12,6 +12,7 @@
 //! - [`checkup`]: what stands between two hosts
 //! - [`files`]: files where they are, listed, removed, made
 //! - [`sums`]: the hashes of many files at a time
+//! - [`relay`]: what is said of a copy between two others
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
 pub mod checkup;
@@ -33,6 +34,7 @@ pub mod options;
 pub mod path;
 pub mod probe;
 pub mod receive;
+pub mod relay;
 pub mod send;
 pub mod session;
 pub mod sums;

@@ -12,6 +12,7 @@ use crate::hash::Hashed;
 use crate::measure::{Ask, Measured};
 use crate::object::Piece;
 use crate::options::{Options, Planned};
+use crate::relay::{Relay, Relayed};
 
 /// The version of everything below; both sides must speak the same.
 pub const VERSION: u16 = 2;
@@ -60,6 +61,8 @@ pub enum Message {
     Checkup(Word),
     /// Before anything else, a client whose key may not be listed says why it should be let in.
     Credential(Credential),
+    /// How a copy between two others goes.
+    Relayed(Relayed),
 }
 
 /// One message about the list of entries, on a stream of its own.
@@ -140,6 +143,10 @@ pub enum Request {
     Files(Verb),
     /// Take part in a checkup.
     Checkup,
+    /// Send files to another daemon, and say how it goes.
+    Relay(Relay),
+    /// Let the holder of the key with this fingerprint in, once, to leave files there.
+    Expect([u8; 32], Target),
 }
 
 /// Where files go.

@@ -111,7 +111,8 @@ pub fn announce(
             "plain"
         } else {
             session.secrets.cipher().name()
-        },
+        }
+        .to_owned(),
         start_up,
     }));
 }

@@ -1,10 +1,13 @@
 //! A connection whose two ends know each other, before any file is spoken of.
 
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Control, Frame, Stream};
+use lighthaul_io::error::Error as World;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::probe::Prober;
 use lighthaul_io::seal::{Cipher, Key, derive};
@@ -24,6 +27,8 @@ pub const LANES: u16 = 2;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the peer may take to hear that we stop.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How often who waits looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// An authenticated connection.
 #[derive(Debug)]
@@ -40,7 +45,15 @@ pub struct Session {
     pub clock: Clock,
     /// The round-trip time, as TCP saw it during the handshake.
     pub rtt: Duration,
+    /// How others end this session.
+    pub halt: Arc<Halt>,
+    /// The peer has said that it fails, and why.
+    told: AtomicBool,
 }
+
+/// How a session is ended by somebody who is not in it, and why.
+#[derive(Debug, Default)]
+pub struct Halt(Mutex<Option<Error>>);
 
 /// Keys and numbers that both ends derive from the TLS connection.
 #[derive(Debug)]
@@ -120,6 +133,8 @@ impl Session {
             peer,
             clock: Clock::start(),
             rtt,
+            halt: Arc::default(),
+            told: AtomicBool::new(false),
         })
     }
 
@@ -131,10 +146,13 @@ impl Session {
 
     /// What the peer has said, if anything; its failure is ours.
     pub fn heard(&self) -> Result<Option<Message>, Error> {
-        self.stream
-            .try_receive()?
-            .map(|frame| understand(&frame))
-            .transpose()
+        let frame = self.stream.try_receive()?;
+        frame.map(|frame| self.understand(&frame)).transpose()
+    }
+
+    /// Whether it was the peer that said why it fails, rather than us who found out.
+    pub fn was_told(&self) -> bool {
+        self.told.load(Relaxed)
     }
 
     /// Waits for what the peer says next.
@@ -142,17 +160,38 @@ impl Session {
         self.hear_for(PATIENCE)
     }
 
-    /// Waits at most `patience` for what the peer says next.
+    /// Waits at most `patience` for what the peer says next, unless the session is halted.
     pub fn hear_for(&self, patience: Duration) -> Result<Message, Error> {
-        understand(
-            &self
-                .stream
-                .receive(self.clock, self.clock.now() + patience)?,
-        )
+        let deadline = self.clock.now() + patience;
+        loop {
+            self.halt.check()?;
+            let until = deadline.min(self.clock.now() + LOOK);
+            match self.stream.receive(self.clock, until) {
+                Err(World::TimedOut(_)) if until < deadline => {}
+                frame => return self.understand(&frame?),
+            }
+        }
+    }
+
+    fn understand(&self, frame: &Frame) -> Result<Message, Error> {
+        match Message::decode(&frame.octets) {
+            Ok(Message::Failed(code, text)) => {
+                self.told.store(true, Relaxed);
+                Err(Error::new(Code::from_number(code), text))
+            }
+            Ok(message) => Ok(message),
+            Err(_) => Err(Error::new(
+                Code::Protocol,
+                "the peer sent a message that makes no sense; do both sides run the same version?",
+            )),
+        }
     }
 
     /// `error`, unless the peer said what it comes from.
     pub(crate) fn blame(&self, error: Error) -> Error {
+        if let Err(why) = self.halt.check() {
+            return why;
+        }
         if error.code == Code::Network {
             while let Some(message) = self.heard().transpose() {
                 match message {
@@ -172,12 +211,31 @@ impl Session {
         self.say(&Message::Failed(code, error.text.clone())).ok();
         self.control.flush(FAREWELL);
         let deadline = self.clock.now() + FAREWELL;
-        while self.hear_for(self.clock.until(deadline)).is_ok() {}
+        // even of a session that is halted, whose peer fails too once it has heard
+        while let Ok(frame) = self.stream.receive(self.clock, deadline) {
+            if self.understand(&frame).is_err() {
+                break;
+            }
+        }
     }
 
     /// The address of the peer's control port.
     pub fn peer_address(&self) -> SocketAddr {
         self.control.peer()
+    }
+}
+
+impl Halt {
+    /// Ends the session, for this reason unless there was one before.
+    pub fn stop(&self, error: Error) {
+        let mut why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        why.get_or_insert(error);
+    }
+
+    /// Fails if somebody has ended the session.
+    pub fn check(&self) -> Result<(), Error> {
+        let why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        why.clone().map_or(Ok(()), Err)
     }
 }
 
@@ -234,16 +292,5 @@ impl Secrets {
             seal: Key::new(cipher, ours),
             open: Key::new(cipher, theirs),
         }
-    }
-}
-
-fn understand(frame: &Frame) -> Result<Message, Error> {
-    match Message::decode(&frame.octets) {
-        Ok(Message::Failed(code, text)) => Err(Error::new(Code::from_number(code), text)),
-        Ok(message) => Ok(message),
-        Err(_) => Err(Error::new(
-            Code::Protocol,
-            "the peer sent a message that makes no sense; do both sides run the same version?",
-        )),
     }
 }

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Code, Error};
 use crate::hash::Hashed;
 use crate::message::Failure;
 use crate::options::Planned;
 
 /// Something worth telling.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Sight {
     /// The path is known and the blast begins.
     Started(Start),
@@ -34,20 +36,20 @@ pub enum Sight {
 }
 
 /// What is known when the blast begins.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// Rate on the wire, in bits a second; nothing if the stream decides.
     pub rate_bps: Option<u64>,
     /// Bytes of a file in each datagram.
     pub packet_len: u32,
     /// The cipher, or "plain".
-    pub cipher: &'static str,
+    pub cipher: String,
     /// How long it took to get this far.
     pub start_up: Duration,
 }
 
 /// How far a transfer is.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Motion {
     /// Bytes that have arrived.
     pub done: u64,
@@ -68,7 +70,7 @@ pub struct Motion {
 }
 
 /// What came of a transfer.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Files, folders and links that are in place.
     pub entries: u64,
@@ -87,7 +89,7 @@ pub struct Summary {
 }
 
 /// An entry that is not in place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     /// Its path, empty if it is about more than one.
     pub path: Vec<u8>,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use lighthaul_io::metadata::Keep;
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::filter::{Ending, FilesFrom};
+use lighthaul_transfer::filter::{Ending, FilesFrom, Written};
 use lighthaul_transfer::hash::Asked;
 use lighthaul_transfer::options::{Detail, Options};
 use lighthaul_transfer::send::listed::Names;
@@ -63,10 +63,12 @@ pub(crate) struct Choice {
     /// Do not ask before --delete
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Write files under their own names, not under hidden ones until they are whole
-    #[arg(long)]
+    /// Write files under their own names, not under hidden ones until they are whole: whoever reads one
+    /// before may see a part of it, and what was there is gone
+    #[arg(long, conflicts_with = "update")]
     pub(crate) inplace: bool,
-    /// Write files in a folder of this name beside their places until they are whole
+    /// Write files in a folder of this name beside their places until they are whole; it is made and
+    /// removed as needed, and never copied
     #[arg(long, value_name = "DIR", conflicts_with = "inplace")]
     pub(crate) partial_dir: Option<PathBuf>,
     /// Tell hashes of every file, as in md5,adler32; with a value, as in adler32=0a1b2c3d, publish the one
@@ -147,8 +149,13 @@ impl Choice {
             let text = "--partial-dir takes the name of a folder, which is made beside each file";
             return Err(Error::new(Code::Usage, text));
         }
+        let mut rules = self.rules.0.clone();
+        if let Some(dir) = &partial_dir {
+            // what is not whole there is no business of the other side, and no rubbish
+            rules.push(Written::Exclude([dir.as_slice(), b"/"].concat()));
+        }
         Ok(Options {
-            rules: filter::Rules::parse(&self.rules.0)?,
+            rules: filter::Rules::parse(&rules)?,
             listed: self.files_from.is_some(),
             keep: Keep {
                 mode: true,

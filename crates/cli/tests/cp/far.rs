@@ -131,7 +131,8 @@ impl Far {
         Self::with(near, shell, &[])
     }
 
-    fn with(near: Near, mut serve: Command, options: &[&str]) -> Self {
+    /// Starts what `serve` is, with `options` more, for `near` to call.
+    pub(crate) fn with(near: Near, mut serve: Command, options: &[&str]) -> Self {
         let mut key = near.lighthaul(&["key", "--key"]);
         key.arg(near.key());
         let key = near.run(key).succeeded().out.concat();

@@ -100,7 +100,7 @@ fn a_key_has_the_rights_that_were_granted_and_no_more() {
 
     grant(&["--expires", "0s"]).succeeded();
     far.run(&[], &[file, &at("late")])
-        .failed(13, "your key is not allowed there");
+        .failed(13, "what lets you in there has expired");
     // a line that makes no sense lets nobody in
     std::fs::write(far.near.allowed(), format!("{key} tester rot=/\n")).unwrap();
     far.run(&[], &[file, &at("odd")])
@@ -110,7 +110,43 @@ fn a_key_has_the_rights_that_were_granted_and_no_more() {
     far.run(&[], &[file, &at("denied")])
         .failed(13, "your key is not allowed there");
     assert_eq!(names(&world), ["there", "x"]);
-    far.daemon.says("not allowed there");
+    far.daemon.says("what lets you in there has expired");
+}
+
+#[test]
+fn a_key_that_is_denied_or_expires_ends_what_runs() {
+    for expires in [false, true] {
+        let far = Far::start(&format!("ends-{expires}"), &[]);
+        let key = far.near.key();
+        let key = far.near.lighthaul(&["key", "--key", key.to_str().unwrap()]);
+        let key = far.near.run(key).succeeded().out.concat();
+        let file = far.near.file("x", 60 << 20);
+        if expires {
+            let mut allow = far.near.lighthaul(&["allow", &key, "--expires", "3s"]);
+            allow.arg("--allowed").arg(far.near.allowed());
+            far.near.run(allow).succeeded();
+        }
+        let options = ["--json", "--rate", "20Mb/s"];
+        let place = far.place("x");
+        let mut copy = Running::start(far.copy(&options, &[file.to_str().unwrap(), &place]));
+        copy.prints("\"type\":\"progress\"");
+        let mut words = "what lets you in there has expired";
+        if !expires {
+            words = "your key is not allowed there";
+            let mut deny = far.near.lighthaul(&["deny", &key, "left us", "--allowed"]);
+            deny.arg(far.near.allowed());
+            far.near.run(deny).succeeded();
+        }
+        let outcome = copy.finish().failed(13, words);
+        assert!(
+            outcome.time.as_secs() < if expires { 8 } else { 5 },
+            "{outcome:?}"
+        );
+        assert_eq!(
+            far.run(&[], &[file.to_str().unwrap(), &place]).code,
+            Some(13)
+        );
+    }
 }
 
 #[test]

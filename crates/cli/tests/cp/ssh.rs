@@ -9,7 +9,7 @@ use crate::running::Outcome;
 use crate::scratch::{look, names};
 
 /// A caller, and what it takes for ssh: `body` runs with the words after the host.
-fn near(name: &str, body: &str) -> Near {
+pub(crate) fn near(name: &str, body: &str) -> Near {
     let near = Near::new(name, None);
     let home = near.folder("home");
     let script = format!(

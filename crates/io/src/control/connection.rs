@@ -99,6 +99,12 @@ impl Control {
         self.shared.lock().ended.is_some()
     }
 
+    /// Ends the connection whoever still uses it.
+    pub fn close(&self) {
+        self.shared.lock().closing = true;
+        self.shared.sign.raise();
+    }
+
     /// Waits until everything that was sent has been handed to TCP, or `patience` is over.
     pub fn flush(&self, patience: Duration) {
         let queues = self.shared.lock();

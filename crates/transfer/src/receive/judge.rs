@@ -13,6 +13,7 @@ use lighthaul_io::sparse;
 use rustix::fs::FileType;
 
 use super::claim::Claims;
+use super::cradle::Cradle;
 use super::dress::Wardrobe;
 use super::journal::{Journal, Proved, Subject, merged, missing, within};
 use super::landing::Landing;
@@ -23,7 +24,7 @@ use super::room::Room;
 use super::sieve::Sieve;
 use crate::board::Board;
 use crate::crew::Crew;
-use crate::digest::{Digest, Taking};
+use crate::digest::{self, Digest, Taking};
 use crate::error::{Code, Error};
 use crate::hash::Hashes;
 use crate::manifest::{Entry, Kind, Linked, unpack};
@@ -48,6 +49,7 @@ pub(crate) struct Judge<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) board: &'a Board,
     pub(crate) writer: Writer,
+    pub(crate) cradle: Cradle,
     pub(crate) wardrobe: &'a Wardrobe<'a>,
     /// See [`Subject`].
     pub(crate) boot: u64,
@@ -367,7 +369,8 @@ impl Judge<'_> {
         if self.options.sparse {
             return Ok(());
         }
-        match place.room.take(&mut place.root, entry) {
+        let left = self.cradle.partial(entry.path());
+        match place.room.take(&mut place.root, entry, &left) {
             Ok(None) => Ok(()),
             Ok(Some(why)) => {
                 let text = format!("{}: {why}", place.landing.folder.display());
@@ -409,6 +412,10 @@ impl Judge<'_> {
             Error::file(Code::Io, "cannot remove", &place, &error)
         };
         let there = there.map_err(|error| failed(error, path))?;
+        let mut there = there;
+        if let Cradle::Folder(name) = &self.cradle {
+            there.retain(|there| there != name.as_os_str());
+        }
         for gone in place.sieve.end(path, there, &self.options.rules) {
             if self.options.dry_run.is_some() {
                 let entry = Entry::gone(gone);
@@ -436,11 +443,12 @@ impl Judge<'_> {
         let (path, size) = (entry.path(), entry.size());
         let resumable = size >= RESUMABLE;
         let temporary = if resumable {
-            names::partial(path)
+            self.cradle.partial(path)
         } else {
-            self.writer.temporary(path, number)
+            self.cradle.temporary(&self.writer, path, number)
         };
-        let pending = Pending::new(number, entry.clone(), temporary, resumable);
+        let names = (temporary, self.cradle.journal(path));
+        let pending = Pending::new(number, entry.clone(), names, resumable);
         let held = if resumable {
             proved(&mut place.root, &pending, self.subject(&pending))
         } else {
@@ -511,10 +519,14 @@ impl Judge<'_> {
         if self.options.dry_run.is_some() {
             return;
         }
-        for name in place.root.names(path, names::PREFIX).unwrap_or_default() {
-            if self.writer.is_orphan(&name) || place.claims.is_orphan(&mut place.root, &name) {
-                // somebody else may have been faster
-                place.root.remove(&path.join(name)).ok();
+        let folders = [Some(path.to_owned()), self.cradle.folder(path)];
+        for folder in folders.into_iter().flatten() {
+            let names = place.root.names(&folder, names::PREFIX);
+            for name in names.unwrap_or_default() {
+                if self.writer.is_orphan(&name) || place.claims.is_orphan(&mut place.root, &name) {
+                    // somebody else may have been faster
+                    place.root.remove(&folder.join(name)).ok();
+                }
             }
         }
     }
@@ -548,17 +560,31 @@ impl Place {
 
 /// What an earlier run proved of a file, if it left a journal and the bytes it speaks of.
 fn proved(root: &mut Root, pending: &Pending, subject: Subject) -> Vec<Proved> {
-    let journal = names::journal(pending.entry.path());
     let Ok(Some(partial)) = root.look(&pending.temporary) else {
         return Vec::new();
     };
-    if partial.kind != FileType::RegularFile || !matches!(root.look(&journal), Ok(Some(_))) {
+    let journal = &pending.journal;
+    if partial.kind != FileType::RegularFile || !matches!(root.look(journal), Ok(Some(_))) {
         return Vec::new();
     }
     let read = root
-        .lock(&journal)
+        .lock(journal)
         .and_then(|file| Journal::read(&file, subject));
     let mut held = read.unwrap_or_default();
     held.retain(|((_, till), _)| *till <= partial.size);
+    if pending.is_in_place() {
+        // anybody may have changed what everybody sees
+        held.retain(|proved| is_there(root, &pending.temporary, *proved));
+    }
     held
+}
+
+/// Whether the file at `path` still has the bytes that were proved.
+fn is_there(root: &mut Root, path: &Path, ((from, till), digest): Proved) -> bool {
+    let Ok(file) = root.read(path) else {
+        return false;
+    };
+    let read = |at, buffer: &mut [u8]| file.read_at(buffer, from + at);
+    let kind = digest.kind();
+    kind != digest::Kind::None && Taking::of(kind, till - from, read) == Some(digest)
 }

@@ -1,7 +1,7 @@
 //! What has been listed and is not in place yet, and what has become of the rest.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_io::disk::Look;
@@ -20,6 +20,8 @@ pub(crate) struct Pending {
     pub(crate) entry: Entry,
     /// Its name until it is published.
     pub(crate) temporary: PathBuf,
+    /// Where its journal is, if it has one.
+    pub(crate) journal: PathBuf,
     /// A later run can go on with it.
     pub(crate) resumable: bool,
     fill: Mutex<Fill>,
@@ -44,14 +46,31 @@ pub(crate) struct Fill {
 }
 
 impl Pending {
-    pub(crate) fn new(number: u64, entry: Entry, temporary: PathBuf, resumable: bool) -> Self {
+    pub(crate) fn new(
+        number: u64,
+        entry: Entry,
+        (temporary, journal): (PathBuf, PathBuf),
+        resumable: bool,
+    ) -> Self {
         Self {
             number,
             entry,
             temporary,
+            journal,
             resumable,
             fill: Mutex::default(),
         }
+    }
+
+    /// The folder that it is in until it is published, if that is one of its own.
+    pub(crate) fn apart(&self) -> Option<&Path> {
+        let folder = self.temporary.parent();
+        folder.filter(|_| folder != self.entry.path().parent())
+    }
+
+    /// It is written where it will stay.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.temporary == self.entry.path()
     }
 
     pub(crate) fn fill(&self) -> MutexGuard<'_, Fill> {

@@ -7,12 +7,13 @@
 //! - `lane`: objects received one after the other; `sink`: their bytes written
 //! - `dress`: what is kept besides bytes and names
 //! - `publish`: what agrees gets its name; [`journal`]: what a later run can go on with; `names`: until then,
-//!   and `claim`: whose they are
+//!   where `cradle` says, and `claim`: whose they are
 pub mod journal;
 pub mod landing;
 pub mod receiver;
 
 mod claim;
+mod cradle;
 mod dress;
 mod judge;
 mod lane;

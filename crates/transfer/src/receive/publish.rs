@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use lighthaul_io::disk::Root;
 
+use super::cradle::Cradle;
 use super::dress::Wardrobe;
 use super::ledger::{Ledger, Pending, Settled};
 use super::links::{Name, Whereabouts};
-use super::names;
 use super::sink::Arrived;
 use crate::crew::Crew;
 use crate::digest::Digest;
@@ -58,6 +58,7 @@ pub(crate) struct Publisher<'a> {
     expectation: Option<Result<(), Error>>,
     /// A file that is whole, until it is.
     held: Vec<Arc<Pending>>,
+    cradle: Cradle,
     arrived: BTreeMap<u64, Arrived>,
     reports: BTreeMap<u64, Vec<Report>>,
 }
@@ -69,7 +70,7 @@ impl<'a> Publisher<'a> {
         ledger: &'a Ledger,
         (root, target): (Root, PathBuf),
         wardrobe: &'a Wardrobe<'a>,
-        options: &Options,
+        (options, cradle): (&Options, Cradle),
     ) -> Self {
         // a dry run takes no hashes
         let expects = |asked: &&Asked| asked.expected.is_some() && options.dry_run.is_none();
@@ -83,6 +84,7 @@ impl<'a> Publisher<'a> {
             expected: options.hash.iter().filter(expects).cloned().collect(),
             expectation: None,
             held: Vec::new(),
+            cradle,
             arrived: BTreeMap::new(),
             reports: BTreeMap::new(),
         }
@@ -244,8 +246,13 @@ impl<'a> Publisher<'a> {
             Report::Failed(code, why) => Err(Error::new(Code::from_number(code), why)),
             Report::Digest(theirs) if ours == Some(theirs) || file.fill().failed => Ok(theirs),
             Report::Digest(_) => {
+                let outcome = if file.is_in_place() {
+                    "what is there now is spoilt"
+                } else {
+                    "nothing was published"
+                };
                 let text = format!(
-                    "{}: what arrived is not what was sent; nothing was published, copy it again",
+                    "{}: what arrived is not what was sent; {outcome}, copy it again",
                     self.target.join(file.entry.path()).display()
                 );
                 Err(Error::new(Code::Integrity, text))
@@ -260,11 +267,11 @@ impl<'a> Publisher<'a> {
         };
         let mut fill = file.fill();
         fill.failed = true;
-        if fill.created {
+        if fill.created && !file.is_in_place() {
             self.root.remove(&file.temporary).ok();
         }
         if fill.journal.take().is_some() {
-            self.root.remove(&names::journal(file.entry.path())).ok();
+            self.root.remove(&file.journal).ok();
         }
         drop(fill);
         self.ledger.settle(number, &file.entry, Err(error));
@@ -301,7 +308,7 @@ impl<'a> Publisher<'a> {
         }
         self.root.rename(&file.temporary, entry.path())?;
         if file.fill().journal.take().is_some() {
-            self.root.remove(&names::journal(entry.path()))?;
+            self.root.remove(&file.journal)?;
         }
         Ok(())
     }
@@ -347,12 +354,20 @@ impl<'a> Publisher<'a> {
     }
 
     fn finish(&mut self, folder: &Entry) -> io::Result<()> {
+        self.clear(folder.path());
         let (root, path) = (&mut self.root, folder.path());
         if !self.wardrobe.dress(root, path, folder)? {
             root.set_folder_mode(path, folder.mode)?;
             root.set_time(path, folder.seconds, folder.nanos)?;
         }
         Ok(())
+    }
+
+    /// Removes the folder for what is not whole in `folder`, once nothing is in it.
+    fn clear(&mut self, folder: &Path) {
+        if let Some(apart) = self.cradle.folder(folder) {
+            self.root.remove_folder(&apart).ok();
+        }
     }
 
     /// Removes what will not be published, but for what a later run can go on with.
@@ -366,14 +381,17 @@ impl<'a> Publisher<'a> {
             }
             // whoever still writes must not make it now
             fill.failed = true;
-            if !fill.created {
-                continue;
+            if fill.created && !file.is_in_place() {
+                self.root.remove(&file.temporary).ok();
             }
-            self.root.remove(&file.temporary).ok();
             if fill.journal.take().is_some() {
-                self.root.remove(&names::journal(file.entry.path())).ok();
+                self.root.remove(&file.journal).ok();
+            }
+            if let Some(folder) = file.entry.path().parent() {
+                self.clear(folder);
             }
         }
+        self.clear(Path::new(""));
     }
 
     fn fault(&self, what: &str, path: &Path, error: &io::Error) -> Error {

@@ -14,6 +14,7 @@ use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Root;
 
 use super::claim::Claim;
+use super::cradle::Cradle;
 use super::dress::Wardrobe;
 use super::judge::Judge;
 use super::landing::Landing;
@@ -79,6 +80,7 @@ pub fn receive(
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
     let names = settings.names.take();
+    let cradle = Cradle::new(&settings.options)?;
     let (ledger, board) = (Ledger::default(), Board::default());
     let crew = Arc::new(Crew::default());
     let wardrobe = Wardrobe::new(settings.options.keep, &board);
@@ -93,6 +95,7 @@ pub fn receive(
         board: &board,
         wardrobe: &wardrobe,
         writer: writer.clone(),
+        cradle: cradle.clone(),
         boot: settings.boot(),
     };
     let dry = settings.options.dry_run.is_some();
@@ -102,6 +105,7 @@ pub fn receive(
         ledger: &ledger,
         board: &board,
         wardrobe: &wardrobe,
+        cradle,
         settings,
         watcher,
         begun: session.clock.now(),
@@ -166,6 +170,7 @@ struct Receiving<'a, 'w> {
     ledger: &'a Ledger,
     board: &'a Board,
     wardrobe: &'a Wardrobe<'a>,
+    cradle: Cradle,
     settings: Settings,
     watcher: Watcher<'w>,
     begun: Instant,
@@ -236,7 +241,7 @@ impl<'a> Receiving<'a, '_> {
             self.ledger,
             (root, target),
             self.wardrobe,
-            &self.settings.options,
+            (&self.settings.options, self.cradle.clone()),
         );
         let crew = self.crew;
         scope.spawn(move || {

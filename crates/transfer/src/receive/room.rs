@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 
 use lighthaul_io::disk::Root;
 use lighthaul_io::space::Space;
 use rustix::fs::FileType;
 
-use super::names;
 use crate::manifest::Entry;
 
 /// The file systems that files go to, by their device.
@@ -28,11 +28,22 @@ struct Disk {
 
 impl Room {
     /// Takes note that the file `entry` is wanted; answers why it cannot fit, if that is certain.
-    pub(crate) fn take(&mut self, root: &mut Root, entry: &Entry) -> io::Result<Option<String>> {
+    /// What there is of it already is at `left`.
+    pub(crate) fn take(
+        &mut self,
+        root: &mut Root,
+        entry: &Entry,
+        left: &Path,
+    ) -> io::Result<Option<String>> {
         let path = entry.path();
         let (device, there) = (root.device(path)?, root.look(path)?);
         // what an earlier run left of it has its room already
-        let left = root.look(&names::partial(path))?;
+        let place = left;
+        let left = match root.look(place) {
+            // a folder for what is not whole is made when it is needed
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            left => left?,
+        };
         let need = entry
             .data_len()
             .saturating_sub(left.map_or(0, |left| left.allocated));
@@ -47,8 +58,9 @@ impl Room {
         };
         disk.wanted = disk.wanted.saturating_add(need);
         disk.files += u64::from(there.is_none());
-        let replaced =
-            there.filter(|there| there.kind == FileType::RegularFile && there.names == 1);
+        let replaced = there.filter(|there| {
+            there.kind == FileType::RegularFile && there.names == 1 && place != path
+        });
         disk.freed += replaced.map_or(0, |there| there.allocated);
         // it is there beside what it replaces, until it is whole
         let checked = disk.space.check(need, 1);

@@ -10,10 +10,10 @@ use lighthaul_io::blocks::Sink;
 use lighthaul_io::disk::{OutputFile, Root};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::sparse::{self, Before};
+use rustix::fs::FileType;
 
 use super::journal::{Journal, Subject, merged, missing};
 use super::ledger::{Fill, Pending};
-use super::names;
 use super::publish::Job;
 use crate::crew::Crew;
 use crate::digest::{Digest, Kind, Taking};
@@ -106,7 +106,8 @@ impl FileSink {
             output.write_at(bytes, at)
         };
         let written = written.and_then(|()| {
-            if whole && piece.len == file.entry.size() && file.entry.extras.is_none() {
+            let early = file.entry.extras.is_none() && !file.is_in_place();
+            if whole && piece.len == file.entry.size() && early {
                 output.set_mode(file.entry.mode)?;
                 output.set_time(file.entry.seconds, file.entry.nanos)?;
                 file.fill().finished = true;
@@ -193,8 +194,11 @@ fn create(
     (boot, sparse): (u64, bool),
 ) -> io::Result<OutputFile> {
     let size = file.entry.size();
+    if let Some(folder) = file.apart() {
+        root.make_folder(folder)?;
+    }
     if !file.resumable {
-        let output = root.create(&file.temporary)?;
+        let output = begin(root, file)?;
         if sparse {
             sparse::stretch(&output, size)?;
         } else if size >= LARGE {
@@ -202,7 +206,7 @@ fn create(
         }
         return Ok(output);
     }
-    let locked = root.lock(&names::journal(file.entry.path()))?;
+    let locked = root.lock(&file.journal)?;
     let subject = Subject {
         look: file.look(),
         boot,
@@ -214,8 +218,7 @@ fn create(
         ));
     }
     let mut output = if fill.held.is_empty() {
-        root.remove(&file.temporary).ok();
-        root.create(&file.temporary)?
+        begin(root, file)?
     } else {
         root.reopen(&file.temporary)?
     };
@@ -225,11 +228,28 @@ fn create(
         allocate(root, file, &output)
     };
     if let Err(error) = room {
-        root.remove(&names::journal(file.entry.path())).ok();
+        root.remove(&file.journal).ok();
         return Err(error);
     }
     fill.journal = Some(Journal::begin(locked, subject, &fill.held)?);
     Ok(output)
+}
+
+/// Makes the temporary file; a file that is written in its place stays the same file, with nothing in it.
+fn begin(root: &mut Root, file: &Pending) -> io::Result<OutputFile> {
+    let path = &file.temporary;
+    if file.is_in_place() {
+        let there = root.look(path)?;
+        if there.is_some_and(|there| there.kind == FileType::RegularFile) {
+            let output = root.reopen(path)?;
+            sparse::stretch(&output, 0)?;
+            return Ok(output);
+        }
+    }
+    if file.is_in_place() || file.resumable {
+        root.remove(path).ok();
+    }
+    root.create(path)
 }
 
 /// Gives a file its length, and makes a hole of all that nobody proved: what comes is written into holes.
@@ -248,7 +268,9 @@ fn hollow(file: &Pending, fill: &Fill, output: &mut OutputFile) -> io::Result<()
 /// Reserves room for all of a file, so that a full disk shows now; leaves nothing where there is none.
 fn allocate(root: &mut Root, file: &Pending, output: &OutputFile) -> io::Result<()> {
     output.allocate(file.entry.size()).inspect_err(|_| {
-        root.remove(&file.temporary).ok();
+        if !file.is_in_place() {
+            root.remove(&file.temporary).ok();
+        }
     })
 }
 

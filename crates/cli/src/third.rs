@@ -1,0 +1,82 @@
+//! Copies between two other hosts.
+
+use std::env;
+
+use lighthaul_daemon::third::{self, End};
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::message::Request;
+use lighthaul_transfer::relay::Relay;
+use lighthaul_transfer::watch::Summary;
+
+use crate::args::Cp;
+use crate::cp::{hello, reach, to};
+use crate::print::Printer;
+use crate::remote::{PORT, Place};
+
+/// Has the far side of `sources` send to that of `target`.
+pub(crate) fn copy(
+    args: &Cp,
+    sources: &[Place],
+    target: &Place,
+    printer: &mut Printer,
+) -> Result<Summary, Error> {
+    let from = &sources[0];
+    check(args, from, target)?;
+    let (there, started) = reach(args, target)?;
+    let (host, port) = match (&started, target) {
+        (Some(started), _) => (started.host.clone(), started.port),
+        (None, Place::Daemon { host, port, .. }) => (host.clone(), *port),
+        (None, _) => return Err(Error::new(Code::Usage, "the target is not remote")),
+    };
+    let relay = Relay {
+        host,
+        port,
+        key: *there.peer.octets(),
+        udp: !args.no_udp,
+        paths: sources.iter().map(|place| place.path().to_vec()).collect(),
+        target: to(target),
+    };
+    let hello = hello(args, Request::Receive(to(target)))?;
+    let (here, _started) = reach(args, from)?;
+    let names = [from, target].map(name);
+    let source = End {
+        session: &here,
+        name: &names[0],
+    };
+    let target = End {
+        session: &there,
+        name: &names[1],
+    };
+    third::copy(source, target, relay, &hello, &mut |sight| {
+        printer.watch(sight);
+    })
+}
+
+/// Refuses what is meant for one daemon where there are two.
+fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
+    let refuse = |text: &str| Err(Error::new(Code::Usage, text));
+    if args.choice.files_from.is_some() {
+        return refuse("--files-from needs a side that is on this host");
+    }
+    let is_daemon = |place: &Place| matches!(place, Place::Daemon { .. });
+    if !is_daemon(from) || !is_daemon(target) || from.is_with(target) {
+        return Ok(());
+    }
+    if args.far.pin.is_some() {
+        return refuse("--pin is the key of one daemon, and here are two: use `lighthaul trust`");
+    }
+    if args.far.token_file.is_some() || env::var_os("LIGHTHAUL_TOKEN").is_some() {
+        return refuse("a token is for one daemon to see, and here are two: use a key they allow");
+    }
+    Ok(())
+}
+
+/// What people call the far side of `place`.
+fn name(place: &Place) -> String {
+    match place {
+        Place::Here(_) => "here".to_owned(),
+        Place::Ssh { host, .. } => host.clone(),
+        Place::Daemon { host, port, .. } if *port == PORT => host.clone(),
+        Place::Daemon { host, port, .. } => format!("{host}:{port}"),
+    }
+}

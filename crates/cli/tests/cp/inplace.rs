@@ -1,0 +1,158 @@
+//! Files that are written where they will stay, or in a folder of their own until they are whole.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use crate::far::Far;
+use crate::running::{Outcome, Running, becomes_true};
+use crate::scratch::{look, names, noise, tree};
+
+/// Bytes of a file that takes some objects of 4 MiB, and about ten seconds.
+const LEN: u64 = 40 << 20;
+
+/// Starts a copy of `file` to `x` and kills it once two objects are proved by the journal in `folder`.
+fn killed(far: &Far, option: &[&str], file: &Path, folder: &Path) {
+    let options = [&["--json", "--rate", "40Mb/s"], option].concat();
+    let mut copy = Running::start(far.copy(&options, &[file.to_str().unwrap(), &far.place("x")]));
+    copy.prints("\"type\":\"progress\"");
+    let journal = || {
+        let mut names = names(folder).into_iter();
+        names.find(|name| name.ends_with(".journal"))
+    };
+    becomes_true("two objects are proved", || {
+        let len = |name| fs::metadata(folder.join(name)).map_or(0, |meta| meta.len());
+        folder.is_dir() && journal().map_or(0, len) >= 40 + 2 * 53
+    });
+    copy.kill();
+    becomes_true("the daemon has let go of it", || {
+        let journal = fs::File::open(folder.join(journal().unwrap()));
+        journal.unwrap().try_lock().is_ok()
+    });
+}
+
+fn moved(outcome: &Outcome) -> u64 {
+    let summary = outcome.events().pop().unwrap();
+    summary["bytes_moved"].as_u64().unwrap()
+}
+
+#[test]
+fn a_file_that_is_written_in_its_place_stays_the_same_file_and_goes_on_where_it_was() {
+    let far = Far::start("inplace", &[]);
+    let file = far.near.file("x", LEN);
+    let place = far.target.join("x");
+    fs::write(&place, noise(LEN + 5, 9)).unwrap();
+    fs::hard_link(&place, far.target.join("twin")).unwrap();
+    let inode = fs::metadata(&place).unwrap().ino();
+    killed(&far, &["--inplace"], &file, &far.target);
+    assert_eq!(fs::metadata(&place).unwrap().ino(), inode);
+    assert_eq!(far.names().len(), 3, "{:?}", far.names());
+    let outcome = far
+        .push(&["--json", "--inplace"], &[&file], "x")
+        .succeeded();
+    assert!(moved(&outcome) < LEN - (8 << 20) + 1, "{outcome:?}");
+    assert!(look(&place) == look(&file) && look(&far.target.join("twin")) == look(&file));
+    assert_eq!(fs::metadata(&place).unwrap().ino(), inode);
+    assert_eq!(far.names(), ["twin", "x"]);
+    let again = far.push(&["--json", "--inplace"], &[&file], "x");
+    assert_eq!(moved(&again.succeeded()), 0);
+}
+
+#[test]
+fn of_a_file_in_its_place_that_somebody_changed_meanwhile_only_what_is_still_there_is_believed() {
+    let far = Far::start("inplace-changed", &[]);
+    let file = far.near.file("x", LEN);
+    let place = far.target.join("x");
+    killed(&far, &["--inplace"], &file, &far.target);
+    let changed = fs::File::options().write(true).open(&place).unwrap();
+    changed.write_all_at(b"somebody was here", 1000).unwrap();
+    let outcome = far
+        .push(&["--json", "--inplace"], &[&file], "x")
+        .succeeded();
+    let moved = moved(&outcome);
+    assert!(moved > LEN - (36 << 20) && moved < LEN, "{outcome:?}");
+    assert!(look(&place) == look(&file));
+    assert_eq!(far.names(), ["x"]);
+}
+
+#[test]
+fn whatever_has_the_name_a_file_in_its_place_is_right() {
+    let far = Far::start("inplace-names", &[]);
+    let folder = far.near.folder("folder");
+    for (name, len) in [
+        ("long", 70_000),
+        ("short", 3),
+        ("empty", 0),
+        ("link", 500),
+        ("new", 9),
+    ] {
+        fs::write(folder.join(name), noise(len, len)).unwrap();
+    }
+    let there = far.target.join("folder");
+    fs::create_dir(&there).unwrap();
+    for name in ["long", "short", "empty", "kept"] {
+        fs::write(there.join(name), noise(1000, 1)).unwrap();
+    }
+    std::os::unix::fs::symlink("kept", there.join("link")).unwrap();
+    for options in [&["--inplace"][..], &["--inplace", "-S", "--checksum"]] {
+        far.push(options, &[&folder], "folder").succeeded();
+        assert!(fs::read(there.join("kept")).unwrap() == noise(1000, 1));
+        fs::rename(there.join("kept"), far.near.at("kept")).unwrap();
+        assert!(tree(&folder) == tree(&there));
+        fs::rename(far.near.at("kept"), there.join("kept")).unwrap();
+    }
+    // a file that is half written is newer than its source
+    far.push(&["--inplace", "--update"], &[&folder], "folder")
+        .failed_to_parse();
+}
+
+#[test]
+fn what_is_not_whole_stays_in_the_folder_for_it_and_the_folder_goes() {
+    let far = Far::start("partial-dir", &[]);
+    let file = far.near.file("x", LEN);
+    let options = ["--partial-dir", ".parts"];
+    killed(&far, &options, &file, &far.target.join(".parts"));
+    assert_eq!(far.names(), [".parts"]);
+    assert_eq!(names(&far.target.join(".parts")).len(), 2);
+    let outcome = far
+        .push(&[&options[..], &["--json"]].concat(), &[&file], "x")
+        .succeeded();
+    assert!(moved(&outcome) < LEN - (8 << 20) + 1, "{outcome:?}");
+    assert!(look(&far.target.join("x")) == look(&file));
+    assert_eq!(far.names(), ["x"]);
+}
+
+#[test]
+fn the_folder_for_what_is_not_whole_is_neither_copied_nor_deleted_with_what_is_in_it() {
+    let far = Far::start("partial-dir-tree", &[]);
+    let folder = far.near.folder("folder");
+    for inner in ["a/b", "c", ".parts"] {
+        fs::create_dir_all(folder.join(inner)).unwrap();
+    }
+    for (name, len) in [("1", 10), ("a/2", 9 << 20), ("a/b/3", 70_000), ("c/4", 5)] {
+        fs::write(folder.join(name), noise(len, len)).unwrap();
+    }
+    fs::write(folder.join(".parts/half"), "half").unwrap();
+    let there = far.target.join("there");
+    fs::create_dir_all(there.join("c/.parts")).unwrap();
+    fs::write(there.join("c/.parts/of another"), "half").unwrap();
+    fs::write(there.join("c/gone"), "gone").unwrap();
+    let options = ["--partial-dir", ".parts", "--delete", "--yes"];
+    far.push(&options, &[&folder], "there").succeeded();
+    let mut expected: Vec<_> = tree(&folder).into_keys().collect();
+    expected.retain(|path| !path.starts_with(".parts"));
+    expected.extend(["c/.parts".into(), "c/.parts/of another".into()]);
+    expected.sort();
+    let found: Vec<_> = tree(&there).into_keys().collect();
+    assert_eq!(found, expected);
+    for name in ["1", "a/2", "a/b/3", "c/4", "a", "a/b"] {
+        assert!(
+            look(&folder.join(name)) == look(&there.join(name)),
+            "{name}"
+        );
+    }
+    for name in ["..", "a/b"] {
+        far.push(&["--partial-dir", name], &[&folder], "there")
+            .failed(1, "--partial-dir takes the name of a folder");
+    }
+}

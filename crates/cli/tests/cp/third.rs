@@ -1,0 +1,475 @@
+//! Copies between two daemons, which a third side asks for and watches.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use lighthaul_daemon::client::call;
+use lighthaul_io::identity::Identity;
+use lighthaul_io::tls;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
+use lighthaul_transfer::options::Options;
+use lighthaul_transfer::relay::{Relay, Relayed};
+use lighthaul_transfer::session::Session;
+
+use crate::far::{Far, Near, PROGRAM};
+use crate::running::{Outcome, Running, becomes_true};
+use crate::scratch::{dress, look, names, tree};
+use crate::ssh;
+use crate::stage::Stage;
+
+/// The daemon that sends, whose caller is the one who asks; and the daemon that receives.
+struct Pair {
+    a: Far,
+    b: Far,
+}
+
+impl Pair {
+    /// Daemons with these options, who both let the caller of the first in.
+    fn start(name: &str, a: &[&str], b: &[&str]) -> Self {
+        let a = Far::start(&format!("{name}-a"), a);
+        let b = Far::start(&format!("{name}-b"), b);
+        let pair = Self { a, b };
+        pair.allow(&pair.b, &[]);
+        pair
+    }
+
+    /// Lets the caller in at `far`, with options of `allow`.
+    fn allow(&self, far: &Far, options: &[&str]) {
+        let near = &self.a.near;
+        let mut allow = near.lighthaul(&["allow", &self.key(), "third", "--allowed"]);
+        near.run({
+            allow.arg(far.near.allowed()).args(options);
+            allow
+        })
+        .succeeded();
+    }
+
+    /// The caller's key.
+    fn key(&self) -> String {
+        let near = &self.a.near;
+        let key = near.lighthaul(&["key", "--key", near.key().to_str().unwrap()]);
+        near.run(key).succeeded().out.concat()
+    }
+
+    fn copy(&self, options: &[&str], from: &str, to: &str) -> Command {
+        let mut copy = self.a.near.cp(options);
+        let retries = if options.contains(&"--retries") {
+            &[][..]
+        } else {
+            &["--retries", "0"]
+        };
+        copy.args(retries)
+            .arg("--key")
+            .arg(self.a.near.key())
+            .args([self.a.place(from), self.b.place(to)]);
+        copy
+    }
+
+    fn run(&self, options: &[&str], from: &str, to: &str) -> Outcome {
+        self.a.near.run(self.copy(options, from, to))
+    }
+}
+
+/// Fills `folder` with some of everything.
+fn fill(folder: &Path) {
+    fs::create_dir_all(folder.join("deep/er")).unwrap();
+    for (name, len) in [("empty", 0), ("small", 100), ("deep/large", 9 << 20)] {
+        fs::write(folder.join(name), crate::scratch::noise(len, 7)).unwrap();
+    }
+    std::os::unix::fs::symlink("small", folder.join("deep/link")).unwrap();
+    dress(&folder.join("deep/er"), 0o750, 1_000_000_000);
+    dress(&folder.join("small"), 0o604, 1_100_000_000);
+}
+
+fn port(far: &Far) -> String {
+    format!("127.0.0.1:{}: ", far.port)
+}
+
+#[test]
+fn a_tree_goes_from_one_daemon_to_another() {
+    let pair = Pair::start("third", &[], &[]);
+    fill(&pair.a.target.join("tree"));
+    let outcome = pair
+        .run(&["--json", "--dry-run"], "tree", "copy")
+        .succeeded();
+    let events = outcome.events();
+    let planned = events
+        .iter()
+        .filter(|event| event["type"] == "plan")
+        .count();
+    assert!(planned >= 6 && pair.b.names().is_empty(), "{events:?}");
+    for options in [&["--json", "--stats"][..], &["--json", "--no-udp"]] {
+        let outcome = pair.run(options, "tree", "copy").succeeded();
+        let events = outcome.events();
+        let start = events.iter().find(|event| event["type"] == "start");
+        assert!(start.is_some_and(|start| start["cipher"].is_string()));
+        let summary = events.last().unwrap();
+        assert_eq!(summary["entries"], 7, "{summary}");
+        assert_eq!(summary["verified"], true);
+        let target = pair.b.target.join("copy");
+        assert!(tree(&pair.a.target.join("tree")) == tree(&target));
+    }
+    let outcome = pair.run(&[], "tree/", "copy").succeeded();
+    assert!(outcome.said("nothing to move"), "{outcome:?}");
+    assert_eq!(pair.b.names(), ["copy"]);
+}
+
+#[test]
+fn what_is_copied_does_not_come_by_who_asks_for_it() {
+    let name = "what_is_copied_does_not_come_by_who_asks_for_it";
+    let hosts = "host = [{ name = \"a\" }, { name = \"b\" }, { name = \"c\" }]";
+    let link = |between: &str, rate: &str| {
+        format!("[[link]]\nbetween = {between}\nrate = \"{rate}\"\nrtt = \"10ms\"\n")
+    };
+    let links = [
+        link("[\"a\", \"b\"]", "1Gb/s"),
+        link("[\"a\", \"c\"]", "2Mb/s"),
+        link("[\"b\", \"c\"]", "2Mb/s"),
+    ];
+    let Some(stage) = Stage::start(name, &format!("{hosts}\n{}", links.concat())) else {
+        return;
+    };
+    let daemon = |host: &str| {
+        let near = Near::new(&format!("third-lab-{host}"), None);
+        let mut serve = stage.lab.command(host, PROGRAM).unwrap();
+        serve
+            .args(["serve", "--listen", "0.0.0.0:0"])
+            .env("XDG_CONFIG_HOME", near.at("config"));
+        Far::with(near, serve, &[])
+    };
+    let pair = Pair {
+        a: daemon("a"),
+        b: daemon("b"),
+    };
+    pair.allow(&pair.b, &[]);
+    // two minutes of what c has
+    let file = pair.a.near.file("x", 30 << 20);
+    fs::rename(file, pair.a.target.join("x")).unwrap();
+    let place =
+        |host: &str, far: &Far| format!("lh://{host}:{}{}/x", far.port, far.target.display());
+    let mut copy = stage.lab.command("c", PROGRAM).unwrap();
+    copy.args(["cp", "--key"])
+        .arg(pair.a.near.key())
+        .args([place("a", &pair.a), place("b", &pair.b)])
+        .env("XDG_CONFIG_HOME", pair.a.near.at("config"));
+    let outcome = pair.a.near.run(copy).succeeded();
+    assert!(outcome.time < Duration::from_secs(40), "{outcome:?}");
+    assert!(look(&pair.a.target.join("x")) == look(&pair.b.target.join("x")));
+}
+
+#[test]
+fn both_daemons_grant_what_the_callers_key_may_do_and_who_refuses_is_named() {
+    let pair = Pair::start("third-rights", &[], &[]);
+    let file = pair.a.target.join("x");
+    fs::write(&file, "x").unwrap();
+    let [a, b] = [port(&pair.a), port(&pair.b)];
+    pair.run(&[], "gone", "y")
+        .failed(3, &format!("{a}cannot open"));
+    pair.run(&[], "x", "no/such/y")
+        .failed(3, &format!("{b}cannot open the target folder"));
+    // a source that may only read may be sent from, and a target may not
+    pair.allow(&pair.a, &["--read-only"]);
+    pair.run(&[], "x", "y").succeeded();
+    assert!(look(&pair.b.target.join("y")) == look(&file));
+    pair.allow(&pair.b, &["--read-only"]);
+    pair.run(&[], "x", "z")
+        .failed(13, &format!("{b}your key may only read"));
+    // the root at the target is the callers, not that of the source
+    let world = pair.b.near.folder("world");
+    pair.allow(&pair.b, &["--root", world.to_str().unwrap()]);
+    let mut copy = pair.a.near.cp(&["--key"]);
+    copy.arg(pair.a.near.key()).args([
+        &pair.a.place("x"),
+        &format!("lh://127.0.0.1:{}/z", pair.b.port),
+    ]);
+    pair.a.near.run(copy).succeeded();
+    assert!(look(&world.join("z")) == look(&file));
+    fs::write(pair.b.near.allowed(), "").unwrap();
+    pair.run(&[], "x", "z")
+        .failed(13, &format!("{b}your key is not allowed"));
+    assert_eq!(pair.b.names(), ["y"]);
+}
+
+/// The journal in `folder`, and its length.
+fn journal(folder: &Path) -> Option<(PathBuf, u64)> {
+    let mut names = names(folder).into_iter();
+    let path = folder.join(names.find(|name| name.ends_with(".journal"))?);
+    let len = fs::metadata(&path).ok()?.len();
+    Some((path, len))
+}
+
+#[test]
+fn who_asks_can_stop_it_and_it_goes_on_where_it_was() {
+    let pair = Pair::start("third-stop", &[], &[]);
+    let len = 40_u64 << 20;
+    let file = pair.a.near.file("x", len);
+    fs::rename(file, pair.a.target.join("x")).unwrap();
+    let slowly = ["--json", "--rate", "40Mb/s"];
+    for (signal, code) in [("INT", Some(20)), ("KILL", None)] {
+        let mut copy = Running::start(pair.copy(&slowly, "x", "x"));
+        copy.prints("\"type\":\"progress\"");
+        let before = journal(&pair.b.target).map_or(0, |(_, len)| len);
+        becomes_true("more is proved", || {
+            journal(&pair.b.target).is_some_and(|(_, len)| len > before + 40)
+        });
+        copy.signal(signal);
+        assert_eq!(copy.finish().code, code);
+        becomes_true("the target has let go of it", || {
+            let (path, _) = journal(&pair.b.target).unwrap();
+            fs::File::open(path).unwrap().try_lock().is_ok()
+        });
+    }
+    let outcome = pair.run(&["--json"], "x", "x").succeeded();
+    let moved = outcome.events().pop().unwrap()["bytes_moved"].as_u64();
+    assert!(moved.unwrap() < len - (8 << 20) + 1, "{outcome:?}");
+    assert!(look(&pair.a.target.join("x")) == look(&pair.b.target.join("x")));
+    assert_eq!(pair.b.names(), ["x"]);
+}
+
+#[test]
+fn a_daemon_that_dies_is_missed_and_named_and_the_copy_goes_on_when_it_is_back() {
+    let mut pair = Pair::start("third-dies", &[], &[]);
+    let file = pair.a.near.file("x", 40 << 20);
+    fs::rename(file, pair.a.target.join("x")).unwrap();
+    let slowly = ["--json", "--rate", "40Mb/s"];
+    let [a, b] = [port(&pair.a), port(&pair.b)];
+    let lost = "the connection to 127.0.0.1";
+    let begin = |pair: &Pair| {
+        let mut copy = Running::start(pair.copy(&slowly, "x", "x"));
+        copy.prints("\"type\":\"progress\"");
+        copy
+    };
+    // the source notices that the target has gone, and who asks that the source has
+    let copy = begin(&pair);
+    pair.b.daemon.kill();
+    let outcome = copy.finish().failed(10, &format!("{a}{lost}"));
+    assert!(outcome.said(b.trim_end_matches(": ")), "{outcome:?}");
+    pair.b.restart();
+    let copy = begin(&pair);
+    pair.a.daemon.kill();
+    copy.finish().failed(10, &format!("{a}{lost}"));
+    pair.a.restart();
+    becomes_true("the target has let go of it", || {
+        let Some((path, _)) = journal(&pair.b.target) else {
+            return true;
+        };
+        fs::File::open(path).unwrap().try_lock().is_ok()
+    });
+    let again = ["--json", "--retries", "9", "--rate", "100Mb/s"];
+    let mut copy = Running::start(pair.copy(&again, "x", "x"));
+    copy.prints("\"type\":\"progress\"");
+    pair.b.restart();
+    let outcome = copy.finish().succeeded();
+    assert!(outcome.said("going on in"), "{outcome:?}");
+    assert!(look(&pair.a.target.join("x")) == look(&pair.b.target.join("x")));
+    assert_eq!(pair.b.names(), ["x"]);
+}
+
+#[test]
+fn a_caller_who_is_denied_at_either_daemon_ends_the_copy_between_them() {
+    for denied in ["a", "b"] {
+        let pair = Pair::start(&format!("third-denied-{denied}"), &[], &[]);
+        let file = pair.a.near.file("x", 60 << 20);
+        fs::rename(file, pair.a.target.join("x")).unwrap();
+        let far = if denied == "a" { &pair.a } else { &pair.b };
+        let mut copy = Running::start(pair.copy(&["--json", "--rate", "20Mb/s"], "x", "x"));
+        copy.prints("\"type\":\"progress\"");
+        let near = &pair.a.near;
+        let mut deny = near.lighthaul(&["deny", &pair.key(), "--allowed"]);
+        deny.arg(far.near.allowed());
+        near.run(deny).succeeded();
+        let words = format!("{}your key is not allowed", port(far));
+        let outcome = copy.finish().failed(13, &words);
+        assert!(outcome.time < Duration::from_secs(6), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_daemon_that_does_not_relay_says_so_and_what_is_for_one_daemon_is_not_said_to_two() {
+    let pair = Pair::start("third-refuses", &["--no-relay"], &[]);
+    fs::write(pair.a.target.join("x"), "x").unwrap();
+    pair.run(&[], "x", "x").failed(13, "serve --no-relay");
+    let token = pair.a.near.file("token", 10);
+    for (options, words) in [
+        (["--pin", &pair.a.pin], "--pin is the key of one daemon"),
+        (
+            ["--token-file", token.to_str().unwrap()],
+            "a token is for one",
+        ),
+        (
+            ["--files-from", token.to_str().unwrap()],
+            "--files-from needs",
+        ),
+    ] {
+        pair.run(&options, "x", "x").failed(1, words);
+    }
+    assert!(pair.b.names().is_empty());
+}
+
+#[test]
+fn sides_that_ssh_starts_send_and_receive_as_well() {
+    let near = ssh::near("third-ssh", "exec \"$@\"");
+    let far = Far::start("third-ssh-far", &[]);
+    fill(&near.at("home/tree"));
+    let copy = |paths: [&str; 2]| {
+        let mut copy = near.cp(&["-e"]);
+        copy.arg(near.at("ssh"))
+            .args(["--remote", PROGRAM, "--key"])
+            .arg(far.near.key())
+            .args(paths);
+        near.run(copy).succeeded()
+    };
+    copy(["one:tree", &far.place("copy")]);
+    assert!(tree(&near.at("home/tree")) == tree(&far.target.join("copy")));
+    copy([&far.place("copy"), "one:back"]);
+    assert!(tree(&near.at("home/tree")) == tree(&near.at("home/back")));
+    copy(["one:tree", "two:again"]);
+    assert!(tree(&near.at("home/tree")) == tree(&near.at("home/again")));
+}
+
+/// What somebody says who wants `request`.
+fn hello(request: Request) -> Message {
+    Message::Hello(Hello {
+        version: VERSION,
+        request,
+        plain: false,
+        rate_bps: None,
+        limit: String::new(),
+        options: Options::default(),
+    })
+}
+
+/// Who calls `far`.
+fn caller(far: &Far) -> Identity {
+    Identity::load_or_generate(&far.near.key()).unwrap()
+}
+
+/// A session at `far` for the caller that it lets in.
+fn meet(far: &Far) -> Session {
+    call("127.0.0.1", far.port, &caller(far)).unwrap()
+}
+
+#[test]
+fn a_daemon_is_no_eye_into_its_network() {
+    let far = Far::start("third-scan", &[]);
+    let other = Far::start("third-scan-other", &[]);
+    fs::write(far.target.join("x"), "x").unwrap();
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let [mute_port, closed_port] = [&mute, &closed].map(|l| l.local_addr().unwrap().port());
+    drop(closed);
+    let (identity, at, path) = (caller(&far), far.port, far.target.join("x"));
+    let ask = |host: &str, port: u16| -> (Error, Duration) {
+        let session = call("127.0.0.1", at, &identity).unwrap();
+        let relay = Relay {
+            host: host.to_owned(),
+            port,
+            key: [7; 32],
+            udp: true,
+            paths: vec![path.to_str().unwrap().into()],
+            target: Target {
+                path: b"/x".to_vec(),
+                into: false,
+            },
+        };
+        session.say(&hello(Request::Relay(relay))).unwrap();
+        let answer = session.hear().unwrap();
+        assert!(matches!(answer, Message::Relayed(Relayed::Caller(_))));
+        let began = session.clock.now();
+        session.say(&Message::Relayed(Relayed::Expected)).unwrap();
+        let error = session.hear().unwrap_err();
+        (error, session.clock.now().since(began))
+    };
+    let places = [
+        ("127.0.0.1", closed_port),
+        ("127.0.0.1", mute_port),
+        ("127.0.0.1", other.port),
+        ("no-such-host.invalid", 1),
+    ];
+    std::thread::scope(|scope| {
+        let ask = &ask;
+        let answers = places.map(|(host, port)| (host, port, scope.spawn(move || ask(host, port))));
+        for (host, port, answer) in answers {
+            let (error, time) = answer.join().unwrap();
+            assert_eq!(error.code, Code::Network);
+            let text = format!("{host} port {port} cannot be reached from there, or is not the");
+            assert!(error.text.starts_with(&text), "{error}");
+            let off = time.abs_diff(Duration::from_secs(10));
+            assert!(off < Duration::from_secs(1), "{host}:{port} took {time:?}");
+        }
+    });
+}
+
+#[test]
+fn who_is_expected_comes_once_and_for_what_was_said() {
+    let far = Far::start("third-expected", &[]);
+    let place = |name: &str| Target {
+        path: far.target.join(name).to_str().unwrap().into(),
+        into: false,
+    };
+    let caller = Identity::generate();
+    let key = *tls::fingerprint(&caller).unwrap().octets();
+    let come = |request: Request| {
+        let session = call("127.0.0.1", far.port, &caller).unwrap();
+        session.say(&Message::Relayed(Relayed::Guest)).unwrap();
+        session.say(&hello(request)).unwrap();
+        session.hear()
+    };
+    let host = |name: &str| {
+        let host = meet(&far);
+        host.say(&hello(Request::Expect(key, place(name)))).unwrap();
+        assert_eq!(host.hear(), Ok(Message::Welcome));
+        host
+    };
+    let refused = |said: Result<Message, Error>, words: &str| {
+        let error = said.unwrap_err();
+        assert!(
+            error.code == Code::Permission && error.text.contains(words),
+            "{error}"
+        );
+    };
+    refused(come(Request::Receive(place("x"))), "not allowed there");
+    let first = host("x");
+    refused(
+        come(Request::Send(vec![b"/etc/passwd".to_vec()])),
+        "expected there for something else",
+    );
+    refused(come(Request::Receive(place("x"))), "not allowed there");
+    drop(first);
+    let second = host("x");
+    refused(come(Request::Receive(place("y"))), "something else");
+    drop(second);
+    // whose host has left is nobody's guest
+    let third = host("x");
+    assert_eq!(come(Request::Receive(place("x"))), Ok(Message::Welcome));
+    drop(third);
+    let fourth = Identity::generate();
+    let gone = *tls::fingerprint(&fourth).unwrap().octets();
+    let lone = meet(&far);
+    lone.say(&hello(Request::Expect(gone, place("x")))).unwrap();
+    assert_eq!(lone.hear(), Ok(Message::Welcome));
+    lone.give_up(&Error::new(Code::Interrupted, "enough"));
+    drop(lone);
+    let session = call("127.0.0.1", far.port, &fourth).unwrap();
+    session.say(&Message::Relayed(Relayed::Guest)).unwrap();
+    refused(session.hear(), "not allowed there");
+    // a host cannot make a guest of somebody who comes by itself
+    let known = *tls::fingerprint(&self::caller(&far)).unwrap().octets();
+    let lone = meet(&far);
+    lone.say(&hello(Request::Expect(known, place("x"))))
+        .unwrap();
+    assert_eq!(lone.hear(), Ok(Message::Welcome));
+    let session = meet(&far);
+    session.say(&hello(Request::Receive(place("own")))).unwrap();
+    assert_eq!(session.hear(), Ok(Message::Welcome));
+    // of two hosts with one caller, the second is refused, and the first as well has no guest
+    let first = host("x");
+    let other = meet(&far);
+    other.say(&hello(Request::Expect(key, place("x")))).unwrap();
+    refused(other.hear(), "somebody else expects");
+    drop(first);
+}
