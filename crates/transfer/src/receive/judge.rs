@@ -10,32 +10,26 @@ use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Root;
 use lighthaul_io::ground::Meta;
 use lighthaul_io::sparse;
-use rustix::fs::FileType;
 
 use super::claim::Claims;
 use super::cradle::Cradle;
 use super::dress::Wardrobe;
-use super::journal::{Journal, Proved, Subject, merged, missing, within};
 use super::landing::Landing;
-use super::ledger::{Ledger, Pending, Settled};
+use super::ledger::{Ledger, Settled};
 use super::links::Name;
 use super::names::{self, Writer};
 use super::room::Room;
 use super::sieve::Sieve;
 use crate::board::Board;
 use crate::crew::Crew;
-use crate::digest::{self, Digest, Taking};
 use crate::error::{Code, Error};
 use crate::hash::Hashes;
 use crate::manifest::{Entry, Kind, Linked, unpack};
 use crate::message::{Listing, Span, Wanted, decode};
 use crate::names::{Folded, Trouble};
-use crate::options::{Action, Detail, Options, Planned};
+use crate::options::{Action, Options};
 use crate::session::Session;
 use crate::watch::{Failed, Sight};
-
-/// A file from this size on leaves a journal, so that a later run can go on with it.
-const RESUMABLE: u64 = 8 << 20;
 
 /// The most bytes that a file can have.
 const FILE_MAX: u64 = i64::MAX as u64;
@@ -51,21 +45,21 @@ pub(crate) struct Judge<'a> {
     pub(crate) writer: Writer,
     pub(crate) cradle: Cradle,
     pub(crate) wardrobe: &'a Wardrobe<'a>,
-    /// See [`Subject`].
+    /// See [`super::journal::Subject`].
     pub(crate) boot: u64,
 }
 
 /// Where the judge puts things.
-struct Place {
-    landing: Landing,
-    root: Root,
+pub(super) struct Place {
+    pub(super) landing: Landing,
+    pub(super) root: Root,
     /// Entries so far.
     listed: u64,
     /// A folder that could not be made, so that nothing in it can.
     barred: Option<Vec<u8>>,
     /// What the source has, of the folders that the list is in.
     sieve: Sieve,
-    room: Room,
+    pub(super) room: Room,
     /// Whose leavings may go.
     claims: Claims,
     folded: Folded,
@@ -239,71 +233,6 @@ impl Judge<'_> {
         Ok(None)
     }
 
-    /// What is to be done with an entry, and why.
-    fn decide(
-        &self,
-        place: &mut Place,
-        entry: &Entry,
-        there: Option<Meta>,
-    ) -> (Action, &'static str) {
-        let Some(there) = there else {
-            return (Action::Create, "it is not there");
-        };
-        let time = (entry.seconds, entry.nanos);
-        let before = (there.seconds, there.nanos);
-        match &entry.kind {
-            Kind::Folder | Kind::Leave => return (Action::Keep, "it is there"),
-            Kind::Link(_) if there.kind == FileType::Symlink && before == time => {
-                return (Action::Keep, "the same time");
-            }
-            Kind::Link(_) => return (Action::Replace, "another link, or no link"),
-            Kind::File(_) if there.kind != FileType::RegularFile => {
-                return (Action::Replace, "it is no file");
-            }
-            Kind::File(_) => {}
-        }
-        if self.options.update && before > time {
-            (Action::Keep, "the target is newer")
-        } else if there.size != entry.size() {
-            (Action::Replace, "another size")
-        } else if entry.digest.is_some() {
-            let theirs = self.digest(place, entry);
-            if theirs == entry.digest {
-                (Action::Keep, "the same digest")
-            } else {
-                (Action::Replace, "another digest")
-            }
-        } else if before == time {
-            (Action::Keep, "the same size and time")
-        } else {
-            (Action::Replace, "another time")
-        }
-    }
-
-    /// The digest of the file that is there.
-    fn digest(&self, place: &mut Place, entry: &Entry) -> Option<Digest> {
-        let file = place.root.read(entry.path()).ok()?;
-        let kind = self.options.digest.or_default();
-        Taking::of(kind, entry.size(), |at, buffer| file.read_at(buffer, at))
-    }
-
-    /// Tells what would be done.
-    fn plan(&self, action: Action, entry: &Entry, why: &str) -> Result<(), Error> {
-        let detail = self.options.dry_run.unwrap_or(Detail::Brief);
-        if action == Action::Keep && detail == Detail::Brief {
-            return Ok(());
-        }
-        let planned = Planned {
-            action,
-            path: entry.path.clone(),
-            bytes: entry.size(),
-            why: why.to_owned(),
-        };
-        self.board.show(Sight::Planned(planned.clone()));
-        let listing = Listing::Planned(vec![planned]);
-        Ok(self.stream.send(&Frame::message(listing.encode()))?)
-    }
-
     /// What is there stays, with the mode that it has at the source.
     fn keep(&self, place: &mut Place, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
         match entry.kind {
@@ -321,12 +250,6 @@ impl Judge<'_> {
                 .map_err(|error| place.fault("cannot open", entry, &error)),
             Kind::Leave => Ok(()),
         }
-    }
-
-    /// Whether what is there stays as it is, since it was changed later.
-    fn spares(&self, there: Option<Meta>, entry: &Entry) -> bool {
-        let newer = |there: Meta| (there.seconds, there.nanos) > (entry.seconds, entry.nanos);
-        self.options.update && there.is_some_and(newer)
     }
 
     /// Whether `entry` is one file with an earlier one, so that it only needs its name when that is there.
@@ -361,23 +284,6 @@ impl Judge<'_> {
             return Err(Error::new(Code::Open, trouble.to_string()));
         }
         Ok(())
-    }
-
-    /// Refuses the whole copy if `entry` cannot fit beside what was wanted before it.
-    fn fit(&self, place: &mut Place, entry: &Entry) -> Result<(), Error> {
-        // zeros take no room then
-        if self.options.sparse {
-            return Ok(());
-        }
-        let left = self.cradle.partial(entry.path());
-        match place.room.take(&mut place.root, entry, &left) {
-            Ok(None) => Ok(()),
-            Ok(Some(why)) => {
-                let text = format!("{}: {why}", place.landing.folder.display());
-                Err(Error::new(Code::Io, text))
-            }
-            Err(error) => Err(place.fault("cannot tell the room for", entry, &error)),
-        }
     }
 
     /// Refuses a file without bytes if others are expected of it.
@@ -436,42 +342,6 @@ impl Judge<'_> {
             self.board.show(Sight::Warning(why));
         }
         Ok(())
-    }
-
-    /// A file must come; what an earlier run proved of it need not.
-    fn want(&self, place: &mut Place, number: u64, entry: &Entry) -> Vec<Span> {
-        let (path, size) = (entry.path(), entry.size());
-        let resumable = size >= RESUMABLE;
-        let temporary = if resumable {
-            self.cradle.partial(path)
-        } else {
-            self.cradle.temporary(&self.writer, path, number)
-        };
-        let names = (temporary, self.cradle.journal(path));
-        let pending = Pending::new(number, entry.clone(), names, resumable);
-        let held = if resumable {
-            proved(&mut place.root, &pending, self.subject(&pending))
-        } else {
-            Vec::new()
-        };
-        let there = merged(held.iter().map(|(span, _)| *span).collect());
-        let data = entry.data();
-        let mut owed = within(&missing(&there, size), &data);
-        if let (true, Some((_, till))) = (owed.is_empty(), data.last()) {
-            // it only has to be published, which happens where bytes arrive: let the last one come again
-            owed = vec![(till - 1, *till)];
-        }
-        pending.expect(owed.clone(), held);
-        self.ledger.expect(pending);
-        owed
-    }
-
-    /// What a journal of `pending` is about.
-    const fn subject(&self, pending: &Pending) -> Subject {
-        Subject {
-            look: pending.look(),
-            boot: self.boot,
-        }
     }
 
     fn link(
@@ -552,39 +422,8 @@ impl Place {
         self.barred.as_ref().is_some_and(within)
     }
 
-    fn fault(&self, what: &str, entry: &Entry, error: &io::Error) -> Error {
+    pub(super) fn fault(&self, what: &str, entry: &Entry, error: &io::Error) -> Error {
         let place: PathBuf = self.landing.folder.join(entry.path());
         Error::file(Code::Open, what, &place, error)
     }
-}
-
-/// What an earlier run proved of a file, if it left a journal and the bytes it speaks of.
-fn proved(root: &mut Root, pending: &Pending, subject: Subject) -> Vec<Proved> {
-    let Ok(Some(partial)) = root.look(&pending.temporary) else {
-        return Vec::new();
-    };
-    let journal = &pending.journal;
-    if partial.kind != FileType::RegularFile || !matches!(root.look(journal), Ok(Some(_))) {
-        return Vec::new();
-    }
-    let read = root
-        .lock(journal)
-        .and_then(|file| Journal::read(&file, subject));
-    let mut held = read.unwrap_or_default();
-    held.retain(|((_, till), _)| *till <= partial.size);
-    if pending.is_in_place() {
-        // anybody may have changed what everybody sees
-        held.retain(|proved| is_there(root, &pending.temporary, *proved));
-    }
-    held
-}
-
-/// Whether the file at `path` still has the bytes that were proved.
-fn is_there(root: &mut Root, path: &Path, ((from, till), digest): Proved) -> bool {
-    let Ok(file) = root.read(path) else {
-        return false;
-    };
-    let read = |at, buffer: &mut [u8]| file.read_at(buffer, from + at);
-    let kind = digest.kind();
-    kind != digest::Kind::None && Taking::of(kind, till - from, read) == Some(digest)
 }

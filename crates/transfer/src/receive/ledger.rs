@@ -279,6 +279,12 @@ impl Ledger {
         self.lock().pending.get(&number).cloned()
     }
 
+    /// Whether everything that was listed is in place or has failed, and nothing more of it can come.
+    pub(crate) fn is_complete(&self) -> bool {
+        let book = self.lock();
+        book.listed && book.pending.is_empty() && book.failed.is_empty()
+    }
+
     /// What is in place.
     pub(crate) fn verdict(&self) -> Verdict {
         self.lock().verdict

@@ -1,7 +1,8 @@
 //! The receiving side of a transfer.
 //!
 //! - [`receiver`]: its threads, and what it hears; [`landing`]: where files go
-//! - `judge`: looks at the list, and says what must be sent; `ledger`: what is on its way
+//! - `judge`: looks at the list; `decide`: what is to be done with an entry; `want`: what must come of a file
+//! - `ledger`: what is on its way
 //! - `sieve`: what the target has and the source does not
 //! - `links`: names that wait for the first of the same file; `room`: whether all that fits
 //! - `lane`: objects received one after the other; `sink`: their bytes written
@@ -14,6 +15,7 @@ pub mod receiver;
 
 mod claim;
 mod cradle;
+mod decide;
 mod dress;
 mod judge;
 mod lane;
@@ -24,5 +26,6 @@ mod publish;
 mod room;
 mod sieve;
 mod sink;
+mod want;
 
 pub use receiver::{Settings, receive};

@@ -53,6 +53,10 @@ const FAILURES_MAX: usize = 1000;
 /// Transfers that this process has begun to receive.
 static TRANSFERS: AtomicU64 = AtomicU64::new(0);
 
+/// How long the verdict may take to leave, and the sender to close.
+const FLUSH: Duration = Duration::from_secs(10);
+const FAREWELL: Duration = Duration::from_secs(5);
+
 /// How to receive.
 #[derive(Debug, Default)]
 pub struct Settings {
@@ -311,6 +315,9 @@ impl<'a> Receiving<'a, '_> {
                 let text = format!("nothing came from the sender for {} s", patience.as_secs());
                 return Err(Error::new(Code::TimedOut, text));
             }
+            if self.is_over(outlets.as_ref()) {
+                outlets = None;
+            }
             if outlets.is_none() && matches!(finished.try_recv(), Err(TryRecvError::Disconnected)) {
                 self.crew.check()?;
                 return self.conclude();
@@ -327,6 +334,12 @@ impl<'a> Receiving<'a, '_> {
         }
     }
 
+    /// Whether nothing is left to hear, so that the sender's last word need not be waited for.
+    fn is_over(&self, outlets: Option<&Outlets>) -> bool {
+        let reported = outlets.is_some_and(|outlets| outlets.unreported.is_empty());
+        reported && self.settings.options.hash.is_empty() && self.ledger.is_complete()
+    }
+
     /// Takes in what the sender says; answers whether more objects are to come.
     #[expect(
         clippy::wildcard_enum_match_arm,
@@ -334,7 +347,7 @@ impl<'a> Receiving<'a, '_> {
     )]
     fn take(&mut self, message: Message, outlets: &mut Option<Outlets>) -> Result<bool, Error> {
         let lie = |text: &str| Err(Error::new(Code::Protocol, text));
-        if message == Message::Alive {
+        if message == Message::Alive || message == Message::Sent && outlets.is_none() {
             return Ok(outlets.is_some());
         }
         let Some(outlets) = outlets else {
@@ -435,7 +448,14 @@ impl<'a> Receiving<'a, '_> {
         let verdict = self.ledger.verdict();
         // a sender that is gone does not undo what is published
         self.session.say(&Message::Verdict(verdict)).ok();
-        self.session.control.flush(Duration::from_secs(10));
+        self.session.control.flush(FLUSH);
+        // it closes when it has heard that; to close first would be to take it for a loss
+        let until = self.session.clock.now() + FAREWELL;
+        while self
+            .session
+            .hear_for(self.session.clock.until(until))
+            .is_ok()
+        {}
         Ok(Summary {
             entries: verdict.entries,
             bytes: verdict.bytes,

@@ -269,7 +269,7 @@ impl<'a> Sending<'a, '_> {
                 self.take_progress(&now);
                 progress = now;
             } else if let Message::Verdict(verdict) = message {
-                return self.conclude(sent, verdict);
+                return self.conclude(verdict);
             } else {
                 self.take(message)?;
             }
@@ -335,7 +335,7 @@ impl<'a> Sending<'a, '_> {
         }
     }
 
-    fn conclude(&mut self, sent: bool, verdict: Verdict) -> Result<Summary, Error> {
+    fn conclude(&mut self, verdict: Verdict) -> Result<Summary, Error> {
         let totals = self.queue.totals();
         let lie = || {
             Error::new(
@@ -345,7 +345,7 @@ impl<'a> Sending<'a, '_> {
         };
         let fits = verdict.entries.max(verdict.unchanged) <= totals.entries
             && verdict.bytes <= totals.bytes;
-        if !sent || totals.settled != totals.entries || !fits {
+        if !self.queue.is_judged() || totals.settled != totals.entries || !fits {
             return Err(lie());
         }
         self.show();

@@ -1,0 +1,86 @@
+//! What is to be done with an entry, and what a dry run tells of it.
+
+use lighthaul_io::control::Frame;
+use lighthaul_io::ground::Meta;
+use rustix::fs::FileType;
+
+use super::judge::{Judge, Place};
+use crate::digest::{Digest, Taking};
+use crate::error::Error;
+use crate::manifest::{Entry, Kind};
+use crate::message::Listing;
+use crate::options::{Action, Detail, Planned};
+use crate::watch::Sight;
+
+impl Judge<'_> {
+    /// What is to be done with an entry, and why.
+    pub(super) fn decide(
+        &self,
+        place: &mut Place,
+        entry: &Entry,
+        there: Option<Meta>,
+    ) -> (Action, &'static str) {
+        let Some(there) = there else {
+            return (Action::Create, "it is not there");
+        };
+        let time = (entry.seconds, entry.nanos);
+        let before = (there.seconds, there.nanos);
+        match &entry.kind {
+            Kind::Folder | Kind::Leave => return (Action::Keep, "it is there"),
+            Kind::Link(_) if there.kind == FileType::Symlink && before == time => {
+                return (Action::Keep, "the same time");
+            }
+            Kind::Link(_) => return (Action::Replace, "another link, or no link"),
+            Kind::File(_) if there.kind != FileType::RegularFile => {
+                return (Action::Replace, "it is no file");
+            }
+            Kind::File(_) => {}
+        }
+        if self.options.update && before > time {
+            (Action::Keep, "the target is newer")
+        } else if there.size != entry.size() {
+            (Action::Replace, "another size")
+        } else if entry.digest.is_some() {
+            let theirs = self.digest(place, entry);
+            if theirs == entry.digest {
+                (Action::Keep, "the same digest")
+            } else {
+                (Action::Replace, "another digest")
+            }
+        } else if before == time {
+            (Action::Keep, "the same size and time")
+        } else {
+            (Action::Replace, "another time")
+        }
+    }
+
+    /// The digest of the file that is there.
+    pub(super) fn digest(&self, place: &mut Place, entry: &Entry) -> Option<Digest> {
+        let file = place.root.read(entry.path()).ok()?;
+        let kind = self.options.digest.or_default();
+        Taking::of(kind, entry.size(), |at, buffer| file.read_at(buffer, at))
+    }
+
+    /// Tells what would be done.
+    pub(super) fn plan(&self, action: Action, entry: &Entry, why: &str) -> Result<(), Error> {
+        let detail = self.options.dry_run.unwrap_or(Detail::Brief);
+        if action == Action::Keep && detail == Detail::Brief {
+            return Ok(());
+        }
+        let planned = Planned {
+            action,
+            path: entry.path.clone(),
+            bytes: entry.size(),
+            why: why.to_owned(),
+        };
+        self.board.show(Sight::Planned(planned.clone()));
+        let listing = Listing::Planned(vec![planned]);
+        Ok(self.stream.send(&Frame::message(listing.encode()))?)
+    }
+
+    /// Whether what is there stays as it is, since it was changed later.
+    pub(super) fn spares(&self, there: Option<Meta>, entry: &Entry) -> bool {
+        let newer = |there: Meta| (there.seconds, there.nanos) > (entry.seconds, entry.nanos);
+        self.options.update && there.is_some_and(newer)
+    }
+}

@@ -1,0 +1,103 @@
+//! What must come of a file: all of it that an earlier run has not proved.
+
+use std::path::Path;
+
+use lighthaul_io::disk::Root;
+use rustix::fs::FileType;
+
+use super::journal::{Journal, Proved, Subject, merged, missing, within};
+use super::judge::{Judge, Place};
+use super::ledger::Pending;
+use crate::digest::{self, Taking};
+use crate::error::{Code, Error};
+use crate::manifest::Entry;
+use crate::message::Span;
+
+/// A file from this size on leaves a journal, so that a later run can go on with it.
+const RESUMABLE: u64 = 8 << 20;
+
+impl Judge<'_> {
+    /// A file must come; what an earlier run proved of it need not.
+    pub(super) fn want(&self, place: &mut Place, number: u64, entry: &Entry) -> Vec<Span> {
+        let (path, size) = (entry.path(), entry.size());
+        let resumable = size >= RESUMABLE;
+        let temporary = if resumable {
+            self.cradle.partial(path)
+        } else {
+            self.cradle.temporary(&self.writer, path, number)
+        };
+        let names = (temporary, self.cradle.journal(path));
+        let pending = Pending::new(number, entry.clone(), names, resumable);
+        let held = if resumable {
+            proved(&mut place.root, &pending, self.subject(&pending))
+        } else {
+            Vec::new()
+        };
+        let there = merged(held.iter().map(|(span, _)| *span).collect());
+        let data = entry.data();
+        let mut owed = within(&missing(&there, size), &data);
+        if let (true, Some((_, till))) = (owed.is_empty(), data.last()) {
+            // it only has to be published, which happens where bytes arrive: let the last one come again
+            owed = vec![(till - 1, *till)];
+        }
+        pending.expect(owed.clone(), held);
+        self.ledger.expect(pending);
+        owed
+    }
+
+    /// What a journal of `pending` is about.
+    pub(super) const fn subject(&self, pending: &Pending) -> Subject {
+        Subject {
+            look: pending.look(),
+            boot: self.boot,
+        }
+    }
+
+    /// Refuses the whole copy if `entry` cannot fit beside what was wanted before it.
+    pub(super) fn fit(&self, place: &mut Place, entry: &Entry) -> Result<(), Error> {
+        // zeros take no room then
+        if self.options.sparse {
+            return Ok(());
+        }
+        let left = self.cradle.partial(entry.path());
+        match place.room.take(&mut place.root, entry, &left) {
+            Ok(None) => Ok(()),
+            Ok(Some(why)) => {
+                let text = format!("{}: {why}", place.landing.folder.display());
+                Err(Error::new(Code::Io, text))
+            }
+            Err(error) => Err(place.fault("cannot tell the room for", entry, &error)),
+        }
+    }
+}
+
+/// What an earlier run proved of a file, if it left a journal and the bytes it speaks of.
+fn proved(root: &mut Root, pending: &Pending, subject: Subject) -> Vec<Proved> {
+    let Ok(Some(partial)) = root.look(&pending.temporary) else {
+        return Vec::new();
+    };
+    let journal = &pending.journal;
+    if partial.kind != FileType::RegularFile || !matches!(root.look(journal), Ok(Some(_))) {
+        return Vec::new();
+    }
+    let read = root
+        .lock(journal)
+        .and_then(|file| Journal::read(&file, subject));
+    let mut held = read.unwrap_or_default();
+    held.retain(|((_, till), _)| *till <= partial.size);
+    if pending.is_in_place() {
+        // anybody may have changed what everybody sees
+        held.retain(|proved| is_there(root, &pending.temporary, *proved));
+    }
+    held
+}
+
+/// Whether the file at `path` still has the bytes that were proved.
+fn is_there(root: &mut Root, path: &Path, ((from, till), digest): Proved) -> bool {
+    let Ok(file) = root.read(path) else {
+        return false;
+    };
+    let read = |at, buffer: &mut [u8]| file.read_at(buffer, from + at);
+    let kind = digest.kind();
+    kind != digest::Kind::None && Taking::of(kind, till - from, read) == Some(digest)
+}
