@@ -11,6 +11,7 @@ use crate::doctor::args::Doctor;
 use crate::files::args::{Ls, Mkdir, Rm, Stat};
 use crate::later::Later;
 use crate::manual::{Completions, Man};
+use crate::reach::Via;
 use crate::sums::args::{Manifest, Verify};
 
 /// Moves bulk data between sites as fast as the path and both hosts allow, verified end to end.
@@ -92,9 +93,9 @@ impl Command {
         match self {
             Self::Cp(args) => args.json,
             Self::Ls(args) => args.output.json,
-            Self::Stat(args) => args.output.json,
-            Self::Rm(args) => args.output.json,
-            Self::Mkdir(args) => args.output.json,
+            Self::Stat(args) => args.at.output.json,
+            Self::Rm(args) => args.at.output.json,
+            Self::Mkdir(args) => args.at.output.json,
             Self::Doctor(args) => args.output.json,
             Self::Verify(args) => args.output.json,
             Self::Manifest(args) => args.output.json,
@@ -153,17 +154,6 @@ pub(crate) struct Cp {
     /// Say nothing but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// The ssh command, with options
-    #[arg(short = 'e', long, default_value = "ssh", env = "LIGHTHAUL_SSH")]
-    pub(crate) ssh: String,
-    /// The lighthaul to start on the far side
-    #[arg(
-        long,
-        default_value = "lighthaul",
-        value_name = "PROGRAM",
-        env = "LIGHTHAUL_REMOTE"
-    )]
-    pub(crate) remote: String,
     /// Accepted for those who type it: folders are always copied whole
     #[arg(short = 'r', long, hide = true)]
     pub(crate) recursive: bool,
@@ -172,7 +162,7 @@ pub(crate) struct Cp {
     #[command(flatten)]
     pub(crate) later: Later,
     #[command(flatten)]
-    pub(crate) far: Far,
+    pub(crate) via: Via,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

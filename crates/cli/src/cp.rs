@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_daemon::client::{call, start_over_ssh};
 use lighthaul_io::ground::Ground;
-use lighthaul_io::identity::Identity;
 use lighthaul_transfer::digest;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
@@ -21,9 +19,9 @@ use lighthaul_transfer::watch::Summary;
 
 use crate::args::{Cp, Digest};
 use crate::choice::args::DryRun;
-use crate::dial::dial;
 use crate::later;
 use crate::print::{Printer, Settings};
+use crate::reach::{agreed, reach};
 use crate::remote::Place;
 use crate::third;
 
@@ -160,9 +158,10 @@ fn with_session(
     request: Request,
     work: impl FnOnce(&Session) -> Result<Summary, Error>,
 ) -> Result<Summary, Error> {
-    let (session, _started) = reach(args, far)?;
+    let reached = reach(&args.via, far)?;
+    let session = &reached.session;
     session.say(&Message::Hello(hello(args, request)?))?;
-    let result = agreed(&session).and_then(|()| work(&session));
+    let result = agreed(session).and_then(|()| work(session));
     if let Err(error) = &result {
         session.give_up(error);
     }
@@ -183,37 +182,6 @@ pub(crate) fn hello(args: &Cp, request: Request) -> Result<Hello, Error> {
             .map_or_else(String::new, |limit| limit.text.clone()),
         options: options(args)?,
     })
-}
-
-/// Waits for the far side to agree to what we want.
-pub(crate) fn agreed(session: &Session) -> Result<(), Error> {
-    let Message::Welcome = session.hear()? else {
-        return Err(Error::new(Code::Protocol, "the far side did not agree"));
-    };
-    Ok(())
-}
-
-type Reached = (Session, Option<lighthaul_daemon::client::Started>);
-
-/// Calls the far side, which is started first if it is behind ssh.
-pub(crate) fn reach(args: &Cp, far: &Place) -> Result<Reached, Error> {
-    match far {
-        Place::Ssh { host, .. } => {
-            let identity = Identity::generate();
-            let ssh: Vec<String> = args.ssh.split_whitespace().map(str::to_owned).collect();
-            let started = start_over_ssh(&ssh, host, &args.remote, &identity)?;
-            let session = call(&started.host, started.port, &identity)?;
-            if session.peer != started.key {
-                return Err(Error::new(
-                    Code::Permission,
-                    "somebody else answered in its place",
-                ));
-            }
-            Ok((session, Some(started)))
-        }
-        Place::Daemon { host, port, .. } => Ok((dial(&args.far, host, *port)?, None)),
-        Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
-    }
 }
 
 /// Where things go that are copied to `place`.

@@ -13,9 +13,9 @@ use lighthaul_transfer::probe;
 use serde_json::json;
 
 use crate::args::{Probe, What};
-use crate::cp::agreed;
 use crate::dial::dial;
 use crate::print::print;
+use crate::reach::agreed;
 use crate::remote::Place;
 
 /// Measures what was asked for, one thing after the other.

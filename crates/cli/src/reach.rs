@@ -9,7 +9,6 @@ use lighthaul_transfer::options::Options;
 use lighthaul_transfer::session::Session;
 
 use crate::args::Far;
-use crate::cp::agreed;
 use crate::dial::dial;
 use crate::remote::Place;
 
@@ -31,18 +30,22 @@ pub(crate) struct Via {
     pub(crate) far: Far,
 }
 
-/// A session with the far side of a place; what ssh started ends with it.
+/// A session with the far side of a place.
 #[derive(Debug)]
 pub(crate) struct Reached {
     pub(crate) session: Session,
-    _started: Option<Started>,
+    /// What ssh started; it ends with this.
+    pub(crate) started: Option<Started>,
 }
 
-/// Reaches the far side of `place` and asks for `request`, to which it agreed; nothing if `place` is here.
-pub(crate) fn ask(via: &Via, place: &Place, request: Request) -> Result<Option<Reached>, Error> {
-    let (session, started) = match place {
-        Place::Here(_) => return Ok(None),
-        Place::Daemon { host, port, .. } => (dial(&via.far, host, *port)?, None),
+/// Reaches the far side of `place`, which is started first if it is behind ssh.
+pub(crate) fn reach(via: &Via, place: &Place) -> Result<Reached, Error> {
+    match place {
+        Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
+        Place::Daemon { host, port, .. } => Ok(Reached {
+            session: dial(&via.far, host, *port)?,
+            started: None,
+        }),
         Place::Ssh { host, .. } => {
             let identity = Identity::generate();
             let ssh: Vec<String> = via.ssh.split_whitespace().map(str::to_owned).collect();
@@ -52,15 +55,28 @@ pub(crate) fn ask(via: &Via, place: &Place, request: Request) -> Result<Option<R
                 let text = "somebody else answered in its place";
                 return Err(Error::new(Code::Permission, text));
             }
-            (session, Some(started))
+            Ok(Reached {
+                session,
+                started: Some(started),
+            })
         }
+    }
+}
+
+/// Reaches the far side of `place` and asks for `request`, to which it agreed.
+pub(crate) fn ask(via: &Via, place: &Place, request: Request) -> Result<Reached, Error> {
+    let reached = reach(via, place)?;
+    reached.session.say(&Message::Hello(hello(request)))?;
+    agreed(&reached.session)?;
+    Ok(reached)
+}
+
+/// Waits for the far side to agree to what we want.
+pub(crate) fn agreed(session: &Session) -> Result<(), Error> {
+    let Message::Welcome = session.hear()? else {
+        return Err(Error::new(Code::Protocol, "the far side did not agree"));
     };
-    session.say(&Message::Hello(hello(request)))?;
-    agreed(&session)?;
-    Ok(Some(Reached {
-        session,
-        _started: started,
-    }))
+    Ok(())
 }
 
 /// What we want, where no file crosses.

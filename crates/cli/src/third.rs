@@ -9,8 +9,9 @@ use lighthaul_transfer::relay::Relay;
 use lighthaul_transfer::watch::Summary;
 
 use crate::args::Cp;
-use crate::cp::{hello, reach, to};
+use crate::cp::{hello, to};
 use crate::print::Printer;
+use crate::reach::reach;
 use crate::remote::{PORT, Place};
 
 /// Has the far side of `sources` send to that of `target`.
@@ -22,8 +23,8 @@ pub(crate) fn copy(
 ) -> Result<Summary, Error> {
     let from = &sources[0];
     check(args, from, target)?;
-    let (there, started) = reach(args, target)?;
-    let (host, port) = match (&started, target) {
+    let there = reach(&args.via, target)?;
+    let (host, port) = match (&there.started, target) {
         (Some(started), _) => (started.host.clone(), started.port),
         (None, Place::Daemon { host, port, .. }) => (host.clone(), *port),
         (None, _) => return Err(Error::new(Code::Usage, "the target is not remote")),
@@ -31,20 +32,20 @@ pub(crate) fn copy(
     let relay = Relay {
         host,
         port,
-        key: *there.peer.octets(),
+        key: *there.session.peer.octets(),
         udp: !args.no_udp,
         paths: sources.iter().map(|place| place.path().to_vec()).collect(),
         target: to(target),
     };
     let hello = hello(args, Request::Receive(to(target)))?;
-    let (here, _started) = reach(args, from)?;
+    let here = reach(&args.via, from)?;
     let names = [from, target].map(name);
     let source = End {
-        session: &here,
+        session: &here.session,
         name: &names[0],
     };
     let target = End {
-        session: &there,
+        session: &there.session,
         name: &names[1],
     };
     third::copy(source, target, relay, &hello, &mut |sight| {
@@ -62,10 +63,10 @@ fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
     if !is_daemon(from) || !is_daemon(target) || from.is_with(target) {
         return Ok(());
     }
-    if args.far.pin.is_some() {
+    if args.via.far.pin.is_some() {
         return refuse("--pin is the key of one daemon, and here are two: use `lighthaul trust`");
     }
-    if args.far.token_file.is_some() || env::var_os("LIGHTHAUL_TOKEN").is_some() {
+    if args.via.far.token_file.is_some() || env::var_os("LIGHTHAUL_TOKEN").is_some() {
         return refuse("a token is for one daemon to see, and here are two: use a key they allow");
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ pub struct Meta {
 
 impl Meta {
     /// What `name` in `folder` is like; of a link, the link itself.
-    pub(crate) fn of(folder: &OwnedFd, name: &OsStr) -> io::Result<Self> {
+    pub(crate) fn of(folder: impl AsFd, name: &OsStr) -> io::Result<Self> {
         let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(Self {
             kind: FileType::from_raw_mode(stat.st_mode),

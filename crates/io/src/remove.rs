@@ -1,6 +1,6 @@
 //! Removing what lies beneath a root, without following any link on the way.
 
-use std::ffi::{CStr, CString};
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -10,6 +10,10 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, openat2, unlinkat};
 use rustix::io::Errno;
 
 use crate::disk::Root;
+use crate::ground::Meta;
+
+/// How deep folders may lie in each other, since each one that is being emptied is open.
+const DEPTH_MAX: usize = 400;
 
 impl Root {
     /// Removes the folder `path`, which must be empty.
@@ -18,70 +22,75 @@ impl Root {
         Ok(unlinkat(folder, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Removes `path` and, if it is a folder, all that is in it. What is gone already is no failure.
-    pub fn remove_tree(&mut self, path: &Path) -> io::Result<()> {
+    /// Removes `path` and, if it is a folder, all that is in it, but for what `keep` says of a path and of
+    /// whether it is a folder, and the folders which that is in. What is gone already is no failure.
+    pub fn remove_tree(
+        &mut self,
+        path: &Path,
+        keep: &dyn Fn(&[u8], bool) -> bool,
+    ) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
-        let name = CString::new(name.as_bytes())?;
-        remove(folder.as_fd(), &name)
+        let path = path.as_os_str().as_bytes();
+        remove(folder.as_fd(), name, path, &Rest { keep, depth: 0 }).map(drop)
     }
 }
 
-fn remove(folder: impl AsFd, name: &CStr) -> io::Result<()> {
-    match unlinkat(&folder, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR) => {}
-        Err(error) => return Err(error.into()),
+/// What holds for all that is removed.
+#[derive(Clone, Copy)]
+struct Rest<'a> {
+    keep: &'a dyn Fn(&[u8], bool) -> bool,
+    depth: usize,
+}
+
+/// Removes `name` in `folder`, which is at `path` below the root; answers whether it is gone.
+fn remove(folder: impl AsFd, name: &OsStr, path: &[u8], rest: &Rest<'_>) -> io::Result<bool> {
+    let meta = match Meta::of(&folder, name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        meta => meta?,
+    };
+    if (rest.keep)(path, meta.kind.is_dir()) {
+        return Ok(false);
     }
-    let mut stack: Vec<(OwnedFd, CString)> = Vec::new();
-    let mut next = Some(name.to_owned());
-    while let Some(name) = next.take() {
-        let inner = {
-            let parent = stack
-                .last()
-                .map_or_else(|| folder.as_fd(), |(fd, _)| fd.as_fd());
-            enter(parent, &name)?
-        };
-        stack.push((inner, name));
-        // deeper first; a folder goes once nothing is left in it
-        while let Some((fd, _)) = stack.last() {
-            if let Some(deeper) = empty(fd)? {
-                next = Some(deeper);
-                break;
-            }
-            let Some((_, name)) = stack.pop() else { break };
-            let parent = stack
-                .last()
-                .map_or_else(|| folder.as_fd(), |(fd, _)| fd.as_fd());
-            match unlinkat(parent, name.as_c_str(), AtFlags::REMOVEDIR) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(error) => return Err(error.into()),
-            }
+    let flags = if meta.kind.is_dir() {
+        if !empty(&folder, name, path, rest)? {
+            return Ok(false);
+        }
+        AtFlags::REMOVEDIR
+    } else {
+        AtFlags::empty()
+    };
+    match unlinkat(folder, name, flags) {
+        Ok(()) | Err(Errno::NOENT) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes what is in the folder `name`; answers whether nothing was kept.
+fn empty(folder: impl AsFd, name: &OsStr, path: &[u8], rest: &Rest<'_>) -> io::Result<bool> {
+    if rest.depth >= DEPTH_MAX {
+        return Err(io::Error::other("too many folders lie in each other"));
+    }
+    let inner = enter(folder, name)?;
+    let deeper = Rest {
+        depth: rest.depth + 1,
+        ..*rest
+    };
+    let mut gone = true;
+    for item in Dir::read_from(&inner)? {
+        let item = item?;
+        let name = item.file_name().to_bytes();
+        if !matches!(name, b"." | b"..") {
+            let path = [path, b"/", name].concat();
+            gone &= remove(&inner, OsStr::from_bytes(name), &path, &deeper)?;
         }
     }
-    Ok(())
+    Ok(gone)
 }
 
-fn enter(folder: impl AsFd, name: &CStr) -> io::Result<OwnedFd> {
+fn enter(folder: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     Ok(openat2(folder, name, flags, Mode::empty(), beneath)?)
-}
-
-/// Removes the files in a folder; answers a folder that is in it, if there is one.
-fn empty(folder: &OwnedFd) -> io::Result<Option<CString>> {
-    for item in Dir::read_from(folder)? {
-        let item = item?;
-        let name = item.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        match unlinkat(folder, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(Errno::ISDIR) => return Ok(Some(name.to_owned())),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]
@@ -107,10 +116,18 @@ mod tests {
         }
         std::os::unix::fs::symlink("../../kept", top.join("root/a/link")).unwrap();
         let mut root = Root::open(&top.join("root")).unwrap();
-        root.remove_tree(Path::new("a")).unwrap();
-        root.remove_tree(Path::new("gone")).unwrap();
+        let logs = |path: &[u8], folder: bool| !folder && path.ends_with(b"3");
+        root.remove_tree(Path::new("a"), &logs).unwrap();
+        assert!(
+            top.join("root/a/b/c/3").exists(),
+            "what is kept stays, where it is"
+        );
+        assert!(!top.join("root/a/d").exists() && !top.join("root/a/b/2").exists());
+        let none = |_: &[u8], _: bool| false;
+        root.remove_tree(Path::new("a"), &none).unwrap();
+        root.remove_tree(Path::new("gone"), &none).unwrap();
         assert!(!top.join("root/a").exists());
-        root.remove_tree(Path::new("5")).unwrap();
+        root.remove_tree(Path::new("5"), &none).unwrap();
         assert!(top.join("kept/6").exists());
         assert_eq!(fs::read_dir(top.join("root")).unwrap().count(), 0);
         fs::remove_dir_all(&top).unwrap();

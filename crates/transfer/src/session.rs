@@ -45,7 +45,7 @@ pub struct Session {
     pub clock: Clock,
     /// The round-trip time, as TCP saw it during the handshake.
     pub rtt: Duration,
-    /// How others end this session.
+    /// How others end it.
     pub halt: Arc<Halt>,
     /// The peer has said that it fails, and why.
     told: AtomicBool,

@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
+mod ends;
+
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +13,6 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::ground::Ground;
-use lighthaul_io::identity::Identity;
-use lighthaul_io::tcp::patient;
-use lighthaul_io::tls::Side;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::Rules;
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
@@ -27,6 +25,8 @@ use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::send::{self, Finds, send};
 use lighthaul_transfer::session::{LIST, Session};
 use lighthaul_transfer::watch::Sight;
+
+use ends::sessions;
 
 #[test]
 fn a_list_without_end_is_refused_before_it_fills_memory() {
@@ -208,18 +208,6 @@ fn say(list: &Stream, listing: &Listing) -> Result<(), Error> {
         std::thread::yield_now();
     }
     Ok(list.send(&Frame::message(listing.encode()))?)
-}
-
-/// Both ends of a session.
-fn sessions() -> [Session; 2] {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    let start = |tcp, side| Session::start(patient(tcp).unwrap(), side, &Identity::generate());
-    std::thread::scope(|scope| {
-        let caller = scope.spawn(|| start(TcpStream::connect(address).unwrap(), Side::Client));
-        let called = start(listener.accept().unwrap().0, Side::Server);
-        [caller.join().unwrap().unwrap(), called.unwrap()]
-    })
 }
 
 fn entry(number: u64, kind: Kind) -> Entry {

@@ -2,8 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
+mod ends;
+
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +14,7 @@ use lighthaul_io::control::Frame;
 use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::ground::Ground;
-use lighthaul_io::identity::Identity;
 use lighthaul_io::store::Store;
-use lighthaul_io::tcp::patient;
-use lighthaul_io::tls::Side;
 use lighthaul_proto::rbudp::{Receiver, ReceiverEvent, Sender, SenderEvent};
 use lighthaul_transfer::digest::{self, Digest, Taking};
 use lighthaul_transfer::error::{Code, Error};
@@ -34,6 +32,8 @@ use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::send::{self, Finds, send};
 use lighthaul_transfer::session::{LIST, Session};
 use lighthaul_transfer::watch::{Sight, Summary};
+
+use ends::sessions;
 
 /// What a lying sender says.
 struct Lie {
@@ -374,18 +374,6 @@ fn take_from(session: &Session, news: &[Message]) -> Result<(), Error> {
     run(&mut receiver, &mut lane, &mut store, &mut Eager)?;
     while session.hear()? != Message::Sent {}
     news.iter().try_for_each(|message| session.say(message))
-}
-
-/// Both ends of a session.
-fn sessions() -> [Session; 2] {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    let start = |tcp, side| Session::start(patient(tcp).unwrap(), side, &Identity::generate());
-    std::thread::scope(|scope| {
-        let caller = scope.spawn(|| start(TcpStream::connect(address).unwrap(), Side::Client));
-        let called = start(listener.accept().unwrap().0, Side::Server);
-        [caller.join().unwrap().unwrap(), called.unwrap()]
-    })
 }
 
 fn entry(path: &str, kind: Kind) -> Entry {

@@ -2,14 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+mod ends;
+
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use lighthaul_io::ground::Ground;
-use lighthaul_io::identity::Identity;
-use lighthaul_io::tcp::patient;
-use lighthaul_io::tls::Side;
 use lighthaul_transfer::checkup;
 use lighthaul_transfer::checkup::word::{Facts, Word};
 use lighthaul_transfer::error::{Code, Error};
@@ -18,24 +16,12 @@ use lighthaul_transfer::files::verb::{Answer, Verb};
 use lighthaul_transfer::files::work::Scope;
 use lighthaul_transfer::message::Message;
 use lighthaul_transfer::path::Door;
-use lighthaul_transfer::session::Session;
 
-/// Two ends of a session: who asks, and who answers.
-fn pair() -> (Session, Session) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    let asking = thread::spawn(move || {
-        let tcp = patient(TcpStream::connect(address).unwrap()).unwrap();
-        Session::start(tcp, Side::Client, &Identity::generate()).unwrap()
-    });
-    let tcp = patient(listener.accept().unwrap().0).unwrap();
-    let answering = Session::start(tcp, Side::Server, &Identity::generate()).unwrap();
-    (asking.join().unwrap(), answering)
-}
+use ends::sessions;
 
 /// What somebody hears who asked for files and got `words`; how many answers were taken, too.
 fn hear(words: &[Message]) -> (Result<(), Error>, usize) {
-    let (asking, answering) = pair();
+    let [asking, answering] = sessions();
     for word in words {
         answering.say(word).unwrap();
     }
@@ -72,7 +58,7 @@ fn a_listing_comes_in_pieces_and_ends_with_its_hearer() {
     for nth in 0..200_u32 {
         std::fs::write(folder.join(nth.to_string()), "").unwrap();
     }
-    let (asking, answering) = pair();
+    let [asking, answering] = sessions();
     let (ended, end) = sync_channel(1);
     let paths = vec![b"0".to_vec(); 300_000];
     let ground = Ground::beneath(&folder).unwrap();
@@ -104,7 +90,7 @@ fn a_checkup_takes_no_word_out_of_turn() {
         vec![Message::Checkup(facts.clone())],
         vec![Message::Checkup(Word::Time(0)), Message::Welcome],
     ] {
-        let (asking, answering) = pair();
+        let [asking, answering] = sessions();
         for word in &words {
             asking.say(word).unwrap();
         }
@@ -113,7 +99,7 @@ fn a_checkup_takes_no_word_out_of_turn() {
         assert_eq!(result.unwrap_err().code, Code::Protocol, "{words:?}");
     }
     for word in [Word::Explore, facts, Word::End] {
-        let (asking, answering) = pair();
+        let [asking, answering] = sessions();
         answering.say(&Message::Checkup(word.clone())).unwrap();
         let result = checkup::ask::ask(&asking);
         assert_eq!(result.unwrap_err().code, Code::Protocol, "{word:?}");
@@ -123,7 +109,7 @@ fn a_checkup_takes_no_word_out_of_turn() {
 #[test]
 fn a_clock_that_is_anywhere_is_no_harm() {
     for time in [0, 1, u64::MAX, u64::MAX / 2] {
-        let (asking, answering) = pair();
+        let [asking, answering] = sessions();
         let liar = thread::spawn(move || {
             for _ in 0..5 {
                 answering.hear().unwrap();

@@ -139,6 +139,10 @@ impl Choice {
 
     /// The same for both sides; `digest` is what people asked for.
     pub(crate) fn options(&self, digest: digest::Kind, sync: bool) -> Result<Options, Error> {
+        if self.delete && self.files_from.is_some() {
+            let text = "--delete compares whole folders, of which --files-from names only parts";
+            return Err(Error::new(Code::Usage, text));
+        }
         let partial_dir = self
             .partial_dir
             .as_ref()

@@ -37,13 +37,8 @@ pub(crate) struct Ls {
   lighthaul stat lh://far.example.org/results/run1.h5
   lighthaul stat --json far.example.org:/data/a far.example.org:/data/b | jq 'select(.size).size'")]
 pub(crate) struct Stat {
-    /// What to look at
-    #[arg(required = true, value_name = "PLACE")]
-    pub(crate) places: Vec<String>,
     #[command(flatten)]
-    pub(crate) output: Output,
-    #[command(flatten)]
-    pub(crate) via: Via,
+    pub(crate) at: Places,
 }
 
 /// Remove files, links and folders.
@@ -54,16 +49,11 @@ pub(crate) struct Stat {
   lighthaul rm lh://far.example.org/results/run1.h5
   lighthaul rm -r alice@far.example.org:scratch/old")]
 pub(crate) struct Rm {
-    /// What to remove
-    #[arg(required = true, value_name = "PLACE")]
-    pub(crate) places: Vec<String>,
+    #[command(flatten)]
+    pub(crate) at: Places,
     /// Remove folders, with all that is in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    #[command(flatten)]
-    pub(crate) output: Output,
-    #[command(flatten)]
-    pub(crate) via: Via,
 }
 
 /// Make folders.
@@ -72,12 +62,19 @@ pub(crate) struct Rm {
   lighthaul mkdir lh://far.example.org/results
   lighthaul mkdir -p far.example.org:/data/2026/november")]
 pub(crate) struct Mkdir {
-    /// What to make
-    #[arg(required = true, value_name = "PLACE")]
-    pub(crate) places: Vec<String>,
+    #[command(flatten)]
+    pub(crate) at: Places,
     /// Make the folders above it, too, and do not complain if it is there
     #[arg(short, long)]
     pub(crate) parents: bool,
+}
+
+/// Places, and how their hosts are reached.
+#[derive(Args, Debug)]
+pub(crate) struct Places {
+    /// Where, on one host or several
+    #[arg(required = true, value_name = "PLACE")]
+    pub(crate) named: Vec<String>,
     #[command(flatten)]
     pub(crate) output: Output,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use lighthaul_transfer::files::verb::Verb;
 use lighthaul_transfer::files::work::{Scope, work};
 use lighthaul_transfer::message::{MESSAGE_MAX, Message, Request};
 
-use super::args::{Ls, Mkdir, Output, Rm, Stat};
+use super::args::{Ls, Mkdir, Places, Rm, Stat};
 use super::show::{Form, Shower};
 use crate::reach::{Via, ask, hello};
 use crate::remote::Place;
@@ -30,8 +30,13 @@ pub(crate) fn ls(args: &Ls) -> Result<u8, Error> {
 
 /// Looks at places.
 pub(crate) fn stat(args: &Stat) -> Result<u8, Error> {
-    let shower = Shower::new(Form::Long, args.output, false);
-    each(&args.places, &args.via, shower, Verb::Stat)
+    let Places { named, output, via } = &args.at;
+    each(
+        named,
+        via,
+        Shower::new(Form::Long, *output, false),
+        Verb::Stat,
+    )
 }
 
 /// Removes what is at places.
@@ -40,7 +45,7 @@ pub(crate) fn rm(args: &Rm) -> Result<u8, Error> {
         paths,
         recursive: args.recursive,
     };
-    each(&args.places, &args.via, quiet(args.output), verb)
+    quietly(&args.at, verb)
 }
 
 /// Makes folders.
@@ -49,11 +54,12 @@ pub(crate) fn mkdir(args: &Mkdir) -> Result<u8, Error> {
         paths,
         parents: args.parents,
     };
-    each(&args.places, &args.via, quiet(args.output), verb)
+    quietly(&args.at, verb)
 }
 
-fn quiet(output: Output) -> Shower {
-    Shower::new(Form::Names, output, false)
+fn quietly(at: &Places, verb: impl Fn(Vec<Vec<u8>>) -> Verb) -> Result<u8, Error> {
+    let shower = Shower::new(Form::Names, at.output, false);
+    each(&at.named, &at.via, shower, verb)
 }
 
 /// Has the work done place by place, those in a row behind one door in one session.
@@ -87,8 +93,6 @@ fn one(place: &Place, via: &Via, shower: &mut Shower, verb: Verb) -> Result<(), 
         let text = "that is too much for one request: name fewer places at a time";
         return Err(Error::new(Code::Usage, text));
     }
-    let Some(far) = ask(via, place, request)? else {
-        return Ok(());
-    };
+    let far = ask(via, place, request)?;
     hear(&far.session, &mut |answer| shower.take(answer))
 }

@@ -196,8 +196,20 @@ mod tests {
         }
 
         #[test]
-        fn any_line_is_read_or_refused(line: Vec<u8>) {
-            Sum::parse(&line, None);
+        fn any_line_is_read_or_refused(
+            line in prop_oneof![
+                any::<Vec<u8>>(),
+                "\\\\?[0-9a-fA-F]{32}[ *\t]{1,3}[a-z/. \\\\]{0,9}".prop_map(String::into_bytes),
+            ],
+        ) {
+            if let Some(sum) = Sum::parse(&line, None) {
+                prop_assert!(!sum.path.is_empty());
+                let lower = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+                prop_assert!(!sum.digits.is_empty() && sum.digits.bytes().all(lower));
+                // what was understood can be written, and is understood again
+                let again = Sum::parse(&self::line(&sum.digits, &sum.path), None);
+                prop_assert_eq!(again.map(|again| again.path), Some(sum.path));
+            }
         }
     }
 }

@@ -279,10 +279,44 @@ fn deleting_takes_what_the_source_does_not_have_and_nothing_else() {
     expected.insert("shed/kept.log".to_owned());
     assert_eq!(paths(&copy), expected);
     assert_eq!(names(&outside), ["y"]);
+    let list = far.near.at("list");
+    fs::write(&list, "gate\n").unwrap();
+    let options = ["--delete", "-y", "--files-from", list.to_str().unwrap()];
+    far.push(&options, &[&folder], "copy")
+        .failed(1, "--files-from names only parts");
     // beside what is named nothing goes
     fs::write(far.target.join("bystander"), "b").unwrap();
     far.push(&["--delete", "-y"], &[&folder], "").succeeded();
     assert!(far.target.join("bystander").exists() && far.target.join("copy").exists());
+}
+
+#[test]
+fn deleting_keeps_what_a_rule_leaves_out() {
+    let far = Far::start("delete-rules", &[]);
+    let folder = garden(&far);
+    let copy = far.target.join("copy");
+    let rules = ["--exclude", "*.log", "--exclude", "/garden/shed/secret"];
+    far.push(&rules, &[&folder], "copy").succeeded();
+    let mut expected = paths(&copy);
+    // within what goes, and under another name than at the source
+    fs::create_dir_all(copy.join("old/deep")).unwrap();
+    for name in ["old/deep/x", "old/deep/y.log", "shed/secret"] {
+        fs::write(copy.join(name), name).unwrap();
+    }
+    let options = [&["--delete", "-y"], &rules[..]].concat();
+    far.push(&options, &[&folder], "copy").succeeded();
+    for kept in ["old", "old/deep", "old/deep/y.log", "shed/secret"] {
+        expected.insert(kept.to_owned());
+    }
+    assert_eq!(paths(&copy), expected);
+    // a new folder that a dry run does not make hides nothing of what would go
+    fs::create_dir(folder.join("beds/new")).unwrap();
+    fs::write(copy.join("beds/gone"), "gone").unwrap();
+    let options = [&["--json", "-n", "--delete"], &rules[..]].concat();
+    let told = plan(&far.push(&options, &[&folder], "copy").succeeded());
+    assert!(told.contains("delete copy/beds/gone"), "{told:?}");
+    let kept = |line: &String| line.contains("secret") || line.contains(".log");
+    assert!(!told.iter().any(kept), "{told:?}");
 }
 
 #[test]

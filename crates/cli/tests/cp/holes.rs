@@ -35,6 +35,10 @@ fn allocated(path: &Path) -> u64 {
     fs::metadata(path).unwrap().blocks() * 512
 }
 
+/// File systems count the blocks that say where a file's parts lie, and a file that was written in
+/// more goes than its source lies in more parts.
+const INDEX: u64 = 16 << 10;
+
 /// Bytes in the parts that have some.
 fn bytes(path: &Path) -> Vec<Vec<u8>> {
     let file = fs::File::open(path).unwrap();
@@ -61,7 +65,13 @@ fn same(one: &Path, other: &Path) {
     assert_eq!((old.len(), old.mtime()), (new.len(), new.mtime()));
     assert_eq!(data(one), data(other));
     assert!(bytes(one) == bytes(other), "{}", one.display());
-    assert!(allocated(other) <= allocated(one), "{}", one.display());
+    assert!(
+        allocated(other) <= allocated(one) + INDEX,
+        "{}: {} where the source takes {}",
+        one.display(),
+        allocated(other),
+        allocated(one)
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_io::clock::{Clock, cpu_seconds};
+use lighthaul_io::clock::Clock;
 use lighthaul_lab::counters::Troubles;
 use lighthaul_lab::emulate::Lab;
 
@@ -187,44 +187,6 @@ fn sites_share_a_bottleneck_and_keep_their_delays() {
         counters.link("right", "sink").unwrap().seen.offered,
         through.delivered
     );
-}
-
-#[test]
-#[ignore = "a report, not a promise"]
-fn report_what_the_link_does() {
-    for mbps in [100, 1000, 10_000] {
-        let description = pair(&format!("rate = \"{mbps}Mb/s\"\nrtt = \"40ms\""));
-        let Some(alone) = start("report_what_the_link_does", &description) else {
-            return;
-        };
-        println!(
-            "{mbps} Mb/s: round trip {:?} of 40 ms",
-            ping(&alone.lab, "a", "b", 200)
-        );
-        let counter = blast(
-            &alone.lab,
-            1500,
-            Rate::from_mbps(mbps * 5 / 4),
-            Duration::from_secs(2),
-        );
-        println!("{mbps} Mb/s: {} received", counter.rate());
-    }
-    for properties in ["", "loss = \"0.1%\"", "rate = \"5Gb/s\""] {
-        for gbps in [5, 10, 15, 20] {
-            let description = pair(&format!("rtt = \"20ms\"\n{properties}"));
-            let Some(alone) = start("report_what_the_link_does", &description) else {
-                return;
-            };
-            let offered = Rate::from_mbps(gbps * 1000);
-            let before = cpu_seconds();
-            let counter = blast(&alone.lab, 1500, offered, Duration::from_secs(2));
-            let (got, drops, cpu) = (counter.rate(), counter.drops, cpu_seconds() - before);
-            println!(
-                "{properties:?}: {offered} offered, {got} received, {drops} receiver drops, {cpu:.1} s CPU"
-            );
-            println!("{}", alone.lab.counters());
-        }
-    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(super) fn hear(session: &Session, rtt: Duration) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// The shortest that transfers use, marked as this session's.
+/// The shortest that transfers use, marked with the number of our data.
 fn datagram(session: &Session) -> Vec<u8> {
     let mut octets = session.secrets.data_connection().to_be_bytes().to_vec();
     octets.resize(LENGTHS[0], 0);

@@ -55,10 +55,12 @@ pub(super) struct Place {
     pub(super) root: Root,
     /// Entries so far.
     listed: u64,
+    /// The first name that the entries have at the source.
+    pub(super) first: Vec<u8>,
     /// A folder that could not be made, so that nothing in it can.
     barred: Option<Vec<u8>>,
     /// What the source has, of the folders that the list is in.
-    sieve: Sieve,
+    pub(super) sieve: Sieve,
     pub(super) room: Room,
     /// Whose leavings may go.
     claims: Claims,
@@ -83,6 +85,7 @@ impl Judge<'_> {
             landing,
             root,
             listed: 0,
+            first: Vec::new(),
             barred: None,
             sieve: Sieve::new(named),
             room: Room::default(),
@@ -140,6 +143,10 @@ impl Judge<'_> {
         for entry in entries {
             let number = place.listed;
             place.listed += 1;
+            if place.first.is_empty() {
+                let first = entry.path.split(|octet| *octet == b'/').next();
+                place.first = first.unwrap_or_default().to_vec();
+            }
             let entry = place.landing.rename(entry);
             if place.bars(&entry) {
                 self.ledger.pass_over();
@@ -171,7 +178,7 @@ impl Judge<'_> {
         entry: &Entry,
     ) -> Result<Option<Vec<Span>>, Error> {
         let path = entry.path();
-        if self.options.delete {
+        if self.prunes() {
             place.sieve.take(entry);
         }
         if entry.kind == Kind::Leave {
@@ -301,47 +308,6 @@ impl Judge<'_> {
         } else {
             self.ledger.leave(number, entry.clone());
         }
-    }
-
-    /// Removes what a folder has and its source does not; without one, of the target's own.
-    fn remove(&self, place: &mut Place, folder: Option<&Entry>) -> Result<(), Error> {
-        if !self.options.delete {
-            return Ok(());
-        }
-        let path = folder.map_or(&[][..], |entry| &entry.path);
-        let there = match place.root.names(Path::new(OsStr::from_bytes(path)), b"") {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            there => there,
-        };
-        let failed = |error: io::Error, path: &[u8]| {
-            let place = place.landing.folder.join(OsStr::from_bytes(path));
-            Error::file(Code::Io, "cannot remove", &place, &error)
-        };
-        let there = there.map_err(|error| failed(error, path))?;
-        let mut there = there;
-        if let Cradle::Folder(name) = &self.cradle {
-            there.retain(|there| there != name.as_os_str());
-        }
-        for gone in place.sieve.end(path, there, &self.options.rules) {
-            if self.options.dry_run.is_some() {
-                let entry = Entry::gone(gone);
-                self.plan(Action::Delete, &entry, "the source does not have it")?;
-                continue;
-            }
-            let removed = place.root.remove_tree(Path::new(OsStr::from_bytes(&gone)));
-            if let Err(error) = removed {
-                let error = failed(error, &gone);
-                self.board.show(Sight::Failed(Failed {
-                    path: gone,
-                    code: error.code as u8,
-                    why: error.text,
-                }));
-            }
-        }
-        if let Some(why) = place.sieve.doubts() {
-            self.board.show(Sight::Warning(why));
-        }
-        Ok(())
     }
 
     fn link(

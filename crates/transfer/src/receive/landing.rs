@@ -80,6 +80,18 @@ impl Landing {
         entry
     }
 
+    /// The path that `path` has at the source, whose first name there is `first`.
+    pub(crate) fn at_source(&self, path: &[u8], first: &[u8]) -> Vec<u8> {
+        let rest = self
+            .name
+            .as_ref()
+            .and_then(|name| path.strip_prefix(name.as_slice()));
+        match rest {
+            Some(rest) if rest.is_empty() || rest.starts_with(b"/") => [first, rest].concat(),
+            _ => path.to_vec(),
+        }
+    }
+
     /// Refuses a file whose name belongs to a folder, and the other way round.
     pub(crate) fn check(&self, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
         let Some(there) = there else { return Ok(()) };

@@ -3,7 +3,7 @@
 //! - [`receiver`]: its threads, and what it hears; [`landing`]: where files go
 //! - `judge`: looks at the list; `decide`: what is to be done with an entry; `want`: what must come of a file
 //! - `ledger`: what is on its way
-//! - `sieve`: what the target has and the source does not
+//! - `sieve`: what the target has and the source does not; `prune`: it goes
 //! - `links`: names that wait for the first of the same file; `room`: whether all that fits
 //! - `lane`: objects received one after the other; `sink`: their bytes written
 //! - `dress`: what is kept besides bytes and names
@@ -22,6 +22,7 @@ mod lane;
 mod ledger;
 mod links;
 mod names;
+mod prune;
 mod publish;
 mod room;
 mod sieve;

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::names::PREFIX;
-use crate::filter::{Rules, Verdict};
 use crate::manifest::{Entry, Kind};
 
 /// The names that the source has, in each of the folders that the list is in.
@@ -60,9 +59,8 @@ impl Sieve {
         say.then(|| "nothing is deleted, since some of the source could not be read".to_owned())
     }
 
-    /// The folder `path` ends; of what is `there`, answers the paths that the source does not have and
-    /// that no rule protects.
-    pub(crate) fn end(&mut self, path: &[u8], there: Vec<OsString>, rules: &Rules) -> Vec<Vec<u8>> {
+    /// The folder `path` ends; answers the paths of what is `there` and the source does not have.
+    pub(crate) fn end(&mut self, path: &[u8], there: Vec<OsString>) -> Vec<Vec<u8>> {
         let listed = self.stack.last().is_some_and(|(folder, _)| folder == path);
         if !listed {
             return Vec::new();
@@ -81,10 +79,6 @@ impl Sieve {
             [] => name.into_vec(),
             _ => [path, b"/", name.as_bytes()].concat(),
         };
-        let unprotected = |path: &Vec<u8>| {
-            let taken = |folder| rules.verdict(path, folder) == Verdict::Take;
-            taken(true) && taken(false)
-        };
-        gone.map(full).filter(unprotected).collect()
+        gone.map(full).collect()
     }
 }

@@ -1,0 +1,90 @@
+//! Removes what the target has and the source does not, if somebody wants that.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::cradle::Cradle;
+use super::judge::{Judge, Place};
+use crate::error::{Code, Error};
+use crate::filter::Verdict;
+use crate::manifest::Entry;
+use crate::options::Action;
+use crate::watch::{Failed, Sight};
+
+impl Judge<'_> {
+    /// Whether what the source does not have goes. A list names only parts of folders, so it says nothing
+    /// of the rest.
+    pub(super) const fn prunes(&self) -> bool {
+        self.options.delete && !self.options.listed
+    }
+
+    /// Removes what a folder has and its source does not; without one, of the target's own. What a rule
+    /// leaves out at the source stays here, too.
+    pub(super) fn remove(&self, place: &mut Place, folder: Option<&Entry>) -> Result<(), Error> {
+        if !self.prunes() {
+            return Ok(());
+        }
+        let path = folder.map_or(&[][..], |entry| &entry.path);
+        let there = match place.root.names(Path::new(OsStr::from_bytes(path)), b"") {
+            // a dry run makes no folders
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            there => there.map_err(|error| failed(place, &error, path))?,
+        };
+        for gone in place.sieve.end(path, there) {
+            self.prune(place, gone)?;
+        }
+        if let Some(why) = place.sieve.doubts() {
+            self.board.show(Sight::Warning(why));
+        }
+        Ok(())
+    }
+
+    /// Removes what is at `path`, or tells that it would go.
+    fn prune(&self, place: &mut Place, path: Vec<u8>) -> Result<(), Error> {
+        let Place {
+            landing,
+            root,
+            first,
+            ..
+        } = &mut *place;
+        let keep = |path: &[u8], folder: bool| {
+            let path = landing.at_source(path, first);
+            self.is_partial(&path) || self.options.rules.verdict(&path, folder) != Verdict::Take
+        };
+        let at = Path::new(OsStr::from_bytes(&path));
+        if self.options.dry_run.is_some() {
+            let there = root.look(at).ok().flatten();
+            if there.is_some_and(|meta| keep(&path, meta.kind.is_dir())) {
+                return Ok(());
+            }
+            let entry = Entry::gone(path);
+            return self.plan(Action::Delete, &entry, "the source does not have it");
+        }
+        if let Err(error) = root.remove_tree(at, &keep) {
+            let error = failed(place, &error, &path);
+            self.board.show(Sight::Failed(Failed {
+                path,
+                code: error.code as u8,
+                why: error.text,
+            }));
+        }
+        Ok(())
+    }
+
+    /// Whether `path` is a folder for files that are not whole.
+    fn is_partial(&self, path: &[u8]) -> bool {
+        match &self.cradle {
+            Cradle::Folder(name) => {
+                path.rsplit(|octet| *octet == b'/').next() == Some(name.as_os_str().as_bytes())
+            }
+            Cradle::Beside | Cradle::Place => false,
+        }
+    }
+}
+
+fn failed(place: &Place, error: &io::Error, path: &[u8]) -> Error {
+    let place = place.landing.folder.join(OsStr::from_bytes(path));
+    Error::file(Code::Io, "cannot remove", &place, error)
+}

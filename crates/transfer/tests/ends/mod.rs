@@ -1,0 +1,20 @@
+//! Both ends of a session over loopback.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+use lighthaul_io::identity::Identity;
+use lighthaul_io::tcp::patient;
+use lighthaul_io::tls::Side;
+use lighthaul_transfer::session::Session;
+
+/// The end that called, and the one that was called.
+pub(crate) fn sessions() -> [Session; 2] {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let start = |tcp, side| Session::start(patient(tcp).unwrap(), side, &Identity::generate());
+    std::thread::scope(|scope| {
+        let caller = scope.spawn(|| start(TcpStream::connect(address).unwrap(), Side::Client));
+        let called = start(listener.accept().unwrap().0, Side::Server);
+        [caller.join().unwrap().unwrap(), called.unwrap()]
+    })
+}
