@@ -1,6 +1,6 @@
 //! Floor 2: every protocol as a pure machine, one folder each, with its wire format inside.
 //!
-//! - [`parts`]: what several machines share: pacer, tally
+//! - [`parts`]: what several machines share: pacer, tally, loss list
 //! - [`rbudp`]: Reliable Blast UDP, and the model that predicts it
 #![no_std]
 extern crate alloc;

@@ -1,8 +1,11 @@
 //! What several machines share.
 //!
-//! - [`pacer`]: keeps the gap between datagrams; [`tally`]: which packets have come
+//! - [`pacer`]: keeps the gap between datagrams
+//! - [`tally`], [`loss_list`]: which packets have come; which are missing
+pub mod loss_list;
 pub mod pacer;
 pub mod tally;
 
+pub use loss_list::LossList;
 pub use pacer::{Pacer, TRAIN_BYTES_MAX};
 pub use tally::Tally;
