@@ -195,7 +195,7 @@ impl<K: Sink> Blocks<K> {
 }
 
 impl<K: Sink> Store for Blocks<K> {
-    fn gather(&mut self, _span: Span) -> Result<&mut [u8], Error> {
+    fn gather(&mut self, _span: Span) -> Result<&[u8], Error> {
         Err(Error::Store("a receiver has nothing to send".into()))
     }
 

@@ -10,27 +10,15 @@ use crate::store::Store;
 #[derive(Debug)]
 pub struct Memory {
     ring: Block,
-    scratch: Vec<u8>,
-    used: usize,
-    sealed: bool,
     keep: bool,
 }
 
 impl Memory {
-    /// Room for bodies on the way out: two trains of the largest kind.
-    const SCRATCH: usize = 256 << 10;
-
-    /// An object made of `ring` over and over. `sealed` says that bodies will be encrypted in place,
-    /// `keep` that what comes is copied into the ring ("copy") rather than dropped ("fake").
-    pub fn new(ring: Block, sealed: bool, keep: bool) -> Self {
+    /// An object made of `ring` over and over. `keep` says that what comes is copied into the ring
+    /// ("copy") rather than dropped ("fake").
+    pub fn new(ring: Block, keep: bool) -> Self {
         assert!(!ring.is_empty(), "an object in memory has bytes");
-        Self {
-            ring,
-            scratch: vec![0; Self::SCRATCH],
-            used: 0,
-            sealed,
-            keep,
-        }
+        Self { ring, keep }
     }
 
     /// The bytes it holds.
@@ -50,19 +38,9 @@ impl Memory {
 }
 
 impl Store for Memory {
-    fn gather(&mut self, span: Span) -> Result<&mut [u8], Error> {
+    fn gather(&mut self, span: Span) -> Result<&[u8], Error> {
         let (start, len) = (self.start(span), span.len as usize);
-        if !self.sealed {
-            return Ok(&mut self.ring[start..start + len]);
-        }
-        let room = &mut self.scratch[self.used..self.used + len];
-        self.used += len;
-        room.copy_from_slice(&self.ring[start..start + len]);
-        Ok(room)
-    }
-
-    fn sent(&mut self) {
-        self.used = 0;
+        Ok(&self.ring[start..start + len])
     }
 
     fn slot(&mut self, span: Span) -> Result<Option<&mut [u8]>, Error> {

@@ -111,25 +111,21 @@ impl Prober {
     fn send_ping(&mut self, udp: &Udp, len: usize, lane: u8) -> io::Result<()> {
         let mut body = vec![PING; len - PREFIX_LEN - TAG_LEN];
         body[1] = lane;
-        self.send(udp, &mut Train::new(), body)
+        self.send(udp, &mut Train::new(), &body)
     }
 
     /// Sends `count` datagrams of `len` octets as fast as the host can.
     pub fn train(&mut self, udp: &Udp, count: usize, len: usize) -> io::Result<()> {
         self.trains += 1;
-        let body_len = len - PREFIX_LEN - TAG_LEN;
-        let mut bodies = vec![0_u8; body_len * 44];
+        let mut body = vec![0_u8; len - PREFIX_LEN - TAG_LEN];
         let mut train = Train::new();
         let mut left = count;
         while left > 0 {
-            for body in bodies.chunks_mut(body_len) {
-                if left == 0 || !train.admits(HEAD_LEN, body_len, true) {
-                    break;
-                }
+            while left > 0 && train.admits(HEAD_LEN, body.len(), true) {
                 body[..2].copy_from_slice(&[if left == 1 { LAST } else { CAR }, self.trains]);
                 left -= 1;
                 let head = self.head();
-                train.push(self.connection, &head, body, Some(&self.seal));
+                train.push(self.connection, &head, &body, Some(&self.seal));
             }
             train.flush(udp)?;
         }
@@ -247,9 +243,9 @@ impl Prober {
         })
     }
 
-    fn send(&mut self, udp: &Udp, train: &mut Train, mut body: Vec<u8>) -> io::Result<()> {
+    fn send(&mut self, udp: &Udp, train: &mut Train, body: &[u8]) -> io::Result<()> {
         let head = self.head();
-        train.push(self.connection, &head, &mut body, Some(&self.seal));
+        train.push(self.connection, &head, body, Some(&self.seal));
         train.flush(udp)?;
         Ok(())
     }

@@ -42,7 +42,7 @@ struct Front {
     /// Which of its spans is next, and where that begins in the block.
     index: usize,
     start: usize,
-    /// Where the object goes on; what lies before has been used up, since sealing overwrites it.
+    /// Where the object goes on; what lies before has left.
     next: u64,
 }
 
@@ -196,7 +196,7 @@ impl<S: Source> Store for ReadAhead<S> {
         Ok(())
     }
 
-    fn gather(&mut self, span: Span) -> Result<&mut [u8], Error> {
+    fn gather(&mut self, span: Span) -> Result<&[u8], Error> {
         let start = loop {
             if let Some(start) = self.find(span) {
                 break start;
@@ -219,10 +219,10 @@ impl<S: Source> Store for ReadAhead<S> {
                 next,
             });
         };
-        let Some(front) = &mut self.front else {
+        let Some(front) = &self.front else {
             return Err(gone());
         };
-        Ok(&mut front.batch.block[start..start + span.len as usize])
+        Ok(&front.batch.block[start..start + span.len as usize])
     }
 
     fn sent(&mut self) {

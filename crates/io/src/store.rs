@@ -13,8 +13,8 @@ pub trait Store {
         Ok(())
     }
 
-    /// The bytes of `span`, which sealing may overwrite. They stay valid until [`Store::sent`].
-    fn gather(&mut self, span: Span) -> Result<&mut [u8], Error>;
+    /// The bytes of `span`. They stay valid until [`Store::sent`].
+    fn gather(&mut self, span: Span) -> Result<&[u8], Error>;
 
     /// What was gathered so far has left.
     fn sent(&mut self) {}

@@ -10,13 +10,19 @@ use crate::udp::{TRAIN_BYTES_MAX, TRAIN_DATAGRAMS_MAX, Udp};
 /// Octets of the connection's number in front of every head.
 pub const CONNECTION_LEN: usize = 8;
 
+/// Pieces of a plain datagram: prefix and body.
+const PARTS_EACH: usize = 2;
+
 /// Datagrams on their way to one system call. What they point at must outlive [`Train::flush`].
+///
+/// Plain bodies are gathered from where they lie. Those to be sealed are copied first, since sealing
+/// overwrites: behind each other, which the kernel takes faster than pieces.
 pub(crate) struct Train {
     prefixes: Vec<[u8; CONNECTION_LEN + Head::MAX]>,
-    tags: Vec<[u8; TAG_LEN]>,
     parts: Vec<libc::iovec>,
-    parts_each: usize,
+    sealed: Box<[u8]>,
     datagram_len: usize,
+    count: usize,
     len: usize,
     /// A datagram shorter than the others ends a train.
     short: bool,
@@ -29,10 +35,10 @@ impl Train {
     pub(crate) fn new() -> Self {
         Self {
             prefixes: Vec::with_capacity(TRAIN_DATAGRAMS_MAX),
-            tags: Vec::with_capacity(TRAIN_DATAGRAMS_MAX),
-            parts: Vec::with_capacity(3 * TRAIN_DATAGRAMS_MAX),
-            parts_each: 0,
+            parts: Vec::with_capacity(PARTS_EACH * TRAIN_DATAGRAMS_MAX),
+            sealed: vec![0; TRAIN_BYTES_MAX].into(),
             datagram_len: 0,
+            count: 0,
             len: 0,
             short: false,
         }
@@ -41,70 +47,64 @@ impl Train {
     /// Whether a datagram with `head_len` and `body_len` octets can still join.
     pub(crate) fn admits(&self, head_len: usize, body_len: usize, sealed: bool) -> bool {
         let len = datagram_len(head_len, body_len, sealed);
-        let room = self.prefixes.len() < TRAIN_DATAGRAMS_MAX && self.len + len <= TRAIN_BYTES_MAX;
-        self.prefixes.is_empty() || !self.short && len <= self.datagram_len && room
+        let room = self.count < TRAIN_DATAGRAMS_MAX && self.len + len <= TRAIN_BYTES_MAX;
+        self.count == 0 || !self.short && len <= self.datagram_len && room
     }
 
-    /// Adds a datagram that [`Train::admits`]; encrypts `body` in place if there is a `key`.
-    pub(crate) fn push(
-        &mut self,
-        connection: u64,
-        head: &Head,
-        body: &mut [u8],
-        key: Option<&Key>,
-    ) {
+    /// Adds a datagram that [`Train::admits`], encrypted if there is a `key`.
+    pub(crate) fn push(&mut self, connection: u64, head: &Head, body: &[u8], key: Option<&Key>) {
+        assert!(self.count < TRAIN_DATAGRAMS_MAX, "the train admits it");
         let head = head.as_slice();
         let prefix_len = CONNECTION_LEN + head.len();
         let mut prefix = [0; CONNECTION_LEN + Head::MAX];
         prefix[..CONNECTION_LEN].copy_from_slice(&connection.to_be_bytes());
         prefix[CONNECTION_LEN..prefix_len].copy_from_slice(head);
-        let tag = key.map(|key| key.seal(unique(head), &prefix[..prefix_len], body));
-        let len = datagram_len(head.len(), body.len(), tag.is_some());
-        if self.prefixes.is_empty() {
+        let len = datagram_len(head.len(), body.len(), key.is_some());
+        if let Some(key) = key {
+            let datagram = &mut self.sealed[self.len..self.len + len];
+            let (sealed_prefix, rest) = datagram.split_at_mut(prefix_len);
+            let (sealed_body, tag) = rest.split_at_mut(body.len());
+            sealed_prefix.copy_from_slice(&prefix[..prefix_len]);
+            sealed_body.copy_from_slice(body);
+            tag.copy_from_slice(&key.seal(unique(head), sealed_prefix, sealed_body));
+        } else {
+            self.prefixes.push(prefix);
+            let prefix = self
+                .prefixes
+                .last()
+                .map_or(std::ptr::null(), |p| p.as_ptr());
+            self.part(prefix, prefix_len);
+            self.part(body.as_ptr(), body.len());
+        }
+        if self.count == 0 {
             self.datagram_len = len;
         }
         self.short = len < self.datagram_len;
+        self.count += 1;
         self.len += len;
-        assert!(
-            self.prefixes.len() < TRAIN_DATAGRAMS_MAX,
-            "the train admits it"
-        );
-        self.prefixes.push(prefix);
-        let prefix = self
-            .prefixes
-            .last_mut()
-            .map_or(std::ptr::null_mut(), |p| p.as_mut_ptr());
-        self.part(prefix, prefix_len);
-        self.part(body.as_mut_ptr(), body.len());
-        self.parts_each = 2;
-        if let Some(tag) = tag {
-            self.tags.push(tag);
-            let tag = self
-                .tags
-                .last_mut()
-                .map_or(std::ptr::null_mut(), |t| t.as_mut_ptr());
-            self.part(tag, TAG_LEN);
-            self.parts_each = 3;
-        }
     }
 
     /// Sends what has gathered; answers how many datagrams.
     pub(crate) fn flush(&mut self, udp: &Udp) -> io::Result<usize> {
-        let count = self.prefixes.len();
+        let count = self.count;
         if count > 0 {
-            udp.send_train(&self.parts, self.parts_each, self.datagram_len)?;
+            if self.parts.is_empty() {
+                udp.send_row(&self.sealed[..self.len], self.datagram_len)?;
+            } else {
+                udp.send_train(&self.parts, PARTS_EACH, self.datagram_len)?;
+            }
             self.prefixes.clear();
-            self.tags.clear();
             self.parts.clear();
+            self.count = 0;
             self.len = 0;
             self.short = false;
         }
         Ok(count)
     }
 
-    fn part(&mut self, start: *mut u8, len: usize) {
+    fn part(&mut self, start: *const u8, len: usize) {
         self.parts.push(libc::iovec {
-            iov_base: start.cast(),
+            iov_base: start.cast_mut().cast(),
             iov_len: len,
         });
     }

@@ -117,21 +117,46 @@ impl Udp {
         segment_len: usize,
     ) -> io::Result<()> {
         let single = parts.len() <= parts_each;
-        if self.segments() || single {
-            let cut = if single {
-                None
-            } else {
-                Some(segment_len as u16)
-            };
-            match self.send_parts(parts, cut) {
-                Err(error) if !single && refuses_segments(&error) => self.stop_segmenting(),
-                other => return other,
-            }
+        if self.send_cut(parts, segment_len, single)? {
+            return Ok(());
         }
         for datagram in parts.chunks(parts_each) {
             self.send_parts(datagram, None)?;
         }
         Ok(())
+    }
+
+    /// Sends datagrams of `segment_len` octets that lie behind each other; the last may be shorter.
+    pub(crate) fn send_row(&self, octets: &[u8], segment_len: usize) -> io::Result<()> {
+        let single = octets.len() <= segment_len;
+        if self.send_cut(&[part(octets)], segment_len, single)? {
+            return Ok(());
+        }
+        for datagram in octets.chunks(segment_len) {
+            self.send_parts(&[part(datagram)], None)?;
+        }
+        Ok(())
+    }
+
+    /// Sends all of `parts` in one call, if the kernel cuts them or there is a `single` datagram; answers
+    /// whether it did.
+    fn send_cut(
+        &self,
+        parts: &[libc::iovec],
+        segment_len: usize,
+        single: bool,
+    ) -> io::Result<bool> {
+        if !single && !self.segments() {
+            return Ok(false);
+        }
+        let cut = (!single).then_some(segment_len as u16);
+        match self.send_parts(parts, cut) {
+            Err(error) if !single && refuses_segments(&error) => {
+                self.stop_segmenting();
+                Ok(false)
+            }
+            sent => sent.map(|()| true),
+        }
     }
 
     /// Sends one datagram; `to` may be left out on a connected socket.
@@ -284,6 +309,14 @@ impl Control {
 const fn first_two(value: u16) -> [u8; 8] {
     let [a, b] = value.to_ne_bytes();
     [a, b, 0, 0, 0, 0, 0, 0]
+}
+
+/// What the kernel is to read.
+const fn part(octets: &[u8]) -> libc::iovec {
+    libc::iovec {
+        iov_base: octets.as_ptr().cast_mut().cast(),
+        iov_len: octets.len(),
+    }
 }
 
 fn read_control(message: &libc::msghdr, mut take: impl FnMut(i32, i32, u32)) {

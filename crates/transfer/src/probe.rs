@@ -20,8 +20,8 @@ use crate::mover;
 use crate::path::{Door, Path, explore};
 use crate::session::Session;
 
-/// Memory that objects are made of: more than caches hold.
-const RING_BYTES: u32 = 64 << 20;
+/// Memory that objects are made of: as much as other tools measure with, which caches hold.
+const RING_BYTES: u32 = 1 << 20;
 
 /// Measures what `ask` says, as the side that sends.
 pub fn ask(session: &Session, ask: Ask, udp: bool) -> Result<Measured, Error> {
@@ -112,7 +112,7 @@ fn rbudp(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
     let config = mover::config(&offer, ask.bytes, plain, session.peer_address())?;
     session.say(&Message::Offer(offer))?;
     let mut lane = the_lane(session, path, plain)?;
-    let mut store = Memory::new(ring(&config), !plain, true);
+    let mut store = Memory::new(ring(&config), true);
     let Message::Welcome = session.hear()? else {
         return Err(Error::new(Code::Protocol, "the far side did not get ready"));
     };
@@ -139,7 +139,7 @@ fn rbudp_answer(session: &Session, path: Path, ask: Ask) -> Result<Measured, Err
     let mut lane = the_lane(session, path, plain)?;
     let scatter = matches!(ask.what, What::Scatter | What::SealedScatter);
     lane.scatter = scatter.then_some(config.packet_len);
-    let mut store = Memory::new(ring(&config), !plain, ask.what != What::Fake);
+    let mut store = Memory::new(ring(&config), ask.what != What::Fake);
     session.say(&Message::Welcome)?;
     let mut receiver = Receiver::new(session.clock.now(), config, 1);
     run(&mut receiver, &mut lane, &mut store, &mut Bare)?;

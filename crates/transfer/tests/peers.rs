@@ -420,8 +420,8 @@ fn names(folder: &Path) -> Vec<String> {
 struct Sevens(Vec<u8>);
 
 impl Store for Sevens {
-    fn gather(&mut self, span: Span) -> Result<&mut [u8], World> {
-        Ok(&mut self.0[..span.len as usize])
+    fn gather(&mut self, span: Span) -> Result<&[u8], World> {
+        Ok(&self.0[..span.len as usize])
     }
 
     fn slot(&mut self, _: Span) -> Result<Option<&mut [u8]>, World> {

@@ -53,7 +53,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         }
         let body = match &transmit.body {
             Body::Object(span) => self.store.gather(*span)?,
-            Body::None | Body::Words(_) => &mut [],
+            Body::None | Body::Words(_) => &[],
         };
         self.train.push(
             self.lane.connection,

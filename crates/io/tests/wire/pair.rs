@@ -88,7 +88,7 @@ pub(crate) fn object(len: usize) -> Memory {
     for octets in block.chunks_mut(8) {
         octets.copy_from_slice(&rng.next_u64().to_be_bytes()[..octets.len()]);
     }
-    Memory::new(block, true, false)
+    Memory::new(block, false)
 }
 
 /// How a transfer went.
@@ -106,7 +106,7 @@ pub(crate) struct Seen {
 pub(crate) fn carry(config: Config, lanes: [Lane; 2]) -> Seen {
     let [mut sending, mut receiving] = lanes;
     let mut source = object(config.object_len as usize);
-    let mut target = Memory::new(Block::new(config.object_len as usize), false, true);
+    let mut target = Memory::new(Block::new(config.object_len as usize), true);
     let mut sender = Sender::new(sending.clock.now(), config, 1);
     let mut receiver = Receiver::new(receiving.clock.now(), config, 1);
     std::thread::scope(|scope| {
@@ -179,7 +179,7 @@ pub(crate) fn fails<E: Endpoint>(mut endpoint: E, mut lane: Lane, config: Config
 where
     Patient: Owner<E>,
 {
-    let mut memory = Memory::new(Block::new(config.object_len as usize), true, true);
+    let mut memory = Memory::new(Block::new(config.object_len as usize), true);
     run(&mut endpoint, &mut lane, &mut memory, &mut Patient).unwrap_err()
 }
 
