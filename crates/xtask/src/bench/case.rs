@@ -114,6 +114,10 @@ pub(crate) enum Data {
     HundredMegabytes,
     /// One file of 8 GiB.
     EightGibibytes,
+    /// 100,000 small files that are there already, since the last run.
+    Again,
+    /// 1,000,000 files of nothing.
+    Empty,
 }
 
 impl Data {
@@ -126,6 +130,8 @@ impl Data {
             Self::Gibibyte => "1GiB",
             Self::HundredMegabytes => "100MB",
             Self::EightGibibytes => "8GiB",
+            Self::Again => "100000-again",
+            Self::Empty => "1000000-empty",
         }
     }
 
@@ -138,6 +144,8 @@ impl Data {
             Self::Gibibyte => (1, 1 << 30),
             Self::HundredMegabytes => (1, 100_000_000),
             Self::EightGibibytes => (1, 8 << 30),
+            Self::Again => (100_000, 100),
+            Self::Empty => (1_000_000, 0),
         }
     }
 
@@ -233,6 +241,8 @@ fn targets() -> Vec<Cell> {
             &["lighthaul", "iperf3-bbr-1"],
         ),
         Cell::new(Path::Far, Loss::None, Data::HundredMegabytes, OURS),
+        Cell::new(Path::Far, Loss::None, Data::Again, TREES),
+        Cell::new(Path::Veth, Loss::None, Data::Empty, TREES),
     ]
 }
 
@@ -254,6 +264,8 @@ fn quick() -> Vec<Cell> {
 
 /// Those that move files; so few bytes are too few for iperf3, whose receiver misses the last.
 const FILES: &[&str] = &["lighthaul", "rsync", "gridftp", "udt", "srt"];
+/// Those that keep trees alike.
+const TREES: &[&str] = &["lighthaul", "rsync"];
 /// Lighthaul's own.
 const OURS: &[&str] = &["lighthaul"];
 

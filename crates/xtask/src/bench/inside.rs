@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, thread};
 
+use super::case::Data;
 use super::lot;
 use super::outcome::{Outcome, Row};
 use super::peers::{self, Peer, Told};
@@ -76,6 +77,11 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
             last_line(&far.complaints())
         ));
     }
+    if trial.lot.data == Data::Again {
+        start(false, &peer.send(trial), None)?
+            .wait(Duration::from_secs_f64(limit_s))
+            .ok_or("the first run, which is not measured, did not end")?;
+    }
     let mut near = start(false, &peer.send(trial), None)?;
     let ended = near.wait(Duration::from_secs_f64(limit_s));
     let is_cut = ended.is_none();
@@ -100,7 +106,7 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
         return Err(format!("status {}: {complaint}", near_cost.code));
     }
     let mut note = None;
-    if !is_cut && trial.lot.data.bytes() > 0 && !peer.is_memory_only() {
+    if !is_cut && trial.lot.data != Data::Memory && !peer.is_memory_only() {
         told.arrived = lot::bytes_in(&trial.lot.target);
         let target = trial.lot.target.join(trial.name());
         note = lot::compare(&trial.lot.source, &target).err();

@@ -1,5 +1,7 @@
 //! What a run gave, and the median of several.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use super::case::{Data, Loss, Path};
@@ -50,9 +52,9 @@ impl Outcome {
         self.bytes as f64 * 8.0 / self.seconds.max(1e-9)
     }
 
-    /// CPU seconds of both sides for each 10^9 bytes.
-    pub(crate) fn cpu_per_gb(&self) -> f64 {
-        self.cpu_s / (self.bytes as f64 / 1e9).max(1e-9)
+    /// CPU seconds of both sides for each 10^9 bytes, of which there must be some.
+    pub(crate) fn cpu_per_gb(&self) -> Option<f64> {
+        (self.bytes > 0).then(|| self.cpu_s / (self.bytes as f64 / 1e9))
     }
 }
 
@@ -91,7 +93,13 @@ fn summary(rows: &[&Row]) -> Summary {
         .iter()
         .filter_map(|row| row.result.as_ref().ok())
         .collect();
-    good.sort_by(|one, other| one.bps().total_cmp(&other.bps()));
+    // of files of nothing, only the time says who was slow
+    let pace = |one: &Outcome| (one.bps(), -one.seconds);
+    good.sort_by(|one, other| {
+        pace(one)
+            .partial_cmp(&pace(other))
+            .unwrap_or(Ordering::Equal)
+    });
     let why = || {
         rows.iter()
             .find_map(|row| row.result.clone().err())

@@ -93,7 +93,7 @@ fn cells(summary: &Summary, report: &Report) -> Vec<String> {
         spread(summary),
         number(share, 3),
         number(ratio, 3),
-        number(Some(outcome.cpu_per_gb()), 2),
+        number(outcome.cpu_per_gb(), 2),
         mib[0].clone(),
         mib[1].clone(),
     ]);

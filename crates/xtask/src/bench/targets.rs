@@ -97,6 +97,7 @@ pub(crate) fn lines(summaries: &[Summary]) -> Vec<Line> {
     let all = Measured(summaries);
     let mut lines = all.memory();
     lines.extend(all.files());
+    lines.extend(all.trees());
     lines
 }
 
@@ -108,7 +109,9 @@ pub(crate) const fn ours_for(data: Data) -> &'static str {
         | Data::Tree
         | Data::Gibibyte
         | Data::HundredMegabytes
-        | Data::EightGibibytes => "lighthaul",
+        | Data::EightGibibytes
+        | Data::Again
+        | Data::Empty => "lighthaul",
     }
 }
 
@@ -190,13 +193,9 @@ impl Measured<'_> {
         let bbr = ours
             .zip(self.of(lossy, "iperf3-bbr-1", bps))
             .map(|(one, two)| one.over(two));
-        let seconds = |data| self.of((Path::Far, Loss::None, data), "lighthaul", seconds);
-        let tree = seconds(Data::Tree).zip(seconds(Data::HundredMegabytes));
-        let tree = tree.map(|(tree, file)| tree.over(file));
         let lossy_name = "the same at 1 % loss";
         let share = "without start-up / payload of the link";
         let to_bbr = "without start-up / iperf3-bbr-1 without start-up";
-        let to_file = "seconds / seconds of one 100 MB file";
         let most = "the largest of all lighthaul rows";
         let model = "the lowest row's goodput / prediction";
         vec![
@@ -215,12 +214,6 @@ impl Measured<'_> {
                 self.share(fast),
             ),
             Line::new(
-                "10,000 x 10 KB, 1 Gb/s, 100 ms",
-                to_file,
-                Bound::AtMost(1.5),
-                tree,
-            ),
-            Line::new(
                 "memory of a side, MiB",
                 most,
                 Bound::Below(512.0),
@@ -231,6 +224,47 @@ impl Measured<'_> {
                 model,
                 Bound::AtLeast(0.95),
                 self.model(),
+            ),
+        ]
+    }
+
+    /// The lines about many files.
+    fn trees(&self) -> Vec<Line> {
+        let far = |data, tool| self.of((Path::Far, Loss::None, data), tool, seconds);
+        let veth = |tool| self.of((Path::Veth, Loss::None, Data::Empty), tool, seconds);
+        let over = |one: Option<Value>, other: Option<Value>| {
+            one.zip(other).map(|(one, other)| one.over(other))
+        };
+        let tree = far(Data::Tree, "lighthaul");
+        let again = far(Data::Again, "lighthaul");
+        let (empty, count) = (veth("lighthaul"), Data::Empty.files().0 as f64);
+        let name = "100,000 files, nothing changed, 1 Gb/s, 100 ms";
+        let empty_name = "1,000,000 empty files, veth";
+        vec![
+            Line::new(
+                "10,000 x 10 KB, 1 Gb/s, 100 ms",
+                "seconds / seconds of one 100 MB file",
+                Bound::AtMost(1.2),
+                over(tree, far(Data::HundredMegabytes, "lighthaul")),
+            ),
+            Line::new(name, "seconds", Bound::Below(2.0), again),
+            Line::new(
+                name,
+                "seconds / rsync",
+                Bound::Below(1.0),
+                over(again, far(Data::Again, "rsync")),
+            ),
+            Line::new(
+                empty_name,
+                "files a second",
+                Bound::Above(50_000.0),
+                empty.map(|empty| Value::exact(count).over(empty)),
+            ),
+            Line::new(
+                empty_name,
+                "files a second / rsync",
+                Bound::AtLeast(3.0),
+                over(veth("rsync"), empty),
             ),
         ]
     }
@@ -304,7 +338,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_not_reached() {
         let lines = lines(&[]);
-        assert_eq!(lines.len(), 12);
+        assert_eq!(lines.len(), 16);
         assert!(lines.iter().all(|line| line.verdict() == "not measured"));
         assert!(Bound::AtLeast(0.9).holds(0.9) && !Bound::Above(0.9).holds(0.9));
     }
