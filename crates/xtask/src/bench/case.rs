@@ -263,7 +263,16 @@ fn quick() -> Vec<Cell> {
 }
 
 /// Those that move files; so few bytes are too few for iperf3, whose receiver misses the last.
-const FILES: &[&str] = &["lighthaul", "rsync", "gridftp", "udt", "srt"];
+const FILES: &[&str] = &[
+    "lighthaul",
+    "rsync",
+    "scp",
+    "rclone",
+    "xrdcp",
+    "gridftp",
+    "udt",
+    "srt",
+];
 /// Those that keep trees alike.
 const TREES: &[&str] = &["lighthaul", "rsync"];
 /// Lighthaul's own.

@@ -8,7 +8,9 @@ use super::probe::Probe;
 use super::quinn::Quinn;
 use super::rsync::Rsync;
 use super::srt::Srt;
+use super::ssh::{Rclone, Scp};
 use super::udt::Udt;
+use super::xrdcp::Xrdcp;
 
 /// All programs, in the order of the table.
 pub(crate) fn all() -> Vec<Box<dyn Peer>> {
@@ -39,6 +41,9 @@ pub(crate) fn all() -> Vec<Box<dyn Peer>> {
         }) as Box<dyn Peer>
     }));
     all.push(Box::new(Rsync));
+    all.push(Box::new(Scp));
+    all.push(Box::new(Rclone));
+    all.push(Box::new(Xrdcp));
     all.push(Box::new(GridFtp {
         name: "gridftp-1",
         streams: 1,

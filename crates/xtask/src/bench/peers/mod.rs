@@ -11,7 +11,9 @@ mod probe;
 mod quinn;
 mod rsync;
 mod srt;
+mod ssh;
 mod udt;
+mod xrdcp;
 
 pub(crate) use list::all;
 pub(crate) use peer::{Peer, Told};

@@ -1,0 +1,125 @@
+//! What people use where there is `sshd` alone: scp, and rclone over SFTP.
+
+use std::fs;
+use std::io;
+use std::process::Command;
+
+use super::super::case::Data;
+use super::super::plan::{Tools, Trial};
+use super::peer::{Peer, Service, need};
+
+/// `scp`, which compares nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scp;
+
+/// `rclone copy`, which compares sums of both sides afterwards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rclone;
+
+impl Peer for Scp {
+    fn name(&self) -> &'static str {
+        "scp"
+    }
+
+    fn available(&self, tools: &Tools) -> Result<(), String> {
+        need(
+            tools,
+            &["scp", "sshd"],
+            "Debian packages openssh-client and openssh-server",
+        )
+    }
+
+    fn moves(&self, data: Data) -> bool {
+        data != Data::Memory
+    }
+
+    fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
+        sshd(trial)
+    }
+
+    fn send(&self, trial: &Trial<'_>) -> Vec<String> {
+        let user = file(trial.tools, "ssh-user");
+        let rest = [
+            "-q",
+            "-r",
+            "-P",
+            PORT,
+            "-i",
+            &user,
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            "UserKnownHostsFile=/dev/null",
+        ];
+        let target = format!("{}:{}/", trial.address, trial.target());
+        let ends = vec![trial.source(), target];
+        [trial.words("scp", &rest), ends].concat()
+    }
+}
+
+impl Peer for Rclone {
+    fn name(&self) -> &'static str {
+        "rclone"
+    }
+
+    fn available(&self, tools: &Tools) -> Result<(), String> {
+        need(
+            tools,
+            &["rclone", "sshd"],
+            "Debian packages rclone and openssh-server",
+        )
+    }
+
+    fn moves(&self, data: Data) -> bool {
+        data != Data::Memory
+    }
+
+    fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
+        sshd(trial)
+    }
+
+    fn send(&self, trial: &Trial<'_>) -> Vec<String> {
+        let user = file(trial.tools, "ssh-user");
+        let login = format!(
+            "host={},port={PORT},user=root,key_file={user}",
+            trial.address
+        );
+        let mut target = format!(":sftp,{login}:{}", trial.target());
+        if !trial.lot.data.is_one_file() {
+            target = format!("{target}/{}", trial.name());
+        }
+        let rest = ["--config", "/dev/null", "copy", &trial.source(), &target];
+        trial.words("rclone", &rest)
+    }
+}
+
+/// A daemon of ssh that knows one user, both sides' keys made here.
+fn sshd(trial: &Trial<'_>) -> io::Result<Service> {
+    let tools = trial.tools;
+    let [host, user] = ["ssh-host", "ssh-user"].map(|name| file(tools, name));
+    for key in [&host, &user] {
+        if !std::path::Path::new(key).exists() {
+            Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f", key])
+                .status()?;
+        }
+    }
+    fs::create_dir_all("/run/sshd")?;
+    let config = file(tools, "sshd_config");
+    let text = format!(
+        "Port {PORT}\nHostKey {host}\nAuthorizedKeysFile {user}.pub\nStrictModes no\nUsePAM no\nPidFile none\n\
+         PermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n"
+    );
+    fs::write(&config, text)?;
+    Ok(Service {
+        words: trial.words("sshd", &["-D", "-e", "-f", &config]),
+        ready: "tcp:2222",
+        ends_alone: false,
+    })
+}
+
+fn file(tools: &Tools, name: &str) -> String {
+    tools.work.join(name).to_string_lossy().into_owned()
+}
+
+const PORT: &str = "2222";
