@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use lighthaul_base::Span;
+use lighthaul_base::{Rate, Span};
 
 use super::wire::HEAD_LEN;
 
@@ -93,6 +93,16 @@ impl Config {
         u64::try_from(bytes.div_ceil(100)).unwrap_or(u64::MAX)
     }
 
+    /// A window in which losses do not stop a sender at `rate`: a packet that is lost k times comes k + 1 round trips late,
+    /// and hardly one is lost seven times.
+    pub fn window_for(rate: Rate, rtt: Duration, packet_len: u32) -> u32 {
+        let time = rtt
+            .saturating_mul(8)
+            .saturating_add(Duration::from_millis(100));
+        let packets = rate.bytes_in(time) / u64::from(packet_len.max(1));
+        packets.clamp(WINDOW_MIN, WINDOW_MAX) as u32
+    }
+
     const fn datagram_bytes(&self) -> u64 {
         self.overhead_len as u64 + HEAD_LEN as u64 + self.packet_len as u64
     }
@@ -146,6 +156,8 @@ impl core::error::Error for Misuse {}
 /// The most packets in one object: their tally has 128 MiB.
 pub const PACKETS_MAX: u64 = 1 << 30;
 
+const WINDOW_MIN: u64 = 1 << 10;
+const WINDOW_MAX: u64 = 1 << 24;
 /// The largest IP datagram.
 const DATAGRAM_BYTES_MAX: u64 = 65_535;
 
@@ -177,6 +189,16 @@ mod tests {
         // 11 heads of 36 bytes, and a tenth more
         assert_eq!(CONFIG.booked_bytes(0), 10_397);
         assert_eq!(CONFIG.booked_bytes(10), 11_437);
+    }
+
+    #[test]
+    fn a_window_has_eight_round_trips_and_bounds() {
+        let rtt = Duration::from_millis(100);
+        let window = |mbps, rtt| Config::window_for(Rate::from_mbps(mbps), rtt, 1000);
+        // 0.9 s of 125 packets a millisecond
+        assert_eq!(window(1000, rtt), 112_500);
+        assert_eq!(window(1, rtt), 1 << 10);
+        assert_eq!(window(1_000_000, Duration::MAX), 1 << 24);
     }
 
     #[test]

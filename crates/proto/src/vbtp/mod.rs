@@ -16,9 +16,10 @@
 //!   the first missing packet one may lie. ACKs name whole blocks, as these are what can be written.
 //!
 //! - [`config`]: what both sides agree on; [`wire`]: what crosses
-//! - [`sender`], [`receiver`]: the two machines
+//! - [`sender`], [`receiver`]: the two machines; [`peer`]: what an honest one never says
 //! - [`profile`]: follows the vector; `turns`: which packet each resend was
 pub mod config;
+pub mod peer;
 pub mod profile;
 pub mod receiver;
 pub mod sender;
@@ -26,6 +27,7 @@ mod turns;
 pub mod wire;
 
 pub use config::{Config, Misuse, PACKETS_MAX};
+pub use peer::PeerMisbehaved;
 pub use profile::Profile;
 pub use receiver::{Receiver, ReceiverEvent};
-pub use sender::{PeerMisbehaved, Sender, SenderEvent};
+pub use sender::{Sender, SenderEvent};

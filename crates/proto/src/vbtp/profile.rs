@@ -111,9 +111,9 @@ impl Profile {
         self.trc.end()
     }
 
-    /// Whether the circuit carries nothing for an `rtt` from `from` on.
+    /// Whether the circuit carries nothing for an `rtt`, and at least a millisecond, from `from` on.
     pub fn is_idle(&self, from: Instant, rtt: Duration) -> bool {
-        self.trc.work_between(from, from + rtt) == 0
+        self.trc.work_between(from, from + rtt.max(BURST_TIME)) == 0
     }
 
     /// How long so many bytes take at the present rate; nothing in a gap.

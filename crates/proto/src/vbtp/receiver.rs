@@ -106,6 +106,11 @@ impl Receiver {
         self.tally.total()
     }
 
+    /// Questions answered.
+    pub const fn questions(&self) -> u32 {
+        self.answered
+    }
+
     /// Datagrams that came, whatever they were.
     pub const fn datagrams(&self) -> u64 {
         self.datagrams
@@ -292,7 +297,7 @@ impl Receiver {
     /// Reports all that is missing of what was asked about.
     fn answer(&mut self) -> Option<Transmit> {
         let Sent { packets, turns } = self.question.take()?.sent;
-        self.answered += 1;
+        self.answered = self.answered.wrapping_add(1);
         self.sent.packets = self.sent.packets.max(packets);
         self.sent.turns = self.sent.turns.max(turns);
         self.lost.remove_below(packets);

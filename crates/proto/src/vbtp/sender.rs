@@ -1,7 +1,6 @@
 //! The side that follows the vector.
 
 use alloc::collections::VecDeque;
-use core::fmt;
 use core::ops::Range;
 use core::time::Duration;
 
@@ -11,7 +10,7 @@ use lighthaul_base::{
 
 use super::turns::Turns;
 use super::wire::{self, Control, Packet, Report, Sent, TURNS_MAX};
-use super::{Config, Profile};
+use super::{Config, PeerMisbehaved, Profile};
 use crate::parts::LossList;
 
 /// Sends an object over a circuit as its vector has it, again what is said to be missing, and the tail on the stream.
@@ -57,21 +56,6 @@ pub enum SenderEvent {
     Complete,
     /// The receiver said what cannot be; nothing more is sent.
     Failed(PeerMisbehaved),
-}
-
-/// How a peer broke the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerMisbehaved {
-    /// A report about a packet below this number, which was not sent.
-    UnsentPacket(u64),
-    /// A report about a resend below this number, which was not sent.
-    UnsentTurn(u64),
-    /// A report by which less came than by an earlier one.
-    Shrank(u64),
-    /// An answer without a question.
-    Unasked(u32),
-    /// A question about more packets than there are.
-    Beyond(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,13 +115,18 @@ impl Sender {
     }
 
     /// Packets sent more than once, counted each time but the first.
-    pub fn resent(&self) -> u64 {
+    pub const fn resent(&self) -> u64 {
         self.datagrams + self.pieces - self.next
     }
 
     /// Packets sent on the stream.
     pub const fn tail(&self) -> u64 {
         self.pieces
+    }
+
+    /// Questions asked.
+    pub const fn questions(&self) -> u32 {
+        self.asked
     }
 
     /// Packets not yet known to have come: those ahead of all that did, whether they came or not.
@@ -295,7 +284,7 @@ impl Sender {
             return None;
         }
         self.overflowed = false;
-        self.asked += 1;
+        self.asked = self.asked.wrapping_add(1);
         self.about = Some(sent);
         self.tell(SenderEvent::Asked);
         let all = self.next == self.packets;
@@ -455,45 +444,6 @@ impl Endpoint for Sender {
         (len > 0 && self.state != State::Over).then(|| Span::new(start, len as u32))
     }
 }
-
-impl fmt::Display for PeerMisbehaved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnsentPacket(till) => {
-                write!(
-                    f,
-                    "the peer speaks of packets up to {till}, which were not all sent"
-                )
-            }
-            Self::UnsentTurn(till) => {
-                write!(
-                    f,
-                    "the peer speaks of resends up to {till}, which were not all sent"
-                )
-            }
-            Self::Shrank(below) => {
-                write!(
-                    f,
-                    "the peer says that packets up to {below} came, fewer than it said before"
-                )
-            }
-            Self::Unasked(answered) => {
-                write!(
-                    f,
-                    "the peer answers question {answered}, which it was not asked"
-                )
-            }
-            Self::Beyond(packets) => {
-                write!(
-                    f,
-                    "the peer claims to have sent {packets} packets, more than the object has"
-                )
-            }
-        }
-    }
-}
-
-impl core::error::Error for PeerMisbehaved {}
 
 /// No call tells more: a question and the release that comes with it, behind those of the call before, and the end.
 const EVENTS_MAX: usize = 6;

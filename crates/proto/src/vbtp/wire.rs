@@ -294,7 +294,12 @@ mod tests {
         };
         let head = [1, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 3];
         assert_eq!(octets(&question(0, sent)), head);
-        let words = report(0, [1, 2, 3], [5..6, 8..9].into_iter(), [0..7].into_iter());
+        let words = report(
+            0,
+            [1, 2, 3],
+            [5..6, 8..9].into_iter(),
+            core::iter::once(0..7),
+        );
         let mut head = [0; 28];
         (head[0], head[4], head[12], head[20]) = (2, 1, 2, 3);
         head[21..].copy_from_slice(&[2, 5, 1, 2, 1, 1, 0]);
