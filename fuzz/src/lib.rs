@@ -4,3 +4,4 @@ pub mod io;
 pub mod lab;
 pub mod rbudp;
 pub mod transfer;
+pub mod vbtp;

@@ -2,6 +2,7 @@
 //!
 //! - [`time`]: instants that can be zero; [`rate`]: bits a second; [`size`]: bytes as people write them
 //! - [`timetable`]: which rate holds at which time of the week
+//! - [`trc`]: what a circuit carries, and when
 //! - [`span`]: a range of an object
 //! - [`rng`]: chance from a seed
 //! - [`codec`]: reading and writing octets without panics
@@ -23,6 +24,7 @@ pub mod size;
 pub mod span;
 pub mod time;
 pub mod timetable;
+pub mod trc;
 
 pub use codec::{Malformed, Reader};
 pub use endpoint::{Body, Deadline, Endpoint, Head, Message, Transmit, Via};
@@ -34,3 +36,4 @@ pub use size::Size;
 pub use span::Span;
 pub use time::Instant;
 pub use timetable::{NotATimetable, Timetable, WeekTime};
+pub use trc::Trc;

@@ -8,6 +8,7 @@ use crate::plan::{Case, Plan, Series};
 use crate::plot::plot;
 use crate::simulate::simulate;
 use crate::table::{EMULATION, Table};
+use crate::vector::VectorPlan;
 
 /// Emulates a case in real time; answers its goodput in Mb/s, or nothing where this machine cannot.
 pub type Emulate<'a> = &'a mut dyn FnMut(&Case) -> Result<Option<f64>>;
@@ -35,26 +36,30 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
         if let Some(emulate) = &mut emulate {
             measure(&plan, &mut table, emulate)?;
         }
-        figures.push(keep(dir, &plan, table)?);
+        figures.push(keep(dir, &plan.name, table, |table| plot(&plan, table))?);
+    }
+    for plan in vector_plans(dir)? {
+        let draw = |table: &Table| plan.plot(table);
+        figures.push(keep(dir, &plan.name, plan.simulate(), draw)?);
     }
     Ok(figures)
 }
 
-/// The plans in `dir`, by name.
+/// The plans in `dir`, by name, but for those that [`vector_plans`] answers.
 pub fn plans(dir: &Path) -> Result<Vec<Plan>> {
-    let what = || format!("read {}", dir.display());
-    let mut files = Vec::new();
-    for entry in fs::read_dir(dir).map_err(Error::world(what()))? {
-        files.push(entry.map_err(Error::world(what()))?.path());
-    }
-    files.retain(|file| file.extension().is_some_and(|tail| tail == "toml"));
-    files.sort();
-    files.iter().map(|file| Plan::read(file)).collect()
+    let files = files(dir)?.into_iter().filter(|file| !is_vector(file));
+    files.map(|file| Plan::read(&file)).collect()
 }
 
-/// The table that was accepted for a plan, if there is one.
-pub fn accepted(dir: &Path, plan: &Plan) -> Result<Option<Table>> {
-    let file = dir.join(format!("{}.csv", plan.name));
+/// The plans of transfers that follow a vector: those in files called `vbtp-` and something.
+pub fn vector_plans(dir: &Path) -> Result<Vec<VectorPlan>> {
+    let files = files(dir)?.into_iter().filter(|file| is_vector(file));
+    files.map(|file| VectorPlan::read(&file)).collect()
+}
+
+/// The table that was accepted for the plan of a name, if there is one.
+pub fn accepted(dir: &Path, name: &str) -> Result<Option<Table>> {
+    let file = dir.join(format!("{name}.csv"));
     if !file.exists() {
         return Ok(None);
     }
@@ -87,21 +92,40 @@ fn column(table: &Table, series: &Series) -> Option<usize> {
     table.columns.iter().position(|column| *column == name)
 }
 
+/// The files in `dir` that are plans.
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let what = || format!("read {}", dir.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).map_err(Error::world(what()))? {
+        files.push(entry.map_err(Error::world(what()))?.path());
+    }
+    files.retain(|file| file.extension().is_some_and(|tail| tail == "toml"));
+    files.sort();
+    Ok(files)
+}
+
+fn is_vector(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default();
+    name.to_string_lossy().starts_with("vbtp-")
+}
+
 /// Writes a figure's files.
-fn keep(dir: &Path, plan: &Plan, mut table: Table) -> Result<Figure> {
+fn keep(
+    dir: &Path,
+    name: &str,
+    mut table: Table,
+    draw: impl Fn(&Table) -> Result<Vec<u8>>,
+) -> Result<Figure> {
     let mut differences = Vec::new();
-    if let Some(accepted) = accepted(dir, plan)? {
+    if let Some(accepted) = accepted(dir, name)? {
         differences = table.differences(&accepted, TOLERANCE);
         table.fill_from(&accepted, EMULATION);
     }
-    let picture = dir.join(format!("{}.png", plan.name));
-    write(
-        &dir.join(format!("{}.csv", plan.name)),
-        table.to_csv().as_bytes(),
-    )?;
-    write(&picture, &plot(plan, &table)?)?;
+    let picture = dir.join(format!("{name}.png"));
+    write(&dir.join(format!("{name}.csv")), table.to_csv().as_bytes())?;
+    write(&picture, &draw(&table)?)?;
     Ok(Figure {
-        name: plan.name.clone(),
+        name: name.into(),
         table,
         picture,
         differences,

@@ -3,7 +3,7 @@
 //! - [`settings`]: a lab as people write it; [`description`]: one that can be built
 //! - [`emulate`]: a lab that runs, and commands in it; [`counters`]: what its links have seen
 //! - [`plan`]: a figure to be; [`simulate`]: its numbers in virtual time; [`table`], [`plot`]: what is
-//!   kept of them; [`figures`]: all of them
+//!   kept of them; [`vector`]: those of transfers that follow one; [`figures`]: all of them
 //! - [`error`]: what goes wrong
 
 pub mod counters;
@@ -16,6 +16,7 @@ pub mod plot;
 pub mod settings;
 pub mod simulate;
 pub mod table;
+pub mod vector;
 
 mod canvas;
 mod icmp;

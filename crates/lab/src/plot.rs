@@ -12,7 +12,7 @@ use crate::table::{EMULATION, EXPECTED, MODEL, SIMULATION, Table};
 /// Draws the table of a plan; answers a PNG file's octets.
 pub fn plot(plan: &Plan, table: &Table) -> Result<Vec<u8>> {
     let mut chart = Chart::new(plan);
-    chart.axes(plan);
+    chart.axes([&plan.title, plan.axis(), "goodput, Mb/s"]);
     for mark in &plan.marks {
         chart.mark(&mark.label, mark.mbps);
     }
@@ -31,10 +31,37 @@ pub fn plot(plan: &Plan, table: &Table) -> Result<Vec<u8>> {
         }
     }
     chart.key(key);
-    chart
-        .canvas
-        .png()
-        .map_err(|why| Error::Misuse(format!("{}: {why}", plan.name)))
+    chart.png(&plan.name)
+}
+
+/// Draws curves over time, each with its label and points in seconds and Mb/s; the first is what the others follow.
+/// Answers a PNG file's octets.
+pub(crate) fn plot_over_time(
+    [name, title, beside]: [&str; 3],
+    curves: &[(String, Vec<(f64, f64)>)],
+) -> Result<Vec<u8>> {
+    let points = || curves.iter().flat_map(|(_, points)| points);
+    let most = points().fold((0.0, 0.0), |most: (f64, f64), point| {
+        (most.0.max(point.0), most.1.max(point.1))
+    });
+    let mut chart = Chart {
+        canvas: Canvas::new(WIDTH, HEIGHT),
+        // the key lies to the right of it all
+        x: Scale::linear(0.0..=most.0 * 1.25, LEFT..=RIGHT),
+        y: Scale::linear(0.0..=most.1 * 1.1, BOTTOM..=TOP),
+    };
+    chart.axes([title, "time, s", beside]);
+    let mut key = Key::default();
+    for (nth, (label, points)) in curves.iter().enumerate() {
+        let (color, style) = match nth.checked_sub(1) {
+            None => (INK, Style::Model),
+            Some(nth) => (COLORS[nth % COLORS.len()], Style::Line),
+        };
+        key.entries.push((label.clone(), color, style));
+        chart.curve(points, color, style);
+    }
+    chart.key(key);
+    chart.png(name)
 }
 
 /// Who says so.
@@ -44,6 +71,8 @@ enum Style {
     Expected,
     Simulation,
     Emulation,
+    /// So many points that they are not marked.
+    Line,
 }
 
 impl Style {
@@ -55,7 +84,7 @@ impl Style {
         match self {
             Self::Model => MODEL,
             Self::Expected => EXPECTED,
-            Self::Simulation => SIMULATION,
+            Self::Simulation | Self::Line => SIMULATION,
             Self::Emulation => EMULATION,
         }
     }
@@ -64,7 +93,7 @@ impl Style {
         match self {
             Self::Model => "model (paper's equations)",
             Self::Expected => "model, exact mean of blasts",
-            Self::Simulation => "simulation",
+            Self::Simulation | Self::Line => "simulation",
             Self::Emulation => "emulation",
         }
     }
@@ -74,6 +103,7 @@ impl Style {
             Self::Model => (1.6, StrokeDash::new(vec![9.0, 6.0], 0.0)),
             Self::Expected => (1.6, StrokeDash::new(vec![2.0, 4.0], 0.0)),
             Self::Simulation | Self::Emulation => (3.0, None),
+            Self::Line => (2.0, None),
         };
         Stroke {
             width,
@@ -117,7 +147,7 @@ impl Chart {
         Self { canvas, x, y }
     }
 
-    fn axes(&mut self, plan: &Plan) {
+    fn axes(&mut self, [title, below, beside]: [&str; 3]) {
         for value in self.x.ticks() {
             let x = self.x.at(value);
             self.canvas.line(&[(x, TOP), (x, BOTTOM)], GRID, 1.0);
@@ -142,11 +172,11 @@ impl Chart {
             .line(&[(LEFT, TOP), (LEFT, BOTTOM), (RIGHT, BOTTOM)], INK, 1.5);
         let middle = f32::midpoint(LEFT, RIGHT);
         self.canvas
-            .text(&plan.title, (middle, 48.0), 26.0, Anchor::Middle);
+            .text(title, (middle, 48.0), 26.0, Anchor::Middle);
         self.canvas
-            .text(plan.axis(), (middle, BOTTOM + 68.0), 22.0, Anchor::Middle);
+            .text(below, (middle, BOTTOM + 68.0), 22.0, Anchor::Middle);
         self.canvas.text(
-            "goodput, Mb/s",
+            beside,
             (36.0, f32::midpoint(TOP, BOTTOM)),
             22.0,
             Anchor::Upright,
@@ -181,7 +211,7 @@ impl Chart {
         }
         for (x, y) in points {
             match style {
-                Style::Model | Style::Expected => {}
+                Style::Model | Style::Expected | Style::Line => {}
                 Style::Simulation => self
                     .canvas
                     .fill(PathBuilder::from_circle(*x, *y, 5.0), color),
@@ -193,6 +223,11 @@ impl Chart {
                 }
             }
         }
+    }
+
+    fn png(&self, name: &str) -> Result<Vec<u8>> {
+        let png = self.canvas.png();
+        png.map_err(|why| Error::Misuse(format!("{name}: {why}")))
     }
 
     fn key(&mut self, mut key: Key) {

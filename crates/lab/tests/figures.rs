@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lighthaul_lab::figures::{TOLERANCE, accepted, plans};
+use lighthaul_lab::figures::{TOLERANCE, accepted, plans, vector_plans};
 use lighthaul_lab::plot::plot;
 use lighthaul_lab::simulate::simulate;
 
@@ -17,11 +17,24 @@ fn simulated_figures_are_as_they_were_accepted() {
             .retain(|value| [10_000_000, 650_000_000].contains(value));
         assert_eq!(plan.values.len(), 1);
         let table = simulate(&plan);
-        let accepted = accepted(dir, &plan)
+        let accepted = accepted(dir, &plan.name)
             .unwrap()
             .expect("a figure has its table");
         let differences = table.differences(&accepted, TOLERANCE);
         assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
         assert!(plot(&plan, &accepted).unwrap().starts_with(b"\x89PNG"));
+    }
+}
+
+#[test]
+fn simulated_vectors_are_as_they_were_accepted() {
+    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures"));
+    for plan in vector_plans(dir).unwrap() {
+        let table = plan.simulate();
+        let accepted = accepted(dir, &plan.name).unwrap();
+        let accepted = accepted.expect("a figure has its table");
+        let differences = table.differences(&accepted, TOLERANCE);
+        assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
+        assert!(plan.plot(&accepted).unwrap().starts_with(b"\x89PNG"));
     }
 }

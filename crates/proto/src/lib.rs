@@ -2,6 +2,7 @@
 //!
 //! - [`parts`]: what several machines share: pacer, tally, loss list
 //! - [`rbudp`]: Reliable Blast UDP, and the model that predicts it
+//! - [`vbtp`]: Varying-Bandwidth Transport Protocol, which follows a circuit's vector
 #![no_std]
 extern crate alloc;
 #[cfg(test)]
@@ -9,3 +10,4 @@ extern crate std;
 
 pub mod parts;
 pub mod rbudp;
+pub mod vbtp;

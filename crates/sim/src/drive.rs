@@ -197,9 +197,14 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         match next {
             Next::DatagramRight => return self.arrive(),
             Next::Absorbed => self.absorbed(),
-            Next::MessageRight => self.right.hear_stream(self.now, &mut self.there.messages),
+            Next::MessageRight => {
+                let placed = self.right.hear_stream(self.now, &mut self.there.messages);
+                self.note(placed);
+            }
             Next::TimeoutRight => self.right.machine.handle_timeout(self.now),
-            Next::MessageLeft => self.left.hear_stream(self.now, &mut self.back.messages),
+            Next::MessageLeft => {
+                self.left.hear_stream(self.now, &mut self.back.messages);
+            }
             Next::TimeoutLeft => self.left.machine.handle_timeout(self.now),
             Next::DatagramLeft => {
                 if let Some((_, datagram)) = self.back.datagrams.pop() {
@@ -231,8 +236,13 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
             return;
         };
         let target = self.right.hear_datagram(self.now, &datagram);
-        if let (Some(ledger), Some(target)) = (&mut self.ledger, target)
-            && let Err(misplaced) = ledger.place(datagram.body, target)
+        self.note(target.map(|target| (datagram.body, target)));
+    }
+
+    /// Notes where the right machine has placed what a message carried.
+    fn note(&mut self, placed: Option<(Span, Span)>) {
+        if let (Some(ledger), Some((carried, target))) = (&mut self.ledger, placed)
+            && let Err(misplaced) = ledger.place(carried, target)
         {
             panic!("{}: {misplaced}", self.now);
         }
@@ -297,12 +307,19 @@ impl<E: Endpoint> Seat<E> {
         self.machine.handle_message(now, message)
     }
 
-    fn hear_stream(&mut self, now: Instant, messages: &mut Agenda<StreamMessage>) {
-        if let Some((_, message)) = messages.pop() {
-            let via = Via::Stream(message.stream);
-            let (head, len) = (&message.head[..], message.body.len);
-            self.machine.handle_message(now, Message { via, head, len });
-        }
+    /// Hands the next message over; answers what it carried and where that belongs.
+    fn hear_stream(
+        &mut self,
+        now: Instant,
+        messages: &mut Agenda<StreamMessage>,
+    ) -> Option<(Span, Span)> {
+        let (_, message) = messages.pop()?;
+        let via = Via::Stream(message.stream);
+        let (head, len) = (&message.head[..], message.body.len);
+        let target = self
+            .machine
+            .handle_message(now, Message { via, head, len })?;
+        Some((message.body, target))
     }
 }
 

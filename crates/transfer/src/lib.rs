@@ -13,6 +13,7 @@
 //! - [`files`]: files where they are, listed, removed, made
 //! - [`sums`]: the hashes of many files at a time
 //! - [`relay`]: what is said of a copy between two others
+//! - [`vector`]: TRC vectors in files
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
 pub mod checkup;
@@ -38,6 +39,7 @@ pub mod relay;
 pub mod send;
 pub mod session;
 pub mod sums;
+pub mod vector;
 pub mod watch;
 
 mod board;

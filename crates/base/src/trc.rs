@@ -1,0 +1,540 @@
+//! Time-range-capacity vectors (section 1 of the VBLS paper): what a circuit carries, and when.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+use crate::rate::{Rate, decimal};
+use crate::time::Instant;
+
+/// Steps of time that neither overlap nor are out of order, each with a rate; between them may be gaps, in which
+/// nothing may be sent. Its moments are those of one clock; a copy of it costs nothing.
+///
+/// People write it as `0s-2s 400Mb/s, 2s-5s 900Mb/s`, with commas or on lines of their own; times count from
+/// whatever the reader takes for the beginning, and `#` begins a remark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trc {
+    /// At least one.
+    steps: Arc<[Step]>,
+}
+
+/// A time range and its capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its first moment.
+    pub from: Instant,
+    /// The first moment after it.
+    pub till: Instant,
+    /// Bits a second on the wire, headers included.
+    pub rate: Rate,
+}
+
+impl Trc {
+    /// A vector of these steps, in order.
+    pub fn new(steps: Vec<Step>) -> Result<Self, Misuse> {
+        if steps.is_empty() {
+            return Err(Misuse::Empty);
+        }
+        if steps.len() > STEPS_MAX {
+            return Err(Misuse::TooMany);
+        }
+        let mut before: Option<Step> = None;
+        for (nth, step) in (1..).zip(&steps) {
+            if step.till <= step.from {
+                return Err(Misuse::Backwards(nth));
+            }
+            if step.till > TILL_MAX {
+                return Err(Misuse::Far(nth));
+            }
+            if !(RATE_MIN..=RATE_MAX).contains(&step.rate) {
+                return Err(Misuse::Absurd(nth, step.rate));
+            }
+            if before.is_some_and(|before| step.from < before.from) {
+                return Err(Misuse::Disorder(nth));
+            }
+            if before.is_some_and(|before| step.from < before.till) {
+                return Err(Misuse::Overlap(nth));
+            }
+            before = Some(*step);
+        }
+        Ok(Self {
+            steps: steps.into(),
+        })
+    }
+
+    /// Its steps.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The first moment of its first step.
+    pub fn start(&self) -> Instant {
+        self.steps[0].from
+    }
+
+    /// The first moment after its last step.
+    pub fn end(&self) -> Instant {
+        self.steps[self.steps.len() - 1].till
+    }
+
+    /// Refuses a vector of which nothing is left at `now`.
+    pub fn check_ahead(&self, now: Instant) -> Result<(), Misuse> {
+        if now < self.end() {
+            Ok(())
+        } else {
+            Err(Misuse::Past)
+        }
+    }
+
+    /// The step that a moment is in, or the next one; nothing behind the last.
+    pub fn step_at(&self, at: Instant) -> Option<Step> {
+        self.steps.get(self.first_at(at)).copied()
+    }
+
+    /// What may be sent at a moment; nothing in a gap.
+    pub fn rate_at(&self, at: Instant) -> Option<Rate> {
+        let step = self.step_at(at)?;
+        (step.from <= at).then_some(step.rate)
+    }
+
+    /// The next moment after `at` from which another rate holds, or none does, or one does again.
+    pub fn next_change(&self, at: Instant) -> Option<Instant> {
+        let now = self.rate_at(at);
+        let bounds = self.steps[self.first_at(at)..]
+            .iter()
+            .flat_map(|step| [step.from, step.till]);
+        let mut later = bounds.filter(|bound| *bound > at);
+        later.find(|bound| self.rate_at(*bound) != now)
+    }
+
+    /// How many whole bytes it carries from one moment till another.
+    pub fn bytes_between(&self, from: Instant, till: Instant) -> u64 {
+        u64::try_from(self.work_between(from, till) / WORK_PER_BYTE).unwrap_or(u64::MAX)
+    }
+
+    /// The same in bits times nanoseconds of a second, of which nothing is lost by rounding.
+    pub fn work_between(&self, from: Instant, till: Instant) -> u128 {
+        let steps = self.steps[self.first_at(from)..].iter();
+        let steps = steps.take_while(|step| step.from < till);
+        steps
+            .map(|step| step.till.min(till).since(step.from.max(from)).as_nanos() * work(step))
+            .sum()
+    }
+
+    /// The first moment till which it carries `bytes` if they begin to leave at `from`; nothing if it ends before.
+    pub fn time_to_send(&self, bytes: u64, from: Instant) -> Option<Instant> {
+        self.time_for_work(u128::from(bytes) * WORK_PER_BYTE, from)
+    }
+
+    /// The same for what [`Trc::work_between`] counts.
+    fn time_for_work(&self, mut left: u128, from: Instant) -> Option<Instant> {
+        if left == 0 {
+            return Some(from);
+        }
+        for step in &self.steps[self.first_at(from)..] {
+            let begin = step.from.max(from);
+            let most = step.till.since(begin).as_nanos() * work(step);
+            if left <= most {
+                // at most the step's own length
+                let nanos = left.div_ceil(work(step)) as u64;
+                return Some(begin + Duration::from_nanos(nanos));
+            }
+            left -= most;
+        }
+        None
+    }
+
+    /// The same vector, all of it `by` later.
+    pub fn shifted(&self, by: Duration) -> Result<Self, Misuse> {
+        self.with(|step| Step {
+            from: step.from + by,
+            till: step.till + by,
+            ..step
+        })
+    }
+
+    /// The same times at `numerator / denominator` of the rates: a margin, or a share.
+    pub fn scaled(&self, numerator: u32, denominator: u32) -> Result<Self, Misuse> {
+        self.with(|step| Step {
+            rate: step.rate.scaled(numerator, denominator),
+            ..step
+        })
+    }
+
+    fn with(&self, change: impl FnMut(Step) -> Step) -> Result<Self, Misuse> {
+        Self::new(self.steps.iter().copied().map(change).collect())
+    }
+
+    /// The first step that is not over at a moment.
+    fn first_at(&self, at: Instant) -> usize {
+        self.steps.partition_point(|step| step.till <= at)
+    }
+}
+
+impl fmt::Display for Trc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, step) in self.steps.iter().enumerate() {
+            let comma = if nth == 0 { "" } else { ", " };
+            let (from, from_unit) = whole(step.from.as_nanos(), &TIMES);
+            let (till, till_unit) = whole(step.till.as_nanos(), &TIMES);
+            let (rate, unit) = whole(step.rate.as_bps(), &RATES);
+            write!(f, "{comma}{from}{from_unit}-{till}{till_unit} {rate}{unit}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Trc {
+    type Err = Misuse;
+
+    fn from_str(text: &str) -> Result<Self, Misuse> {
+        let lines = text.lines().map(|line| line.split('#').next());
+        let words = lines.flatten().flat_map(|line| line.split(','));
+        let words = words.map(str::trim).filter(|word| !word.is_empty());
+        let steps = (1..).zip(words).map(|(nth, word)| {
+            if nth > STEPS_MAX {
+                return Err(Misuse::TooMany);
+            }
+            step(nth, word)
+        });
+        Self::new(steps.collect::<Result<_, _>>()?)
+    }
+}
+
+/// Why something is no vector; steps are counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misuse {
+    /// It has no step.
+    Empty,
+    /// It has more than [`STEPS_MAX`] steps.
+    TooMany,
+    /// A step that is not written as one.
+    Unreadable(usize),
+    /// A step that ends when it begins, or before.
+    Backwards(usize),
+    /// A step that begins before the one in front of it does.
+    Disorder(usize),
+    /// A step that begins before the one in front of it ends.
+    Overlap(usize),
+    /// A step that ends more than a hundred years from the beginning.
+    Far(usize),
+    /// A step with a rate of zero.
+    Zero(usize),
+    /// A step with a rate that no circuit has.
+    Absurd(usize, Rate),
+    /// All steps are over.
+    Past,
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "a TRC vector has at least one step, as in {EXAMPLE}"),
+            Self::TooMany => write!(f, "a TRC vector has at most {STEPS_MAX} steps"),
+            Self::Unreadable(nth) => {
+                write!(f, "step {nth} is not written as in {EXAMPLE}")
+            }
+            Self::Backwards(nth) => write!(
+                f,
+                "step {nth} ends before it has lasted: give the earlier time first"
+            ),
+            Self::Disorder(nth) => write!(
+                f,
+                "step {nth} begins before step {} does: put them in order",
+                nth - 1
+            ),
+            Self::Overlap(nth) => {
+                write!(
+                    f,
+                    "step {nth} begins before step {} has ended: only one rate can hold at a time",
+                    nth - 1
+                )
+            }
+            Self::Far(nth) => write!(
+                f,
+                "step {nth} ends more than a hundred years from now: check its unit"
+            ),
+            Self::Zero(nth) => write!(
+                f,
+                "step {nth} has a rate of zero: leave out times in which nothing may be sent"
+            ),
+            Self::Absurd(nth, rate) => {
+                write!(
+                    f,
+                    "step {nth} has a rate of {rate}, not one between {RATE_MIN} and {RATE_MAX}: check its unit"
+                )
+            }
+            Self::Past => write!(
+                f,
+                "all steps of the TRC vector are over: ask for a circuit that is still to come"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Misuse {}
+
+/// The most steps a vector has.
+pub const STEPS_MAX: usize = 4096;
+
+/// Reads a time since the beginning, as in `0s`, `1.5s`, `250ms`, `10m` or `2h`.
+pub fn moment(text: &str) -> Option<Instant> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let unit = match unit.trim() {
+        "" if number == "0" => "s",
+        "µs" => "us",
+        "min" => "m",
+        unit => unit,
+    };
+    let (scale, _) = TIMES.iter().find(|(_, name)| *name == unit)?;
+    decimal(number, *scale).map(Instant::from_nanos)
+}
+
+/// Reads one step, as in `2s-5s 900Mb/s`.
+fn step(nth: usize, word: &str) -> Result<Step, Misuse> {
+    let wrong = || Misuse::Unreadable(nth);
+    let (from, rest) = word.split_once('-').ok_or_else(wrong)?;
+    let (till, rate) = rest
+        .trim()
+        .split_once(char::is_whitespace)
+        .ok_or_else(wrong)?;
+    step_of(nth, from, till, rate)
+}
+
+/// Step `nth` of its three parts as people write them, say in a file that has names for them.
+pub fn step_of(nth: usize, from: &str, till: &str, rate: &str) -> Result<Step, Misuse> {
+    let wrong = || Misuse::Unreadable(nth);
+    let number = rate.trim().trim_end_matches(|c: char| !c.is_ascii_digit());
+    let is_zero = number.bytes().all(|c| matches!(c, b'0' | b'.'));
+    if is_zero && !number.is_empty() {
+        return Err(Misuse::Zero(nth));
+    }
+    Ok(Step {
+        from: moment(from).ok_or_else(wrong)?,
+        till: moment(till).ok_or_else(wrong)?,
+        rate: rate.parse().map_err(|_| wrong())?,
+    })
+}
+
+/// `number` as a whole number of the largest unit that leaves no rest; only times can be zero.
+fn whole(number: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
+    if number == 0 {
+        return (0, "s");
+    }
+    let unit = units
+        .iter()
+        .find(|(scale, _)| number.is_multiple_of(*scale));
+    unit.map_or((number, ""), |(scale, name)| (number / scale, name))
+}
+
+/// Work of a nanosecond.
+fn work(step: &Step) -> u128 {
+    u128::from(step.rate.as_bps())
+}
+
+const EXAMPLE: &str = "0s-2s 400Mb/s, 2s-5s 900Mb/s";
+
+/// Nanoseconds of each unit, the largest first.
+const TIMES: [(u64, &str); 6] = [
+    (3_600_000_000_000, "h"),
+    (60_000_000_000, "m"),
+    (1_000_000_000, "s"),
+    (1_000_000, "ms"),
+    (1_000, "us"),
+    (1, "ns"),
+];
+const RATES: [(u64, &str); 4] = [
+    (1_000_000_000, "Gb/s"),
+    (1_000_000, "Mb/s"),
+    (1_000, "kb/s"),
+    (1, "b/s"),
+];
+/// The work of one byte: bits times nanoseconds in a second.
+const WORK_PER_BYTE: u128 = 8_000_000_000;
+const TILL_MAX: Instant = Instant::from_nanos(100 * 366 * 24 * 3600 * 1_000_000_000);
+/// Slower, a datagram takes seconds: somebody has forgotten the unit.
+const RATE_MIN: Rate = match Rate::from_bps(1000) {
+    Some(rate) => rate,
+    None => Rate::UNLIMITED,
+};
+const RATE_MAX: Rate = Rate::from_mbps(1_000_000_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::{String, ToString};
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    fn step(from: u64, till: u64, bps: u64) -> Step {
+        Step {
+            from: at(from),
+            till: at(till),
+            rate: Rate::from_bps(bps).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_vector_reads_as_people_write_it() {
+        let plain: Trc = "0s-2s 400Mb/s, 2s-5s 900Mb/s".parse().unwrap();
+        let second = 1_000_000_000;
+        let steps = [
+            step(0, 2 * second, 400_000_000),
+            step(2 * second, 5 * second, 900_000_000),
+        ];
+        assert_eq!(plain.steps(), steps);
+        assert_eq!(plain.to_string(), "0s-2s 400Mb/s, 2s-5s 900Mb/s");
+        let lines = "# of tonight\n 0 - 2000ms  0.4 Gb/s # slow\n\n2s-5s 900Mbit\n";
+        assert_eq!(lines.parse(), Ok(plain));
+        let long: Trc = "1.5h-100m 1G, 101min-2h 40G".parse().unwrap();
+        assert_eq!(long.to_string(), "90m-100m 1Gb/s, 101m-2h 40Gb/s");
+    }
+
+    #[test]
+    fn what_is_no_vector_is_refused_by_the_step_that_is_wrong() {
+        for (text, misuse, says) in [
+            ("", Misuse::Empty, "at least one"),
+            ("# nothing", Misuse::Empty, "at least one"),
+            ("soon", Misuse::Unreadable(1), "step 1"),
+            ("0s-1s 1G, 1s-2s", Misuse::Unreadable(2), "step 2"),
+            ("0s-1s 1G, 1-2 1G", Misuse::Unreadable(2), "step 2"),
+            ("0s-1s 1G, -1s-2s 1G", Misuse::Unreadable(2), "step 2"),
+            ("0s-99999999999999h 1G", Misuse::Unreadable(1), "step 1"),
+            ("0s-1s fast", Misuse::Unreadable(1), "step 1"),
+            ("0s-1s 0Mb/s", Misuse::Zero(1), "zero"),
+            ("0s-1s 1G, 1s-2s 0", Misuse::Zero(2), "step 2"),
+            ("2s-1s 1G", Misuse::Backwards(1), "step 1"),
+            ("1s-1s 1G", Misuse::Backwards(1), "step 1"),
+            ("1s-2s 1G, 0s-1s 1G", Misuse::Disorder(2), "step 1"),
+            ("1s-3s 1G, 2s-4s 1G", Misuse::Overlap(2), "only one rate"),
+            ("0s-1000000h 1G", Misuse::Far(1), "hundred years"),
+            (
+                "0s-1s 40",
+                Misuse::Absurd(1, Rate::from_bps(40).unwrap()),
+                "unit",
+            ),
+            (
+                "0s-1s 2000T",
+                Misuse::Absurd(1, Rate::from_mbps(2_000_000_000)),
+                "unit",
+            ),
+        ] {
+            let result = text.parse::<Trc>();
+            assert_eq!(result, Err(misuse), "{text}");
+            assert!(misuse.to_string().contains(says), "{misuse}");
+        }
+        let many = (0..=STEPS_MAX as u64).map(|nth| step(nth, nth + 1, 1000 + nth));
+        assert_eq!(Trc::new(many.collect()), Err(Misuse::TooMany));
+        let many: Vec<String> = (0..=STEPS_MAX)
+            .map(|nth| format!("{nth}s-{}s 1G", nth + 1))
+            .collect();
+        assert_eq!(many.join(",").parse::<Trc>(), Err(Misuse::TooMany));
+    }
+
+    #[test]
+    fn the_past_is_refused_and_a_gap_of_hours_is_not() {
+        let trc: Trc = "0s-1s 1G, 9h-10h 1G".parse().unwrap();
+        assert_eq!(trc.check_ahead(at(2_000_000_000)), Ok(()));
+        assert_eq!(trc.next_change(at(2_000_000_000)), moment("9h"));
+        assert_eq!(trc.check_ahead(trc.end()), Err(Misuse::Past));
+        assert_eq!(trc.next_change(trc.end()), None);
+    }
+
+    /// A vector of ticks of 8 ns each and the array of its rates, so that a rate of so many Gb/s is as
+    /// many bytes a tick.
+    fn ticks() -> impl Strategy<Value = (Trc, Vec<u64>)> {
+        prop::collection::vec((0_u64..4, 1_u64..6, 1_u64..4), 1..8).prop_map(|parts| {
+            let (mut now, mut steps, mut array) = (0, vec![], vec![]);
+            for (gap, len, rate) in parts {
+                now += gap;
+                array.resize(now as usize, 0);
+                steps.push(step(now * 8, (now + len) * 8, rate * 1_000_000_000));
+                now += len;
+                array.resize(now as usize, rate);
+            }
+            (Trc::new(steps).unwrap(), array)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_what_an_array_of_ticks_does(
+            (trc, array) in ticks(), from in 0_usize..80, len in 0_usize..80, bytes in 0_u64..120,
+        ) {
+            let rate = |tick: usize| array.get(tick).copied().unwrap_or(0);
+            let moment = |tick: usize| at(tick as u64 * 8);
+            let bps = trc.rate_at(moment(from)).map_or(0, Rate::as_bps);
+            prop_assert_eq!(bps, rate(from) * 1_000_000_000);
+            let carried: u64 = (from..from + len).map(rate).sum();
+            prop_assert_eq!(trc.bytes_between(moment(from), moment(from + len)), carried);
+            let change = (from + 1..from + 90).find(|tick| rate(*tick) != rate(from));
+            prop_assert_eq!(trc.next_change(moment(from)), change.map(moment));
+            // within the last tick the bytes leave evenly, and no nanosecond is too short
+            let (mut tick, mut left) = (from, bytes);
+            while left > rate(tick) && tick < 200 {
+                left -= rate(tick);
+                tick += 1;
+            }
+            while left > 0 && rate(tick) == 0 && tick < 200 {
+                tick += 1;
+            }
+            let within = (left * 8).div_ceil(rate(tick).max(1));
+            let end = (tick < 200).then(|| moment(tick) + Duration::from_nanos(within));
+            prop_assert_eq!(trc.time_to_send(bytes, moment(from)), end);
+        }
+
+        #[test]
+        fn nothing_is_lost_between_two_moments_that_meet((trc, _) in ticks(), cuts in prop::collection::vec(0_u64..700, 3)) {
+            let mut cuts = cuts;
+            cuts.sort_unstable();
+            let work = |from: usize, till: usize| trc.work_between(at(cuts[from]), at(cuts[till]));
+            prop_assert_eq!(work(0, 1) + work(1, 2), work(0, 2));
+            prop_assert_eq!(trc.bytes_between(at(cuts[2]), at(cuts[0])), 0);
+        }
+
+        #[test]
+        fn later_or_faster_it_keeps_its_shape((trc, _) in ticks(), by in 0_u64..1000, times in 1_u32..5) {
+            let late = trc.shifted(Duration::from_nanos(by)).unwrap();
+            let (start, end) = (late.start(), late.end());
+            prop_assert_eq!(start, trc.start() + Duration::from_nanos(by));
+            prop_assert_eq!(late.work_between(start, end), trc.work_between(Instant::ZERO, end));
+            let fast = trc.scaled(times, 1).unwrap();
+            let work = fast.work_between(Instant::ZERO, end);
+            prop_assert_eq!(work, trc.work_between(Instant::ZERO, end) * u128::from(times));
+        }
+
+        #[test]
+        fn it_survives_being_written((trc, _) in ticks(), by in 0_u64..1 << 60) {
+            let trc = trc.shifted(Duration::from_nanos(by)).unwrap();
+            prop_assert_eq!(trc.to_string().parse(), Ok(trc));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text: String) {
+            if let Err(misuse) = text.parse::<Trc>() {
+                prop_assert!(!misuse.to_string().is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn moving_and_scaling_stay_within_what_can_be() {
+        let trc: Trc = "0s-1s 1G".parse().unwrap();
+        assert_eq!(trc.shifted(Duration::MAX), Err(Misuse::Backwards(1)));
+        assert_eq!(
+            trc.shifted(Duration::from_secs(4_000_000_000)),
+            Err(Misuse::Far(1))
+        );
+        let slow = Rate::from_bps(1).unwrap();
+        assert_eq!(trc.scaled(0, 1), Err(Misuse::Absurd(1, slow)));
+    }
+}

@@ -1,0 +1,334 @@
+//! Transfers that follow a TRC vector, in virtual time: what leaves on the circuit against what it carries.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lighthaul_base::{
+    Body, Deadline, Endpoint, Instant, Load, Message, Rate, Size, Span, Transmit, Trc, Via,
+};
+use lighthaul_proto::vbtp::wire::HEAD_LEN;
+use lighthaul_proto::vbtp::{Config, Receiver, Sender};
+use lighthaul_sim::{LinkConfig, World, WorldConfig};
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::plot::plot_over_time;
+use crate::quantity;
+use crate::table::{MODEL, SIMULATION, Table};
+
+/// A figure to be: sending rates over time.
+#[derive(Clone, Debug)]
+pub struct VectorPlan {
+    /// What the files of the figure are called.
+    pub name: String,
+    /// What stands above the figure.
+    pub title: String,
+    trc: Trc,
+    /// Bytes that leave within this make up a point.
+    bin: Duration,
+    config: Config,
+    path: WorldConfig,
+    series: Vec<Series>,
+}
+
+/// One curve.
+#[derive(Clone, Debug)]
+struct Series {
+    name: String,
+    label: String,
+    loss_ppb: u64,
+}
+
+impl VectorPlan {
+    /// Reads the plan in a file; the figure is called as the file is.
+    pub fn read(file: &Path) -> Result<Self> {
+        let what = format!("read {}", file.display());
+        let text = std::fs::read_to_string(file).map_err(Error::world(what))?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        Self::parse(&name, &text).map_err(|why| Error::Misuse(format!("{}: {why}", file.display())))
+    }
+
+    /// Reads a plan.
+    pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
+        let settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
+        settings.check(name)
+    }
+
+    /// Simulates every curve.
+    pub fn simulate(&self) -> Table {
+        let mut columns = vec!["time_s".into(), format!("allocation{MODEL}")];
+        let count = self.trc.end().as_nanos().div_ceil(self.bin_nanos()) + BINS_BEHIND;
+        let mut rows: Vec<Vec<Option<f64>>> = (0..count).map(|nth| self.begin_row(nth)).collect();
+        for series in &self.series {
+            columns.push(format!("{}{SIMULATION}", series.name));
+            columns.push(format!("{}_tail{SIMULATION}", series.name));
+            let sent = self.run(series, count as usize);
+            for (row, [circuit, stream]) in rows.iter_mut().zip(sent) {
+                row.extend([circuit, stream].map(|bytes| Some(self.mbps(bytes))));
+            }
+        }
+        Table { columns, rows }
+    }
+
+    /// Draws its table; answers a PNG file's octets.
+    pub fn plot(&self, table: &Table) -> Result<Vec<u8>> {
+        let allocation = table.points(&format!("allocation{MODEL}"));
+        let mut curves = vec![("allocation".to_string(), allocation)];
+        for series in &self.series {
+            let points = table.points(&format!("{}{SIMULATION}", series.name));
+            curves.push((series.label.clone(), points));
+        }
+        plot_over_time([&self.name, &self.title, "send rate, Mb/s"], &curves)
+    }
+
+    /// The middle of a bin, and what the circuit carries in it.
+    fn begin_row(&self, nth: u64) -> Vec<Option<f64>> {
+        let [from, till] = [nth, nth + 1].map(|nth| Instant::from_nanos(nth * self.bin_nanos()));
+        let middle = (from.as_nanos() + till.as_nanos()) as f64 / 2e9;
+        let carried = self.trc.bytes_between(from, till);
+        vec![Some(middle), Some(self.mbps(carried))]
+    }
+
+    /// Bytes that leave on the circuit and on the stream in each bin.
+    fn run(&self, series: &Series, count: usize) -> Vec<[u64; 2]> {
+        let mut path = self.path;
+        path.there.loss_ppb = series.loss_ppb;
+        let sender = Meter {
+            sender: Sender::new(Instant::ZERO, self.config, self.trc.clone(), SEED),
+            overhead_len: self.config.wire_bytes(0) - HEAD_LEN as u32,
+            bin_nanos: self.bin_nanos(),
+            sent: vec![[0; 2]; count],
+        };
+        let receiver = Receiver::new(Instant::ZERO, self.config, SEED);
+        let mut world = World::new(sender, receiver, &path, SEED);
+        world.run(Instant::from_nanos(u64::MAX / 2), |_, _| ());
+        assert_eq!(
+            world.left().sender.missing(),
+            0,
+            "a simulated transfer completes"
+        );
+        world.left().sent.clone()
+    }
+
+    fn bin_nanos(&self) -> u64 {
+        u64::try_from(self.bin.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn mbps(&self, bytes: u64) -> f64 {
+        bytes as f64 * 8.0 / self.bin.as_secs_f64() / 1e6
+    }
+}
+
+/// A sender, and how much it sends when.
+#[derive(Debug)]
+struct Meter {
+    sender: Sender,
+    overhead_len: u32,
+    bin_nanos: u64,
+    sent: Vec<[u64; 2]>,
+}
+
+impl Endpoint for Meter {
+    type Event = <Sender as Endpoint>::Event;
+
+    fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
+        self.sender.handle_message(now, message)
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.sender.handle_timeout(now);
+    }
+
+    fn handle_load(&mut self, now: Instant, load: Load) {
+        self.sender.handle_load(now, load);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        let transmit = self.sender.poll_transmit(now)?;
+        let bin = self
+            .sent
+            .get_mut((now.as_nanos() / self.bin_nanos) as usize);
+        if let (Some(bin), Body::Object(span)) = (bin, &transmit.body) {
+            let wire = self.overhead_len + HEAD_LEN as u32 + span.len;
+            bin[usize::from(transmit.via != Via::Datagram)] += u64::from(wire);
+        }
+        Some(transmit)
+    }
+
+    fn poll_event(&mut self) -> Option<Self::Event> {
+        self.sender.poll_event()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        self.sender.poll_timeout()
+    }
+}
+
+/// A plan as its file has it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    title: String,
+    /// The vector, as people write it.
+    trc: String,
+    /// What the vector carries beyond the object, in per cent of it.
+    margin: u32,
+    bin: String,
+    path: PathSettings,
+    packet: PacketSettings,
+    series: Vec<SeriesSettings>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PathSettings {
+    rate: String,
+    rtt: String,
+    queue: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PacketSettings {
+    len: u32,
+    overhead: u32,
+    settle: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SeriesSettings {
+    name: String,
+    label: String,
+    loss: Option<String>,
+}
+
+impl Settings {
+    fn check(self, name: &str) -> std::result::Result<VectorPlan, String> {
+        let trc: Trc = self.trc.parse().map_err(|why| format!("trc: {why}"))?;
+        let bin = quantity::duration(&self.bin)?;
+        if bin.is_zero() {
+            return Err("a bin is longer than nothing".into());
+        }
+        let rtt = quantity::duration(&self.path.rtt)?;
+        let config = config(
+            &self.packet,
+            rtt,
+            object_len(&trc, self.margin, &self.packet),
+        )?;
+        let rate: Rate = self
+            .path
+            .rate
+            .parse()
+            .map_err(|why| format!("rate: {why}"))?;
+        let queue: Size = self
+            .path
+            .queue
+            .parse()
+            .map_err(|why| format!("queue: {why}"))?;
+        let path = WorldConfig {
+            there: LinkConfig {
+                rate: Some(rate),
+                delay: rtt / 2,
+                queue_bytes_max: queue.0,
+                ..LinkConfig::default()
+            },
+            stream_delay: rtt / 2,
+            stream_rate: Some(rate),
+            overhead_len: self.packet.overhead,
+            ..WorldConfig::default()
+        };
+        let series = self.series.into_iter().map(|series| {
+            Ok(Series {
+                loss_ppb: series.loss.as_deref().map_or(Ok(0), quantity::chance_ppb)?,
+                name: series.name,
+                label: series.label,
+            })
+        });
+        Ok(VectorPlan {
+            name: name.into(),
+            title: self.title,
+            bin,
+            config,
+            path,
+            series: series.collect::<std::result::Result<_, String>>()?,
+            trc,
+        })
+    }
+}
+
+/// The object for which the vector was asked for with this margin.
+fn object_len(trc: &Trc, margin_percent: u32, packet: &PacketSettings) -> u64 {
+    let wire = trc.bytes_between(trc.start(), trc.end()) * 100 / u64::from(100 + margin_percent);
+    let len = u64::from(packet.len);
+    wire / (len + u64::from(packet.overhead) + HEAD_LEN as u64) * len
+}
+
+fn config(
+    packet: &PacketSettings,
+    rtt: Duration,
+    object_len: u64,
+) -> std::result::Result<Config, String> {
+    let config = Config {
+        object_len,
+        packet_len: packet.len,
+        overhead_len: packet.overhead,
+        stream: 0,
+        burst: None,
+        share: (1, 1),
+        rtt,
+        repeat: rtt / 20,
+        settle: quantity::duration(&packet.settle)?,
+        ack_every: Duration::from_millis(10),
+        window: 1 << 18,
+        block: 128,
+        losses_max: 1 << 14,
+    };
+    config.check().map_err(|why| why.to_string())?;
+    Ok(config)
+}
+
+/// The figure goes on for so many bins after the vector.
+const BINS_BEHIND: u64 = 10;
+const SEED: u64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = r#"
+        title = "t"
+        trc = "0s-100ms 100Mb/s, 100ms-200ms 200Mb/s"
+        margin = 10
+        bin = "20ms"
+        path = { rate = "1Gb/s", rtt = "10ms", queue = "1MiB" }
+        packet = { len = 1464, overhead = 28, settle = "1ms" }
+        series = [{ name = "a", label = "A", loss = "1%" }]
+    "#;
+
+    #[test]
+    fn a_plan_becomes_a_table() {
+        let table = VectorPlan::parse("p", PLAN).unwrap().simulate();
+        assert_eq!(table.columns.len(), 4);
+        assert_eq!(table.number(0.05, "allocation_model"), Some(100.0));
+        assert_eq!(table.number(0.15, "allocation_model"), Some(200.0));
+        let sent = table.number(0.15, "a_simulation").unwrap();
+        assert!((195.0..205.0).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn a_plan_that_makes_no_sense_is_refused() {
+        for (from, to) in [
+            ("200Mb/s", "0Mb/s"),
+            ("20ms", "0"),
+            ("len = 1464", "len = 0"),
+            ("1%", "much"),
+            ("label", "lable"),
+        ] {
+            assert!(
+                VectorPlan::parse("p", &PLAN.replace(from, to)).is_err(),
+                "{to}"
+            );
+        }
+    }
+}
