@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lighthaul_base::{Rate, Size};
+use lighthaul_transfer::protocol;
 
 use crate::choice::Choice;
 use crate::doctor::args::Doctor;
@@ -130,6 +131,15 @@ pub(crate) struct Cp {
     /// Bits a second on the wire, as in 900Mb/s [default: measured]
     #[arg(long, env = "LIGHTHAUL_RATE")]
     pub(crate) rate: Option<Rate>,
+    /// What moves the data
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = protocol::names(),
+        default_value = protocol::Protocol::default().name(),
+        env = "LIGHTHAUL_PROTOCOL"
+    )]
+    pub(crate) protocol: String,
     /// Do not encrypt datagrams (the far side must agree); control stays encrypted
     #[arg(long, env = "LIGHTHAUL_PLAIN")]
     pub(crate) plain: bool,

@@ -106,7 +106,7 @@ impl Printer {
     fn started(&mut self, start: Start) {
         self.emit(|| {
             json!({
-                "type": "start", "rate_bps": start.rate_bps, "packet_bytes": start.packet_len,
+                "type": "start", "protocol": start.protocol, "rate_bps": start.rate_bps, "packet_bytes": start.packet_len,
                 "cipher": start.cipher, "startup_s": start.start_up.as_secs_f64(),
             })
         });

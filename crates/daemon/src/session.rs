@@ -17,7 +17,7 @@ use lighthaul_transfer::send::Finds;
 use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::{Sight, Summary};
-use lighthaul_transfer::{checkup, probe, receive, send};
+use lighthaul_transfer::{checkup, probe, protocol, receive, send};
 
 use crate::admission::{Guest, Ticket, judge};
 use crate::metrics::Meter;
@@ -106,6 +106,7 @@ fn check(
             "plain datagrams are refused there; leave out --plain, or serve with --plain",
         );
     }
+    protocol::asked(&hello.options.protocol)?;
     if rights.read_only && writes(&hello.request) {
         return refuse(
             "your key may only read there; its operator can change that with `lighthaul allow`",
@@ -177,7 +178,7 @@ fn work(
                 &Arc::new(rights.ground()?),
                 hello.options.dry_run.is_some(),
             )?;
-            session.say(&Message::Welcome)?;
+            session.say(&Message::Welcome(protocol::names()))?;
             let settings = receive::Settings {
                 plain: hello.plain,
                 options: hello.options,
@@ -186,7 +187,7 @@ fn work(
             receive::receive(session, door, landing, settings, &mut watcher)
         }
         Request::Probe(ask) => {
-            session.say(&Message::Welcome)?;
+            session.say(&Message::Welcome(protocol::names()))?;
             let measured = probe::answer(session, door, ask)?;
             Ok(Summary {
                 bytes: measured.bytes,
@@ -194,7 +195,7 @@ fn work(
             })
         }
         Request::Checkup => {
-            session.say(&Message::Welcome)?;
+            session.say(&Message::Welcome(protocol::names()))?;
             checkup::answer::answer(session, door)?;
             Ok(Summary::default())
         }
@@ -204,7 +205,7 @@ fn work(
                 ground: &ground,
                 writable: !rights.read_only,
             };
-            session.say(&Message::Welcome)?;
+            session.say(&Message::Welcome(protocol::names()))?;
             let entries = far::answer(session, scope, &verb)?;
             Ok(Summary {
                 entries,
@@ -214,7 +215,7 @@ fn work(
         Request::Send(ref paths) => {
             let paths = paths.iter().map(|path| PathBuf::from(os_path(path)));
             let finds = finds(rights, paths.collect(), &hello.options)?;
-            session.say(&Message::Welcome)?;
+            session.say(&Message::Welcome(protocol::names()))?;
             let settings = sending(hello)?;
             send::send(session, door, finds, settings, &mut watcher)
         }
@@ -241,6 +242,7 @@ pub(crate) fn sending(hello: Hello) -> Result<send::Settings, Error> {
         rate,
         limit: limit(&hello.limit)?,
         options: hello.options,
+        theirs: hello.protocols,
     })
 }
 

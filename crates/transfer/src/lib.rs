@@ -1,8 +1,8 @@
 //! Floor 3: files. What a transfer is, from the list of its files to the verdict on each.
 //!
 //! - [`session`]: two ends that know each other; [`message`]: what they say; [`path`]: what lies between
-//! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves an object,
-//!   and [`ease`] how fast when the receiving host drops
+//! - [`send`], [`receive`]: the two roles; [`protocol`]: what may move an object, [`machine`]: its two machines,
+//!   [`mover`]: with what parameters, and [`ease`] how fast when the receiving host drops
 //! - [`manifest`]: the list of entries; [`object`]: how parts of files lie in one; [`digest`]: the proof
 //!   that both sides agree, and [`hash`]: what others want to know
 //! - `crew`: the threads of a transfer, and `board`, what they show; `notes`: what is told once
@@ -24,6 +24,7 @@ pub mod files;
 pub mod filter;
 pub mod hard_links;
 pub mod hash;
+pub mod machine;
 pub mod manifest;
 pub mod measure;
 pub mod message;
@@ -33,6 +34,7 @@ pub mod object;
 pub mod options;
 pub mod path;
 pub mod probe;
+pub mod protocol;
 pub mod receive;
 pub mod relay;
 pub mod send;

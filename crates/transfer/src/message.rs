@@ -12,10 +12,11 @@ use crate::hash::Hashed;
 use crate::measure::{Ask, Measured};
 use crate::object::Piece;
 use crate::options::{Options, Planned};
+use crate::protocol::Protocol;
 use crate::relay::{Relay, Relayed};
 
 /// The version of everything below; both sides must speak the same.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// The longest message that is taken.
 pub const MESSAGE_MAX: usize = 1 << 20;
 
@@ -24,8 +25,8 @@ pub const MESSAGE_MAX: usize = 1 << 20;
 pub enum Message {
     /// The client says what it wants.
     Hello(Hello),
-    /// The server agrees.
-    Welcome,
+    /// The server agrees, and has protocols of these names.
+    Welcome(Vec<String>),
     /// Datagrams of at most so many octets arrive here, zero if none do, and by these lanes, a bit
     /// for each.
     Reached(u16, u8),
@@ -128,6 +129,8 @@ pub struct Hello {
     pub limit: String,
     /// How to copy.
     pub options: Options,
+    /// The names of the protocols that the client has.
+    pub protocols: Vec<String>,
 }
 
 /// What a server is asked to do.
@@ -161,6 +164,8 @@ pub struct Target {
 /// How objects will be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
+    /// What moves them.
+    pub protocol: Protocol,
     /// Bytes of each packet but an object's last.
     pub packet_len: u32,
     /// The rate in bits a second on the wire, of all lanes together.
@@ -267,7 +272,7 @@ mod tests {
     #[test]
     fn messages_survive_the_wire() {
         for message in [
-            Message::Welcome,
+            Message::Welcome(vec!["rbudp".into()]),
             Message::Train(5, 7),
             Message::Reports(3, vec![Report::Failed(24, "why".into())]),
             Message::Settled(

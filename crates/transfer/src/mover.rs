@@ -1,4 +1,4 @@
-//! Which protocol moves an object, and with what parameters.
+//! With what parameters a protocol moves an object, and over what.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use lighthaul_base::Rate;
 use lighthaul_io::drive::Lane;
 use lighthaul_io::probe::LANES_MAX;
 use lighthaul_io::udp::{Udp, header_len};
-use lighthaul_proto::rbudp::Config;
-use lighthaul_proto::rbudp::wire::HEAD_LEN;
 
 use crate::error::{Code, Error};
+use crate::machine::Setup;
 use crate::message::Offer;
 use crate::path::Path;
+use crate::protocol::Protocol;
 use crate::session::{LANES, Session};
 use crate::watch::{Sight, Start, Watcher};
 
@@ -30,16 +30,28 @@ const STREAM_PACKET_LEN: u32 = 32 << 10;
 const SETTLE_MIN: Duration = Duration::from_millis(2);
 const SETTLE_MAX: Duration = Duration::from_millis(25);
 
+/// How objects go over `path` at `rate`.
+pub fn offer(session: &Session, protocol: Protocol, path: &Path, rate: Rate) -> Offer {
+    Offer {
+        protocol,
+        packet_len: packet_len(protocol, path),
+        rate_bps: rate.as_bps(),
+        settle_us: settle(session.rtt).as_micros() as u32,
+        udp: !path.sockets.is_empty(),
+        lanes: path.sockets.len().max(1) as u8,
+    }
+}
+
 /// The largest packet that fits in the path's datagrams, and fills pages with its like.
-pub fn packet_len(path: &Path) -> u32 {
+fn packet_len(protocol: Protocol, path: &Path) -> u32 {
     if path.sockets.is_empty() {
         return STREAM_PACKET_LEN;
     }
-    (path.datagram_len as u32 - CONNECTION_LEN - HEAD_LEN as u32 - TAG_LEN) / 32 * 32
+    (path.datagram_len as u32 - CONNECTION_LEN - protocol.head_len() as u32 - TAG_LEN) / 32 * 32
 }
 
 /// How long to wait for stragglers: a part of what another round would cost.
-pub fn settle(rtt: Duration) -> Duration {
+fn settle(rtt: Duration) -> Duration {
     (rtt / 8).clamp(SETTLE_MIN, SETTLE_MAX)
 }
 
@@ -61,12 +73,12 @@ pub fn object_len(offer: &Offer, rtt: Duration) -> u64 {
 }
 
 /// The protocol's parameters for an object of `object_len` bytes, the same on both sides.
-pub fn config(
+pub fn setup(
     offer: &Offer,
     object_len: u64,
     plain: bool,
     peer: SocketAddr,
-) -> Result<Config, Error> {
+) -> Result<Setup, Error> {
     let bad = |text: String| Error::new(Code::Protocol, text);
     if offer.packet_len == 0 || !offer.packet_len.is_multiple_of(32) {
         return Err(bad(format!(
@@ -75,20 +87,20 @@ pub fn config(
         )));
     }
     let settle = Duration::from_micros(offer.settle_us.into());
-    let config = Config {
+    let setup = Setup {
+        protocol: offer.protocol,
         object_len,
         packet_len: offer.packet_len,
         overhead_len: header_len(peer) + CONNECTION_LEN + if plain { 0 } else { TAG_LEN },
         rate: Rate::from_bps(offer.rate_bps).ok_or_else(|| bad("a rate of zero".into()))?,
-        burst: None,
         stream: LANES,
         settle: settle.clamp(SETTLE_MIN, SETTLE_MAX),
         repeat: settle,
     };
-    config
+    setup
         .check()
         .map_err(|error| bad(format!("the object cannot be sent: {error}")))?;
-    Ok(config)
+    Ok(setup)
 }
 
 /// Tells an onlooker how the object is about to move; `start_up` is how long it took to find out.
@@ -106,6 +118,7 @@ pub fn announce(
     }
     watcher(Sight::Started(Start {
         rate_bps: offer.udp.then_some(offer.rate_bps),
+        protocol: offer.protocol.to_string(),
         packet_len: offer.packet_len,
         cipher: if plain {
             "plain"
@@ -118,7 +131,7 @@ pub fn announce(
 }
 
 /// Lanes over the path's sockets, or one over the stream; they have no keys yet.
-pub fn lanes_over(session: &Session, path: Path) -> Result<Vec<Lane>, Error> {
+pub fn lanes_over(session: &Session, protocol: Protocol, path: Path) -> Result<Vec<Lane>, Error> {
     let mut sockets: Vec<Option<Udp>> = path.sockets.into_iter().map(Some).collect();
     if sockets.is_empty() {
         sockets.push(None);
@@ -130,7 +143,7 @@ pub fn lanes_over(session: &Session, path: Path) -> Result<Vec<Lane>, Error> {
             connection: 0,
             seal: None,
             open: None,
-            head_len: HEAD_LEN,
+            head_len: protocol.head_len(),
             clock: session.clock,
             scatter: None,
             share: None,

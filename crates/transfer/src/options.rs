@@ -47,6 +47,8 @@ pub struct Options {
     pub sync: bool,
     /// What others want to know of every file.
     pub hash: Vec<Asked>,
+    /// The protocol's name; none for the usual one.
+    pub protocol: String,
     /// The digest of each piece of a file.
     pub digest: digest::Kind,
 }

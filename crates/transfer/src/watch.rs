@@ -38,6 +38,8 @@ pub enum Sight {
 /// What is known when the blast begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
+    /// The protocol's name.
+    pub protocol: String,
     /// Rate on the wire, in bits a second; nothing if the stream decides.
     pub rate_bps: Option<u64>,
     /// Bytes of a file in each datagram.

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate, Span};
+use lighthaul_base::{Endpoint, Instant, Rate, Span};
 use lighthaul_io::control::Frame;
 use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::store::Store;
-use lighthaul_proto::rbudp::{Receiver, ReceiverEvent, Sender, SenderEvent};
 use lighthaul_transfer::digest::{self, Digest, Taking};
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::Rules;
+use lighthaul_transfer::machine::{Learned, Moved, ReceiveMachine, SendMachine};
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
 use lighthaul_transfer::message::{
     Announced, Failure, Listing, Message, Offer, Report, Target, Verdict, Wanted,
@@ -26,6 +26,7 @@ use lighthaul_transfer::message::{
 use lighthaul_transfer::mover;
 use lighthaul_transfer::object::Piece;
 use lighthaul_transfer::path::{Door, explore};
+use lighthaul_transfer::protocol::{self, Protocol};
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::walk::Walk;
@@ -63,6 +64,7 @@ impl Lie {
                 .map(|name| entry(name, Kind::File(LEN)))
                 .collect(),
             offer: Offer {
+                protocol: Protocol::Rbudp,
                 packet_len: 32 << 10,
                 rate_bps: Rate::UNLIMITED.as_bps(),
                 settle_us: 2000,
@@ -232,7 +234,7 @@ fn verdicts_that_cannot_be_are_not_believed() {
                 verdict(0, 0),
             ],
         ),
-        ("out of turn", vec![Message::Welcome]),
+        ("out of turn", vec![Message::Welcome(Vec::new())]),
     ] {
         let error = tell(&source, news).expect_err(what);
         assert_eq!(error.code, Code::Protocol, "{what}: {error}");
@@ -302,13 +304,13 @@ fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     // whatever is wanted, since who lies does not listen
     list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
         .ok();
-    let mut lane = mover::lanes_over(session, path)?.swap_remove(0);
+    let mut lane = mover::lanes_over(session, lie.offer.protocol, path)?.swap_remove(0);
     for object in &lie.objects {
         session.say(&Message::Object(object.clone()))?;
         let len = object.pieces.iter().map(|piece| piece.len).sum();
-        let config = mover::config(&lie.offer, len, true, session.peer_address())?;
+        let setup = mover::setup(&lie.offer, len, true, session.peer_address())?;
         mover::rekey(session, &mut lane, object.number, true);
-        let mut sender = Sender::new(session.clock.now(), config, 1);
+        let mut sender = SendMachine::new(session.clock.now(), &setup, Learned::default(), 1);
         let mut store = Sevens(vec![7; 32 << 10]);
         run(&mut sender, &mut lane, &mut store, &mut Eager)?;
     }
@@ -333,6 +335,7 @@ fn tell(source: &Path, news: Vec<Message>) -> Result<Summary, Error> {
     )?;
     let settings = send::Settings {
         plain: true,
+        theirs: protocol::names(),
         ..send::Settings::default()
     };
     let door = Door::Caller(false);
@@ -366,10 +369,10 @@ fn take_from(session: &Session, news: &[Message]) -> Result<(), Error> {
     let Message::Object(object) = session.hear()? else {
         panic!("no object was sent")
     };
-    let config = mover::config(&offer, object.pieces[0].len, true, session.peer_address())?;
-    let mut lane = mover::lanes_over(session, path)?.swap_remove(0);
+    let setup = mover::setup(&offer, object.pieces[0].len, true, session.peer_address())?;
+    let mut lane = mover::lanes_over(session, offer.protocol, path)?.swap_remove(0);
     mover::rekey(session, &mut lane, object.number, true);
-    let mut receiver = Receiver::new(session.clock.now(), config, 1);
+    let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, 1);
     let mut store = Sevens(Vec::new());
     run(&mut receiver, &mut lane, &mut store, &mut Eager)?;
     while session.hear()? != Message::Sent {}
@@ -432,30 +435,16 @@ impl Store for Sevens {
 /// An owner who wants the end.
 struct Eager;
 
-impl Owner<Sender> for Eager {
-    fn event(&mut self, _: &mut Sender, event: SenderEvent, _: Instant) -> Result<Next, World> {
-        Ok(if event == SenderEvent::Complete {
+impl<E: Endpoint<Event = Moved>> Owner<E> for Eager {
+    fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
+        Ok(if event == Moved::Complete {
             Next::Finish
         } else {
             Next::Continue
         })
     }
 
-    fn tick(&mut self, _: &mut Sender, _: Instant) -> Result<Next, World> {
-        Ok(Next::Continue)
-    }
-}
-
-impl Owner<Receiver> for Eager {
-    fn event(&mut self, _: &mut Receiver, event: ReceiverEvent, _: Instant) -> Result<Next, World> {
-        Ok(if event == ReceiverEvent::Complete {
-            Next::Finish
-        } else {
-            Next::Continue
-        })
-    }
-
-    fn tick(&mut self, _: &mut Receiver, _: Instant) -> Result<Next, World> {
+    fn tick(&mut self, _: &mut E, _: Instant) -> Result<Next, World> {
         Ok(Next::Continue)
     }
 }

@@ -181,6 +181,7 @@ impl Choice {
             }),
             inplace: self.inplace,
             partial_dir,
+            protocol: String::new(),
             stall: 0,
             sync,
             hash: match &self.hash {

@@ -204,7 +204,7 @@ impl<'a> Receiving<'a, '_> {
         if usize::from(offer.lanes) != path.sockets.len().max(1) {
             return Err(Error::new(Code::Protocol, "the peer's lanes are not ours"));
         }
-        mover::config(&offer, 1, self.settings.plain, session.peer_address())?;
+        mover::setup(&offer, 1, self.settings.plain, session.peer_address())?;
         let started = session.clock.now();
         mover::announce(
             session,
@@ -220,7 +220,7 @@ impl<'a> Receiving<'a, '_> {
             jobs,
             unreported: BTreeSet::new(),
         };
-        let lanes = mover::lanes_over(session, path)?;
+        let lanes = mover::lanes_over(session, offer.protocol, path)?;
         let ring_bytes = RING_BYTES / lanes.len();
         for (number, lane) in lanes.into_iter().enumerate() {
             let sink = self.sink((&root, &target), outlets.jobs.clone())?;

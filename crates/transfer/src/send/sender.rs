@@ -23,10 +23,12 @@ use crate::board::Board;
 use crate::crew::Crew;
 use crate::ease::Ease;
 use crate::error::{Code, Error};
-use crate::message::{Message, Offer, Progress, Verdict};
+use crate::machine::Baton;
+use crate::message::{Message, Progress, Verdict};
 use crate::mover;
 use crate::options::Options;
 use crate::path::{Door, Path, explore};
+use crate::protocol::{self, Protocol};
 use crate::session::{LIST, Session};
 use crate::watch::{Failed, Sight, Summary, Watcher, bear};
 
@@ -51,6 +53,21 @@ pub struct Settings {
     pub limit: Option<Timetable>,
     /// How to copy.
     pub options: Options,
+    /// The names of the protocols that the peer has.
+    pub theirs: Vec<String>,
+}
+
+impl Settings {
+    /// What moves the data, which both sides have.
+    fn protocol(&self) -> Result<Protocol, Error> {
+        let asked = protocol::asked(&self.options.protocol)?;
+        if self.theirs.iter().any(|name| name == asked.name()) {
+            return Ok(asked);
+        }
+        let theirs = self.theirs.join(", ");
+        let text = format!("the far side has no protocol {asked}, but {theirs}");
+        Err(Error::new(Code::Protocol, text))
+    }
 }
 
 /// Sends what `finds` has to the peer, which has agreed to take it.
@@ -62,6 +79,7 @@ pub fn send(
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
     let (crew, queue, board) = (Crew::default(), Queue::default(), Board::default());
+    let baton = Baton::default();
     let stream = session.control.open(LIST)?;
     let options = settings.options.clone();
     let ground = Arc::clone(&finds.ground);
@@ -70,6 +88,7 @@ pub fn send(
         session,
         queue: &queue,
         board: &board,
+        baton: &baton,
         ground: Arc::clone(&ground),
         settings,
         watcher,
@@ -125,6 +144,7 @@ struct Sending<'a, 'w> {
     session: &'a Session,
     queue: &'a Queue,
     board: &'a Board,
+    baton: &'a Baton,
     ground: Arc<Ground>,
     settings: Settings,
     watcher: Watcher<'w>,
@@ -141,15 +161,10 @@ impl<'a> Sending<'a, '_> {
         door: &Door<'_>,
     ) -> Result<Summary, Error> {
         let session = self.session;
+        let protocol = self.settings.protocol()?;
         let mut path = explore(session, door, true, mover::lanes())?;
         let rate = choose_rate(session, &mut path, self.settings.rate)?;
-        let offer = Offer {
-            packet_len: mover::packet_len(&path),
-            rate_bps: rate.as_bps(),
-            settle_us: mover::settle(session.rtt).as_micros() as u32,
-            udp: !path.sockets.is_empty(),
-            lanes: path.sockets.len().max(1) as u8,
-        };
+        let offer = mover::offer(session, protocol, &path, rate);
         session.say(&Message::Offer(offer))?;
         let started = session.clock.now();
         mover::announce(
@@ -166,10 +181,11 @@ impl<'a> Sending<'a, '_> {
             queue: self.queue,
             board: self.board,
             share: Arc::clone(&share),
+            baton: self.baton,
             offer,
             plain: self.settings.plain,
         };
-        let lanes = mover::lanes_over(session, path)?;
+        let lanes = mover::lanes_over(session, protocol, path)?;
         let (done, finished) = channel::<()>();
         if let Some(files) = self.unhashed.take() {
             let (crew, hasher, done) = (self.crew, self.hasher(), done.clone());

@@ -21,6 +21,7 @@ use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_lab::settings::{LinkSettings, Settings};
 use lighthaul_transfer::message::Offer;
 use lighthaul_transfer::mover;
+use lighthaul_transfer::protocol::Protocol;
 
 use super::args::Args;
 use super::pair::{Ended, Pair};
@@ -117,6 +118,7 @@ fn lab(args: &Args, seed: u64) -> Result<Lab, String> {
 /// Bytes of objects that are on their way at a time: the longest of one in each lane.
 fn in_flight(rate: Rate) -> u64 {
     let offer = Offer {
+        protocol: Protocol::default(),
         packet_len: 1024,
         rate_bps: rate.as_bps(),
         settle_us: 0,

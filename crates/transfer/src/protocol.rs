@@ -1,0 +1,75 @@
+//! The protocols by their names, and what a transfer has to know of each before any machine is made.
+
+use std::fmt;
+
+use lighthaul_proto::rbudp;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Code, Error};
+
+/// What moves the objects of a transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Protocol {
+    /// Reliable Blast UDP.
+    #[default]
+    Rbudp,
+}
+
+impl Protocol {
+    /// All that there are.
+    pub const ALL: &[Self] = &[Self::Rbudp];
+
+    /// What people call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rbudp => "rbudp",
+        }
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|protocol| protocol.name() == name)
+    }
+
+    /// The length of its datagrams' heads.
+    pub const fn head_len(self) -> usize {
+        match self {
+            Self::Rbudp => rbudp::wire::HEAD_LEN,
+        }
+    }
+
+    /// How many of `lanes` send an object for the first time at once.
+    pub fn turns(self, lanes: u8) -> usize {
+        match self {
+            // while half of the lanes send, the others hear what came and send that again
+            Self::Rbudp => usize::from(lanes).div_ceil(2),
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The names of all that there are, as the peer is told.
+pub fn names() -> Vec<String> {
+    Protocol::ALL.iter().map(ToString::to_string).collect()
+}
+
+/// The one that somebody asked for by this name, or nobody for by none.
+pub fn asked(name: &str) -> Result<Protocol, Error> {
+    if name.is_empty() {
+        return Ok(Protocol::default());
+    }
+    let unknown = || {
+        let all = names().join(", ");
+        let text = format!("there is no protocol {name:?} here, but {all}");
+        Error::new(Code::Protocol, text)
+    };
+    Protocol::named(name).ok_or_else(unknown)
+}
