@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use lighthaul_base::{Rate, Size};
+use lighthaul_transfer::join::JOINS_MAX;
 use lighthaul_transfer::protocol;
 
 use crate::choice::Choice;
@@ -140,6 +141,14 @@ pub(crate) struct Cp {
         env = "LIGHTHAUL_PROTOCOL"
     )]
     pub(crate) protocol: String,
+    /// Connections that carry the data with --protocol ptcp [default: measured]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = value_parser!(u8).range(1..=i64::from(JOINS_MAX)),
+        env = "LIGHTHAUL_STREAMS"
+    )]
+    pub(crate) streams: Option<u8>,
     /// Do not encrypt datagrams (the far side must agree); control stays encrypted
     #[arg(long, env = "LIGHTHAUL_PLAIN")]
     pub(crate) plain: bool,

@@ -218,6 +218,7 @@ fn options(args: &Cp) -> Result<Options, Error> {
     let options = args.choice.options(kind(args.digest), !args.no_sync)?;
     Ok(Options {
         protocol: args.protocol.clone(),
+        streams: args.streams.unwrap_or(0),
         stall: args.later.stall_timeout.map_or(0, |stall| stall.0),
         ..options
     })

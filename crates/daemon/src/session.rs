@@ -9,6 +9,7 @@ use lighthaul_io::identity::Fingerprint;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::files::far;
 use lighthaul_transfer::files::work::Scope;
+use lighthaul_transfer::join::Join;
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::Door;
@@ -29,8 +30,39 @@ use crate::warden::guard;
 /// Probes that wait for a session to look at them.
 const PROBES_MAX: usize = 64;
 
-/// Does what a welcome caller wants, for as long as it is welcome; a failure is told to the caller, too.
-pub(crate) fn attend(guest: Guest, service: &Service) -> Result<Summary, Error> {
+/// What came of a caller.
+#[derive(Debug)]
+pub(crate) enum Attended {
+    /// Its session is over.
+    Ended(Result<Summary, Error>),
+    /// It is a further connection of a session, if that has it.
+    Joined(Result<(), Error>),
+}
+
+/// What a caller says first.
+enum First {
+    Hello(Box<Hello>),
+    Join(Join),
+}
+
+/// Does what a welcome caller wants; a failure is told to the caller, too.
+pub(crate) fn attend(guest: Guest, service: &Service) -> Attended {
+    let first = match &guest.ticket {
+        Ticket::Join(join) => Ok(First::Join(*join)),
+        Ticket::Own(_) | Ticket::Invited(_) => understand(&guest.session),
+    };
+    match first {
+        Ok(First::Join(join)) => Attended::Joined(service.joins.hand_over(guest.session, &join)),
+        Ok(First::Hello(hello)) => Attended::Ended(converse(guest, *hello, service)),
+        Err(error) => {
+            guest.session.give_up(&error);
+            Attended::Ended(Err(error))
+        }
+    }
+}
+
+/// Does what `hello` says, for as long as the caller is welcome.
+fn converse(guest: Guest, hello: Hello, service: &Service) -> Result<Summary, Error> {
     let Guest {
         session,
         rights,
@@ -42,10 +74,10 @@ pub(crate) fn attend(guest: Guest, service: &Service) -> Result<Summary, Error> 
             judge(key, credential.as_ref(), &service.settings.welcome).map(drop)
         }
         // the host is looked at, and takes its guest along
-        Ticket::Invited(_) => Ok(()),
+        Ticket::Invited(_) | Ticket::Join(_) => Ok(()),
     };
     guard(&session, judge, || {
-        let result = understand(&session).and_then(|hello| {
+        let result = Ok(hello).and_then(|hello| {
             check(&hello, &rights, &ticket, &service.settings)?;
             let mut meter = service.metrics.meter(direction(&hello.request));
             let result = fulfil(&session, hello, &rights, service, &mut meter);
@@ -64,14 +96,15 @@ pub(crate) fn attend(guest: Guest, service: &Service) -> Result<Summary, Error> 
     clippy::wildcard_enum_match_arm,
     reason = "whatever else a peer says is out of turn"
 )]
-fn understand(session: &Session) -> Result<Hello, Error> {
+fn understand(session: &Session) -> Result<First, Error> {
     let mut message = session.hear()?;
     if let Message::Credential(_) = message {
         // the key alone let it in
         message = session.hear()?;
     }
     match message {
-        Message::Hello(hello) if hello.version == VERSION => Ok(hello),
+        Message::Hello(hello) if hello.version == VERSION => Ok(First::Hello(Box::new(hello))),
+        Message::Join(join) => Ok(First::Join(join)),
         Message::Hello(hello) => {
             let text = format!("they speak version {VERSION} there, not {}", hello.version);
             Err(Error::new(Code::Protocol, text))
@@ -157,7 +190,8 @@ fn fulfil(
             .unwrap_or_else(PoisonError::into_inner)
     };
     lock().insert(number, probes);
-    let door = Door::Called(&arrivals);
+    let (_open, joins) = service.joins.open(session);
+    let door = Door::Called(&arrivals, &joins);
     let result = work(session, &door, hello, rights, meter);
     lock().remove(&number);
     result

@@ -2,6 +2,7 @@
 //!
 //! - [`parts`]: what several machines share: pacer, tally, loss list
 //! - [`rbudp`]: Reliable Blast UDP, and the model that predicts it
+//! - [`stripe`]: one object over many streams
 #![no_std]
 extern crate alloc;
 #[cfg(test)]
@@ -9,3 +10,4 @@ extern crate std;
 
 pub mod parts;
 pub mod rbudp;
+pub mod stripe;

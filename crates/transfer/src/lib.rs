@@ -3,6 +3,7 @@
 //! - [`session`]: two ends that know each other; [`message`]: what they say; [`path`]: what lies between
 //! - [`send`], [`receive`]: the two roles; [`protocol`]: what may move an object, [`machine`]: its two machines,
 //!   [`mover`]: with what parameters, and [`ease`] how fast when the receiving host drops
+//! - [`join`]: further connections of a session
 //! - [`manifest`]: the list of entries; [`object`]: how parts of files lie in one; [`digest`]: the proof
 //!   that both sides agree, and [`hash`]: what others want to know
 //! - `crew`: the threads of a transfer, and `board`, what they show; `notes`: what is told once
@@ -24,6 +25,7 @@ pub mod files;
 pub mod filter;
 pub mod hard_links;
 pub mod hash;
+pub mod join;
 pub mod machine;
 pub mod manifest;
 pub mod measure;

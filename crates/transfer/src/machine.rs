@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit};
-use lighthaul_proto::rbudp::{self, ReceiverEvent, SenderEvent};
+use lighthaul_proto::{rbudp, stripe};
 
 use crate::protocol::Protocol;
 
@@ -16,6 +16,8 @@ use crate::protocol::Protocol;
 pub struct Setup {
     /// What moves the object.
     pub protocol: Protocol,
+    /// The object's number.
+    pub object: u64,
     /// Bytes of the object.
     pub object_len: u64,
     /// Bytes of the object in a packet.
@@ -26,6 +28,8 @@ pub struct Setup {
     pub rate: Rate,
     /// The stream of what must arrive.
     pub stream: u16,
+    /// How many streams behind it share the load.
+    pub streams: u16,
     /// How long the receiver waits for stragglers.
     pub settle: Duration,
     /// What takes less than this is repeated rather than asked about.
@@ -53,6 +57,8 @@ pub enum Learned {
     /// Nothing that outlives the object.
     #[default]
     Nothing,
+    /// How many streams are worth it.
+    Width(stripe::Width),
 }
 
 /// Hands what was learned from one object's machine to the next.
@@ -76,6 +82,8 @@ impl Baton {
 pub enum SendMachine {
     /// By Reliable Blast UDP.
     Rbudp(rbudp::Sender),
+    /// Over streams.
+    Stripe(stripe::Sender),
 }
 
 /// Receives one object.
@@ -83,6 +91,8 @@ pub enum SendMachine {
 pub enum ReceiveMachine {
     /// By Reliable Blast UDP.
     Rbudp(rbudp::Receiver),
+    /// Over streams.
+    Stripe(stripe::Receiver),
 }
 
 impl Setup {
@@ -90,6 +100,20 @@ impl Setup {
     pub fn check(&self) -> Result<(), String> {
         match self.protocol {
             Protocol::Rbudp => self.rbudp().check().map_err(|error| error.to_string()),
+            Protocol::Tcp | Protocol::Ptcp => {
+                self.stripe().check().map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    const fn stripe(&self) -> stripe::Config {
+        stripe::Config {
+            object: self.object as u32,
+            object_len: self.object_len,
+            packet_len: self.packet_len,
+            rate: self.rate,
+            stream: self.stream,
+            streams: self.streams,
         }
     }
 
@@ -112,15 +136,24 @@ macro_rules! each {
     ($self:expr, $machine:ident => $call:expr) => {
         match $self {
             Self::Rbudp($machine) => $call,
+            Self::Stripe($machine) => $call,
         }
     };
 }
 
 impl SendMachine {
     /// The machine for `setup`, which passed [`Setup::check`].
-    pub fn new(now: Instant, setup: &Setup, _learned: Learned, seed: u64) -> Self {
+    pub fn new(now: Instant, setup: &Setup, learned: Learned) -> Self {
+        let seed = setup.object;
         match setup.protocol {
             Protocol::Rbudp => Self::Rbudp(rbudp::Sender::new(now, setup.rbudp(), seed)),
+            Protocol::Tcp | Protocol::Ptcp => {
+                let width = match learned {
+                    Learned::Width(width) => width,
+                    Learned::Nothing => stripe::Width::fixed(setup.streams),
+                };
+                Self::Stripe(stripe::Sender::new(now, setup.stripe(), width))
+            }
         }
     }
 
@@ -141,7 +174,11 @@ impl SendMachine {
 
     /// Whether the receiver wants it to wait.
     pub const fn is_held(&self) -> bool {
-        each!(self, machine => machine.is_held())
+        match self {
+            Self::Rbudp(machine) => machine.is_held(),
+            // a stream that nobody reads fills up
+            Self::Stripe(_) => false,
+        }
     }
 
     /// The rate it keeps.
@@ -149,26 +186,35 @@ impl SendMachine {
         each!(self, machine => machine.rate())
     }
 
-    /// Packets of this pass that have not left.
-    pub const fn left(&self) -> u64 {
-        match self {
+    /// Whether this pass leaves within `ahead` at its rate, packets being of `packet_len` bytes.
+    pub fn is_ending(&self, ahead: Duration, packet_len: u32) -> bool {
+        let left = match self {
             Self::Rbudp(machine) => machine.round_packets().saturating_sub(machine.round_sent()),
-        }
+            Self::Stripe(machine) => machine.left(),
+        };
+        let time = self.rate().time_for(left.saturating_mul(packet_len.into()));
+        // nobody knows when streams that keep no rate have taken the rest
+        let known = matches!(self, Self::Rbudp(_)) || self.rate() != Rate::UNLIMITED;
+        known && time < ahead
     }
 
     /// What the next object's machine should know.
     pub const fn learned(&self) -> Learned {
         match self {
             Self::Rbudp(_) => Learned::Nothing,
+            Self::Stripe(machine) => Learned::Width(machine.width()),
         }
     }
 }
 
 impl ReceiveMachine {
     /// The machine for `setup`, which passed [`Setup::check`].
-    pub fn new(now: Instant, setup: &Setup, seed: u64) -> Self {
+    pub fn new(now: Instant, setup: &Setup) -> Self {
         match setup.protocol {
-            Protocol::Rbudp => Self::Rbudp(rbudp::Receiver::new(now, setup.rbudp(), seed)),
+            Protocol::Rbudp => Self::Rbudp(rbudp::Receiver::new(now, setup.rbudp(), setup.object)),
+            Protocol::Tcp | Protocol::Ptcp => {
+                Self::Stripe(stripe::Receiver::new(now, setup.stripe()))
+            }
         }
     }
 
@@ -179,7 +225,10 @@ impl ReceiveMachine {
 
     /// Datagrams that came, whatever they were.
     pub const fn datagrams(&self) -> u64 {
-        each!(self, machine => machine.datagrams())
+        match self {
+            Self::Rbudp(machine) => machine.datagrams(),
+            Self::Stripe(machine) => machine.packets(),
+        }
     }
 
     /// Packets that came again.
@@ -189,7 +238,10 @@ impl ReceiveMachine {
 
     /// The last pass that was answered.
     pub const fn round(&self) -> u16 {
-        each!(self, machine => machine.round())
+        match self {
+            Self::Rbudp(machine) => machine.round(),
+            Self::Stripe(_) => 1,
+        }
     }
 
     /// Whether the sender was asked to wait.
@@ -198,24 +250,46 @@ impl ReceiveMachine {
     }
 }
 
-impl From<SenderEvent> for Moved {
-    fn from(event: SenderEvent) -> Self {
+impl From<rbudp::SenderEvent> for Moved {
+    fn from(event: rbudp::SenderEvent) -> Self {
+        use rbudp::SenderEvent as Event;
         match event {
-            SenderEvent::Round { number, packets } => Self::Round(number, packets),
-            SenderEvent::Asked { round } => Self::Asked(round),
-            SenderEvent::Barren { .. } => Self::Barren,
-            SenderEvent::Complete => Self::Complete,
-            SenderEvent::Failed(why) => Self::Failed(why.to_string()),
+            Event::Round { number, packets } => Self::Round(number, packets),
+            Event::Asked { round } => Self::Asked(round),
+            Event::Barren { .. } => Self::Barren,
+            Event::Complete => Self::Complete,
+            Event::Failed(why) => Self::Failed(why.to_string()),
         }
     }
 }
 
-impl From<ReceiverEvent> for Moved {
-    fn from(event: ReceiverEvent) -> Self {
+impl From<rbudp::ReceiverEvent> for Moved {
+    fn from(event: rbudp::ReceiverEvent) -> Self {
+        use rbudp::ReceiverEvent as Event;
         match event {
-            ReceiverEvent::Tallied { round, .. } => Self::Asked(round),
-            ReceiverEvent::Complete => Self::Complete,
-            ReceiverEvent::Failed(why) => Self::Failed(why.to_string()),
+            Event::Tallied { round, .. } => Self::Asked(round),
+            Event::Complete => Self::Complete,
+            Event::Failed(why) => Self::Failed(why.to_string()),
+        }
+    }
+}
+
+impl From<stripe::SenderEvent> for Moved {
+    fn from(event: stripe::SenderEvent) -> Self {
+        use stripe::SenderEvent as Event;
+        match event {
+            Event::Round { number, packets } => Self::Round(number, packets),
+            Event::Asked { round } => Self::Asked(round),
+            Event::Complete => Self::Complete,
+            Event::Failed(why) => Self::Failed(why.to_string()),
+        }
+    }
+}
+
+impl From<stripe::ReceiverEvent> for Moved {
+    fn from(event: stripe::ReceiverEvent) -> Self {
+        match event {
+            stripe::ReceiverEvent::Complete => Self::Complete,
         }
     }
 }
@@ -240,6 +314,14 @@ macro_rules! endpoint {
 
             fn handle_rate(&mut self, now: Instant, rate: Rate) {
                 each!(self, machine => machine.handle_rate(now, rate));
+            }
+
+            fn handle_room(&mut self, now: Instant, stream: u16) {
+                each!(self, machine => machine.handle_room(now, stream));
+            }
+
+            fn handle_broken(&mut self, now: Instant, stream: u16) {
+                each!(self, machine => machine.handle_broken(now, stream));
             }
 
             fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {

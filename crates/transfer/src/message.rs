@@ -9,6 +9,7 @@ use crate::credential::Credential;
 use crate::digest::Digest;
 use crate::files::verb::{Answer, Verb};
 use crate::hash::Hashed;
+use crate::join::Join;
 use crate::measure::{Ask, Measured};
 use crate::object::Piece;
 use crate::options::{Options, Planned};
@@ -64,6 +65,10 @@ pub enum Message {
     Credential(Credential),
     /// How a copy between two others goes.
     Relayed(Relayed),
+    /// The connection belongs to a session that is there already.
+    Join(Join),
+    /// Those of the connections with these numbers, a bit for each, have joined the session.
+    Joined(u32),
 }
 
 /// One message about the list of entries, on a stream of its own.
@@ -176,6 +181,8 @@ pub struct Offer {
     pub udp: bool,
     /// Objects at a time.
     pub lanes: u8,
+    /// Connections that may join to carry them.
+    pub joins: u8,
 }
 
 /// An object: its number, which counts up, the lane that it comes by, and what it is made of.

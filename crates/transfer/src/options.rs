@@ -49,6 +49,8 @@ pub struct Options {
     pub hash: Vec<Asked>,
     /// The protocol's name; none for the usual one.
     pub protocol: String,
+    /// How many streams `ptcp` uses; zero for as many as turn out to be worth it.
+    pub streams: u8,
     /// The digest of each piece of a file.
     pub digest: digest::Kind,
 }

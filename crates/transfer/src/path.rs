@@ -12,6 +12,7 @@ use lighthaul_io::tls::Side;
 use lighthaul_io::udp::Udp;
 
 use crate::error::{Code, Error};
+use crate::join::Joins;
 use crate::message::Message;
 use crate::session::Session;
 
@@ -47,7 +48,7 @@ pub enum Door<'a> {
     /// We call: any port will do. Without datagrams if `false`.
     Caller(bool),
     /// We were called: probes come in by the shared port.
-    Called(&'a Arrivals),
+    Called(&'a Arrivals, &'a Joins),
 }
 
 /// What the peer says has reached it: the longest datagram, and the lanes.
@@ -61,11 +62,19 @@ pub fn explore(
     lanes: usize,
 ) -> Result<Path, Error> {
     let mut prober = session.secrets.prober();
+    if lanes == 0 {
+        // both sides know that no datagram is wanted
+        return Ok(Path {
+            sockets: Vec::new(),
+            datagram_len: 0,
+            prober,
+        });
+    }
     let deadline = session.clock.now() + PATIENCE;
     let (sockets, first) = match door {
         Door::Caller(false) => (Vec::new(), 0),
         Door::Caller(true) => (call(session, lanes)?, 0),
-        Door::Called(arrivals) => answer(session, arrivals, &prober, deadline)?,
+        Door::Called(arrivals, _) => answer(session, arrivals, &prober, deadline)?,
     };
     let ours = mask(&sockets);
     let mut arrived = 0;

@@ -17,6 +17,7 @@ use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
 use crate::measure::{Ask, Measured, What};
 use crate::message::{Message, Offer};
 use crate::mover;
+use crate::options::Options;
 use crate::path::{Door, Path, explore};
 use crate::protocol::Protocol;
 use crate::session::Session;
@@ -104,18 +105,18 @@ fn rbudp(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
         .unwrap_or(Rate::UNLIMITED);
     let offer = Offer {
         settle_us: 0, // as the paper has it; `mover::setup` raises it to the least
-        ..mover::offer(session, Protocol::Rbudp, &path, rate)
+        ..mover::offer(session, (Protocol::Rbudp, &Options::default()), &path, rate)
     };
     let plain = !ask.what.is_sealed();
-    let setup = mover::setup(&offer, ask.bytes, plain, session.peer_address())?;
     session.say(&Message::Offer(offer))?;
-    let mut lane = the_lane(session, offer.protocol, path, plain)?;
+    let mut lane = the_lane(session, &offer, path, plain)?;
+    let setup = mover::setup(&offer, (1, ask.bytes), &lane, plain)?;
     let mut store = Memory::new(ring(&setup), true);
     let Message::Welcome(_) = session.hear()? else {
         return Err(Error::new(Code::Protocol, "the far side did not get ready"));
     };
     let started = session.clock.now();
-    let mut sender = SendMachine::new(started, &setup, Learned::default(), 1);
+    let mut sender = SendMachine::new(started, &setup, Learned::default());
     run(&mut sender, &mut lane, &mut store, &mut Bare)?;
     let time = session.clock.now().since(started);
     let theirs = heard(session)?;
@@ -133,13 +134,13 @@ fn rbudp_answer(session: &Session, path: Path, ask: Ask) -> Result<Measured, Err
         return Err(Error::new(Code::Protocol, "the peer offered nothing"));
     };
     let plain = !ask.what.is_sealed();
-    let setup = mover::setup(&offer, ask.bytes, plain, session.peer_address())?;
-    let mut lane = the_lane(session, offer.protocol, path, plain)?;
+    let mut lane = the_lane(session, &offer, path, plain)?;
+    let setup = mover::setup(&offer, (1, ask.bytes), &lane, plain)?;
     let scatter = matches!(ask.what, What::Scatter | What::SealedScatter);
     lane.scatter = scatter.then_some(setup.packet_len);
     let mut store = Memory::new(ring(&setup), ask.what != What::Fake);
     session.say(&Message::Welcome(Vec::new()))?;
-    let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, 1);
+    let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
     run(&mut receiver, &mut lane, &mut store, &mut Bare)?;
     Ok(outcome(&receiver, setup.object_len, &lane.counters))
 }
@@ -194,8 +195,9 @@ impl<E: Endpoint<Event = Moved>> Owner<E> for Bare {
 }
 
 /// The one lane of a measurement.
-fn the_lane(session: &Session, protocol: Protocol, path: Path, plain: bool) -> Result<Lane, Error> {
-    let mut lane = mover::lanes_over(session, protocol, path)?.swap_remove(0);
+fn the_lane(session: &Session, offer: &Offer, path: Path, plain: bool) -> Result<Lane, Error> {
+    mover::check(offer, &path)?;
+    let mut lane = mover::lanes_over(session, offer, path, &[])?.swap_remove(0);
     mover::rekey(session, &mut lane, 0, plain);
     Ok(lane)
 }

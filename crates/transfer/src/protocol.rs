@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lighthaul_proto::rbudp;
+use lighthaul_proto::{rbudp, stripe};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
@@ -13,16 +13,22 @@ pub enum Protocol {
     /// Reliable Blast UDP.
     #[default]
     Rbudp,
+    /// One stream.
+    Tcp,
+    /// Many streams, on connections of their own.
+    Ptcp,
 }
 
 impl Protocol {
     /// All that there are.
-    pub const ALL: &[Self] = &[Self::Rbudp];
+    pub const ALL: &[Self] = &[Self::Rbudp, Self::Tcp, Self::Ptcp];
 
     /// What people call it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rbudp => "rbudp",
+            Self::Tcp => "tcp",
+            Self::Ptcp => "ptcp",
         }
     }
 
@@ -38,6 +44,15 @@ impl Protocol {
     pub const fn head_len(self) -> usize {
         match self {
             Self::Rbudp => rbudp::wire::HEAD_LEN,
+            Self::Tcp | Self::Ptcp => stripe::wire::HEAD_LEN,
+        }
+    }
+
+    /// Whether it needs datagrams.
+    pub const fn is_datagrams(self) -> bool {
+        match self {
+            Self::Rbudp => true,
+            Self::Tcp | Self::Ptcp => false,
         }
     }
 
@@ -45,7 +60,7 @@ impl Protocol {
     pub fn turns(self, lanes: u8) -> usize {
         match self {
             // while half of the lanes send, the others hear what came and send that again
-            Self::Rbudp => usize::from(lanes).div_ceil(2),
+            Self::Rbudp | Self::Tcp | Self::Ptcp => usize::from(lanes).div_ceil(2),
         }
     }
 }

@@ -186,6 +186,7 @@ fn hear(
             settle_us: 2000,
             udp: false,
             lanes: 1,
+            joins: 0,
         }))?;
         lie(&liar, &list)?;
         while liar.hear().is_ok() {}

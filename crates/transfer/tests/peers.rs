@@ -7,6 +7,7 @@ mod ends;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Rate, Span};
@@ -18,6 +19,7 @@ use lighthaul_io::store::Store;
 use lighthaul_transfer::digest::{self, Digest, Taking};
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::Rules;
+use lighthaul_transfer::join::join;
 use lighthaul_transfer::machine::{Learned, Moved, ReceiveMachine, SendMachine};
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
 use lighthaul_transfer::message::{
@@ -70,6 +72,7 @@ impl Lie {
                 settle_us: 2000,
                 udp: false,
                 lanes: 1,
+                joins: 0,
             },
             objects: numbers.clone().map(object).collect(),
             reports: numbers
@@ -304,13 +307,13 @@ fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     // whatever is wanted, since who lies does not listen
     list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
         .ok();
-    let mut lane = mover::lanes_over(session, lie.offer.protocol, path)?.swap_remove(0);
+    let mut lane = mover::lanes_over(session, &lie.offer, path, &[])?.swap_remove(0);
     for object in &lie.objects {
         session.say(&Message::Object(object.clone()))?;
         let len = object.pieces.iter().map(|piece| piece.len).sum();
-        let setup = mover::setup(&lie.offer, len, true, session.peer_address())?;
+        let setup = mover::setup(&lie.offer, (object.number, len), &lane, true)?;
         mover::rekey(session, &mut lane, object.number, true);
-        let mut sender = SendMachine::new(session.clock.now(), &setup, Learned::default(), 1);
+        let mut sender = SendMachine::new(session.clock.now(), &setup, Learned::default());
         let mut store = Sevens(vec![7; 32 << 10]);
         run(&mut sender, &mut lane, &mut store, &mut Eager)?;
     }
@@ -357,10 +360,13 @@ fn take_from(session: &Session, news: &[Message]) -> Result<(), Error> {
         entries: 1,
         files: vec![(0, None)],
     });
-    let path = explore(session, &Door::Caller(false), false, 1)?;
+    let (arrivals, joins) = (channel().1, channel().1);
+    let door = Door::Called(&arrivals, &joins);
+    let path = explore(session, &door, false, 1)?;
     let Message::Offer(offer) = session.hear()? else {
         panic!("nothing was offered")
     };
+    let joined = join(session, &door, offer.joins)?;
     // the beginning, and the one entry
     for _ in 0..2 {
         list.receive(session.clock, session.clock.now() + Duration::from_secs(5))?;
@@ -369,10 +375,12 @@ fn take_from(session: &Session, news: &[Message]) -> Result<(), Error> {
     let Message::Object(object) = session.hear()? else {
         panic!("no object was sent")
     };
-    let setup = mover::setup(&offer, object.pieces[0].len, true, session.peer_address())?;
-    let mut lane = mover::lanes_over(session, offer.protocol, path)?.swap_remove(0);
+    let mut lane =
+        mover::lanes_over(session, &offer, path, &joined)?.swap_remove(object.lane.into());
+    let about = (object.number, object.pieces[0].len);
+    let setup = mover::setup(&offer, about, &lane, true)?;
     mover::rekey(session, &mut lane, object.number, true);
-    let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, 1);
+    let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
     let mut store = Sevens(Vec::new());
     run(&mut receiver, &mut lane, &mut store, &mut Eager)?;
     while session.hear()? != Message::Sent {}

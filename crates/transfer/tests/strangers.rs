@@ -4,7 +4,7 @@
 
 mod ends;
 
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
 use lighthaul_io::ground::Ground;
@@ -98,7 +98,7 @@ fn a_checkup_takes_no_word_out_of_turn() {
             asking.say(word).unwrap();
         }
         let (_probes, arrivals) = sync_channel(1);
-        let result = checkup::answer::answer(&answering, &Door::Called(&arrivals));
+        let result = checkup::answer::answer(&answering, &Door::Called(&arrivals, &channel().1));
         assert_eq!(result.unwrap_err().code, Code::Protocol, "{words:?}");
     }
     for word in [Word::Explore, facts, Word::End] {

@@ -182,6 +182,7 @@ impl Choice {
             inplace: self.inplace,
             partial_dir,
             protocol: String::new(),
+            streams: 0,
             stall: 0,
             sync,
             hash: match &self.hash {

@@ -53,10 +53,9 @@ impl ReceiveLane<'_> {
         } = *self;
         let (number, len) = (incoming.number, incoming.layout.object_len());
         mover::rekey(session, &mut self.lane, number, plain);
-        let mut setup = mover::setup(&offer, len, plain, session.peer_address())?;
-        setup.stream = self.lane.stream.number();
+        let setup = mover::setup(&offer, (number, len), &self.lane, plain)?;
         self.store.begin(Arc::new(incoming), len)?;
-        let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, number);
+        let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
         let mut owner = ReceiveOwner {
             crew: self.crew,
             counts: self.counts,

@@ -26,11 +26,13 @@ use super::sink::{FileSink, Incoming};
 use crate::board::Board;
 use crate::crew::Crew;
 use crate::error::{Code, Error};
+use crate::join::join;
 use crate::message::{Announced, Listing, Message, Progress};
 use crate::mover;
 use crate::object::Layout;
 use crate::options::Options;
 use crate::path::{Door, explore};
+use crate::protocol;
 use crate::send::listed::Names;
 use crate::session::{LIST, Session};
 use crate::watch::{Failed, Sight, Summary, Watcher, bear};
@@ -197,18 +199,20 @@ impl<'a> Receiving<'a, '_> {
         lands: &Receiver<Landed>,
     ) -> Result<Summary, Error> {
         let session = self.session;
-        let mut path = explore(session, door, false, mover::lanes())?;
+        let asked = protocol::asked(&self.settings.options.protocol)?;
+        let mut path = explore(session, door, false, mover::lanes(asked))?;
         let Message::Offer(offer) = path.listen(session)? else {
             return Err(Error::new(Code::Protocol, "the peer offered nothing"));
         };
-        if usize::from(offer.lanes) != path.sockets.len().max(1) {
-            return Err(Error::new(Code::Protocol, "the peer's lanes are not ours"));
+        if !offer.udp {
+            path.sockets.clear();
         }
-        mover::setup(&offer, 1, self.settings.plain, session.peer_address())?;
+        mover::check(&offer, &path)?;
+        let joined = join(session, door, offer.joins)?;
         let started = session.clock.now();
         mover::announce(
             session,
-            &offer,
+            (asked, &offer),
             self.settings.plain,
             started.since(self.begun),
             self.watcher,
@@ -220,7 +224,10 @@ impl<'a> Receiving<'a, '_> {
             jobs,
             unreported: BTreeSet::new(),
         };
-        let lanes = mover::lanes_over(session, offer.protocol, path)?;
+        let lanes = mover::lanes_over(session, &offer, path, &joined)?;
+        for lane in &lanes {
+            mover::setup(&offer, (0, 1), lane, self.settings.plain)?;
+        }
         let ring_bytes = RING_BYTES / lanes.len();
         for (number, lane) in lanes.into_iter().enumerate() {
             let sink = self.sink((&root, &target), outlets.jobs.clone())?;

@@ -76,20 +76,15 @@ impl SendLane<'_> {
         }))?;
         share.enter();
         mover::rekey(session, &mut self.lane, object, plain);
-        let mut setup = mover::setup(
-            &offer,
-            plan.layout.object_len(),
-            plain,
-            session.peer_address(),
-        )?;
-        setup.stream = self.lane.stream.number();
-        if self.lane.udp.is_some() {
+        let len = plan.layout.object_len();
+        let mut setup = mover::setup(&offer, (object, len), &self.lane, plain)?;
+        if self.lane.share.is_some() {
             setup.rate = share.part();
         }
         self.store.begin(plan)?;
         let now = session.clock.now();
         let baton = self.common.baton;
-        let mut sender = SendMachine::new(now, &setup, baton.look(), object);
+        let mut sender = SendMachine::new(now, &setup, baton.look());
         let mut owner = SendOwner {
             common: &self.common,
             counts: self.common.board.lane(self.number.into()),
@@ -103,7 +98,6 @@ impl SendLane<'_> {
         };
         let ran = run(&mut sender, &mut self.lane, &mut self.store, &mut owner);
         owner.count(&sender);
-        baton.pass(sender.learned());
         match (ran, owner.failed.take()) {
             (Err(_), Some(error)) => return Err(error),
             (Err(error), None) => return Err(error.into()),
@@ -167,17 +161,10 @@ impl SendOwner<'_> {
         counts.held.store(sender.is_held(), Relaxed);
     }
 
-    /// Whether the blast is over in a moment.
-    fn is_ending(&self, sender: &SendMachine) -> bool {
-        let bytes = sender
-            .left()
-            .saturating_mul(self.common.offer.packet_len.into());
-        sender.rate().time_for(bytes) < AHEAD
-    }
-
-    /// Lets another lane begin.
-    fn pass_turn(&mut self) {
+    /// Lets another lane begin, with what this one has learned.
+    fn pass_turn(&mut self, sender: &SendMachine) {
         if !std::mem::replace(&mut self.passed, true) {
+            self.common.baton.pass(sender.learned());
             self.common.queue.pass_turn();
         }
     }
@@ -195,7 +182,7 @@ impl SendOwner<'_> {
 }
 
 impl Owner<SendMachine> for SendOwner<'_> {
-    fn event(&mut self, _: &mut SendMachine, event: Moved, _: Instant) -> Result<Next, World> {
+    fn event(&mut self, sender: &mut SendMachine, event: Moved, _: Instant) -> Result<Next, World> {
         match event {
             Moved::Round(number, packets) => {
                 if number > 1 {
@@ -207,7 +194,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
             Moved::Asked(round) => {
                 self.common.share.leave();
                 if round == 1 {
-                    self.pass_turn();
+                    self.pass_turn(sender);
                 }
                 Ok(Next::Continue)
             }
@@ -228,8 +215,9 @@ impl Owner<SendMachine> for SendOwner<'_> {
             return Err(World::Interrupted);
         }
         self.count(sender);
-        if sender.round() == 1 && self.is_ending(sender) {
-            self.pass_turn();
+        let packet_len = self.common.offer.packet_len;
+        if sender.round() == 1 && sender.is_ending(AHEAD, packet_len) {
+            self.pass_turn(sender);
         }
         let seen = self.counts.datagrams.load(Relaxed);
         let (at, heard, sent) = self.moved;

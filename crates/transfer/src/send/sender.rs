@@ -23,6 +23,7 @@ use crate::board::Board;
 use crate::crew::Crew;
 use crate::ease::Ease;
 use crate::error::{Code, Error};
+use crate::join::join;
 use crate::machine::Baton;
 use crate::message::{Message, Progress, Verdict};
 use crate::mover;
@@ -161,15 +162,18 @@ impl<'a> Sending<'a, '_> {
         door: &Door<'_>,
     ) -> Result<Summary, Error> {
         let session = self.session;
-        let protocol = self.settings.protocol()?;
-        let mut path = explore(session, door, true, mover::lanes())?;
+        let asked = self.settings.protocol()?;
+        let mut path = explore(session, door, true, mover::lanes(asked))?;
         let rate = choose_rate(session, &mut path, self.settings.rate)?;
-        let offer = mover::offer(session, protocol, &path, rate);
+        let offer = mover::offer(session, (asked, &self.settings.options), &path, rate);
         session.say(&Message::Offer(offer))?;
+        let joined = join(session, door, offer.joins)?;
+        self.baton
+            .pass(mover::width(session, &self.settings.options, &joined));
         let started = session.clock.now();
         mover::announce(
             session,
-            &offer,
+            (asked, &offer),
             self.settings.plain,
             started.since(self.begun),
             self.watcher,
@@ -185,7 +189,7 @@ impl<'a> Sending<'a, '_> {
             offer,
             plain: self.settings.plain,
         };
-        let lanes = mover::lanes_over(session, protocol, path)?;
+        let lanes = mover::lanes_over(session, &offer, path, &joined)?;
         let (done, finished) = channel::<()>();
         if let Some(files) = self.unhashed.take() {
             let (crew, hasher, done) = (self.crew, self.hasher(), done.clone());
@@ -195,7 +199,7 @@ impl<'a> Sending<'a, '_> {
             });
         }
         for (number, mut lane) in lanes.into_iter().enumerate() {
-            lane.share = lane.udp.is_some().then(|| Arc::clone(&share));
+            lane.share = Some(Arc::clone(&share));
             let (told, reports) = channel();
             let source =
                 FileSource::new(Arc::clone(&self.ground), self.settings.options.digest, told);
@@ -379,11 +383,11 @@ impl<'a> Sending<'a, '_> {
 
 /// The rate asked for, else a little less than what the path was seen to carry.
 fn choose_rate(session: &Session, path: &mut Path, asked: Option<Rate>) -> Result<Rate, Error> {
-    if path.sockets.is_empty() {
-        return Ok(Rate::UNLIMITED);
-    }
     if let Some(rate) = asked {
         return Ok(rate);
+    }
+    if path.sockets.is_empty() {
+        return Ok(Rate::UNLIMITED);
     }
     let measured = path.measure(session)?;
     Ok(measured.map_or(RATE_UNKNOWN, |rate| rate.scaled(995, 1000)))
