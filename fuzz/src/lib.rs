@@ -3,4 +3,5 @@
 pub mod io;
 pub mod lab;
 pub mod rbudp;
+pub mod stripe;
 pub mod transfer;

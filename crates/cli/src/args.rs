@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use lighthaul_base::{Rate, Size};
 use lighthaul_transfer::join::JOINS_MAX;
-use lighthaul_transfer::protocol;
+use lighthaul_transfer::protocol::{AUTO, Protocol};
 
 use crate::choice::Choice;
 use crate::doctor::args::Doctor;
@@ -132,15 +133,18 @@ pub(crate) struct Cp {
     /// Bits a second on the wire, as in 900Mb/s [default: measured]
     #[arg(long, env = "LIGHTHAUL_RATE")]
     pub(crate) rate: Option<Rate>,
-    /// What moves the data
+    /// What moves the data; auto decides from what the path is seen to be
     #[arg(
         long,
         value_name = "NAME",
-        value_parser = protocol::names(),
-        default_value = protocol::Protocol::default().name(),
+        value_parser = named(),
+        default_value = Protocol::default().name(),
         env = "LIGHTHAUL_PROTOCOL"
     )]
     pub(crate) protocol: String,
+    /// Others use the path and are to have their part of it: auto keeps to what leaves them that
+    #[arg(long, env = "LIGHTHAUL_SHARED")]
+    pub(crate) shared: bool,
     /// Connections that carry the data with --protocol ptcp [default: measured]
     #[arg(
         long,
@@ -182,6 +186,12 @@ pub(crate) struct Cp {
     pub(crate) later: Later,
     #[command(flatten)]
     pub(crate) via: Via,
+}
+
+/// The protocols by their names, and that the path is to decide.
+fn named() -> PossibleValuesParser {
+    let names = Protocol::ALL.iter().map(|protocol| protocol.name());
+    PossibleValuesParser::new(names.chain([AUTO]))
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

@@ -219,6 +219,7 @@ fn options(args: &Cp) -> Result<Options, Error> {
     Ok(Options {
         protocol: args.protocol.clone(),
         streams: args.streams.unwrap_or(0),
+        shared: args.shared,
         stall: args.later.stall_timeout.map_or(0, |stall| stall.0),
         ..options
     })

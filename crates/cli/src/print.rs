@@ -92,6 +92,10 @@ impl Printer {
                 self.emit(|| json!({"type": "warning", "text": why}));
                 self.note(&format!("lighthaul: {why}"));
             }
+            Sight::Chosen(protocol, why) => {
+                self.emit(|| json!({"type": "choice", "protocol": protocol, "why": why}));
+                self.note(&format!("lighthaul: {why}"));
+            }
             Sight::Planned(planned) => self.planned(&planned),
             Sight::Hashed(hashed) => self.hashed(&hashed),
             // it comes again at the end

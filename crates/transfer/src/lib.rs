@@ -1,7 +1,7 @@
 //! Floor 3: files. What a transfer is, from the list of its files to the verdict on each.
 //!
 //! - [`session`]: two ends that know each other; [`message`]: what they say; [`path`]: what lies between
-//! - [`send`], [`receive`]: the two roles; [`protocol`]: what may move an object, [`machine`]: its two machines,
+//! - [`send`], [`receive`]: the two roles; [`protocol`]: what may move an object, [`choose`]: what suits a path; [`machine`]: the two machines,
 //!   [`mover`]: with what parameters, and [`ease`] how fast when the receiving host drops
 //! - [`join`]: further connections of a session
 //! - [`manifest`]: the list of entries; [`object`]: how parts of files lie in one; [`digest`]: the proof
@@ -17,6 +17,7 @@
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
 pub mod checkup;
+pub mod choose;
 pub mod credential;
 pub mod digest;
 pub mod ease;

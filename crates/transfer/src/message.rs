@@ -67,6 +67,8 @@ pub enum Message {
     Relayed(Relayed),
     /// The connection belongs to a session that is there already.
     Join(Join),
+    /// What moves the data, and why, where the path was to decide.
+    Chosen(String),
     /// Those of the connections with these numbers, a bit for each, have joined the session.
     Joined(u32),
 }

@@ -105,8 +105,8 @@ fn settle(rtt: Duration) -> Duration {
 
 /// How many objects move at a time: one is on its way while another waits to hear what came of it,
 /// and more where there are cores for them.
-pub fn lanes(protocol: Protocol) -> usize {
-    if !protocol.is_datagrams() {
+pub fn lanes(asked: Option<Protocol>) -> usize {
+    if asked.is_some_and(|asked| !asked.is_datagrams()) {
         return 0;
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -161,12 +161,12 @@ pub fn setup(
 /// Tells an onlooker how the object is about to move; `start_up` is how long it took to find out.
 pub fn announce(
     session: &Session,
-    (asked, offer): (Protocol, &Offer),
+    (asked, offer): (Option<Protocol>, &Offer),
     plain: bool,
     start_up: Duration,
     watcher: Watcher<'_>,
 ) {
-    let diverted = !offer.udp && asked.is_datagrams();
+    let diverted = !offer.udp && asked.is_some_and(Protocol::is_datagrams);
     if diverted {
         watcher(Sight::Diverted(
             "no UDP datagram arrived, so TCP carries the data".into(),

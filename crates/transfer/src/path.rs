@@ -39,6 +39,8 @@ pub struct Path {
     pub sockets: Vec<Udp>,
     /// The longest datagram that passes, without its UDP header.
     pub datagram_len: usize,
+    /// Of a million datagrams in trains, how many did not arrive, as far as is known.
+    pub lost_ppm: u32,
     prober: Prober,
 }
 
@@ -67,6 +69,7 @@ pub fn explore(
         return Ok(Path {
             sockets: Vec::new(),
             datagram_len: 0,
+            lost_ppm: 0,
             prober,
         });
     }
@@ -127,6 +130,7 @@ pub fn explore(
     Ok(Path {
         sockets,
         datagram_len,
+        lost_ppm: 0,
         prober,
     })
 }
@@ -154,6 +158,10 @@ impl Path {
                     "the peer did not measure the path",
                 ));
             };
+            // the first to arrive only starts the clock
+            let sent = (count.saturating_sub(1) * self.datagram_len) as u64;
+            let lost = u128::from(sent.saturating_sub(bytes)) * 1_000_000;
+            self.lost_ppm = (lost / u128::from(sent.max(1))) as u32;
             if bytes > 0 && nanos > 0 {
                 rate = Some(Rate::of(bytes, Duration::from_nanos(nanos)));
             }

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
 
+/// Stands for the protocol that suits the path.
+pub const AUTO: &str = "auto";
+
 /// What moves the objects of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Protocol {
@@ -76,15 +79,18 @@ pub fn names() -> Vec<String> {
     Protocol::ALL.iter().map(ToString::to_string).collect()
 }
 
-/// The one that somebody asked for by this name, or nobody for by none.
-pub fn asked(name: &str) -> Result<Protocol, Error> {
+/// The one that somebody asked for by this name, or by none; nothing if the path is to decide.
+pub fn asked(name: &str) -> Result<Option<Protocol>, Error> {
+    if name == AUTO {
+        return Ok(None);
+    }
     if name.is_empty() {
-        return Ok(Protocol::default());
+        return Ok(Some(Protocol::default()));
     }
     let unknown = || {
         let all = names().join(", ");
         let text = format!("there is no protocol {name:?} here, but {all}");
         Error::new(Code::Protocol, text)
     };
-    Protocol::named(name).ok_or_else(unknown)
+    Protocol::named(name).map(Some).ok_or_else(unknown)
 }

@@ -25,6 +25,8 @@ pub enum Sight {
     },
     /// Datagrams do not pass, so the stream carries the data.
     Diverted(String),
+    /// What moves the data where the path was to decide, and why.
+    Chosen(String, String),
     /// Something that was left out.
     Warning(String),
     /// A file has these hashes.

@@ -183,6 +183,7 @@ impl Choice {
             partial_dir,
             protocol: String::new(),
             streams: 0,
+            shared: false,
             stall: 0,
             sync,
             hash: match &self.hash {

@@ -32,7 +32,7 @@ use crate::mover;
 use crate::object::Layout;
 use crate::options::Options;
 use crate::path::{Door, explore};
-use crate::protocol;
+use crate::protocol::{self, Protocol};
 use crate::send::listed::Names;
 use crate::session::{LIST, Session};
 use crate::watch::{Failed, Sight, Summary, Watcher, bear};
@@ -115,6 +115,7 @@ pub fn receive(
         settings,
         watcher,
         begun: session.clock.now(),
+        protocol: Protocol::default(),
         failures: Vec::new(),
     };
     let result = thread::scope(|scope| {
@@ -180,6 +181,7 @@ struct Receiving<'a, 'w> {
     settings: Settings,
     watcher: Watcher<'w>,
     begun: Instant,
+    protocol: Protocol,
     failures: Vec<Failed>,
 }
 
@@ -207,6 +209,7 @@ impl<'a> Receiving<'a, '_> {
         if !offer.udp {
             path.sockets.clear();
         }
+        self.protocol = offer.protocol;
         mover::check(&offer, &path)?;
         let joined = join(session, door, offer.joins)?;
         let started = session.clock.now();
@@ -374,6 +377,10 @@ impl<'a> Receiving<'a, '_> {
                 outlets.jobs.send(Job::Hashed(hashed.hashes)).ok();
             }
             Message::Warning(text) => self.board.show(Sight::Warning(text)),
+            Message::Chosen(why) => {
+                let name = self.protocol.name().to_owned();
+                self.board.show(Sight::Chosen(name, why));
+            }
             Message::Sent => return Ok(false),
             _ => return lie("the peer spoke out of turn"),
         }

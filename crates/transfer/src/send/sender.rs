@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Timetable};
 use lighthaul_io::clock::week_time;
+use lighthaul_io::control::Control;
 use lighthaul_io::drive::Share;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::read_ahead::ReadAhead;
+use lighthaul_io::udp::Udp;
 
 use super::hashing::{Hasher, Unhashed};
 use super::inspect::Inspected;
@@ -20,12 +22,13 @@ use super::queue::Queue;
 use super::scan::Scan;
 use super::source::FileSource;
 use crate::board::Board;
+use crate::choose::{Choice, Facts, choose};
 use crate::crew::Crew;
 use crate::ease::Ease;
 use crate::error::{Code, Error};
 use crate::join::join;
 use crate::machine::Baton;
-use crate::message::{Message, Progress, Verdict};
+use crate::message::{Message, Offer, Progress, Verdict};
 use crate::mover;
 use crate::options::Options;
 use crate::path::{Door, Path, explore};
@@ -59,11 +62,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What moves the data, which both sides have.
-    fn protocol(&self) -> Result<Protocol, Error> {
-        let asked = protocol::asked(&self.options.protocol)?;
+    /// What is to move the data, which both sides have; nothing if the path is to decide.
+    fn asked(&self) -> Result<Option<Protocol>, Error> {
+        let Some(asked) = protocol::asked(&self.options.protocol)? else {
+            return Ok(None);
+        };
         if self.theirs.iter().any(|name| name == asked.name()) {
-            return Ok(asked);
+            return Ok(Some(asked));
         }
         let theirs = self.theirs.join(", ");
         let text = format!("the far side has no protocol {asked}, but {theirs}");
@@ -162,20 +167,15 @@ impl<'a> Sending<'a, '_> {
         door: &Door<'_>,
     ) -> Result<Summary, Error> {
         let session = self.session;
-        let asked = self.settings.protocol()?;
-        let mut path = explore(session, door, true, mover::lanes(asked))?;
-        let rate = choose_rate(session, &mut path, self.settings.rate)?;
-        let offer = mover::offer(session, (asked, &self.settings.options), &path, rate);
-        session.say(&Message::Offer(offer))?;
-        let joined = join(session, door, offer.joins)?;
-        self.baton
-            .pass(mover::width(session, &self.settings.options, &joined));
+        let (offer, path, joined) = self.agree(door)?;
         let started = session.clock.now();
+        let start_up = started.since(self.begun);
+        let rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
         mover::announce(
             session,
-            (asked, &offer),
+            (protocol::asked(&self.settings.options.protocol)?, &offer),
             self.settings.plain,
-            started.since(self.begun),
+            start_up,
             self.watcher,
         );
         let share = Arc::new(Share::new(self.limited(rate)));
@@ -228,6 +228,50 @@ impl<'a> Sending<'a, '_> {
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
         Ok(summary)
+    }
+
+    /// Looks at the path, and agrees with the receiver on what moves the data, and how.
+    fn agree(&mut self, door: &Door<'_>) -> Result<(Offer, Path, Vec<Control>), Error> {
+        let session = self.session;
+        let asked = self.settings.asked()?;
+        let mut path = explore(session, door, true, mover::lanes(asked))?;
+        let mut rate = choose_rate(session, &mut path, self.settings.rate)?;
+        let chosen = asked.is_none().then(|| self.choose(&path, rate));
+        let protocol = chosen.as_ref().map(|choice| choice.protocol).or(asked);
+        let protocol = protocol.unwrap_or_default();
+        if !protocol.is_datagrams() {
+            path.sockets.clear();
+            rate = self.settings.rate.unwrap_or(Rate::UNLIMITED);
+        }
+        let options = &self.settings.options;
+        let offer = mover::offer(session, (protocol, options), &path, rate);
+        session.say(&Message::Offer(offer))?;
+        let joined = join(session, door, offer.joins)?;
+        self.baton.pass(mover::width(session, options, &joined));
+        if let Some(Choice { protocol, why }) = chosen {
+            session.say(&Message::Chosen(why.clone()))?;
+            (self.watcher)(Sight::Chosen(protocol.to_string(), why));
+        }
+        Ok((offer, path, joined))
+    }
+
+    /// What suits the path.
+    fn choose(&self, path: &Path, rate: Rate) -> Choice {
+        let sockets = &path.sockets;
+        choose(&Facts {
+            datagram_len: if sockets.is_empty() {
+                0
+            } else {
+                path.datagram_len
+            },
+            rtt: self.session.rtt,
+            rate: Some(rate),
+            lost_ppm: path.lost_ppm,
+            buffer_bytes: sockets.first().map_or(0, Udp::buffer_bytes),
+            booked: false,
+            shared: self.settings.options.shared,
+            bytes: self.queue.bytes(),
+        })
     }
 
     fn hasher(&self) -> Hasher<'a> {

@@ -123,11 +123,12 @@ fn in_flight(rate: Rate) -> u64 {
         rate_bps: rate.as_bps(),
         settle_us: 0,
         udp: true,
-        lanes: mover::lanes(Protocol::default()) as u8,
+        lanes: mover::lanes(Some(Protocol::default())) as u8,
         joins: 0,
     };
     // a rest of a quarter is no object of its own
-    mover::object_len(&offer, Duration::ZERO) * 5 / 4 * mover::lanes(Protocol::default()) as u64
+    mover::object_len(&offer, Duration::ZERO) * 5 / 4
+        * mover::lanes(Some(Protocol::default())) as u64
 }
 
 struct Drill<'a> {
