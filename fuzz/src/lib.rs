@@ -3,5 +3,6 @@
 pub mod io;
 pub mod lab;
 pub mod rbudp;
+pub mod stripe;
 pub mod transfer;
 pub mod vbtp;

@@ -33,6 +33,10 @@ pub trait Endpoint {
     fn handle_load(&mut self, _now: Instant, _load: Load) {}
     /// Hears that its owner wants another rate from now on.
     fn handle_rate(&mut self, _now: Instant, _rate: Rate) {}
+    /// Hears that a stream would take one more message at once.
+    fn handle_room(&mut self, _now: Instant, _stream: u16) {}
+    /// Hears that a stream broke: what it had may have come or not, and nothing more will.
+    fn handle_broken(&mut self, _now: Instant, _stream: u16) {}
 
     /// The next message to send, or nothing until the next `handle_*` or deadline.
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit>;

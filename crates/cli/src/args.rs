@@ -3,8 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use lighthaul_base::{Rate, Size};
+use lighthaul_transfer::join::JOINS_MAX;
+use lighthaul_transfer::protocol::{AUTO, Protocol};
 
 use crate::choice::Choice;
 use crate::doctor::args::Doctor;
@@ -130,6 +133,26 @@ pub(crate) struct Cp {
     /// Bits a second on the wire, as in 900Mb/s [default: measured]
     #[arg(long, env = "LIGHTHAUL_RATE")]
     pub(crate) rate: Option<Rate>,
+    /// What moves the data; auto decides from what the path is seen to be
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = named(),
+        default_value = Protocol::default().name(),
+        env = "LIGHTHAUL_PROTOCOL"
+    )]
+    pub(crate) protocol: String,
+    /// Others use the path and are to have their part of it: auto keeps to what leaves them that
+    #[arg(long, env = "LIGHTHAUL_SHARED")]
+    pub(crate) shared: bool,
+    /// Connections that carry the data with --protocol ptcp [default: measured]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = value_parser!(u8).range(1..=i64::from(JOINS_MAX)),
+        env = "LIGHTHAUL_STREAMS"
+    )]
+    pub(crate) streams: Option<u8>,
     /// Do not encrypt datagrams (the far side must agree); control stays encrypted
     #[arg(long, env = "LIGHTHAUL_PLAIN")]
     pub(crate) plain: bool,
@@ -163,6 +186,12 @@ pub(crate) struct Cp {
     pub(crate) later: Later,
     #[command(flatten)]
     pub(crate) via: Via,
+}
+
+/// The protocols by their names, and that the path is to decide.
+fn named() -> PossibleValuesParser {
+    let names = Protocol::ALL.iter().map(|protocol| protocol.name());
+    PossibleValuesParser::new(names.chain([AUTO]))
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

@@ -9,6 +9,7 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::Door;
+use lighthaul_transfer::protocol;
 use lighthaul_transfer::receive;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::send;
@@ -100,12 +101,13 @@ fn push(
         .collect();
     let finds = finds(args, paths)?;
     let request = Request::Receive(to(target));
-    with_session(args, target, request, |session| {
+    with_session(args, target, request, |session, theirs| {
         let settings = send::Settings {
             plain: args.plain,
             rate: args.rate,
             limit: args.later.limit.as_ref().map(|limit| limit.table.clone()),
             options: options(args)?,
+            theirs,
         };
         let mut watcher = |sight| printer.watch(sight);
         send::send(
@@ -139,7 +141,7 @@ fn pull(
             .map(|source| source.path().to_vec())
             .collect(),
     );
-    with_session(args, &sources[0], request, |session| {
+    with_session(args, &sources[0], request, |session, _| {
         let settings = receive::Settings {
             plain: args.plain,
             options: options(args)?,
@@ -156,12 +158,12 @@ fn with_session(
     args: &Cp,
     far: &Place,
     request: Request,
-    work: impl FnOnce(&Session) -> Result<Summary, Error>,
+    work: impl FnOnce(&Session, Vec<String>) -> Result<Summary, Error>,
 ) -> Result<Summary, Error> {
     let reached = reach(&args.via, far)?;
     let session = &reached.session;
     session.say(&Message::Hello(hello(args, request)?))?;
-    let result = agreed(session).and_then(|()| work(session));
+    let result = agreed(session).and_then(|theirs| work(session, theirs));
     if let Err(error) = &result {
         session.give_up(error);
     }
@@ -181,6 +183,7 @@ pub(crate) fn hello(args: &Cp, request: Request) -> Result<Hello, Error> {
             .as_ref()
             .map_or_else(String::new, |limit| limit.text.clone()),
         options: options(args)?,
+        protocols: protocol::names(),
     })
 }
 
@@ -214,6 +217,9 @@ fn one_base() -> Error {
 fn options(args: &Cp) -> Result<Options, Error> {
     let options = args.choice.options(kind(args.digest), !args.no_sync)?;
     Ok(Options {
+        protocol: args.protocol.clone(),
+        streams: args.streams.unwrap_or(0),
+        shared: args.shared,
         stall: args.later.stall_timeout.map_or(0, |stall| stall.0),
         ..options
     })

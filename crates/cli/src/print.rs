@@ -92,6 +92,10 @@ impl Printer {
                 self.emit(|| json!({"type": "warning", "text": why}));
                 self.note(&format!("lighthaul: {why}"));
             }
+            Sight::Chosen(protocol, why) => {
+                self.emit(|| json!({"type": "choice", "protocol": protocol, "why": why}));
+                self.note(&format!("lighthaul: {why}"));
+            }
             Sight::Planned(planned) => self.planned(&planned),
             Sight::Hashed(hashed) => self.hashed(&hashed),
             // it comes again at the end
@@ -106,7 +110,7 @@ impl Printer {
     fn started(&mut self, start: Start) {
         self.emit(|| {
             json!({
-                "type": "start", "rate_bps": start.rate_bps, "packet_bytes": start.packet_len,
+                "type": "start", "protocol": start.protocol, "rate_bps": start.rate_bps, "packet_bytes": start.packet_len,
                 "cipher": start.cipher, "startup_s": start.start_up.as_secs_f64(),
             })
         });

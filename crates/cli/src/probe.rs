@@ -9,7 +9,7 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::measure::{self, Ask, Measured};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
-use lighthaul_transfer::probe;
+use lighthaul_transfer::{probe, protocol};
 use serde_json::json;
 
 use crate::args::{Probe, What};
@@ -82,6 +82,7 @@ fn measure(args: &Probe, host: &str, what: measure::What) -> Result<Measured, Er
         rate_bps: None,
         limit: String::new(),
         options: Options::default(),
+        protocols: protocol::names(),
     }))?;
     agreed(&session)?;
     probe::ask(&session, ask, true)

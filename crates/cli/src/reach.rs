@@ -6,6 +6,7 @@ use lighthaul_io::identity::Identity;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
+use lighthaul_transfer::protocol;
 use lighthaul_transfer::session::Session;
 
 use crate::args::Far;
@@ -71,12 +72,12 @@ pub(crate) fn ask(via: &Via, place: &Place, request: Request) -> Result<Reached,
     Ok(reached)
 }
 
-/// Waits for the far side to agree to what we want.
-pub(crate) fn agreed(session: &Session) -> Result<(), Error> {
-    let Message::Welcome = session.hear()? else {
+/// Waits for the far side to agree to what we want; answers the names of the protocols that it has.
+pub(crate) fn agreed(session: &Session) -> Result<Vec<String>, Error> {
+    let Message::Welcome(theirs) = session.hear()? else {
         return Err(Error::new(Code::Protocol, "the far side did not agree"));
     };
-    Ok(())
+    Ok(theirs)
 }
 
 /// What we want, where no file crosses.
@@ -88,5 +89,6 @@ pub(crate) fn hello(request: Request) -> Hello {
         rate_bps: None,
         limit: String::new(),
         options: Options::default(),
+        protocols: protocol::names(),
     }
 }

@@ -10,6 +10,7 @@ use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::tcp;
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::join::Join;
 use lighthaul_transfer::message::Message;
 use lighthaul_transfer::relay::Relayed;
 use lighthaul_transfer::session::Session;
@@ -35,6 +36,8 @@ pub(crate) enum Ticket {
     Own(Option<Credential>),
     /// The word of somebody else.
     Invited(Box<Invitation>),
+    /// The session that it belongs to.
+    Join(Join),
 }
 
 /// Why somebody was not let in.
@@ -92,6 +95,10 @@ fn ticket(session: &Session, service: &Service) -> Result<(Rights, Ticket), Erro
             let invitation = service.invitations.take(key).ok_or(error)?;
             let rights = invitation.rights.clone();
             Ok((rights, Ticket::Invited(Box::new(invitation))))
+        }
+        // its key may have been let in for once
+        Message::Join(join) if service.joins.check(key, &join).is_ok() => {
+            Ok((Rights::default(), Ticket::Join(join)))
         }
         _ => Err(error),
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message};
+use lighthaul_transfer::protocol;
 use lighthaul_transfer::relay::Relayed;
 use lighthaul_transfer::session::{Halt, Session};
 use lighthaul_transfer::watch::Summary;
@@ -86,7 +87,7 @@ impl Invitations {
     }
 
     fn wait(&self, session: &Session, key: Fingerprint, gone: &Receiver<()>) -> Result<(), Error> {
-        session.say(&Message::Welcome)?;
+        session.say(&Message::Welcome(protocol::names()))?;
         let began = session.clock.now();
         let mut alive = began;
         loop {

@@ -4,7 +4,7 @@
 //! - [`known`]: the daemons that a user knows; [`allowed`]: the keys that a daemon knows, and their [`rights`];
 //!   [`statement`]: what an authority signs for a key
 //! - [`third`]: having one daemon send to another; `relay` and `invitation`: what those two do then
-//! - `admission`, `lobby`: letting callers in; `warden`: whether they may stay
+//! - `admission`, `lobby`: letting callers in; `joins`: further connections of one that is in; `warden`: whether they may stay
 
 pub mod allowed;
 pub mod client;
@@ -18,6 +18,7 @@ mod admission;
 mod dispatch;
 mod exporter;
 mod invitation;
+mod joins;
 mod lobby;
 mod metrics;
 mod relay;

@@ -141,6 +141,7 @@ impl Meter<'_> {
             Sight::Moving(motion) => self.count(*motion),
             Sight::Round { .. }
             | Sight::Diverted(_)
+            | Sight::Chosen(..)
             | Sight::Warning(_)
             | Sight::Planned(_)
             | Sight::Hashed(_)

@@ -56,14 +56,18 @@ pub(crate) fn run(
     let summary = watched(session, &far, || {
         far.say(&Message::Relayed(Relayed::Guest))?;
         far.say(&Message::Hello(hello.relayed(relay.target)))?;
-        let Message::Welcome = far.hear()? else {
+        let Message::Welcome(theirs) = far.hear()? else {
             return Err(Error::new(Code::Protocol, "the target did not agree"));
         };
         let mut both = |sight: Sight| {
             watcher(sight.clone());
             show(session, &far, sight);
         };
-        send::send(&far, &door, finds, sending(hello)?, &mut both)
+        let settings = send::Settings {
+            theirs,
+            ..sending(hello)?
+        };
+        send::send(&far, &door, finds, settings, &mut both)
     });
     match &summary {
         Ok(summary) => conclude(session, summary)?,

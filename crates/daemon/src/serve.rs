@@ -24,9 +24,10 @@ use crate::admission::{NotAdmitted, Refused, admit};
 use crate::dispatch::Sessions;
 use crate::exporter;
 use crate::invitation::Invitations;
+use crate::joins::Joins;
 use crate::lobby::{Lobby, Place};
 use crate::metrics::{Metrics, Refusal};
-use crate::session::attend;
+use crate::session::{Attended, attend};
 
 /// The word that starts the line in which a far side says where it listens.
 pub const GREETING: &str = "lighthaul-1";
@@ -86,6 +87,7 @@ pub(crate) struct Service {
     pub(crate) sessions: Sessions,
     pub(crate) metrics: Metrics,
     pub(crate) invitations: Invitations,
+    pub(crate) joins: Joins,
     lobby: Arc<Lobby>,
     refused: Refused,
 }
@@ -104,6 +106,7 @@ impl Server {
             sessions: Sessions::default(),
             metrics: Metrics::new(),
             invitations: Invitations::default(),
+            joins: Joins::default(),
             lobby: Arc::default(),
             refused: Refused::default(),
         });
@@ -208,8 +211,9 @@ impl Server {
                 drop(place);
                 attended.store(true, Ordering::Relaxed);
                 // what goes wrong is said to the caller, whose terminal this one's may be
-                attend(guest, &service).ok();
-                done.send(Ok(())).ok();
+                if !matches!(attend(guest, &service), Attended::Joined(_)) {
+                    done.send(Ok(())).ok();
+                }
             });
         }
     }
@@ -246,12 +250,13 @@ impl Service {
             return;
         };
         match attend(guest, self) {
-            Ok(summary) => {
+            Attended::Joined(Ok(())) => debug!("joined a session"),
+            Attended::Ended(Ok(summary)) => {
                 let seconds = summary.elapsed.as_secs_f64();
                 let (entries, bytes) = (summary.entries, summary.bytes);
                 info!("{entries} entries, {bytes} bytes in {seconds:.2} s");
             }
-            Err(error) => warn!("{error}"),
+            Attended::Joined(Err(error)) | Attended::Ended(Err(error)) => warn!("{error}"),
         }
     }
 }

@@ -9,6 +9,7 @@ use lighthaul_io::identity::Fingerprint;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::files::far;
 use lighthaul_transfer::files::work::Scope;
+use lighthaul_transfer::join::Join;
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::Door;
@@ -17,7 +18,7 @@ use lighthaul_transfer::send::Finds;
 use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::{Sight, Summary};
-use lighthaul_transfer::{checkup, probe, receive, send};
+use lighthaul_transfer::{checkup, probe, protocol, receive, send};
 
 use crate::admission::{Guest, Ticket, judge};
 use crate::metrics::Meter;
@@ -29,8 +30,39 @@ use crate::warden::guard;
 /// Probes that wait for a session to look at them.
 const PROBES_MAX: usize = 64;
 
-/// Does what a welcome caller wants, for as long as it is welcome; a failure is told to the caller, too.
-pub(crate) fn attend(guest: Guest, service: &Service) -> Result<Summary, Error> {
+/// What came of a caller.
+#[derive(Debug)]
+pub(crate) enum Attended {
+    /// Its session is over.
+    Ended(Result<Summary, Error>),
+    /// It is a further connection of a session, if that has it.
+    Joined(Result<(), Error>),
+}
+
+/// What a caller says first.
+enum First {
+    Hello(Box<Hello>),
+    Join(Join),
+}
+
+/// Does what a welcome caller wants; a failure is told to the caller, too.
+pub(crate) fn attend(guest: Guest, service: &Service) -> Attended {
+    let first = match &guest.ticket {
+        Ticket::Join(join) => Ok(First::Join(*join)),
+        Ticket::Own(_) | Ticket::Invited(_) => understand(&guest.session),
+    };
+    match first {
+        Ok(First::Join(join)) => Attended::Joined(service.joins.hand_over(guest.session, &join)),
+        Ok(First::Hello(hello)) => Attended::Ended(converse(guest, *hello, service)),
+        Err(error) => {
+            guest.session.give_up(&error);
+            Attended::Ended(Err(error))
+        }
+    }
+}
+
+/// Does what `hello` says, for as long as the caller is welcome.
+fn converse(guest: Guest, hello: Hello, service: &Service) -> Result<Summary, Error> {
     let Guest {
         session,
         rights,
@@ -42,10 +74,10 @@ pub(crate) fn attend(guest: Guest, service: &Service) -> Result<Summary, Error> 
             judge(key, credential.as_ref(), &service.settings.welcome).map(drop)
         }
         // the host is looked at, and takes its guest along
-        Ticket::Invited(_) => Ok(()),
+        Ticket::Invited(_) | Ticket::Join(_) => Ok(()),
     };
     guard(&session, judge, || {
-        let result = understand(&session).and_then(|hello| {
+        let result = Ok(hello).and_then(|hello| {
             check(&hello, &rights, &ticket, &service.settings)?;
             let mut meter = service.metrics.meter(direction(&hello.request));
             let result = fulfil(&session, hello, &rights, service, &mut meter);
@@ -64,14 +96,15 @@ pub(crate) fn attend(guest: Guest, service: &Service) -> Result<Summary, Error> 
     clippy::wildcard_enum_match_arm,
     reason = "whatever else a peer says is out of turn"
 )]
-fn understand(session: &Session) -> Result<Hello, Error> {
+fn understand(session: &Session) -> Result<First, Error> {
     let mut message = session.hear()?;
     if let Message::Credential(_) = message {
         // the key alone let it in
         message = session.hear()?;
     }
     match message {
-        Message::Hello(hello) if hello.version == VERSION => Ok(hello),
+        Message::Hello(hello) if hello.version == VERSION => Ok(First::Hello(Box::new(hello))),
+        Message::Join(join) => Ok(First::Join(join)),
         Message::Hello(hello) => {
             let text = format!("they speak version {VERSION} there, not {}", hello.version);
             Err(Error::new(Code::Protocol, text))
@@ -106,6 +139,7 @@ fn check(
             "plain datagrams are refused there; leave out --plain, or serve with --plain",
         );
     }
+    protocol::asked(&hello.options.protocol)?;
     if rights.read_only && writes(&hello.request) {
         return refuse(
             "your key may only read there; its operator can change that with `lighthaul allow`",
@@ -156,7 +190,8 @@ fn fulfil(
             .unwrap_or_else(PoisonError::into_inner)
     };
     lock().insert(number, probes);
-    let door = Door::Called(&arrivals);
+    let (_open, joins) = service.joins.open(session);
+    let door = Door::Called(&arrivals, &joins);
     let result = work(session, &door, hello, rights, meter);
     lock().remove(&number);
     result
@@ -177,7 +212,7 @@ fn work(
                 &Arc::new(rights.ground()?),
                 hello.options.dry_run.is_some(),
             )?;
-            session.say(&Message::Welcome)?;
+            session.say(&Message::Welcome(protocol::names()))?;
             let settings = receive::Settings {
                 plain: hello.plain,
                 options: hello.options,
@@ -186,7 +221,7 @@ fn work(
             receive::receive(session, door, landing, settings, &mut watcher)
         }
         Request::Probe(ask) => {
-            session.say(&Message::Welcome)?;
+            session.say(&Message::Welcome(protocol::names()))?;
             let measured = probe::answer(session, door, ask)?;
             Ok(Summary {
                 bytes: measured.bytes,
@@ -194,7 +229,7 @@ fn work(
             })
         }
         Request::Checkup => {
-            session.say(&Message::Welcome)?;
+            session.say(&Message::Welcome(protocol::names()))?;
             checkup::answer::answer(session, door)?;
             Ok(Summary::default())
         }
@@ -204,7 +239,7 @@ fn work(
                 ground: &ground,
                 writable: !rights.read_only,
             };
-            session.say(&Message::Welcome)?;
+            session.say(&Message::Welcome(protocol::names()))?;
             let entries = far::answer(session, scope, &verb)?;
             Ok(Summary {
                 entries,
@@ -214,7 +249,7 @@ fn work(
         Request::Send(ref paths) => {
             let paths = paths.iter().map(|path| PathBuf::from(os_path(path)));
             let finds = finds(rights, paths.collect(), &hello.options)?;
-            session.say(&Message::Welcome)?;
+            session.say(&Message::Welcome(protocol::names()))?;
             let settings = sending(hello)?;
             send::send(session, door, finds, settings, &mut watcher)
         }
@@ -241,6 +276,7 @@ pub(crate) fn sending(hello: Hello) -> Result<send::Settings, Error> {
         rate,
         limit: limit(&hello.limit)?,
         options: hello.options,
+        theirs: hello.protocols,
     })
 }
 

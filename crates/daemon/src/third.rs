@@ -114,7 +114,7 @@ impl End<'_> {
 
     /// Has the target expect the source.
     fn expect(self, hello: &Hello, caller: [u8; 32], place: Target) -> Result<(), Error> {
-        let Message::Welcome = self.hello(hello, Request::Expect(caller, place))? else {
+        let Message::Welcome(_) = self.hello(hello, Request::Expect(caller, place))? else {
             return Err(self.blame(out_of_turn()));
         };
         Ok(())

@@ -110,8 +110,11 @@ pub fn wait(clock: Clock, watches: &mut [Watch], until: Instant) -> io::Result<(
 
 /// Asks or waits at most `nanos` for any of `watches`.
 fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<()> {
-    const MOST: usize = 8;
-    assert!(watches.len() <= MOST, "a thread waits on a few descriptors");
+    const MOST: usize = 40;
+    assert!(
+        watches.len() <= MOST,
+        "a thread waits on so many descriptors at most"
+    );
     let mut polls = [libc::pollfd {
         fd: -1,
         events: 0,

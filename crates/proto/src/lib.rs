@@ -3,6 +3,7 @@
 //! - [`parts`]: what several machines share: pacer, tally, loss list
 //! - [`rbudp`]: Reliable Blast UDP, and the model that predicts it
 //! - [`vbtp`]: Varying-Bandwidth Transport Protocol, which follows a circuit's vector
+//! - [`stripe`]: one object over many streams
 #![no_std]
 extern crate alloc;
 #[cfg(test)]
@@ -10,4 +11,5 @@ extern crate std;
 
 pub mod parts;
 pub mod rbudp;
+pub mod stripe;
 pub mod vbtp;

@@ -7,6 +7,9 @@ use proptest::prelude::*;
 #[path = "../../../fuzz/src/rbudp.rs"]
 mod rbudp;
 
+#[path = "../../../fuzz/src/stripe.rs"]
+mod stripe;
+
 /// What a fuzz target does with its octets.
 type Body = fn(&[u8]);
 
@@ -64,6 +67,23 @@ proptest! {
     }
 
     #[test]
+    fn stripe_wire_survives_any_octets(octets in prop::collection::vec(any::<u8>(), 0..20)) {
+        stripe::wire(&octets);
+    }
+
+    #[test]
+    fn stripe_machines_survive_any_calls(
+        object_len: u16,
+        packet_len in 1_u16..2000,
+        octets in prop::collection::vec(any::<u8>(), 0..400),
+    ) {
+        let mut begin = object_len.to_be_bytes().to_vec();
+        begin.extend(packet_len.to_be_bytes());
+        begin.extend(u64::MAX.to_be_bytes());
+        stripe::machines(&[begin, octets].concat());
+    }
+
+    #[test]
     fn rbudp_machines_survive_likely_calls(octets in calls()) {
         rbudp::machines(&octets);
     }
@@ -71,9 +91,11 @@ proptest! {
 
 #[test]
 fn what_the_fuzzer_kept_stays_harmless() {
-    let bodies: [(&str, Body); 2] = [
+    let bodies: [(&str, Body); 4] = [
         ("rbudp_wire", rbudp::wire),
         ("rbudp_machines", rbudp::machines),
+        ("stripe_wire", stripe::wire),
+        ("stripe_machines", stripe::machines),
     ];
     for (target, body) in bodies {
         let folder = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));

@@ -1,8 +1,9 @@
 //! Floor 3: files. What a transfer is, from the list of its files to the verdict on each.
 //!
 //! - [`session`]: two ends that know each other; [`message`]: what they say; [`path`]: what lies between
-//! - [`send`], [`receive`]: the two roles; [`mover`]: which protocol moves an object,
-//!   and [`ease`] how fast when the receiving host drops
+//! - [`send`], [`receive`]: the two roles; [`protocol`]: what may move an object, [`choose`]: what suits a path; [`machine`]: the two machines,
+//!   [`mover`]: with what parameters, and [`ease`] how fast when the receiving host drops
+//! - [`join`]: further connections of a session
 //! - [`manifest`]: the list of entries; [`object`]: how parts of files lie in one; [`digest`]: the proof
 //!   that both sides agree, and [`hash`]: what others want to know
 //! - `crew`: the threads of a transfer, and `board`, what they show; `notes`: what is told once
@@ -17,6 +18,7 @@
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
 pub mod checkup;
+pub mod choose;
 pub mod credential;
 pub mod digest;
 pub mod ease;
@@ -25,6 +27,8 @@ pub mod files;
 pub mod filter;
 pub mod hard_links;
 pub mod hash;
+pub mod join;
+pub mod machine;
 pub mod manifest;
 pub mod measure;
 pub mod message;
@@ -34,6 +38,7 @@ pub mod object;
 pub mod options;
 pub mod path;
 pub mod probe;
+pub mod protocol;
 pub mod receive;
 pub mod relay;
 pub mod send;

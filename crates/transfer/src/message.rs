@@ -9,13 +9,15 @@ use crate::credential::Credential;
 use crate::digest::Digest;
 use crate::files::verb::{Answer, Verb};
 use crate::hash::Hashed;
+use crate::join::Join;
 use crate::measure::{Ask, Measured};
 use crate::object::Piece;
 use crate::options::{Options, Planned};
+use crate::protocol::Protocol;
 use crate::relay::{Relay, Relayed};
 
 /// The version of everything below; both sides must speak the same.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// The longest message that is taken.
 pub const MESSAGE_MAX: usize = 1 << 20;
 
@@ -24,8 +26,8 @@ pub const MESSAGE_MAX: usize = 1 << 20;
 pub enum Message {
     /// The client says what it wants.
     Hello(Hello),
-    /// The server agrees.
-    Welcome,
+    /// The server agrees, and has protocols of these names.
+    Welcome(Vec<String>),
     /// Datagrams of at most so many octets arrive here, zero if none do, and by these lanes, a bit
     /// for each.
     Reached(u16, u8),
@@ -63,6 +65,12 @@ pub enum Message {
     Credential(Credential),
     /// How a copy between two others goes.
     Relayed(Relayed),
+    /// The connection belongs to a session that is there already.
+    Join(Join),
+    /// What moves the data, and why, where the path was to decide.
+    Chosen(String),
+    /// Those of the connections with these numbers, a bit for each, have joined the session.
+    Joined(u32),
 }
 
 /// One message about the list of entries, on a stream of its own.
@@ -128,6 +136,8 @@ pub struct Hello {
     pub limit: String,
     /// How to copy.
     pub options: Options,
+    /// The names of the protocols that the client has.
+    pub protocols: Vec<String>,
 }
 
 /// What a server is asked to do.
@@ -161,6 +171,8 @@ pub struct Target {
 /// How objects will be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
+    /// What moves them.
+    pub protocol: Protocol,
     /// Bytes of each packet but an object's last.
     pub packet_len: u32,
     /// The rate in bits a second on the wire, of all lanes together.
@@ -171,6 +183,8 @@ pub struct Offer {
     pub udp: bool,
     /// Objects at a time.
     pub lanes: u8,
+    /// Connections that may join to carry them.
+    pub joins: u8,
 }
 
 /// An object: its number, which counts up, the lane that it comes by, and what it is made of.
@@ -267,7 +281,7 @@ mod tests {
     #[test]
     fn messages_survive_the_wire() {
         for message in [
-            Message::Welcome,
+            Message::Welcome(vec!["rbudp".into()]),
             Message::Train(5, 7),
             Message::Reports(3, vec![Report::Failed(24, "why".into())]),
             Message::Settled(

@@ -1,19 +1,22 @@
-//! Which protocol moves an object, and with what parameters.
+//! With what parameters a protocol moves an object, and over what.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_io::control::Control;
 use lighthaul_io::drive::Lane;
 use lighthaul_io::probe::LANES_MAX;
-use lighthaul_io::udp::{Udp, header_len};
-use lighthaul_proto::rbudp::Config;
-use lighthaul_proto::rbudp::wire::HEAD_LEN;
+use lighthaul_io::udp::header_len;
+use lighthaul_proto::stripe::Width;
 
 use crate::error::{Code, Error};
+use crate::join::JOINS_MAX;
+use crate::machine::{Learned, Setup};
 use crate::message::Offer;
+use crate::options::Options;
 use crate::path::Path;
+use crate::protocol::Protocol;
 use crate::session::{LANES, Session};
 use crate::watch::{Sight, Start, Watcher};
 
@@ -24,28 +27,88 @@ const OBJECT_TIME: Duration = Duration::from_millis(500);
 /// Octets of a datagram that are not the object's: the connection's number, and the tag.
 const CONNECTION_LEN: u32 = 8;
 const TAG_LEN: u32 = 16;
+/// Objects at a time where streams carry them.
+const STREAM_LANES: u8 = 2;
 /// Bytes in each packet that crosses on the stream.
 const STREAM_PACKET_LEN: u32 = 32 << 10;
 /// The least and the most that a receiver waits for stragglers at the end of a round.
 const SETTLE_MIN: Duration = Duration::from_millis(2);
 const SETTLE_MAX: Duration = Duration::from_millis(25);
 
+/// How objects go over `path` at `rate`: as was asked, or by streams where no datagram passes.
+pub fn offer(
+    session: &Session,
+    (asked, options): (Protocol, &Options),
+    path: &Path,
+    rate: Rate,
+) -> Offer {
+    let blocked = asked.is_datagrams() && path.sockets.is_empty();
+    let protocol = if blocked { Protocol::Ptcp } else { asked };
+    Offer {
+        protocol,
+        packet_len: packet_len(protocol, path),
+        rate_bps: rate.as_bps(),
+        settle_us: settle(session.rtt).as_micros() as u32,
+        udp: !path.sockets.is_empty(),
+        lanes: match path.sockets.len() {
+            // while the last packets of one object are on their way, another follows
+            0 => STREAM_LANES,
+            sockets => sockets as u8,
+        },
+        joins: match (protocol, options.streams) {
+            (Protocol::Ptcp, 0) => JOINS_MAX,
+            (Protocol::Ptcp, streams) => streams,
+            _ => 0,
+        },
+    }
+}
+
+/// Refuses an offer that is not about `path`.
+pub fn check(offer: &Offer, path: &Path) -> Result<(), Error> {
+    let lie = |text: &str| Err(Error::new(Code::Protocol, text));
+    let sockets = path.sockets.len();
+    let streams = sockets == 0 && (1..=STREAM_LANES).contains(&offer.lanes);
+    if usize::from(offer.lanes) != sockets && !streams {
+        return lie("the peer's lanes are not ours");
+    }
+    if !offer.udp && offer.packet_len > STREAM_PACKET_LEN {
+        return lie("the peer's packets are longer than streams carry");
+    }
+    if offer.joins > JOINS_MAX || offer.joins > 0 && offer.protocol != Protocol::Ptcp {
+        return lie("the peer wants more connections than there may be");
+    }
+    Ok(())
+}
+
+/// How many of the connections that have `joined` are used: a few, and more as that pays, unless
+/// somebody said how many.
+pub fn width(session: &Session, options: &Options, joined: &[Control]) -> Learned {
+    let most = joined.len() as u16;
+    Learned::Width(match options.streams {
+        0 => Width::measured(most, session.rtt),
+        _ => Width::fixed(most),
+    })
+}
+
 /// The largest packet that fits in the path's datagrams, and fills pages with its like.
-pub fn packet_len(path: &Path) -> u32 {
+fn packet_len(protocol: Protocol, path: &Path) -> u32 {
     if path.sockets.is_empty() {
         return STREAM_PACKET_LEN;
     }
-    (path.datagram_len as u32 - CONNECTION_LEN - HEAD_LEN as u32 - TAG_LEN) / 32 * 32
+    (path.datagram_len as u32 - CONNECTION_LEN - protocol.head_len() as u32 - TAG_LEN) / 32 * 32
 }
 
 /// How long to wait for stragglers: a part of what another round would cost.
-pub fn settle(rtt: Duration) -> Duration {
+fn settle(rtt: Duration) -> Duration {
     (rtt / 8).clamp(SETTLE_MIN, SETTLE_MAX)
 }
 
 /// How many objects move at a time: one is on its way while another waits to hear what came of it,
 /// and more where there are cores for them.
-pub fn lanes() -> usize {
+pub fn lanes(asked: Option<Protocol>) -> usize {
+    if asked.is_some_and(|asked| !asked.is_datagrams()) {
+        return 0;
+    }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     (cores / 2).clamp(2, LANES_MAX)
 }
@@ -61,12 +124,12 @@ pub fn object_len(offer: &Offer, rtt: Duration) -> u64 {
 }
 
 /// The protocol's parameters for an object of `object_len` bytes, the same on both sides.
-pub fn config(
+pub fn setup(
     offer: &Offer,
-    object_len: u64,
+    (object, object_len): (u64, u64),
+    lane: &Lane,
     plain: bool,
-    peer: SocketAddr,
-) -> Result<Config, Error> {
+) -> Result<Setup, Error> {
     let bad = |text: String| Error::new(Code::Protocol, text);
     if offer.packet_len == 0 || !offer.packet_len.is_multiple_of(32) {
         return Err(bad(format!(
@@ -75,37 +138,43 @@ pub fn config(
         )));
     }
     let settle = Duration::from_micros(offer.settle_us.into());
-    let config = Config {
+    let setup = Setup {
+        protocol: offer.protocol,
+        object,
         object_len,
         packet_len: offer.packet_len,
-        overhead_len: header_len(peer) + CONNECTION_LEN + if plain { 0 } else { TAG_LEN },
+        overhead_len: header_len(lane.stream.peer())
+            + CONNECTION_LEN
+            + if plain { 0 } else { TAG_LEN },
         rate: Rate::from_bps(offer.rate_bps).ok_or_else(|| bad("a rate of zero".into()))?,
-        burst: None,
-        stream: LANES,
+        stream: lane.stream.number(),
+        streams: lane.more.len() as u16,
         settle: settle.clamp(SETTLE_MIN, SETTLE_MAX),
         repeat: settle,
     };
-    config
+    setup
         .check()
         .map_err(|error| bad(format!("the object cannot be sent: {error}")))?;
-    Ok(config)
+    Ok(setup)
 }
 
 /// Tells an onlooker how the object is about to move; `start_up` is how long it took to find out.
 pub fn announce(
     session: &Session,
-    offer: &Offer,
+    (asked, offer): (Option<Protocol>, &Offer),
     plain: bool,
     start_up: Duration,
     watcher: Watcher<'_>,
 ) {
-    if !offer.udp {
+    let diverted = !offer.udp && asked.is_some_and(Protocol::is_datagrams);
+    if diverted {
         watcher(Sight::Diverted(
             "no UDP datagram arrived, so TCP carries the data".into(),
         ));
     }
     watcher(Sight::Started(Start {
         rate_bps: offer.udp.then_some(offer.rate_bps),
+        protocol: offer.protocol.to_string(),
         packet_len: offer.packet_len,
         cipher: if plain {
             "plain"
@@ -117,27 +186,32 @@ pub fn announce(
     }));
 }
 
-/// Lanes over the path's sockets, or one over the stream; they have no keys yet.
-pub fn lanes_over(session: &Session, path: Path) -> Result<Vec<Lane>, Error> {
-    let mut sockets: Vec<Option<Udp>> = path.sockets.into_iter().map(Some).collect();
-    if sockets.is_empty() {
-        sockets.push(None);
-    }
-    let lane = |(number, udp)| {
+/// So many lanes over the path's sockets, or over the session's streams; they have no keys yet.
+pub fn lanes_over(
+    session: &Session,
+    offer: &Offer,
+    path: Path,
+    joined: &[Control],
+) -> Result<Vec<Lane>, Error> {
+    let mut sockets = path.sockets.into_iter();
+    let lane = |number| {
+        let number = LANES + u16::from(number);
+        let more = joined.iter().map(|control| control.open(number));
         Ok(Lane {
-            udp,
-            stream: session.control.open(LANES + number)?,
+            udp: sockets.next(),
+            stream: session.control.open(number)?,
+            more: more.collect::<Result<_, _>>()?,
             connection: 0,
             seal: None,
             open: None,
-            head_len: HEAD_LEN,
+            head_len: offer.protocol.head_len(),
             clock: session.clock,
             scatter: None,
             share: None,
             counters: Arc::default(),
         })
     };
-    (0..).zip(sockets).map(lane).collect()
+    (0..offer.lanes).map(lane).collect()
 }
 
 /// Gives `lane` what marks and seals the datagrams of object `number`.

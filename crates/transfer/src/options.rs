@@ -47,6 +47,12 @@ pub struct Options {
     pub sync: bool,
     /// What others want to know of every file.
     pub hash: Vec<Asked>,
+    /// The protocol's name, or [`crate::protocol::AUTO`]; none for the usual one.
+    pub protocol: String,
+    /// How many streams `ptcp` uses; zero for as many as turn out to be worth it.
+    pub streams: u8,
+    /// Others use the path and are to have their part of it.
+    pub shared: bool,
     /// The digest of each piece of a file.
     pub digest: digest::Kind,
 }

@@ -12,6 +12,7 @@ use lighthaul_io::tls::Side;
 use lighthaul_io::udp::Udp;
 
 use crate::error::{Code, Error};
+use crate::join::Joins;
 use crate::message::Message;
 use crate::session::Session;
 
@@ -38,6 +39,8 @@ pub struct Path {
     pub sockets: Vec<Udp>,
     /// The longest datagram that passes, without its UDP header.
     pub datagram_len: usize,
+    /// Of a million datagrams in trains, how many did not arrive, as far as is known.
+    pub lost_ppm: u32,
     prober: Prober,
 }
 
@@ -47,7 +50,7 @@ pub enum Door<'a> {
     /// We call: any port will do. Without datagrams if `false`.
     Caller(bool),
     /// We were called: probes come in by the shared port.
-    Called(&'a Arrivals),
+    Called(&'a Arrivals, &'a Joins),
 }
 
 /// What the peer says has reached it: the longest datagram, and the lanes.
@@ -61,11 +64,20 @@ pub fn explore(
     lanes: usize,
 ) -> Result<Path, Error> {
     let mut prober = session.secrets.prober();
+    if lanes == 0 {
+        // both sides know that no datagram is wanted
+        return Ok(Path {
+            sockets: Vec::new(),
+            datagram_len: 0,
+            lost_ppm: 0,
+            prober,
+        });
+    }
     let deadline = session.clock.now() + PATIENCE;
     let (sockets, first) = match door {
         Door::Caller(false) => (Vec::new(), 0),
         Door::Caller(true) => (call(session, lanes)?, 0),
-        Door::Called(arrivals) => answer(session, arrivals, &prober, deadline)?,
+        Door::Called(arrivals, _) => answer(session, arrivals, &prober, deadline)?,
     };
     let ours = mask(&sockets);
     let mut arrived = 0;
@@ -118,6 +130,7 @@ pub fn explore(
     Ok(Path {
         sockets,
         datagram_len,
+        lost_ppm: 0,
         prober,
     })
 }
@@ -145,6 +158,10 @@ impl Path {
                     "the peer did not measure the path",
                 ));
             };
+            // the first to arrive only starts the clock
+            let sent = (count.saturating_sub(1) * self.datagram_len) as u64;
+            let lost = u128::from(sent.saturating_sub(bytes)) * 1_000_000;
+            self.lost_ppm = (lost / u128::from(sent.max(1))) as u32;
             if bytes > 0 && nanos > 0 {
                 rate = Some(Rate::of(bytes, Duration::from_nanos(nanos)));
             }

@@ -3,21 +3,23 @@
 
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate};
+use lighthaul_base::{Endpoint, Instant, Rate};
 use lighthaul_io::block::Block;
 use lighthaul_io::clock::cpu_time;
 use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::flood::{absorb, flood};
 use lighthaul_io::memory::Memory;
-use lighthaul_proto::rbudp::{Config, Receiver, ReceiverEvent, Sender, SenderEvent};
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Code, Error};
+use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
 use crate::measure::{Ask, Measured, What};
 use crate::message::{Message, Offer};
 use crate::mover;
+use crate::options::Options;
 use crate::path::{Door, Path, explore};
+use crate::protocol::Protocol;
 use crate::session::Session;
 
 /// Memory that objects are made of: as much as other tools measure with, which caches hold.
@@ -102,22 +104,19 @@ fn rbudp(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
         .and_then(Rate::from_bps)
         .unwrap_or(Rate::UNLIMITED);
     let offer = Offer {
-        packet_len: mover::packet_len(&path),
-        rate_bps: rate.as_bps(),
-        settle_us: 0, // as the paper has it; `mover::config` raises it to the least
-        udp: !path.sockets.is_empty(),
-        lanes: 1,
+        settle_us: 0, // as the paper has it; `mover::setup` raises it to the least
+        ..mover::offer(session, (Protocol::Rbudp, &Options::default()), &path, rate)
     };
     let plain = !ask.what.is_sealed();
-    let config = mover::config(&offer, ask.bytes, plain, session.peer_address())?;
     session.say(&Message::Offer(offer))?;
-    let mut lane = the_lane(session, path, plain)?;
-    let mut store = Memory::new(ring(&config), true);
-    let Message::Welcome = session.hear()? else {
+    let mut lane = the_lane(session, &offer, path, plain)?;
+    let setup = mover::setup(&offer, (1, ask.bytes), &lane, plain)?;
+    let mut store = Memory::new(ring(&setup), true);
+    let Message::Welcome(_) = session.hear()? else {
         return Err(Error::new(Code::Protocol, "the far side did not get ready"));
     };
     let started = session.clock.now();
-    let mut sender = Sender::new(started, config, 1);
+    let mut sender = SendMachine::new(started, &setup, Learned::default());
     run(&mut sender, &mut lane, &mut store, &mut Bare)?;
     let time = session.clock.now().since(started);
     let theirs = heard(session)?;
@@ -135,21 +134,21 @@ fn rbudp_answer(session: &Session, path: Path, ask: Ask) -> Result<Measured, Err
         return Err(Error::new(Code::Protocol, "the peer offered nothing"));
     };
     let plain = !ask.what.is_sealed();
-    let config = mover::config(&offer, ask.bytes, plain, session.peer_address())?;
-    let mut lane = the_lane(session, path, plain)?;
+    let mut lane = the_lane(session, &offer, path, plain)?;
+    let setup = mover::setup(&offer, (1, ask.bytes), &lane, plain)?;
     let scatter = matches!(ask.what, What::Scatter | What::SealedScatter);
-    lane.scatter = scatter.then_some(config.packet_len);
-    let mut store = Memory::new(ring(&config), ask.what != What::Fake);
-    session.say(&Message::Welcome)?;
-    let mut receiver = Receiver::new(session.clock.now(), config, 1);
+    lane.scatter = scatter.then_some(setup.packet_len);
+    let mut store = Memory::new(ring(&setup), ask.what != What::Fake);
+    session.say(&Message::Welcome(Vec::new()))?;
+    let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
     run(&mut receiver, &mut lane, &mut store, &mut Bare)?;
-    Ok(outcome(&receiver, &config, &lane.counters))
+    Ok(outcome(&receiver, setup.object_len, &lane.counters))
 }
 
-fn outcome(receiver: &Receiver, config: &Config, counters: &Counters) -> Measured {
+fn outcome(receiver: &ReceiveMachine, bytes: u64, counters: &Counters) -> Measured {
     Measured {
         bps: 0,
-        bytes: config.object_len,
+        bytes,
         nanos: 0,
         lost: 0,
         buffer_drops: counters.buffer_drops.load(Relaxed),
@@ -166,9 +165,9 @@ fn heard(session: &Session) -> Result<Measured, Error> {
 }
 
 /// Memory of whole packets that is written once, so that every page is there.
-fn ring(config: &Config) -> Block {
-    let packets = RING_BYTES / config.packet_len;
-    let mut block = Block::new((packets * config.packet_len) as usize);
+fn ring(setup: &Setup) -> Block {
+    let packets = RING_BYTES / setup.packet_len;
+    let mut block = Block::new((packets * setup.packet_len) as usize);
     block.fill(0x5a);
     block
 }
@@ -180,38 +179,25 @@ fn flooding(error: std::io::Error) -> Error {
 /// An owner that only waits for the end.
 struct Bare;
 
-impl Owner<Sender> for Bare {
-    fn event(&mut self, _: &mut Sender, event: SenderEvent, _: Instant) -> Result<Next, World> {
+impl<E: Endpoint<Event = Moved>> Owner<E> for Bare {
+    fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
         match event {
-            SenderEvent::Round { .. } | SenderEvent::Asked { .. } => Ok(Next::Continue),
-            SenderEvent::Barren { .. } => Ok(Next::Divert),
-            SenderEvent::Complete => Ok(Next::Finish),
-            SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+            Moved::Round(..) | Moved::Asked(_) => Ok(Next::Continue),
+            Moved::Barren => Ok(Next::Divert),
+            Moved::Complete => Ok(Next::Finish),
+            Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
 
-    fn tick(&mut self, _: &mut Sender, _: Instant) -> Result<Next, World> {
-        Ok(Next::Continue)
-    }
-}
-
-impl Owner<Receiver> for Bare {
-    fn event(&mut self, _: &mut Receiver, event: ReceiverEvent, _: Instant) -> Result<Next, World> {
-        match event {
-            ReceiverEvent::Tallied { .. } => Ok(Next::Continue),
-            ReceiverEvent::Complete => Ok(Next::Finish),
-            ReceiverEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
-        }
-    }
-
-    fn tick(&mut self, _: &mut Receiver, _: Instant) -> Result<Next, World> {
+    fn tick(&mut self, _: &mut E, _: Instant) -> Result<Next, World> {
         Ok(Next::Continue)
     }
 }
 
 /// The one lane of a measurement.
-fn the_lane(session: &Session, path: Path, plain: bool) -> Result<Lane, Error> {
-    let mut lane = mover::lanes_over(session, path)?.swap_remove(0);
+fn the_lane(session: &Session, offer: &Offer, path: Path, plain: bool) -> Result<Lane, Error> {
+    mover::check(offer, &path)?;
+    let mut lane = mover::lanes_over(session, offer, path, &[])?.swap_remove(0);
     mover::rekey(session, &mut lane, 0, plain);
     Ok(lane)
 }

@@ -11,10 +11,11 @@ use lighthaul_io::error::Error as World;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::probe::Prober;
 use lighthaul_io::seal::{Cipher, Key, derive};
-use lighthaul_io::tcp::round_trip;
+use lighthaul_io::tcp::{self, round_trip};
 use lighthaul_io::tls::{self, Side};
 
 use crate::error::{Code, Error};
+use crate::join::Join;
 use crate::message::Message;
 
 /// The stream of [`Message`]s.
@@ -47,6 +48,8 @@ pub struct Session {
     pub rtt: Duration,
     /// How others end it.
     pub halt: Arc<Halt>,
+    /// What we called with, so that further connections can be made; nothing if we were called.
+    identity: Option<Identity>,
     /// The peer has said that it fails, and why.
     told: AtomicBool,
 }
@@ -62,6 +65,7 @@ pub struct Secrets {
     cipher: Cipher,
     probe: Pair,
     data: Pair,
+    join: Join,
 }
 
 #[derive(Debug)]
@@ -118,6 +122,11 @@ impl Session {
             cipher: Cipher::Aes128Gcm,
             probe: pair("probe")?,
             data: pair("data")?,
+            join: Join {
+                session: pair("join")?.connection,
+                secret: tls::export(&tls, b"join")?,
+                number: 0,
+            },
         };
         let rtt = round_trip(&tcp);
         let control = if wary {
@@ -134,7 +143,25 @@ impl Session {
             clock: Clock::start(),
             rtt,
             halt: Arc::default(),
+            identity: (side == Side::Client).then(|| identity.clone()),
             told: AtomicBool::new(false),
+        })
+    }
+
+    /// Calls the peer once more, with the same key and at the same address.
+    pub fn call_again(&self) -> Result<impl FnOnce() -> Result<Self, Error> + use<>, Error> {
+        let identity = self.identity.clone();
+        let identity =
+            identity.ok_or_else(|| Error::new(Code::Protocol, "only who called can call again"))?;
+        let (address, peer) = (self.peer_address(), self.peer);
+        Ok(move || {
+            let tcp = tcp::connect(&address.ip().to_string(), address.port())?;
+            let session = Self::start(tcp, Side::Client, &identity)?;
+            if session.peer == peer {
+                return Ok(session);
+            }
+            let text = "somebody else answered a further connection";
+            Err(Error::new(Code::Permission, text))
         })
     }
 
@@ -263,6 +290,14 @@ impl Secrets {
     /// The number that marks data.
     pub const fn data_connection(&self) -> u64 {
         self.data.connection
+    }
+
+    /// What proves that connection `number` belongs to this session.
+    pub const fn join(&self, number: u8) -> Join {
+        Join {
+            number,
+            ..self.join
+        }
     }
 
     /// A prober; to be made once, since its packet numbers start anew.

@@ -25,6 +25,8 @@ pub enum Sight {
     },
     /// Datagrams do not pass, so the stream carries the data.
     Diverted(String),
+    /// What moves the data where the path was to decide, and why.
+    Chosen(String, String),
     /// Something that was left out.
     Warning(String),
     /// A file has these hashes.
@@ -38,6 +40,8 @@ pub enum Sight {
 /// What is known when the blast begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
+    /// The protocol's name.
+    pub protocol: String,
     /// Rate on the wire, in bits a second; nothing if the stream decides.
     pub rate_bps: Option<u64>,
     /// Bytes of a file in each datagram.

@@ -19,6 +19,7 @@ use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
 use lighthaul_transfer::message::{Announced, Listing, Message, Offer, Progress, Target};
 use lighthaul_transfer::object::Piece;
 use lighthaul_transfer::path::{Door, explore};
+use lighthaul_transfer::protocol::{self, Protocol};
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::walk::Walk;
@@ -147,6 +148,7 @@ fn a_sender_bears_any_number_of_reports_of_progress() {
     let walk = Walk::new(ground, &[source], Rules::default()).unwrap();
     let settings = send::Settings {
         plain: true,
+        theirs: protocol::names(),
         ..send::Settings::default()
     };
     let door = Door::Caller(false);
@@ -178,11 +180,13 @@ fn hear(
         say(&list, &Listing::Begin(true))?;
         explore(&liar, &Door::Caller(false), true, 1)?;
         liar.say(&Message::Offer(Offer {
+            protocol: Protocol::Rbudp,
             packet_len: 32 << 10,
             rate_bps: Rate::UNLIMITED.as_bps(),
             settle_us: 2000,
             udp: false,
             lanes: 1,
+            joins: 0,
         }))?;
         lie(&liar, &list)?;
         while liar.hear().is_ok() {}

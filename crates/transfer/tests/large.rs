@@ -20,6 +20,7 @@ use lighthaul_transfer::manifest::{Entry, Kind, Linked};
 use lighthaul_transfer::message::Target;
 use lighthaul_transfer::options::{Detail, Options};
 use lighthaul_transfer::path::Door;
+use lighthaul_transfer::protocol;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::walk::Found;
@@ -89,6 +90,7 @@ fn sending() {
     let settings = send::Settings {
         plain: true,
         options: options(),
+        theirs: protocol::names(),
         ..send::Settings::default()
     };
     let mut told = 0;

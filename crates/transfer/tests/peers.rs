@@ -7,18 +7,20 @@ mod ends;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate, Span};
+use lighthaul_base::{Endpoint, Instant, Rate, Span};
 use lighthaul_io::control::Frame;
 use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::store::Store;
-use lighthaul_proto::rbudp::{Receiver, ReceiverEvent, Sender, SenderEvent};
 use lighthaul_transfer::digest::{self, Digest, Taking};
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::Rules;
+use lighthaul_transfer::join::join;
+use lighthaul_transfer::machine::{Learned, Moved, ReceiveMachine, SendMachine};
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
 use lighthaul_transfer::message::{
     Announced, Failure, Listing, Message, Offer, Report, Target, Verdict, Wanted,
@@ -26,6 +28,7 @@ use lighthaul_transfer::message::{
 use lighthaul_transfer::mover;
 use lighthaul_transfer::object::Piece;
 use lighthaul_transfer::path::{Door, explore};
+use lighthaul_transfer::protocol::{self, Protocol};
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::walk::Walk;
@@ -63,11 +66,13 @@ impl Lie {
                 .map(|name| entry(name, Kind::File(LEN)))
                 .collect(),
             offer: Offer {
+                protocol: Protocol::Rbudp,
                 packet_len: 32 << 10,
                 rate_bps: Rate::UNLIMITED.as_bps(),
                 settle_us: 2000,
                 udp: false,
                 lanes: 1,
+                joins: 0,
             },
             objects: numbers.clone().map(object).collect(),
             reports: numbers
@@ -232,7 +237,7 @@ fn verdicts_that_cannot_be_are_not_believed() {
                 verdict(0, 0),
             ],
         ),
-        ("out of turn", vec![Message::Welcome]),
+        ("out of turn", vec![Message::Welcome(Vec::new())]),
     ] {
         let error = tell(&source, news).expect_err(what);
         assert_eq!(error.code, Code::Protocol, "{what}: {error}");
@@ -302,13 +307,13 @@ fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     // whatever is wanted, since who lies does not listen
     list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
         .ok();
-    let mut lane = mover::lanes_over(session, path)?.swap_remove(0);
+    let mut lane = mover::lanes_over(session, &lie.offer, path, &[])?.swap_remove(0);
     for object in &lie.objects {
         session.say(&Message::Object(object.clone()))?;
         let len = object.pieces.iter().map(|piece| piece.len).sum();
-        let config = mover::config(&lie.offer, len, true, session.peer_address())?;
+        let setup = mover::setup(&lie.offer, (object.number, len), &lane, true)?;
         mover::rekey(session, &mut lane, object.number, true);
-        let mut sender = Sender::new(session.clock.now(), config, 1);
+        let mut sender = SendMachine::new(session.clock.now(), &setup, Learned::default());
         let mut store = Sevens(vec![7; 32 << 10]);
         run(&mut sender, &mut lane, &mut store, &mut Eager)?;
     }
@@ -333,6 +338,7 @@ fn tell(source: &Path, news: Vec<Message>) -> Result<Summary, Error> {
     )?;
     let settings = send::Settings {
         plain: true,
+        theirs: protocol::names(),
         ..send::Settings::default()
     };
     let door = Door::Caller(false);
@@ -354,10 +360,13 @@ fn take_from(session: &Session, news: &[Message]) -> Result<(), Error> {
         entries: 1,
         files: vec![(0, None)],
     });
-    let path = explore(session, &Door::Caller(false), false, 1)?;
+    let (arrivals, joins) = (channel().1, channel().1);
+    let door = Door::Called(&arrivals, &joins);
+    let path = explore(session, &door, false, 1)?;
     let Message::Offer(offer) = session.hear()? else {
         panic!("nothing was offered")
     };
+    let joined = join(session, &door, offer.joins)?;
     // the beginning, and the one entry
     for _ in 0..2 {
         list.receive(session.clock, session.clock.now() + Duration::from_secs(5))?;
@@ -366,10 +375,12 @@ fn take_from(session: &Session, news: &[Message]) -> Result<(), Error> {
     let Message::Object(object) = session.hear()? else {
         panic!("no object was sent")
     };
-    let config = mover::config(&offer, object.pieces[0].len, true, session.peer_address())?;
-    let mut lane = mover::lanes_over(session, path)?.swap_remove(0);
+    let mut lane =
+        mover::lanes_over(session, &offer, path, &joined)?.swap_remove(object.lane.into());
+    let about = (object.number, object.pieces[0].len);
+    let setup = mover::setup(&offer, about, &lane, true)?;
     mover::rekey(session, &mut lane, object.number, true);
-    let mut receiver = Receiver::new(session.clock.now(), config, 1);
+    let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
     let mut store = Sevens(Vec::new());
     run(&mut receiver, &mut lane, &mut store, &mut Eager)?;
     while session.hear()? != Message::Sent {}
@@ -432,30 +443,16 @@ impl Store for Sevens {
 /// An owner who wants the end.
 struct Eager;
 
-impl Owner<Sender> for Eager {
-    fn event(&mut self, _: &mut Sender, event: SenderEvent, _: Instant) -> Result<Next, World> {
-        Ok(if event == SenderEvent::Complete {
+impl<E: Endpoint<Event = Moved>> Owner<E> for Eager {
+    fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
+        Ok(if event == Moved::Complete {
             Next::Finish
         } else {
             Next::Continue
         })
     }
 
-    fn tick(&mut self, _: &mut Sender, _: Instant) -> Result<Next, World> {
-        Ok(Next::Continue)
-    }
-}
-
-impl Owner<Receiver> for Eager {
-    fn event(&mut self, _: &mut Receiver, event: ReceiverEvent, _: Instant) -> Result<Next, World> {
-        Ok(if event == ReceiverEvent::Complete {
-            Next::Finish
-        } else {
-            Next::Continue
-        })
-    }
-
-    fn tick(&mut self, _: &mut Receiver, _: Instant) -> Result<Next, World> {
+    fn tick(&mut self, _: &mut E, _: Instant) -> Result<Next, World> {
         Ok(Next::Continue)
     }
 }

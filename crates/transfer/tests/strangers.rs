@@ -4,7 +4,7 @@
 
 mod ends;
 
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
 use lighthaul_io::ground::Ground;
@@ -40,7 +40,7 @@ fn an_answer_ends_with_done_and_holds_nothing_else() {
     let done = Message::Files(Answer::Done(1));
     let (result, count) = hear(&[busy.clone(), done.clone(), busy.clone()]);
     assert_eq!((result, count), (Ok(()), 2));
-    let (result, count) = hear(&[busy.clone(), Message::Welcome, done]);
+    let (result, count) = hear(&[busy.clone(), Message::Welcome(Vec::new()), done]);
     assert_eq!(result.unwrap_err().code, Code::Protocol);
     assert_eq!(count, 1);
     let failed = Message::Failed(13, "no".into());
@@ -88,14 +88,17 @@ fn a_checkup_takes_no_word_out_of_turn() {
     for words in [
         vec![Message::Checkup(Word::End)],
         vec![Message::Checkup(facts.clone())],
-        vec![Message::Checkup(Word::Time(0)), Message::Welcome],
+        vec![
+            Message::Checkup(Word::Time(0)),
+            Message::Welcome(Vec::new()),
+        ],
     ] {
         let [asking, answering] = sessions();
         for word in &words {
             asking.say(word).unwrap();
         }
         let (_probes, arrivals) = sync_channel(1);
-        let result = checkup::answer::answer(&answering, &Door::Called(&arrivals));
+        let result = checkup::answer::answer(&answering, &Door::Called(&arrivals, &channel().1));
         assert_eq!(result.unwrap_err().code, Code::Protocol, "{words:?}");
     }
     for word in [Word::Explore, facts, Word::End] {
@@ -116,7 +119,7 @@ fn a_clock_that_is_anywhere_is_no_harm() {
                 answering.say(&Message::Checkup(Word::Time(time))).unwrap();
             }
             answering.hear().unwrap();
-            answering.say(&Message::Welcome).unwrap();
+            answering.say(&Message::Welcome(Vec::new())).unwrap();
         });
         let result = checkup::ask::ask(&asking);
         assert_eq!(result.unwrap_err().code, Code::Protocol, "{time}");

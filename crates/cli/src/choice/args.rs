@@ -181,6 +181,9 @@ impl Choice {
             }),
             inplace: self.inplace,
             partial_dir,
+            protocol: String::new(),
+            streams: 0,
+            shared: false,
             stall: 0,
             sync,
             hash: match &self.hash {

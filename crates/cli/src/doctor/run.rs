@@ -174,7 +174,7 @@ impl Steps<'_> {
         let shown = credential.map_or(Ok(()), |c| session.say(&Message::Credential(c)));
         let asked = shown.and_then(|()| session.say(&Message::Hello(hello(Request::Checkup))));
         match asked.and_then(|()| agreed(session)) {
-            Ok(()) => {
+            Ok(_) => {
                 self.report.fine("allowed", "this user's key may call");
                 true
             }

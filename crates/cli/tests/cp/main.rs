@@ -21,6 +21,7 @@ mod names;
 mod options;
 mod outages;
 mod paths;
+mod protocols;
 mod resume;
 mod roots;
 mod running;

@@ -166,6 +166,7 @@ fn a_caller_of_another_version_is_told_so() {
         plain: false,
         limit: String::new(),
         options: Options::default(),
+        protocols: Vec::new(),
         rate_bps: None,
     };
     session.say(&Message::Hello(hello)).unwrap();

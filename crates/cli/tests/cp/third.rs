@@ -12,6 +12,7 @@ use lighthaul_io::tls;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
 use lighthaul_transfer::options::Options;
+use lighthaul_transfer::protocol;
 use lighthaul_transfer::relay::{Relay, Relayed};
 use lighthaul_transfer::session::Session;
 
@@ -340,6 +341,7 @@ fn hello(request: Request) -> Message {
         rate_bps: None,
         limit: String::new(),
         options: Options::default(),
+        protocols: protocol::names(),
     })
 }
 
@@ -422,7 +424,7 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     let host = |name: &str| {
         let host = meet(&far);
         host.say(&hello(Request::Expect(key, place(name)))).unwrap();
-        assert_eq!(host.hear(), Ok(Message::Welcome));
+        assert_eq!(host.hear(), Ok(Message::Welcome(protocol::names())));
         host
     };
     let refused = |said: Result<Message, Error>, words: &str| {
@@ -445,13 +447,16 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     drop(second);
     // whose host has left is nobody's guest
     let third = host("x");
-    assert_eq!(come(Request::Receive(place("x"))), Ok(Message::Welcome));
+    assert_eq!(
+        come(Request::Receive(place("x"))),
+        Ok(Message::Welcome(protocol::names()))
+    );
     drop(third);
     let fourth = Identity::generate();
     let gone = *tls::fingerprint(&fourth).unwrap().octets();
     let lone = meet(&far);
     lone.say(&hello(Request::Expect(gone, place("x")))).unwrap();
-    assert_eq!(lone.hear(), Ok(Message::Welcome));
+    assert_eq!(lone.hear(), Ok(Message::Welcome(protocol::names())));
     lone.give_up(&Error::new(Code::Interrupted, "enough"));
     drop(lone);
     let session = call("127.0.0.1", far.port, &fourth).unwrap();
@@ -462,10 +467,10 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     let lone = meet(&far);
     lone.say(&hello(Request::Expect(known, place("x"))))
         .unwrap();
-    assert_eq!(lone.hear(), Ok(Message::Welcome));
+    assert_eq!(lone.hear(), Ok(Message::Welcome(protocol::names())));
     let session = meet(&far);
     session.say(&hello(Request::Receive(place("own")))).unwrap();
-    assert_eq!(session.hear(), Ok(Message::Welcome));
+    assert_eq!(session.hear(), Ok(Message::Welcome(protocol::names())));
     // of two hosts with one caller, the second is refused, and the first as well has no guest
     let first = host("x");
     let other = meet(&far);

@@ -1,6 +1,7 @@
 //! Our end of the control connection.
 
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -11,7 +12,11 @@ use super::queues::{Closer, Queues, Shared};
 use super::shovel::Shovel;
 use super::stream::Stream;
 use crate::error::Error;
+use crate::sockopt;
 use crate::wait::Sign;
+
+/// Bytes that the system takes and has not sent yet.
+const UNSENT_BYTES_MAX: i32 = 256 << 10;
 
 /// Our end of the control connection; closes when the last clone is dropped.
 #[derive(Clone, Debug)]
@@ -38,10 +43,18 @@ impl Control {
         self.shared.sign.raise();
     }
 
+    /// Lets little wait in either direction from now on, since others carry the same transfer.
+    pub fn narrow(&self) {
+        self.shared.lock().narrow = true;
+    }
+
     fn begin(tcp: TcpStream, tls: Connection, wary: bool) -> Result<Self, Error> {
         let failed = |error| Error::world("setting up the control connection", error);
         tcp.set_nonblocking(true).map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
+        // what waits here can still be overtaken, what waits in the system cannot
+        let fd = tcp.as_raw_fd();
+        sockopt::set(fd, libc::SOL_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX).ok();
         let shared = Arc::new(Shared {
             queues: Mutex::new(Queues {
                 wary,

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::frame::Frame;
+use super::frame::{FRAME_MAX, Frame};
 use crate::wait::Sign;
 
 /// Bytes that wait in one direction before the other side of the queue must.
-pub(super) const QUEUE_BYTES_MAX: usize = 4 << 20;
-
+const QUEUE_BYTES_MAX: usize = 4 << 20;
+/// The same where many connections carry one transfer: what waits in a slow one is what others wait for.
+const NARROW_BYTES_MAX: usize = 256 << 10;
 /// The same of a peer that has not been let in.
 const WARY_BYTES_MAX: usize = 64 << 10;
 
@@ -31,6 +32,8 @@ pub(super) struct Queues {
     pub(super) closing: bool,
     /// The peer has not been let in yet.
     pub(super) wary: bool,
+    /// It is one of many connections of one transfer.
+    pub(super) narrow: bool,
     /// Why the connection is over, once it is.
     pub(super) ended: Option<String>,
 }
@@ -41,7 +44,25 @@ impl Queues {
         if self.wary {
             WARY_BYTES_MAX
         } else {
+            self.outgoing_max()
+        }
+    }
+
+    /// Bytes to the peer that may wait.
+    pub(super) const fn outgoing_max(&self) -> usize {
+        if self.narrow {
+            NARROW_BYTES_MAX
+        } else {
             QUEUE_BYTES_MAX
+        }
+    }
+
+    /// The longest frame that the peer may send.
+    pub(super) const fn frame_max(&self) -> usize {
+        if self.narrow {
+            NARROW_BYTES_MAX
+        } else {
+            FRAME_MAX
         }
     }
 

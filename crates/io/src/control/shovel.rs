@@ -10,7 +10,7 @@ use lighthaul_base::Instant;
 use rustls::Connection;
 
 use super::frame::{Frame, parse};
-use super::queues::{QUEUE_BYTES_MAX, Shared};
+use super::queues::Shared;
 use crate::clock::Clock;
 use crate::wait::{Watch, wait};
 
@@ -117,9 +117,10 @@ impl Shovel {
     /// What TLS has taken has now reached TCP.
     fn count_written(&mut self) {
         let mut queues = self.shared.lock();
-        let was_full = queues.outgoing_bytes > QUEUE_BYTES_MAX;
+        let most = queues.outgoing_max();
+        let was_full = queues.outgoing_bytes > most;
         queues.outgoing_bytes -= std::mem::take(&mut self.unwritten);
-        if was_full && queues.outgoing_bytes <= QUEUE_BYTES_MAX {
+        if was_full && queues.outgoing_bytes <= most {
             queues.wake_all();
         }
         drop(queues);
@@ -184,11 +185,16 @@ impl Shovel {
             .resize(before + state.plaintext_bytes_to_read(), 0);
         self.tls.reader().read_exact(&mut self.parser[before..])?;
         let mut done = 0;
+        let most = self.shared.lock().frame_max();
         while let Some((number, frame, len)) = parse(&self.parser[done..])? {
             done += len;
             self.route(number, frame)?;
         }
         self.parser.drain(..done);
+        let coming = self.parser.first_chunk().copied().map(u32::from_be_bytes);
+        if coming.is_some_and(|len| len as usize > most) {
+            return Err(io::Error::other("the peer sent a frame that is too long"));
+        }
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! One stream of a control connection.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
@@ -7,7 +8,6 @@ use lighthaul_base::Instant;
 
 use super::connection::Control;
 use super::frame::{Frame, HEADER};
-use super::queues::QUEUE_BYTES_MAX;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::interrupt;
@@ -30,6 +30,11 @@ impl Stream {
         self.sign.drain();
     }
 
+    /// The peer's address.
+    pub fn peer(&self) -> SocketAddr {
+        self.control.peer()
+    }
+
     /// Its number.
     pub const fn number(&self) -> u16 {
         self.number
@@ -38,18 +43,30 @@ impl Stream {
     /// Whether TCP keeps up; if not, the stream's descriptor tells when it does again.
     pub fn has_room(&self) -> bool {
         let queues = self.control.shared.lock();
-        queues.outgoing_bytes <= QUEUE_BYTES_MAX || queues.ended.is_some()
+        queues.outgoing_bytes <= queues.outgoing_max() || queues.ended.is_some()
     }
 
     /// Queues `frame`. Who sends much asks [`Stream::has_room`] first.
     pub fn send(&self, frame: &Frame) -> Result<(), Error> {
-        let mut octets = Vec::with_capacity(HEADER + frame.octets.len());
-        let whole = frame.head_len == frame.octets.len();
-        octets.extend_from_slice(&(frame.octets.len() as u32).to_be_bytes());
+        let (head, body) = frame.octets.split_at(frame.head_len);
+        self.send_parts(frame.datagram, [head, body], body.is_empty())
+    }
+
+    /// Queues a frame of a head and a body; where the head is `whole`, the peer takes both for it.
+    pub(crate) fn send_parts(
+        &self,
+        datagram: bool,
+        [head, body]: [&[u8]; 2],
+        whole: bool,
+    ) -> Result<(), Error> {
+        let len = head.len() + body.len();
+        let mut octets = Vec::with_capacity(HEADER + len);
+        octets.extend_from_slice(&(len as u32).to_be_bytes());
         octets.extend_from_slice(&self.number.to_be_bytes());
-        octets.push(u8::from(frame.datagram) | (u8::from(whole) << 1));
-        octets.push(if whole { 0 } else { frame.head_len as u8 });
-        octets.extend_from_slice(&frame.octets);
+        octets.push(u8::from(datagram) | (u8::from(whole) << 1));
+        octets.push(if whole { 0 } else { head.len() as u8 });
+        octets.extend_from_slice(head);
+        octets.extend_from_slice(body);
         let shared = &self.control.shared;
         let mut queues = shared.lock();
         if let Some(why) = &queues.ended {

@@ -16,6 +16,8 @@ pub struct Lane {
     pub udp: Option<Udp>,
     /// Carries the machine's stream messages, and datagrams where UDP does not pass.
     pub stream: Stream,
+    /// Further streams, on connections of their own; the machine knows them by the numbers that follow.
+    pub more: Vec<Stream>,
     /// Marks every datagram of this lane.
     pub connection: u64,
     /// Seals what leaves; without it datagrams are plain.

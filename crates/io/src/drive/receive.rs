@@ -14,6 +14,8 @@ use crate::udp::Received;
 
 /// How many machines back a late datagram may come from.
 const LATE_MAX: u64 = 1 << 10;
+/// Frames taken from one further stream before the next gets its turn.
+const FRAMES_OF_MORE: usize = 8;
 /// Trains taken from the socket before everything else gets its turn.
 const TRAINS_A_TURN: usize = 8;
 
@@ -40,6 +42,43 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             self.take(via, head, body)?;
         }
         Ok(any)
+    }
+
+    /// Hands over what came on further streams, and tells the machine of those that broke.
+    pub(super) fn take_from_more(&mut self, now: Instant) -> Result<bool, Error> {
+        let mut any = false;
+        for index in 0..self.lane.more.len() {
+            let number = self.number_of(index);
+            for _ in 0..FRAMES_OF_MORE {
+                match self.lane.more[index].try_receive() {
+                    Ok(Some(frame)) => {
+                        any = true;
+                        let (head, body) = frame.octets.split_at(frame.head_len);
+                        self.take(Via::Stream(number), head, body)?;
+                    }
+                    Ok(None) => break,
+                    Err(_) => {
+                        self.break_off(now, index);
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    /// What the machine calls a further stream.
+    pub(super) fn number_of(&self, index: usize) -> u16 {
+        self.lane.stream.number() + 1 + index as u16
+    }
+
+    /// Nothing more crosses on a further stream.
+    pub(super) fn break_off(&mut self, now: Instant, index: usize) {
+        if !self.broken.contains(&index) {
+            self.broken.push(index);
+            let number = self.number_of(index);
+            self.endpoint.handle_broken(now, number);
+        }
     }
 
     /// Hands one message over and puts its body in place.

@@ -7,6 +7,7 @@ use lighthaul_base::{Endpoint, Instant, Load, Rate};
 
 use super::lane::Lane;
 use crate::clock::sharpen_sleeps;
+use crate::control::Stream;
 use crate::error::Error;
 use crate::interrupt;
 use crate::scatter::Scatter;
@@ -16,6 +17,8 @@ use crate::wait::{Watch, wait};
 
 /// How often an owner is asked what it thinks.
 const TICK: Duration = Duration::from_millis(10);
+/// The most streams besides its own that a lane can have.
+pub const MORE_MAX: usize = 32;
 /// The largest reception: more than the kernel coalesces.
 pub(super) const RECEPTION_MAX: usize = 1 << 16;
 
@@ -46,6 +49,7 @@ pub fn run<E: Endpoint, S: Store>(
     owner: &mut impl Owner<E>,
 ) -> Result<(), Error> {
     sharpen_sleeps();
+    assert!(lane.more.len() <= MORE_MAX, "who opens streams bounds them");
     let mut driver = Driver {
         endpoint,
         lane,
@@ -57,6 +61,7 @@ pub fn run<E: Endpoint, S: Store>(
         load: Load::default(),
         rate: None,
         drops: 0,
+        broken: Vec::new(),
     };
     driver.run(owner)
 }
@@ -75,6 +80,8 @@ pub(super) struct Driver<'a, E, S> {
     /// What the machine was last told to keep.
     rate: Option<Rate>,
     pub(super) drops: u32,
+    /// Further streams that broke.
+    pub(super) broken: Vec<usize>,
 }
 
 impl<E: Endpoint, S: Store> Driver<'_, E, S> {
@@ -85,6 +92,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         loop {
             self.store.foresee(self.endpoint)?;
             let mut busy = self.take_frames()?;
+            busy |= self.take_from_more(clock.now())?;
             if readable {
                 readable = self.take_trains()?;
                 busy |= readable;
@@ -138,18 +146,31 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             .filter(|_| self.has_room())
             .map_or(tick, |deadline| deadline.at.min(tick));
         let stream = Watch::read(self.lane.stream.as_raw_fd());
-        let mut watches = [stream, stream];
+        let mut watches = [stream; 2 + MORE_MAX];
         let mut count = 1;
         if let Some(udp) = &self.lane.udp {
             watches[1].fd = udp.as_raw_fd();
             count = 2;
+        }
+        let first = count;
+        for (index, stream) in self.lane.more.iter().enumerate() {
+            if !self.broken.contains(&index) {
+                watches[count].fd = stream.as_raw_fd();
+                count += 1;
+            }
         }
         wait(self.lane.clock, &mut watches[..count], deadline)
             .map_err(|error| Error::world("waiting for datagrams", error))?;
         if watches[0].readable {
             self.lane.stream.woken();
         }
-        Ok(count == 2 && watches[1].readable)
+        for watch in &watches[first..count] {
+            if watch.readable {
+                let stream = self.lane.more.iter().find(|s| s.as_raw_fd() == watch.fd);
+                stream.into_iter().for_each(Stream::woken);
+            }
+        }
+        Ok(first == 2 && watches[1].readable)
     }
 
     fn tell_load(&mut self, now: Instant) {

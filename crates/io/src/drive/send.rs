@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use lighthaul_base::{Body, Endpoint, Instant, Transmit, Via};
 
 use super::run::Driver;
-use crate::control::Frame;
 use crate::error::Error;
 use crate::store::Store;
 
@@ -20,14 +19,14 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let mut frames = 0..FRAMES_A_TURN;
         while self.has_room()
             && (self.lane.udp.is_some() || frames.next().is_some())
-            && let Some(transmit) = self.endpoint.poll_transmit(now)
+            && let Some(transmit) = self.next(now)
         {
             any = true;
             match transmit.via {
                 Via::Datagram if self.lane.udp.is_some() => self.join_train(&transmit)?,
                 Via::Datagram | Via::Stream(_) => {
                     self.flush()?;
-                    self.send_frame(transmit)?;
+                    self.send_frame(now, transmit)?;
                 }
             }
         }
@@ -35,9 +34,29 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(any)
     }
 
+    /// What the machine wants sent next, perhaps once it knows which streams have room.
+    fn next(&mut self, now: Instant) -> Option<Transmit> {
+        let next = self.endpoint.poll_transmit(now);
+        if next.is_some() || self.lane.udp.is_some() {
+            return next;
+        }
+        if self.lane.stream.has_room() {
+            let number = self.lane.stream.number();
+            self.endpoint.handle_room(now, number);
+        }
+        for index in 0..self.lane.more.len() {
+            if self.lane.more[index].has_room() {
+                let number = self.number_of(index);
+                self.endpoint.handle_room(now, number);
+            }
+        }
+        self.endpoint.poll_transmit(now)
+    }
+
     /// Whether what the machine sends next would not have to wait.
     pub(super) fn has_room(&self) -> bool {
-        self.lane.udp.is_some() || self.lane.stream.has_room()
+        let streams = !self.lane.more.is_empty() || self.lane.stream.has_room();
+        self.lane.udp.is_some() || streams
     }
 
     pub(super) fn join_train(&mut self, transmit: &Transmit) -> Result<(), Error> {
@@ -76,27 +95,31 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(())
     }
 
-    pub(super) fn send_frame(&mut self, transmit: Transmit) -> Result<(), Error> {
-        let mut octets = transmit.head.as_slice().to_vec();
-        let head_len = octets.len();
+    fn send_frame(&mut self, now: Instant, transmit: Transmit) -> Result<(), Error> {
         let datagram = transmit.via == Via::Datagram;
-        let whole = match transmit.body {
-            Body::None => true,
-            Body::Words(words) => {
-                octets.extend_from_slice(&words);
-                true
-            }
+        let head = transmit.head.as_slice();
+        let more = match transmit.via {
+            Via::Stream(number) => number.checked_sub(self.lane.stream.number() + 1),
+            Via::Datagram => None,
+        };
+        let stream = match more {
+            Some(index) => self.lane.more.get(usize::from(index)),
+            None => Some(&self.lane.stream),
+        };
+        let stream = stream.ok_or_else(|| Error::Store("a stream that is not there".into()))?;
+        let sent = match transmit.body {
+            Body::None => stream.send_parts(datagram, [head, &[]], true),
+            Body::Words(words) => stream.send_parts(datagram, [head, &words], true),
             Body::Object(span) => {
-                octets.extend_from_slice(self.store.gather(span)?);
-                self.store.sent();
-                false
+                let body = self.store.gather(span)?;
+                stream.send_parts(datagram, [head, body], false)
             }
         };
-        let head_len = if whole { octets.len() } else { head_len };
-        self.lane.stream.send(&Frame {
-            datagram,
-            head_len,
-            octets,
-        })
+        self.store.sent();
+        match (sent, more) {
+            (Err(_), Some(index)) => self.break_off(now, index.into()),
+            (sent, _) => sent?,
+        }
+        Ok(())
     }
 }

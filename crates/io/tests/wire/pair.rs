@@ -60,6 +60,7 @@ pub(crate) fn lane(stream: Stream, udp: Option<Udp>, sealed: bool) -> Lane {
     Lane {
         udp,
         stream,
+        more: Vec::new(),
         connection: CONNECTION,
         seal: key(),
         open: key(),

@@ -8,12 +8,12 @@ use lighthaul_base::Instant;
 use lighthaul_io::blocks::Blocks;
 use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
-use lighthaul_proto::rbudp::{Receiver, ReceiverEvent};
 
 use super::sink::{FileSink, Incoming};
 use crate::board::Counts;
 use crate::crew::{Crew, LOOK};
 use crate::error::Error;
+use crate::machine::{Moved, ReceiveMachine};
 use crate::message::Offer;
 use crate::mover;
 use crate::session::Session;
@@ -53,10 +53,9 @@ impl ReceiveLane<'_> {
         } = *self;
         let (number, len) = (incoming.number, incoming.layout.object_len());
         mover::rekey(session, &mut self.lane, number, plain);
-        let mut config = mover::config(&offer, len, plain, session.peer_address())?;
-        config.stream = self.lane.stream.number();
+        let setup = mover::setup(&offer, (number, len), &self.lane, plain)?;
         self.store.begin(Arc::new(incoming), len)?;
-        let mut receiver = Receiver::new(session.clock.now(), config, number);
+        let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
         let mut owner = ReceiveOwner {
             crew: self.crew,
             counts: self.counts,
@@ -93,7 +92,7 @@ struct ReceiveOwner<'a> {
 }
 
 impl ReceiveOwner<'_> {
-    fn count(&self, receiver: &Receiver) {
+    fn count(&self, receiver: &ReceiveMachine) {
         let (counts, counters) = (self.counts, &self.counters);
         let done = receiver.received().saturating_mul(self.packet_len);
         counts
@@ -118,16 +117,16 @@ impl ReceiveOwner<'_> {
     }
 }
 
-impl Owner<Receiver> for ReceiveOwner<'_> {
-    fn event(&mut self, _: &mut Receiver, event: ReceiverEvent, _: Instant) -> Result<Next, World> {
+impl Owner<ReceiveMachine> for ReceiveOwner<'_> {
+    fn event(&mut self, _: &mut ReceiveMachine, event: Moved, _: Instant) -> Result<Next, World> {
         match event {
-            ReceiverEvent::Tallied { .. } => Ok(Next::Continue),
-            ReceiverEvent::Complete => Ok(Next::Finish),
-            ReceiverEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+            Moved::Round(..) | Moved::Asked(_) | Moved::Barren => Ok(Next::Continue),
+            Moved::Complete => Ok(Next::Finish),
+            Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
 
-    fn tick(&mut self, receiver: &mut Receiver, _: Instant) -> Result<Next, World> {
+    fn tick(&mut self, receiver: &mut ReceiveMachine, _: Instant) -> Result<Next, World> {
         self.count(receiver);
         match self.crew.check() {
             Ok(()) => Ok(Next::Continue),

@@ -26,11 +26,13 @@ use super::sink::{FileSink, Incoming};
 use crate::board::Board;
 use crate::crew::Crew;
 use crate::error::{Code, Error};
+use crate::join::join;
 use crate::message::{Announced, Listing, Message, Progress};
 use crate::mover;
 use crate::object::Layout;
 use crate::options::Options;
 use crate::path::{Door, explore};
+use crate::protocol::{self, Protocol};
 use crate::send::listed::Names;
 use crate::session::{LIST, Session};
 use crate::watch::{Failed, Sight, Summary, Watcher, bear};
@@ -113,6 +115,7 @@ pub fn receive(
         settings,
         watcher,
         begun: session.clock.now(),
+        protocol: Protocol::default(),
         failures: Vec::new(),
     };
     let result = thread::scope(|scope| {
@@ -178,6 +181,7 @@ struct Receiving<'a, 'w> {
     settings: Settings,
     watcher: Watcher<'w>,
     begun: Instant,
+    protocol: Protocol,
     failures: Vec<Failed>,
 }
 
@@ -197,18 +201,21 @@ impl<'a> Receiving<'a, '_> {
         lands: &Receiver<Landed>,
     ) -> Result<Summary, Error> {
         let session = self.session;
-        let mut path = explore(session, door, false, mover::lanes())?;
+        let asked = protocol::asked(&self.settings.options.protocol)?;
+        let mut path = explore(session, door, false, mover::lanes(asked))?;
         let Message::Offer(offer) = path.listen(session)? else {
             return Err(Error::new(Code::Protocol, "the peer offered nothing"));
         };
-        if usize::from(offer.lanes) != path.sockets.len().max(1) {
-            return Err(Error::new(Code::Protocol, "the peer's lanes are not ours"));
+        if !offer.udp {
+            path.sockets.clear();
         }
-        mover::config(&offer, 1, self.settings.plain, session.peer_address())?;
+        self.protocol = offer.protocol;
+        mover::check(&offer, &path)?;
+        let joined = join(session, door, offer.joins)?;
         let started = session.clock.now();
         mover::announce(
             session,
-            &offer,
+            (asked, &offer),
             self.settings.plain,
             started.since(self.begun),
             self.watcher,
@@ -220,7 +227,10 @@ impl<'a> Receiving<'a, '_> {
             jobs,
             unreported: BTreeSet::new(),
         };
-        let lanes = mover::lanes_over(session, path)?;
+        let lanes = mover::lanes_over(session, &offer, path, &joined)?;
+        for lane in &lanes {
+            mover::setup(&offer, (0, 1), lane, self.settings.plain)?;
+        }
         let ring_bytes = RING_BYTES / lanes.len();
         for (number, lane) in lanes.into_iter().enumerate() {
             let sink = self.sink((&root, &target), outlets.jobs.clone())?;
@@ -367,6 +377,10 @@ impl<'a> Receiving<'a, '_> {
                 outlets.jobs.send(Job::Hashed(hashed.hashes)).ok();
             }
             Message::Warning(text) => self.board.show(Sight::Warning(text)),
+            Message::Chosen(why) => {
+                let name = self.protocol.name().to_owned();
+                self.board.show(Sight::Chosen(name, why));
+            }
             Message::Sent => return Ok(false),
             _ => return lie("the peer spoke out of turn"),
         }

@@ -9,13 +9,13 @@ use lighthaul_base::Instant;
 use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::read_ahead::ReadAhead;
-use lighthaul_proto::rbudp::{Sender, SenderEvent};
 
 use super::queue::{Plan, Queue};
 use super::source::FileSource;
 use crate::board::{Board, Counts};
 use crate::crew::{Crew, LOOK};
 use crate::error::Error;
+use crate::machine::{Baton, Moved, SendMachine};
 use crate::message::{Announced, Message, Offer, Report};
 use crate::mover;
 use crate::session::Session;
@@ -35,6 +35,7 @@ pub(crate) struct Common<'a> {
     pub(crate) queue: &'a Queue,
     pub(crate) board: &'a Board,
     pub(crate) share: Arc<Share>,
+    pub(crate) baton: &'a Baton,
     pub(crate) offer: Offer,
     pub(crate) plain: bool,
 }
@@ -52,8 +53,7 @@ impl SendLane<'_> {
     /// Sends objects until there are no more.
     pub(crate) fn run(mut self) -> Result<(), Error> {
         let len = mover::object_len(&self.common.offer, self.common.session.rtt);
-        // while half of the lanes send, the others hear what came and send that again
-        let turns = usize::from(self.common.offer.lanes).div_ceil(2);
+        let turns = self.common.offer.protocol.turns(self.common.offer.lanes);
         while let Some(plan) = self.common.queue.take(self.common.crew, len, turns)? {
             self.send(Arc::new(plan))?;
         }
@@ -76,19 +76,15 @@ impl SendLane<'_> {
         }))?;
         share.enter();
         mover::rekey(session, &mut self.lane, object, plain);
-        let mut config = mover::config(
-            &offer,
-            plan.layout.object_len(),
-            plain,
-            session.peer_address(),
-        )?;
-        config.stream = self.lane.stream.number();
-        if self.lane.udp.is_some() {
-            config.rate = share.part();
+        let len = plan.layout.object_len();
+        let mut setup = mover::setup(&offer, (object, len), &self.lane, plain)?;
+        if self.lane.share.is_some() {
+            setup.rate = share.part();
         }
         self.store.begin(plan)?;
         let now = session.clock.now();
-        let mut sender = Sender::new(now, config, object);
+        let baton = self.common.baton;
+        let mut sender = SendMachine::new(now, &setup, baton.look());
         let mut owner = SendOwner {
             common: &self.common,
             counts: self.common.board.lane(self.number.into()),
@@ -155,7 +151,7 @@ impl SendOwner<'_> {
         Ok(())
     }
 
-    fn count(&self, sender: &Sender) {
+    fn count(&self, sender: &SendMachine) {
         let (counts, before) = (self.counts, &self.before);
         counts
             .packets
@@ -165,16 +161,10 @@ impl SendOwner<'_> {
         counts.held.store(sender.is_held(), Relaxed);
     }
 
-    /// Whether the blast is over in a moment.
-    fn is_ending(&self, sender: &Sender) -> bool {
-        let left = sender.round_packets().saturating_sub(sender.round_sent());
-        let bytes = left.saturating_mul(self.common.offer.packet_len.into());
-        sender.rate().time_for(bytes) < AHEAD
-    }
-
-    /// Lets another lane begin.
-    fn pass_turn(&mut self) {
+    /// Lets another lane begin, with what this one has learned.
+    fn pass_turn(&mut self, sender: &SendMachine) {
         if !std::mem::replace(&mut self.passed, true) {
+            self.common.baton.pass(sender.learned());
             self.common.queue.pass_turn();
         }
     }
@@ -191,30 +181,30 @@ impl SendOwner<'_> {
     }
 }
 
-impl Owner<Sender> for SendOwner<'_> {
-    fn event(&mut self, _: &mut Sender, event: SenderEvent, _: Instant) -> Result<Next, World> {
+impl Owner<SendMachine> for SendOwner<'_> {
+    fn event(&mut self, sender: &mut SendMachine, event: Moved, _: Instant) -> Result<Next, World> {
         match event {
-            SenderEvent::Round { number, packets } => {
+            Moved::Round(number, packets) => {
                 if number > 1 {
                     self.common.share.enter();
                 }
                 self.common.board.show(Sight::Round { number, packets });
                 Ok(Next::Continue)
             }
-            SenderEvent::Asked { round } => {
+            Moved::Asked(round) => {
                 self.common.share.leave();
                 if round == 1 {
-                    self.pass_turn();
+                    self.pass_turn(sender);
                 }
                 Ok(Next::Continue)
             }
-            SenderEvent::Barren { .. } => Ok(self.divert("a whole round of datagrams was lost")),
-            SenderEvent::Complete => Ok(Next::Finish),
-            SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+            Moved::Barren => Ok(self.divert("a whole round of datagrams was lost")),
+            Moved::Complete => Ok(Next::Finish),
+            Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
 
-    fn tick(&mut self, sender: &mut Sender, now: Instant) -> Result<Next, World> {
+    fn tick(&mut self, sender: &mut SendMachine, now: Instant) -> Result<Next, World> {
         let checked = self
             .common
             .crew
@@ -225,8 +215,9 @@ impl Owner<Sender> for SendOwner<'_> {
             return Err(World::Interrupted);
         }
         self.count(sender);
-        if sender.round() == 1 && self.is_ending(sender) {
-            self.pass_turn();
+        let packet_len = self.common.offer.packet_len;
+        if sender.round() == 1 && sender.is_ending(AHEAD, packet_len) {
+            self.pass_turn(sender);
         }
         let seen = self.counts.datagrams.load(Relaxed);
         let (at, heard, sent) = self.moved;

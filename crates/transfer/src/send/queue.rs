@@ -101,6 +101,13 @@ impl Queue {
         self.lock().totals
     }
 
+    /// Bytes that are wanted, once that is known.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        let state = self.lock();
+        let known = state.listed && state.judged == state.totals.entries;
+        known.then_some(state.totals.wanted)
+    }
+
     /// Takes in the next entry, a file if there is an item. Waits while the receiver has a window full
     /// of them.
     pub(crate) fn list(&self, crew: &Crew, item: Option<Item>) -> Result<(), Error> {

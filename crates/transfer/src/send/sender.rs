@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Timetable};
 use lighthaul_io::clock::week_time;
+use lighthaul_io::control::Control;
 use lighthaul_io::drive::Share;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::read_ahead::ReadAhead;
+use lighthaul_io::udp::Udp;
 
 use super::hashing::{Hasher, Unhashed};
 use super::inspect::Inspected;
@@ -20,13 +22,17 @@ use super::queue::Queue;
 use super::scan::Scan;
 use super::source::FileSource;
 use crate::board::Board;
+use crate::choose::{Choice, Facts, choose};
 use crate::crew::Crew;
 use crate::ease::Ease;
 use crate::error::{Code, Error};
+use crate::join::join;
+use crate::machine::Baton;
 use crate::message::{Message, Offer, Progress, Verdict};
 use crate::mover;
 use crate::options::Options;
 use crate::path::{Door, Path, explore};
+use crate::protocol::{self, Protocol};
 use crate::session::{LIST, Session};
 use crate::watch::{Failed, Sight, Summary, Watcher, bear};
 
@@ -51,6 +57,23 @@ pub struct Settings {
     pub limit: Option<Timetable>,
     /// How to copy.
     pub options: Options,
+    /// The names of the protocols that the peer has.
+    pub theirs: Vec<String>,
+}
+
+impl Settings {
+    /// What is to move the data, which both sides have; nothing if the path is to decide.
+    fn asked(&self) -> Result<Option<Protocol>, Error> {
+        let Some(asked) = protocol::asked(&self.options.protocol)? else {
+            return Ok(None);
+        };
+        if self.theirs.iter().any(|name| name == asked.name()) {
+            return Ok(Some(asked));
+        }
+        let theirs = self.theirs.join(", ");
+        let text = format!("the far side has no protocol {asked}, but {theirs}");
+        Err(Error::new(Code::Protocol, text))
+    }
 }
 
 /// Sends what `finds` has to the peer, which has agreed to take it.
@@ -62,6 +85,7 @@ pub fn send(
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
     let (crew, queue, board) = (Crew::default(), Queue::default(), Board::default());
+    let baton = Baton::default();
     let stream = session.control.open(LIST)?;
     let options = settings.options.clone();
     let ground = Arc::clone(&finds.ground);
@@ -70,6 +94,7 @@ pub fn send(
         session,
         queue: &queue,
         board: &board,
+        baton: &baton,
         ground: Arc::clone(&ground),
         settings,
         watcher,
@@ -125,6 +150,7 @@ struct Sending<'a, 'w> {
     session: &'a Session,
     queue: &'a Queue,
     board: &'a Board,
+    baton: &'a Baton,
     ground: Arc<Ground>,
     settings: Settings,
     watcher: Watcher<'w>,
@@ -141,22 +167,15 @@ impl<'a> Sending<'a, '_> {
         door: &Door<'_>,
     ) -> Result<Summary, Error> {
         let session = self.session;
-        let mut path = explore(session, door, true, mover::lanes())?;
-        let rate = choose_rate(session, &mut path, self.settings.rate)?;
-        let offer = Offer {
-            packet_len: mover::packet_len(&path),
-            rate_bps: rate.as_bps(),
-            settle_us: mover::settle(session.rtt).as_micros() as u32,
-            udp: !path.sockets.is_empty(),
-            lanes: path.sockets.len().max(1) as u8,
-        };
-        session.say(&Message::Offer(offer))?;
+        let (offer, path, joined) = self.agree(door)?;
         let started = session.clock.now();
+        let start_up = started.since(self.begun);
+        let rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
         mover::announce(
             session,
-            &offer,
+            (protocol::asked(&self.settings.options.protocol)?, &offer),
             self.settings.plain,
-            started.since(self.begun),
+            start_up,
             self.watcher,
         );
         let share = Arc::new(Share::new(self.limited(rate)));
@@ -166,10 +185,11 @@ impl<'a> Sending<'a, '_> {
             queue: self.queue,
             board: self.board,
             share: Arc::clone(&share),
+            baton: self.baton,
             offer,
             plain: self.settings.plain,
         };
-        let lanes = mover::lanes_over(session, path)?;
+        let lanes = mover::lanes_over(session, &offer, path, &joined)?;
         let (done, finished) = channel::<()>();
         if let Some(files) = self.unhashed.take() {
             let (crew, hasher, done) = (self.crew, self.hasher(), done.clone());
@@ -179,7 +199,7 @@ impl<'a> Sending<'a, '_> {
             });
         }
         for (number, mut lane) in lanes.into_iter().enumerate() {
-            lane.share = lane.udp.is_some().then(|| Arc::clone(&share));
+            lane.share = Some(Arc::clone(&share));
             let (told, reports) = channel();
             let source =
                 FileSource::new(Arc::clone(&self.ground), self.settings.options.digest, told);
@@ -208,6 +228,50 @@ impl<'a> Sending<'a, '_> {
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
         Ok(summary)
+    }
+
+    /// Looks at the path, and agrees with the receiver on what moves the data, and how.
+    fn agree(&mut self, door: &Door<'_>) -> Result<(Offer, Path, Vec<Control>), Error> {
+        let session = self.session;
+        let asked = self.settings.asked()?;
+        let mut path = explore(session, door, true, mover::lanes(asked))?;
+        let mut rate = choose_rate(session, &mut path, self.settings.rate)?;
+        let chosen = asked.is_none().then(|| self.choose(&path, rate));
+        let protocol = chosen.as_ref().map(|choice| choice.protocol).or(asked);
+        let protocol = protocol.unwrap_or_default();
+        if !protocol.is_datagrams() {
+            path.sockets.clear();
+            rate = self.settings.rate.unwrap_or(Rate::UNLIMITED);
+        }
+        let options = &self.settings.options;
+        let offer = mover::offer(session, (protocol, options), &path, rate);
+        session.say(&Message::Offer(offer))?;
+        let joined = join(session, door, offer.joins)?;
+        self.baton.pass(mover::width(session, options, &joined));
+        if let Some(Choice { protocol, why }) = chosen {
+            session.say(&Message::Chosen(why.clone()))?;
+            (self.watcher)(Sight::Chosen(protocol.to_string(), why));
+        }
+        Ok((offer, path, joined))
+    }
+
+    /// What suits the path.
+    fn choose(&self, path: &Path, rate: Rate) -> Choice {
+        let sockets = &path.sockets;
+        choose(&Facts {
+            datagram_len: if sockets.is_empty() {
+                0
+            } else {
+                path.datagram_len
+            },
+            rtt: self.session.rtt,
+            rate: Some(rate),
+            lost_ppm: path.lost_ppm,
+            buffer_bytes: sockets.first().map_or(0, Udp::buffer_bytes),
+            booked: false,
+            shared: self.settings.options.shared,
+            bytes: self.queue.bytes(),
+        })
     }
 
     fn hasher(&self) -> Hasher<'a> {
@@ -363,11 +427,11 @@ impl<'a> Sending<'a, '_> {
 
 /// The rate asked for, else a little less than what the path was seen to carry.
 fn choose_rate(session: &Session, path: &mut Path, asked: Option<Rate>) -> Result<Rate, Error> {
-    if path.sockets.is_empty() {
-        return Ok(Rate::UNLIMITED);
-    }
     if let Some(rate) = asked {
         return Ok(rate);
+    }
+    if path.sockets.is_empty() {
+        return Ok(Rate::UNLIMITED);
     }
     let measured = path.measure(session)?;
     Ok(measured.map_or(RATE_UNKNOWN, |rate| rate.scaled(995, 1000)))

@@ -21,6 +21,7 @@ use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_lab::settings::{LinkSettings, Settings};
 use lighthaul_transfer::message::Offer;
 use lighthaul_transfer::mover;
+use lighthaul_transfer::protocol::Protocol;
 
 use super::args::Args;
 use super::pair::{Ended, Pair};
@@ -117,14 +118,17 @@ fn lab(args: &Args, seed: u64) -> Result<Lab, String> {
 /// Bytes of objects that are on their way at a time: the longest of one in each lane.
 fn in_flight(rate: Rate) -> u64 {
     let offer = Offer {
+        protocol: Protocol::default(),
         packet_len: 1024,
         rate_bps: rate.as_bps(),
         settle_us: 0,
         udp: true,
-        lanes: mover::lanes() as u8,
+        lanes: mover::lanes(Some(Protocol::default())) as u8,
+        joins: 0,
     };
     // a rest of a quarter is no object of its own
-    mover::object_len(&offer, Duration::ZERO) * 5 / 4 * mover::lanes() as u64
+    mover::object_len(&offer, Duration::ZERO) * 5 / 4
+        * mover::lanes(Some(Protocol::default())) as u64
 }
 
 struct Drill<'a> {

@@ -1,0 +1,178 @@
+//! What moves the data: each protocol by its name, and how it goes where a peer or a path does not have it.
+
+use std::net::TcpStream;
+
+use lighthaul_daemon::client::call;
+use lighthaul_io::identity::Identity;
+use lighthaul_transfer::error::Code;
+use lighthaul_transfer::join::Join;
+use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
+use lighthaul_transfer::options::Options;
+use lighthaul_transfer::session::Session;
+
+use crate::far::Far;
+use crate::running::Running;
+use crate::schema::valid;
+use crate::scratch::{dress, look, tree};
+use crate::stage::Stage;
+
+/// A session at `far` for the caller that it lets in.
+fn meet(far: &Far) -> Session {
+    let identity = Identity::load_or_generate(&far.near.key()).unwrap();
+    call("127.0.0.1", far.port, &identity).unwrap()
+}
+
+#[test]
+fn every_protocol_copies_a_tree_in_either_direction() {
+    let far = Far::start("protocols", &[]);
+    let source = far.near.folder("source");
+    for nth in 0..40_u64 {
+        let file = far.near.file(&format!("source/{nth}"), nth * nth * 3000);
+        dress(&file, 0o640, 1_600_000_000 + nth);
+    }
+    for name in ["rbudp", "tcp", "ptcp"] {
+        let options = ["--protocol", name, "--json"];
+        let pushed = far.push(&options, &[&source], name).succeeded();
+        assert_eq!(tree(&far.target.join(name)), tree(&source), "{name}");
+        let back = far.near.at(&format!("back-{name}"));
+        let pulled = far.pull(&options, &[name], back.to_str().unwrap());
+        assert_eq!(tree(&back), tree(&source), "{name}");
+        for outcome in [pushed, pulled.succeeded()] {
+            let start = &valid(&outcome)[0];
+            assert_eq!(start["type"], "start");
+            assert_eq!(start["protocol"], name);
+            assert!(!outcome.said("so TCP carries the data"), "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn auto_says_what_it_chose_and_why() {
+    let far = Far::start("auto", &[]);
+    let file = far.near.file("x", 3_000_000);
+    for (options, name) in [(&["--shared"][..], "tcp"), (&["--no-udp"], "ptcp")] {
+        let options = [&["--protocol", "auto", "--json"], options].concat();
+        let pushed = far.push(&options, &[&file], name).succeeded();
+        let pulled = far.pull(&options, &[name], far.near.at("back").to_str().unwrap());
+        assert!(look(&far.near.at("back")) == look(&file), "{name}");
+        for outcome in [pushed, pulled.succeeded()] {
+            let events = valid(&outcome);
+            let choice = events.iter().find(|event| event["type"] == "choice");
+            let choice = choice.unwrap_or_else(|| panic!("{outcome:?}"));
+            assert_eq!(choice["protocol"], name, "{choice}");
+            assert!(outcome.said(&format!("lighthaul: auto: {name}, since ")));
+            let start = events
+                .iter()
+                .find(|event| event["type"] == "start")
+                .unwrap();
+            assert_eq!(start["protocol"], name);
+        }
+    }
+}
+
+#[test]
+fn a_protocol_that_nobody_has_is_no_protocol() {
+    let far = Far::start("no-protocol", &[]);
+    let file = far.near.file("x", 10);
+    let outcome = far.push(&["--protocol", "udt"], &[&file], "x");
+    for name in ["rbudp", "tcp", "ptcp", "auto"] {
+        assert!(outcome.said(name), "{outcome:?}");
+    }
+    outcome.failed_to_parse();
+    let outcome = far.push(&["--streams", "33"], &[&file], "x");
+    outcome.failed_to_parse();
+}
+
+#[test]
+fn a_daemon_that_lacks_the_protocol_says_which_it_has() {
+    let far = Far::start("lacks-protocol", &[]);
+    let session = meet(&far);
+    let target = Target {
+        path: far.target.as_os_str().as_encoded_bytes().to_vec(),
+        into: true,
+    };
+    let hello = Hello {
+        version: VERSION,
+        request: Request::Receive(target),
+        plain: false,
+        rate_bps: None,
+        limit: String::new(),
+        options: Options {
+            protocol: "carrier-pigeon".into(),
+            ..Options::default()
+        },
+        protocols: vec!["carrier-pigeon".into()],
+    };
+    session.say(&Message::Hello(hello)).unwrap();
+    let error = session.hear().unwrap_err();
+    assert_eq!(error.code, Code::Protocol);
+    let words = "there is no protocol \"carrier-pigeon\" here, but rbudp, tcp, ptcp";
+    assert_eq!(error.text, words);
+}
+
+#[test]
+fn who_joins_without_proof_is_turned_away() {
+    let far = Far::start("wrong-join", &["--plain"]);
+    let session = meet(&far);
+    let right = session.secrets.join(0);
+    let mut wrong = right;
+    wrong.secret[31] ^= 1;
+    let elsewhere = Join {
+        session: right.session ^ 1,
+        ..right
+    };
+    let beyond = Join {
+        number: 200,
+        ..right
+    };
+    // that session does not wait for any, whatever is right about it
+    for join in [wrong, elsewhere, beyond, right] {
+        let joining = meet(&far);
+        joining.say(&Message::Join(join)).unwrap();
+        let error = joining.hear().unwrap_err();
+        assert_eq!(error.code, Code::Permission, "{error}");
+        assert_eq!(error.text, "no session there is yours to join");
+    }
+    // connections that never join take nothing from those that do
+    let _idle: Vec<_> = (0..5)
+        .map(|_| TcpStream::connect(("127.0.0.1", far.port)).unwrap())
+        .collect();
+    let file = far.near.file("x", 5_000_000);
+    far.push(&["--protocol", "ptcp", "--streams", "3"], &[&file], "x")
+        .succeeded();
+    assert!(look(&far.target.join("x")) == look(&file));
+}
+
+#[test]
+fn one_connection_of_many_may_break() {
+    let name = "one_connection_of_many_may_break";
+    for pull in [false, true] {
+        let Some(stage) = Stage::pair(name, "rate = \"80Mb/s\"\nrtt = \"20ms\"") else {
+            return;
+        };
+        let far = Far::start_on("broken-stream", stage);
+        let file = far.near.file("x", 40_000_000);
+        let there = far.place("x");
+        let back = far.near.at("back");
+        let mut paths = [file.to_str().unwrap(), &there];
+        if pull {
+            std::fs::copy(&file, far.target.join("x")).unwrap();
+            paths = [&there, back.to_str().unwrap()];
+        }
+        let options = ["--protocol", "ptcp", "--streams", "4", "--json"];
+        let mut copy = Running::start(far.copy(&options, &paths));
+        copy.prints("\"type\":\"progress\"");
+        let stage = far.near.stage.as_ref().unwrap();
+        // the last that was called is no first connection
+        let cut = "port=$(ss -Htn state established | awk '{print $3}' | sed 's/.*://' | sort -n | tail -1)
+            nft add table inet test
+            nft 'add chain inet test out { type filter hook output priority 0; }'
+            nft add rule inet test out tcp sport $port reject with tcp reset
+            nft add rule inet test out tcp sport $port counter drop";
+        let status = stage.lab.run("a", &["sh", "-c", cut]).unwrap();
+        assert!(status.success());
+        copy.finish().succeeded();
+        let copy = if pull { back } else { far.target.join("x") };
+        assert!(std::fs::read(copy).unwrap() == std::fs::read(&file).unwrap());
+    }
+}

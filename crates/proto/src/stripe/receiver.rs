@@ -1,0 +1,143 @@
+//! The side that takes packets from streams.
+
+use alloc::collections::VecDeque;
+
+use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
+
+use super::Config;
+use super::wire::{self, Part};
+use crate::parts::Tally;
+
+/// Says where each packet belongs, and when all are there.
+#[derive(Debug)]
+pub struct Receiver {
+    config: Config,
+    tally: Tally,
+    packets: u64,
+    duplicates: u64,
+    ignored: u64,
+    holding: bool,
+    told: bool,
+    events: VecDeque<ReceiverEvent>,
+}
+
+/// What the owner of a [`Receiver`] gets to hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiverEvent {
+    /// Everything came and the sender was told.
+    Complete,
+}
+
+impl Receiver {
+    /// A receiver of an object of which nothing is there yet; the config must pass
+    /// [`Config::check`].
+    pub fn new(_now: Instant, config: Config) -> Self {
+        assert_eq!(
+            config.check(),
+            Ok(()),
+            "a config is checked before it is used"
+        );
+        Self {
+            config,
+            tally: Tally::new(config.packets()),
+            packets: 0,
+            duplicates: 0,
+            ignored: 0,
+            holding: false,
+            told: false,
+            events: VecDeque::with_capacity(1),
+        }
+    }
+
+    /// Packets received, each counted once.
+    pub const fn received(&self) -> u64 {
+        self.tally.count()
+    }
+
+    /// Packets that came, whatever they were.
+    pub const fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Packets that came again.
+    pub const fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// Messages that made no sense.
+    pub const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// Whether its host is behind. The sender need not be told: a stream that nobody reads fills up.
+    pub const fn is_holding(&self) -> bool {
+        self.holding
+    }
+
+    /// Marks a packet; answers where its body belongs if it is new and as it should be.
+    fn place(&mut self, number: u64, len: u32) -> Option<Span> {
+        let span = (number < self.tally.total()).then(|| self.config.span(number));
+        let Some(span) = span.filter(|span| span.len == len) else {
+            self.ignored += 1;
+            return None;
+        };
+        if !self.tally.mark(number) {
+            self.duplicates += 1;
+            return None;
+        }
+        Some(span)
+    }
+}
+
+impl Endpoint for Receiver {
+    type Event = ReceiverEvent;
+
+    fn handle_message(&mut self, _now: Instant, message: Message<'_>) -> Option<Span> {
+        let ours = match message.via {
+            Via::Stream(stream) => self.config.index(stream).is_some(),
+            Via::Datagram => false,
+        };
+        self.packets += 1;
+        match Part::decode(message.head) {
+            Ok(Part::Packet { object, number }) if ours && object == self.config.object => {
+                self.place(number, message.len)
+            }
+            Ok(Part::Packet { .. } | Part::Whole { .. }) | Err(_) => {
+                self.ignored += 1;
+                None
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn handle_load(&mut self, _now: Instant, load: Load) {
+        self.holding = load.backlog_bytes > load.backlog_bytes_max / 2;
+    }
+
+    fn poll_transmit(&mut self, _now: Instant) -> Option<Transmit> {
+        if self.told || !self.tally.is_full() {
+            return None;
+        }
+        self.told = true;
+        self.events.push_back(ReceiverEvent::Complete);
+        Some(wire::whole(self.config.stream, self.config.object))
+    }
+
+    fn poll_event(&mut self) -> Option<ReceiverEvent> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        None
+    }
+
+    fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
+        let packet_len = u64::from(self.config.packet_len);
+        let from = offset.div_ceil(packet_len);
+        let run = self.tally.missing_run(from, u64::from(len) / packet_len)?;
+        let start = run.start * packet_len;
+        let end = (run.end * packet_len).min(self.config.object_len);
+        Some(Span::new(start, end.checked_sub(start)? as u32))
+    }
+}

@@ -1,0 +1,310 @@
+//! The side that hands packets out to streams.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
+
+use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit, Via};
+
+use super::wire::{self, Part};
+use super::{Config, Width};
+use crate::parts::{LossList, Pacer};
+
+/// Gives the next packet to each stream that has room, until the receiver has the object.
+#[derive(Debug)]
+pub struct Sender {
+    config: Config,
+    pacer: Pacer,
+    width: Width,
+    state: State,
+    /// The stream that each packet was given to, those below the next one.
+    given: Vec<u8>,
+    /// Packets given to streams that broke before anything was heard of them.
+    again: LossList,
+    /// Streams that have room, and those that broke, a bit for each.
+    room: u64,
+    broken: u64,
+    round: u16,
+    sent: u64,
+    ignored: u64,
+    events: VecDeque<SenderEvent>,
+}
+
+/// What the owner of a [`Sender`] gets to hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderEvent {
+    /// Packets are to be given out: all, or after a stream broke those that it had.
+    Round {
+        /// Its number, from 1.
+        number: u16,
+        /// The packets.
+        packets: u64,
+    },
+    /// All are given out.
+    Asked {
+        /// The round's number.
+        round: u16,
+    },
+    /// The receiver has everything.
+    Complete,
+    /// The receiver said what cannot be; nothing more is sent.
+    Failed(PeerMisbehaved),
+}
+
+/// How a peer broke the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerMisbehaved {
+    /// It claims to have what was not sent.
+    WholeTooEarly,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Giving,
+    /// All are given out, and the receiver has not said that it has them.
+    Waiting,
+    Over,
+}
+
+impl Sender {
+    /// A sender that begins with the first stream that has room; the config must pass
+    /// [`Config::check`].
+    pub fn new(now: Instant, config: Config, width: Width) -> Self {
+        assert_eq!(
+            config.check(),
+            Ok(()),
+            "a config is checked before it is used"
+        );
+        let bytes = config.wire_bytes(config.packet_len);
+        let mut sender = Self {
+            config,
+            pacer: Pacer::new(now, config.rate, None, bytes),
+            width,
+            state: State::Giving,
+            given: Vec::with_capacity(config.packets() as usize),
+            again: LossList::new(config.packets() as usize),
+            room: 0,
+            broken: 0,
+            round: 0,
+            sent: 0,
+            ignored: 0,
+            events: VecDeque::with_capacity(EVENTS_MAX),
+        };
+        sender.begin_round();
+        sender
+    }
+
+    /// Rounds so far; each stream that broke makes one more.
+    pub const fn round(&self) -> u16 {
+        self.round
+    }
+
+    /// Packets given out, those given out again included.
+    pub const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Packets given out more than once.
+    pub const fn resent(&self) -> u64 {
+        self.sent.saturating_sub(self.given.len() as u64)
+    }
+
+    /// Packets to be given out.
+    pub const fn left(&self) -> u64 {
+        self.packets() - self.given.len() as u64 + self.again.packets()
+    }
+
+    /// Messages that made no sense.
+    pub const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// The rate that it does not exceed.
+    pub const fn rate(&self) -> Rate {
+        self.pacer.rate()
+    }
+
+    /// How many streams are used, for the next object to begin with.
+    pub const fn width(&self) -> Width {
+        self.width
+    }
+
+    const fn packets(&self) -> u64 {
+        self.config
+            .object_len
+            .div_ceil(self.config.packet_len as u64)
+    }
+
+    fn begin_round(&mut self) {
+        self.state = State::Giving;
+        self.round = self.round.saturating_add(1);
+        let packets = self.left();
+        self.tell(SenderEvent::Round {
+            number: self.round,
+            packets,
+        });
+    }
+
+    /// The streams that packets may be given to: the first only where no other is whole.
+    const fn usable(&self) -> u64 {
+        let all = (2_u64 << self.config.streams) - 1;
+        let whole = all & !1 & !self.broken;
+        // the lowest that are whole, as many as are used
+        let mut chosen = 0;
+        let mut left = whole;
+        let mut count = self.width.streams();
+        while left != 0 && count > 0 {
+            let lowest = left & left.wrapping_neg();
+            chosen |= lowest;
+            left &= !lowest;
+            count -= 1;
+        }
+        if whole == 0 { 1 } else { chosen }
+    }
+
+    /// The next packet for a stream that has room, if it may leave now.
+    fn next_packet(&mut self, now: Instant) -> Option<Transmit> {
+        let stream = (self.room & self.usable()).trailing_zeros();
+        if stream == u64::BITS {
+            return None;
+        }
+        let fresh = self.given.len() as u64;
+        let number = self.again.first().unwrap_or(fresh);
+        let span = self.config.span(number);
+        let bytes = self.config.wire_bytes(span.len);
+        // without a rate it is the streams that say when
+        if self.pacer.rate() != Rate::UNLIMITED && !self.pacer.may_send(now, bytes) {
+            return None;
+        }
+        self.room &= !(1 << stream);
+        if number < fresh {
+            self.again.pop_first();
+            self.given[number as usize] = stream as u8;
+        } else {
+            self.given.push(stream as u8);
+        }
+        self.sent += 1;
+        self.width.handle_sent(now, bytes);
+        let via = self.config.stream + stream as u16;
+        Some(wire::packet(via, self.config.object, number, span))
+    }
+
+    fn handle_whole(&mut self) {
+        match self.state {
+            State::Over => {}
+            // what was given out again may have come the first time
+            _ if self.given.len() as u64 == self.config.packets() => {
+                if self.state == State::Giving {
+                    self.tell(SenderEvent::Asked { round: self.round });
+                }
+                self.state = State::Over;
+                self.tell(SenderEvent::Complete);
+            }
+            State::Giving | State::Waiting => {
+                self.state = State::Over;
+                self.tell(SenderEvent::Failed(PeerMisbehaved::WholeTooEarly));
+            }
+        }
+    }
+
+    fn tell(&mut self, event: SenderEvent) {
+        assert!(
+            self.events.len() < EVENTS_MAX,
+            "the owner drains events after each call"
+        );
+        self.events.push_back(event);
+    }
+}
+
+impl Endpoint for Sender {
+    type Event = SenderEvent;
+
+    fn handle_message(&mut self, _now: Instant, message: Message<'_>) -> Option<Span> {
+        let ours = message.via == Via::Stream(self.config.stream) && message.len == 0;
+        match Part::decode(message.head) {
+            Ok(Part::Whole { object }) if ours && object == self.config.object => {
+                self.handle_whole();
+            }
+            Ok(Part::Whole { .. } | Part::Packet { .. }) | Err(_) => self.ignored += 1,
+        }
+        None
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn handle_rate(&mut self, now: Instant, rate: Rate) {
+        self.pacer.handle_rate(now, rate);
+    }
+
+    fn handle_room(&mut self, _now: Instant, stream: u16) {
+        if let Some(index) = self.config.index(stream) {
+            self.room |= 1 << index;
+        }
+    }
+
+    fn handle_broken(&mut self, _now: Instant, stream: u16) {
+        let index = self.config.index(stream).filter(|index| *index > 0);
+        let Some(index) = index.filter(|index| self.broken >> index & 1 == 0) else {
+            return;
+        };
+        self.broken |= 1 << index;
+        if self.state == State::Over {
+            return;
+        }
+        let before = self.again.packets();
+        for (number, given) in (0..).zip(&self.given) {
+            if u16::from(*given) == index {
+                self.again.insert(number..number + 1);
+            }
+        }
+        if self.state == State::Waiting && self.again.packets() > before {
+            self.begin_round();
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        if self.state != State::Giving {
+            return None;
+        }
+        if self.left() > 0 {
+            return self.next_packet(now);
+        }
+        self.state = State::Waiting;
+        self.tell(SenderEvent::Asked { round: self.round });
+        None
+    }
+
+    fn poll_event(&mut self) -> Option<SenderEvent> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        let waits = self.state == State::Giving && self.pacer.rate() != Rate::UNLIMITED;
+        let room = self.room & self.usable() != 0;
+        (waits && room).then(|| Deadline {
+            at: self.pacer.due(),
+            why: "pace",
+        })
+    }
+
+    fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
+        let packet_len = u64::from(self.config.packet_len);
+        let start = offset.max(self.given.len() as u64 * packet_len);
+        let left = self.config.object_len.checked_sub(start)?;
+        let len = left.min(u64::from(len));
+        (self.state == State::Giving && len > 0).then(|| Span::new(start, len as u32))
+    }
+}
+
+impl fmt::Display for PeerMisbehaved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WholeTooEarly => write!(f, "the peer claims to have what was not sent"),
+        }
+    }
+}
+
+impl core::error::Error for PeerMisbehaved {}
+
+/// No call tells more: a round, that it is given out, and the end.
+const EVENTS_MAX: usize = 4;

@@ -1,0 +1,330 @@
+//! The striped machines over streams of their own rates, some of which break: every byte once, and nobody
+//! waits for the slowest.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Span, Transmit, Via};
+use lighthaul_proto::stripe::{
+    Config, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent, Width, wire,
+};
+use proptest::prelude::*;
+
+const PACKET: u32 = 1000;
+/// The stream of the receiver's word.
+const FIRST: u16 = 2;
+/// Bytes that a stream takes before it has no room.
+const WINDOW: u64 = 4000;
+
+/// A stream that carries so many bytes a millisecond, and perhaps breaks.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    rate: u64,
+    delay: Duration,
+    breaks: Option<Instant>,
+}
+
+/// Both machines, and streams between them.
+struct World {
+    now: Instant,
+    lines: Vec<Line>,
+    /// When each stream has sent what it was given.
+    free: Vec<Instant>,
+    broken: Vec<bool>,
+    /// What is on its way, by when it arrives.
+    coming: BTreeMap<(Instant, u64), Transmit>,
+    next: u64,
+    sender: Sender,
+    receiver: Receiver,
+    placed: BTreeSet<u64>,
+    heard: Vec<SenderEvent>,
+}
+
+impl World {
+    fn new(object_len: u64, lines: &[Line], width: Width) -> Self {
+        let config = config(object_len, lines.len() as u16);
+        Self {
+            now: Instant::ZERO,
+            lines: lines.to_vec(),
+            free: vec![Instant::ZERO; lines.len()],
+            broken: vec![false; lines.len()],
+            coming: BTreeMap::new(),
+            next: 0,
+            sender: Sender::new(Instant::ZERO, config, width),
+            receiver: Receiver::new(Instant::ZERO, config),
+            placed: BTreeSet::new(),
+            heard: Vec::new(),
+        }
+    }
+
+    /// Runs until the sender knows that all is there; answers when.
+    fn run(mut self) -> Self {
+        for _ in 0..4_000_000 {
+            self.break_off();
+            self.drain();
+            if self.heard.contains(&SenderEvent::Complete) {
+                return self;
+            }
+            let next = self.coming.keys().next().map(|(at, _)| *at);
+            let tick = self.now + Duration::from_micros(100);
+            self.now = next.unwrap_or(tick).min(tick).max(self.now);
+            self.deliver();
+        }
+        panic!("it never ended: {:?}", self.heard);
+    }
+
+    fn break_off(&mut self) {
+        for (index, line) in self.lines.iter().enumerate() {
+            if line.breaks.is_some_and(|at| at <= self.now) && !self.broken[index] {
+                self.broken[index] = true;
+                let via = Via::Stream(FIRST + 1 + index as u16);
+                // what was on its way is gone
+                self.coming.retain(|_, transmit| transmit.via != via);
+                self.sender
+                    .handle_broken(self.now, FIRST + 1 + index as u16);
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        loop {
+            // the first stream always has room, and is not to be used while others are there
+            self.sender.handle_room(self.now, FIRST);
+            for (index, line) in self.lines.iter().enumerate() {
+                let backlog = self.free[index].since(self.now).as_micros() as u64;
+                if !self.broken[index] && backlog * line.rate / 1000 < WINDOW {
+                    self.sender.handle_room(self.now, FIRST + 1 + index as u16);
+                }
+            }
+            let Some(transmit) = self.sender.poll_transmit(self.now) else {
+                break;
+            };
+            self.give(transmit);
+        }
+        while let Some(transmit) = self.receiver.poll_transmit(self.now) {
+            let at = self.now + Duration::from_millis(10);
+            self.coming.insert((at, self.next), transmit);
+            self.next += 1;
+        }
+        while self.receiver.poll_event() == Some(ReceiverEvent::Complete) {}
+        while let Some(event) = self.sender.poll_event() {
+            self.heard.push(event);
+        }
+    }
+
+    fn give(&mut self, transmit: Transmit) {
+        let Via::Stream(stream) = transmit.via else {
+            panic!("a datagram was sent");
+        };
+        let at = if stream == FIRST {
+            assert!(self.broken.iter().all(|broken| *broken));
+            self.now + Duration::from_millis(1)
+        } else {
+            let index = usize::from(stream - FIRST - 1);
+            assert!(!self.broken[index], "it was told that the stream broke");
+            let line = self.lines[index];
+            let begin = self.free[index].max(self.now);
+            let time = Duration::from_micros(u64::from(PACKET) * 1000 / line.rate);
+            self.free[index] = begin + time;
+            begin + time + line.delay
+        };
+        self.coming.insert((at, self.next), transmit);
+        self.next += 1;
+    }
+
+    fn deliver(&mut self) {
+        while let Some(entry) = self.coming.first_entry()
+            && entry.key().0 <= self.now
+        {
+            let transmit = entry.remove();
+            let span = match transmit.body {
+                Body::Object(span) => span,
+                Body::None | Body::Words(_) => Span::default(),
+            };
+            let message = Message {
+                via: transmit.via,
+                head: transmit.head.as_slice(),
+                len: span.len,
+            };
+            if span.len == 0 && transmit.head.as_slice()[0] == 2 {
+                self.sender.handle_message(self.now, message);
+            } else if let Some(place) = self.receiver.handle_message(self.now, message) {
+                assert_eq!(place, span);
+                assert!(self.placed.insert(place.offset), "a byte came twice");
+            }
+        }
+    }
+}
+
+fn config(object_len: u64, streams: u16) -> Config {
+    Config {
+        object: 7,
+        object_len,
+        packet_len: PACKET,
+        rate: Rate::UNLIMITED,
+        stream: FIRST,
+        streams,
+    }
+}
+
+fn line(rate: u64) -> Line {
+    Line {
+        rate,
+        delay: Duration::from_millis(20),
+        breaks: None,
+    }
+}
+
+fn fixed(lines: &[Line]) -> Width {
+    Width::fixed(lines.len() as u16)
+}
+
+#[test]
+fn a_slow_stream_holds_nothing_up() {
+    // 300 and 1 bytes a millisecond: half each would take the slow one 1000 s
+    let lines = [line(100), line(100), line(100), line(1)];
+    let world = World::new(2_000_000, &lines, fixed(&lines)).run();
+    assert_eq!(world.placed.len(), 2000);
+    let took = world.now.as_secs_f64();
+    // what all carry together, and what the slow one was given at first
+    let most = 2_000_000.0 / 301e3 + WINDOW as f64 / 1e3 + 2.0;
+    assert!(took < most, "{took} s, not {most}");
+    assert_eq!((world.sender.resent(), world.receiver.duplicates()), (0, 0));
+}
+
+#[test]
+fn what_a_broken_stream_had_goes_to_the_others() {
+    let mut lines = [line(100), line(100), line(100)];
+    lines[1].breaks = Some(Instant::ZERO + Duration::from_secs(1));
+    let world = World::new(600_000, &lines, fixed(&lines)).run();
+    assert_eq!(world.placed.len(), 600);
+    let had = world.sender.resent();
+    assert!((1..200).contains(&had), "{had}");
+}
+
+#[test]
+fn where_all_break_the_first_stream_carries_the_rest() {
+    let breaks = Some(Instant::ZERO + Duration::from_millis(300));
+    let lines = [100, 50].map(|rate| Line {
+        breaks,
+        ..line(rate)
+    });
+    let world = World::new(100_000, &lines, fixed(&lines)).run();
+    assert_eq!(world.placed.len(), 100);
+    let alone = World::new(100_000, &[], Width::fixed(0)).run();
+    assert_eq!(alone.placed.len(), 100);
+}
+
+#[test]
+fn objects_of_few_bytes_cross() {
+    for object_len in [0, 1, 999, 1000, 1001] {
+        let lines = [line(100), line(10)];
+        let world = World::new(object_len, &lines, fixed(&lines)).run();
+        let packets = object_len.div_ceil(PACKET.into());
+        assert_eq!(world.placed.len() as u64, packets, "{object_len}");
+        let asked = world.heard.contains(&SenderEvent::Asked { round: 1 });
+        assert!(asked, "{:?}", world.heard);
+    }
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let rate = Rate::from_mbps(8);
+    let with = |rate| Config {
+        rate,
+        ..config(500_000, 1)
+    };
+    let lines = [line(1000)];
+    let mut world = World::new(500_000, &lines, fixed(&lines));
+    world.sender = Sender::new(Instant::ZERO, with(rate), fixed(&lines));
+    let took = world.run().now.as_secs_f64();
+    assert!((0.5..0.56).contains(&took), "{took} s");
+}
+
+#[test]
+fn a_receiver_that_has_what_was_not_sent_lies() {
+    let mut sender = Sender::new(Instant::ZERO, config(10_000, 1), Width::fixed(1));
+    let say = |sender: &mut Sender, object, via| {
+        let whole = wire::whole(FIRST, object);
+        let head = whole.head.as_slice();
+        let message = Message { via, head, len: 0 };
+        sender.handle_message(Instant::ZERO, message);
+    };
+    // of another object, or where nobody says so
+    say(&mut sender, 8, Via::Stream(FIRST));
+    say(&mut sender, 7, Via::Stream(FIRST + 1));
+    say(&mut sender, 7, Via::Datagram);
+    assert_eq!(sender.ignored(), 3);
+    assert!(matches!(
+        sender.poll_event(),
+        Some(SenderEvent::Round { .. })
+    ));
+    say(&mut sender, 7, Via::Stream(FIRST));
+    let why = PeerMisbehaved::WholeTooEarly;
+    assert_eq!(sender.poll_event(), Some(SenderEvent::Failed(why)));
+    sender.handle_room(Instant::ZERO, FIRST + 1);
+    assert_eq!(sender.poll_transmit(Instant::ZERO), None);
+}
+
+#[test]
+fn packets_that_cannot_be_are_dropped() {
+    let mut receiver = Receiver::new(Instant::ZERO, config(10_500, 2));
+    let mut take = |via, object, number, len| {
+        let part = wire::Part::Packet { object, number };
+        let head = part.encode();
+        let head = head.as_slice();
+        receiver.handle_message(Instant::ZERO, Message { via, head, len })
+    };
+    for (via, object, number, len) in [
+        (Via::Datagram, 7, 0, PACKET),
+        (Via::Stream(FIRST + 3), 7, 0, PACKET),
+        (Via::Stream(FIRST), 8, 0, PACKET),
+        (Via::Stream(FIRST), 7, 11, 500),
+        (Via::Stream(FIRST), 7, u64::MAX, PACKET),
+        (Via::Stream(FIRST), 7, 0, PACKET - 1),
+        (Via::Stream(FIRST), 7, 10, PACKET),
+    ] {
+        assert_eq!(
+            take(via, object, number, len),
+            None,
+            "{via:?} {number} {len}"
+        );
+    }
+    let last = take(Via::Stream(FIRST + 2), 7, 10, 500);
+    assert_eq!(last, Some(Span::new(10_000, 500)));
+    assert_eq!(take(Via::Stream(FIRST + 1), 7, 10, 500), None);
+    assert_eq!((receiver.ignored(), receiver.duplicates()), (7, 1));
+    assert_eq!(receiver.received(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn every_byte_comes_once_whatever_breaks(
+        object_len in 0_u64..300_000,
+        lines in prop::collection::vec((1_u64..200, 0_u64..50, prop::option::of(0_u64..2000)), 0..9),
+        measured: bool,
+    ) {
+        let lines: Vec<_> = lines
+            .into_iter()
+            .map(|(rate, delay, breaks)| Line {
+                rate,
+                delay: Duration::from_millis(delay),
+                breaks: breaks.map(|at| Instant::ZERO + Duration::from_millis(at)),
+            })
+            .collect();
+        let width = if measured {
+            Width::measured(lines.len() as u16, Duration::from_millis(20))
+        } else {
+            fixed(&lines)
+        };
+        let world = World::new(object_len, &lines, width).run();
+        let last = world.placed.last().copied().unwrap_or(0);
+        prop_assert_eq!(world.placed.len() as u64, object_len.div_ceil(PACKET.into()));
+        prop_assert!(last < object_len.max(1));
+        let broke = lines.iter().filter(|line| line.breaks.is_some()).count();
+        prop_assert!(usize::from(world.sender.round()) <= 1 + broke);
+    }
+}

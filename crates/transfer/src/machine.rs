@@ -1,0 +1,347 @@
+//! The machines of all protocols behind one face.
+//!
+//! A lane makes one for each object and asks it a few things; which protocol it is does not matter there.
+//! An enum rather than a trait object: the data path is compiled for each.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit};
+use lighthaul_proto::{rbudp, stripe};
+
+use crate::protocol::Protocol;
+
+/// What a machine is made of, whatever its protocol; each takes what it needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// What moves the object.
+    pub protocol: Protocol,
+    /// The object's number.
+    pub object: u64,
+    /// Bytes of the object.
+    pub object_len: u64,
+    /// Bytes of the object in a packet.
+    pub packet_len: u32,
+    /// Bytes that the world adds to each datagram on the wire.
+    pub overhead_len: u32,
+    /// Bits a second on the wire.
+    pub rate: Rate,
+    /// The stream of what must arrive.
+    pub stream: u16,
+    /// How many streams behind it share the load.
+    pub streams: u16,
+    /// How long the receiver waits for stragglers.
+    pub settle: Duration,
+    /// What takes less than this is repeated rather than asked about.
+    pub repeat: Duration,
+}
+
+/// What the owner of either machine gets to hear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// A pass over what is missing begins: its number, from 1, and the packets that it sends.
+    Round(u16, u64),
+    /// That pass has left, and the receiver was asked what came; or there, it was answered.
+    Asked(u16),
+    /// A whole pass brought nothing new.
+    Barren,
+    /// The object is there.
+    Complete,
+    /// The peer broke the protocol, in these words.
+    Failed(String),
+}
+
+/// What the machine of one object has learned of the path, and the next one on any lane begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Learned {
+    /// Nothing that outlives the object.
+    #[default]
+    Nothing,
+    /// How many streams are worth it.
+    Width(stripe::Width),
+}
+
+/// Hands what was learned from one object's machine to the next.
+#[derive(Debug, Default)]
+pub struct Baton(Mutex<Learned>);
+
+impl Baton {
+    /// What is known.
+    pub fn look(&self) -> Learned {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known from now on.
+    pub fn pass(&self, learned: Learned) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = learned;
+    }
+}
+
+/// Sends one object.
+#[derive(Debug)]
+pub enum SendMachine {
+    /// By Reliable Blast UDP.
+    Rbudp(rbudp::Sender),
+    /// Over streams.
+    Stripe(stripe::Sender),
+}
+
+/// Receives one object.
+#[derive(Debug)]
+pub enum ReceiveMachine {
+    /// By Reliable Blast UDP.
+    Rbudp(rbudp::Receiver),
+    /// Over streams.
+    Stripe(stripe::Receiver),
+}
+
+impl Setup {
+    /// Tells why no machine can be made of this.
+    pub fn check(&self) -> Result<(), String> {
+        match self.protocol {
+            Protocol::Rbudp => self.rbudp().check().map_err(|error| error.to_string()),
+            Protocol::Tcp | Protocol::Ptcp => {
+                self.stripe().check().map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    const fn stripe(&self) -> stripe::Config {
+        stripe::Config {
+            object: self.object as u32,
+            object_len: self.object_len,
+            packet_len: self.packet_len,
+            rate: self.rate,
+            stream: self.stream,
+            streams: self.streams,
+        }
+    }
+
+    const fn rbudp(&self) -> rbudp::Config {
+        rbudp::Config {
+            object_len: self.object_len,
+            packet_len: self.packet_len,
+            overhead_len: self.overhead_len,
+            rate: self.rate,
+            burst: None,
+            stream: self.stream,
+            settle: self.settle,
+            repeat: self.repeat,
+        }
+    }
+}
+
+/// Calls whichever machine it is.
+macro_rules! each {
+    ($self:expr, $machine:ident => $call:expr) => {
+        match $self {
+            Self::Rbudp($machine) => $call,
+            Self::Stripe($machine) => $call,
+        }
+    };
+}
+
+impl SendMachine {
+    /// The machine for `setup`, which passed [`Setup::check`].
+    pub fn new(now: Instant, setup: &Setup, learned: Learned) -> Self {
+        let seed = setup.object;
+        match setup.protocol {
+            Protocol::Rbudp => Self::Rbudp(rbudp::Sender::new(now, setup.rbudp(), seed)),
+            Protocol::Tcp | Protocol::Ptcp => {
+                let width = match learned {
+                    Learned::Width(width) => width,
+                    Learned::Nothing => stripe::Width::fixed(setup.streams),
+                };
+                Self::Stripe(stripe::Sender::new(now, setup.stripe(), width))
+            }
+        }
+    }
+
+    /// Packets sent in all.
+    pub const fn sent(&self) -> u64 {
+        each!(self, machine => machine.sent())
+    }
+
+    /// Packets sent more than once, counted each time but the first.
+    pub const fn resent(&self) -> u64 {
+        each!(self, machine => machine.resent())
+    }
+
+    /// The pass that it is in, from 1.
+    pub const fn round(&self) -> u16 {
+        each!(self, machine => machine.round())
+    }
+
+    /// Whether the receiver wants it to wait.
+    pub const fn is_held(&self) -> bool {
+        match self {
+            Self::Rbudp(machine) => machine.is_held(),
+            // a stream that nobody reads fills up
+            Self::Stripe(_) => false,
+        }
+    }
+
+    /// The rate it keeps.
+    pub const fn rate(&self) -> Rate {
+        each!(self, machine => machine.rate())
+    }
+
+    /// Whether this pass leaves within `ahead` at its rate, packets being of `packet_len` bytes.
+    pub fn is_ending(&self, ahead: Duration, packet_len: u32) -> bool {
+        let left = match self {
+            Self::Rbudp(machine) => machine.round_packets().saturating_sub(machine.round_sent()),
+            Self::Stripe(machine) => machine.left(),
+        };
+        let time = self.rate().time_for(left.saturating_mul(packet_len.into()));
+        // nobody knows when streams that keep no rate have taken the rest
+        let known = matches!(self, Self::Rbudp(_)) || self.rate() != Rate::UNLIMITED;
+        known && time < ahead
+    }
+
+    /// What the next object's machine should know.
+    pub const fn learned(&self) -> Learned {
+        match self {
+            Self::Rbudp(_) => Learned::Nothing,
+            Self::Stripe(machine) => Learned::Width(machine.width()),
+        }
+    }
+}
+
+impl ReceiveMachine {
+    /// The machine for `setup`, which passed [`Setup::check`].
+    pub fn new(now: Instant, setup: &Setup) -> Self {
+        match setup.protocol {
+            Protocol::Rbudp => Self::Rbudp(rbudp::Receiver::new(now, setup.rbudp(), setup.object)),
+            Protocol::Tcp | Protocol::Ptcp => {
+                Self::Stripe(stripe::Receiver::new(now, setup.stripe()))
+            }
+        }
+    }
+
+    /// Packets received, each counted once.
+    pub const fn received(&self) -> u64 {
+        each!(self, machine => machine.received())
+    }
+
+    /// Datagrams that came, whatever they were.
+    pub const fn datagrams(&self) -> u64 {
+        match self {
+            Self::Rbudp(machine) => machine.datagrams(),
+            Self::Stripe(machine) => machine.packets(),
+        }
+    }
+
+    /// Packets that came again.
+    pub const fn duplicates(&self) -> u64 {
+        each!(self, machine => machine.duplicates())
+    }
+
+    /// The last pass that was answered.
+    pub const fn round(&self) -> u16 {
+        match self {
+            Self::Rbudp(machine) => machine.round(),
+            Self::Stripe(_) => 1,
+        }
+    }
+
+    /// Whether the sender was asked to wait.
+    pub const fn is_holding(&self) -> bool {
+        each!(self, machine => machine.is_holding())
+    }
+}
+
+impl From<rbudp::SenderEvent> for Moved {
+    fn from(event: rbudp::SenderEvent) -> Self {
+        use rbudp::SenderEvent as Event;
+        match event {
+            Event::Round { number, packets } => Self::Round(number, packets),
+            Event::Asked { round } => Self::Asked(round),
+            Event::Barren { .. } => Self::Barren,
+            Event::Complete => Self::Complete,
+            Event::Failed(why) => Self::Failed(why.to_string()),
+        }
+    }
+}
+
+impl From<rbudp::ReceiverEvent> for Moved {
+    fn from(event: rbudp::ReceiverEvent) -> Self {
+        use rbudp::ReceiverEvent as Event;
+        match event {
+            Event::Tallied { round, .. } => Self::Asked(round),
+            Event::Complete => Self::Complete,
+            Event::Failed(why) => Self::Failed(why.to_string()),
+        }
+    }
+}
+
+impl From<stripe::SenderEvent> for Moved {
+    fn from(event: stripe::SenderEvent) -> Self {
+        use stripe::SenderEvent as Event;
+        match event {
+            Event::Round { number, packets } => Self::Round(number, packets),
+            Event::Asked { round } => Self::Asked(round),
+            Event::Complete => Self::Complete,
+            Event::Failed(why) => Self::Failed(why.to_string()),
+        }
+    }
+}
+
+impl From<stripe::ReceiverEvent> for Moved {
+    fn from(event: stripe::ReceiverEvent) -> Self {
+        match event {
+            stripe::ReceiverEvent::Complete => Self::Complete,
+        }
+    }
+}
+
+/// An endpoint that is whichever machine it has.
+macro_rules! endpoint {
+    ($enum:ty) => {
+        impl Endpoint for $enum {
+            type Event = Moved;
+
+            fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
+                each!(self, machine => machine.handle_message(now, message))
+            }
+
+            fn handle_timeout(&mut self, now: Instant) {
+                each!(self, machine => machine.handle_timeout(now));
+            }
+
+            fn handle_load(&mut self, now: Instant, load: Load) {
+                each!(self, machine => machine.handle_load(now, load));
+            }
+
+            fn handle_rate(&mut self, now: Instant, rate: Rate) {
+                each!(self, machine => machine.handle_rate(now, rate));
+            }
+
+            fn handle_room(&mut self, now: Instant, stream: u16) {
+                each!(self, machine => machine.handle_room(now, stream));
+            }
+
+            fn handle_broken(&mut self, now: Instant, stream: u16) {
+                each!(self, machine => machine.handle_broken(now, stream));
+            }
+
+            fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+                each!(self, machine => machine.poll_transmit(now))
+            }
+
+            fn poll_event(&mut self) -> Option<Moved> {
+                each!(self, machine => machine.poll_event().map(Moved::from))
+            }
+
+            fn poll_timeout(&self) -> Option<Deadline> {
+                each!(self, machine => machine.poll_timeout())
+            }
+
+            fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
+                each!(self, machine => machine.upcoming(offset, len))
+            }
+        }
+    };
+}
+
+endpoint!(SendMachine);
+endpoint!(ReceiveMachine);
