@@ -46,6 +46,7 @@ pub fn config(case: &Case) -> Config {
         stream: 0,
         settle: case.settle,
         repeat: core::time::Duration::ZERO,
+        feedback: None,
     }
 }
 

@@ -22,6 +22,7 @@ fn config(object_len: u64) -> Config {
         stream: 1,
         settle: Duration::from_millis(2),
         repeat: Duration::ZERO,
+        feedback: None,
     }
 }
 
@@ -148,6 +149,7 @@ fn a_full_ring_holds_the_sender_and_an_empty_one_lets_it_go() {
     let load = |backlog_bytes| Load {
         backlog_bytes,
         backlog_bytes_max: 100,
+        ..Load::default()
     };
     world.run(Instant::from_nanos(20_000_000), |_, _| ());
     world.handle_load(Instant::from_nanos(20_000_000), load(51), |_, _| ());

@@ -151,6 +151,7 @@ pub fn setup(
         streams: lane.more.len() as u16,
         settle: settle.clamp(SETTLE_MIN, SETTLE_MAX),
         repeat: settle,
+        feedback: None,
     };
     setup
         .check()

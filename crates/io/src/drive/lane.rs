@@ -33,6 +33,8 @@ pub struct Lane {
     pub scatter: Option<u32>,
     /// The rate that it has a part in; without one, its machine keeps its own.
     pub share: Option<Arc<Share>>,
+    /// Tell the machine when others will have this thread's processor.
+    pub foresee: bool,
     /// What it has seen; others may look.
     pub counters: Arc<Counters>,
 }

@@ -8,6 +8,7 @@ use lighthaul_base::{Endpoint, Instant, Load, Rate};
 use super::lane::Lane;
 use crate::clock::sharpen_sleeps;
 use crate::control::Stream;
+use crate::competition::Competition;
 use crate::error::Error;
 use crate::interrupt;
 use crate::scatter::Scatter;
@@ -50,8 +51,10 @@ pub fn run<E: Endpoint, S: Store>(
 ) -> Result<(), Error> {
     sharpen_sleeps();
     assert!(lane.more.len() <= MORE_MAX, "who opens streams bounds them");
+    let now = lane.clock.now();
     let mut driver = Driver {
         endpoint,
+        competition: lane.foresee.then(|| Competition::watch(now)),
         lane,
         store,
         train: Train::new(),
@@ -77,6 +80,7 @@ pub(super) struct Driver<'a, E, S> {
     /// Where the object goes on behind what came last.
     pub(super) expected: u64,
     pub(super) load: Load,
+    competition: Option<Competition>,
     /// What the machine was last told to keep.
     rate: Option<Rate>,
     pub(super) drops: u32,
@@ -174,12 +178,18 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
     }
 
     fn tell_load(&mut self, now: Instant) {
-        let load = self.store.load();
+        let mut load = self.store.load();
+        if let Some(competition) = &mut self.competition {
+            let socket = self.lane.udp.as_ref().map(AsRawFd::as_raw_fd);
+            competition.look(now, socket);
+            load = competition.load(load);
+        }
         if load != self.load {
             self.load = load;
             self.endpoint.handle_load(now, load);
         }
     }
+
     fn tell_rate(&mut self, now: Instant) {
         let part = self.lane.share.as_ref().map(|share| share.part());
         if let Some(rate) = part.filter(|_| part != self.rate) {

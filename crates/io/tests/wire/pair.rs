@@ -51,6 +51,7 @@ pub(crate) fn config(object_len: u64, packet_len: u32) -> Config {
         stream: STREAM,
         settle: Duration::from_millis(5),
         repeat: Duration::ZERO,
+        feedback: None,
     }
 }
 

@@ -1,0 +1,270 @@
+//! Who else wants the processor of a driver's thread, and what that costs it.
+//!
+//! Linux's answer to the monitor of the RBUDP+ paper (its section 3). A scheduler of 2005 gave slices of
+//! 100 ms; today's (EEVDF) gives some 3 ms to each who can run, and a group with a quota (`cpu.max`)
+//! gets nothing until its period is over. What others take away is read where an unprivileged
+//! thread may read it:
+//!
+//! - `/proc/thread-self/schedstat`: how long it could have run and did not;
+//! - `cpu.stat` of the nearest group with a quota: how long that was throttled, which `schedstat`
+//!   leaves out;
+//! - `SO_MEMINFO`: how full the socket is.
+//!
+//! It looks only after the thread was away from its loop for [`GAP`], and every [`LOOK`] at most
+//! until it has found something: two or three system calls, some microseconds, a hundred times a
+//! second.
+
+use std::fs::{self, File};
+use std::os::fd::RawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lighthaul_base::{Absence, Instant, Load};
+
+use crate::sockopt::socket_memory;
+
+/// What is known of those who compete with a thread.
+#[derive(Debug)]
+pub struct Competition {
+    schedule: Option<File>,
+    quota: Option<Quota>,
+    /// How long the thread had waited for a processor or its quota when it was looked at last.
+    waited: Duration,
+    seen: Instant,
+    looked: Instant,
+    pattern: Option<Pattern>,
+    socket: (u64, u64),
+}
+
+/// Absences as they have been.
+#[derive(Clone, Copy, Debug)]
+struct Pattern {
+    /// When the last one was over.
+    back: Instant,
+    /// How long they last, and how long one is after the other, on the average.
+    away: Duration,
+    every: Duration,
+}
+
+/// A group that may only run so long in each period.
+#[derive(Debug)]
+struct Quota {
+    stat: File,
+    period: Duration,
+}
+
+impl Competition {
+    /// Looks after the calling thread from `now` on.
+    pub fn watch(now: Instant) -> Self {
+        let mut competition = Self {
+            schedule: File::open("/proc/thread-self/schedstat").ok(),
+            quota: Quota::find(),
+            waited: Duration::ZERO,
+            seen: now,
+            looked: now,
+            pattern: None,
+            socket: (0, 0),
+        };
+        competition.waited = competition.waited();
+        competition
+    }
+
+    /// Hears that the thread is awake; answers whether it had a look at how things are.
+    pub fn look(&mut self, now: Instant, socket: Option<RawFd>) -> bool {
+        let gap = now.since(self.seen);
+        self.seen = now;
+        if gap < GAP || self.pattern.is_none() && now.since(self.looked) < LOOK {
+            return false;
+        }
+        self.looked = now;
+        let waited = self.waited();
+        let away = waited.saturating_sub(self.waited).min(gap);
+        self.waited = waited;
+        self.note(now, away);
+        if self.pattern.is_some() {
+            self.socket = socket.and_then(socket_memory).unwrap_or_default();
+        }
+        true
+    }
+
+    /// What it adds to a sample of the host.
+    pub fn load(&self, load: Load) -> Load {
+        let absence = self.pattern.filter(|pattern| !pattern.every.is_zero());
+        Load {
+            socket_bytes: self.socket.0,
+            socket_bytes_max: self.socket.1,
+            absence: absence.map(|pattern| Absence {
+                from: pattern.back + pattern.every.saturating_sub(pattern.away),
+                len: pattern.away,
+                every: pattern.every,
+            }),
+            ..load
+        }
+    }
+
+    /// Takes an absence that ends now into the pattern, or forgets a pattern that has ended.
+    fn note(&mut self, now: Instant, away: Duration) {
+        if away < GAP {
+            let over = |pattern: &Pattern| now.since(pattern.back) > pattern.every * 4 + FORGET;
+            self.pattern = self.pattern.filter(|pattern| !over(pattern));
+            return;
+        }
+        let last = self.pattern.unwrap_or(Pattern {
+            back: now,
+            away,
+            every: Duration::ZERO,
+        });
+        let every = now.since(last.back);
+        let every = match &self.quota {
+            // what a quota takes away comes again to the microsecond
+            Some(quota) if every.abs_diff(quota.period) < quota.period / 8 => quota.period,
+            _ if last.every.is_zero() => every,
+            _ => (last.every * 3 + every) / 4,
+        };
+        self.pattern = Some(Pattern {
+            back: now,
+            away: (last.away * 3 + away) / 4,
+            every,
+        });
+    }
+
+    fn waited(&self) -> Duration {
+        let mut text = [0; 96];
+        let schedule = self.schedule.as_ref().and_then(|file| {
+            let len = file.read_at(&mut text, 0).ok()?;
+            field(&text[..len], 1)
+        });
+        let throttled = self.quota.as_ref().and_then(Quota::throttled);
+        Duration::from_nanos(schedule.unwrap_or(0)) + throttled.unwrap_or_default()
+    }
+}
+
+impl Quota {
+    /// The nearest group of this process that has a quota, whichever version of groups it is in.
+    fn find() -> Option<Self> {
+        let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+        groups.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (controllers, group) = (fields.next()?, fields.next()?);
+            let root = match controllers {
+                "" => PathBuf::from("/sys/fs/cgroup"),
+                _ if controllers.split(',').any(|name| name == "cpu") => {
+                    Path::new("/sys/fs/cgroup").join(controllers)
+                }
+                _ => return None,
+            };
+            let group = root.join(group.trim_start_matches('/'));
+            let up = group.ancestors().take_while(|path| path.starts_with(&root));
+            up.take(GROUPS_MAX).find_map(Self::of)
+        })
+    }
+
+    fn of(group: &Path) -> Option<Self> {
+        let read = |name| fs::read_to_string(group.join(name)).ok();
+        let micros = match read("cpu.max") {
+            Some(max) => period_of(&max)?,
+            None => {
+                let limited = read("cpu.cfs_quota_us")?.trim().parse::<u64>().is_ok();
+                limited.then(|| read("cpu.cfs_period_us")?.trim().parse().ok())??
+            }
+        };
+        Some(Self {
+            stat: File::open(group.join("cpu.stat")).ok()?,
+            period: Duration::from_micros(micros),
+        })
+    }
+
+    /// How long the group has not been allowed to run.
+    fn throttled(&self) -> Option<Duration> {
+        let mut text = [0; 1024];
+        let len = self.stat.read_at(&mut text, 0).ok()?;
+        throttled_in(&text[..len])
+    }
+}
+
+/// The period in a `cpu.max`, if there is a quota.
+fn period_of(max: &str) -> Option<u64> {
+    let (quota, period) = max.trim().split_once(' ')?;
+    quota.parse::<u64>().ok().and(period.parse().ok())
+}
+
+fn throttled_in(stat: &[u8]) -> Option<Duration> {
+    let text = std::str::from_utf8(stat).ok()?;
+    text.lines().find_map(|line| match line.split_once(' ')? {
+        ("throttled_usec", micros) => micros.parse().ok().map(Duration::from_micros),
+        ("throttled_time", nanos) => nanos.parse().ok().map(Duration::from_nanos),
+        _ => None,
+    })
+}
+
+/// A number in a line of them.
+fn field(text: &[u8], nth: usize) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.split_ascii_whitespace().nth(nth)?.parse().ok()
+}
+
+/// A thread that is away from its loop for less than this has missed nothing that a socket does not
+/// hold.
+const GAP: Duration = Duration::from_millis(1);
+/// As long as nobody competes, it looks this often.
+const LOOK: Duration = Duration::from_millis(10);
+/// Competition that has not been seen for four times its pattern and this is over.
+const FORGET: Duration = Duration::from_millis(50);
+/// Groups in groups that are looked at.
+const GROUPS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn alone() -> Competition {
+        Competition {
+            quota: None,
+            ..Competition::watch(at(0))
+        }
+    }
+
+    #[test]
+    fn regular_absences_are_foreseen_and_forgotten() {
+        let mut competition = alone();
+        for nth in 1..10 {
+            competition.note(at(nth * 20), Duration::from_millis(15));
+        }
+        let foreseen = Absence {
+            from: at(185),
+            len: Duration::from_millis(15),
+            every: Duration::from_millis(20),
+        };
+        assert_eq!(competition.load(Load::default()).absence, Some(foreseen));
+        competition.note(at(300), Duration::ZERO);
+        assert!(competition.load(Load::default()).absence.is_some());
+        competition.note(at(311), Duration::ZERO);
+        assert_eq!(competition.load(Load::default()), Load::default());
+    }
+
+    #[test]
+    fn a_thread_alone_foresees_nothing() {
+        let mut competition = alone();
+        for nth in 1..10 {
+            competition.note(at(nth * 20), Duration::from_micros(900));
+        }
+        assert_eq!(competition.load(Load::default()), Load::default());
+    }
+
+    #[test]
+    fn what_the_kernel_writes_is_read() {
+        assert_eq!(period_of("50000 100000\n"), Some(100_000));
+        assert_eq!(period_of("max 100000\n"), None);
+        let v1 = b"nr_periods 9\nnr_throttled 4\nthrottled_time 123\n";
+        assert_eq!(throttled_in(v1), Some(Duration::from_nanos(123)));
+        let v2 = b"usage_usec 7\nthrottled_usec 4\n";
+        assert_eq!(throttled_in(v2), Some(Duration::from_micros(4)));
+        assert_eq!(field(b"1 22 3\n", 1), Some(22));
+        assert_eq!(field(b"1 x", 1), None);
+    }
+}

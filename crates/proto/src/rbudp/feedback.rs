@@ -1,0 +1,198 @@
+//! RBUDP+ (section 4 of its paper): the receiver foresees when others will have its processor, and
+//! asks the sender for a pause then.
+//!
+//! [`Feedback`] is the receiver's half, [`Silence`] the sender's; plain numbers in, a pause out. Where
+//! they do otherwise than the paper, they do what it is after, no loss:
+//!
+//! - The paper's sender goes on for the time slice less RTT/2, as its data took no time to cross. Here
+//!   the notice takes one way and what was sent last takes the other, so it is the slice less the RTT.
+//! - The paper pauses for the whole absence, which costs it 3 to 50 % on an idle host. A socket holds
+//!   something, so that much is sent before the host is back; how much is learned from how full the
+//!   socket has been, since one that is never empty belongs to a host that is asked for too much.
+//! - An absence that comes again is told of one RTT before, however often it comes within that time.
+
+use core::time::Duration;
+
+use lighthaul_base::{Absence, Instant, Load, Rate};
+
+/// What both sides agree on about pauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedbackConfig {
+    /// How long a notice and the data that it is about take, there and back.
+    pub rtt: Duration,
+    /// The sender is never silent for longer because of pauses, nor asked for one further ahead.
+    pub pause_max: Duration,
+}
+
+impl FeedbackConfig {
+    /// Whether pauses can be made of this.
+    pub fn is_sane(&self) -> bool {
+        self.rtt <= RTT_MAX && !self.pause_max.is_zero() && self.pause_max <= PAUSE_MAX
+    }
+}
+
+/// A wish not to get anything, as it is when it is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// How long the receiver still takes what comes.
+    pub after: Duration,
+    /// How long it then takes nothing.
+    pub len: Duration,
+}
+
+/// What a receiver makes of its host's absences.
+#[derive(Clone, Debug)]
+pub struct Feedback {
+    config: FeedbackConfig,
+    rate: Rate,
+    /// The sender knows of all absences before this moment.
+    told: Instant,
+    /// Bytes that may come in an absence, of which the socket holds half; less than none if the
+    /// host needs longer pauses than its absences.
+    allowance: Option<i64>,
+    /// The fullest that the socket has been since the last pause.
+    peak: u64,
+}
+
+impl Feedback {
+    /// A receiver that has not heard of its host yet, of a sender that keeps `rate`.
+    pub const fn new(config: FeedbackConfig, rate: Rate) -> Self {
+        Self {
+            config,
+            rate,
+            told: Instant::ZERO,
+            allowance: None,
+            peak: 0,
+        }
+    }
+
+    /// Hears how the host is doing; answers a pause to ask for.
+    pub fn handle_load(&mut self, now: Instant, load: Load) -> Option<Pause> {
+        self.peak = self.peak.max(load.socket_bytes);
+        let absence = self.upcoming(now, load.absence?)?;
+        self.learn(load.socket_bytes_max, absence);
+        let len = self.shorten(absence.len);
+        let from = absence.from.max(now);
+        let till = absence.from + len;
+        self.told = (absence.from + absence.len).max(till);
+        let pause = Pause {
+            after: from.since(now),
+            len: till.since(from).min(self.config.pause_max),
+        };
+        (pause.len >= LEN_MIN).then_some(pause)
+    }
+
+    /// The first absence that the sender does not know of and can still heed, if it is time to tell.
+    fn upcoming(&self, now: Instant, absence: Absence) -> Option<Absence> {
+        let heard = now + self.config.rtt;
+        let ends = |from: Instant| from + absence.len > heard && from >= self.told;
+        let mut from = absence.from;
+        if !ends(from) && !absence.every.is_zero() {
+            let behind = heard.max(self.told).since(from).as_nanos();
+            let every = absence.every.as_nanos();
+            let nanos = behind.div_ceil(every).saturating_mul(every);
+            from += Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        }
+        let ahead = self.config.rtt + self.config.pause_max.min(absence.every.max(absence.len) * 2);
+        let soon = from <= now + ahead || absence.every.is_zero();
+        let within = from.since(now) <= self.config.rtt + self.config.pause_max;
+        (ends(from) && soon && within).then_some(Absence { from, ..absence })
+    }
+
+    /// Learns from how full the socket was at most since the last pause.
+    fn learn(&mut self, socket_bytes_max: u64, absence: Absence) {
+        let max = i64::try_from(socket_bytes_max).unwrap_or(i64::MAX / 8);
+        let peak = i64::try_from(self.peak).unwrap_or(i64::MAX / 8);
+        self.peak = 0;
+        let Some(allowance) = self.allowance else {
+            self.allowance = Some(max.saturating_sub(peak) / 2);
+            return;
+        };
+        // the longest pause is four absences
+        let cycle = self.rate.bytes_in(absence.len).min(1 << 40).cast_signed();
+        let step = (max / 2 - peak) / if peak > max / 8 * 7 { 1 } else { 2 };
+        self.allowance = Some((allowance + step).clamp(cycle.saturating_mul(-3), max));
+    }
+
+    /// How long to be silent in an absence of `len`.
+    fn shorten(&self, len: Duration) -> Duration {
+        let allowance = self.allowance.unwrap_or(0);
+        let time = self.rate.time_for(allowance.unsigned_abs());
+        if allowance >= 0 {
+            len.saturating_sub(time)
+        } else {
+            len + time
+        }
+    }
+}
+
+/// What a sender makes of the pauses that it was asked for.
+#[derive(Clone, Debug)]
+pub struct Silence {
+    config: FeedbackConfig,
+    /// When a datagram left last.
+    loud: Instant,
+    /// The pause that it is in lasts till then; zero outside.
+    till: Instant,
+    /// The pause after that.
+    next: Option<(Instant, Instant)>,
+}
+
+impl Silence {
+    /// A sender that was not asked for any.
+    pub const fn new(now: Instant, config: FeedbackConfig) -> Self {
+        Self {
+            config,
+            loud: now,
+            till: Instant::ZERO,
+            next: None,
+        }
+    }
+
+    /// Hears a wish, and forgets an earlier one for a time that has not begun; answers whether the
+    /// wish made sense.
+    pub fn hear(&mut self, now: Instant, pause: Pause) -> bool {
+        let FeedbackConfig { rtt, pause_max } = self.config;
+        if pause.len.is_zero() || pause.after > rtt + pause_max {
+            return false;
+        }
+        // both ends in the sender's time; what is over when it is heard is no pause
+        let from = now + pause.after;
+        let till = from + pause.len.min(pause_max);
+        self.next = Some((from - rtt, till - rtt));
+        true
+    }
+
+    /// Whether nothing may be sent now.
+    pub fn is_on(&mut self, now: Instant) -> bool {
+        if let Some((from, till)) = self.next
+            && from <= now
+        {
+            self.next = None;
+            if now < till {
+                self.till = till.max(self.till);
+            }
+        }
+        self.till().is_some_and(|till| now < till)
+    }
+
+    /// Notes that a datagram leaves; answers whether it is the first after a pause.
+    pub fn end(&mut self, now: Instant) -> bool {
+        self.loud = now;
+        let paused = self.till > Instant::ZERO;
+        self.till = Instant::ZERO;
+        paused
+    }
+
+    /// When the pause is over that it is in: whatever was asked for, not for ever.
+    pub fn till(&self) -> Option<Instant> {
+        (self.till > Instant::ZERO).then(|| self.till.min(self.loud + self.config.pause_max))
+    }
+}
+
+/// Shorter pauses are not worth a message.
+const LEN_MIN: Duration = Duration::from_micros(200);
+/// The longest pause that may be agreed on.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The longest way there and back.
+const RTT_MAX: Duration = Duration::from_secs(60);
