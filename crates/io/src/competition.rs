@@ -27,8 +27,8 @@ use crate::sockopt::socket_memory;
 /// What is known of those who compete with a thread.
 #[derive(Debug)]
 pub struct Competition {
-    schedule: Option<File>,
-    quota: Option<Quota>,
+    /// Nothing before the first look.
+    sources: Option<Sources>,
     /// How long the thread had waited for a processor or its quota when it was looked at last.
     waited: Duration,
     seen: Instant,
@@ -47,6 +47,13 @@ struct Pattern {
     every: Duration,
 }
 
+/// Where the numbers come from.
+#[derive(Debug)]
+struct Sources {
+    schedule: Option<File>,
+    quota: Option<Quota>,
+}
+
 /// A group that may only run so long in each period.
 #[derive(Debug)]
 struct Quota {
@@ -55,30 +62,32 @@ struct Quota {
 }
 
 impl Competition {
-    /// Looks after the calling thread from `now` on.
-    pub fn watch(now: Instant) -> Self {
-        let mut competition = Self {
-            schedule: File::open("/proc/thread-self/schedstat").ok(),
-            quota: Quota::find(),
+    /// Looks after the thread that looks first.
+    pub const fn new() -> Self {
+        Self {
+            sources: None,
             waited: Duration::ZERO,
-            seen: now,
-            looked: now,
+            seen: Instant::ZERO,
+            looked: Instant::ZERO,
             pattern: None,
             socket: (0, 0),
-        };
-        competition.waited = competition.waited();
-        competition
+        }
     }
 
     /// Hears that the thread is awake; answers whether it had a look at how things are.
     pub fn look(&mut self, now: Instant, socket: Option<RawFd>) -> bool {
         let gap = now.since(self.seen);
         self.seen = now;
+        let Some(sources) = &self.sources else {
+            let sources = self.sources.insert(Sources::open());
+            self.waited = sources.waited();
+            return true;
+        };
         if gap < GAP || self.pattern.is_none() && now.since(self.looked) < LOOK {
             return false;
         }
         self.looked = now;
-        let waited = self.waited();
+        let waited = sources.waited();
         let away = waited.saturating_sub(self.waited).min(gap);
         self.waited = waited;
         self.note(now, away);
@@ -116,9 +125,9 @@ impl Competition {
             every: Duration::ZERO,
         });
         let every = now.since(last.back);
-        let every = match &self.quota {
+        let every = match self.period() {
             // what a quota takes away comes again to the microsecond
-            Some(quota) if every.abs_diff(quota.period) < quota.period / 8 => quota.period,
+            Some(period) if every.abs_diff(period) < period / 8 => period,
             _ if last.every.is_zero() => every,
             _ => (last.every * 3 + every) / 4,
         };
@@ -129,6 +138,28 @@ impl Competition {
         });
     }
 
+    fn period(&self) -> Option<Duration> {
+        let quota = self.sources.as_ref()?.quota.as_ref()?;
+        Some(quota.period)
+    }
+}
+
+impl Default for Competition {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sources {
+    /// Those of the calling thread.
+    fn open() -> Self {
+        Self {
+            schedule: File::open("/proc/thread-self/schedstat").ok(),
+            quota: Quota::find(),
+        }
+    }
+
+    /// How long the thread has waited for a processor or its quota.
     fn waited(&self) -> Duration {
         let mut text = [0; 96];
         let schedule = self.schedule.as_ref().and_then(|file| {
@@ -222,16 +253,9 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    fn alone() -> Competition {
-        Competition {
-            quota: None,
-            ..Competition::watch(at(0))
-        }
-    }
-
     #[test]
     fn regular_absences_are_foreseen_and_forgotten() {
-        let mut competition = alone();
+        let mut competition = Competition::new();
         for nth in 1..10 {
             competition.note(at(nth * 20), Duration::from_millis(15));
         }
@@ -249,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_thread_alone_foresees_nothing() {
-        let mut competition = alone();
+        let mut competition = Competition::new();
         for nth in 1..10 {
             competition.note(at(nth * 20), Duration::from_micros(900));
         }

@@ -119,6 +119,7 @@ fn a_slow_host_still_gets_everything() {
     world.host = HostConfig {
         absorb: Some(Rate::from_mbps(300)),
         socket_bytes_max: 200_000,
+        competitors: 0,
     };
     let (world, heard) = run(config(20_000_000), &world, 3);
     assert_whole(&world, &heard, 20_000_000);

@@ -70,7 +70,7 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
             right: Seat::new(right),
             there: Path::new(config.there, stream, rng.next_u64()),
             back: Path::new(config.back, stream, rng.next_u64()),
-            host: Host::new(config.host),
+            host: Host::new(config.host, rng.next_u64()),
             inbox: Agenda::new(),
             ledger: None,
             overhead_len: config.overhead_len,
@@ -181,6 +181,7 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         // of one moment, what arrives comes before what is due: a late datagram still counts
         [
             (self.inbox.next_at(), Next::Absorbed),
+            (self.host.foresees_at(), Next::Foreseen),
             (self.there.datagrams.next_at(), Next::DatagramRight),
             (self.back.datagrams.next_at(), Next::DatagramLeft),
             (self.there.messages.next_at(), Next::MessageRight),
@@ -197,6 +198,10 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         match next {
             Next::DatagramRight => return self.arrive(),
             Next::Absorbed => self.absorbed(),
+            Next::Foreseen => {
+                let load = self.host.foresee(self.now);
+                self.right.machine.handle_load(self.now, load);
+            }
             Next::MessageRight => self.right.hear_stream(self.now, &mut self.there.messages),
             Next::TimeoutRight => self.right.machine.handle_timeout(self.now),
             Next::MessageLeft => self.left.hear_stream(self.now, &mut self.back.messages),
@@ -209,7 +214,11 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         }
         match next {
             Next::DatagramLeft | Next::MessageLeft | Next::TimeoutLeft => self.drain_left(hear),
-            Next::DatagramRight | Next::Absorbed | Next::MessageRight | Next::TimeoutRight => {
+            Next::DatagramRight
+            | Next::Absorbed
+            | Next::Foreseen
+            | Next::MessageRight
+            | Next::TimeoutRight => {
                 self.drain_right(hear);
             }
         }
@@ -266,6 +275,7 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
 enum Next {
     DatagramRight,
     Absorbed,
+    Foreseen,
     MessageRight,
     TimeoutRight,
     DatagramLeft,

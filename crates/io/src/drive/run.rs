@@ -8,7 +8,6 @@ use lighthaul_base::{Endpoint, Instant, Load, Rate};
 use super::lane::Lane;
 use crate::clock::sharpen_sleeps;
 use crate::control::Stream;
-use crate::competition::Competition;
 use crate::error::Error;
 use crate::interrupt;
 use crate::scatter::Scatter;
@@ -51,10 +50,8 @@ pub fn run<E: Endpoint, S: Store>(
 ) -> Result<(), Error> {
     sharpen_sleeps();
     assert!(lane.more.len() <= MORE_MAX, "who opens streams bounds them");
-    let now = lane.clock.now();
     let mut driver = Driver {
         endpoint,
-        competition: lane.foresee.then(|| Competition::watch(now)),
         lane,
         store,
         train: Train::new(),
@@ -80,7 +77,6 @@ pub(super) struct Driver<'a, E, S> {
     /// Where the object goes on behind what came last.
     pub(super) expected: u64,
     pub(super) load: Load,
-    competition: Option<Competition>,
     /// What the machine was last told to keep.
     rate: Option<Rate>,
     pub(super) drops: u32,
@@ -94,6 +90,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let mut tick = clock.now();
         let mut readable = true;
         loop {
+            self.look_around();
             self.store.foresee(self.endpoint)?;
             let mut busy = self.take_frames()?;
             busy |= self.take_from_more(clock.now())?;
@@ -177,11 +174,17 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(first == 2 && watches[1].readable)
     }
 
+    /// Looks whether somebody else had the processor, before the socket is emptied.
+    fn look_around(&mut self) {
+        if let Some(competition) = &mut self.lane.competition {
+            let socket = self.lane.udp.as_ref().map(AsRawFd::as_raw_fd);
+            competition.look(self.lane.clock.now(), socket);
+        }
+    }
+
     fn tell_load(&mut self, now: Instant) {
         let mut load = self.store.load();
-        if let Some(competition) = &mut self.competition {
-            let socket = self.lane.udp.as_ref().map(AsRawFd::as_raw_fd);
-            competition.look(now, socket);
+        if let Some(competition) = &self.lane.competition {
             load = competition.load(load);
         }
         if load != self.load {

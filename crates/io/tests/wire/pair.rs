@@ -68,6 +68,7 @@ pub(crate) fn lane(stream: Stream, udp: Option<Udp>, sealed: bool) -> Lane {
         head_len: HEAD_LEN,
         clock: Clock::start(),
         scatter: None,
+        competition: None,
         share: None,
         counters: std::sync::Arc::default(),
     }

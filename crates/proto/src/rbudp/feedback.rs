@@ -93,7 +93,11 @@ impl Feedback {
             let nanos = behind.div_ceil(every).saturating_mul(every);
             from += Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         }
-        let ahead = self.config.rtt + self.config.pause_max.min(absence.every.max(absence.len) * 2);
+        let ahead = self.config.rtt
+            + self
+                .config
+                .pause_max
+                .min(absence.every.max(absence.len) * 2);
         let soon = from <= now + ahead || absence.every.is_zero();
         let within = from.since(now) <= self.config.rtt + self.config.pause_max;
         (ends(from) && soon && within).then_some(Absence { from, ..absence })
@@ -196,3 +200,169 @@ const LEN_MIN: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// The longest way there and back.
 const RTT_MAX: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const CONFIG: FeedbackConfig = FeedbackConfig {
+        rtt: Duration::from_millis(10),
+        pause_max: Duration::from_secs(1),
+    };
+    const RATE: Rate = Rate::from_mbps(800);
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn away(from: u64, len: u64, every: u64) -> Load {
+        Load {
+            absence: Some(Absence {
+                from: at(from),
+                len: MS * len as u32,
+                every: MS * every as u32,
+            }),
+            ..Load::default()
+        }
+    }
+
+    fn pause(after: u64, len: u64) -> Pause {
+        Pause {
+            after: MS * after as u32,
+            len: MS * len as u32,
+        }
+    }
+
+    #[test]
+    fn an_absence_is_told_once_and_as_it_is() {
+        let mut feedback = Feedback::new(CONFIG, RATE);
+        assert_eq!(feedback.handle_load(at(0), Load::default()), None);
+        let told = feedback.handle_load(at(0), away(100, 500, 0));
+        assert_eq!(told, Some(pause(100, 500)));
+        assert_eq!(feedback.handle_load(at(50), away(100, 500, 0)), None);
+        let told = feedback.handle_load(at(600), away(700, 500, 0));
+        assert_eq!(told, Some(pause(100, 500)));
+    }
+
+    #[test]
+    fn what_comes_again_is_told_in_time() {
+        let mut feedback = Feedback::new(CONFIG, RATE);
+        // the first two begin before the sender could heed, the third does not
+        let told = feedback.handle_load(at(100), away(102, 3, 4));
+        assert_eq!(told, Some(pause(10, 3)));
+        assert_eq!(
+            feedback.handle_load(at(101), away(102, 3, 4)),
+            Some(pause(13, 3))
+        );
+    }
+
+    #[test]
+    fn what_the_socket_holds_needs_no_pause() {
+        let mut feedback = Feedback::new(CONFIG, RATE);
+        let roomy = |from, socket_bytes| Load {
+            socket_bytes,
+            socket_bytes_max: 4_000_000,
+            ..away(from, 10, 20)
+        };
+        // ten milliseconds bring a million, and half of the socket holds two
+        assert_eq!(feedback.handle_load(at(0), roomy(15, 0)), None);
+        // a socket that is always full belongs to a host that is asked for too much
+        let mut last = Duration::ZERO;
+        for nth in 1..20 {
+            let told = feedback.handle_load(at(nth * 20), roomy(nth * 20 + 15, 4_000_000));
+            last = told.map_or(last, |told| told.len);
+        }
+        assert_eq!(last, MS * 40, "not more than four absences");
+    }
+
+    #[test]
+    fn a_sender_is_silent_when_the_receiver_would_not_hear() {
+        let mut silence = Silence::new(at(0), CONFIG);
+        assert!(silence.hear(at(0), pause(30, 100)));
+        // 10 ms earlier, as the data take half of it and the notice took the other
+        for now in 0..200 {
+            let on = silence.is_on(at(now));
+            assert_eq!(on, (20..120).contains(&now), "{now} ms");
+            if !on {
+                assert_eq!(silence.end(at(now)), now == 120, "{now} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pause_of_a_year_is_bounded_and_nonsense_ignored() {
+        let mut silence = Silence::new(at(0), CONFIG);
+        let year = Duration::from_secs(31_536_000);
+        for (after, len) in [
+            (year, MS),
+            (Duration::MAX, Duration::MAX),
+            (MS, Duration::ZERO),
+        ] {
+            assert!(!silence.hear(at(0), Pause { after, len }));
+        }
+        let after = Duration::ZERO;
+        for now in 0..3000 {
+            assert!(silence.hear(
+                at(now),
+                Pause {
+                    after,
+                    len: Duration::MAX
+                }
+            ));
+            let on = silence.is_on(at(now));
+            assert_eq!(on, now == 0 || now % 1000 != 0, "{now} ms");
+            if !on {
+                silence.end(at(now));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pauses_are_in_bounds_and_apart(
+            rtt in 0_u64..200, pause_max in 1_u64..2000,
+            loads in prop::collection::vec((0_u64..50, 0_u64..400, any::<[u16; 2]>(), 0_u64..99), 1..80),
+        ) {
+            let config = FeedbackConfig { rtt: MS * rtt as u32, pause_max: MS * pause_max as u32 };
+            let mut feedback = Feedback::new(config, RATE);
+            let (mut now, mut told) = (at(0), at(0));
+            for (wait, ahead, [len, fill], every) in loads {
+                now += MS * wait as u32;
+                let from = now.as_nanos() / 1_000_000 + ahead;
+                let load = Load {
+                    socket_bytes: u64::from(fill),
+                    socket_bytes_max: u64::from(u16::MAX),
+                    ..away(from, u64::from(len) % 1000, every)
+                };
+                if let Some(Pause { after, len }) = feedback.handle_load(now, load) {
+                    prop_assert!(len <= config.pause_max && after <= config.rtt + config.pause_max);
+                    prop_assert!(now + after >= told, "two pauses at a time");
+                    told = now + after + len;
+                }
+            }
+        }
+
+        #[test]
+        fn no_silence_outlasts_its_bound(
+            asked in prop::collection::vec((0_u64..300, any::<u64>(), any::<u64>()), 1..100),
+        ) {
+            let mut silence = Silence::new(at(0), CONFIG);
+            let (mut now, mut loud) = (at(0), at(0));
+            for (wait, after, len) in asked {
+                let till = now + MS * wait as u32;
+                while now < till {
+                    now += MS;
+                    if !silence.is_on(now) {
+                        silence.end(now);
+                        loud = now;
+                    }
+                    prop_assert!(now.since(loud) <= CONFIG.pause_max);
+                }
+                let micros = |bound| Duration::from_micros(bound % 3_000_000);
+                silence.hear(now, Pause { after: micros(after), len: micros(len) });
+            }
+        }
+    }
+}

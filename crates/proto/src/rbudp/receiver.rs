@@ -79,7 +79,9 @@ impl Receiver {
             settling: None,
             held: false,
             hold: false,
-            feedback: config.feedback.map(|feedback| Feedback::new(feedback, config.rate)),
+            feedback: config
+                .feedback
+                .map(|feedback| Feedback::new(feedback, config.rate)),
             pause: None,
             pauses: 0,
             datagrams: 0,
@@ -162,7 +164,9 @@ impl Receiver {
     fn handle_control(&mut self, now: Instant, head: &[u8]) {
         match Control::decode(head) {
             Ok(Control::Done { round, sent }) => self.handle_done(now, round, sent),
-            Ok(Control::Tally { .. } | Control::Hold { .. } | Control::Pause(_)) | Err(_) => self.ignored += 1,
+            Ok(Control::Tally { .. } | Control::Hold { .. } | Control::Pause(_)) | Err(_) => {
+                self.ignored += 1
+            }
         }
     }
 

@@ -255,12 +255,20 @@ impl Sender {
 
     /// Whether the receiver wants nothing now.
     fn is_silent(&mut self, now: Instant) -> bool {
-        self.held || self.silence.as_mut().is_some_and(|silence| silence.is_on(now))
+        self.held
+            || self
+                .silence
+                .as_mut()
+                .is_some_and(|silence| silence.is_on(now))
     }
 
     /// A datagram may leave; a pause that it ends was wanted, and is not made up for.
     fn speak(&mut self, now: Instant) {
-        if self.silence.as_mut().is_some_and(|silence| silence.end(now)) {
+        if self
+            .silence
+            .as_mut()
+            .is_some_and(|silence| silence.end(now))
+        {
             self.pacer.rest(now);
         }
     }
