@@ -39,14 +39,14 @@ struct Task {
 }
 
 impl Scheduler {
-    /// A host with a receiver that sleeps and `competitors` that do not; `seed` says how much of
+    /// A host with a receiver that has slept and `competitors` that never do; `seed` says how much of
     /// their slices they have left.
     pub fn new(competitors: u32, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let receiver = Task {
             slice: SLICE,
             sleep_average: SLEEP_AVERAGE_MAX,
-            priority: 0,
+            priority: priority(SLEEP_AVERAGE_MAX),
         };
         let mut scheduler = Self {
             now: Instant::ZERO,
@@ -57,6 +57,7 @@ impl Scheduler {
             running: None,
             foreseen: VecDeque::new(),
         };
+        scheduler.active.push(receiver.priority, RECEIVER);
         for task in 1..=competitors as usize {
             scheduler.tasks.push_back(Task {
                 slice: Duration::from_nanos(1 + rng.below(SLICE.as_nanos() as u64)),

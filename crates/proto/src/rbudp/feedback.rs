@@ -49,7 +49,7 @@ pub struct Feedback {
     told: Instant,
     /// Bytes that may come in an absence, of which the socket holds half; less than none if the
     /// host needs longer pauses than its absences.
-    allowance: Option<i64>,
+    allowance: i64,
     /// The fullest that the socket has been since the last pause.
     peak: u64,
 }
@@ -61,7 +61,7 @@ impl Feedback {
             config,
             rate,
             told: Instant::ZERO,
-            allowance: None,
+            allowance: 0,
             peak: 0,
         }
     }
@@ -108,21 +108,21 @@ impl Feedback {
         let max = i64::try_from(socket_bytes_max).unwrap_or(i64::MAX / 8);
         let peak = i64::try_from(self.peak).unwrap_or(i64::MAX / 8);
         self.peak = 0;
-        let Some(allowance) = self.allowance else {
-            self.allowance = Some(max.saturating_sub(peak) / 2);
-            return;
+        let allowance = if peak > max / 8 * 7 {
+            // nobody knows how much did not fit
+            self.allowance.min(0) - max / 2
+        } else {
+            self.allowance + (max / 2 - peak) / 2
         };
         // the longest pause is four absences
         let cycle = self.rate.bytes_in(absence.len).min(1 << 40).cast_signed();
-        let step = (max / 2 - peak) / if peak > max / 8 * 7 { 1 } else { 2 };
-        self.allowance = Some((allowance + step).clamp(cycle.saturating_mul(-3), max));
+        self.allowance = allowance.clamp(cycle.saturating_mul(-3), max);
     }
 
     /// How long to be silent in an absence of `len`.
     fn shorten(&self, len: Duration) -> Duration {
-        let allowance = self.allowance.unwrap_or(0);
-        let time = self.rate.time_for(allowance.unsigned_abs());
-        if allowance >= 0 {
+        let time = self.rate.time_for(self.allowance.unsigned_abs());
+        if self.allowance >= 0 {
             len.saturating_sub(time)
         } else {
             len + time
@@ -266,7 +266,7 @@ mod tests {
             socket_bytes_max: 4_000_000,
             ..away(from, 10, 20)
         };
-        // ten milliseconds bring a million, and half of the socket holds two
+        // ten milliseconds bring a million, and a quarter of the socket holds that
         assert_eq!(feedback.handle_load(at(0), roomy(15, 0)), None);
         // a socket that is always full belongs to a host that is asked for too much
         let mut last = Duration::ZERO;
