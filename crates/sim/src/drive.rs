@@ -42,6 +42,8 @@ pub struct World<L, R> {
     host: Host,
     /// Datagrams that the right host is busy with.
     inbox: Agenda<Datagram>,
+    /// Messages that it will look at.
+    letters: Agenda<StreamMessage>,
     ledger: Option<Ledger>,
     overhead_len: u32,
 }
@@ -72,6 +74,7 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
             back: Path::new(config.back, stream, rng.next_u64()),
             host: Host::new(config.host, rng.next_u64()),
             inbox: Agenda::new(),
+            letters: Agenda::new(),
             ledger: None,
             overhead_len: config.overhead_len,
         }
@@ -182,6 +185,7 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         [
             (self.inbox.next_at(), Next::Absorbed),
             (self.host.foresees_at(), Next::Foreseen),
+            (self.letters.next_at(), Next::Attended),
             (self.there.datagrams.next_at(), Next::DatagramRight),
             (self.back.datagrams.next_at(), Next::DatagramLeft),
             (self.there.messages.next_at(), Next::MessageRight),
@@ -202,7 +206,19 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
                 let load = self.host.foresee(self.now);
                 self.right.machine.handle_load(self.now, load);
             }
-            Next::MessageRight => self.right.hear_stream(self.now, &mut self.there.messages),
+            Next::MessageRight => {
+                if let Some((_, message)) = self.there.messages.pop() {
+                    let at = self.host.attend(self.now);
+                    self.letters.insert(at, message);
+                }
+                return;
+            }
+            Next::Attended => self.right.hear_stream(self.now, &mut self.letters),
+            Next::TimeoutRight if self.now < self.host.free_at() => {
+                // who does not have the processor does not see the time pass
+                self.right.due = self.host.free_at();
+                return;
+            }
             Next::TimeoutRight => self.right.machine.handle_timeout(self.now),
             Next::MessageLeft => self.left.hear_stream(self.now, &mut self.back.messages),
             Next::TimeoutLeft => self.left.machine.handle_timeout(self.now),
@@ -218,6 +234,7 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
             | Next::Absorbed
             | Next::Foreseen
             | Next::MessageRight
+            | Next::Attended
             | Next::TimeoutRight => {
                 self.drain_right(hear);
             }
@@ -277,6 +294,7 @@ enum Next {
     Absorbed,
     Foreseen,
     MessageRight,
+    Attended,
     TimeoutRight,
     DatagramLeft,
     MessageLeft,

@@ -1,6 +1,7 @@
 //! An end system that absorbs only so much.
 
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
 use lighthaul_base::{Instant, Load, Rate};
 
@@ -75,6 +76,20 @@ impl Host {
         }
     }
 
+    /// When the machine can look at a message that came `now`: behind the datagrams that came before.
+    pub fn attend(&mut self, now: Instant) -> Instant {
+        match &mut self.shared {
+            Some(shared) => shared.scheduler.run(now, ATTEND),
+            None => now,
+        }
+    }
+
+    /// When it is done with what has come so far.
+    pub fn free_at(&self) -> Instant {
+        let shared = self.shared.as_ref();
+        shared.map_or(Instant::ZERO, |shared| shared.scheduler.free_at())
+    }
+
     /// When its monitor has something to tell the machine.
     pub fn foresees_at(&self) -> Instant {
         let shared = self.shared.as_ref();
@@ -131,6 +146,9 @@ impl Shared {
     }
 }
 
+/// What a message of a stream costs.
+const ATTEND: Duration = Duration::from_micros(10);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,7 +168,7 @@ mod tests {
                 assert!(at > last, "in order");
                 last = at;
             }
-            now += core::time::Duration::from_millis(1);
+            now += Duration::from_millis(1);
         }
         let seen = host.counters();
         assert_eq!(seen.offered.packets, 10_000);

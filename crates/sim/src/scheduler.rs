@@ -87,6 +87,11 @@ impl Scheduler {
         self.now
     }
 
+    /// When the receiver is done with its work.
+    pub const fn free_at(&self) -> Instant {
+        self.now
+    }
+
     /// When the monitor has something to say.
     pub fn foresees_at(&self) -> Instant {
         self.foreseen.front().map_or(Instant::NEVER, |(at, _)| *at)

@@ -199,7 +199,7 @@ const LEN_MIN: Duration = Duration::from_micros(200);
 /// The longest pause that may be agreed on.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// The longest way there and back.
-const RTT_MAX: Duration = Duration::from_secs(60);
+const RTT_MAX: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
 mod tests {

@@ -165,7 +165,7 @@ impl Receiver {
         match Control::decode(head) {
             Ok(Control::Done { round, sent }) => self.handle_done(now, round, sent),
             Ok(Control::Tally { .. } | Control::Hold { .. } | Control::Pause(_)) | Err(_) => {
-                self.ignored += 1
+                self.ignored += 1;
             }
         }
     }
