@@ -29,12 +29,21 @@ use crate::sockopt::socket_memory;
 pub struct Competition {
     /// Nothing before the first look.
     sources: Option<Sources>,
-    /// How long the thread had waited for a processor or its quota when it was looked at last.
-    waited: Duration,
+    /// How long others, and the quota, had kept the thread waiting when it was looked at last.
+    spent: Spent,
     seen: Instant,
     looked: Instant,
-    pattern: Option<Pattern>,
+    /// Absences because of others, and because of the quota: they differ too much for one pattern.
+    others: Option<Pattern>,
+    quota: Option<Pattern>,
     socket: (u64, u64),
+}
+
+/// How long a thread has waited in all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    others: Duration,
+    quota: Duration,
 }
 
 /// Absences as they have been.
@@ -66,10 +75,14 @@ impl Competition {
     pub const fn new() -> Self {
         Self {
             sources: None,
-            waited: Duration::ZERO,
+            spent: Spent {
+                others: Duration::ZERO,
+                quota: Duration::ZERO,
+            },
             seen: Instant::ZERO,
             looked: Instant::ZERO,
-            pattern: None,
+            others: None,
+            quota: None,
             socket: (0, 0),
         }
     }
@@ -80,18 +93,28 @@ impl Competition {
         self.seen = now;
         let Some(sources) = &self.sources else {
             let sources = self.sources.insert(Sources::open());
-            self.waited = sources.waited();
+            self.spent = sources.spent();
             return true;
         };
-        if gap < GAP || self.pattern.is_none() && now.since(self.looked) < LOOK {
+        let alone = self.others.is_none() && self.quota.is_none();
+        if gap < GAP || alone && now.since(self.looked) < LOOK {
             return false;
         }
         self.looked = now;
-        let waited = sources.waited();
-        let away = waited.saturating_sub(self.waited).min(gap);
-        self.waited = waited;
-        self.note(now, away);
-        if self.pattern.is_some() {
+        let spent = sources.spent();
+        let others = spent.others.saturating_sub(self.spent.others).min(gap);
+        let quota = spent.quota.saturating_sub(self.spent.quota).min(gap);
+        self.spent = spent;
+        let period = sources.quota.as_ref().map(|quota| quota.period);
+        self.quota = Pattern::note(self.quota, now, quota, period);
+        // who comes back from a throttled group has waited for that
+        let others = if quota.is_zero() {
+            others
+        } else {
+            Duration::ZERO
+        };
+        self.others = Pattern::note(self.others, now, others, None);
+        if self.others.is_some() || self.quota.is_some() {
             self.socket = socket.and_then(socket_memory).unwrap_or_default();
         }
         true
@@ -99,7 +122,9 @@ impl Competition {
 
     /// What it adds to a sample of the host.
     pub fn load(&self, load: Load) -> Load {
-        let absence = self.pattern.filter(|pattern| !pattern.every.is_zero());
+        let patterns = [self.quota, self.others].into_iter().flatten();
+        let regular = patterns.filter(|pattern| !pattern.every.is_zero());
+        let absence = regular.max_by_key(|pattern| pattern.away);
         Load {
             socket_bytes: self.socket.0,
             socket_bytes_max: self.socket.1,
@@ -111,36 +136,36 @@ impl Competition {
             ..load
         }
     }
+}
 
-    /// Takes an absence that ends now into the pattern, or forgets a pattern that has ended.
-    fn note(&mut self, now: Instant, away: Duration) {
+impl Pattern {
+    /// Takes an absence that ends now into a pattern, or forgets a pattern that has ended; what a
+    /// quota takes away comes again after its `period`, to the microsecond.
+    fn note(
+        old: Option<Self>,
+        now: Instant,
+        away: Duration,
+        period: Option<Duration>,
+    ) -> Option<Self> {
         if away < GAP {
-            let over = |pattern: &Pattern| now.since(pattern.back) > pattern.every * 4 + FORGET;
-            self.pattern = self.pattern.filter(|pattern| !over(pattern));
-            return;
+            return old.filter(|old| now.since(old.back) <= old.every * 4 + FORGET);
         }
-        let last = self.pattern.unwrap_or(Pattern {
+        let last = old.unwrap_or(Self {
             back: now,
             away,
             every: Duration::ZERO,
         });
         let every = now.since(last.back);
-        let every = match self.period() {
-            // what a quota takes away comes again to the microsecond
+        let every = match period {
             Some(period) if every.abs_diff(period) < period / 8 => period,
             _ if last.every.is_zero() => every,
             _ => (last.every * 3 + every) / 4,
         };
-        self.pattern = Some(Pattern {
+        Some(Self {
             back: now,
             away: (last.away * 3 + away) / 4,
             every,
-        });
-    }
-
-    fn period(&self) -> Option<Duration> {
-        let quota = self.sources.as_ref()?.quota.as_ref()?;
-        Some(quota.period)
+        })
     }
 }
 
@@ -159,15 +184,18 @@ impl Sources {
         }
     }
 
-    /// How long the thread has waited for a processor or its quota.
-    fn waited(&self) -> Duration {
+    /// How long the thread has waited so far.
+    fn spent(&self) -> Spent {
         let mut text = [0; 96];
         let schedule = self.schedule.as_ref().and_then(|file| {
             let len = file.read_at(&mut text, 0).ok()?;
             field(&text[..len], 1)
         });
         let throttled = self.quota.as_ref().and_then(Quota::throttled);
-        Duration::from_nanos(schedule.unwrap_or(0)) + throttled.unwrap_or_default()
+        Spent {
+            others: Duration::from_nanos(schedule.unwrap_or(0)),
+            quota: throttled.unwrap_or_default(),
+        }
     }
 }
 
@@ -193,12 +221,12 @@ impl Quota {
 
     fn of(group: &Path) -> Option<Self> {
         let read = |name| fs::read_to_string(group.join(name)).ok();
-        let micros = match read("cpu.max") {
-            Some(max) => period_of(&max)?,
-            None => {
-                let limited = read("cpu.cfs_quota_us")?.trim().parse::<u64>().is_ok();
-                limited.then(|| read("cpu.cfs_period_us")?.trim().parse().ok())??
-            }
+        let micros = if let Some(max) = read("cpu.max") {
+            period_of(&max)?
+        } else {
+            // the first version of groups; without a quota it is -1
+            read("cpu.cfs_quota_us")?.trim().parse::<u64>().ok()?;
+            read("cpu.cfs_period_us")?.trim().parse().ok()?
         };
         Some(Self {
             stat: File::open(group.join("cpu.stat")).ok()?,
@@ -217,7 +245,8 @@ impl Quota {
 /// The period in a `cpu.max`, if there is a quota.
 fn period_of(max: &str) -> Option<u64> {
     let (quota, period) = max.trim().split_once(' ')?;
-    quota.parse::<u64>().ok().and(period.parse().ok())
+    quota.parse::<u64>().ok()?;
+    period.parse().ok()
 }
 
 fn throttled_in(stat: &[u8]) -> Option<Duration> {
@@ -253,31 +282,52 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
+    fn foreseen(others: Option<Pattern>, quota: Option<Pattern>) -> Option<Absence> {
+        let competition = Competition {
+            others,
+            quota,
+            ..Competition::new()
+        };
+        competition.load(Load::default()).absence
+    }
+
+    /// Ten absences of `len` milliseconds, the last of which ends at `every` times ten.
+    fn pattern(len: u64, every: u64, period: Option<Duration>) -> Option<Pattern> {
+        (1..=10).fold(None, |pattern, nth| {
+            Pattern::note(pattern, at(nth * every), Duration::from_millis(len), period)
+        })
+    }
+
     #[test]
     fn regular_absences_are_foreseen_and_forgotten() {
-        let mut competition = Competition::new();
-        for nth in 1..10 {
-            competition.note(at(nth * 20), Duration::from_millis(15));
-        }
-        let foreseen = Absence {
-            from: at(185),
+        let others = pattern(15, 20, None);
+        let absence = Absence {
+            from: at(205),
             len: Duration::from_millis(15),
             every: Duration::from_millis(20),
         };
-        assert_eq!(competition.load(Load::default()).absence, Some(foreseen));
-        competition.note(at(300), Duration::ZERO);
-        assert!(competition.load(Load::default()).absence.is_some());
-        competition.note(at(311), Duration::ZERO);
-        assert_eq!(competition.load(Load::default()), Load::default());
+        assert_eq!(foreseen(others, None), Some(absence));
+        let soon = Pattern::note(others, at(330), Duration::ZERO, None);
+        assert_eq!(foreseen(soon, None), Some(absence));
+        let late = Pattern::note(others, at(331), Duration::ZERO, None);
+        assert_eq!(foreseen(late, None), None);
+    }
+
+    #[test]
+    fn the_longer_absences_count_and_a_quota_is_exact() {
+        let others = pattern(4, 20, None);
+        let quota = pattern(50, 98, Some(Duration::from_millis(100)));
+        let absence = Absence {
+            from: at(1030),
+            len: Duration::from_millis(50),
+            every: Duration::from_millis(100),
+        };
+        assert_eq!(foreseen(others, quota), Some(absence));
     }
 
     #[test]
     fn a_thread_alone_foresees_nothing() {
-        let mut competition = Competition::new();
-        for nth in 1..10 {
-            competition.note(at(nth * 20), Duration::from_micros(900));
-        }
-        assert_eq!(competition.load(Load::default()), Load::default());
+        assert!(pattern(0, 20, None).is_none());
     }
 
     #[test]
