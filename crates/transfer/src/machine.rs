@@ -90,6 +90,10 @@ pub enum SendMachine {
 
 /// Receives one object.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one a lane, and nobody moves it"
+)]
 pub enum ReceiveMachine {
     /// By Reliable Blast UDP.
     Rbudp(rbudp::Receiver),
@@ -101,7 +105,9 @@ impl Setup {
     /// Tells why no machine can be made of this.
     pub fn check(&self) -> Result<(), String> {
         match self.protocol {
-            Protocol::Rbudp | Protocol::RbudpPlus => self.rbudp().check().map_err(|error| error.to_string()),
+            Protocol::Rbudp | Protocol::RbudpPlus => {
+                self.rbudp().check().map_err(|error| error.to_string())
+            }
             Protocol::Tcp | Protocol::Ptcp => {
                 self.stripe().check().map_err(|error| error.to_string())
             }
@@ -152,7 +158,9 @@ impl SendMachine {
     pub fn new(now: Instant, setup: &Setup, learned: Learned) -> Self {
         let seed = setup.object;
         match setup.protocol {
-            Protocol::Rbudp | Protocol::RbudpPlus => Self::Rbudp(rbudp::Sender::new(now, setup.rbudp(), seed)),
+            Protocol::Rbudp | Protocol::RbudpPlus => {
+                Self::Rbudp(rbudp::Sender::new(now, setup.rbudp(), seed))
+            }
             Protocol::Tcp | Protocol::Ptcp => {
                 let width = match learned {
                     Learned::Width(width) => width,
@@ -217,7 +225,9 @@ impl ReceiveMachine {
     /// The machine for `setup`, which passed [`Setup::check`].
     pub fn new(now: Instant, setup: &Setup) -> Self {
         match setup.protocol {
-            Protocol::Rbudp | Protocol::RbudpPlus => Self::Rbudp(rbudp::Receiver::new(now, setup.rbudp(), setup.object)),
+            Protocol::Rbudp | Protocol::RbudpPlus => {
+                Self::Rbudp(rbudp::Receiver::new(now, setup.rbudp(), setup.object))
+            }
             Protocol::Tcp | Protocol::Ptcp => {
                 Self::Stripe(stripe::Receiver::new(now, setup.stripe()))
             }

@@ -105,7 +105,12 @@ fn rbudp(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
         .unwrap_or(Rate::UNLIMITED);
     let offer = Offer {
         settle_us: 0, // as the paper has it; `mover::setup` raises it to the least
-        ..mover::offer(session, (protocol(ask.what), &Options::default()), &path, rate)
+        ..mover::offer(
+            session,
+            (protocol(ask.what), &Options::default()),
+            &path,
+            rate,
+        )
     };
     let plain = !ask.what.is_sealed();
     session.say(&Message::Offer(offer))?;

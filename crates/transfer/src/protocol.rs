@@ -66,7 +66,9 @@ impl Protocol {
     pub fn turns(self, lanes: u8) -> usize {
         match self {
             // while half of the lanes send, the others hear what came and send that again
-            Self::Rbudp | Self::RbudpPlus | Self::Tcp | Self::Ptcp => usize::from(lanes).div_ceil(2),
+            Self::Rbudp | Self::RbudpPlus | Self::Tcp | Self::Ptcp => {
+                usize::from(lanes).div_ceil(2)
+            }
         }
     }
 }
