@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lighthaul_base::{Body, Endpoint, Instant, Load, Message, Rate, Reader, Span, Transmit, Via};
+use lighthaul_base::{
+    Absence, Body, Endpoint, Instant, Load, Message, Rate, Reader, Span, Transmit, Via,
+};
 use lighthaul_proto::parts::Tally;
 use lighthaul_proto::rbudp::wire::{Control, Packet};
-use lighthaul_proto::rbudp::{Config, Receiver, Sender};
+use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender};
 
 /// Decodes whatever comes; what decodes encodes to something that decodes to the same.
 pub fn wire(octets: &[u8]) {
@@ -57,6 +59,13 @@ impl Pair {
             stream: 1,
             settle: Duration::from_micros(u64::from(reader.u16().ok()?)),
             repeat: Duration::from_micros(u64::from(reader.u16().ok()?)),
+            feedback: match u64::from(reader.u16().ok()?) {
+                0 => None,
+                micros => Some(FeedbackConfig {
+                    rtt: Duration::from_micros(micros),
+                    pause_max: Duration::from_micros(micros * 1000),
+                }),
+            },
         };
         config.check().ok()?;
         let mut pair = Self {
@@ -74,7 +83,7 @@ impl Pair {
     }
 
     fn call(&mut self, reader: &mut Reader<'_>) -> Option<()> {
-        match reader.u8().ok()? % 12 {
+        match reader.u8().ok()? % 13 {
             0 => {
                 self.now += Duration::from_nanos(u64::from(reader.u32().ok()?));
                 self.sender.handle_timeout(self.now);
@@ -91,9 +100,11 @@ impl Pair {
                     Load {
                         backlog_bytes,
                         backlog_bytes_max,
+                        ..Load::default()
                     },
                 );
             }
+            12 => self.foresee(reader)?,
             3 => self.hand_receiver(Via::Datagram, reader)?,
             4 => self.hand_receiver(Via::Stream(1), reader)?,
             5 => self.hand_sender(Via::Stream(1), reader)?,
@@ -112,6 +123,24 @@ impl Pair {
             _ => self.deliver_left(),
         }
         self.drain();
+        Some(())
+    }
+
+    /// Tells the receiver of an absence, long, short, over, or to come for ever.
+    fn foresee(&mut self, reader: &mut Reader<'_>) -> Option<()> {
+        let [socket, ahead, len, every] = reader.u32().ok()?.to_be_bytes().map(u64::from);
+        let time = |octet: u64| Duration::from_nanos((1 << (octet / 4)) - 1);
+        let load = Load {
+            socket_bytes: socket,
+            socket_bytes_max: 128,
+            absence: Some(Absence {
+                from: self.now + time(ahead),
+                len: time(len),
+                every: time(every),
+            }),
+            ..Load::default()
+        };
+        self.receiver.handle_load(self.now, load);
         Some(())
     }
 

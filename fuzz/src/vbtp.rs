@@ -119,6 +119,7 @@ impl Pair {
                 let load = Load {
                     backlog_bytes,
                     backlog_bytes_max,
+                    ..Load::default()
                 };
                 self.receiver.handle_load(self.now, load);
             }

@@ -29,7 +29,7 @@ pub mod trc;
 pub use codec::{Malformed, Reader};
 pub use endpoint::{Body, Deadline, Endpoint, Head, Message, Transmit, Via};
 pub use hex::{from_hex, to_hex};
-pub use load::Load;
+pub use load::{Absence, Load};
 pub use rate::Rate;
 pub use rng::Rng;
 pub use size::Size;

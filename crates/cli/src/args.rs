@@ -427,6 +427,8 @@ pub(crate) enum What {
     Sealed,
     /// RBUDP, encrypted, predicted
     SealedScatter,
+    /// RBUDP+ whose receiver copies each packet to its place
+    Plus,
 }
 
 #[derive(Debug, Subcommand)]

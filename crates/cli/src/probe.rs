@@ -54,6 +54,7 @@ fn wanted(what: &[What]) -> Vec<(&'static str, measure::What)> {
             "rbudp sealed scatter",
             measure::What::SealedScatter,
         ),
+        (What::Plus, "rbudp+ copy", measure::What::Plus),
     ]
     .into_iter()
     .filter(|(flag, ..)| what.contains(&What::All) || what.contains(flag))

@@ -240,6 +240,7 @@ impl<K: Sink> Store for Blocks<K> {
         Load {
             backlog_bytes: (waiting * self.block_len) as u64,
             backlog_bytes_max: (self.limit * self.block_len) as u64,
+            ..Load::default()
         }
     }
 }

@@ -16,6 +16,7 @@
 pub mod block;
 pub mod blocks;
 pub mod clock;
+pub mod competition;
 pub mod control;
 pub mod disk;
 pub mod drive;

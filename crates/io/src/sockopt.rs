@@ -28,3 +28,15 @@ pub(crate) fn get(fd: RawFd, level: i32, name: i32) -> io::Result<i32> {
         Err(io::Error::last_os_error())
     }
 }
+
+/// Bytes that wait in a socket, and how many it holds, as the kernel counts them.
+pub(crate) fn socket_memory(fd: RawFd) -> Option<(u64, u64)> {
+    let mut words = [0_u32; 9];
+    let mut len = size_of_val(&words) as libc::socklen_t;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_MEMINFO);
+    // SAFETY: words are writable, and len says how many octets they have.
+    let status =
+        unsafe { libc::getsockopt(fd, level, name, words.as_mut_ptr().cast(), &raw mut len) };
+    // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF
+    (status == 0).then(|| (words[0].into(), words[1].into()))
+}

@@ -79,6 +79,10 @@ pub struct Case {
     pub absorb: Option<Rate>,
     /// Bytes that its socket holds.
     pub socket_bytes_max: u64,
+    /// Tasks that compete for its processor.
+    pub competitors: u32,
+    /// Whether it asks for pauses (RBUDP+).
+    pub feedback: bool,
     /// Bytes of the object in a datagram.
     pub packet_len: u32,
     /// Bytes that IP, UDP and world add to it.
@@ -176,6 +180,10 @@ struct SeriesSettings {
     absorb: Option<String>,
     socket: Option<String>,
     #[serde(default)]
+    competitors: u32,
+    #[serde(default)]
+    feedback: bool,
+    #[serde(default)]
     model: bool,
 }
 
@@ -209,6 +217,8 @@ impl Settings {
             loss_ppb: 0,
             absorb: None,
             socket_bytes_max: 0,
+            competitors: 0,
+            feedback: false,
             packet_len: self.packet.len,
             overhead_len: self.packet.overhead,
             settle: quantity::duration(&self.packet.settle)?,
@@ -238,6 +248,8 @@ impl SeriesSettings {
             loss_ppb: self.loss.as_deref().map_or(Ok(0), quantity::chance_ppb)?,
             absorb: self.absorb.as_deref().map(rate).transpose()?,
             socket_bytes_max: self.socket.as_deref().map_or(Ok(0), bytes)?,
+            competitors: self.competitors,
+            feedback: self.feedback,
             ..common
         };
         let given = match vary {
@@ -253,6 +265,12 @@ impl SeriesSettings {
         if case.absorb.is_some() != (case.socket_bytes_max > 0) {
             return Err(format!(
                 "series {}: `absorb` and `socket` come together",
+                self.name
+            ));
+        }
+        if case.absorb.is_none() && case.competitors > 0 {
+            return Err(format!(
+                "series {}: `competitors` slow down a host that has an `absorb`",
                 self.name
             ));
         }

@@ -3,7 +3,7 @@
 use lighthaul_base::{Instant, Rate};
 use lighthaul_proto::rbudp::model::{self, Path};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
-use lighthaul_proto::rbudp::{Config, Receiver, Sender};
+use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender};
 use lighthaul_sim::{HostConfig, LinkConfig, World, WorldConfig};
 
 use crate::plan::{Case, Plan, Series};
@@ -46,6 +46,10 @@ pub fn config(case: &Case) -> Config {
         stream: 0,
         settle: case.settle,
         repeat: core::time::Duration::ZERO,
+        feedback: case.feedback.then_some(FeedbackConfig {
+            rtt: case.rtt,
+            pause_max: PAUSE_MAX,
+        }),
     }
 }
 
@@ -97,6 +101,7 @@ fn seconds(case: &Case, seed: u64) -> f64 {
         host: HostConfig {
             absorb: case.absorb.map(|rate| on_wire(case, rate)),
             socket_bytes_max: case.socket_bytes_max,
+            competitors: case.competitors,
         },
         ..WorldConfig::default()
     };
@@ -107,3 +112,6 @@ fn seconds(case: &Case, seed: u64) -> f64 {
     assert_eq!(world.left().missing(), 0, "a simulated transfer completes");
     end.as_secs_f64()
 }
+
+/// The longest pause that a receiver gets.
+const PAUSE_MAX: core::time::Duration = core::time::Duration::from_secs(2);

@@ -30,6 +30,7 @@ fn config(rate: Rate) -> Config {
         stream: 0,
         settle: Duration::from_millis(1),
         repeat: Duration::ZERO,
+        feedback: None,
     }
 }
 

@@ -21,14 +21,16 @@ fn calls() -> impl Strategy<Value = Vec<u8>> {
         any::<u32>(),
         1_u16..,
         0_u16..500,
+        any::<bool>(),
     )
-        .prop_map(|(object_len, packet_len, rate, burst, settle)| {
+        .prop_map(|(object_len, packet_len, rate, burst, settle, plus)| {
             let mut octets = object_len.to_be_bytes().to_vec();
             octets.extend(packet_len.to_be_bytes());
             octets.push(28);
             octets.extend((u64::from(rate) << 8 | 1).to_be_bytes());
             octets.extend(burst.to_be_bytes());
             octets.extend(settle.to_be_bytes());
+            octets.extend([0, 0, 0, u8::from(plus)]);
             octets
         });
     let done = (1_u8..4, 0_u8..8)
@@ -38,11 +40,20 @@ fn calls() -> impl Strategy<Value = Vec<u8>> {
         call.extend(octets);
         call
     });
+    let pause = (any::<u16>(), any::<u16>()).prop_map(|(after, len)| {
+        let mut call = vec![5, 0, 0, 17, 4, 0, 0, 0, 0, 0, 0];
+        call.extend(after.to_be_bytes());
+        call.extend([0; 6]);
+        call.extend(len.to_be_bytes());
+        call
+    });
     let call = prop_oneof![
         6 => any::<u8>().prop_map(|nth| vec![9, nth]),
         4 => Just(vec![11]),
         4 => (0_u8..4).prop_map(|high| vec![0, high, 1, 2, 3]),
         1 => any::<[u8; 2]>().prop_map(|load| vec![2, load[0], load[1]]),
+        1 => any::<[u8; 4]>().prop_map(|load| [vec![12], load.to_vec()].concat()),
+        1 => pause,
         1 => Just(vec![8]),
         1 => any::<[u8; 4]>().prop_map(|at| vec![7, at[0], at[1], at[2], at[3]]),
         1 => done,

@@ -24,6 +24,7 @@ fn simulate(total: u64, mbps: u64, loss_ppb: u64, seeds: u64) -> f64 {
         stream: 0,
         settle: Duration::from_millis(1),
         repeat: Duration::ZERO,
+        feedback: None,
     };
     let delay = Duration::from_millis(55);
     let there = LinkConfig {

@@ -17,6 +17,7 @@ const CONFIG: Config = Config {
     stream: 1,
     settle: Duration::from_millis(1),
     repeat: Duration::ZERO,
+    feedback: None,
 };
 const NOW: Instant = Instant::ZERO;
 

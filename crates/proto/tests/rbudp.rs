@@ -22,6 +22,7 @@ fn config(object_len: u64) -> Config {
         stream: 1,
         settle: Duration::from_millis(2),
         repeat: Duration::ZERO,
+        feedback: None,
     }
 }
 
@@ -118,6 +119,7 @@ fn a_slow_host_still_gets_everything() {
     world.host = HostConfig {
         absorb: Some(Rate::from_mbps(300)),
         socket_bytes_max: 200_000,
+        competitors: 0,
     };
     let (world, heard) = run(config(20_000_000), &world, 3);
     assert_whole(&world, &heard, 20_000_000);
@@ -148,6 +150,7 @@ fn a_full_ring_holds_the_sender_and_an_empty_one_lets_it_go() {
     let load = |backlog_bytes| Load {
         backlog_bytes,
         backlog_bytes_max: 100,
+        ..Load::default()
     };
     world.run(Instant::from_nanos(20_000_000), |_, _| ());
     world.handle_load(Instant::from_nanos(20_000_000), load(51), |_, _| ());

@@ -1,6 +1,5 @@
 //! The striped machines over streams of their own rates, some of which break: every byte once, and nobody
 //! waits for the slowest.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

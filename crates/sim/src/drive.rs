@@ -42,6 +42,8 @@ pub struct World<L, R> {
     host: Host,
     /// Datagrams that the right host is busy with.
     inbox: Agenda<Datagram>,
+    /// Messages that it will look at.
+    letters: Agenda<StreamMessage>,
     ledger: Option<Ledger>,
     overhead_len: u32,
 }
@@ -70,8 +72,9 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
             right: Seat::new(right),
             there: Path::new(config.there, stream, rng.next_u64()),
             back: Path::new(config.back, stream, rng.next_u64()),
-            host: Host::new(config.host),
+            host: Host::new(config.host, rng.next_u64()),
             inbox: Agenda::new(),
+            letters: Agenda::new(),
             ledger: None,
             overhead_len: config.overhead_len,
         }
@@ -181,6 +184,8 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         // of one moment, what arrives comes before what is due: a late datagram still counts
         [
             (self.inbox.next_at(), Next::Absorbed),
+            (self.host.foresees_at(), Next::Foreseen),
+            (self.letters.next_at(), Next::Attended),
             (self.there.datagrams.next_at(), Next::DatagramRight),
             (self.back.datagrams.next_at(), Next::DatagramLeft),
             (self.there.messages.next_at(), Next::MessageRight),
@@ -197,9 +202,25 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         match next {
             Next::DatagramRight => return self.arrive(),
             Next::Absorbed => self.absorbed(),
+            Next::Foreseen => {
+                let load = self.host.foresee(self.now);
+                self.right.machine.handle_load(self.now, load);
+            }
             Next::MessageRight => {
-                let placed = self.right.hear_stream(self.now, &mut self.there.messages);
+                if let Some((_, message)) = self.there.messages.pop() {
+                    let at = self.host.attend(self.now);
+                    self.letters.insert(at, message);
+                }
+                return;
+            }
+            Next::Attended => {
+                let placed = self.right.hear_stream(self.now, &mut self.letters);
                 self.note(placed);
+            }
+            Next::TimeoutRight if self.now < self.host.free_at() => {
+                // who does not have the processor does not see the time pass
+                self.right.due = self.host.free_at();
+                return;
             }
             Next::TimeoutRight => self.right.machine.handle_timeout(self.now),
             Next::MessageLeft => {
@@ -214,7 +235,12 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         }
         match next {
             Next::DatagramLeft | Next::MessageLeft | Next::TimeoutLeft => self.drain_left(hear),
-            Next::DatagramRight | Next::Absorbed | Next::MessageRight | Next::TimeoutRight => {
+            Next::DatagramRight
+            | Next::Absorbed
+            | Next::Foreseen
+            | Next::MessageRight
+            | Next::Attended
+            | Next::TimeoutRight => {
                 self.drain_right(hear);
             }
         }
@@ -276,7 +302,9 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
 enum Next {
     DatagramRight,
     Absorbed,
+    Foreseen,
     MessageRight,
+    Attended,
     TimeoutRight,
     DatagramLeft,
     MessageLeft,

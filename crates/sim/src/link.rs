@@ -269,7 +269,7 @@ impl Count {
         bytes: 0,
     };
 
-    const fn add(&mut self, len: u32) {
+    pub(crate) const fn add(&mut self, len: u32) {
         self.packets += 1;
         self.bytes += len as u64;
     }

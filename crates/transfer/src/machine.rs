@@ -34,6 +34,8 @@ pub struct Setup {
     pub settle: Duration,
     /// What takes less than this is repeated rather than asked about.
     pub repeat: Duration,
+    /// There and back.
+    pub rtt: Duration,
 }
 
 /// What the owner of either machine gets to hear.
@@ -88,6 +90,10 @@ pub enum SendMachine {
 
 /// Receives one object.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one a lane, and nobody moves it"
+)]
 pub enum ReceiveMachine {
     /// By Reliable Blast UDP.
     Rbudp(rbudp::Receiver),
@@ -99,7 +105,9 @@ impl Setup {
     /// Tells why no machine can be made of this.
     pub fn check(&self) -> Result<(), String> {
         match self.protocol {
-            Protocol::Rbudp => self.rbudp().check().map_err(|error| error.to_string()),
+            Protocol::Rbudp | Protocol::RbudpPlus => {
+                self.rbudp().check().map_err(|error| error.to_string())
+            }
             Protocol::Tcp | Protocol::Ptcp => {
                 self.stripe().check().map_err(|error| error.to_string())
             }
@@ -117,7 +125,7 @@ impl Setup {
         }
     }
 
-    const fn rbudp(&self) -> rbudp::Config {
+    fn rbudp(&self) -> rbudp::Config {
         rbudp::Config {
             object_len: self.object_len,
             packet_len: self.packet_len,
@@ -127,6 +135,10 @@ impl Setup {
             stream: self.stream,
             settle: self.settle,
             repeat: self.repeat,
+            feedback: (self.protocol == Protocol::RbudpPlus).then_some(rbudp::FeedbackConfig {
+                rtt: self.rtt,
+                pause_max: PAUSE_MAX,
+            }),
         }
     }
 }
@@ -146,7 +158,9 @@ impl SendMachine {
     pub fn new(now: Instant, setup: &Setup, learned: Learned) -> Self {
         let seed = setup.object;
         match setup.protocol {
-            Protocol::Rbudp => Self::Rbudp(rbudp::Sender::new(now, setup.rbudp(), seed)),
+            Protocol::Rbudp | Protocol::RbudpPlus => {
+                Self::Rbudp(rbudp::Sender::new(now, setup.rbudp(), seed))
+            }
             Protocol::Tcp | Protocol::Ptcp => {
                 let width = match learned {
                     Learned::Width(width) => width,
@@ -211,7 +225,9 @@ impl ReceiveMachine {
     /// The machine for `setup`, which passed [`Setup::check`].
     pub fn new(now: Instant, setup: &Setup) -> Self {
         match setup.protocol {
-            Protocol::Rbudp => Self::Rbudp(rbudp::Receiver::new(now, setup.rbudp(), setup.object)),
+            Protocol::Rbudp | Protocol::RbudpPlus => {
+                Self::Rbudp(rbudp::Receiver::new(now, setup.rbudp(), setup.object))
+            }
             Protocol::Tcp | Protocol::Ptcp => {
                 Self::Stripe(stripe::Receiver::new(now, setup.stripe()))
             }
@@ -345,3 +361,6 @@ macro_rules! endpoint {
 
 endpoint!(SendMachine);
 endpoint!(ReceiveMachine);
+
+/// A receiving host that is away for longer gets no longer pauses.
+const PAUSE_MAX: Duration = Duration::from_secs(2);

@@ -32,6 +32,8 @@ pub enum What {
     Sealed,
     /// RBUDP, encrypted, predicted.
     SealedScatter,
+    /// RBUDP+ whose receiver copies each packet to its place.
+    Plus,
 }
 
 /// What was measured.

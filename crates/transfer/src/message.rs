@@ -179,6 +179,8 @@ pub struct Offer {
     pub rate_bps: u64,
     /// How long the receiver waits for stragglers at the end of a round, in microseconds.
     pub settle_us: u32,
+    /// The round-trip time as the sender knows it, in microseconds.
+    pub rtt_us: u32,
     /// Datagrams come over UDP, not on the stream.
     pub udp: bool,
     /// Objects at a time.

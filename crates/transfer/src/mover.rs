@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_io::competition::Competition;
 use lighthaul_io::control::Control;
 use lighthaul_io::drive::Lane;
 use lighthaul_io::probe::LANES_MAX;
@@ -49,6 +50,7 @@ pub fn offer(
         packet_len: packet_len(protocol, path),
         rate_bps: rate.as_bps(),
         settle_us: settle(session.rtt).as_micros() as u32,
+        rtt_us: session.rtt.as_micros() as u32,
         udp: !path.sockets.is_empty(),
         lanes: match path.sockets.len() {
             // while the last packets of one object are on their way, another follows
@@ -151,6 +153,7 @@ pub fn setup(
         streams: lane.more.len() as u16,
         settle: settle.clamp(SETTLE_MIN, SETTLE_MAX),
         repeat: settle,
+        rtt: Duration::from_micros(offer.rtt_us.into()),
     };
     setup
         .check()
@@ -207,11 +210,20 @@ pub fn lanes_over(
             head_len: offer.protocol.head_len(),
             clock: session.clock,
             scatter: None,
+            competition: None,
             share: None,
             counters: Arc::default(),
         })
     };
     (0..offer.lanes).map(lane).collect()
+}
+
+/// Lets the machines on a receiver's `lane` foresee when others have the processor, if their protocol
+/// makes something of it.
+pub fn foresee(lane: &mut Lane, protocol: Protocol) {
+    if protocol == Protocol::RbudpPlus && lane.competition.is_none() {
+        lane.competition = Some(Competition::new());
+    }
 }
 
 /// Gives `lane` what marks and seals the datagrams of object `number`.

@@ -105,7 +105,12 @@ fn rbudp(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
         .unwrap_or(Rate::UNLIMITED);
     let offer = Offer {
         settle_us: 0, // as the paper has it; `mover::setup` raises it to the least
-        ..mover::offer(session, (Protocol::Rbudp, &Options::default()), &path, rate)
+        ..mover::offer(
+            session,
+            (protocol(ask.what), &Options::default()),
+            &path,
+            rate,
+        )
     };
     let plain = !ask.what.is_sealed();
     session.say(&Message::Offer(offer))?;
@@ -138,11 +143,20 @@ fn rbudp_answer(session: &Session, path: Path, ask: Ask) -> Result<Measured, Err
     let setup = mover::setup(&offer, (1, ask.bytes), &lane, plain)?;
     let scatter = matches!(ask.what, What::Scatter | What::SealedScatter);
     lane.scatter = scatter.then_some(setup.packet_len);
+    mover::foresee(&mut lane, offer.protocol);
     let mut store = Memory::new(ring(&setup), ask.what != What::Fake);
     session.say(&Message::Welcome(Vec::new()))?;
     let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
     run(&mut receiver, &mut lane, &mut store, &mut Bare)?;
     Ok(outcome(&receiver, setup.object_len, &lane.counters))
+}
+
+const fn protocol(what: What) -> Protocol {
+    if matches!(what, What::Plus) {
+        Protocol::RbudpPlus
+    } else {
+        Protocol::Rbudp
+    }
 }
 
 fn outcome(receiver: &ReceiveMachine, bytes: u64, counters: &Counters) -> Measured {

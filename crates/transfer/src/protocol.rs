@@ -20,11 +20,13 @@ pub enum Protocol {
     Tcp,
     /// Many streams, on connections of their own.
     Ptcp,
+    /// RBUDP with pauses while others have the receiver's processor.
+    RbudpPlus,
 }
 
 impl Protocol {
     /// All that there are.
-    pub const ALL: &[Self] = &[Self::Rbudp, Self::Tcp, Self::Ptcp];
+    pub const ALL: &[Self] = &[Self::Rbudp, Self::Tcp, Self::Ptcp, Self::RbudpPlus];
 
     /// What people call it.
     pub const fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Protocol {
             Self::Rbudp => "rbudp",
             Self::Tcp => "tcp",
             Self::Ptcp => "ptcp",
+            Self::RbudpPlus => "rbudp+",
         }
     }
 
@@ -46,7 +49,7 @@ impl Protocol {
     /// The length of its datagrams' heads.
     pub const fn head_len(self) -> usize {
         match self {
-            Self::Rbudp => rbudp::wire::HEAD_LEN,
+            Self::Rbudp | Self::RbudpPlus => rbudp::wire::HEAD_LEN,
             Self::Tcp | Self::Ptcp => stripe::wire::HEAD_LEN,
         }
     }
@@ -54,7 +57,7 @@ impl Protocol {
     /// Whether it needs datagrams.
     pub const fn is_datagrams(self) -> bool {
         match self {
-            Self::Rbudp => true,
+            Self::Rbudp | Self::RbudpPlus => true,
             Self::Tcp | Self::Ptcp => false,
         }
     }
@@ -63,7 +66,9 @@ impl Protocol {
     pub fn turns(self, lanes: u8) -> usize {
         match self {
             // while half of the lanes send, the others hear what came and send that again
-            Self::Rbudp | Self::Tcp | Self::Ptcp => usize::from(lanes).div_ceil(2),
+            Self::Rbudp | Self::RbudpPlus | Self::Tcp | Self::Ptcp => {
+                usize::from(lanes).div_ceil(2)
+            }
         }
     }
 }

@@ -184,6 +184,7 @@ fn hear(
             packet_len: 32 << 10,
             rate_bps: Rate::UNLIMITED.as_bps(),
             settle_us: 2000,
+            rtt_us: 0,
             udp: false,
             lanes: 1,
             joins: 0,

@@ -70,6 +70,7 @@ impl Lie {
                 packet_len: 32 << 10,
                 rate_bps: Rate::UNLIMITED.as_bps(),
                 settle_us: 2000,
+                rtt_us: 0,
                 udp: false,
                 lanes: 1,
                 joins: 0,

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::share::Share;
 use crate::clock::Clock;
+use crate::competition::Competition;
 use crate::control::Stream;
 use crate::seal::Key;
 use crate::udp::Udp;
@@ -33,6 +34,8 @@ pub struct Lane {
     pub scatter: Option<u32>,
     /// The rate that it has a part in; without one, its machine keeps its own.
     pub share: Option<Arc<Share>>,
+    /// Looks out for those who want its thread's processor, if the machine is to hear of them.
+    pub competition: Option<Competition>,
     /// What it has seen; others may look.
     pub counters: Arc<Counters>,
 }

@@ -90,6 +90,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let mut tick = clock.now();
         let mut readable = true;
         loop {
+            self.look_around();
             self.store.foresee(self.endpoint)?;
             let mut busy = self.take_frames()?;
             busy |= self.take_from_more(clock.now())?;
@@ -173,13 +174,25 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(first == 2 && watches[1].readable)
     }
 
+    /// Looks whether somebody else had the processor, before the socket is emptied.
+    fn look_around(&mut self) {
+        if let Some(competition) = &mut self.lane.competition {
+            let socket = self.lane.udp.as_ref().map(AsRawFd::as_raw_fd);
+            competition.look(self.lane.clock.now(), socket);
+        }
+    }
+
     fn tell_load(&mut self, now: Instant) {
-        let load = self.store.load();
+        let mut load = self.store.load();
+        if let Some(competition) = &self.lane.competition {
+            load = competition.load(load);
+        }
         if load != self.load {
             self.load = load;
             self.endpoint.handle_load(now, load);
         }
     }
+
     fn tell_rate(&mut self, now: Instant) {
         let part = self.lane.share.as_ref().map(|share| share.part());
         if let Some(rate) = part.filter(|_| part != self.rate) {

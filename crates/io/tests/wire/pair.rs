@@ -51,6 +51,7 @@ pub(crate) fn config(object_len: u64, packet_len: u32) -> Config {
         stream: STREAM,
         settle: Duration::from_millis(5),
         repeat: Duration::ZERO,
+        feedback: None,
     }
 }
 
@@ -67,6 +68,7 @@ pub(crate) fn lane(stream: Stream, udp: Option<Udp>, sealed: bool) -> Lane {
         head_len: HEAD_LEN,
         clock: Clock::start(),
         scatter: None,
+        competition: None,
         share: None,
         counters: std::sync::Arc::default(),
     }

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use lighthaul_base::{Rate, Span};
 
+use super::feedback::FeedbackConfig;
 use super::wire::HEAD_LEN;
 
 /// One transfer; the same on both sides except where a field says so.
@@ -17,7 +18,7 @@ pub struct Config {
     /// Bytes that the world adds to each datagram on the wire: IP, UDP, seal. The pacer counts
     /// them.
     pub overhead_len: u32,
-    /// Bits a second on the wire, headers included. The receiver ignores it.
+    /// Bits a second on the wire, headers included. The receiver needs it for `feedback` alone.
     pub rate: Rate,
     /// Bytes that may leave at once, by default 1 ms of the rate. The receiver ignores it.
     pub burst: Option<u32>,
@@ -28,6 +29,8 @@ pub struct Config {
     /// A blast after the first that takes less than this leaves twice, since its loss would cost a
     /// round more; zero, as the paper has it, never. The receiver ignores it.
     pub repeat: Duration,
+    /// Pauses while others have the receiver's processor: with this it is RBUDP+.
+    pub feedback: Option<FeedbackConfig>,
 }
 
 impl Config {
@@ -41,6 +44,9 @@ impl Config {
         }
         if self.burst == Some(0) {
             return Err(Misuse::Burst);
+        }
+        if self.feedback.is_some_and(|feedback| !feedback.is_sane()) {
+            return Err(Misuse::Feedback);
         }
         Ok(())
     }
@@ -77,6 +83,8 @@ pub enum Misuse {
     Packets(u64),
     /// A burst of no bytes.
     Burst,
+    /// Pauses of no time, or of more than ten seconds; a way of more than a minute.
+    Feedback,
 }
 
 impl fmt::Display for Misuse {
@@ -90,6 +98,10 @@ impl fmt::Display for Misuse {
                 )
             }
             Self::Burst => write!(f, "a burst has at least one byte"),
+            Self::Feedback => write!(
+                f,
+                "a pause lasts up to ten seconds, and is asked for within a minute"
+            ),
         }
     }
 }
@@ -115,6 +127,7 @@ mod tests {
         stream: 0,
         settle: Duration::ZERO,
         repeat: Duration::ZERO,
+        feedback: None,
     };
 
     #[test]
@@ -155,6 +168,16 @@ mod tests {
                     ..CONFIG
                 },
                 Misuse::Burst,
+            ),
+            (
+                Config {
+                    feedback: Some(FeedbackConfig {
+                        rtt: Duration::ZERO,
+                        pause_max: Duration::MAX,
+                    }),
+                    ..CONFIG
+                },
+                Misuse::Feedback,
             ),
             (
                 Config {

@@ -3,13 +3,16 @@
 //!
 //! - [`config`]: what both sides agree on; [`wire`]: what crosses
 //! - [`sender`], [`receiver`]: the two machines
+//! - [`feedback`]: RBUDP+, pauses while others have the receiver's processor
 //! - [`model`]: how long it should take
 pub mod config;
+pub mod feedback;
 pub mod model;
 pub mod receiver;
 pub mod sender;
 pub mod wire;
 
 pub use config::{Config, Misuse, PACKETS_MAX};
+pub use feedback::FeedbackConfig;
 pub use receiver::{Receiver, ReceiverEvent};
 pub use sender::{PeerMisbehaved, Sender, SenderEvent};

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
 
+use super::feedback::{Feedback, Pause};
 use super::wire::{self, Control, Packet};
 use super::{Config, PeerMisbehaved};
 use crate::parts::Tally;
@@ -23,6 +24,10 @@ pub struct Receiver {
     /// What the sender was last told, and what it should be told.
     held: bool,
     hold: bool,
+    feedback: Option<Feedback>,
+    /// What the sender should be asked for, and how often it was.
+    pause: Option<Pause>,
+    pauses: u64,
     datagrams: u64,
     duplicates: u64,
     ignored: u64,
@@ -74,6 +79,11 @@ impl Receiver {
             settling: None,
             held: false,
             hold: false,
+            feedback: config
+                .feedback
+                .map(|feedback| Feedback::new(feedback, config.rate)),
+            pause: None,
+            pauses: 0,
             datagrams: 0,
             duplicates: 0,
             ignored: 0,
@@ -105,6 +115,11 @@ impl Receiver {
     /// Packets that came again.
     pub const fn duplicates(&self) -> u64 {
         self.duplicates
+    }
+
+    /// Pauses that the sender was asked for.
+    pub const fn pauses(&self) -> u64 {
+        self.pauses
     }
 
     /// Messages that made no sense.
@@ -149,7 +164,9 @@ impl Receiver {
     fn handle_control(&mut self, now: Instant, head: &[u8]) {
         match Control::decode(head) {
             Ok(Control::Done { round, sent }) => self.handle_done(now, round, sent),
-            Ok(Control::Tally { .. } | Control::Hold { .. }) | Err(_) => self.ignored += 1,
+            Ok(Control::Tally { .. } | Control::Hold { .. } | Control::Pause(_)) | Err(_) => {
+                self.ignored += 1;
+            }
         }
     }
 
@@ -202,6 +219,12 @@ impl Receiver {
         Some(wire::hold(self.config.stream, self.hold))
     }
 
+    fn pause(&mut self) -> Option<Transmit> {
+        let pause = self.pause.take().filter(|_| !self.over)?;
+        self.pauses += 1;
+        Some(wire::pause(self.config.stream, pause))
+    }
+
     fn tell(&mut self, event: ReceiverEvent) {
         assert!(
             self.events.len() < EVENTS_MAX,
@@ -230,7 +253,10 @@ impl Endpoint for Receiver {
 
     fn handle_timeout(&mut self, _now: Instant) {}
 
-    fn handle_load(&mut self, _now: Instant, load: Load) {
+    fn handle_load(&mut self, now: Instant, load: Load) {
+        if let Some(feedback) = &mut self.feedback {
+            self.pause = feedback.handle_load(now, load);
+        }
         if load.backlog_bytes > load.backlog_bytes_max / 2 {
             self.hold = true;
         } else if load.backlog_bytes < load.backlog_bytes_max / 4 || load.backlog_bytes == 0 {
@@ -239,7 +265,9 @@ impl Endpoint for Receiver {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        self.hold().or_else(|| self.tally(now))
+        self.hold()
+            .or_else(|| self.pause())
+            .or_else(|| self.tally(now))
     }
 
     fn poll_event(&mut self) -> Option<ReceiverEvent> {

@@ -6,6 +6,7 @@ use core::fmt;
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
 
 use super::Config;
+use super::feedback::{Pause, Silence};
 use super::wire::{self, Control, Packet};
 use crate::parts::{Pacer, Tally};
 
@@ -22,6 +23,7 @@ pub struct Sender {
     /// No packet below this number is sent again in this blast.
     cursor: u64,
     held: bool,
+    silence: Option<Silence>,
     /// How many times the blast is sent before the receiver is asked, and the how manieth this is.
     passes: u8,
     pass: u8,
@@ -102,6 +104,7 @@ impl Sender {
             round: 0,
             cursor: 0,
             held: false,
+            silence: config.feedback.map(|feedback| Silence::new(now, feedback)),
             passes: 1,
             pass: 1,
             round_sent: 0,
@@ -199,6 +202,7 @@ impl Sender {
         match Control::decode(head) {
             Ok(Control::Tally { round, octets }) => self.handle_tally(now, round, octets),
             Ok(Control::Hold { on }) => self.handle_hold(now, on),
+            Ok(Control::Pause(pause)) => self.handle_pause(now, pause),
             Ok(Control::Done { .. }) | Err(_) => self.ignored += 1,
         }
     }
@@ -242,6 +246,33 @@ impl Sender {
         self.held = on;
     }
 
+    fn handle_pause(&mut self, now: Instant, pause: Pause) {
+        let silence = self.silence.as_mut();
+        if !silence.is_some_and(|silence| silence.hear(now, pause)) {
+            self.ignored += 1;
+        }
+    }
+
+    /// Whether the receiver wants nothing now.
+    fn is_silent(&mut self, now: Instant) -> bool {
+        self.held
+            || self
+                .silence
+                .as_mut()
+                .is_some_and(|silence| silence.is_on(now))
+    }
+
+    /// A datagram may leave; a pause that it ends was wanted, and is not made up for.
+    fn speak(&mut self, now: Instant) {
+        if self
+            .silence
+            .as_mut()
+            .is_some_and(|silence| silence.end(now))
+        {
+            self.pacer.rest(now);
+        }
+    }
+
     fn fail(&mut self, why: PeerMisbehaved) {
         self.state = State::Over;
         self.tell(SenderEvent::Failed(why));
@@ -258,7 +289,11 @@ impl Sender {
     /// The next packet of the blast, if it may leave now.
     fn next_packet(&mut self, now: Instant, number: u64) -> Option<Transmit> {
         let span = self.config.span(number);
-        if self.held || !self.pacer.may_send(now, self.config.wire_bytes(span.len)) {
+        if self.is_silent(now) {
+            return None;
+        }
+        self.speak(now);
+        if !self.pacer.may_send(now, self.config.wire_bytes(span.len)) {
             return None;
         }
         assert!(
@@ -332,9 +367,17 @@ impl Endpoint for Sender {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        (self.state == State::Blasting && !self.held).then(|| Deadline {
-            at: self.pacer.due(),
-            why: "pace",
+        if self.state != State::Blasting || self.held {
+            return None;
+        }
+        let due = self.pacer.due();
+        let pause = self.silence.as_ref().and_then(Silence::till);
+        Some(match pause.filter(|till| *till > due) {
+            Some(at) => Deadline { at, why: "pause" },
+            None => Deadline {
+                at: due,
+                why: "pace",
+            },
         })
     }
 

@@ -3,12 +3,14 @@
 //! A datagram's head has eight octets: the round in the upper 16 bits, then a bit that is set when the
 //! round is sent for the second time, and the packet's number in the lower 47. The three occur together
 //! at most once, so the head can be a seal's nonce, whatever the body has become in the meantime.
-//! On the stream the first octet is the kind: 1 done signal, 2 tally, 3 hold.
+//! On the stream the first octet is the kind: 1 done signal, 2 tally, 3 hold, 4 pause.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use lighthaul_base::{Body, Head, Malformed, Reader, Transmit, Via};
 
+use super::feedback::Pause;
 use crate::parts::Tally;
 
 /// The decoded head of a datagram.
@@ -68,6 +70,8 @@ pub enum Control<'a> {
         /// Whether to stop.
         on: bool,
     },
+    /// Send no datagrams in a time to come (RBUDP+).
+    Pause(Pause),
 }
 
 impl<'a> Control<'a> {
@@ -90,6 +94,10 @@ impl<'a> Control<'a> {
                     _ => return Err(Malformed),
                 },
             },
+            PAUSE => Self::Pause(Pause {
+                after: Duration::from_micros(reader.u64()?),
+                len: Duration::from_micros(reader.u64()?),
+            }),
             _ => return Err(Malformed),
         };
         reader.finish()?;
@@ -131,6 +139,20 @@ pub fn hold(stream: u16, on: bool) -> Transmit {
     }
 }
 
+/// The receiver's wish to get nothing in a time to come, in whole microseconds.
+pub fn pause(stream: u16, pause: Pause) -> Transmit {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let mut head = [0; 17];
+    head[0] = PAUSE;
+    head[1..9].copy_from_slice(&micros(pause.after).to_be_bytes());
+    head[9..].copy_from_slice(&micros(pause.len).to_be_bytes());
+    Transmit {
+        via: Via::Stream(stream),
+        head: Head::new(&head),
+        body: Body::None,
+    }
+}
+
 /// Octets of a datagram's head.
 pub const HEAD_LEN: usize = 8;
 
@@ -146,6 +168,7 @@ const NUMBER_BITS: u32 = 47;
 const DONE: u8 = 1;
 const TALLY: u8 = 2;
 const HOLD: u8 = 3;
+const PAUSE: u8 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -177,6 +200,12 @@ mod tests {
         assert_eq!(octets(&done(0, 258, 9)), [1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 9]);
         assert_eq!(octets(&tally(0, 3, &Tally::new(0))), [2, 0, 3, 1]);
         assert_eq!(octets(&hold(0, true)), [3, 1]);
+        let soon = Pause {
+            after: Duration::from_micros(258),
+            len: Duration::from_millis(1),
+        };
+        let expected = [4, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 3, 0xe8];
+        assert_eq!(octets(&pause(0, soon)), expected);
     }
 
     #[test]
@@ -192,6 +221,9 @@ mod tests {
             &[3, 2],
             &[3, 1, 0],
             &[4, 0, 0],
+            &[4; 16],
+            &[4; 18],
+            &[5, 0, 0],
         ] {
             assert_eq!(Control::decode(head), Err(Malformed), "{head:?}");
         }
@@ -204,6 +236,7 @@ mod tests {
         #[test]
         fn messages_survive_the_wire(
             round in 1_u16.., again: bool, number in 0_u64..1 << 47, sent: u64, on: bool,
+            after: u64, len: u64,
         ) {
             let packet = Packet { round, again, number };
             prop_assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
@@ -211,6 +244,9 @@ mod tests {
             prop_assert_eq!(Control::decode(&head), Ok(Control::Done { round, sent }));
             let head = octets(&hold(7, on));
             prop_assert_eq!(Control::decode(&head), Ok(Control::Hold { on }));
+            let asked = Pause { after: Duration::from_micros(after), len: Duration::from_micros(len) };
+            let head = octets(&pause(7, asked));
+            prop_assert_eq!(Control::decode(&head), Ok(Control::Pause(asked)));
             let head = octets(&tally(7, round, &Tally::new(5)));
             let decoded = Control::Tally { round, octets: &head[3..] };
             prop_assert_eq!(Control::decode(&head), Ok(decoded));

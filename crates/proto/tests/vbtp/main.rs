@@ -261,6 +261,7 @@ fn a_full_ring_holds_the_sender_and_an_empty_one_lets_it_go() {
     let load = |backlog_bytes| Load {
         backlog_bytes,
         backlog_bytes_max: 100,
+        ..Load::default()
     };
     world.run(millis(200), |_, _| ());
     world.handle_load(millis(200), load(51), |_, _| ());

@@ -54,6 +54,7 @@ impl ReceiveLane<'_> {
         let (number, len) = (incoming.number, incoming.layout.object_len());
         mover::rekey(session, &mut self.lane, number, plain);
         let setup = mover::setup(&offer, (number, len), &self.lane, plain)?;
+        mover::foresee(&mut self.lane, setup.protocol);
         self.store.begin(Arc::new(incoming), len)?;
         let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
         let mut owner = ReceiveOwner {

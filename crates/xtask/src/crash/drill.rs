@@ -122,6 +122,7 @@ fn in_flight(rate: Rate) -> u64 {
         packet_len: 1024,
         rate_bps: rate.as_bps(),
         settle_us: 0,
+        rtt_us: 0,
         udp: true,
         lanes: mover::lanes(Some(Protocol::default())) as u8,
         joins: 0,

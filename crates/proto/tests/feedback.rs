@@ -1,0 +1,164 @@
+//! RBUDP+ in virtual time: what others take of the receiver's processor costs no datagrams.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::time::Duration;
+
+use lighthaul_base::{Absence, Instant, Load, Rate};
+use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender};
+use lighthaul_sim::{HostConfig, LinkConfig, World, WorldConfig};
+use proptest::prelude::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn config(object_len: u64, rtt: Duration) -> Config {
+    Config {
+        object_len,
+        packet_len: 1464,
+        overhead_len: 28,
+        rate: Rate::from_mbps(800),
+        burst: None,
+        stream: 1,
+        settle: MS * 2,
+        repeat: Duration::ZERO,
+        feedback: Some(FeedbackConfig {
+            rtt,
+            pause_max: MS * 1000,
+        }),
+    }
+}
+
+fn path(rtt: Duration, host: HostConfig) -> WorldConfig {
+    WorldConfig {
+        there: LinkConfig {
+            rate: Some(Rate::from_mbps(1000)),
+            delay: rtt / 2,
+            queue_bytes_max: 1 << 20,
+            ..LinkConfig::default()
+        },
+        stream_delay: rtt / 2,
+        overhead_len: 28,
+        host,
+        ..WorldConfig::default()
+    }
+}
+
+fn busy(competitors: u32) -> HostConfig {
+    HostConfig {
+        absorb: Some(Rate::from_mbps(850)),
+        socket_bytes_max: 256 << 10,
+        competitors,
+    }
+}
+
+fn world(config: Config, world: &WorldConfig, seed: u64) -> World<Sender, Receiver> {
+    let sender = Sender::new(Instant::ZERO, config, seed);
+    let receiver = Receiver::new(Instant::ZERO, config, seed);
+    World::new(sender, receiver, world, seed).with_ledger()
+}
+
+/// Runs a transfer to its end; answers its world and how many seconds it took.
+fn run(config: Config, path: &WorldConfig, seed: u64) -> (World<Sender, Receiver>, f64) {
+    let mut world = world(config, path, seed);
+    let end = world.run(Instant::from_nanos(u64::MAX / 2), |_, _| ());
+    assert!(
+        world.ledger().unwrap().is_whole(config.object_len),
+        "seed {seed}"
+    );
+    assert_eq!(world.left().missing(), 0, "seed {seed}");
+    (world, end.as_secs_f64())
+}
+
+#[test]
+fn a_pause_that_is_foreseen_is_kept_to_the_receivers_clock() {
+    let rtt = MS * 20;
+    let mut world = world(
+        config(50_000_000, rtt),
+        &path(rtt, HostConfig::default()),
+        1,
+    );
+    let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+    world.run(at(50), |_, _| ());
+    let load = Load {
+        absence: Some(Absence {
+            from: at(100),
+            len: MS * 60,
+            every: Duration::ZERO,
+        }),
+        ..Load::default()
+    };
+    world.handle_load(at(50), load, |_, _| ());
+    // the last train before the pause is there a little later
+    world.run(at(101), |_, _| ());
+    let before = world.right().datagrams();
+    world.run(at(160), |_, _| ());
+    assert_eq!(world.right().datagrams(), before);
+    world.run(at(170), |_, _| ());
+    assert!(world.right().datagrams() > before + 500);
+    assert_eq!(world.right().pauses(), 1);
+}
+
+#[test]
+fn an_idle_host_costs_nothing() {
+    for host in [HostConfig::default(), busy(0)] {
+        let plus = config(30_000_000, MS * 10);
+        let plain = Config {
+            feedback: None,
+            ..plus
+        };
+        let path = path(MS * 10, host);
+        let (world, with) = run(plus, &path, 1);
+        let (_, without) = run(plain, &path, 1);
+        assert!((with - without).abs() < 1e-9, "{with} s, {without} s");
+        assert_eq!(world.right().pauses(), 0);
+    }
+}
+
+#[test]
+fn a_busy_host_loses_a_tenth_and_takes_no_longer() {
+    for (rtt, seed) in [(MS, 1), (MS, 2), (MS * 50, 3)] {
+        let plus = config(100_000_000, rtt);
+        let plain = Config {
+            feedback: None,
+            ..plus
+        };
+        let path = path(rtt, busy(5));
+        let (with, took) = run(plus, &path, seed);
+        let (without, longer) = run(plain, &path, seed);
+        let (few, many) = (with.left().resent(), without.left().resent());
+        assert!(many > 50_000 && few * 10 < many, "{few} lost, not {many}");
+        assert!(took < longer * 1.02, "{took} s, not {longer} s");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn every_byte_is_placed_once_on_any_host(
+        object_len in 0_u64..3_000_000,
+        mbps in 1_u64..2_000,
+        absorb in 50_u64..2_000,
+        socket_bytes_max in 20_000_u64..2_000_000,
+        competitors in 0_u32..8,
+        rtt_us in 0_u64..60_000,
+        believed_us in 0_u64..60_000,
+        pause_ms in 1_u64..3_000,
+        seed: u64,
+    ) {
+        let rtt = Duration::from_micros(rtt_us);
+        let config = Config {
+            rate: Rate::from_mbps(mbps),
+            feedback: Some(FeedbackConfig {
+                rtt: Duration::from_micros(believed_us),
+                pause_max: Duration::from_millis(pause_ms),
+            }),
+            ..config(object_len, rtt)
+        };
+        let host = HostConfig {
+            absorb: Some(Rate::from_mbps(absorb)),
+            socket_bytes_max,
+            competitors,
+        };
+        let (world, _) = run(config, &path(rtt, host), seed);
+        prop_assert_eq!(world.left().ignored() + world.right().ignored(), 0);
+    }
+}

@@ -1,0 +1,339 @@
+//! The O(1) scheduler of Linux 2.6 as the RBUDP+ paper describes it (its sections 3 and 4, figures 2 to
+//! 4): who has the only processor of a receiving host, and when the receiver will lose it.
+//!
+//! Tasks wait in an active and an expired array of queues, one for each priority. The first of the
+//! best queue runs. When its time slice is used up its priority is worked out anew from how much
+//! it has slept, and it goes to the active array if it is interactive and nobody starves in the
+//! expired one, or to the expired array, which becomes the active one when that is empty. Numbers
+//! that the paper leaves out are those of `kernel/sched.c` of 2.6.9: slices of 100 ms at nice 0, one
+//! second of sleep at most, a bonus of five to either side.
+//!
+//! All tasks but the receiver are bound to processor and memory and never sleep. There is no tick:
+//! slices end to the nanosecond. Of the receiver only what it does with datagrams takes time.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use lighthaul_base::{Absence, Instant, Rng};
+
+/// The tasks of a host, and which of them has its processor.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    now: Instant,
+    tasks: VecDeque<Task>,
+    active: Queues,
+    expired: Queues,
+    /// Since when somebody waits in the expired array.
+    expired_since: Instant,
+    running: Option<usize>,
+    /// What the monitor has foreseen, and when it said so.
+    foreseen: VecDeque<(Instant, Absence)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    slice: Duration,
+    sleep_average: Duration,
+    /// Smaller goes first.
+    priority: usize,
+}
+
+impl Scheduler {
+    /// A host with a receiver that has slept and `competitors` that never do; `seed` says how much of
+    /// their slices they have left.
+    pub fn new(competitors: u32, seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let receiver = Task {
+            slice: SLICE,
+            sleep_average: SLEEP_AVERAGE_MAX,
+            priority: priority(SLEEP_AVERAGE_MAX),
+        };
+        let mut scheduler = Self {
+            now: Instant::ZERO,
+            tasks: VecDeque::from([receiver]),
+            active: Queues::EMPTY,
+            expired: Queues::EMPTY,
+            expired_since: Instant::ZERO,
+            running: None,
+            foreseen: VecDeque::new(),
+        };
+        scheduler.active.push(receiver.priority, RECEIVER);
+        for task in 1..=competitors as usize {
+            scheduler.tasks.push_back(Task {
+                slice: Duration::from_nanos(1 + rng.below(SLICE.as_nanos() as u64)),
+                sleep_average: Duration::ZERO,
+                priority: priority(Duration::ZERO),
+            });
+            scheduler.active.push(priority(Duration::ZERO), task);
+        }
+        scheduler
+    }
+
+    /// Lets the receiver work for `work` from `now` or from when it is done with earlier work;
+    /// answers when it is done.
+    pub fn run(&mut self, now: Instant, work: Duration) -> Instant {
+        if self.now < now {
+            self.sleep(now);
+        }
+        let mut left = work;
+        while !left.is_zero() {
+            let task = self.pick();
+            if task == RECEIVER {
+                left -= self.spend(task, left);
+            } else {
+                self.spend(task, Duration::MAX);
+            }
+        }
+        self.now
+    }
+
+    /// When the receiver is done with its work.
+    pub const fn free_at(&self) -> Instant {
+        self.now
+    }
+
+    /// When the monitor has something to say.
+    pub fn foresees_at(&self) -> Instant {
+        self.foreseen.front().map_or(Instant::NEVER, |(at, _)| *at)
+    }
+
+    /// Takes what the monitor says.
+    pub fn foresee(&mut self) -> Option<Absence> {
+        self.foreseen.pop_front().map(|(_, absence)| absence)
+    }
+
+    /// Lets the others run till `now` while the receiver sleeps, and wakes it.
+    fn sleep(&mut self, now: Instant) {
+        let slept = now.since(self.now);
+        if self.running == Some(RECEIVER) {
+            self.running = None;
+        } else {
+            self.active.remove(RECEIVER);
+            self.expired.remove(RECEIVER);
+        }
+        if self.tasks.len() == 1 {
+            self.now = now;
+        }
+        while self.now < now {
+            let task = self.pick();
+            self.spend(task, now.since(self.now));
+        }
+        let receiver = &mut self.tasks[RECEIVER];
+        receiver.sleep_average = (receiver.sleep_average + slept).min(SLEEP_AVERAGE_MAX);
+        receiver.priority = priority(receiver.sleep_average);
+        self.active.push(receiver.priority, RECEIVER);
+        // who wakes up and is better than who runs takes the processor
+        if let Some(running) = self.running
+            && self.tasks[RECEIVER].priority < self.tasks[running].priority
+        {
+            self.active
+                .push_front(self.tasks[running].priority, running);
+            self.running = None;
+        }
+    }
+
+    /// Who has the processor from now on.
+    fn pick(&mut self) -> usize {
+        if let Some(task) = self.running {
+            return task;
+        }
+        if self.active.is_empty() {
+            core::mem::swap(&mut self.active, &mut self.expired);
+        }
+        let task = self.active.pop();
+        self.running = Some(task);
+        if task == RECEIVER {
+            self.look_ahead();
+        }
+        task
+    }
+
+    /// Lets the task that has the processor run for `time` or until its slice is used up; answers
+    /// how long it ran.
+    fn spend(&mut self, nth: usize, time: Duration) -> Duration {
+        let task = &mut self.tasks[nth];
+        let time = time.min(task.slice);
+        task.slice -= time;
+        task.sleep_average = task.sleep_average.saturating_sub(time);
+        self.now += time;
+        if task.slice.is_zero() {
+            self.expire(nth);
+        }
+        time
+    }
+
+    /// Gives a task a new slice and a new priority, and puts it where it waits for its turn.
+    fn expire(&mut self, nth: usize) {
+        self.running = None;
+        let task = &mut self.tasks[nth];
+        task.slice = SLICE;
+        task.priority = priority(task.sleep_average);
+        let priority = task.priority;
+        if is_interactive(priority) && !self.is_starving() {
+            self.active.push(priority, nth);
+            return;
+        }
+        if self.expired.is_empty() {
+            self.expired_since = self.now;
+        }
+        self.expired.push(priority, nth);
+    }
+
+    fn is_starving(&self) -> bool {
+        let limit = SLEEP_AVERAGE_MAX * self.tasks.len() as u32;
+        !self.expired.is_empty() && self.now.since(self.expired_since) >= limit
+    }
+
+    /// Figure 3: as the receiver gets the processor, the monitor says when it will lose it, and for
+    /// how long.
+    fn look_ahead(&mut self) {
+        let receiver = self.tasks[RECEIVER];
+        let rested = receiver.sleep_average.saturating_sub(receiver.slice);
+        let stays = is_interactive(priority(rested)) && !self.is_starving();
+        let worst = if stays {
+            receiver.priority + DELTA
+        } else {
+            // figure 4: it goes to the expired array, and all that are active go first
+            PRIORITIES
+        };
+        let slices = |queues: &Queues, worst: usize| -> Duration {
+            let greedy = |task: &&Task| task.slice > task.sleep_average;
+            let waiting = queues.up_to(worst).map(|nth| &self.tasks[nth]);
+            waiting.filter(greedy).map(|task| task.slice).sum()
+        };
+        let mut len = slices(&self.active, worst);
+        if !stays {
+            len += slices(&self.expired, priority(rested) + 1);
+        }
+        if !len.is_zero() {
+            let absence = Absence {
+                from: self.now + receiver.slice,
+                len,
+                every: Duration::ZERO,
+            };
+            self.foreseen.push_back((self.now, absence));
+        }
+    }
+}
+
+/// A queue of tasks for each priority.
+#[derive(Clone, Debug)]
+struct Queues([VecDeque<usize>; PRIORITIES]);
+
+impl Queues {
+    const EMPTY: Self = Self([const { VecDeque::new() }; PRIORITIES]);
+
+    fn push(&mut self, priority: usize, task: usize) {
+        self.0[priority].push_back(task);
+    }
+
+    fn push_front(&mut self, priority: usize, task: usize) {
+        self.0[priority].push_front(task);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(VecDeque::is_empty)
+    }
+
+    /// The first of the best queue; there is one.
+    fn pop(&mut self) -> usize {
+        let mut first = self.0.iter_mut().find_map(VecDeque::pop_front);
+        first.take().unwrap_or(RECEIVER)
+    }
+
+    fn remove(&mut self, task: usize) {
+        for queue in &mut self.0 {
+            queue.retain(|other| *other != task);
+        }
+    }
+
+    /// Tasks of priorities better than `worst`.
+    fn up_to(&self, worst: usize) -> impl Iterator<Item = usize> {
+        self.0.iter().take(worst).flatten().copied()
+    }
+}
+
+/// `effective_prio()`: the static priority of nice 0 less the bonus for sleep.
+fn priority(sleep_average: Duration) -> usize {
+    let bonus = sleep_average.as_nanos() * BONUS_MAX as u128 / SLEEP_AVERAGE_MAX.as_nanos();
+    STATIC_PRIORITY + BONUS_MAX / 2 - bonus as usize
+}
+
+/// `TASK_INTERACTIVE()` at nice 0.
+const fn is_interactive(priority: usize) -> bool {
+    priority + INTERACTIVE <= STATIC_PRIORITY
+}
+
+const RECEIVER: usize = 0;
+/// The priorities of user processes.
+const PRIORITIES: usize = 40;
+const STATIC_PRIORITY: usize = 20;
+const BONUS_MAX: usize = 10;
+const INTERACTIVE: usize = 2;
+/// How much the receiver's priority may drop at the end of its slice, as the monitor sees it.
+const DELTA: usize = 2;
+const SLICE: Duration = Duration::from_millis(100);
+const SLEEP_AVERAGE_MAX: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + MS * millis as u32
+    }
+
+    #[test]
+    fn alone_a_receiver_has_all_and_nothing_is_foreseen() {
+        let mut scheduler = Scheduler::new(0, 1);
+        assert_eq!(scheduler.run(at(5), MS * 700), at(705));
+        assert_eq!(scheduler.run(at(10), MS), at(706));
+        assert_eq!(scheduler.foresees_at(), Instant::NEVER);
+    }
+
+    #[test]
+    fn who_sleeps_goes_first() {
+        let mut scheduler = Scheduler::new(5, 1);
+        let mut now = at(1000);
+        for _ in 0..1000 {
+            assert_eq!(scheduler.run(now, MS), now + MS);
+            now += MS * 4;
+        }
+        assert_eq!(scheduler.foresees_at(), Instant::NEVER);
+    }
+
+    #[test]
+    fn who_never_sleeps_gets_a_fair_share() {
+        for competitors in [1, 2, 5] {
+            let mut scheduler = Scheduler::new(competitors, 7);
+            let took = scheduler.run(at(0), MS * 20_000).as_secs_f64();
+            let fair = 20.0 * f64::from(competitors + 1);
+            assert!((took / fair - 1.0).abs() < 0.06, "{took} s, not {fair} s");
+        }
+    }
+
+    #[test]
+    fn what_is_foreseen_happens_to_one_who_never_sleeps() {
+        let mut scheduler = Scheduler::new(5, 3);
+        // what it had slept is used up by now
+        scheduler.run(at(0), MS * 5_000);
+        while scheduler.foresee().is_some() {}
+        let mut right = 0;
+        for _ in 0..100 {
+            let before = scheduler.now;
+            scheduler.run(before, MS * 10);
+            let away = scheduler.now.since(before).saturating_sub(MS * 10);
+            if away.is_zero() {
+                continue;
+            }
+            // said at the turn before, for now
+            let Some(absence) = scheduler.foresee() else {
+                break;
+            };
+            right += u32::from(absence.len == away || absence.len.abs_diff(away) < MS);
+        }
+        assert!(right >= 8, "{right} of some ten");
+    }
+}
