@@ -22,7 +22,7 @@ mod canvas;
 mod icmp;
 mod line;
 mod netns;
-mod quantity;
+pub mod quantity;
 mod route;
 mod segment;
 mod wan;

@@ -25,8 +25,9 @@ const OBJECT_LEN_MIN: u64 = 4 << 20;
 const OBJECT_LEN_MAX: u64 = 1 << 30;
 const OBJECT_TIME: Duration = Duration::from_millis(500);
 /// Octets of a datagram that are not the object's: the connection's number, and the tag.
-const CONNECTION_LEN: u32 = 8;
-const TAG_LEN: u32 = 16;
+pub(crate) const CONNECTION_LEN: u32 = 8;
+pub(crate) const TAG_LEN: u32 = 16;
+pub(crate) const AROUND_LEN: u32 = CONNECTION_LEN + TAG_LEN;
 /// Objects at a time where streams carry them.
 const STREAM_LANES: u8 = 2;
 /// Bytes in each packet that crosses on the stream.

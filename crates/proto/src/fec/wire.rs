@@ -49,7 +49,7 @@ impl Packet {
 }
 
 /// The last word of a sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
     /// Messages that its owner offered.
     pub offered: u64,
