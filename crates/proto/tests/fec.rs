@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit};
+use lighthaul_base::{Endpoint, Instant, Message, Rate};
+use lighthaul_proto::fec::feed::Feed;
 use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, Sender, SenderEvent};
 use lighthaul_sim::{Burst, Heard, LinkConfig, Reorder, World, WorldConfig};
 use proptest::prelude::*;
@@ -42,70 +43,6 @@ fn path(delay: Duration, loss_ppb: u64) -> WorldConfig {
     }
 }
 
-/// A sender whose owner offers a message every so often.
-struct Feed {
-    sender: Sender,
-    every: Duration,
-    left: u64,
-    next: Instant,
-    /// The ring was full.
-    refused: bool,
-}
-
-impl Feed {
-    fn new(config: Config, every: Duration, messages: u64) -> Self {
-        Self {
-            sender: Sender::new(Instant::ZERO, config, 1),
-            every,
-            left: messages,
-            next: Instant::ZERO,
-            refused: false,
-        }
-    }
-}
-
-impl Endpoint for Feed {
-    type Event = SenderEvent;
-
-    fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
-        self.sender.handle_message(now, message)
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        while self.left > 0 && !self.refused && now >= self.next {
-            let len = 1 + (self.left % u64::from(MESSAGE_LEN)) as u32;
-            self.refused = self.sender.offer(now, len).is_none();
-            if self.refused {
-                break;
-            }
-            self.left -= 1;
-            self.next = now + self.every;
-            if self.left == 0 {
-                self.sender.end();
-            }
-        }
-        self.sender.handle_timeout(now);
-    }
-
-    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        self.sender.poll_transmit(now)
-    }
-
-    fn poll_event(&mut self) -> Option<SenderEvent> {
-        let event = self.sender.poll_event();
-        self.refused &= event != Some(SenderEvent::Room);
-        event
-    }
-
-    fn poll_timeout(&self) -> Option<Deadline> {
-        let offer = (self.left > 0 && !self.refused).then_some(Deadline {
-            at: self.next,
-            why: "offer",
-        });
-        self.sender.poll_timeout().into_iter().chain(offer).min()
-    }
-}
-
 /// What came of a run: how old each message was, and whether it had been restored.
 struct Outcome {
     ages: BTreeMap<(u64, u8), (Duration, bool)>,
@@ -115,7 +52,7 @@ struct Outcome {
 impl Outcome {
     /// Messages lost, of a million that were offered.
     fn lost_ppm(&self) -> u64 {
-        let offered = self.world.left().sender.offered();
+        let offered = self.world.left().sender().offered();
         (offered - self.ages.len() as u64) * 1_000_000 / offered
     }
 
@@ -128,7 +65,7 @@ impl Outcome {
 }
 
 fn run(config: Config, every: Duration, messages: u64, path: &WorldConfig, seed: u64) -> Outcome {
-    let feed = Feed::new(config, every, messages);
+    let feed = Feed::new(config, every, messages, 1..=MESSAGE_LEN);
     let receiver = Receiver::new(Instant::ZERO, config, seed);
     let mut world = World::new(feed, receiver, path, seed);
     let (mut ages, mut ends) = (BTreeMap::new(), 0);
@@ -320,7 +257,7 @@ proptest! {
         let config = Config { blocks, ..config(code) };
         let outcome = run(config, Duration::from_micros(every_us), messages, &path, seed);
         let counts = outcome.world.right().counts();
-        prop_assert_eq!(outcome.world.left().sender.offered(), messages);
+        prop_assert_eq!(outcome.world.left().sender().offered(), messages);
         prop_assert_eq!(counts.received, outcome.ages.len() as u64);
         prop_assert!(counts.received <= messages);
         prop_assert_eq!(counts.ignored, 0);

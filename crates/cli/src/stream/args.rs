@@ -57,6 +57,9 @@ pub(crate) struct Stream {
     /// The delay of objects that is tolerated: those of so long cross together, which takes as long again
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
     pub(crate) delay: Duration,
+    /// Round trips that a payload may take within the delay: one, and one more for each blast that loss costs
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(crate) blasts: u8,
     /// Bits a second on the wire that are never exceeded [default: what the path carries, measured]
     #[arg(long)]
     pub(crate) rate: Option<Rate>,

@@ -154,6 +154,7 @@ fn kind(args: &Stream) -> Result<Kind, Error> {
         object_len: size.0,
         micro_per_second: u64::try_from(scaled.as_micros()).unwrap_or(u64::MAX),
         delay_us: u64::try_from(args.delay.as_micros()).unwrap_or(u64::MAX),
+        blasts: args.blasts,
     }))
 }
 

@@ -21,9 +21,11 @@
 //!
 //! - [`config`]: what both sides agree on; [`wire`]: what crosses
 //! - [`sender`], [`receiver`]: the two machines
+//! - [`feed`]: a sender that a simulation can run
 //! - [`code`]: repair symbols made, and messages restored
 pub mod code;
 pub mod config;
+pub mod feed;
 pub mod receiver;
 pub mod sender;
 pub mod wire;

@@ -180,3 +180,155 @@ impl Store for Coded {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Via};
+    use lighthaul_proto::fec::{Code, Late, Receiver, ReceiverEvent, Sender};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    fn config(code: Code) -> Config {
+        Config {
+            message_len: 40,
+            code,
+            blocks: 4,
+            linger: Duration::from_millis(2),
+            deadline: None,
+            late: Late::Deliver,
+            overhead_len: 28,
+            rate: Rate::UNLIMITED,
+            stream: 1,
+            settle: Duration::ZERO,
+            ahead_nanos: 0,
+        }
+    }
+
+    /// Two machines with a store each, and what lies between them.
+    struct Pair {
+        sender: Sender,
+        receiver: Receiver,
+        source: Rc<RefCell<Ring>>,
+        target: Rc<RefCell<Ring>>,
+        stores: [Coded; 2],
+        came: Vec<(Vec<u8>, bool)>,
+    }
+
+    impl Pair {
+        fn new(config: Config) -> Self {
+            let [source, target] = [(); 2].map(|()| Rc::new(RefCell::new(Ring::new(config))));
+            let stores = [&source, &target].map(|ring| Coded::new(Rc::clone(ring)));
+            Self {
+                sender: Sender::new(Instant::ZERO, config, 1),
+                receiver: Receiver::new(Instant::ZERO, config, 1),
+                source,
+                target,
+                stores,
+                came: Vec::new(),
+            }
+        }
+
+        fn offer(&mut self, message: &[u8]) {
+            let span = self
+                .sender
+                .offer(Instant::ZERO, message.len() as u32)
+                .unwrap();
+            self.source.borrow_mut().write(span, message);
+        }
+
+        /// Lets all that waits cross, but what `loses` takes.
+        fn cross(&mut self, loses: &mut impl FnMut() -> bool) {
+            while let Some(transmit) = self.sender.poll_transmit(Instant::ZERO) {
+                let Body::Object(span) = transmit.body else {
+                    continue;
+                };
+                let body = self.stores[0].gather(span).unwrap();
+                let head = transmit.head.as_slice();
+                let sent = body.to_vec();
+                // sealing leaves nothing of it
+                body.fill(0xee);
+                self.stores[0].sent();
+                if loses() {
+                    continue;
+                }
+                let message = Message {
+                    via: Via::Datagram,
+                    head,
+                    len: span.len,
+                };
+                if let Some(span) = self.receiver.handle_message(Instant::ZERO, message) {
+                    self.stores[1]
+                        .slot(span)
+                        .unwrap()
+                        .unwrap()
+                        .copy_from_slice(&sent);
+                    self.stores[1].placed(span).unwrap();
+                }
+                while let Some(event) = self.receiver.poll_event() {
+                    match event {
+                        ReceiverEvent::Solve(puzzle) => self.target.borrow_mut().solve(&puzzle),
+                        ReceiverEvent::Message(arrived) => {
+                            let message = self.target.borrow().message(arrived.span).to_vec();
+                            self.came.push((message, arrived.repaired));
+                        }
+                        ReceiverEvent::Complete => {}
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        /// Whatever is lost, what comes is what was sent, and at most once; what is restored as well.
+        #[test]
+        fn what_comes_is_what_was_sent(
+            code in prop_oneof![
+                Just(Code::None), (1_u8..5).prop_map(Code::Xor),
+                (1_u8..8, 1_u8..4).prop_map(|(k, m)| Code::ReedSolomon(k, m)),
+            ],
+            bursts in prop::collection::vec((1_usize..12, any::<u64>()), 1..40),
+            seed: u64,
+            loss_percent in 0_u64..60,
+        ) {
+            let mut rng = lighthaul_base::Rng::new(seed);
+            let mut pair = Pair::new(config(code));
+            let mut sent = BTreeSet::new();
+            for (count, noise) in bursts {
+                // no more at a time than the ring takes
+                for nth in 0..count.min(3 * usize::from(code.sources())) {
+                    let number = sent.len() as u64;
+                    let len = 8 + (noise as usize + nth * 7) % 33;
+                    let mut message = number.to_be_bytes().to_vec();
+                    message.resize(len, noise as u8);
+                    pair.offer(&message);
+                    sent.insert(message);
+                }
+                pair.sender.handle_timeout(Instant::ZERO + Duration::from_millis(2));
+                pair.cross(&mut || rng.next_u64() % 100 < loss_percent);
+            }
+            let came: BTreeSet<_> = pair.came.iter().map(|(message, _)| message.clone()).collect();
+            prop_assert_eq!(came.len(), pair.came.len(), "nothing comes twice");
+            prop_assert!(came.is_subset(&sent));
+            if loss_percent == 0 {
+                prop_assert_eq!(came, sent);
+            }
+        }
+    }
+
+    #[test]
+    fn a_lone_message_is_restored_from_its_repair_symbol_alone() {
+        for code in [Code::Xor(3), Code::ReedSolomon(10, 3)] {
+            let mut pair = Pair::new(config(code));
+            pair.offer(b"alone");
+            pair.sender
+                .handle_timeout(Instant::ZERO + Duration::from_millis(2));
+            let mut first = true;
+            pair.cross(&mut || std::mem::take(&mut first));
+            assert_eq!(pair.came, [(b"alone".to_vec(), true)], "{code}");
+        }
+    }
+}

@@ -58,13 +58,13 @@ pub(super) fn receive(mut ready: Ready<'_>, how: &Messages, file: File) -> Resul
     let mut receiver = Receiver::new(session.clock.now(), config, 0);
     let mut owner = Taker {
         session,
-        outlet: Outlet::start(file, ready.wanted.frames, AHEAD)?,
+        outlet: Outlet::start(file, ready.wanted.frames, UNREAD_MAX)?,
+        drop: how.drop,
         ring,
         meter: Meter::default(),
         report: Report::default(),
         failed: None,
     };
-    super::run::say(session, super::word::Word::Ready)?;
     let ran = run(&mut receiver, &mut ready.lane, &mut store, &mut owner);
     settle(ran, owner.failed)?;
     owner.outlet.finish()?;
@@ -207,6 +207,8 @@ impl Owner<Sender> for Feeder<'_> {
 struct Taker<'a> {
     session: &'a Session,
     outlet: Outlet,
+    /// What nobody takes is dropped, rather than holding up what comes behind it.
+    drop: bool,
     ring: Rc<RefCell<Ring>>,
     meter: Meter,
     report: Report,
@@ -218,12 +220,14 @@ impl Taker<'_> {
         let message = self.ring.borrow().message(arrived.span).to_vec();
         self.meter.note(now.since(arrived.since));
         let len = message.len() as u64;
-        if self.outlet.offer(message)? {
-            self.report.delivered += 1;
-            self.report.bytes += len;
-        } else {
+        if !self.drop {
+            self.outlet.push(message)?;
+        } else if !self.outlet.offer(message)? {
             self.report.unread += 1;
+            return Ok(());
         }
+        self.report.delivered += 1;
+        self.report.bytes += len;
         Ok(())
     }
 }
@@ -259,8 +263,9 @@ impl Owner<Receiver> for Taker<'_> {
     }
 }
 
-/// Frames that wait between a pipe and the machine, on either side.
+/// Messages that are read ahead of the machine, and that wait for who takes them behind it.
 const AHEAD: usize = 4096;
+const UNREAD_MAX: usize = 16_384;
 /// What a ring has, if two blocks are no more.
 const RING_BYTES: u64 = 8 << 20;
 const BLOCKS_MAX: u64 = 4096;

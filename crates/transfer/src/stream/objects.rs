@@ -27,7 +27,7 @@ pub fn plan(how: &Objects, rtt: Duration) -> Result<Plan, Error> {
         object_len: how.object_len,
         objects_per_second: how.micro_per_second as f64 / 1e6,
         delay: Duration::from_micros(how.delay_us),
-        rtt,
+        rtt: rtt * u32::from(how.blasts.max(1)),
     };
     let bad = |text: String| Error::new(Code::Usage, text);
     let plan = wish.plan().map_err(|why| bad(why.to_string()))?;
@@ -89,7 +89,6 @@ pub(super) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result
     let (mut report, mut meter) = (Report::default(), Meter::default());
     // the first of a payload has waited for the others, and then crosses with them
     let deadline = Duration::from_micros(how.delay_us) * 2;
-    say(session, Word::Ready)?;
     loop {
         let payload = match hear(session)? {
             Word::Payload(payload) => payload,

@@ -204,7 +204,7 @@ impl Outlet {
 }
 
 fn write(file: File, frames: Frames, heard: &Receiver<Vec<u8>>) -> std::io::Result<()> {
-    let mut out = BufWriter::new(file);
+    let mut out = BufWriter::with_capacity(BUFFER, file);
     while let Ok(frame) = heard.recv() {
         frames.write(&frame, &mut out)?;
         // who reads gets all that is there before we wait for more

@@ -49,6 +49,8 @@ pub struct Objects {
     pub micro_per_second: u64,
     /// The delay that is tolerated, in microseconds.
     pub delay_us: u64,
+    /// Round trips that a payload may take, one for each blast.
+    pub blasts: u8,
 }
 
 /// One word about a stream.
