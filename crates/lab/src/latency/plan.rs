@@ -151,10 +151,15 @@ impl SeriesSettings {
                 code.parse().map_err(|why| format!("{code}: {why}"))?,
                 time(&self.linger, LINGER)?,
             ),
-            (None, Some(delay)) => Carrier::Rbudp(quantity::duration(delay)?, self.blasts.unwrap_or(1)),
+            (None, Some(delay)) => {
+                Carrier::Rbudp(quantity::duration(delay)?, self.blasts.unwrap_or(1))
+            }
             (None, None) => Carrier::Tcp,
             (Some(_), Some(_)) => {
-                return Err(format!("series {}: `code` is of fec, `delay` of rbudp", self.name));
+                return Err(format!(
+                    "series {}: `code` is of fec, `delay` of rbudp",
+                    self.name
+                ));
             }
         };
         Ok(Series {

@@ -120,7 +120,12 @@ fn messages(plan: &LatencyPlan, code: Code, linger: Duration, loss_ppb: u64) -> 
 }
 
 /// Latencies of messages that RBUDP carries as payloads, of which one begins when it is complete and the last is done.
-fn payloads(plan: &LatencyPlan, delay: Duration, blasts: u32, loss_ppb: u64) -> Result<Vec<Duration>> {
+fn payloads(
+    plan: &LatencyPlan,
+    delay: Duration,
+    blasts: u32,
+    loss_ppb: u64,
+) -> Result<Vec<Duration>> {
     let wish = Wish {
         object_len: plan.len.into(),
         objects_per_second: 1.0 / plan.every.as_secs_f64(),
