@@ -71,7 +71,7 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u6
             block[at..at + octets.len()].copy_from_slice(octets);
             at += octets.len();
         }
-        let mut store = Memory::new(block, !ready.plain, true);
+        let mut store = Memory::new(block, true);
         say(session, Word::Payload(payload))?;
         mover::rekey(session, &mut ready.lane, number, ready.plain);
         let mut sender = Sender::new(session.clock.now(), config, number);
@@ -102,11 +102,7 @@ pub(super) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result
             }
         };
         let config = config(&ready, &ready.offer, &payload)?;
-        let mut store = Memory::new(
-            Block::new(config.object_len.max(1) as usize),
-            !ready.plain,
-            true,
-        );
+        let mut store = Memory::new(Block::new(config.object_len.max(1) as usize), true);
         mover::rekey(session, &mut ready.lane, payload.number, ready.plain);
         let mut receiver = Receiver::new(session.clock.now(), config, payload.number);
         carry(&mut receiver, &mut ready.lane, &mut store, session)?;
