@@ -1,5 +1,6 @@
 //! What the fuzz targets do with their octets, one file for each room.
 
+pub mod fec;
 pub mod io;
 pub mod lab;
 pub mod rbudp;

@@ -15,6 +15,7 @@ use crate::files::args::{Ls, Mkdir, Rm, Stat};
 use crate::later::Later;
 use crate::manual::{Completions, Man};
 use crate::reach::Via;
+use crate::stream::args::Stream;
 use crate::sums::args::{Manifest, Verify};
 
 /// Moves bulk data between sites as fast as the path and both hosts allow, verified end to end.
@@ -43,6 +44,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     #[command(after_long_help = COPIES)]
     Cp(Cp),
+    Stream(Stream),
     Ls(Ls),
     Stat(Stat),
     Rm(Rm),
@@ -95,6 +97,7 @@ impl Command {
     pub(crate) const fn is_json(&self) -> bool {
         match self {
             Self::Cp(args) => args.json,
+            Self::Stream(args) => args.json,
             Self::Ls(args) => args.output.json,
             Self::Stat(args) => args.at.output.json,
             Self::Rm(args) => args.at.output.json,

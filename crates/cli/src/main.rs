@@ -21,6 +21,7 @@ mod probe;
 mod reach;
 mod remote;
 mod serve;
+mod stream;
 mod sums;
 mod third;
 #[cfg(feature = "otel")]
@@ -60,8 +61,10 @@ fn main() -> ExitCode {
         manual::version(cli.json);
         return ExitCode::SUCCESS;
     };
-    if matches!(command, Command::Cp(_) | Command::Serve(_))
-        && let Err(error) = interrupt::catch()
+    if matches!(
+        command,
+        Command::Cp(_) | Command::Stream(_) | Command::Serve(_)
+    ) && let Err(error) = interrupt::catch()
     {
         print::say(&format!("lighthaul: signals cannot be caught: {error}"));
     }
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
 fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8, Error> {
     match command {
         Command::Cp(args) => Ok(cp::run(args)),
+        Command::Stream(args) => stream::run::run(args).map(|()| 0),
         Command::Ls(args) => files::run::ls(args),
         Command::Stat(args) => files::run::stat(args),
         Command::Rm(args) => files::run::rm(args),

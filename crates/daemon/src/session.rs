@@ -17,8 +17,9 @@ use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::send::Finds;
 use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
+use lighthaul_transfer::stream::word::Wanted;
 use lighthaul_transfer::watch::{Sight, Summary};
-use lighthaul_transfer::{checkup, probe, protocol, receive, send};
+use lighthaul_transfer::{checkup, probe, protocol, receive, send, stream};
 
 use crate::admission::{Guest, Ticket, judge};
 use crate::metrics::Meter;
@@ -153,6 +154,7 @@ const fn writes(request: &Request) -> bool {
     match request {
         Request::Receive(_) | Request::Expect(..) => true,
         Request::Files(verb) => verb.changes(),
+        Request::Stream(wanted) => wanted.to,
         Request::Send(_) | Request::Relay(_) | Request::Probe(_) | Request::Checkup => false,
     }
 }
@@ -165,6 +167,7 @@ const fn direction(request: &Request) -> &'static str {
         Request::Expect(..) => "expect",
         Request::Probe(_) | Request::Checkup => "probe",
         Request::Files(_) => "files",
+        Request::Stream(_) => "stream",
     }
 }
 
@@ -258,8 +261,36 @@ fn work(
             let finds = finds(rights, paths.collect(), &hello.options)?;
             relay::run(session, finds, relay.clone(), hello, &mut watcher)
         }
+        Request::Stream(ref wanted) => carry(session, door, wanted, &hello, rights),
         Request::Expect(..) => Err(Error::new(Code::Usage, "nobody is expected there")),
     }
+}
+
+/// Carries a stream between a caller and a pipe or file here.
+fn carry(
+    session: &Session,
+    door: &Door<'_>,
+    wanted: &Wanted,
+    hello: &Hello,
+    rights: &Rights,
+) -> Result<Summary, Error> {
+    let path = PathBuf::from(os_path(&wanted.path));
+    let file = stream::end::open(&rights.ground()?, &path, wanted.to)?;
+    session.say(&Message::Welcome(Vec::new()))?;
+    let report = if wanted.to {
+        stream::run::receive(session, door, wanted, file, hello.plain)?
+    } else {
+        let settings = stream::run::Settings {
+            plain: hello.plain,
+            rate: hello.rate_bps.and_then(Rate::from_bps),
+        };
+        stream::run::send(session, door, wanted, file, settings)?
+    };
+    Ok(Summary {
+        entries: report.delivered,
+        bytes: report.bytes,
+        ..Summary::default()
+    })
 }
 
 /// How to send what somebody wants.

@@ -131,6 +131,26 @@ impl Ground {
         Ok(InputFile::of(File::from(self.open(path, flags)?)))
     }
 
+    /// Opens what is at `path` to read a stream from it, say a pipe, whose writer may still have to come.
+    pub fn spring(&self, path: &Path) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        blocking(File::from(self.open(path, flags)?))
+    }
+
+    /// Opens what is at `path` to write a stream behind what it has, or makes a file there. A pipe that nobody
+    /// reads is refused with `ENXIO`.
+    pub fn mouth(&self, path: &Path) -> io::Result<File> {
+        let Some((folder, name)) = self.parent(path)? else {
+            return Err(io::ErrorKind::IsADirectory.into());
+        };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let mode = Mode::from_bits_truncate(0o666);
+        blocking(File::from(rustix::fs::openat(
+            &folder.fd, name, flags, mode,
+        )?))
+    }
+
     /// The name of the folder at `path`, however it is written.
     pub fn name(&self, path: &Path) -> io::Result<OsString> {
         if let Some(name) = path.file_name() {
@@ -158,6 +178,13 @@ impl Ground {
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         Ok(openat2(root, relative, flags, Mode::empty(), beneath)?)
     }
+}
+
+/// What was opened without waiting, and waits from now on.
+fn blocking(file: File) -> io::Result<File> {
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
+    Ok(file)
 }
 
 /// A folder that is being listed.

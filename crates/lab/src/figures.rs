@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::latency;
 use crate::plan::{Case, Plan, Series};
 use crate::plot::plot;
 use crate::simulate::simulate;
@@ -42,6 +43,7 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
         let draw = |table: &Table| plan.plot(table);
         figures.push(keep(dir, &plan.name, plan.simulate(), draw)?);
     }
+    figures.extend(latency::figures::figures(&dir.join("latency"))?);
     Ok(figures)
 }
 

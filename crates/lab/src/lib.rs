@@ -4,6 +4,7 @@
 //! - [`emulate`]: a lab that runs, and commands in it; [`counters`]: what its links have seen
 //! - [`plan`]: a figure to be; [`simulate`]: its numbers in virtual time; [`table`], [`plot`]: what is
 //!   kept of them; [`vector`]: those of transfers that follow one; [`figures`]: all of them
+//! - [`latency`]: figures of another kind; [`quantity`]: times and chances as people write them
 //! - [`error`]: what goes wrong
 
 pub mod counters;
@@ -11,8 +12,10 @@ pub mod description;
 pub mod emulate;
 pub mod error;
 pub mod figures;
+pub mod latency;
 pub mod plan;
 pub mod plot;
+pub mod quantity;
 pub mod settings;
 pub mod simulate;
 pub mod table;
@@ -22,7 +25,6 @@ mod canvas;
 mod icmp;
 mod line;
 mod netns;
-mod quantity;
 mod route;
 mod segment;
 mod wan;

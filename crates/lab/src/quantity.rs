@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Reads `100ms`, `1.5s`, `250us`, `10ns` or `0`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no time; one is written as in 100ms, 1.5s or 250us");
     let (number, unit) = split(text);
     let scale = match unit {
@@ -24,7 +24,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads `0.01%` or `0.0001` as parts of a thousand million.
-pub(crate) fn chance_ppb(text: &str) -> Result<u64, String> {
+pub fn chance_ppb(text: &str) -> Result<u64, String> {
     let wrong =
         || format!("{text:?} is no chance; one is written as in 0.01% or 0.0001, up to 100%");
     let (number, unit) = split(text);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use lighthaul_lab::figures::{TOLERANCE, accepted, plans, vector_plans};
+use lighthaul_lab::latency;
 use lighthaul_lab::plot::plot;
 use lighthaul_lab::simulate::simulate;
 
@@ -36,5 +37,26 @@ fn simulated_vectors_are_as_they_were_accepted() {
         let differences = table.differences(&accepted, TOLERANCE);
         assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
         assert!(plan.plot(&accepted).unwrap().starts_with(b"\x89PNG"));
+    }
+}
+
+#[test]
+fn simulated_latencies_are_as_they_were_accepted() {
+    let dir = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../figures/latency"
+    ));
+    let plans = latency::figures::plans(dir).unwrap();
+    assert_eq!(plans.len(), 1);
+    for mut plan in plans {
+        // the whole of it is drawn by `make figures`
+        plan.losses_ppb.retain(|loss| *loss == 10_000_000);
+        let table = latency::simulate::simulate(&plan).unwrap();
+        let accepted = latency::figures::accepted(dir, &plan).unwrap();
+        let accepted = accepted.expect("a figure has its table");
+        let differences = table.differences(&accepted, TOLERANCE);
+        assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
+        let picture = latency::plot::plot(&plan, &accepted).unwrap();
+        assert!(picture.starts_with(b"\x89PNG"));
     }
 }

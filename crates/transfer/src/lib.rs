@@ -12,6 +12,7 @@
 //!   [`names`]: which a target does not take
 //! - [`checkup`]: what stands between two hosts
 //! - [`files`]: files where they are, listed, removed, made
+//! - [`stream`]: messages and objects that cross while they are made
 //! - [`sums`]: the hashes of many files at a time
 //! - [`relay`]: what is said of a copy between two others
 //! - [`vector`]: TRC vectors in files
@@ -43,6 +44,7 @@ pub mod receive;
 pub mod relay;
 pub mod send;
 pub mod session;
+pub mod stream;
 pub mod sums;
 pub mod vector;
 pub mod watch;

@@ -125,7 +125,8 @@ impl Setup {
         }
     }
 
-    fn rbudp(&self) -> rbudp::Config {
+    /// RBUDP's parameters.
+    pub(crate) fn rbudp(&self) -> rbudp::Config {
         rbudp::Config {
             object_len: self.object_len,
             packet_len: self.packet_len,

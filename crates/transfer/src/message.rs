@@ -15,6 +15,7 @@ use crate::object::Piece;
 use crate::options::{Options, Planned};
 use crate::protocol::Protocol;
 use crate::relay::{Relay, Relayed};
+use crate::stream;
 
 /// The version of everything below; both sides must speak the same.
 pub const VERSION: u16 = 3;
@@ -71,6 +72,8 @@ pub enum Message {
     Chosen(String),
     /// Those of the connections with these numbers, a bit for each, have joined the session.
     Joined(u32),
+    /// A word about a stream.
+    Stream(stream::word::Word),
 }
 
 /// One message about the list of entries, on a stream of its own.
@@ -157,6 +160,8 @@ pub enum Request {
     Relay(Relay),
     /// Let the holder of the key with this fingerprint in, once, to leave files there.
     Expect([u8; 32], Target),
+    /// Carry a stream.
+    Stream(stream::word::Wanted),
 }
 
 /// Where files go.

@@ -26,8 +26,9 @@ const OBJECT_LEN_MIN: u64 = 4 << 20;
 const OBJECT_LEN_MAX: u64 = 1 << 30;
 const OBJECT_TIME: Duration = Duration::from_millis(500);
 /// Octets of a datagram that are not the object's: the connection's number, and the tag.
-const CONNECTION_LEN: u32 = 8;
-const TAG_LEN: u32 = 16;
+pub(crate) const CONNECTION_LEN: u32 = 8;
+pub(crate) const TAG_LEN: u32 = 16;
+pub(crate) const AROUND_LEN: u32 = CONNECTION_LEN + TAG_LEN;
 /// Objects at a time where streams carry them.
 const STREAM_LANES: u8 = 2;
 /// Bytes in each packet that crosses on the stream.
@@ -93,7 +94,7 @@ pub fn width(session: &Session, options: &Options, joined: &[Control]) -> Learne
 }
 
 /// The largest packet that fits in the path's datagrams, and fills pages with its like.
-fn packet_len(protocol: Protocol, path: &Path) -> u32 {
+pub(crate) fn packet_len(protocol: Protocol, path: &Path) -> u32 {
     if path.sockets.is_empty() {
         return STREAM_PACKET_LEN;
     }
@@ -101,7 +102,7 @@ fn packet_len(protocol: Protocol, path: &Path) -> u32 {
 }
 
 /// How long to wait for stragglers: a part of what another round would cost.
-fn settle(rtt: Duration) -> Duration {
+pub(crate) fn settle(rtt: Duration) -> Duration {
     (rtt / 8).clamp(SETTLE_MIN, SETTLE_MAX)
 }
 

@@ -31,6 +31,7 @@ mod settings;
 mod ssh;
 mod stage;
 mod strangers;
+mod streams;
 mod sums;
 mod targets;
 mod third;

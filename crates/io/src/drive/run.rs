@@ -1,6 +1,6 @@
 //! The loop: transmit, hear events, wait for the first of message and deadline, tell it.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Load, Rate};
@@ -39,6 +39,10 @@ pub trait Owner<E: Endpoint> {
     fn event(&mut self, endpoint: &mut E, event: E::Event, now: Instant) -> Result<Next, Error>;
     /// Time for a look, about every 10 ms.
     fn tick(&mut self, endpoint: &mut E, now: Instant) -> Result<Next, Error>;
+    /// What else may wake the driver by becoming readable, for a look at once.
+    fn sign(&self) -> Option<RawFd> {
+        None
+    }
 }
 
 /// Runs `endpoint` over `lane` until its owner says that it is over.
@@ -89,6 +93,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let clock = self.lane.clock;
         let mut tick = clock.now();
         let mut readable = true;
+        let mut woken = false;
         loop {
             self.look_around();
             self.store.foresee(self.endpoint)?;
@@ -116,8 +121,10 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
                     return Ok(());
                 }
             }
-            if tick <= now {
+            if tick <= now || woken {
                 interrupt::check()?;
+                busy |= woken;
+                woken = false;
                 tick = now + TICK;
                 let next = owner.tick(self.endpoint, now)?;
                 if self.obey(next, now) {
@@ -125,7 +132,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
                 }
             }
             if !busy {
-                readable = self.wait(tick)?;
+                (readable, woken) = self.wait(tick, owner.sign())?;
             }
         }
     }
@@ -140,20 +147,20 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         next == Next::Finish
     }
 
-    fn wait(&mut self, tick: Instant) -> Result<bool, Error> {
+    /// Waits; answers whether the socket can be read, and whether the sign was given.
+    fn wait(&mut self, tick: Instant, sign: Option<RawFd>) -> Result<(bool, bool), Error> {
         let deadline = self
             .endpoint
             .poll_timeout()
             .filter(|_| self.has_room())
             .map_or(tick, |deadline| deadline.at.min(tick));
         let stream = Watch::read(self.lane.stream.as_raw_fd());
-        let mut watches = [stream; 2 + MORE_MAX];
-        let mut count = 1;
-        if let Some(udp) = &self.lane.udp {
-            watches[1].fd = udp.as_raw_fd();
-            count = 2;
-        }
-        let first = count;
+        let mut watches = [stream; 3 + MORE_MAX];
+        // a negative descriptor is not waited for
+        let socket = self.lane.udp.as_ref().map(AsRawFd::as_raw_fd);
+        watches[1].fd = socket.unwrap_or(-1);
+        watches[2].fd = sign.unwrap_or(-1);
+        let mut count = 3;
         for (index, stream) in self.lane.more.iter().enumerate() {
             if !self.broken.contains(&index) {
                 watches[count].fd = stream.as_raw_fd();
@@ -165,13 +172,13 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         if watches[0].readable {
             self.lane.stream.woken();
         }
-        for watch in &watches[first..count] {
+        for watch in &watches[3..count] {
             if watch.readable {
                 let stream = self.lane.more.iter().find(|s| s.as_raw_fd() == watch.fd);
                 stream.into_iter().for_each(Stream::woken);
             }
         }
-        Ok(first == 2 && watches[1].readable)
+        Ok((watches[1].readable, watches[2].readable))
     }
 
     /// Looks whether somebody else had the processor, before the socket is emptied.

@@ -4,10 +4,11 @@
 //! - [`config`]: what both sides agree on; [`wire`]: what crosses
 //! - [`sender`], [`receiver`]: the two machines
 //! - [`feedback`]: RBUDP+, pauses while others have the receiver's processor
-//! - [`model`]: how long it should take
+//! - [`model`]: how long it should take; [`plan`]: how a stream of objects is carried
 pub mod config;
 pub mod feedback;
 pub mod model;
+pub mod plan;
 pub mod receiver;
 pub mod sender;
 pub mod wire;

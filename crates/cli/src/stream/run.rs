@@ -1,0 +1,204 @@
+//! Carrying a stream, and telling what came of it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use lighthaul_io::ground::Ground;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::message::{Hello, Message, Request};
+use lighthaul_transfer::path::Door;
+use lighthaul_transfer::session::Session;
+use lighthaul_transfer::stream::run::Settings;
+use lighthaul_transfer::stream::word::{Kind, Messages, Objects, Report, Wanted};
+use lighthaul_transfer::stream::{end, frames, objects, run as streams};
+use serde_json::json;
+
+use super::args::{Frames, Late, Protocol, Stream};
+use crate::print::{print, say};
+use crate::reach::{agreed, hello, reach};
+use crate::remote::Place;
+
+/// Carries a stream until its source ends.
+pub(crate) fn run(args: &Stream) -> Result<(), Error> {
+    let (source, target) = (Place::parse(&args.source)?, Place::parse(&args.target)?);
+    let (near, far, to) = match (&source, &target) {
+        (Place::Here(near), Place::Ssh { .. } | Place::Daemon { .. }) => (near, &target, true),
+        (Place::Ssh { .. } | Place::Daemon { .. }, Place::Here(near)) => (near, &source, false),
+        (Place::Here(_), Place::Here(_)) => {
+            return Err(usage("neither side is remote: write one as HOST:PATH"));
+        }
+        (_, _) => {
+            return Err(usage(
+                "a stream has one side here: write it as -, or as the path of a pipe",
+            ));
+        }
+    };
+    let wanted = Wanted {
+        path: far.path().to_vec(),
+        to,
+        frames: frames(args)?,
+        kind: kind(args)?,
+    };
+    let file = open(near, to)?;
+    let reached = reach(&args.via, far)?;
+    let session = &reached.session;
+    session.say(&Message::Hello(Hello {
+        plain: args.plain,
+        rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
+        ..hello(Request::Stream(wanted.clone()))
+    }))?;
+    let result = agreed(session).and_then(|_| carry(args, session, &wanted, file));
+    if let Err(error) = &result {
+        session.give_up(error);
+    }
+    let report = result?;
+    if args.json {
+        let event = event(&report, session.rtt);
+        if is_standard(near) && !to {
+            say(&event);
+        } else {
+            print(&event);
+        }
+    } else if !args.quiet {
+        say(&sentence(&report));
+    }
+    Ok(())
+}
+
+fn carry(args: &Stream, session: &Session, wanted: &Wanted, file: File) -> Result<Report, Error> {
+    if let Kind::Objects(how) = &wanted.kind {
+        let plan = objects::plan(how, session.rtt)?;
+        if !args.quiet {
+            let rtt = millis(session.rtt);
+            say(&format!(
+                "{} objects a payload, sent at {} over an RTT of {rtt}",
+                plan.objects, plan.rate
+            ));
+        }
+    }
+    let door = Door::Caller(!args.no_udp);
+    if wanted.to {
+        let settings = Settings {
+            plain: args.plain,
+            rate: args.rate,
+        };
+        streams::send(session, &door, wanted, file, settings)
+    } else {
+        streams::receive(session, &door, wanted, file, args.plain)
+    }
+}
+
+/// The local end, to read from if the stream goes `to` the far one.
+fn open(near: &Path, to: bool) -> Result<File, Error> {
+    if !is_standard(near) {
+        return end::open(&Ground::anywhere(), near, !to);
+    }
+    let owned = if to {
+        io::stdin().as_fd().try_clone_to_owned()
+    } else {
+        io::stdout().as_fd().try_clone_to_owned()
+    };
+    let failed = |e| {
+        Error::new(
+            Code::Io,
+            format!("standard input or output is not open: {e}"),
+        )
+    };
+    owned.map(File::from).map_err(failed)
+}
+
+fn is_standard(near: &Path) -> bool {
+    near == Path::new("-")
+}
+
+fn frames(args: &Stream) -> Result<frames::Frames, Error> {
+    let frames = args.frames.unwrap_or(match args.protocol {
+        Protocol::Fec => Frames::Lines,
+        Protocol::Rbudp => Frames::Fixed,
+    });
+    Ok(match frames {
+        Frames::Lines => frames::Frames::Lines,
+        Frames::Prefixed => frames::Frames::Prefixed,
+        Frames::Fixed => {
+            let size = args.object_size.map(|size| u32::try_from(size.0));
+            let Some(Ok(size @ 1..)) = size else {
+                return Err(usage(
+                    "frames that are fixed have an --object-size, above zero and below 4 GiB",
+                ));
+            };
+            frames::Frames::Fixed(size)
+        }
+    })
+}
+
+fn kind(args: &Stream) -> Result<Kind, Error> {
+    if args.protocol == Protocol::Fec {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        return Ok(Kind::Messages(Messages {
+            code: args.code.clone(),
+            linger_us: u32::try_from(args.linger.as_micros()).unwrap_or(u32::MAX),
+            deadline_us: args.deadline.map(micros),
+            drop: args.late == Late::Drop,
+        }));
+    }
+    let (Some(size), Some(per_second)) = (args.object_size, args.objects_per_second) else {
+        return Err(usage("rbudp needs --object-size and --objects-per-second"));
+    };
+    // as many microseconds as a time of so many seconds has
+    let scaled = Duration::try_from_secs_f64(per_second)
+        .map_err(|_| usage("a number of objects a second is above zero"))?;
+    Ok(Kind::Objects(Objects {
+        object_len: size.0,
+        micro_per_second: u64::try_from(scaled.as_micros()).unwrap_or(u64::MAX),
+        delay_us: u64::try_from(args.delay.as_micros()).unwrap_or(u64::MAX),
+        blasts: args.blasts,
+    }))
+}
+
+fn event(report: &Report, rtt: Duration) -> String {
+    let event = json!({
+        "v": 1,
+        "type": "stream",
+        "messages": report.messages,
+        "delivered": report.delivered,
+        "bytes": report.bytes,
+        "late": report.late,
+        "lost": report.lost,
+        "repaired": report.repaired,
+        "unread": report.unread,
+        "latency_p50_us": report.latency_p50_us,
+        "latency_p99_us": report.latency_p99_us,
+        "latency_max_us": report.latency_max_us,
+        "rtt_us": u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX),
+    });
+    event.to_string()
+}
+
+fn sentence(report: &Report) -> String {
+    let micros = |micros: u64| millis(Duration::from_micros(micros));
+    let unread = match report.unread {
+        0 => String::new(),
+        unread => format!(", {unread} not taken"),
+    };
+    format!(
+        "{} of {} delivered: {} repaired, {} late, {} lost{unread}; latency {} at the median, 99 % within {}",
+        report.delivered,
+        report.messages,
+        report.repaired,
+        report.late,
+        report.lost,
+        micros(report.latency_p50_us),
+        micros(report.latency_p99_us),
+    )
+}
+
+fn millis(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}
+
+fn usage(text: &str) -> Error {
+    Error::new(Code::Usage, text)
+}

@@ -1,0 +1,216 @@
+//! Streams of messages and objects, both ways, over whole paths and lossy ones.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::far::Far;
+use crate::running::Outcome;
+use crate::schema::{check, schema};
+use crate::scratch::noise;
+use crate::stage::Stage;
+
+/// Carries a stream between `source` and `target`.
+fn stream(far: &Far, options: &[&str], source: &str, target: &str) -> Outcome {
+    let mut command = far.near.lighthaul(&["stream"]);
+    command
+        .args(["--pin", &far.pin, "--key"])
+        .arg(far.near.key())
+        .args(options)
+        .args([source, target]);
+    far.near.run(command)
+}
+
+/// Numbered lines, none of them like another.
+fn lines(count: u32) -> String {
+    let lines: Vec<_> = (0..count).map(|nth| format!("message {nth}\n")).collect();
+    lines.concat()
+}
+
+/// What a push with `--json` printed.
+fn report(outcome: &Outcome) -> Value {
+    let events = outcome.events();
+    let [event] = &events[..] else {
+        panic!("{outcome:?}")
+    };
+    check(&schema(), &schema(), event).unwrap();
+    event.clone()
+}
+
+fn count(report: &Value, name: &str) -> u64 {
+    report[name].as_u64().unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn messages_cross_both_ways() {
+    let far = Far::start("stream-messages", &[]);
+    let source = far.near.at("lines");
+    fs::write(&source, lines(2_000)).unwrap();
+    for (name, options) in [
+        ("xor", &["--code", "xor:2", "--rate", "20Mb/s"][..]),
+        ("rs", &["--code", "rs:10+3", "--rate", "20Mb/s"]),
+        ("none", &["--code", "none", "--rate", "20Mb/s"]),
+        ("tcp", &["--no-udp"]),
+        ("plain", &["--linger", "0"]),
+    ] {
+        let pushed = stream(
+            &far,
+            &[options, &["--json"]].concat(),
+            text(&source),
+            &far.place(name),
+        )
+        .succeeded();
+        let report = report(&pushed);
+        let counts = ["messages", "delivered", "lost"].map(|what| count(&report, what));
+        assert_eq!(counts, [2_000, 2_000, 0], "{name}: {report}");
+        assert_eq!(
+            fs::read_to_string(far.target.join(name)).unwrap(),
+            lines(2_000)
+        );
+    }
+    let pulled = stream(&far, &["--rate", "20Mb/s"], &far.place("xor"), "-").succeeded();
+    assert_eq!(pulled.out.join("\n") + "\n", lines(2_000));
+    assert!(pulled.said("2000 of 2000 delivered"), "{pulled:?}");
+}
+
+#[test]
+fn objects_cross_in_payloads() {
+    let far = Far::start("stream-objects", &[]);
+    let source = far.near.file("objects", 1_000_003);
+    let options = [
+        "--protocol",
+        "rbudp",
+        "--object-size",
+        "10kB",
+        "--objects-per-second",
+        "1000",
+        "--delay",
+        "20ms",
+        "--rate",
+        "1Gb/s",
+    ];
+    let pushed = stream(&far, &options, text(&source), &far.place("objects")).succeeded();
+    assert!(pushed.said("20 objects a payload"), "{pushed:?}");
+    // the last one is short
+    assert!(pushed.said("101 of 101 delivered"), "{pushed:?}");
+    assert_eq!(
+        fs::read(far.target.join("objects")).unwrap(),
+        fs::read(&source).unwrap()
+    );
+}
+
+#[test]
+fn frames_with_lengths_keep_their_bounds() {
+    let far = Far::start("stream-frames", &[]);
+    let mut octets = Vec::new();
+    for (nth, len) in [0_u32, 1, 1000, 17].into_iter().enumerate() {
+        octets.extend(len.to_be_bytes());
+        octets.extend(noise(len.into(), nth as u64));
+    }
+    let source = far.near.at("frames");
+    fs::write(&source, &octets).unwrap();
+    let objects = [
+        "--protocol",
+        "rbudp",
+        "--object-size",
+        "1kB",
+        "--objects-per-second",
+        "100",
+    ];
+    for (name, options) in [("messages", &[][..]), ("objects", &objects)] {
+        let options = [options, &["--frames", "prefixed", "--rate", "50Mb/s"]].concat();
+        stream(&far, &options, text(&source), &far.place(name)).succeeded();
+        assert_eq!(fs::read(far.target.join(name)).unwrap(), octets, "{name}");
+    }
+}
+
+#[test]
+fn a_lossy_path_loses_few_messages_and_no_object() {
+    let link = "rate = \"100Mb/s\"\nrtt = \"20ms\"\nloss = \"2%\"\nspare_tcp = true";
+    let Some(stage) = Stage::pair("a_lossy_path_loses_few_messages_and_no_object", link) else {
+        return;
+    };
+    let far = Far::start_on("stream-lossy", stage);
+    let source = far.near.at("lines");
+    let sent = lines(30_000);
+    fs::write(&source, &sent).unwrap();
+    let pushed = stream(
+        &far,
+        &["--json", "--rate", "20Mb/s"],
+        text(&source),
+        &far.place("lines"),
+    )
+    .succeeded();
+    let report = report(&pushed);
+    let [delivered, lost, repaired] =
+        ["delivered", "lost", "repaired"].map(|what| count(&report, what));
+    assert_eq!(delivered + lost, 30_000, "{report}");
+    // of 600 datagrams that the link took
+    assert!(repaired > 300 && lost < 150, "{report}");
+    let came = fs::read_to_string(far.target.join("lines")).unwrap();
+    let came: Vec<&str> = came.lines().collect();
+    let known: BTreeSet<&str> = sent.lines().collect();
+    let distinct: BTreeSet<&str> = came.iter().copied().collect();
+    assert_eq!((came.len() as u64, distinct.len()), (delivered, came.len()));
+    assert!(distinct.is_subset(&known));
+
+    let source = far.near.file("objects", 2_000_000);
+    let options = [
+        "--protocol",
+        "rbudp",
+        "--object-size",
+        "20kB",
+        "--objects-per-second",
+        "100",
+        "--delay",
+        "200ms",
+        "--blasts",
+        "4",
+        "--rate",
+        "50Mb/s",
+    ];
+    stream(&far, &options, text(&source), &far.place("objects")).succeeded();
+    assert_eq!(
+        fs::read(far.target.join("objects")).unwrap(),
+        fs::read(&source).unwrap()
+    );
+}
+
+#[test]
+fn what_cannot_be_carried_is_refused_in_a_sentence() {
+    let far = Far::start("stream-refused", &[]);
+    let source = far.near.at("long");
+    fs::write(&source, noise(100_000, 1)).unwrap();
+    let (source, place) = (text(&source), far.place("x"));
+    stream(&far, &[], source, source).failed(1, "neither side is remote");
+    stream(&far, &[], &place, &place).failed(1, "a stream has one side here");
+    stream(&far, &["--code", "xor:0"], source, &place).failed(1, "xor:0: a code is none");
+    stream(&far, &["--linger", "60s"], source, &place)
+        .failed(1, "a block lingers for a second at most");
+    let long = stream(
+        &far,
+        &["--frames", "fixed", "--object-size", "100kB"],
+        source,
+        &place,
+    );
+    long.failed(1, "100000 bytes or more is longer than");
+    let objects = [
+        "--protocol",
+        "rbudp",
+        "--object-size",
+        "1MB",
+        "--objects-per-second",
+    ];
+    let with = |more: &[&str]| stream(&far, &[&objects, more].concat(), source, &place);
+    with(&["100", "--delay", "1ms"]).failed(1, "allow more delay");
+    with(&["100", "--rate", "10Mb/s"]).failed(40, "these objects need");
+    with(&["0"]).failed(1, "above zero");
+    stream(&far, &["--protocol", "rbudp"], source, &place).failed_to_parse();
+    stream(&far, &[], &far.place("missing"), "-").failed(3, "cannot open the stream");
+}

@@ -1,0 +1,293 @@
+//! The side that offers messages.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
+
+use super::config::symbol_len;
+use super::wire::{BLOCKS_MAX, End, Packet};
+use super::{Config, Late};
+use crate::parts::Pacer;
+
+/// Sends each message at once, and repair symbols behind each block.
+#[derive(Debug)]
+pub struct Sender {
+    config: Config,
+    pacer: Pacer,
+    /// The block that takes the next message, and what is in it.
+    block: u64,
+    open: Option<Open>,
+    queue: VecDeque<Symbol>,
+    /// Somebody was told to come again.
+    refused: bool,
+    ending: bool,
+    over: bool,
+    offered: u64,
+    dropped: u64,
+    repairs: u64,
+    ignored: u64,
+    events: VecDeque<SenderEvent>,
+}
+
+/// What the owner of a [`Sender`] gets to hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderEvent {
+    /// A message was refused, and would not be now.
+    Room,
+    /// All that was offered before the end has left, and the end as well.
+    Complete,
+}
+
+/// A block that is not closed yet.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    /// When its first message was offered.
+    since: Instant,
+    /// Its messages.
+    count: u8,
+    /// The longest of them.
+    longest: u32,
+}
+
+/// What waits for the pacer.
+#[derive(Clone, Copy, Debug)]
+struct Symbol {
+    block: u64,
+    /// As in [`Packet::count`].
+    count: u8,
+    nth: u8,
+    len: u32,
+    since: Instant,
+}
+
+impl Sender {
+    /// A sender of nothing yet; the config must pass [`Config::check`].
+    pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
+        assert_eq!(
+            config.check(),
+            Ok(()),
+            "a config is checked before it is used"
+        );
+        let most = config.wire_bytes(config.symbol_len());
+        Self {
+            config,
+            pacer: Pacer::new(now, config.rate, None, most),
+            block: 0,
+            open: None,
+            queue: VecDeque::new(),
+            refused: false,
+            ending: false,
+            over: false,
+            offered: 0,
+            dropped: 0,
+            repairs: 0,
+            ignored: 0,
+            events: VecDeque::with_capacity(EVENTS_MAX),
+        }
+    }
+
+    /// Takes a message of `len` bytes in, which the owner writes to the span before anything else happens;
+    /// nothing if the ring is full, until [`SenderEvent::Room`].
+    pub fn offer(&mut self, now: Instant, len: u32) -> Option<Span> {
+        assert!(
+            len <= self.config.message_len,
+            "messages have a largest size"
+        );
+        assert!(!self.ending, "nothing comes behind the end");
+        let oldest = self.queue.front().map_or(self.block, |symbol| symbol.block);
+        let is_full = self.block - oldest >= u64::from(self.config.blocks) - 1;
+        if is_full || self.block + 1 >= BLOCKS_MAX {
+            self.refused = true;
+            return None;
+        }
+        if self.queue.is_empty() {
+            self.pacer.rest(now);
+        }
+        let open = self.open.get_or_insert(Open {
+            since: now,
+            count: 0,
+            longest: 0,
+        });
+        let nth = open.count;
+        open.count += 1;
+        open.longest = open.longest.max(len);
+        self.offered += 1;
+        self.queue.push_back(Symbol {
+            block: self.block,
+            count: 0,
+            nth,
+            len,
+            since: now,
+        });
+        let span = self.config.span(self.block, nth, len);
+        if nth + 1 == self.config.code.sources() {
+            self.close();
+        }
+        Some(span)
+    }
+
+    /// Hears that no more messages come.
+    pub fn end(&mut self) {
+        self.close();
+        self.ending = true;
+    }
+
+    /// Messages taken in.
+    pub const fn offered(&self) -> u64 {
+        self.offered
+    }
+
+    /// Messages that were late before they could leave.
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Repair symbols sent.
+    pub const fn repairs(&self) -> u64 {
+        self.repairs
+    }
+
+    /// Messages that made no sense.
+    pub const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// Closes the block, if there is one open.
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let code = self.config.code;
+        for nth in 0..code.repairs_of(open.count) {
+            self.queue.push_back(Symbol {
+                block: self.block,
+                count: open.count,
+                nth: code.sources() + nth,
+                len: symbol_len(open.longest),
+                since: open.since,
+            });
+        }
+        self.block += 1;
+        let symbols = usize::from(code.sources()) + usize::from(code.repairs());
+        assert!(
+            self.queue.len() <= symbols * usize::from(self.config.blocks),
+            "the queue is no longer than the ring"
+        );
+    }
+
+    /// The first symbol that is worth sending.
+    fn front(&mut self, now: Instant) -> Option<Symbol> {
+        while let Some(symbol) = self.queue.front().copied() {
+            if !self.is_late(now, symbol.since) {
+                return Some(symbol);
+            }
+            self.dropped += u64::from(symbol.count == 0);
+            self.leave();
+        }
+        None
+    }
+
+    fn is_late(&self, now: Instant, since: Instant) -> bool {
+        let deadline = self
+            .config
+            .deadline
+            .filter(|_| self.config.late == Late::Drop);
+        deadline.is_some_and(|deadline| now.since(since) > deadline)
+    }
+
+    /// The first symbol of the queue is done with.
+    fn leave(&mut self) {
+        self.queue.pop_front();
+        if core::mem::take(&mut self.refused) {
+            self.tell(SenderEvent::Room);
+        }
+    }
+
+    fn last_word(&mut self) -> Option<Transmit> {
+        if !self.ending || self.over {
+            return None;
+        }
+        self.over = true;
+        self.tell(SenderEvent::Complete);
+        let end = End {
+            offered: self.offered,
+            sent: self.offered - self.dropped,
+        };
+        Some(end.encode(self.config.stream))
+    }
+
+    fn tell(&mut self, event: SenderEvent) {
+        assert!(
+            self.events.len() < EVENTS_MAX,
+            "the owner drains events after each call"
+        );
+        self.events.push_back(event);
+    }
+}
+
+impl Endpoint for Sender {
+    type Event = SenderEvent;
+
+    fn handle_message(&mut self, _now: Instant, _message: Message<'_>) -> Option<Span> {
+        self.ignored += 1;
+        None
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self
+            .open
+            .is_some_and(|open| now >= open.since + self.config.linger)
+        {
+            self.close();
+        }
+    }
+
+    fn handle_rate(&mut self, now: Instant, rate: Rate) {
+        self.pacer.handle_rate(now, rate);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        let Some(symbol) = self.front(now) else {
+            return self.last_word();
+        };
+        if !self.pacer.may_send(now, self.config.wire_bytes(symbol.len)) {
+            return None;
+        }
+        self.repairs += u64::from(symbol.count > 0);
+        self.leave();
+        let packet = Packet {
+            block: symbol.block,
+            count: symbol.count,
+            symbol: symbol.nth,
+            stamp: stamp(symbol.since),
+        };
+        Some(Transmit {
+            via: Via::Datagram,
+            head: Head::new(&packet.encode()),
+            body: Body::Object(self.config.span(symbol.block, symbol.nth, symbol.len)),
+        })
+    }
+
+    fn poll_event(&mut self) -> Option<SenderEvent> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        let linger = self.open.map(|open| Deadline {
+            at: open.since + self.config.linger,
+            why: "linger",
+        });
+        let pace = (!self.queue.is_empty()).then(|| Deadline {
+            at: self.pacer.due(),
+            why: "pace",
+        });
+        linger.into_iter().chain(pace).min()
+    }
+}
+
+/// A moment as heads carry it.
+const fn stamp(at: Instant) -> u32 {
+    (at.as_nanos() / Duration::from_micros(1).as_nanos() as u64) as u32
+}
+
+/// There is room once, and one end.
+const EVENTS_MAX: usize = 2;

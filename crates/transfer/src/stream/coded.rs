@@ -1,0 +1,332 @@
+//! The ring that a message stream's bytes lie in, around which a store makes repair symbols when they are gathered.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use lighthaul_base::Span;
+use lighthaul_io::error::Error;
+use lighthaul_io::store::Store;
+use lighthaul_proto::fec::config::LEN_LEN;
+use lighthaul_proto::fec::{Coder, Config, Puzzle};
+
+/// Slots for symbols, as [`lighthaul_proto::fec`] lays them out: each a message with its length in front, and zeros.
+#[derive(Debug)]
+pub struct Ring {
+    config: Config,
+    octets: Vec<u8>,
+    /// Source symbols written of each block, and whether its repair symbols were made.
+    blocks: Vec<(u8, bool)>,
+    coder: Coder,
+}
+
+impl Ring {
+    /// A ring for both machines of a stream with this config, which passed its check.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            octets: vec![0; config.ring_len() as usize],
+            blocks: vec![(0, false); config.blocks.into()],
+            coder: Coder::new(config.code),
+        }
+    }
+
+    /// Writes a message where the machine said.
+    pub fn write(&mut self, span: Span, message: &[u8]) {
+        let (block, symbol) = self.source(span);
+        self.blocks[block] = (symbol + 1, false);
+        let start = span.offset as usize;
+        let slot = &mut self.octets[start..start + self.config.symbol_len() as usize];
+        let (len, body) = slot.split_at_mut(LEN_LEN as usize);
+        len.copy_from_slice(&(message.len() as u16).to_be_bytes());
+        body[..message.len()].copy_from_slice(message);
+        // the code takes what a shorter message lacks for zeros
+        body[message.len()..].fill(0);
+    }
+
+    /// The message at `span`, whose length the ring knows.
+    pub fn message(&self, span: Span) -> &[u8] {
+        let slot = &self.octets[span.offset as usize..][..self.config.symbol_len() as usize];
+        let (len, body) = slot.split_at(LEN_LEN as usize);
+        let len = usize::from(u16::from_be_bytes([len[0], len[1]]));
+        // a repair symbol may have said anything
+        &body[..len.min(self.config.message_len as usize)]
+    }
+
+    /// What crosses of `span`: a message, or a repair symbol, which is made if nobody has asked for it before.
+    pub fn gather(&mut self, span: Span) -> &[u8] {
+        let start = span.offset as usize;
+        if span.offset < self.repairs_at() {
+            let start = start + LEN_LEN as usize;
+            return &self.octets[start..start + span.len as usize];
+        }
+        let nth = (span.offset - self.repairs_at()) / u64::from(self.config.symbol_len());
+        let block = nth / u64::from(self.config.code.repairs());
+        self.make(block, span.len as usize);
+        &self.octets[start..start + span.len as usize]
+    }
+
+    /// Takes in what came for `span`.
+    pub fn place(&mut self, span: Span, body: &[u8]) {
+        if span.offset < self.repairs_at() {
+            self.write(span, body);
+        } else {
+            self.octets[span.offset as usize..][..body.len()].copy_from_slice(body);
+        }
+    }
+
+    /// Restores what is missing of a block.
+    pub fn solve(&mut self, puzzle: &Puzzle) {
+        let code = self.config.code;
+        let have = |symbol: u8| {
+            puzzle.have.has(symbol).then(|| {
+                let span = self.config.span(puzzle.block, symbol, puzzle.symbol_len);
+                (
+                    symbol,
+                    &self.octets[span.offset as usize..][..span.len as usize],
+                )
+            })
+        };
+        let sources: Vec<_> = (0..puzzle.count).filter_map(have).collect();
+        let first = code.sources();
+        let repairs: Vec<_> = (first..first + code.repairs())
+            .filter_map(have)
+            .map(|(symbol, octets)| (symbol - first, octets))
+            .collect();
+        let solved = self.coder.solve(puzzle.count, &sources, &repairs);
+        for (symbol, octets) in solved.unwrap_or_default() {
+            let span = self.config.span(puzzle.block, symbol, puzzle.symbol_len);
+            self.octets[span.offset as usize..][..octets.len()].copy_from_slice(&octets);
+        }
+    }
+
+    /// Makes the repair symbols of the block at place `block`.
+    fn make(&mut self, block: u64, len: usize) {
+        let (count, made) = self.blocks[block as usize];
+        if made || count == 0 {
+            return;
+        }
+        self.blocks[block as usize].1 = true;
+        let config = self.config;
+        let slot = |symbol| config.span(block, symbol, 0).offset as usize;
+        let sources: Vec<_> = (0..count)
+            .map(|nth| &self.octets[slot(nth)..][..len])
+            .collect();
+        let repairs = self.coder.repair(&sources);
+        for (nth, repair) in (config.code.sources()..).zip(repairs) {
+            self.octets[slot(nth)..][..len].copy_from_slice(&repair);
+        }
+    }
+
+    /// Where repair symbols begin.
+    const fn repairs_at(&self) -> u64 {
+        self.config.blocks as u64
+            * self.config.code.sources() as u64
+            * self.config.symbol_len() as u64
+    }
+
+    /// Which block and symbol a source symbol's span is of.
+    fn source(&self, span: Span) -> (usize, u8) {
+        let slot = span.offset / u64::from(self.config.symbol_len());
+        let sources = u64::from(self.config.code.sources());
+        ((slot / sources) as usize, (slot % sources) as u8)
+    }
+}
+
+/// What a driver gathers symbols from and places them in: a ring that it shares with an owner.
+#[derive(Debug)]
+pub struct Coded {
+    ring: Rc<RefCell<Ring>>,
+    /// Symbols on their way out, while the owner may write to the ring.
+    out: Vec<Vec<u8>>,
+    used: usize,
+    landing: Vec<u8>,
+}
+
+impl Coded {
+    /// A store around `ring`.
+    pub const fn new(ring: Rc<RefCell<Ring>>) -> Self {
+        Self {
+            ring,
+            out: Vec::new(),
+            used: 0,
+            landing: Vec::new(),
+        }
+    }
+}
+
+impl Store for Coded {
+    fn gather(&mut self, span: Span) -> Result<&[u8], Error> {
+        if self.used == self.out.len() {
+            self.out.push(Vec::new());
+        }
+        let out = &mut self.out[self.used];
+        self.used += 1;
+        out.clear();
+        out.extend_from_slice(self.ring.borrow_mut().gather(span));
+        Ok(out)
+    }
+
+    fn sent(&mut self) {
+        self.used = 0;
+    }
+
+    fn slot(&mut self, span: Span) -> Result<Option<&mut [u8]>, Error> {
+        self.landing.resize(span.len as usize, 0);
+        Ok(Some(&mut self.landing))
+    }
+
+    fn placed(&mut self, span: Span) -> Result<(), Error> {
+        self.ring.borrow_mut().place(span, &self.landing);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Via};
+    use lighthaul_proto::fec::{Code, Late, Receiver, ReceiverEvent, Sender};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    fn config(code: Code) -> Config {
+        Config {
+            message_len: 40,
+            code,
+            blocks: 4,
+            linger: Duration::from_millis(2),
+            deadline: None,
+            late: Late::Deliver,
+            overhead_len: 28,
+            rate: Rate::UNLIMITED,
+            stream: 1,
+            settle: Duration::ZERO,
+            ahead_nanos: 0,
+        }
+    }
+
+    /// Two machines with a store each, and what lies between them.
+    struct Pair {
+        sender: Sender,
+        receiver: Receiver,
+        source: Rc<RefCell<Ring>>,
+        target: Rc<RefCell<Ring>>,
+        stores: [Coded; 2],
+        came: Vec<(Vec<u8>, bool)>,
+    }
+
+    impl Pair {
+        fn new(config: Config) -> Self {
+            let [source, target] = [(); 2].map(|()| Rc::new(RefCell::new(Ring::new(config))));
+            let stores = [&source, &target].map(|ring| Coded::new(Rc::clone(ring)));
+            Self {
+                sender: Sender::new(Instant::ZERO, config, 1),
+                receiver: Receiver::new(Instant::ZERO, config, 1),
+                source,
+                target,
+                stores,
+                came: Vec::new(),
+            }
+        }
+
+        fn offer(&mut self, message: &[u8]) {
+            let span = self
+                .sender
+                .offer(Instant::ZERO, message.len() as u32)
+                .unwrap();
+            self.source.borrow_mut().write(span, message);
+        }
+
+        /// Lets all that waits cross, but what `loses` takes.
+        fn cross(&mut self, loses: &mut impl FnMut() -> bool) {
+            while let Some(transmit) = self.sender.poll_transmit(Instant::ZERO) {
+                let Body::Object(span) = transmit.body else {
+                    continue;
+                };
+                let body = self.stores[0].gather(span).unwrap();
+                let head = transmit.head.as_slice();
+                let sent = body.to_vec();
+                self.stores[0].sent();
+                if loses() {
+                    continue;
+                }
+                let message = Message {
+                    via: Via::Datagram,
+                    head,
+                    len: span.len,
+                };
+                if let Some(span) = self.receiver.handle_message(Instant::ZERO, message) {
+                    self.stores[1]
+                        .slot(span)
+                        .unwrap()
+                        .unwrap()
+                        .copy_from_slice(&sent);
+                    self.stores[1].placed(span).unwrap();
+                }
+                while let Some(event) = self.receiver.poll_event() {
+                    match event {
+                        ReceiverEvent::Solve(puzzle) => self.target.borrow_mut().solve(&puzzle),
+                        ReceiverEvent::Message(arrived) => {
+                            let message = self.target.borrow().message(arrived.span).to_vec();
+                            self.came.push((message, arrived.repaired));
+                        }
+                        ReceiverEvent::Complete => {}
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        /// Whatever is lost, what comes is what was sent, and at most once; what is restored as well.
+        #[test]
+        fn what_comes_is_what_was_sent(
+            code in prop_oneof![
+                Just(Code::None), (1_u8..5).prop_map(Code::Xor),
+                (1_u8..8, 1_u8..4).prop_map(|(k, m)| Code::ReedSolomon(k, m)),
+            ],
+            bursts in prop::collection::vec((1_usize..12, any::<u64>()), 1..40),
+            seed: u64,
+            loss_percent in 0_u64..60,
+        ) {
+            let mut rng = lighthaul_base::Rng::new(seed);
+            let mut pair = Pair::new(config(code));
+            let mut sent = BTreeSet::new();
+            for (count, noise) in bursts {
+                // no more at a time than the ring takes
+                for nth in 0..count.min(3 * usize::from(code.sources())) {
+                    let number = sent.len() as u64;
+                    let len = 8 + (noise as usize + nth * 7) % 33;
+                    let mut message = number.to_be_bytes().to_vec();
+                    message.resize(len, noise as u8);
+                    pair.offer(&message);
+                    sent.insert(message);
+                }
+                pair.sender.handle_timeout(Instant::ZERO + Duration::from_millis(2));
+                pair.cross(&mut || rng.next_u64() % 100 < loss_percent);
+            }
+            let came: BTreeSet<_> = pair.came.iter().map(|(message, _)| message.clone()).collect();
+            prop_assert_eq!(came.len(), pair.came.len(), "nothing comes twice");
+            prop_assert!(came.is_subset(&sent));
+            if loss_percent == 0 {
+                prop_assert_eq!(came, sent);
+            }
+        }
+    }
+
+    #[test]
+    fn a_lone_message_is_restored_from_its_repair_symbol_alone() {
+        for code in [Code::Xor(3), Code::ReedSolomon(10, 3)] {
+            let mut pair = Pair::new(config(code));
+            pair.offer(b"alone");
+            pair.sender
+                .handle_timeout(Instant::ZERO + Duration::from_millis(2));
+            let mut first = true;
+            pair.cross(&mut || std::mem::take(&mut first));
+            assert_eq!(pair.came, [(b"alone".to_vec(), true)], "{code}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! How a row of octets holds messages or objects.
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+/// How one message or object ends and the next begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Frames {
+    /// Each ends with a line feed, which is not a part of it.
+    Lines,
+    /// Each begins with its length in four octets, big-endian.
+    Prefixed,
+    /// Each has so many octets; the last may have fewer.
+    Fixed(u32),
+}
+
+/// Cuts octets into frames as they come.
+#[derive(Debug)]
+pub struct Cutter {
+    frames: Frames,
+    len_max: usize,
+    /// What has come of frames that are not whole, from `start` on.
+    rest: Vec<u8>,
+    start: usize,
+    /// No line ends before this.
+    looked: usize,
+}
+
+/// A frame is longer than it may be: its length, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong(pub usize);
+
+impl Cutter {
+    /// A cutter of frames of at most `len_max` octets.
+    pub const fn new(frames: Frames, len_max: usize) -> Self {
+        Self {
+            frames,
+            len_max,
+            rest: Vec::new(),
+            start: 0,
+            looked: 0,
+        }
+    }
+
+    /// Takes octets in.
+    pub fn push(&mut self, octets: &[u8]) {
+        self.rest.drain(..self.start);
+        self.looked -= self.start;
+        self.start = 0;
+        self.rest.extend_from_slice(octets);
+    }
+
+    /// The next whole frame.
+    pub fn cut(&mut self) -> Result<Option<&[u8]>, TooLong> {
+        let rest = &self.rest[self.start..];
+        let (skip, len, tail) = match self.frames {
+            Frames::Lines => {
+                let end = self.rest[self.looked..]
+                    .iter()
+                    .position(|octet| *octet == b'\n');
+                let Some(more) = end else {
+                    self.looked = self.rest.len();
+                    return self.unless_too_long(self.rest.len() - self.start);
+                };
+                (0, self.looked + more - self.start, 1)
+            }
+            Frames::Prefixed => match rest.first_chunk() {
+                Some(len) => (4, u32::from_be_bytes(*len) as usize, 0),
+                None => return Ok(None),
+            },
+            Frames::Fixed(len) => (0, len as usize, 0),
+        };
+        if len > self.len_max {
+            return Err(TooLong(len));
+        }
+        if rest.len() < skip + len + tail {
+            return Ok(None);
+        }
+        let from = self.start + skip;
+        self.start = from + len + tail;
+        self.looked = self.start;
+        Ok(Some(&self.rest[from..from + len]))
+    }
+
+    /// What is left at the end: a last line without its end, or a last object that is short. Of a frame that said
+    /// how long it is, the rest is nothing.
+    pub fn last(self) -> Option<Vec<u8>> {
+        let is_whole = !matches!(self.frames, Frames::Prefixed);
+        let rest = &self.rest[self.start..];
+        (is_whole && !rest.is_empty()).then(|| rest.to_vec())
+    }
+
+    fn unless_too_long(&self, len: usize) -> Result<Option<&[u8]>, TooLong> {
+        if len > self.len_max {
+            return Err(TooLong(len));
+        }
+        Ok(None)
+    }
+}
+
+impl Frames {
+    /// Writes one frame.
+    pub fn write(self, octets: &[u8], out: &mut impl Write) -> io::Result<()> {
+        if self == Self::Prefixed {
+            out.write_all(&(octets.len() as u32).to_be_bytes())?;
+        }
+        out.write_all(octets)?;
+        if self == Self::Lines {
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Cuts `octets` as they come in pieces of `step`.
+    fn cut(
+        frames: Frames,
+        octets: &[u8],
+        step: usize,
+        len_max: usize,
+    ) -> Result<Vec<Vec<u8>>, TooLong> {
+        let mut cutter = Cutter::new(frames, len_max);
+        let mut cut = Vec::new();
+        for piece in octets.chunks(step) {
+            cutter.push(piece);
+            while let Some(frame) = cutter.cut()? {
+                cut.push(frame.to_vec());
+            }
+        }
+        cut.extend(cutter.last());
+        Ok(cut)
+    }
+
+    #[test]
+    fn the_last_frame_may_lack_its_end() {
+        assert_eq!(
+            cut(Frames::Lines, b"a\n\nbc", 2, 9).unwrap(),
+            [&b"a"[..], b"", b"bc"]
+        );
+        assert_eq!(
+            cut(Frames::Fixed(2), b"abc", 1, 9).unwrap(),
+            [&b"ab"[..], b"c"]
+        );
+        assert_eq!(
+            cut(Frames::Prefixed, &[0, 0, 0, 1, 7, 0, 0, 0, 2, 8], 3, 9).unwrap(),
+            [[7]]
+        );
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_is_found_before_it_has_come() {
+        assert_eq!(cut(Frames::Lines, b"abcd", 1, 3), Err(TooLong(4)));
+        assert_eq!(
+            cut(Frames::Prefixed, &[255; 4], 4, 3),
+            Err(TooLong(u32::MAX as usize))
+        );
+        assert_eq!(cut(Frames::Fixed(4), b"a", 1, 3), Err(TooLong(4)));
+    }
+
+    proptest! {
+        #[test]
+        fn frames_survive_their_writing(
+            messages in prop::collection::vec("[a-z]{0,9}", 0..20), step in 1_usize..30,
+        ) {
+            for frames in [Frames::Lines, Frames::Prefixed, Frames::Fixed(4)] {
+                let mut octets = Vec::new();
+                let messages: Vec<Vec<u8>> = messages.iter()
+                    .map(|text| match frames {
+                        Frames::Fixed(_) => b"four".to_vec(),
+                        Frames::Lines | Frames::Prefixed => text.as_bytes().to_vec(),
+                    })
+                    .collect();
+                for message in &messages {
+                    frames.write(message, &mut octets).unwrap();
+                }
+                prop_assert_eq!(cut(frames, &octets, step, 9).unwrap(), messages);
+            }
+        }
+    }
+}

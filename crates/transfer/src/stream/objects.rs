@@ -1,0 +1,284 @@
+//! Streams of objects: as many as come in the delay that is tolerated cross as one payload by RBUDP.
+
+use std::fs::File;
+use std::time::Duration;
+
+use lighthaul_base::{Endpoint, Instant, Rate};
+use lighthaul_io::block::Block;
+use lighthaul_io::drive::{Lane, Next, Owner, run};
+use lighthaul_io::error::Error as World;
+use lighthaul_io::memory::Memory;
+use lighthaul_proto::rbudp::plan::{Plan, Wish};
+use lighthaul_proto::rbudp::wire::HEAD_LEN;
+use lighthaul_proto::rbudp::{Config, Receiver, ReceiverEvent, Sender, SenderEvent};
+
+use super::meter::Meter;
+use super::pump::{self, Frame, Intake, Outlet};
+use super::run::{Ready, hear, out_of_turn, say};
+use super::word::{Objects, Payload, Report, Word};
+use crate::error::{Code, Error};
+use crate::message::Offer;
+use crate::mover;
+use crate::session::Session;
+
+/// Plans a stream over a path.
+pub fn plan(how: &Objects, rtt: Duration) -> Result<Plan, Error> {
+    let wish = Wish {
+        object_len: how.object_len,
+        objects_per_second: how.micro_per_second as f64 / 1e6,
+        delay: Duration::from_micros(how.delay_us),
+        rtt: rtt * u32::from(how.blasts.max(1)),
+    };
+    let bad = |text: String| Error::new(Code::Usage, text);
+    let plan = wish.plan().map_err(|why| bad(why.to_string()))?;
+    if plan.payload_len > PAYLOAD_LEN_MAX || plan.objects > OBJECTS_MAX {
+        let text = format!(
+            "{} objects in {} bytes are more than a payload holds: allow less delay",
+            plan.objects, plan.payload_len
+        );
+        return Err(bad(text));
+    }
+    Ok(plan)
+}
+
+/// Sends objects until there are no more; answers how many there were.
+pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u64, Error> {
+    let session = ready.session;
+    let plan = plan(how, session.rtt)?;
+    let offer = on_wire(&ready, &plan)?;
+    ready.lane.head_len = HEAD_LEN;
+    let (len_max, ahead) = (how.object_len as usize, plan.objects as usize * 2);
+    let intake = Intake::start(file, ready.wanted.frames, len_max, ahead, session.clock)?;
+    let delay = Duration::from_micros(how.delay_us);
+    let mut offered = 0;
+    for number in 0.. {
+        let frames = gather(session, &intake, plan.objects as usize, delay)?;
+        if frames.is_empty() {
+            break;
+        }
+        offered += frames.len() as u64;
+        let objects = frames
+            .iter()
+            .map(|(octets, at)| (octets.len() as u32, at.as_nanos()));
+        let payload = Payload {
+            number,
+            objects: objects.collect(),
+        };
+        let config = config(&ready, &offer, &payload)?;
+        let mut block = Block::new(config.object_len.max(1) as usize);
+        let mut at = 0;
+        for (octets, _) in &frames {
+            block[at..at + octets.len()].copy_from_slice(octets);
+            at += octets.len();
+        }
+        let mut store = Memory::new(block, true);
+        say(session, Word::Payload(payload))?;
+        mover::rekey(session, &mut ready.lane, number, ready.plain);
+        let mut sender = Sender::new(session.clock.now(), config, number);
+        carry(&mut sender, &mut ready.lane, &mut store, session)?;
+    }
+    say(session, Word::End(offered))?;
+    Ok(offered)
+}
+
+/// Takes objects in until there are no more; answers what came of them.
+pub(super) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<Report, Error> {
+    let session = ready.session;
+    ready.lane.head_len = HEAD_LEN;
+    let outlet = Outlet::start(file, ready.wanted.frames, AHEAD)?;
+    let (mut report, mut meter) = (Report::default(), Meter::default());
+    // the first of a payload has waited for the others, and then crosses with them
+    let deadline = Duration::from_micros(how.delay_us) * 2;
+    loop {
+        let payload = match hear(session)? {
+            Word::Payload(payload) => payload,
+            Word::End(offered) => {
+                report.messages = offered;
+                report.lost = offered.saturating_sub(report.delivered);
+                break;
+            }
+            Word::Begin(..) | Word::Time(_) | Word::Ready | Word::Report(_) => {
+                return Err(out_of_turn());
+            }
+        };
+        let config = config(&ready, &ready.offer, &payload)?;
+        let mut store = Memory::new(Block::new(config.object_len.max(1) as usize), true);
+        mover::rekey(session, &mut ready.lane, payload.number, ready.plain);
+        let mut receiver = Receiver::new(session.clock.now(), config, payload.number);
+        carry(&mut receiver, &mut ready.lane, &mut store, session)?;
+        let here = session.clock.now();
+        let now = i128::from(here.as_nanos()) - i128::from(ready.ahead_nanos);
+        let mut rest = store.ring();
+        for (len, read_at) in payload.objects {
+            let (object, behind) = rest.split_at(len as usize);
+            rest = behind;
+            let age = u64::try_from(now - i128::from(read_at)).unwrap_or(0);
+            let age = Duration::from_nanos(age);
+            meter.note(age);
+            report.late += u64::from(age > deadline);
+            report.delivered += 1;
+            report.bytes += u64::from(len);
+            outlet.push(object.to_vec())?;
+        }
+    }
+    outlet.finish()?;
+    meter.fill(&mut report);
+    Ok(report)
+}
+
+/// The objects of the next payload: so many, or fewer if the delay has passed or there are no more.
+fn gather(
+    session: &Session,
+    intake: &Intake,
+    most: usize,
+    delay: Duration,
+) -> Result<Vec<Frame>, Error> {
+    let mut frames: Vec<Frame> = Vec::new();
+    while frames.len() < most {
+        let now = session.clock.now();
+        let patience = match frames.first() {
+            Some((_, first)) if now >= *first + delay => break,
+            Some((_, first)) => (*first + delay).since(now).min(LOOK),
+            None => LOOK,
+        };
+        match intake.wait(patience)? {
+            Some(pump::Next::Frame(frame)) => frames.push(frame),
+            Some(pump::Next::End) => break,
+            None => {
+                lighthaul_io::interrupt::check()?;
+                if session.heard()?.is_some() {
+                    return Err(out_of_turn());
+                }
+            }
+        }
+    }
+    Ok(frames)
+}
+
+/// The offer with the plan's rate, which the path must carry.
+fn on_wire(ready: &Ready<'_>, plan: &Plan) -> Result<Offer, Error> {
+    let len = ready.offer.packet_len;
+    let wire_len = len + mover::AROUND_LEN + HEAD_LEN as u32 + header_of(ready.session);
+    let rate = plan.rate.scaled(wire_len, len);
+    let most = Rate::from_bps(ready.offer.rate_bps).unwrap_or(rate);
+    if ready.lane.udp.is_some() && rate > most {
+        let text = format!(
+            "these objects need {rate} on the wire to be there in time, and {most} is what there is: allow more delay, or send less"
+        );
+        return Err(Error::new(Code::Refused, text));
+    }
+    Ok(Offer {
+        rate_bps: rate.as_bps(),
+        ..ready.offer
+    })
+}
+
+fn header_of(session: &Session) -> u32 {
+    lighthaul_io::udp::header_len(session.peer_address())
+}
+
+/// RBUDP's parameters for a payload, whose length is bounded.
+fn config(ready: &Ready<'_>, offer: &Offer, payload: &Payload) -> Result<Config, Error> {
+    let len = payload.objects.iter().map(|(len, _)| u64::from(*len)).sum();
+    if len > PAYLOAD_LEN_MAX || payload.objects.len() > OBJECTS_MAX as usize {
+        return Err(Error::new(
+            Code::Protocol,
+            format!("the peer announced a payload of {len} bytes"),
+        ));
+    }
+    let setup = mover::setup(offer, (payload.number, len), &ready.lane, ready.plain)?;
+    let mut config = setup.rbudp();
+    if ready.lane.udp.is_none() {
+        config.rate = Rate::UNLIMITED;
+    }
+    Ok(config)
+}
+
+/// Runs one machine of a payload to its end.
+fn carry<E: Endpoint>(
+    endpoint: &mut E,
+    lane: &mut Lane,
+    store: &mut Memory,
+    session: &Session,
+) -> Result<(), Error>
+where
+    for<'a> Carrier<'a>: Owner<E>,
+{
+    let mut owner = Carrier {
+        session,
+        barren: 0,
+        failed: None,
+    };
+    let ran = run(endpoint, lane, store, &mut owner);
+    match (ran, owner.failed) {
+        (Err(_), Some(error)) => Err(error),
+        (ran, _) => Ok(ran?),
+    }
+}
+
+/// Waits for the end of a payload.
+struct Carrier<'a> {
+    session: &'a Session,
+    /// Blasts in a row that brought nothing.
+    barren: u32,
+    failed: Option<Error>,
+}
+
+impl Carrier<'_> {
+    /// The peer has nothing to say meanwhile, but that it fails.
+    fn look(&mut self) -> Result<Next, World> {
+        match self.session.heard() {
+            Ok(None) => return Ok(Next::Continue),
+            Ok(Some(_)) => self.failed = Some(out_of_turn()),
+            Err(error) => self.failed = Some(error),
+        }
+        Err(World::Interrupted)
+    }
+}
+
+impl Owner<Sender> for Carrier<'_> {
+    fn event(&mut self, _: &mut Sender, event: SenderEvent, _: Instant) -> Result<Next, World> {
+        match event {
+            SenderEvent::Round { .. } | SenderEvent::Asked { .. } => Ok(Next::Continue),
+            SenderEvent::Barren { .. } => {
+                self.barren += 1;
+                Ok(if self.barren < BARREN_MAX {
+                    Next::Continue
+                } else {
+                    Next::Divert
+                })
+            }
+            SenderEvent::Complete => Ok(Next::Finish),
+            SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+        }
+    }
+
+    fn tick(&mut self, _: &mut Sender, _: Instant) -> Result<Next, World> {
+        self.look()
+    }
+}
+
+impl Owner<Receiver> for Carrier<'_> {
+    fn event(&mut self, _: &mut Receiver, event: ReceiverEvent, _: Instant) -> Result<Next, World> {
+        match event {
+            ReceiverEvent::Tallied { .. } => Ok(Next::Continue),
+            ReceiverEvent::Complete => Ok(Next::Finish),
+            ReceiverEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+        }
+    }
+
+    fn tick(&mut self, _: &mut Receiver, _: Instant) -> Result<Next, World> {
+        self.look()
+    }
+}
+
+/// Both sides keep that much of a payload.
+const PAYLOAD_LEN_MAX: u64 = 256 << 20;
+/// As many as one message can announce.
+const OBJECTS_MAX: u32 = 1 << 16;
+/// Objects that wait for who reads them.
+const AHEAD: usize = 64;
+/// So many blasts in a row bring nothing only where datagrams do not pass any more.
+const BARREN_MAX: u32 = 8;
+/// How often who waits looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(100);

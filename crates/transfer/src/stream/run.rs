@@ -1,0 +1,205 @@
+//! How a stream begins and ends, whichever way it goes.
+
+use std::fs::File;
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_io::drive::Lane;
+use lighthaul_io::interrupt;
+use lighthaul_proto::fec::wire::HEAD_LEN;
+
+use super::word::{Kind, Report, Wanted, Word};
+use super::{messages, objects};
+use crate::error::{Code, Error};
+use crate::message::{Message, Offer};
+use crate::mover;
+use crate::path::{Door, Path, explore};
+use crate::protocol::Protocol;
+use crate::session::Session;
+
+/// How our side wants it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// Datagrams are not encrypted.
+    pub plain: bool,
+    /// The rate on the wire that is never exceeded; measured if nobody says.
+    pub rate: Option<Rate>,
+}
+
+/// A stream that both sides are ready for.
+#[derive(Debug)]
+pub(super) struct Ready<'a> {
+    pub(super) session: &'a Session,
+    pub(super) wanted: &'a Wanted,
+    pub(super) offer: Offer,
+    pub(super) plain: bool,
+    /// The most bytes of a message.
+    pub(super) message_len: u32,
+    /// By how much the receiver's clock is ahead; the sender does not know.
+    pub(super) ahead_nanos: i64,
+    pub(super) lane: Lane,
+}
+
+/// Sends what comes out of `file` to the peer, which has agreed.
+pub fn send(
+    session: &Session,
+    door: &Door<'_>,
+    wanted: &Wanted,
+    file: File,
+    settings: Settings,
+) -> Result<Report, Error> {
+    let mut path = explore(session, door, true, 1)?;
+    let rate = match settings.rate {
+        Some(rate) => Some(rate),
+        None => path.measure(session)?,
+    };
+    let offer = Offer {
+        protocol: Protocol::Rbudp,
+        packet_len: mover::packet_len(Protocol::Rbudp, &path),
+        rate_bps: rate.unwrap_or(RATE_UNKNOWN).as_bps(),
+        settle_us: mover::settle(session.rtt).as_micros() as u32,
+        rtt_us: session.rtt.as_micros() as u32,
+        udp: !path.sockets.is_empty(),
+        lanes: 1,
+        joins: 0,
+    };
+    let message_len = message_len(&path);
+    say(session, Word::Begin(offer, message_len))?;
+    answer_clocks(session)?;
+    let ready = Ready {
+        session,
+        wanted,
+        offer,
+        plain: settings.plain,
+        message_len,
+        ahead_nanos: 0,
+        lane: the_lane(session, &offer, path)?,
+    };
+    let offered = match &wanted.kind {
+        Kind::Messages(how) => messages::send(ready, how, file)?,
+        Kind::Objects(how) => objects::send(ready, how, file)?,
+    };
+    let Word::Report(report) = hear(session)? else {
+        return Err(out_of_turn());
+    };
+    Ok(Report {
+        messages: offered,
+        ..report
+    })
+}
+
+/// Puts what the peer sends into `file`.
+pub fn receive(
+    session: &Session,
+    door: &Door<'_>,
+    wanted: &Wanted,
+    file: File,
+    plain: bool,
+) -> Result<Report, Error> {
+    let mut path = explore(session, door, false, 1)?;
+    let Message::Stream(Word::Begin(offer, message_len)) = path.listen(session)? else {
+        return Err(out_of_turn());
+    };
+    mover::check(&offer, &path)?;
+    if offer.protocol != Protocol::Rbudp {
+        return Err(out_of_turn());
+    }
+    let ahead_nanos = ask_clocks(session)?;
+    let ready = Ready {
+        session,
+        wanted,
+        offer,
+        plain,
+        message_len,
+        ahead_nanos,
+        lane: the_lane(session, &offer, path)?,
+    };
+    let report = match &wanted.kind {
+        Kind::Messages(how) => messages::receive(ready, how, file)?,
+        Kind::Objects(how) => objects::receive(ready, how, file)?,
+    };
+    say(session, Word::Report(report))?;
+    session.control.flush(FAREWELL);
+    Ok(report)
+}
+
+pub(super) fn say(session: &Session, word: Word) -> Result<(), Error> {
+    session.say(&Message::Stream(word))
+}
+
+/// The peer's next word, for which it may take its time: a stream may rest.
+pub(super) fn hear(session: &Session) -> Result<Word, Error> {
+    loop {
+        interrupt::check()?;
+        match session.hear_for(LOOK) {
+            Ok(Message::Stream(word)) => return Ok(word),
+            Ok(_) => return Err(out_of_turn()),
+            Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+pub(super) fn out_of_turn() -> Error {
+    Error::new(
+        Code::Protocol,
+        "the peer said something else than a stream needs",
+    )
+}
+
+/// Tells the time as often as the receiver asks.
+fn answer_clocks(session: &Session) -> Result<(), Error> {
+    loop {
+        match hear(session)? {
+            Word::Time(_) => say(session, Word::Time(session.clock.now().as_nanos()))?,
+            Word::Ready => return Ok(()),
+            Word::Begin(..) | Word::Payload(_) | Word::End(_) | Word::Report(_) => {
+                return Err(out_of_turn());
+            }
+        }
+    }
+}
+
+/// By how much our clock is ahead of the sender's, as the shortest of a few round trips has it (RFC 5905, section 8).
+fn ask_clocks(session: &Session) -> Result<i64, Error> {
+    let mut best = (Duration::MAX, 0);
+    for _ in 0..ROUND_TRIPS {
+        let before = session.clock.now();
+        say(session, Word::Time(0))?;
+        let Word::Time(theirs) = hear(session)? else {
+            return Err(out_of_turn());
+        };
+        let rtt = session.clock.now().since(before);
+        if rtt < best.0 {
+            let ours = i128::from((before + rtt / 2).as_nanos());
+            best = (rtt, i64::try_from(ours - i128::from(theirs)).unwrap_or(0));
+        }
+    }
+    say(session, Word::Ready)?;
+    Ok(best.1)
+}
+
+/// The most bytes of a message that fit in the path's datagrams with the head, the seal and its own length.
+fn message_len(path: &Path) -> u32 {
+    if path.sockets.is_empty() {
+        return STREAM_MESSAGE_LEN;
+    }
+    let around = mover::AROUND_LEN + HEAD_LEN as u32;
+    (path.datagram_len as u32).saturating_sub(around) / 2 * 2
+        - lighthaul_proto::fec::config::LEN_LEN
+}
+
+fn the_lane(session: &Session, offer: &Offer, path: Path) -> Result<Lane, Error> {
+    let mut lanes = mover::lanes_over(session, offer, path, &[])?;
+    Ok(lanes.swap_remove(0))
+}
+
+/// Used when a path carries datagrams but none of a train arrived.
+const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
+/// Messages where no datagrams pass.
+const STREAM_MESSAGE_LEN: u32 = 1400;
+const ROUND_TRIPS: usize = 5;
+/// How often who waits looks whether it is to stop.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long the last word gets to leave.
+const FAREWELL: Duration = Duration::from_secs(2);
