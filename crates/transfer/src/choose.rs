@@ -56,7 +56,7 @@ fn reason(facts: &Facts) -> (Protocol, String) {
     }
     if facts.shared {
         // where nothing is lost and answers come at once, one stream gets all that is its part
-        let near = facts.lost_ppm == 0 && facts.rtt < NEAR;
+        let near = facts.lost_ppm < FEW_PPM && facts.rtt < NEAR;
         let protocol = if near { Protocol::Tcp } else { Protocol::Ptcp };
         return (protocol, "others are to have their part of the path".into());
     }
@@ -96,6 +96,8 @@ impl Facts {
 const LITTLE: u64 = 256 << 10;
 /// Round trips that one stream fills without losses.
 const NEAR: Duration = Duration::from_millis(5);
+/// A train of chance ends may show so much where nothing is lost.
+const FEW_PPM: u32 = 1000;
 /// What a receiver may pause for without a loss, and the buffer that is enough at any rate.
 const PAUSE: Duration = Duration::from_millis(2);
 const BUFFER_BYTES_ENOUGH: u64 = 4 << 20;

@@ -46,6 +46,7 @@ impl Control {
     /// Lets little wait in either direction from now on, since others carry the same transfer.
     pub fn narrow(&self) {
         self.shared.lock().narrow = true;
+        self.shared.sign.raise();
     }
 
     fn begin(tcp: TcpStream, tls: Connection, wary: bool) -> Result<Self, Error> {
@@ -71,6 +72,7 @@ impl Control {
             tls,
             unwritten: 0,
             parser: Vec::new(),
+            impatient: false,
         };
         thread::Builder::new()
             .name("control".into())

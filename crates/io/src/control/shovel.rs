@@ -12,6 +12,7 @@ use rustls::Connection;
 use super::frame::{Frame, parse};
 use super::queues::Shared;
 use crate::clock::Clock;
+use crate::sockopt;
 use crate::wait::{Watch, wait};
 
 /// Streams that a peer may open.
@@ -19,6 +20,8 @@ const STREAMS_MAX: usize = 256;
 
 /// How long the last words may take to leave.
 const LINGER: Duration = Duration::from_secs(5);
+/// How long what was sent may stay unanswered where other connections can take over.
+const SILENCE_MILLIS: i32 = 10_000;
 /// How often the end of that is looked for.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -30,6 +33,8 @@ pub(super) struct Shovel {
     /// Octets of frames that TLS has taken and TCP perhaps not.
     pub(super) unwritten: usize,
     pub(super) parser: Vec<u8>,
+    /// Silence ends it.
+    pub(super) impatient: bool,
 }
 
 impl Shovel {
@@ -57,6 +62,7 @@ impl Shovel {
         self.take_in()?;
         loop {
             self.shared.sign.lower();
+            self.grow_impatient();
             let (idle, paused) = self.write_out()?;
             if self.shared.lock().closing {
                 let until = *linger.get_or_insert_with(|| clock.now() + LINGER);
@@ -82,6 +88,15 @@ impl Shovel {
             let until = linger.map_or(Instant::NEVER, |_| clock.now() + LOOK);
             wait(clock, watches, until)?;
             self.shared.sign.drain();
+        }
+    }
+
+    /// Has the system give up a connection that falls silent, where others can take over.
+    fn grow_impatient(&mut self) {
+        if !self.impatient && self.shared.lock().narrow {
+            self.impatient = true;
+            let fd = self.tcp.as_raw_fd();
+            sockopt::set(fd, libc::SOL_TCP, libc::TCP_USER_TIMEOUT, SILENCE_MILLIS).ok();
         }
     }
 

@@ -18,6 +18,9 @@ pub struct Receiver {
     ignored: u64,
     holding: bool,
     told: bool,
+    /// Streams that broke, a bit for each, and those of them that the sender was told of.
+    broken: u64,
+    broken_told: u64,
     events: VecDeque<ReceiverEvent>,
 }
 
@@ -45,6 +48,8 @@ impl Receiver {
             ignored: 0,
             holding: false,
             told: false,
+            broken: 0,
+            broken_told: 0,
             events: VecDeque::with_capacity(1),
         }
     }
@@ -102,7 +107,7 @@ impl Endpoint for Receiver {
             Ok(Part::Packet { object, number }) if ours && object == self.config.object => {
                 self.place(number, message.len)
             }
-            Ok(Part::Packet { .. } | Part::Whole { .. }) | Err(_) => {
+            Ok(Part::Packet { .. } | Part::Whole { .. } | Part::Broken { .. }) | Err(_) => {
                 self.ignored += 1;
                 None
             }
@@ -115,7 +120,19 @@ impl Endpoint for Receiver {
         self.holding = load.backlog_bytes > load.backlog_bytes_max / 2;
     }
 
+    fn handle_broken(&mut self, _now: Instant, stream: u16) {
+        if let Some(index) = self.config.index(stream).filter(|index| *index > 0) {
+            self.broken |= 1 << index;
+        }
+    }
+
     fn poll_transmit(&mut self, _now: Instant) -> Option<Transmit> {
+        let untold = (self.broken & !self.broken_told).trailing_zeros();
+        if untold < u64::BITS && !self.told {
+            self.broken_told |= 1 << untold;
+            let (stream, object) = (self.config.stream, self.config.object);
+            return Some(wire::broken(stream, object, untold as u16));
+        }
         if self.told || !self.tally.is_full() {
             return None;
         }

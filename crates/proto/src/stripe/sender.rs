@@ -207,6 +207,24 @@ impl Sender {
         }
     }
 
+    /// What a stream had that broke goes to the others.
+    fn break_off(&mut self, index: u16) {
+        let there = (1..=self.config.streams).contains(&index);
+        if !there || self.broken >> index & 1 == 1 || self.state == State::Over {
+            return;
+        }
+        self.broken |= 1 << index;
+        let before = self.again.packets();
+        for (number, given) in (0..).zip(&self.given) {
+            if u16::from(*given) == index {
+                self.again.insert(number..number + 1);
+            }
+        }
+        if self.state == State::Waiting && self.again.packets() > before {
+            self.begin_round();
+        }
+    }
+
     fn tell(&mut self, event: SenderEvent) {
         assert!(
             self.events.len() < EVENTS_MAX,
@@ -225,7 +243,12 @@ impl Endpoint for Sender {
             Ok(Part::Whole { object }) if ours && object == self.config.object => {
                 self.handle_whole();
             }
-            Ok(Part::Whole { .. } | Part::Packet { .. }) | Err(_) => self.ignored += 1,
+            Ok(Part::Broken { object, stream }) if ours && object == self.config.object => {
+                self.break_off(stream);
+            }
+            Ok(Part::Whole { .. } | Part::Packet { .. } | Part::Broken { .. }) | Err(_) => {
+                self.ignored += 1;
+            }
         }
         None
     }
@@ -243,22 +266,8 @@ impl Endpoint for Sender {
     }
 
     fn handle_broken(&mut self, _now: Instant, stream: u16) {
-        let index = self.config.index(stream).filter(|index| *index > 0);
-        let Some(index) = index.filter(|index| self.broken >> index & 1 == 0) else {
-            return;
-        };
-        self.broken |= 1 << index;
-        if self.state == State::Over {
-            return;
-        }
-        let before = self.again.packets();
-        for (number, given) in (0..).zip(&self.given) {
-            if u16::from(*given) == index {
-                self.again.insert(number..number + 1);
-            }
-        }
-        if self.state == State::Waiting && self.again.packets() > before {
-            self.begin_round();
+        if let Some(index) = self.config.index(stream) {
+            self.break_off(index);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What crosses between the two sides of a striped transfer, all of it on streams.
 //!
-//! The first octet is the kind: 1 a packet, 2 the receiver's word that the object is whole. The object's
-//! number follows, and of a packet its own.
+//! The first octet is the kind: 1 a packet, 2 the receiver's word that the object is whole, 3 that a stream
+//! broke there. The object's number follows, and that of the packet, or of the stream, from 1.
 
 use lighthaul_base::{Body, Head, Malformed, Reader, Span, Transmit, Via};
 
@@ -20,6 +20,13 @@ pub enum Part {
         /// Which object.
         object: u32,
     },
+    /// A stream broke, which perhaps only the receiver sees.
+    Broken {
+        /// Which object.
+        object: u32,
+        /// Which stream, the first of those that carry packets being 1.
+        stream: u16,
+    },
 }
 
 impl Part {
@@ -33,6 +40,10 @@ impl Part {
                 number: reader.u64()?,
             },
             WHOLE => Self::Whole { object },
+            BROKEN => Self::Broken {
+                object,
+                stream: reader.u16()?,
+            },
             _ => return Err(Malformed),
         };
         reader.finish()?;
@@ -53,6 +64,12 @@ impl Part {
                 octets[0] = WHOLE;
                 octets[1..5].copy_from_slice(&object.to_be_bytes());
                 Head::new(&octets[..5])
+            }
+            Self::Broken { object, stream } => {
+                octets[0] = BROKEN;
+                octets[1..5].copy_from_slice(&object.to_be_bytes());
+                octets[5..7].copy_from_slice(&stream.to_be_bytes());
+                Head::new(&octets[..7])
             }
         }
     }
@@ -76,11 +93,25 @@ pub fn whole(stream: u16, object: u32) -> Transmit {
     }
 }
 
+/// The word that stream number `broken` of those that carry packets broke.
+pub fn broken(stream: u16, object: u32, broken: u16) -> Transmit {
+    let part = Part::Broken {
+        object,
+        stream: broken,
+    };
+    Transmit {
+        via: Via::Stream(stream),
+        head: part.encode(),
+        body: Body::None,
+    }
+}
+
 /// Octets of a packet's head.
 pub const HEAD_LEN: usize = 13;
 
 const PACKET: u8 = 1;
 const WHOLE: u8 = 2;
+const BROKEN: u8 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -90,8 +121,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_survive_the_wire(object: u32, number: u64) {
-            for part in [Part::Packet { object, number }, Part::Whole { object }] {
+        fn heads_survive_the_wire(object: u32, number: u64, stream: u16) {
+            for part in [
+                Part::Packet { object, number },
+                Part::Whole { object },
+                Part::Broken { object, stream },
+            ] {
                 prop_assert_eq!(Part::decode(part.encode().as_slice()), Ok(part));
             }
         }

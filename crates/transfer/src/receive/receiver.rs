@@ -360,6 +360,12 @@ impl<'a> Receiving<'a, '_> {
         if message == Message::Alive || message == Message::Sent && outlets.is_none() {
             return Ok(outlets.is_some());
         }
+        if let Message::Chosen(why) = message {
+            // where nothing is wanted, all may be over by then
+            let name = self.protocol.name().to_owned();
+            self.board.show(Sight::Chosen(name, why));
+            return Ok(outlets.is_some());
+        }
         let Some(outlets) = outlets else {
             return lie("the peer spoke after its last word");
         };
@@ -377,10 +383,6 @@ impl<'a> Receiving<'a, '_> {
                 outlets.jobs.send(Job::Hashed(hashed.hashes)).ok();
             }
             Message::Warning(text) => self.board.show(Sight::Warning(text)),
-            Message::Chosen(why) => {
-                let name = self.protocol.name().to_owned();
-                self.board.show(Sight::Chosen(name, why));
-            }
             Message::Sent => return Ok(false),
             _ => return lie("the peer spoke out of turn"),
         }
