@@ -145,6 +145,9 @@ pub(crate) struct Cp {
         env = "LIGHTHAUL_PROTOCOL"
     )]
     pub(crate) protocol: String,
+    /// When a circuit carries how much, as in '0s-2s 400Mb/s, 2s-5s 900Mb/s' or in a file; --protocol vbtp follows it
+    #[arg(long, value_name = "VECTOR", env = "LIGHTHAUL_TRC")]
+    pub(crate) trc: Option<String>,
     /// Others use the path and are to have their part of it: auto keeps to what leaves them that
     #[arg(long, env = "LIGHTHAUL_SHARED")]
     pub(crate) shared: bool,

@@ -1,6 +1,6 @@
 //! `lighthaul cp`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lighthaul_io::ground::Ground;
@@ -9,7 +9,7 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::Door;
-use lighthaul_transfer::protocol;
+use lighthaul_transfer::protocol::{self, AUTO, Protocol};
 use lighthaul_transfer::receive;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::send;
@@ -217,12 +217,39 @@ fn one_base() -> Error {
 fn options(args: &Cp) -> Result<Options, Error> {
     let options = args.choice.options(kind(args.digest), !args.no_sync)?;
     Ok(Options {
-        protocol: args.protocol.clone(),
+        protocol: protocol_of(args),
+        trc: args
+            .trc
+            .as_deref()
+            .map(vector)
+            .transpose()?
+            .unwrap_or_default(),
         streams: args.streams.unwrap_or(0),
         shared: args.shared,
         stall: args.later.stall_timeout.map_or(0, |stall| stall.0),
         ..options
     })
+}
+
+/// The protocol by its name: one that follows a vector if there is one, and nobody wants another.
+fn protocol_of(args: &Cp) -> String {
+    let open = [Protocol::default().name(), AUTO].contains(&args.protocol.as_str());
+    if open && args.trc.is_some() {
+        return Protocol::Vbtp.to_string();
+    }
+    args.protocol.clone()
+}
+
+/// A vector as text, from a file of this name or from the words themselves.
+fn vector(words: &str) -> Result<String, Error> {
+    let (name, text) = if Path::new(words).is_file() {
+        let text = std::fs::read_to_string(words);
+        let failed = |error| Error::file(Code::Io, "cannot read", Path::new(words), &error);
+        (words, text.map_err(failed)?)
+    } else {
+        ("--trc", words.to_owned())
+    };
+    lighthaul_transfer::vector::parse(name, &text).map(|trc| trc.to_string())
 }
 
 const fn kind(digest: Digest) -> digest::Kind {

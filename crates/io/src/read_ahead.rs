@@ -1,5 +1,6 @@
 //! A sender's store: a thread of its own reads what the machine says it will send next.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
 use std::thread;
 
@@ -54,6 +55,10 @@ pub struct ReadAhead<S: Source> {
     retired: Vec<Batch>,
     spare: Vec<Batch>,
     outstanding: usize,
+    /// What came ahead of its turn, while what is sent again was read.
+    waiting: VecDeque<Batch>,
+    /// What is sent again amid a pass, until it has left.
+    again: Vec<Batch>,
     /// Bytes of a batch, a multiple of the packet's.
     batch_len: usize,
     /// The next request starts here.
@@ -99,6 +104,8 @@ impl<S: Source> ReadAhead<S> {
             retired: Vec::new(),
             spare,
             outstanding: 0,
+            waiting: VecDeque::new(),
+            again: Vec::new(),
             batch_len,
             cursor: 0,
         })
@@ -131,7 +138,25 @@ impl<S: Source> ReadAhead<S> {
 
     fn next_batch(&mut self) -> Result<Batch, Error> {
         self.outstanding -= 1;
-        self.ready.recv().map_err(|RecvError| gone())?
+        match self.waiting.pop_front() {
+            Some(batch) => Ok(batch),
+            None => self.ready.recv().map_err(|RecvError| gone())?,
+        }
+    }
+
+    /// Reads `span` besides what is read ahead; it stays until what was gathered has left.
+    fn read_again(&mut self, span: Span) -> Result<(), Error> {
+        let block = Block::new(span.len as usize);
+        let spans = vec![span];
+        self.request(Batch { spans, block })?;
+        self.outstanding -= 1;
+        for _ in self.waiting.len()..self.outstanding {
+            let batch = self.ready.recv().map_err(|RecvError| gone())??;
+            self.waiting.push_back(batch);
+        }
+        let batch = self.ready.recv().map_err(|RecvError| gone())??;
+        self.again.push(batch);
+        Ok(())
     }
 
     /// Forgets what was read ahead and reads `span` now.
@@ -151,6 +176,12 @@ impl<S: Source> ReadAhead<S> {
         batch.spans.push(span);
         self.cursor = span.end();
         self.request(batch)
+    }
+
+    /// Whether more of the pass is there or being read, so that what lies behind is sent again amid it.
+    fn is_amid(&self) -> bool {
+        let rest = |front: &Front| front.index < front.batch.spans.len();
+        self.outstanding > 0 || self.front.as_ref().is_some_and(rest)
     }
 
     /// Where in the front batch `span` lies, if it does and has not been used.
@@ -205,6 +236,11 @@ impl<S: Source> Store for ReadAhead<S> {
                 .front
                 .as_ref()
                 .is_some_and(|front| span.offset < front.next);
+            if behind && self.is_amid() {
+                self.read_again(span)?;
+                let batch = self.again.last().ok_or_else(gone)?;
+                return Ok(&batch.block[..span.len as usize]);
+            }
             self.retired
                 .extend(self.front.take().map(|front| front.batch));
             if behind || self.outstanding == 0 {
@@ -227,6 +263,7 @@ impl<S: Source> Store for ReadAhead<S> {
 
     fn sent(&mut self) {
         self.spare.append(&mut self.retired);
+        self.again.clear();
     }
 
     fn slot(&mut self, _span: Span) -> Result<Option<&mut [u8]>, Error> {

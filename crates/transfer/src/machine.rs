@@ -6,13 +6,13 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit};
-use lighthaul_proto::{rbudp, stripe};
+use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit, Trc};
+use lighthaul_proto::{rbudp, stripe, vbtp};
 
 use crate::protocol::Protocol;
 
 /// What a machine is made of, whatever its protocol; each takes what it needs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Setup {
     /// What moves the object.
     pub protocol: Protocol,
@@ -36,6 +36,8 @@ pub struct Setup {
     pub repeat: Duration,
     /// There and back.
     pub rtt: Duration,
+    /// What the circuit carries when, by the sender's clock; only senders that follow it have one.
+    pub trc: Option<Trc>,
 }
 
 /// What the owner of either machine gets to hear.
@@ -45,6 +47,8 @@ pub enum Moved {
     Round(u16, u64),
     /// That pass has left, and the receiver was asked what came; or there, it was answered.
     Asked(u16),
+    /// There is nothing to send for the moment.
+    Waits,
     /// A whole pass brought nothing new.
     Barren,
     /// The object is there.
@@ -86,19 +90,19 @@ pub enum SendMachine {
     Rbudp(rbudp::Sender),
     /// Over streams.
     Stripe(stripe::Sender),
+    /// On a circuit, by its vector.
+    Vbtp(vbtp::Sender),
 }
 
 /// Receives one object.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one a lane, and nobody moves it"
-)]
 pub enum ReceiveMachine {
     /// By Reliable Blast UDP.
     Rbudp(rbudp::Receiver),
     /// Over streams.
     Stripe(stripe::Receiver),
+    /// On a circuit.
+    Vbtp(vbtp::Receiver),
 }
 
 impl Setup {
@@ -111,6 +115,7 @@ impl Setup {
             Protocol::Tcp | Protocol::Ptcp => {
                 self.stripe().check().map_err(|error| error.to_string())
             }
+            Protocol::Vbtp => self.vbtp().check().map_err(|error| error.to_string()),
         }
     }
 
@@ -122,6 +127,24 @@ impl Setup {
             rate: self.rate,
             stream: self.stream,
             streams: self.streams,
+        }
+    }
+
+    fn vbtp(&self) -> vbtp::Config {
+        vbtp::Config {
+            object_len: self.object_len,
+            packet_len: self.packet_len,
+            overhead_len: self.overhead_len,
+            stream: self.stream,
+            burst: None,
+            share: (1, 1),
+            rtt: self.rtt,
+            repeat: self.repeat,
+            settle: self.settle,
+            ack_every: ACK_EVERY,
+            window: vbtp::Config::window_for(self.rate, self.rtt, self.packet_len),
+            block: BLOCK_PACKETS,
+            losses_max: LOSSES_MAX,
         }
     }
 
@@ -150,6 +173,7 @@ macro_rules! each {
         match $self {
             Self::Rbudp($machine) => $call,
             Self::Stripe($machine) => $call,
+            Self::Vbtp($machine) => $call,
         }
     };
 }
@@ -169,6 +193,13 @@ impl SendMachine {
                 };
                 Self::Stripe(stripe::Sender::new(now, setup.stripe(), width))
             }
+            Protocol::Vbtp => {
+                let trc = setup
+                    .trc
+                    .clone()
+                    .expect("a sender on a circuit is given its vector");
+                Self::Vbtp(vbtp::Sender::new(now, setup.vbtp(), trc, seed))
+            }
         }
     }
 
@@ -184,39 +215,44 @@ impl SendMachine {
 
     /// The pass that it is in, from 1.
     pub const fn round(&self) -> u16 {
-        each!(self, machine => machine.round())
+        match self {
+            Self::Rbudp(machine) => machine.round(),
+            Self::Stripe(machine) => machine.round(),
+            // what was lost is sent while the rest is
+            Self::Vbtp(_) => 1,
+        }
     }
 
     /// Whether the receiver wants it to wait.
     pub const fn is_held(&self) -> bool {
         match self {
             Self::Rbudp(machine) => machine.is_held(),
+            Self::Vbtp(machine) => machine.is_held(),
             // a stream that nobody reads fills up
             Self::Stripe(_) => false,
         }
     }
 
-    /// The rate it keeps.
-    pub const fn rate(&self) -> Rate {
-        each!(self, machine => machine.rate())
-    }
-
     /// Whether this pass leaves within `ahead` at its rate, packets being of `packet_len` bytes.
     pub fn is_ending(&self, ahead: Duration, packet_len: u32) -> bool {
-        let left = match self {
-            Self::Rbudp(machine) => machine.round_packets().saturating_sub(machine.round_sent()),
-            Self::Stripe(machine) => machine.left(),
+        let (left, rate) = match self {
+            Self::Rbudp(machine) => {
+                let left = machine.round_packets().saturating_sub(machine.round_sent());
+                (left, machine.rate())
+            }
+            Self::Stripe(machine) if machine.rate() != Rate::UNLIMITED => {
+                (machine.left(), machine.rate())
+            }
+            // nobody knows when streams that keep no rate have taken the rest; a circuit has room for one
+            Self::Stripe(_) | Self::Vbtp(_) => return false,
         };
-        let time = self.rate().time_for(left.saturating_mul(packet_len.into()));
-        // nobody knows when streams that keep no rate have taken the rest
-        let known = matches!(self, Self::Rbudp(_)) || self.rate() != Rate::UNLIMITED;
-        known && time < ahead
+        rate.time_for(left.saturating_mul(packet_len.into())) < ahead
     }
 
     /// What the next object's machine should know.
     pub const fn learned(&self) -> Learned {
         match self {
-            Self::Rbudp(_) => Learned::Nothing,
+            Self::Rbudp(_) | Self::Vbtp(_) => Learned::Nothing,
             Self::Stripe(machine) => Learned::Width(machine.width()),
         }
     }
@@ -232,6 +268,7 @@ impl ReceiveMachine {
             Protocol::Tcp | Protocol::Ptcp => {
                 Self::Stripe(stripe::Receiver::new(now, setup.stripe()))
             }
+            Protocol::Vbtp => Self::Vbtp(vbtp::Receiver::new(now, setup.vbtp(), setup.object)),
         }
     }
 
@@ -245,6 +282,7 @@ impl ReceiveMachine {
         match self {
             Self::Rbudp(machine) => machine.datagrams(),
             Self::Stripe(machine) => machine.packets(),
+            Self::Vbtp(machine) => machine.datagrams(),
         }
     }
 
@@ -257,7 +295,7 @@ impl ReceiveMachine {
     pub const fn round(&self) -> u16 {
         match self {
             Self::Rbudp(machine) => machine.round(),
-            Self::Stripe(_) => 1,
+            Self::Stripe(_) | Self::Vbtp(_) => 1,
         }
     }
 
@@ -307,6 +345,28 @@ impl From<stripe::ReceiverEvent> for Moved {
     fn from(event: stripe::ReceiverEvent) -> Self {
         match event {
             stripe::ReceiverEvent::Complete => Self::Complete,
+        }
+    }
+}
+
+impl From<vbtp::SenderEvent> for Moved {
+    fn from(event: vbtp::SenderEvent) -> Self {
+        use vbtp::SenderEvent as Event;
+        match event {
+            Event::Asked | Event::Released { .. } => Self::Waits,
+            Event::Complete => Self::Complete,
+            Event::Failed(why) => Self::Failed(why.to_string()),
+        }
+    }
+}
+
+impl From<vbtp::ReceiverEvent> for Moved {
+    fn from(event: vbtp::ReceiverEvent) -> Self {
+        use vbtp::ReceiverEvent as Event;
+        match event {
+            Event::Answered { .. } => Self::Waits,
+            Event::Complete => Self::Complete,
+            Event::Failed(why) => Self::Failed(why.to_string()),
         }
     }
 }
@@ -363,5 +423,9 @@ macro_rules! endpoint {
 endpoint!(SendMachine);
 endpoint!(ReceiveMachine);
 
+/// How often a VBTP receiver says what came, the packets of its blocks, and how many gaps it keeps in mind.
+const ACK_EVERY: Duration = Duration::from_millis(10);
+const BLOCK_PACKETS: u32 = 128;
+const LOSSES_MAX: u32 = 1 << 14;
 /// A receiving host that is away for longer gets no longer pauses.
 const PAUSE_MAX: Duration = Duration::from_secs(2);

@@ -24,6 +24,10 @@ pub const MESSAGE_MAX: usize = 1 << 20;
 
 /// One message of the session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is said once in a session"
+)]
 pub enum Message {
     /// The client says what it wants.
     Hello(Hello),

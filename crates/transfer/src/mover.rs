@@ -112,6 +112,9 @@ pub fn lanes(asked: Option<Protocol>) -> usize {
     if asked.is_some_and(|asked| !asked.is_datagrams()) {
         return 0;
     }
+    if asked == Some(Protocol::Vbtp) {
+        return 1; // which has all of the circuit
+    }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     (cores / 2).clamp(2, LANES_MAX)
 }
@@ -120,6 +123,8 @@ pub fn lanes(asked: Option<Protocol>) -> usize {
 /// packets are asked for and sent again.
 pub fn object_len(offer: &Offer, rtt: Duration) -> u64 {
     let len = match Rate::from_bps(offer.rate_bps) {
+        // the circuit waits for the end of each
+        _ if offer.protocol == Protocol::Vbtp => OBJECT_LEN_MAX,
         Some(rate) if rate != Rate::UNLIMITED => rate.bytes_in((rtt * 5).max(OBJECT_TIME)),
         _ => OBJECT_LEN_MIN * 16,
     };
@@ -155,6 +160,7 @@ pub fn setup(
         settle: settle.clamp(SETTLE_MIN, SETTLE_MAX),
         repeat: settle,
         rtt: Duration::from_micros(offer.rtt_us.into()),
+        trc: None,
     };
     setup
         .check()

@@ -51,6 +51,8 @@ pub struct Options {
     pub protocol: String,
     /// How many streams `ptcp` uses; zero for as many as turn out to be worth it.
     pub streams: u8,
+    /// When a circuit carries how much, from when the data begin to move; empty if there is none.
+    pub trc: String,
     /// Others use the path and are to have their part of it.
     pub shared: bool,
     /// The digest of each piece of a file.

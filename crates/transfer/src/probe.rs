@@ -196,7 +196,7 @@ struct Bare;
 impl<E: Endpoint<Event = Moved>> Owner<E> for Bare {
     fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
         match event {
-            Moved::Round(..) | Moved::Asked(_) => Ok(Next::Continue),
+            Moved::Round(..) | Moved::Asked(_) | Moved::Waits => Ok(Next::Continue),
             Moved::Barren => Ok(Next::Divert),
             Moved::Complete => Ok(Next::Finish),
             Moved::Failed(why) => Err(World::PeerMisbehaved(why)),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lighthaul_proto::{rbudp, stripe};
+use lighthaul_proto::{rbudp, stripe, vbtp};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
@@ -22,11 +22,19 @@ pub enum Protocol {
     Ptcp,
     /// RBUDP with pauses while others have the receiver's processor.
     RbudpPlus,
+    /// What follows the vector of a circuit.
+    Vbtp,
 }
 
 impl Protocol {
     /// All that there are.
-    pub const ALL: &[Self] = &[Self::Rbudp, Self::Tcp, Self::Ptcp, Self::RbudpPlus];
+    pub const ALL: &[Self] = &[
+        Self::Rbudp,
+        Self::Tcp,
+        Self::Ptcp,
+        Self::RbudpPlus,
+        Self::Vbtp,
+    ];
 
     /// What people call it.
     pub const fn name(self) -> &'static str {
@@ -35,6 +43,7 @@ impl Protocol {
             Self::Tcp => "tcp",
             Self::Ptcp => "ptcp",
             Self::RbudpPlus => "rbudp+",
+            Self::Vbtp => "vbtp",
         }
     }
 
@@ -51,13 +60,14 @@ impl Protocol {
         match self {
             Self::Rbudp | Self::RbudpPlus => rbudp::wire::HEAD_LEN,
             Self::Tcp | Self::Ptcp => stripe::wire::HEAD_LEN,
+            Self::Vbtp => vbtp::wire::HEAD_LEN,
         }
     }
 
     /// Whether it needs datagrams.
     pub const fn is_datagrams(self) -> bool {
         match self {
-            Self::Rbudp | Self::RbudpPlus => true,
+            Self::Rbudp | Self::RbudpPlus | Self::Vbtp => true,
             Self::Tcp | Self::Ptcp => false,
         }
     }
@@ -69,6 +79,7 @@ impl Protocol {
             Self::Rbudp | Self::RbudpPlus | Self::Tcp | Self::Ptcp => {
                 usize::from(lanes).div_ceil(2)
             }
+            Self::Vbtp => 1,
         }
     }
 }

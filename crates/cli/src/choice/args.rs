@@ -183,6 +183,7 @@ impl Choice {
             partial_dir,
             protocol: String::new(),
             streams: 0,
+            trc: String::new(),
             shared: false,
             stall: 0,
             sync,

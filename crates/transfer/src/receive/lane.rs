@@ -121,7 +121,7 @@ impl ReceiveOwner<'_> {
 impl Owner<ReceiveMachine> for ReceiveOwner<'_> {
     fn event(&mut self, _: &mut ReceiveMachine, event: Moved, _: Instant) -> Result<Next, World> {
         match event {
-            Moved::Round(..) | Moved::Asked(_) | Moved::Barren => Ok(Next::Continue),
+            Moved::Round(..) | Moved::Asked(_) | Moved::Waits | Moved::Barren => Ok(Next::Continue),
             Moved::Complete => Ok(Next::Finish),
             Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use lighthaul_base::Instant;
+use lighthaul_base::{Instant, Trc};
 use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::read_ahead::ReadAhead;
@@ -36,6 +36,8 @@ pub(crate) struct Common<'a> {
     pub(crate) board: &'a Board,
     pub(crate) share: Arc<Share>,
     pub(crate) baton: &'a Baton,
+    /// What the circuit carries when, if there is one.
+    pub(crate) trc: Option<Trc>,
     pub(crate) offer: Offer,
     pub(crate) plain: bool,
 }
@@ -81,6 +83,7 @@ impl SendLane<'_> {
         if self.lane.share.is_some() {
             setup.rate = share.part();
         }
+        setup.trc.clone_from(&self.common.trc);
         self.store.begin(plan)?;
         let now = session.clock.now();
         let baton = self.common.baton;
@@ -198,6 +201,7 @@ impl Owner<SendMachine> for SendOwner<'_> {
                 }
                 Ok(Next::Continue)
             }
+            Moved::Waits => Ok(Next::Continue),
             Moved::Barren => Ok(self.divert("a whole round of datagrams was lost")),
             Moved::Complete => Ok(Next::Finish),
             Moved::Failed(why) => Err(World::PeerMisbehaved(why)),

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate, Timetable};
+use lighthaul_base::{Instant, Rate, Timetable, Trc};
 use lighthaul_io::clock::week_time;
 use lighthaul_io::control::Control;
 use lighthaul_io::drive::Share;
@@ -34,6 +34,7 @@ use crate::options::Options;
 use crate::path::{Door, Path, explore};
 use crate::protocol::{self, Protocol};
 use crate::session::{LIST, Session};
+use crate::vector;
 use crate::watch::{Failed, Sight, Summary, Watcher, bear};
 
 /// Used when a path carries datagrams but none of a train arrived.
@@ -74,6 +75,24 @@ impl Settings {
         let text = format!("the far side has no protocol {asked}, but {theirs}");
         Err(Error::new(Code::Protocol, text))
     }
+}
+
+impl Settings {
+    /// What a circuit carries when, which only a protocol that follows it needs, and which it does need.
+    fn vector(&self) -> Result<Option<Trc>, Error> {
+        let text = &self.options.trc;
+        let vbtp = self.options.protocol == Protocol::Vbtp.name();
+        match (vbtp, text.is_empty()) {
+            (false, true) => Ok(None),
+            (true, false) => vector::parse("--trc", text).map(Some),
+            (true, true) => Err(misuse("vbtp follows a circuit's vector: say it with --trc")),
+            (false, false) => Err(misuse("only vbtp follows a vector: leave --trc out")),
+        }
+    }
+}
+
+fn misuse(text: &str) -> Error {
+    Error::new(Code::Usage, text)
 }
 
 /// Sends what `finds` has to the peer, which has agreed to take it.
@@ -178,6 +197,10 @@ impl<'a> Sending<'a, '_> {
             start_up,
             self.watcher,
         );
+        let trc = self.settings.vector()?;
+        let begun = started.since(Instant::ZERO);
+        let trc = trc.map(|trc| trc.shifted(begun)).transpose();
+        let trc = trc.map_err(|why| misuse(&format!("--trc: {why}")))?;
         let share = Arc::new(Share::new(self.limited(rate)));
         let common = Common {
             crew: self.crew,
@@ -186,6 +209,7 @@ impl<'a> Sending<'a, '_> {
             board: self.board,
             share: Arc::clone(&share),
             baton: self.baton,
+            trc,
             offer,
             plain: self.settings.plain,
         };
@@ -199,7 +223,8 @@ impl<'a> Sending<'a, '_> {
             });
         }
         for (number, mut lane) in lanes.into_iter().enumerate() {
-            lane.share = Some(Arc::clone(&share));
+            // a circuit's rate is its vector's
+            lane.share = common.trc.is_none().then(|| Arc::clone(&share));
             let (told, reports) = channel();
             let source =
                 FileSource::new(Arc::clone(&self.ground), self.settings.options.digest, told);
@@ -235,7 +260,11 @@ impl<'a> Sending<'a, '_> {
         let session = self.session;
         let asked = self.settings.asked()?;
         let mut path = explore(session, door, true, mover::lanes(asked))?;
-        let mut rate = choose_rate(session, &mut path, self.settings.rate)?;
+        let peak = self
+            .settings
+            .vector()?
+            .and_then(|trc| trc.steps().iter().map(|step| step.rate).max());
+        let mut rate = choose_rate(session, &mut path, peak.or(self.settings.rate))?;
         let chosen = asked.is_none().then(|| self.choose(&path, rate));
         let protocol = chosen.as_ref().map(|choice| choice.protocol).or(asked);
         let protocol = protocol.unwrap_or_default();
