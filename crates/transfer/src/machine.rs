@@ -90,10 +90,6 @@ pub enum SendMachine {
 
 /// Receives one object.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one a lane, and nobody moves it"
-)]
 pub enum ReceiveMachine {
     /// By Reliable Blast UDP.
     Rbudp(rbudp::Receiver),
