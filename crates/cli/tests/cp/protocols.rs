@@ -8,6 +8,7 @@ use lighthaul_transfer::error::Code;
 use lighthaul_transfer::join::Join;
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
 use lighthaul_transfer::options::Options;
+use lighthaul_transfer::protocol;
 use lighthaul_transfer::session::Session;
 
 use crate::far::Far;
@@ -106,7 +107,8 @@ fn a_daemon_that_lacks_the_protocol_says_which_it_has() {
     session.say(&Message::Hello(hello)).unwrap();
     let error = session.hear().unwrap_err();
     assert_eq!(error.code, Code::Protocol);
-    let words = "there is no protocol \"carrier-pigeon\" here, but rbudp, tcp, ptcp";
+    let all = protocol::names().join(", ");
+    let words = format!("there is no protocol \"carrier-pigeon\" here, but {all}");
     assert_eq!(error.text, words);
 }
 
