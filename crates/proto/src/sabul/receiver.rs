@@ -466,4 +466,4 @@ fn merged(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 /// A loss is reported again after this many round trips, and then after one more each time.
 const FIRST_K: u32 = 2;
 /// Round trips between reports grow to this.
-const K_MAX: u32 = 1000;
+const K_MAX: u32 = 32;
