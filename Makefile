@@ -8,7 +8,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600
 
-.PHONY: help setup build demo test fuzz check fmt clippy doc tidy figures bench lab install
+.PHONY: help setup build demo test fuzz check fmt clippy doc tidy sim figures bench lab install
 help: ## print this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
@@ -44,6 +44,8 @@ tidy: ## hold the rules of the house
 	$(CARGO) xtask tidy
 lab: setup build ## a shell between two hosts, 1 Gb/s and 100 ms apart
 	$(TARGET)/release/lighthaul lab shell --rate 1Gb/s --rtt 100ms
+sim: ## run every protocol in random worlds for a minute
+	$(CARGO) xtask sim
 figures: build ## draw the papers' figures again
 	$(TARGET)/release/lighthaul lab figures figures
 bench: setup build ## measure Lighthaul and its peers on the same paths

@@ -5,5 +5,6 @@ pub mod io;
 pub mod lab;
 pub mod rbudp;
 pub mod stripe;
+pub mod sabul;
 pub mod transfer;
 pub mod vbtp;

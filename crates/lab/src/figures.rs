@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::crowd::Crowd;
 use crate::error::{Error, Result};
 use crate::latency;
 use crate::plan::{Case, Plan, Series};
-use crate::plot::plot;
+use crate::plot::{plot, plot_crowd};
 use crate::simulate::simulate;
 use crate::table::{EMULATION, Table};
 use crate::vector::VectorPlan;
@@ -44,12 +45,18 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
         figures.push(keep(dir, &plan.name, plan.simulate(), draw)?);
     }
     figures.extend(latency::figures::figures(&dir.join("latency"))?);
+    for crowd in crowds(dir)? {
+        let draw = |table: &Table| plot_crowd(&crowd, table);
+        figures.push(keep(dir, &crowd.name, crowd.simulate(), draw)?);
+    }
     Ok(figures)
 }
 
-/// The plans in `dir`, by name, but for those that [`vector_plans`] answers.
+/// The plans in `dir`, by name, but for those that [`vector_plans`] and [`crowds`] answer.
 pub fn plans(dir: &Path) -> Result<Vec<Plan>> {
-    let files = files(dir)?.into_iter().filter(|file| !is_vector(file));
+    let files = files(dir)?
+        .into_iter()
+        .filter(|file| !is_vector(file) && !is_crowd(file));
     files.map(|file| Plan::read(&file)).collect()
 }
 
@@ -57,6 +64,12 @@ pub fn plans(dir: &Path) -> Result<Vec<Plan>> {
 pub fn vector_plans(dir: &Path) -> Result<Vec<VectorPlan>> {
     let files = files(dir)?.into_iter().filter(|file| is_vector(file));
     files.map(|file| VectorPlan::read(&file)).collect()
+}
+
+/// The plans of many flows: those in files called `sabul-` and something.
+pub fn crowds(dir: &Path) -> Result<Vec<Crowd>> {
+    let files = files(dir)?.into_iter().filter(|file| is_crowd(file));
+    files.map(|file| Crowd::read(&file)).collect()
 }
 
 /// The table that was accepted for the plan of a name, if there is one.
@@ -107,8 +120,16 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn is_vector(file: &Path) -> bool {
+    begins(file, "vbtp-")
+}
+
+fn is_crowd(file: &Path) -> bool {
+    begins(file, "sabul-")
+}
+
+fn begins(file: &Path, with: &str) -> bool {
     let name = file.file_name().unwrap_or_default();
-    name.to_string_lossy().starts_with("vbtp-")
+    name.to_string_lossy().starts_with(with)
 }
 
 /// Writes a figure's files.

@@ -3,11 +3,13 @@
 //! - [`settings`]: a lab as people write it; [`description`]: one that can be built
 //! - [`emulate`]: a lab that runs, and commands in it; [`counters`]: what its links have seen
 //! - [`plan`]: a figure to be; [`simulate`]: its numbers in virtual time; [`table`], [`plot`]: what is
-//!   kept of them; [`vector`]: those of transfers that follow one; [`figures`]: all of them
+//!   kept of them; [`vector`]: those of transfers that follow one; [`crowd`]: those of many flows;
+//!   [`figures`]: all of them
 //! - [`latency`]: figures of another kind; [`quantity`]: times and chances as people write them
 //! - [`error`]: what goes wrong
 
 pub mod counters;
+pub mod crowd;
 pub mod description;
 pub mod emulate;
 pub mod error;

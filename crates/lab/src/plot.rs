@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use tiny_skia::{PathBuilder, Rect, Stroke, StrokeDash};
 
 use crate::canvas::{Anchor, Canvas, INK};
+use crate::crowd::{self, Crowd};
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Vary};
 use crate::table::{EMULATION, EXPECTED, MODEL, SIMULATION, Table};
@@ -32,6 +33,42 @@ pub fn plot(plan: &Plan, table: &Table) -> Result<Vec<u8>> {
     }
     chart.key(key);
     chart.png(&plan.name)
+}
+
+/// Draws the table of a crowd; answers a PNG file's octets.
+pub fn plot_crowd(crowd: &Crowd, table: &Table) -> Result<Vec<u8>> {
+    let keys = table.rows.iter().filter_map(|row| row.first().copied()?);
+    let last = keys.clone().fold(1.0, f64::max);
+    let first = keys.fold(last, f64::min);
+    let (across, beside, x, top) = match &crowd.vary {
+        crowd::Vary::Link(_) => (
+            "link, Mb/s",
+            "utilisation, %",
+            Scale::log(first * 0.8..=last * 1.25, LEFT..=RIGHT),
+            105.0,
+        ),
+        crowd::Vary::Time(link) => (
+            "time, s",
+            "goodput, Mb/s",
+            Scale::linear(0.0..=last, LEFT..=RIGHT),
+            link.as_mbps_f64() * 1.05,
+        ),
+    };
+    let mut chart = Chart {
+        canvas: Canvas::new(WIDTH, HEIGHT),
+        x,
+        y: Scale::linear(0.0..=top, BOTTOM..=TOP),
+    };
+    chart.axes([&crowd.title, across, beside]);
+    let mut key = Key::default();
+    for (nth, flow) in crowd.flows.iter().enumerate() {
+        let (color, style) = (COLORS[nth % COLORS.len()], Style::Simulation);
+        key.entries.push((flow.label.clone(), color, style));
+        let points = table.points(&format!("{}{}", flow.name, style.column()));
+        chart.curve(&points, color, style);
+    }
+    chart.key(key);
+    chart.png(&crowd.name)
 }
 
 /// Draws curves over time, each with its label and points in seconds and Mb/s; the first is what the others follow.
@@ -330,6 +367,15 @@ const TOP: f32 = 80.0;
 const BOTTOM: f32 = 680.0;
 
 /// Colours that colour-blind people tell apart (Okabe and Ito 2008).
-const COLORS: [[u8; 3]; 4] = [[0, 114, 178], [0, 158, 115], [213, 94, 0], [204, 121, 167]];
+const COLORS: [[u8; 3]; 8] = [
+    [0, 114, 178],
+    [0, 158, 115],
+    [213, 94, 0],
+    [204, 121, 167],
+    [86, 180, 233],
+    [230, 159, 0],
+    [120, 120, 120],
+    [60, 60, 60],
+];
 const MARK: [u8; 3] = [110, 110, 110];
 const GRID: [u8; 3] = [225, 225, 225];

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use lighthaul_lab::figures::{TOLERANCE, accepted, plans, vector_plans};
+use lighthaul_base::Rate;
+use lighthaul_lab::crowd::Vary;
+use lighthaul_lab::figures::{TOLERANCE, accepted, crowds, plans, vector_plans};
 use lighthaul_lab::latency;
-use lighthaul_lab::plot::plot;
+use lighthaul_lab::plot::{plot, plot_crowd};
 use lighthaul_lab::simulate::simulate;
 
 #[test]
@@ -58,5 +60,31 @@ fn simulated_latencies_are_as_they_were_accepted() {
         assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
         let picture = latency::plot::plot(&plan, &accepted).unwrap();
         assert!(picture.starts_with(b"\x89PNG"));
+    }
+}
+
+#[test]
+fn simulated_crowds_are_as_they_were_accepted() {
+    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures"));
+    let crowds = crowds(dir).unwrap();
+    assert_eq!(crowds.len(), 3);
+    for crowd in crowds {
+        let accepted = accepted(dir, &crowd.name)
+            .unwrap()
+            .expect("a figure has its table");
+        assert!(
+            plot_crowd(&crowd, &accepted)
+                .unwrap()
+                .starts_with(b"\x89PNG")
+        );
+        // the fast links are left to `make figures`
+        if let Vary::Link(_) = crowd.vary {
+            let mut table = accepted.clone();
+            table.rows = vec![crowd.utilisations(Rate::from_mbps(10))];
+            let mut known = accepted;
+            known.rows.retain(|row| row[0] == Some(10.0));
+            let differences = table.differences(&known, TOLERANCE);
+            assert!(differences.is_empty(), "{}: {differences:#?}", crowd.name);
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! - [`rbudp`]: Reliable Blast UDP, and the model that predicts it
 //! - [`vbtp`]: Varying-Bandwidth Transport Protocol, which follows a circuit's vector
 //! - [`stripe`]: one object over many streams
+//! - [`sabul`]: SABUL, whose rate follows the loss
 #![no_std]
 extern crate alloc;
 #[cfg(test)]
@@ -13,5 +14,6 @@ extern crate std;
 pub mod fec;
 pub mod parts;
 pub mod rbudp;
+pub mod sabul;
 pub mod stripe;
 pub mod vbtp;

@@ -1,6 +1,6 @@
 //! Chores: `cargo xtask tidy` holds the rules of the house, `cargo xtask demo` shows what it is for,
 //! `cargo xtask bench` compares it with its peers, `cargo xtask crash` kills it while it copies,
-//! `cargo xtask man` writes its man pages.
+//! `cargo xtask sim` runs protocols in random worlds, `cargo xtask man` writes its man pages.
 #![expect(clippy::print_stdout, reason = "a chore speaks")]
 #![expect(clippy::print_stderr, reason = "a chore speaks")]
 
@@ -8,6 +8,7 @@ mod bench;
 mod crash;
 mod demo;
 mod man;
+mod sim;
 mod tidy;
 
 use std::path::Path;
@@ -20,10 +21,11 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(root()),
         ["bench", ..] => return bench::main(std::env::args_os().skip(2)),
         ["crash", ..] => return crash::main(std::env::args_os().skip(2).collect()),
+        ["sim", rest @ ..] => sim::main(rest),
         ["man"] => man::run(root()),
         ["demo"] => demo::run(),
         ["demo", "in", folder] => demo::run_in(Path::new(folder)),
-        _ => Err("usage: cargo xtask tidy | demo | bench | crash | man".to_owned()),
+        _ => Err("usage: cargo xtask tidy | demo | bench | crash | sim | man".to_owned()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

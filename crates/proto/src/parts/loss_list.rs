@@ -37,6 +37,11 @@ impl LossList {
         self.ranges.len()
     }
 
+    /// How many there may be.
+    pub const fn len_max(&self) -> usize {
+        self.ranges_max
+    }
+
     /// The ranges, in order.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.ranges.iter().map(|(from, till)| *from..*till)

@@ -1,0 +1,305 @@
+//! Figures of SABUL flows: how much of a link they use, and how they share it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_proto::sabul::{Config, Memory, Mode, Receiver, Sender};
+use lighthaul_sim::{FlowConfig, LinkConfig, Network, RouteConfig, Trace};
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::quantity;
+use crate::table::{SIMULATION, Table};
+
+/// A figure to be, of flows over one link.
+#[derive(Clone, Debug)]
+pub struct Crowd {
+    /// What the files of the figure are called.
+    pub name: String,
+    /// What stands above the figure.
+    pub title: String,
+    /// What varies from point to point.
+    pub vary: Vary,
+    /// The curves: by themselves where the link varies, together where time passes.
+    pub flows: Vec<Member>,
+    seconds: u64,
+    interval: u64,
+    /// The largest flow window, as a multiple of the one that the paper calls good.
+    window: u32,
+}
+
+/// What varies from point to point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Vary {
+    /// The link's rate; a point is the utilisation in percent from 100 s after the start on.
+    Link(Vec<Rate>),
+    /// The moment; a point is a flow's goodput in Mb/s over the interval before it.
+    Time(Rate),
+}
+
+/// One flow.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// What its columns are called.
+    pub name: String,
+    /// What the legend calls it.
+    pub label: String,
+    mode: Mode,
+    rtt: Duration,
+    start: Duration,
+    rate: Rate,
+}
+
+impl Crowd {
+    /// Reads the plan in a file; the figure is called as the file is.
+    pub fn read(file: &Path) -> crate::error::Result<Self> {
+        let what = format!("read {}", file.display());
+        let text = std::fs::read_to_string(file).map_err(Error::world(what))?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        Self::parse(&name, &text).map_err(|why| Error::Misuse(format!("{}: {why}", file.display())))
+    }
+
+    /// Reads a plan.
+    pub fn parse(name: &str, text: &str) -> Result<Self, String> {
+        let settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
+        settings.check(name)
+    }
+
+    /// Simulates every point of a plan.
+    pub fn simulate(&self) -> Table {
+        let rows = match &self.vary {
+            Vary::Link(rates) => rates.iter().map(|rate| self.utilisations(*rate)).collect(),
+            Vary::Time(link) => self.goodputs(*link),
+        };
+        let first = match self.vary {
+            Vary::Link(_) => "link_mbps",
+            Vary::Time(_) => "seconds",
+        };
+        let columns = self.flows.iter();
+        let columns = columns.map(|flow| format!("{}{SIMULATION}", flow.name));
+        Table {
+            columns: std::iter::once(first.into()).chain(columns).collect(),
+            rows,
+        }
+    }
+
+    /// The row of a link: what each flow uses of it alone.
+    pub fn utilisations(&self, link: Rate) -> Vec<Option<f64>> {
+        let (from, till) = (seconds(FROM), seconds(self.seconds));
+        let share = |flow: &Member| {
+            let trace = self.trace(link, std::slice::from_ref(flow));
+            let wire = trace.goodput(0, from, till).scaled(WIRE_LEN, PACKET_LEN);
+            Some(100.0 * wire.as_bps() as f64 / link.as_bps() as f64)
+        };
+        let shares = self.flows.iter().map(share);
+        std::iter::once(Some(link.as_mbps_f64()))
+            .chain(shares)
+            .collect()
+    }
+
+    fn goodputs(&self, link: Rate) -> Vec<Vec<Option<f64>>> {
+        let trace = self.trace(link, &self.flows);
+        let ends = (self.interval..=self.seconds).step_by(self.interval as usize);
+        let row = |end: u64| {
+            let (from, till) = (seconds(end - self.interval), seconds(end));
+            let goodput = |nth| Some(trace.goodput(nth, from, till).as_mbps_f64());
+            let goodputs = (0..self.flows.len()).map(goodput);
+            std::iter::once(Some(end as f64)).chain(goodputs).collect()
+        };
+        ends.map(row).collect()
+    }
+
+    /// What flows get of a link whose queue has the product of its rate and their longest round trip, and
+    /// at least ten packets (section 4 of the paper).
+    fn trace(&self, link: Rate, flows: &[Member]) -> Trace {
+        let rtt_max = flows.iter().map(|flow| flow.rtt).max();
+        let product = link.bytes_in(rtt_max.unwrap_or_default());
+        let config = LinkConfig {
+            rate: Some(link),
+            queue_bytes_max: product.max(u64::from(10 * WIRE_LEN)),
+            ..LinkConfig::default()
+        };
+        let mut network = Network::new([config], SEED);
+        for flow in flows {
+            let start = Instant::ZERO + flow.start;
+            let config = flow.config(link, self.window);
+            let (left, right) = (
+                Sender::new(start, config, SEED),
+                Receiver::new(start, config, SEED),
+            );
+            network.add(left, right, &flow.place(start));
+        }
+        let interval = Duration::from_secs(self.interval);
+        Trace::run(&mut network, interval, seconds(self.seconds))
+    }
+}
+
+impl Member {
+    fn config(&self, link: Rate, window: u32) -> Config {
+        let good = link.bytes_in(self.rtt + SYN) / u64::from(WIRE_LEN);
+        Config {
+            object_len: u64::from(PACKET_LEN) << 30,
+            packet_len: PACKET_LEN,
+            overhead_len: OVERHEAD_LEN,
+            mode: self.mode,
+            memory: Memory::new(self.rate, self.rtt),
+            rate_max: Rate::UNLIMITED,
+            burst: None,
+            stream: 0,
+            window_max: (good as u32).max(10).saturating_mul(window),
+            ranges_max: 1 << 20,
+        }
+    }
+
+    fn place(&self, start: Instant) -> FlowConfig {
+        FlowConfig {
+            start,
+            there: RouteConfig {
+                access: self.rtt / 2,
+                links: vec![0],
+            },
+            stream_delay: self.rtt / 2,
+            overhead_len: OVERHEAD_LEN,
+            ..FlowConfig::default()
+        }
+    }
+}
+
+/// A plan as its file has it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    title: String,
+    crowd: CrowdSettings,
+    flow: Vec<FlowSettings>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CrowdSettings {
+    /// The links of a figure of utilisation.
+    links: Option<Vec<String>>,
+    /// The link of a figure over time.
+    link: Option<String>,
+    seconds: u64,
+    interval: u64,
+    window: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FlowSettings {
+    name: String,
+    label: String,
+    mode: String,
+    rtt: String,
+    start: Option<String>,
+    rate: String,
+}
+
+impl Settings {
+    fn check(self, name: &str) -> Result<Crowd, String> {
+        let vary = match (self.crowd.links, self.crowd.link) {
+            (Some(links), None) => {
+                let links = links.iter().map(|link| rate(link));
+                Vary::Link(links.collect::<Result<_, _>>()?)
+            }
+            (None, Some(link)) => Vary::Time(rate(&link)?),
+            _ => return Err("a crowd has either `links` or a `link`".into()),
+        };
+        let (seconds, interval) = (self.crowd.seconds, self.crowd.interval);
+        let is_whole = interval > 0 && seconds % interval == 0;
+        if !is_whole || seconds <= FROM || seconds > SECONDS_MAX {
+            return Err(format!(
+                "`seconds` must be whole intervals, more than {FROM} and at most {SECONDS_MAX}"
+            ));
+        }
+        let flows = self.flow.into_iter().map(FlowSettings::check);
+        Ok(Crowd {
+            name: name.into(),
+            title: self.title,
+            vary,
+            flows: flows.collect::<Result<_, _>>()?,
+            seconds,
+            interval,
+            window: self.crowd.window,
+        })
+    }
+}
+
+impl FlowSettings {
+    fn check(self) -> Result<Member, String> {
+        let mode = match self.mode.as_str() {
+            "paper" => Mode::Paper,
+            "swift" => Mode::Swift,
+            other => return Err(format!("flow {}: {other:?} is no mode", self.name)),
+        };
+        let start = self.start.as_deref().map(quantity::duration).transpose()?;
+        Ok(Member {
+            mode,
+            rtt: quantity::duration(&self.rtt)?,
+            start: start.unwrap_or_default(),
+            rate: rate(&self.rate)?,
+            name: self.name,
+            label: self.label,
+        })
+    }
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    text.parse().map_err(|why| format!("{text}: {why}"))
+}
+
+const fn seconds(number: u64) -> Instant {
+    Instant::from_nanos(number * 1_000_000_000)
+}
+
+/// From when on utilisation is measured.
+const FROM: u64 = 100;
+const SECONDS_MAX: u64 = 10_000;
+/// SABUL's control period.
+const SYN: Duration = lighthaul_proto::sabul::config::SYN;
+/// A packet of 1500 bytes: 28 of IP and UDP, 12 of SABUL's head, and the object's.
+const WIRE_LEN: u32 = 1500;
+const OVERHEAD_LEN: u32 = 28;
+const PACKET_LEN: u32 = 1460;
+const SEED: u64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = r#"
+        title = "t"
+        crowd = { links = ["1Mb/s", "2Mb/s"], seconds = 110, interval = 10, window = 1 }
+        flow = [{ name = "a", label = "A", mode = "paper", rtt = "10ms", rate = "1Mb/s" }]
+    "#;
+
+    #[test]
+    fn a_plan_becomes_a_table() {
+        let table = Crowd::parse("p", PLAN).unwrap().simulate();
+        assert_eq!(table.columns, ["link_mbps", "a_simulation"]);
+        assert_eq!(table.rows.len(), 2);
+        let share = table.number(2.0, "a_simulation").unwrap();
+        assert!((90.0..100.1).contains(&share), "{share} %");
+        let over_time = PLAN.replace("links = [\"1Mb/s\", \"2Mb/s\"]", "link = \"1Mb/s\"");
+        let table = Crowd::parse("p", &over_time).unwrap().simulate();
+        assert_eq!((table.rows.len(), table.rows[0][0]), (11, Some(10.0)));
+    }
+
+    #[test]
+    fn a_plan_that_makes_no_sense_is_refused() {
+        for (from, to) in [
+            ("paper", "scissors"),
+            ("110", "90"),
+            ("interval = 10", "interval = 7"),
+            ("interval = 10", "interval = 0"),
+            ("links", "link"),
+            ("\"10ms\"", "\"soon\""),
+            ("label", "lable"),
+        ] {
+            assert!(Crowd::parse("p", &PLAN.replace(from, to)).is_err(), "{to}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! How much may be on its way: the flow window (sections 3.4 and 3.5).
+
+use super::config::Memory;
+
+/// A number of packets that may be unacknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowWindow {
+    packets: u64,
+    packets_max: u64,
+    grows: bool,
+}
+
+impl FlowWindow {
+    /// One packet, or the largest window where the path is known.
+    pub const fn new(packets_max: u32, memory: &Memory) -> Self {
+        let packets_max = packets_max as u64;
+        let is_known = memory.has_lost || memory.has_started;
+        Self {
+            packets: if is_known { packets_max } else { 1 },
+            packets_max,
+            grows: !is_known,
+        }
+    }
+
+    /// Hears how many packets have been acknowledged in all.
+    pub fn handle_ack(&mut self, acked: u64) {
+        if self.grows {
+            self.packets = self.packets.max(acked).min(self.packets_max);
+        }
+    }
+
+    /// Hears of a loss: the first opens the window for good.
+    pub const fn handle_nak(&mut self) {
+        self.grows = false;
+        self.packets = self.packets_max;
+    }
+
+    /// Whether one more packet may leave while `unacked` are on their way.
+    pub const fn admits(&self, unacked: u64) -> bool {
+        unacked < self.packets
+    }
+
+    /// Whether it is as large as it will be.
+    pub const fn is_largest(&self) -> bool {
+        self.packets == self.packets_max
+    }
+
+    /// Whether no loss has been seen.
+    pub const fn grows(&self) -> bool {
+        self.grows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+    use lighthaul_base::Rate;
+
+    #[test]
+    fn it_doubles_until_a_loss_or_its_largest() {
+        let mut memory = Memory::new(Rate::from_mbps(1), Duration::ZERO);
+        let mut window = FlowWindow::new(6, &memory);
+        let mut acked = 0;
+        for packets in [1, 1, 2, 4, 6, 6] {
+            assert!(window.admits(packets - 1) && !window.admits(packets));
+            acked += packets;
+            window.handle_ack(acked);
+        }
+        let mut window = FlowWindow::new(6, &memory);
+        window.handle_nak();
+        assert!(window.is_largest() && !window.grows());
+        memory.has_lost = true;
+        assert!(FlowWindow::new(6, &memory).is_largest());
+    }
+}

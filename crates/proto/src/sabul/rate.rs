@@ -1,0 +1,334 @@
+//! How fast to send, as a value: plain numbers in, a rate out (section 3.5).
+//!
+//! [`Mode::Paper`] has the paper's rules and constants, with the erratum: the increase has one factor SYN
+//! less than its formula, as in its own table. The moving average of the loss weighs the last interval
+//! with an eighth, which the paper leaves open. [`Mode::Swift`] is in [`super::swift`].
+
+use core::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+
+use super::config::{Memory, SYN};
+use super::swift::Swift;
+use super::wire::Ack;
+
+/// By which rules the rate changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The paper's.
+    Paper,
+    /// Quicker to begin and to recover, and fair to flows that began at other rates or are farther.
+    Swift,
+}
+
+/// A rate and the rules by which it changes.
+#[derive(Clone, Debug)]
+pub struct RateControl {
+    bps: f64,
+    bps_max: f64,
+    rules: Rules,
+}
+
+/// What happened in a SYN interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets newly reported as lost.
+    pub lost: u64,
+    /// The rate was not what held the sender, so nothing says that more would pass.
+    pub is_untried: bool,
+    /// The round-trip time.
+    pub rtt: Duration,
+}
+
+/// A loss that the receiver reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The last packet lost.
+    pub number: u64,
+    /// The first packet never sent yet.
+    pub next: u64,
+    /// The round-trip time.
+    pub rtt: Duration,
+}
+
+#[derive(Clone, Debug)]
+enum Rules {
+    Paper(Paper),
+    Swift(Swift),
+}
+
+impl RateControl {
+    /// Begins where `memory` says, with packets of `packet_bytes` on the wire: the paper's MTU.
+    pub fn new(mode: Mode, memory: &Memory, packet_bytes: u32) -> Self {
+        let rules = match mode {
+            Mode::Paper => Rules::Paper(Paper::new(packet_bytes)),
+            Mode::Swift => Rules::Swift(Swift::new(memory, packet_bytes)),
+        };
+        Self {
+            bps: memory.rate.as_bps() as f64,
+            bps_max: f64::MAX,
+            rules,
+        }
+    }
+
+    /// What the sender should keep now.
+    pub fn rate(&self) -> Rate {
+        Rate::from_bps((self.bps as i64).unsigned_abs()).unwrap_or(Rate::UNLIMITED)
+    }
+
+    /// Never exceeds `rate_max` from now on.
+    pub fn limit(&mut self, rate_max: Rate) {
+        self.bps_max = rate_max.as_bps() as f64;
+        self.set(self.bps);
+    }
+
+    /// A SYN interval is over.
+    pub fn handle_syn(&mut self, interval: &Interval) {
+        let bps = match &mut self.rules {
+            Rules::Paper(paper) => paper.raised(self.bps, interval),
+            Rules::Swift(swift) => swift.raised(self.bps, interval),
+        };
+        self.set(bps);
+    }
+
+    /// The receiver reports a loss; answers how long to send nothing.
+    pub fn handle_loss(&mut self, now: Instant, loss: Loss) -> Duration {
+        let (bps, freeze) = match &mut self.rules {
+            Rules::Paper(paper) => paper.lowered(self.bps, loss),
+            Rules::Swift(swift) => swift.lowered(now, self.bps, loss),
+        };
+        self.set(bps);
+        freeze
+    }
+
+    /// The receiver says what has come; answers how long to send nothing.
+    pub fn handle_ack(&mut self, now: Instant, ack: &Ack) -> Duration {
+        let (bps, freeze) = match &mut self.rules {
+            Rules::Paper(_) => (self.bps, Duration::ZERO),
+            Rules::Swift(swift) => swift.heard(now, self.bps, ack),
+        };
+        self.set(bps);
+        freeze
+    }
+
+    /// What the rules have learnt beside the rate.
+    pub fn learnt(&self, memory: Memory) -> Memory {
+        match &self.rules {
+            Rules::Paper(_) => memory,
+            Rules::Swift(swift) => swift.learnt(memory),
+        }
+    }
+
+    fn set(&mut self, bps: f64) {
+        self.bps = bps.max(BPS_MIN).min(self.bps_max);
+    }
+}
+
+/// The paper's rules.
+#[derive(Clone, Debug)]
+struct Paper {
+    packet_bytes: f64,
+    loss_mean: f64,
+    /// The first packet never sent when the rate was last lowered, if it ever was.
+    lowered_at: Option<u64>,
+    /// NAKs since a new loss lowered the rate, and how many lower it again: two to this power.
+    naks: u64,
+    dec_count: u32,
+}
+
+impl Paper {
+    fn new(packet_bytes: u32) -> Self {
+        Self {
+            packet_bytes: f64::from(packet_bytes),
+            loss_mean: 0.0,
+            lowered_at: None,
+            naks: 0,
+            dec_count: DEC_COUNT,
+        }
+    }
+
+    fn raised(&mut self, bps: f64, interval: &Interval) -> f64 {
+        let loss = match (interval.sent, interval.lost) {
+            (_, 0) => 0.0,
+            (sent, lost) => (lost as f64 / sent.max(1) as f64).min(1.0),
+        };
+        self.loss_mean += (loss - self.loss_mean) * LOSS_WEIGHT;
+        if self.loss_mean >= LOSS_MAX || interval.is_untried {
+            return bps;
+        }
+        bps + self.increase(bps) * self.packet_bytes * 8.0 / SYN.as_secs_f64()
+    }
+
+    /// By how many packets in a SYN interval a rate grows.
+    fn increase(&self, bps: f64) -> f64 {
+        let decade = libm::pow(10.0, libm::ceil(libm::log10(bps)));
+        let packets = decade * BETA / (self.packet_bytes * 8.0);
+        packets.max(1.0 / self.packet_bytes)
+    }
+
+    /// The rate after a NAK, and how long to freeze.
+    fn lowered(&mut self, bps: f64, loss: Loss) -> (f64, Duration) {
+        let lower = bps / (1.0 + 1.0 / 8.0);
+        if self.lowered_at.is_none_or(|next| loss.number >= next) {
+            self.lowered_at = Some(loss.next);
+            self.naks = 0;
+            self.dec_count = DEC_COUNT;
+            return (lower, loss.rtt);
+        }
+        self.naks += 1;
+        if self.naks < 1 << self.dec_count {
+            return (bps, Duration::ZERO);
+        }
+        self.dec_count = (self.dec_count + 1).min(DEC_COUNT_MAX);
+        self.lowered_at = Some(loss.next);
+        (lower, Duration::ZERO)
+    }
+}
+
+const BETA: f64 = 1.2e-5;
+/// The rate does not rise while the mean loss is this much.
+const LOSS_MAX: f64 = 0.001;
+/// How much the last interval weighs in the mean loss.
+const LOSS_WEIGHT: f64 = 1.0 / 8.0;
+const DEC_COUNT: u32 = 4;
+const DEC_COUNT_MAX: u32 = 62;
+/// No loss makes a rate lower: a packet of 1500 bytes each 120 ms, so that every transfer ends.
+const BPS_MIN: f64 = 100_000.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    fn control(mode: Mode, bps: u64) -> RateControl {
+        let memory = Memory::new(Rate::from_bps(bps).unwrap(), RTT);
+        RateControl::new(mode, &memory, 1500)
+    }
+
+    fn paper(bps: u64) -> RateControl {
+        control(Mode::Paper, bps)
+    }
+
+    fn calm() -> Interval {
+        Interval {
+            sent: 1000,
+            lost: 0,
+            is_untried: false,
+            rtt: RTT,
+        }
+    }
+
+    fn loss(number: u64, next: u64) -> Loss {
+        Loss {
+            number,
+            next,
+            rtt: RTT,
+        }
+    }
+
+    #[test]
+    fn the_increase_is_that_of_the_papers_table() {
+        for (bps, packets) in [
+            (999.0, 1.0 / 1500.0),
+            (1_000_001.0, 0.01),
+            (10_000_000.0, 0.01),
+            (10_000_001.0, 0.1),
+            (100_000_000.0, 0.1),
+            (100_000_001.0, 1.0),
+            (1_000_000_000.0, 1.0),
+            (1_000_000_001.0, 10.0),
+        ] {
+            let increase = Paper::new(1500).increase(bps);
+            assert!(
+                (increase - packets).abs() < packets * 1e-9,
+                "{bps}: {increase}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_rate_rises_each_interval_unless_it_loses() {
+        let mut control = paper(500_000_000);
+        control.handle_syn(&calm());
+        assert_eq!(control.rate(), Rate::from_bps(501_200_000).unwrap());
+        control.handle_syn(&Interval {
+            is_untried: true,
+            ..calm()
+        });
+        assert_eq!(control.rate(), Rate::from_bps(501_200_000).unwrap());
+        // 1.6 % of one interval: an eighth of that, and below a thousandth again five intervals later
+        control.handle_syn(&Interval { lost: 16, ..calm() });
+        let mut waited = 1;
+        while control.rate() == Rate::from_bps(501_200_000).unwrap() {
+            control.handle_syn(&calm());
+            waited += 1;
+        }
+        assert_eq!(waited, 7);
+        control.limit(Rate::from_mbps(100));
+        control.handle_syn(&calm());
+        assert_eq!(control.rate(), Rate::from_mbps(100));
+    }
+
+    #[test]
+    fn a_new_loss_freezes_and_its_sixteenth_nak_lowers_again() {
+        let now = Instant::ZERO;
+        let mut control = paper(900_000_000);
+        assert_eq!(control.handle_loss(now, loss(7, 100)), RTT, "the first");
+        assert_eq!(control.rate(), Rate::from_mbps(800));
+        let mut lowered = Vec::new();
+        let mut before = control.rate();
+        for nak in 1..=70 {
+            assert_eq!(control.handle_loss(now, loss(99, 200)), Duration::ZERO);
+            if control.rate() < before {
+                lowered.push(nak);
+            }
+            before = control.rate();
+        }
+        assert_eq!(lowered, [16, 32, 64]);
+        assert_eq!(
+            control.handle_loss(now, loss(199, 300)),
+            Duration::ZERO,
+            "sent before"
+        );
+        assert_eq!(control.handle_loss(now, loss(200, 300)), RTT, "sent after");
+        for _ in 1..16 {
+            before = control.rate();
+            control.handle_loss(now, loss(200, 300));
+            assert_eq!(control.rate(), before);
+        }
+        control.handle_loss(now, loss(200, 300));
+        assert!(control.rate() < before, "the count began again");
+    }
+
+    proptest! {
+        #[test]
+        fn no_history_brings_a_rate_out_of_its_bounds(
+            start in 1_u64..200_000_000_000,
+            max in 1_000_000_u64..200_000_000_000,
+            steps in prop::collection::vec((any::<bool>(), 0..5000_u64, 0..5000_u64), 0..300),
+            swift: bool,
+        ) {
+            let mode = if swift { Mode::Swift } else { Mode::Paper };
+            let mut control = control(mode, start);
+            control.limit(Rate::from_bps(max).unwrap());
+            let mut now = Instant::ZERO;
+            for (syn, a, b) in steps {
+                let before = control.rate();
+                if syn {
+                    now += SYN;
+                    control.handle_syn(&Interval { sent: a, lost: b, ..calm() });
+                    prop_assert!(control.rate() >= before);
+                } else {
+                    control.handle_loss(now, loss(a, a.max(b) + 1));
+                    prop_assert!(control.rate() <= before);
+                }
+                prop_assert!(control.rate().as_bps() >= 100_000 && control.rate().as_bps() <= max);
+            }
+        }
+    }
+}

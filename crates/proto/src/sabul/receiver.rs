@@ -1,0 +1,469 @@
+//! The side that keeps account of what is missing.
+
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::ops::Range;
+use core::time::Duration;
+
+use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
+
+use super::config::{RTT_MAX, SYN};
+use super::wire::{Ack, Clock, Control, NAK_RANGES_MAX, Packet};
+use super::{Config, PeerMisbehaved};
+use crate::parts::LossList;
+
+/// Says where each new packet belongs, acknowledges every SYN interval, and reports each loss at once
+/// and again until it is repaired (section 3.4).
+#[derive(Debug)]
+pub struct Receiver {
+    config: Config,
+    total: u64,
+    /// The largest number ever received plus 1.
+    next: u64,
+    missing: LossList,
+    received: u64,
+    rtt: Duration,
+    /// Losses that have not been reported yet.
+    losses: VecDeque<Range<u64>>,
+    /// Losses that have, by when they are reported again.
+    reports: BinaryHeap<Reverse<Report>>,
+    news: Option<News>,
+    acked_at: Option<Instant>,
+    claim: Option<Claim>,
+    /// What the sender was last told, and what it should be told.
+    held: bool,
+    hold: bool,
+    datagrams: u64,
+    duplicates: u64,
+    ignored: u64,
+    over: bool,
+    event: Option<ReceiverEvent>,
+}
+
+/// What the owner of a [`Receiver`] gets to hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiverEvent {
+    /// Everything came and the sender was told.
+    Complete,
+    /// The sender said what cannot be; nothing more is answered.
+    Failed(PeerMisbehaved),
+}
+
+/// A loss that is reported again when it is due, if it is still one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Report {
+    due: Instant,
+    from: u64,
+    till: u64,
+    /// After how many round trips it will be reported once more.
+    k: u32,
+}
+
+/// What came since the last ACK.
+#[derive(Clone, Copy, Debug)]
+struct News {
+    /// When the newest packet came, and when it left by the sender's clock.
+    at: Instant,
+    left: Clock,
+    /// The least difference of both clocks.
+    delay: u32,
+}
+
+/// What the sender says that it has sent.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    till: u64,
+    /// When what did not come of it is lost.
+    due: Instant,
+}
+
+impl Receiver {
+    /// A receiver of an object of which nothing is there yet; the config must pass
+    /// [`Config::check`].
+    pub fn new(_now: Instant, config: Config, _seed: u64) -> Self {
+        assert_eq!(
+            config.check(),
+            Ok(()),
+            "a config is checked before it is used"
+        );
+        Self {
+            config,
+            total: config.packets(),
+            next: 0,
+            missing: LossList::new(config.ranges_max as usize),
+            received: 0,
+            rtt: config.memory.rtt,
+            losses: VecDeque::new(),
+            reports: BinaryHeap::new(),
+            news: None,
+            acked_at: None,
+            claim: None,
+            held: false,
+            hold: false,
+            datagrams: 0,
+            duplicates: 0,
+            ignored: 0,
+            over: false,
+            event: None,
+        }
+    }
+
+    /// Packets received, each counted once.
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Packets of the object.
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// What others overtook, and what has not come.
+    pub const fn losses(&self) -> &LossList {
+        &self.missing
+    }
+
+    /// Datagrams that came, whatever they were.
+    pub const fn datagrams(&self) -> u64 {
+        self.datagrams
+    }
+
+    /// Packets that came again.
+    pub const fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// Messages that made no sense, and packets that would have made too many ranges of losses.
+    pub const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// Whether the sender was asked for a pause.
+    pub const fn is_holding(&self) -> bool {
+        self.hold
+    }
+
+    fn handle_datagram(&mut self, now: Instant, head: &[u8], len: u32) -> Option<Span> {
+        self.datagrams += 1;
+        let packet = Packet::decode(head).ok();
+        let packet = packet.filter(|packet| u64::from(packet.number) < self.total && !self.over);
+        let placed = packet.map(|packet| (packet, self.config.span(packet.number.into())));
+        let Some((packet, span)) = placed.filter(|(_, span)| span.len == len) else {
+            self.ignored += u64::from(!self.over);
+            self.duplicates += u64::from(self.over);
+            return None;
+        };
+        self.take(now, packet.number.into()).then(|| {
+            self.note(now, packet.clock);
+            span
+        })
+    }
+
+    /// Takes a packet; answers whether it is new.
+    fn take(&mut self, now: Instant, number: u64) -> bool {
+        if number < self.next {
+            // one that would split a range of a full list has to come again, too
+            if !self.missing.remove(number) {
+                self.duplicates += 1;
+                return false;
+            }
+        } else if self.lose(number) {
+            self.next = number + 1;
+            let due = now + self.patience();
+            if let Some(claim) = &mut self.claim {
+                claim.due = due;
+            }
+        } else {
+            self.ignored += 1;
+            return false;
+        }
+        self.received += 1;
+        true
+    }
+
+    /// All below `till` that has not come is lost; answers whether the list has room for it.
+    fn lose(&mut self, till: u64) -> bool {
+        let lost = self.next..till;
+        if lost.is_empty() {
+            return true;
+        }
+        let is_full = self.reports.len() >= 2 * self.config.ranges_max as usize;
+        if is_full || self.missing.insert(lost.clone()).is_none() {
+            return false;
+        }
+        self.losses.push_back(lost);
+        true
+    }
+
+    fn note(&mut self, now: Instant, left: Clock) {
+        let delay = Clock::at(now).since(left);
+        let delay = match self.news {
+            // differences of clocks go round, too
+            Some(news) if delay.wrapping_sub(news.delay).cast_signed() > 0 => news.delay,
+            _ => delay,
+        };
+        self.news = Some(News {
+            at: now,
+            left,
+            delay,
+        });
+    }
+
+    fn handle_control(&mut self, now: Instant, head: &[u8]) {
+        match Control::decode(head) {
+            Ok(Control::Sent(till)) => self.handle_sent(now, till.into()),
+            Ok(Control::Rtt(micros)) => {
+                self.rtt = Duration::from_micros(micros.into()).min(RTT_MAX);
+            }
+            Ok(Control::Ack(_) | Control::Nak { .. } | Control::Hold(_)) | Err(_) => {
+                self.ignored += 1;
+            }
+        }
+    }
+
+    fn handle_sent(&mut self, now: Instant, till: u64) {
+        if self.over {
+            return;
+        }
+        if till > self.total {
+            self.over = true;
+            self.event = Some(ReceiverEvent::Failed(PeerMisbehaved::SentBeyond(till)));
+            return;
+        }
+        let till = self.claim.map_or(till, |claim| claim.till.max(till));
+        let due = now + self.patience();
+        self.claim = Some(Claim { till, due });
+    }
+
+    /// How long datagrams may take longer than the stream.
+    fn patience(&self) -> Duration {
+        SYN.max(self.rtt / 2)
+    }
+
+    /// What did not come of what the sender says that it has sent is lost.
+    fn settle(&mut self, now: Instant) {
+        let Some(claim) = self.claim.filter(|claim| claim.due <= now) else {
+            return;
+        };
+        if claim.till <= self.next {
+            self.claim = None;
+        } else if self.lose(claim.till) {
+            self.next = claim.till;
+            self.claim = None;
+        } else {
+            let due = now + self.patience();
+            self.claim = Some(Claim { due, ..claim });
+        }
+    }
+
+    /// Reports losses for the first time.
+    fn nak(&mut self, now: Instant) -> Option<Transmit> {
+        let mut ranges = Vec::new();
+        while ranges.len() < NAK_RANGES_MAX
+            && let Some(lost) = self.losses.pop_front()
+        {
+            self.remind(now, lost.clone(), FIRST_K);
+            ranges.push(lost);
+        }
+        self.say_missing(false, ranges)
+    }
+
+    /// Reports losses again that have not been repaired in time.
+    fn nak_again(&mut self, now: Instant) -> Option<Transmit> {
+        let mut ranges = Vec::new();
+        while let Some(Reverse(report)) = self.reports.peek().copied()
+            && report.due <= now
+            && ranges.len() < NAK_RANGES_MAX
+        {
+            self.reports.pop();
+            self.repeat(now, report, &mut ranges);
+        }
+        ranges.sort_unstable_by_key(|range| range.start);
+        self.say_missing(true, ranges)
+    }
+
+    /// Adds what is still missing of a report to `ranges`, as far as there is room, and notes it once
+    /// more.
+    fn repeat(&mut self, now: Instant, report: Report, ranges: &mut Vec<Range<u64>>) {
+        let mut from = report.from;
+        let mut first = None;
+        while from < report.till && ranges.len() < NAK_RANGES_MAX {
+            let Some(lost) = self
+                .missing
+                .next(from)
+                .filter(|lost| lost.start < report.till)
+            else {
+                from = report.till;
+                break;
+            };
+            let lost = lost.start..lost.end.min(report.till);
+            first = first.or(Some(lost.start));
+            from = lost.end;
+            ranges.push(lost);
+        }
+        if let Some(first) = first {
+            self.remind(now, first..from, report.k + 1);
+        }
+        if from < report.till {
+            self.reports.push(Reverse(Report { from, ..report }));
+        }
+    }
+
+    fn remind(&mut self, now: Instant, lost: Range<u64>, k: u32) {
+        self.reports.push(Reverse(Report {
+            due: now + self.rtt.max(SYN) * k,
+            from: lost.start,
+            till: lost.end,
+            k: k.min(K_MAX),
+        }));
+    }
+
+    fn say_missing(&self, again: bool, ranges: Vec<Range<u64>>) -> Option<Transmit> {
+        if ranges.is_empty() {
+            return None;
+        }
+        let ranges = merged(ranges);
+        Some(Control::Nak { again, ranges }.transmit(self.config.stream))
+    }
+
+    /// Says what has come, once in a SYN interval, and at once when that is all.
+    fn ack(&mut self, now: Instant) -> Option<Transmit> {
+        if self.over {
+            return None;
+        }
+        let is_whole = self.received == self.total && (self.total > 0 || self.claim.is_some());
+        if !is_whole && self.ack_due().is_none_or(|due| now < due) {
+            return None;
+        }
+        let nothing = News {
+            at: now,
+            left: Clock::at(now),
+            delay: 0,
+        };
+        let news = self.news.take().unwrap_or(nothing);
+        self.acked_at = Some(now);
+        if is_whole {
+            self.over = true;
+            self.event = Some(ReceiverEvent::Complete);
+        }
+        let held = now.since(news.at).as_micros() as u32;
+        let ack = Ack {
+            till: self.missing.first().unwrap_or(self.next) as u32,
+            received: self.received as u32,
+            clock: Clock::at(now),
+            echo: Clock(news.left.0.wrapping_add(held)),
+            delay: news.delay,
+        };
+        Some(Control::Ack(ack).transmit(self.config.stream))
+    }
+
+    fn ack_due(&self) -> Option<Instant> {
+        let news = self.news?;
+        Some(self.acked_at.map_or(news.at, |at| at + SYN))
+    }
+
+    fn say_hold(&mut self) -> Option<Transmit> {
+        if self.hold == self.held {
+            return None;
+        }
+        self.held = self.hold;
+        Some(Control::Hold(self.hold).transmit(self.config.stream))
+    }
+}
+
+impl Endpoint for Receiver {
+    type Event = ReceiverEvent;
+
+    fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
+        match message.via {
+            Via::Datagram => self.handle_datagram(now, message.head, message.len),
+            Via::Stream(stream) => {
+                if stream == self.config.stream && message.len == 0 {
+                    self.handle_control(now, message.head);
+                } else {
+                    self.ignored += 1;
+                }
+                None
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if !self.over {
+            self.settle(now);
+        }
+    }
+
+    fn handle_load(&mut self, _now: Instant, load: Load) {
+        if load.backlog_bytes > load.backlog_bytes_max / 2 {
+            self.hold = true;
+        } else if load.backlog_bytes < load.backlog_bytes_max / 4 || load.backlog_bytes == 0 {
+            self.hold = false;
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        if self.over {
+            return None;
+        }
+        if !self.losses.is_empty() {
+            return self.nak(now);
+        }
+        self.say_hold()
+            .or_else(|| self.nak_again(now))
+            .or_else(|| self.ack(now))
+    }
+
+    fn poll_event(&mut self) -> Option<ReceiverEvent> {
+        self.event.take()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        if self.over {
+            return None;
+        }
+        let deadline = |at, why| Deadline { at, why };
+        let report = self.reports.peek();
+        [
+            self.ack_due().map(|at| deadline(at, "ack")),
+            report.map(|Reverse(report)| deadline(report.due, "nak")),
+            self.claim.map(|claim| deadline(claim.due, "settle")),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
+        let packet_len = u64::from(self.config.packet_len);
+        let from = offset.div_ceil(packet_len);
+        let packets_max = u64::from(len) / packet_len;
+        let run = match self.missing.next(from) {
+            Some(run) => run,
+            None => self.next.max(from)..self.total,
+        };
+        let till = run.end.min(run.start.saturating_add(packets_max));
+        let start = run.start.checked_mul(packet_len)?;
+        let end = till.checked_mul(packet_len)?.min(self.config.object_len);
+        let len = end.checked_sub(start).filter(|len| *len > 0)?;
+        Some(Span::new(start, len as u32))
+    }
+}
+
+/// Ranges that touch or overlap as one; they come in order.
+fn merged(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// A loss is reported again after this many round trips, and then after one more each time.
+const FIRST_K: u32 = 2;
+/// Round trips between reports grow to this.
+const K_MAX: u32 = 32;

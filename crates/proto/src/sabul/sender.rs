@@ -1,0 +1,504 @@
+//! The side that sends at a rate of its own.
+
+use alloc::collections::VecDeque;
+use core::fmt;
+use core::ops::Range;
+use core::time::Duration;
+
+use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
+
+use super::config::{Config, Memory, RTT_MAX, SYN};
+use super::flow::FlowWindow;
+use super::rate::{Interval, Loss, RateControl};
+use super::wire::{Ack, Clock, Control, Packet};
+use crate::parts::{LossList, Pacer};
+
+/// Sends what is lost before what is new, no faster than its rate and no further than its flow window
+/// (section 3.4).
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts of their own")]
+pub struct Sender {
+    config: Config,
+    total: u64,
+    pacer: Pacer,
+    control: RateControl,
+    window: FlowWindow,
+    /// It neither waits for its rate nor for its window.
+    is_free: bool,
+    losses: LossList,
+    /// The first packet never sent.
+    next: u64,
+    /// All packets below it have come.
+    acked: u64,
+    /// Packets that have come.
+    received: u64,
+    rtt: Duration,
+    /// The round-trip time that the receiver knows.
+    rtt_told: Duration,
+    syn: Syn,
+    frozen_till: Instant,
+    held: bool,
+    /// Something but the rate keeps it from sending.
+    rests: bool,
+    /// When it last heard of the receiver; when something last came there.
+    heard_at: Instant,
+    progress_at: Instant,
+    says_sent: bool,
+    over: bool,
+    sent: u64,
+    again: u32,
+    ignored: u64,
+    events: VecDeque<SenderEvent>,
+}
+
+/// What the owner of a [`Sender`] gets to hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderEvent {
+    /// Every packet has left once; what follows are repairs.
+    Passed,
+    /// Nothing new has come to the receiver for several round trips, though datagrams were sent.
+    Barren,
+    /// The receiver has everything.
+    Complete,
+    /// The receiver said what cannot be; nothing more is sent.
+    Failed(PeerMisbehaved),
+}
+
+/// How a peer broke the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerMisbehaved {
+    /// An ACK of what was never sent.
+    AckBeyond(u64),
+    /// An ACK that misses what an earlier one had.
+    AckShrank,
+    /// A NAK of what was never sent.
+    NakBeyond(u64),
+    /// A claim to have sent more packets than there are.
+    SentBeyond(u64),
+    /// After 2^32 packets sent again something is still missing.
+    NeverWhole,
+}
+
+/// The present SYN interval.
+#[derive(Clone, Copy, Debug)]
+struct Syn {
+    ends: Instant,
+    sent: u64,
+    lost: u64,
+    is_untried: bool,
+}
+
+impl Sender {
+    /// A sender that begins at once, where `config.memory` says; the config must pass
+    /// [`Config::check`].
+    pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
+        assert_eq!(
+            config.check(),
+            Ok(()),
+            "a config is checked before it is used"
+        );
+        let Memory { rate, rtt, .. } = config.memory;
+        let packet_bytes = config.wire_bytes(config.packet_len);
+        let mut control = RateControl::new(config.mode, &config.memory, packet_bytes);
+        control.limit(config.rate_max);
+        let is_free = rate == Rate::UNLIMITED;
+        let paced = if is_free { rate } else { control.rate() };
+        let total = config.packets();
+        Self {
+            config,
+            total,
+            pacer: Pacer::new(now, paced, config.burst, packet_bytes),
+            control,
+            window: FlowWindow::new(config.window_max, &config.memory),
+            is_free,
+            losses: LossList::new(config.ranges_max as usize),
+            next: 0,
+            acked: 0,
+            received: 0,
+            rtt,
+            rtt_told: rtt,
+            syn: Syn::from(now),
+            frozen_till: now,
+            held: false,
+            rests: false,
+            heard_at: now,
+            progress_at: now,
+            says_sent: total == 0,
+            over: false,
+            sent: 0,
+            again: 0,
+            ignored: 0,
+            events: VecDeque::with_capacity(EVENTS_MAX),
+        }
+    }
+
+    /// What the next object's sender should begin with.
+    pub fn memory(&self) -> Memory {
+        let memory = Memory {
+            rate: self.rate(),
+            rtt: self.rtt,
+            has_lost: self.config.memory.has_lost || !self.window.grows(),
+            ..self.config.memory
+        };
+        self.control.learnt(memory)
+    }
+
+    /// Packets sent, each time counted.
+    pub const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Packets sent more than once, counted each time but the first.
+    pub const fn resent(&self) -> u64 {
+        self.again as u64
+    }
+
+    /// Packets never sent yet.
+    pub const fn unsent(&self) -> u64 {
+        self.total - self.next
+    }
+
+    /// Packets not yet known to have come.
+    pub const fn missing(&self) -> u64 {
+        self.total - self.received
+    }
+
+    /// Packets of the object.
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// What is to be sent again.
+    pub const fn losses(&self) -> &LossList {
+        &self.losses
+    }
+
+    /// Whether the receiver has asked for a pause.
+    pub const fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Messages that made no sense.
+    pub const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// The rate it keeps.
+    pub const fn rate(&self) -> Rate {
+        self.pacer.rate()
+    }
+
+    /// The round-trip time, smoothed.
+    pub const fn rtt(&self) -> Duration {
+        self.rtt
+    }
+
+    fn handle_control(&mut self, now: Instant, head: &[u8]) {
+        match Control::decode(head) {
+            _ if self.over => {}
+            Ok(Control::Ack(ack)) => self.handle_ack(now, &ack),
+            Ok(Control::Nak { ranges, .. }) => self.handle_nak(now, &ranges),
+            Ok(Control::Hold(on)) => self.held = on,
+            Ok(Control::Sent(_) | Control::Rtt(_)) | Err(_) => self.ignored += 1,
+        }
+    }
+
+    fn handle_ack(&mut self, now: Instant, ack: &Ack) {
+        let (till, received) = (u64::from(ack.till), u64::from(ack.received));
+        if till > self.next || received > self.next {
+            return self.fail(PeerMisbehaved::AckBeyond(till.max(received)));
+        }
+        if till < self.acked || received < self.received || received < till {
+            return self.fail(PeerMisbehaved::AckShrank);
+        }
+        self.heard_at = now;
+        if received > self.received {
+            self.progress_at = now;
+            self.measure(now, ack.echo);
+            let freeze = self.control.handle_ack(now, ack);
+            self.freeze(now, freeze);
+            self.keep_rate(now);
+        }
+        (self.acked, self.received) = (till, received);
+        self.losses.remove_below(till);
+        self.window.handle_ack(till);
+        if till == self.total {
+            self.over = true;
+            self.tell(SenderEvent::Complete);
+        }
+    }
+
+    /// Learns the round-trip time of the packet that an ACK echoes.
+    fn measure(&mut self, now: Instant, echo: Clock) {
+        let micros = Clock::at(now).since(echo);
+        let sample = Duration::from_micros(micros.into());
+        if sample <= RTT_MAX {
+            self.rtt = (self.rtt * 7 + sample) / 8;
+        }
+    }
+
+    fn handle_nak(&mut self, now: Instant, ranges: &[Range<u64>]) {
+        let last = ranges.last().map_or(0, |range| range.end);
+        if last > self.next {
+            return self.fail(PeerMisbehaved::NakBeyond(last - 1));
+        }
+        self.heard_at = now;
+        self.window.handle_nak();
+        for range in ranges {
+            let lost = range.start.max(self.acked)..range.end;
+            // what finds no room in the list is reported again
+            if !lost.is_empty()
+                && let Some(new) = self.losses.insert(lost)
+            {
+                self.syn.lost += new;
+                self.lower(now, range.end - 1);
+            }
+        }
+        self.keep_rate(now);
+    }
+
+    fn lower(&mut self, now: Instant, number: u64) {
+        let (next, rtt) = (self.next, self.rtt);
+        let freeze = self.control.handle_loss(now, Loss { number, next, rtt });
+        self.freeze(now, freeze);
+    }
+
+    fn freeze(&mut self, now: Instant, time: Duration) {
+        if !self.is_free {
+            self.frozen_till = self.frozen_till.max(now + time);
+        }
+    }
+
+    fn keep_rate(&mut self, now: Instant) {
+        let rate = self.control.rate();
+        if !self.is_free && rate != self.pacer.rate() {
+            self.pacer.handle_rate(now, rate);
+        }
+    }
+
+    /// What is due once in a SYN interval.
+    fn handle_syn(&mut self, now: Instant) {
+        self.control.handle_syn(&Interval {
+            sent: self.syn.sent,
+            lost: self.syn.lost,
+            is_untried: self.syn.is_untried,
+            rtt: self.rtt,
+        });
+        self.keep_rate(now);
+        self.syn = Syn::from(now);
+        let is_waiting = self.acked < self.next;
+        if !is_waiting || self.held {
+            self.heard_at = now;
+            self.progress_at = now;
+        }
+        if now.since(self.heard_at) > self.rtt * 2 + SYN * 4 {
+            self.heard_at = now;
+            self.says_sent = true;
+        }
+        if now.since(self.progress_at) > self.rtt * 3 + SYN * 20 {
+            self.progress_at = now;
+            self.tell(SenderEvent::Barren);
+        }
+    }
+
+    /// Words for the stream.
+    fn say(&mut self) -> Option<Transmit> {
+        let stream = self.config.stream;
+        if self.rtt.abs_diff(self.rtt_told) > self.rtt_told / 8 + RTT_STEP {
+            self.rtt_told = self.rtt;
+            let micros = self.rtt.as_micros() as u32;
+            return Some(Control::Rtt(micros).transmit(stream));
+        }
+        if self.says_sent {
+            self.says_sent = false;
+            if self.next == self.total {
+                self.tell(SenderEvent::Passed);
+            }
+            return Some(Control::Sent(self.next as u32).transmit(stream));
+        }
+        None
+    }
+
+    /// The packet that is next, whether or not the rate lets it leave.
+    fn next_packet(&self) -> Option<u64> {
+        if self.held {
+            return None;
+        }
+        let lost = self.losses.first();
+        lost.or_else(|| {
+            let admits = self.is_free || self.window.admits(self.next - self.acked);
+            (admits && self.next < self.total).then_some(self.next)
+        })
+    }
+
+    fn send(&mut self, now: Instant) -> Option<Transmit> {
+        let number = self.next_packet().filter(|_| self.frozen_till <= now);
+        let Some(number) = number else {
+            self.rests = true;
+            self.syn.is_untried |= self.window.is_largest() || self.next_packet().is_some();
+            return None;
+        };
+        if self.rests {
+            self.rests = false;
+            self.pacer.rest(now);
+        }
+        let span = self.config.span(number);
+        if !self.pacer.may_send(now, self.config.wire_bytes(span.len)) {
+            return None;
+        }
+        let Some(again) = self.take(number) else {
+            self.fail(PeerMisbehaved::NeverWhole);
+            return None;
+        };
+        self.sent += 1;
+        self.syn.sent += 1;
+        let packet = Packet {
+            again,
+            number: number as u32,
+            clock: Clock::at(now),
+        };
+        Some(Transmit {
+            via: Via::Datagram,
+            head: Head::new(&packet.encode()),
+            body: Body::Object(span),
+        })
+    }
+
+    /// Takes a packet off what is to be sent; answers the how manieth packet sent again it is.
+    fn take(&mut self, number: u64) -> Option<u32> {
+        if number == self.next {
+            self.next += 1;
+            self.says_sent |= self.next == self.total;
+            return Some(0);
+        }
+        self.losses.pop_first();
+        self.again = self.again.checked_add(1)?;
+        Some(self.again)
+    }
+
+    fn fail(&mut self, why: PeerMisbehaved) {
+        self.over = true;
+        self.tell(SenderEvent::Failed(why));
+    }
+
+    fn tell(&mut self, event: SenderEvent) {
+        assert!(
+            self.events.len() < EVENTS_MAX,
+            "the owner drains events after each call"
+        );
+        self.events.push_back(event);
+    }
+}
+
+impl Syn {
+    fn from(now: Instant) -> Self {
+        Self {
+            ends: now + SYN,
+            sent: 0,
+            lost: 0,
+            is_untried: false,
+        }
+    }
+}
+
+impl Endpoint for Sender {
+    type Event = SenderEvent;
+
+    fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
+        if message.via == Via::Stream(self.config.stream) && message.len == 0 {
+            self.handle_control(now, message.head);
+        } else {
+            self.ignored += 1;
+        }
+        None
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if !self.over && self.syn.ends <= now {
+            self.handle_syn(now);
+        }
+    }
+
+    /// Never exceeds `rate` from now on; [`Rate::UNLIMITED`] also ends pacing and the flow window, since the
+    /// world has found another way to bound what is on its way.
+    fn handle_rate(&mut self, now: Instant, rate: Rate) {
+        self.control.limit(rate);
+        self.is_free = rate == Rate::UNLIMITED;
+        if self.is_free {
+            self.frozen_till = now;
+            self.pacer.handle_rate(now, rate);
+        }
+        self.keep_rate(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        if self.over {
+            return None;
+        }
+        self.say().or_else(|| self.send(now))
+    }
+
+    fn poll_event(&mut self) -> Option<SenderEvent> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        if self.over {
+            return None;
+        }
+        let syn = Deadline {
+            at: self.syn.ends,
+            why: "syn",
+        };
+        if self.next_packet().is_none() {
+            return Some(syn);
+        }
+        let pace = Deadline {
+            at: self.pacer.due().max(self.frozen_till),
+            why: "pace",
+        };
+        Some(pace.min(syn))
+    }
+
+    fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
+        let packet_len = u64::from(self.config.packet_len);
+        let from = offset / packet_len;
+        let run = self.losses.next(from);
+        let run = run.unwrap_or_else(|| self.next.max(from)..self.total);
+        let start = offset.max(run.start.checked_mul(packet_len)?);
+        let end = run.end.checked_mul(packet_len)?.min(self.config.object_len);
+        let len = end.checked_sub(start)?.min(u64::from(len));
+        (len > 0 && !self.over).then(|| Span::new(start, len as u32))
+    }
+}
+
+impl fmt::Display for PeerMisbehaved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AckBeyond(number) => write!(
+                f,
+                "the peer says that {number} packets came, more than were sent"
+            ),
+            Self::AckShrank => write!(f, "the peer no longer has what it said had come"),
+            Self::NakBeyond(number) => {
+                write!(f, "the peer misses packet {number}, which was never sent")
+            }
+            Self::SentBeyond(sent) => write!(
+                f,
+                "the peer claims to have sent {sent} packets, more than there are"
+            ),
+            Self::NeverWhole => write!(
+                f,
+                "after {} packets sent again the peer still misses something",
+                u32::MAX
+            ),
+        }
+    }
+}
+
+impl core::error::Error for PeerMisbehaved {}
+
+/// The receiver hears of another round-trip time when it differs by more than an eighth and this.
+const RTT_STEP: Duration = Duration::from_micros(500);
+/// No call tells more: all has left, nothing comes, and the end.
+const EVENTS_MAX: usize = 4;

@@ -1,0 +1,380 @@
+//! SABUL's two machines in virtual time: every byte once, whatever the path does, and the rates that
+//! the paper and the second mode promise.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Load, Rate};
+use lighthaul_proto::sabul::{
+    Config, Memory, Mode, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
+};
+use lighthaul_sim::{
+    Burst, FlowConfig, Heard, LinkConfig, Network, Reorder, RouteConfig, Trace, World, WorldConfig,
+};
+use proptest::prelude::*;
+
+type Event = Heard<SenderEvent, ReceiverEvent>;
+
+fn config(object_len: u64, delay: Duration) -> Config {
+    Config {
+        object_len,
+        packet_len: 1460,
+        overhead_len: 28,
+        mode: Mode::Paper,
+        memory: Memory::new(Rate::from_mbps(500), delay * 2),
+        rate_max: Rate::from_mbps(500),
+        burst: None,
+        stream: 1,
+        window_max: 20_000,
+        ranges_max: 10_000,
+    }
+}
+
+fn gigabit(delay: Duration) -> WorldConfig {
+    let there = LinkConfig {
+        rate: Some(Rate::from_mbps(1000)),
+        delay,
+        queue_bytes_max: 1 << 20,
+        ..LinkConfig::default()
+    };
+    WorldConfig {
+        there,
+        stream_delay: delay,
+        overhead_len: 28,
+        ..WorldConfig::default()
+    }
+}
+
+/// Runs a transfer to its end; answers its world and what was heard.
+fn run(config: Config, world: &WorldConfig, seed: u64) -> (World<Sender, Receiver>, Vec<Event>) {
+    let sender = Sender::new(Instant::ZERO, config, seed);
+    let receiver = Receiver::new(Instant::ZERO, config, seed);
+    let mut world = World::new(sender, receiver, world, seed).with_ledger();
+    let mut heard = Vec::new();
+    world.run(Instant::from_nanos(u64::MAX / 2), |_, event| {
+        heard.push(event);
+    });
+    (world, heard)
+}
+
+fn assert_whole(world: &World<Sender, Receiver>, heard: &[Event], object_len: u64) {
+    assert!(world.ledger().unwrap().is_whole(object_len));
+    for event in [
+        Heard::Left(SenderEvent::Complete),
+        Heard::Right(ReceiverEvent::Complete),
+    ] {
+        assert!(heard.contains(&event), "{heard:?}");
+    }
+}
+
+#[test]
+fn a_clean_path_takes_its_time_at_the_rate_and_a_round_trip() {
+    let delay = Duration::from_millis(5);
+    let mut config = config(45_000_000, delay);
+    config.memory.has_lost = true;
+    let (world, heard) = run(config, &gigabit(delay), 1);
+    assert_whole(&world, &heard, 45_000_000);
+    assert_eq!(
+        heard,
+        [
+            Heard::Left(SenderEvent::Passed),
+            Heard::Right(ReceiverEvent::Complete),
+            Heard::Left(SenderEvent::Complete),
+        ]
+    );
+    let wire = (45_000_000 + config.packets() * 40) as f64 * 8.0 / 500e6 + 0.010;
+    let took = world.now().as_secs_f64();
+    assert!((took - wire).abs() < wire * 0.005, "{took} s, not {wire} s");
+    assert_eq!((world.left().resent(), world.right().duplicates()), (0, 0));
+}
+
+#[test]
+fn the_flow_window_opens_as_packets_are_acknowledged() {
+    let delay = Duration::from_millis(50);
+    let (world, heard) = run(config(1_460_000, delay), &gigabit(delay), 1);
+    assert_whole(&world, &heard, 1_460_000);
+    // windows of 1, 1, 2, 4 .. 512 packets, each a round trip and at most a SYN interval
+    let took = world.now().as_secs_f64();
+    assert!((1.1..1.3).contains(&took), "{took} s");
+}
+
+#[test]
+fn objects_of_few_bytes_cross() {
+    let delay = Duration::from_millis(5);
+    for object_len in [0, 1, 1459, 1460, 1461] {
+        let (world, heard) = run(config(object_len, delay), &gigabit(delay), 1);
+        assert_whole(&world, &heard, object_len);
+    }
+}
+
+#[test]
+fn a_seed_tells_the_whole_story() {
+    let delay = Duration::from_millis(50);
+    let mut world = gigabit(delay);
+    world.there.loss_ppb = 20_000_000;
+    let twins: Vec<_> = [7, 7, 8]
+        .map(|seed| {
+            let (world, heard) = run(config(5_000_000, delay), &world, seed);
+            (world.now(), world.left().sent(), heard)
+        })
+        .into();
+    assert_eq!(twins[0], twins[1]);
+    assert_ne!(twins[0], twins[2]);
+}
+
+#[test]
+fn a_path_that_carries_nothing_is_barren_until_it_is_diverted() {
+    let delay = Duration::from_millis(5);
+    let mut path = gigabit(delay);
+    path.there.loss_ppb = 1_000_000_000;
+    let config = config(100_000, delay);
+    let sender = Sender::new(Instant::ZERO, config, 1);
+    let mut world = World::new(sender, Receiver::new(Instant::ZERO, config, 1), &path, 1);
+    let mut barren = 0;
+    let till = Instant::from_nanos(2_000_000_000);
+    world.run(till, |_, event| {
+        barren += u32::from(event == Heard::Left(SenderEvent::Barren));
+    });
+    assert!((5..10).contains(&barren), "{barren} times");
+}
+
+#[test]
+fn without_a_limit_it_neither_waits_nor_minds_losses() {
+    let delay = Duration::from_millis(5);
+    let mut config = config(5_000_000, delay);
+    config.memory.rate = Rate::UNLIMITED;
+    let mut world = gigabit(delay);
+    world.there.rate = None;
+    let (world, heard) = run(config, &world, 1);
+    assert_whole(&world, &heard, 5_000_000);
+    assert!(world.now() < Instant::from_nanos(30_000_000));
+}
+
+#[test]
+fn a_full_ring_holds_the_sender_and_an_empty_one_lets_it_go() {
+    let delay = Duration::from_millis(5);
+    let config = config(5_000_000, delay);
+    let sender = Sender::new(Instant::ZERO, config, 1);
+    let receiver = Receiver::new(Instant::ZERO, config, 1);
+    let mut world = World::new(sender, receiver, &gigabit(delay), 1);
+    let load = |backlog_bytes| Load {
+        backlog_bytes,
+        backlog_bytes_max: 100,
+        ..Load::default()
+    };
+    let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+    world.run(at(40), |_, _| ());
+    world.handle_load(at(40), load(51), |_, _| ());
+    world.run(at(50), |_, _| ());
+    let sent = world.left().sent();
+    assert!(world.left().is_held());
+    world.run(at(1500), |_, event| {
+        assert_ne!(event, Heard::Left(SenderEvent::Barren));
+    });
+    assert_eq!(world.left().sent(), sent);
+    world.handle_load(at(1500), load(24), |_, _| ());
+    world.run(at(3000), |_, _| ());
+    assert_eq!(world.left().missing(), 0);
+}
+
+#[test]
+fn the_next_object_begins_where_the_last_ended() {
+    let delay = Duration::from_millis(20);
+    let mut path = gigabit(delay);
+    path.there.rate = Some(Rate::from_mbps(100));
+    for mode in [Mode::Paper, Mode::Swift] {
+        let first = Config {
+            mode,
+            memory: Memory::new(Rate::from_mbps(5), delay * 2),
+            ..config(80_000_000, delay)
+        };
+        let (world, heard) = run(first, &path, 1);
+        assert_whole(&world, &heard, 80_000_000);
+        let memory = world.left().memory();
+        assert!(memory.rate > Rate::from_mbps(50), "{memory:?}");
+        assert!(memory.rtt >= delay * 2, "{memory:?}");
+        let second = Config { memory, ..first };
+        let (again, _) = run(second, &path, 2);
+        assert!(again.now() < world.now(), "{mode:?} learnt nothing");
+    }
+}
+
+#[test]
+fn sides_that_disagree_about_the_object_say_so() {
+    let delay = Duration::from_millis(5);
+    let sender = Sender::new(Instant::ZERO, config(20_000, delay), 1);
+    let receiver = Receiver::new(Instant::ZERO, config(10_000, delay), 1);
+    let mut world = World::new(sender, receiver, &gigabit(delay), 1);
+    let mut failed = false;
+    world.run(Instant::from_nanos(10_000_000_000), |_, event| {
+        let beyond = |why| matches!(why, PeerMisbehaved::SentBeyond(_));
+        failed |= matches!(event, Heard::Right(ReceiverEvent::Failed(why)) if beyond(why));
+    });
+    assert!(failed);
+}
+
+/// Flows that go on for ever over one link with a queue of the product of rate and longest round trip.
+fn crowd(
+    mode: Mode,
+    mbps: u64,
+    window: u32,
+    flows: &[(u64, u64, u64)],
+) -> Network<Sender, Receiver> {
+    let rate = Rate::from_mbps(mbps);
+    let rtt_max = flows.iter().map(|(rtt, ..)| *rtt).max().unwrap();
+    let product = rate.bytes_in(Duration::from_millis(rtt_max));
+    let link = LinkConfig {
+        rate: Some(rate),
+        queue_bytes_max: product.max(15_000),
+        ..LinkConfig::default()
+    };
+    let mut network = Network::new([link], 1);
+    for (nth, (rtt, start_s, start_mbps)) in (0..).zip(flows) {
+        let rtt = Duration::from_millis(*rtt);
+        let start = Instant::from_nanos(start_s * 1_000_000_000 + nth * 1_234_567);
+        let packets = rate.bytes_in(rtt + Duration::from_millis(10)) / 1500;
+        let config = Config {
+            mode,
+            memory: Memory::new(Rate::from_mbps(*start_mbps), rtt),
+            rate_max: Rate::UNLIMITED,
+            window_max: packets.max(10) as u32 * window,
+            ..config(1 << 40, rtt / 2)
+        };
+        let flow = FlowConfig {
+            start,
+            there: RouteConfig {
+                access: rtt / 2,
+                links: vec![0],
+            },
+            stream_delay: rtt / 2,
+            overhead_len: 28,
+            ..FlowConfig::default()
+        };
+        let (left, right) = (
+            Sender::new(start, config, 1),
+            Receiver::new(start, config, 1),
+        );
+        network.add(left, right, &flow);
+    }
+    network
+}
+
+fn trace(network: &mut Network<Sender, Receiver>, seconds: u64) -> Trace {
+    let till = Instant::from_nanos(seconds * 1_000_000_000);
+    Trace::run(network, Duration::from_secs(1), till)
+}
+
+/// What the flows of a trace had of the link's rate in its last twenty seconds.
+fn utilisation(trace: &Trace, flows: usize, mbps: u64, seconds: u64) -> f64 {
+    let (from, till) = ending(seconds);
+    let goodput = |nth| trace.goodput(nth, from, till).as_mbps_f64();
+    let sum: f64 = (0..flows).map(goodput).sum();
+    // 1500 bytes on the wire carry 1460 of the object
+    sum * 1500.0 / 1460.0 / mbps as f64
+}
+
+fn ending(seconds: u64) -> (Instant, Instant) {
+    let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
+    (at(seconds - 20), at(seconds))
+}
+
+#[test]
+fn a_path_is_used_whatever_its_rate_and_length() {
+    // the paper's window is what it calls good; the second mode needs none
+    for (mode, window) in [(Mode::Paper, 1), (Mode::Swift, 10)] {
+        for (mbps, rtt) in [(10, 1), (10, 100), (10, 500), (100, 10), (100, 500)] {
+            let mut network = crowd(mode, mbps, window, &[(rtt, 0, 1)]);
+            let share = utilisation(&trace(&mut network, 120), 1, mbps, 120);
+            assert!(
+                share >= 0.9,
+                "{mode:?} uses {share} of {mbps} Mb/s at {rtt} ms"
+            );
+        }
+    }
+}
+
+#[test]
+fn flows_of_the_second_mode_share_a_queue_fairly() {
+    for flows in [
+        [(1, 0, 1), (10, 10, 1), (100, 20, 1)],
+        [(10, 0, 1), (10, 0, 20), (10, 0, 80)],
+    ] {
+        let mut network = crowd(Mode::Swift, 100, 10, &flows);
+        let trace = trace(&mut network, 120);
+        let (from, till) = ending(120);
+        let fairness = trace.fairness(from, till);
+        assert!(fairness >= 0.98, "{fairness} for {flows:?}");
+    }
+}
+
+#[test]
+fn a_network_repeats_itself_to_the_last_byte() {
+    let flows = [(10, 0, 1), (50, 1, 10), (1, 2, 5)];
+    let csv = |_| trace(&mut crowd(Mode::Paper, 50, 10, &flows), 10).to_csv();
+    let [first, second] = [0, 1].map(csv);
+    assert_eq!(first, second);
+}
+
+#[test]
+fn random_loss_does_not_stop_the_second_mode() {
+    let delay = Duration::from_millis(50);
+    let mut world = gigabit(delay);
+    world.there.rate = Some(Rate::from_mbps(200));
+    world.there.loss_ppb = 1_000_000;
+    let config = Config {
+        mode: Mode::Swift,
+        memory: Memory::new(Rate::from_mbps(10), delay * 2),
+        ..config(500_000_000, delay)
+    };
+    let (world, heard) = run(config, &world, 1);
+    assert_whole(&world, &heard, 500_000_000);
+    let goodput = 500_000_000.0 * 8.0 / world.now().as_secs_f64() / 1e6;
+    assert!(goodput > 160.0, "{goodput} Mb/s");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn every_byte_is_placed_once_on_any_path(
+        object_len in 0_u64..3_000_000,
+        packet_len in 100_u32..9_000,
+        mbps in (1_u64..200, 1_u64..2_000),
+        delay_us in 0_u64..60_000,
+        queue_bytes_max in 20_000_u64..500_000,
+        loss_ppb in 0_u64..300_000_000,
+        enter_ppb in 0_u64..20_000_000,
+        late in (0_u64..200_000_000, 0_u64..20_000),
+        duplicate_ppb in 0_u64..100_000_000,
+        bounds in (1_u32..5000, 1_u32..1000),
+        swift: bool,
+        seed: u64,
+    ) {
+        let delay = Duration::from_micros(delay_us);
+        let config = Config {
+            packet_len,
+            mode: if swift { Mode::Swift } else { Mode::Paper },
+            memory: Memory::new(Rate::from_mbps(mbps.0), delay * 2),
+            rate_max: Rate::from_mbps(mbps.1),
+            window_max: bounds.0,
+            ranges_max: bounds.1,
+            ..config(object_len, delay)
+        };
+        let mut world = gigabit(delay);
+        world.there = LinkConfig {
+            queue_bytes_max,
+            loss_ppb,
+            burst: Some(Burst { enter_ppb, len_mean: 30 }),
+            reorder: Some(Reorder { ppb: late.0, extra: Duration::from_micros(late.1) }),
+            duplicate_ppb,
+            ..world.there
+        };
+        let (world, heard) = run(config, &world, seed);
+        assert_whole(&world, &heard, object_len);
+        let (left, right) = (world.left(), world.right());
+        let seen = world.there().counters();
+        prop_assert_eq!(left.sent(), seen.offered.packets);
+        prop_assert_eq!(left.sent(), config.packets() + left.resent());
+        prop_assert_eq!(right.received(), config.packets());
+        prop_assert_eq!(left.ignored(), 0);
+    }
+}

@@ -1,0 +1,278 @@
+//! Two machines among others, and what is between them.
+
+use core::time::Duration;
+
+use lighthaul_base::{Endpoint, Instant, Rate, Span};
+
+use crate::drive::Heard;
+use crate::host::{Host, HostConfig};
+use crate::ledger::Ledger;
+use crate::link::Link;
+use crate::route::{Route, RouteConfig};
+use crate::seat::{Datagram, Seat, StreamMessage};
+use crate::world::Agenda;
+
+/// What lies between the left and the right machine of a flow.
+#[derive(Clone, Debug, Default)]
+pub struct FlowConfig {
+    /// When the machines begin; they were made for that moment.
+    pub start: Instant,
+    /// Datagrams from left to right.
+    pub there: RouteConfig,
+    /// Datagrams from right to left.
+    pub back: RouteConfig,
+    /// One-way delay of streams, in both directions.
+    pub stream_delay: Duration,
+    /// The rate of streams, in each direction by itself.
+    pub stream_rate: Option<Rate>,
+    /// Bytes on the wire of a datagram beyond its head and body: IP, UDP, seal.
+    pub overhead_len: u32,
+    /// The host of the right machine.
+    pub host: HostConfig,
+}
+
+/// A left and a right machine at work.
+#[derive(Debug)]
+pub struct Flow<L, R> {
+    start: Instant,
+    pub(crate) left: Seat<L>,
+    pub(crate) right: Seat<R>,
+    there: Route,
+    back: Route,
+    host: Host,
+    /// Datagrams that the right host is busy with.
+    inbox: Agenda<Datagram>,
+    /// Messages that it will look at.
+    letters: Agenda<StreamMessage>,
+    ledger: Option<Ledger>,
+    placed_bytes: u64,
+    overhead_len: u32,
+    next: (Instant, Next),
+}
+
+impl<L: Endpoint, R: Endpoint> Flow<L, R> {
+    pub(crate) fn new(left: L, right: R, config: &FlowConfig, seed: u64) -> Self {
+        let (delay, rate) = (config.stream_delay, config.stream_rate);
+        let route = |route| Route::new(route, delay, rate, config.overhead_len);
+        Self {
+            start: config.start,
+            left: Seat::new(left),
+            right: Seat::new(right),
+            there: route(&config.there),
+            back: route(&config.back),
+            host: Host::new(config.host, seed),
+            inbox: Agenda::new(),
+            letters: Agenda::new(),
+            ledger: None,
+            placed_bytes: 0,
+            overhead_len: config.overhead_len,
+            next: (config.start, Next::Start),
+        }
+    }
+
+    /// The left machine.
+    pub const fn left(&self) -> &L {
+        &self.left.machine
+    }
+
+    /// The right machine.
+    pub const fn right(&self) -> &R {
+        &self.right.machine
+    }
+
+    /// The host of the right machine.
+    pub const fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// What was placed, if somebody keeps a ledger.
+    pub const fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()
+    }
+
+    /// Bytes of the object that found their place on the right.
+    pub const fn placed_bytes(&self) -> u64 {
+        self.placed_bytes
+    }
+
+    /// Checks from now on what is placed.
+    pub(crate) fn keep_ledger(&mut self) {
+        self.ledger = Some(Ledger::default());
+    }
+
+    /// When something happens next.
+    pub(crate) const fn next_at(&self) -> Instant {
+        self.next.0
+    }
+
+    /// Lets happen what happens next, which is `now`.
+    pub(crate) fn happen(
+        &mut self,
+        now: Instant,
+        links: &mut [Link],
+        hear: &mut impl FnMut(Heard<L::Event, R::Event>),
+    ) {
+        match self.next.1 {
+            Next::Start => {
+                self.start = Instant::NEVER;
+                self.drain_left(now, links, hear);
+                self.drain_right(now, links, hear);
+            }
+            Next::HopThere(nth) => self.there.hop(now, nth, links),
+            Next::HopBack(nth) => self.back.hop(now, nth, links),
+            Next::DatagramRight => {
+                if self.arrive(now) {
+                    self.drain_right(now, links, hear);
+                }
+            }
+            Next::Absorbed => {
+                if let Some((_, datagram)) = self.inbox.pop() {
+                    self.place(now, &datagram);
+                }
+                self.drain_right(now, links, hear);
+            }
+            Next::Foreseen => {
+                let load = self.host.foresee(now);
+                self.right.machine.handle_load(now, load);
+                self.drain_right(now, links, hear);
+            }
+            Next::MessageRight => {
+                if let Some((_, message)) = self.there.messages.pop() {
+                    self.letters.insert(self.host.attend(now), message);
+                }
+            }
+            Next::Attended => {
+                let placed = self.right.hear_stream(now, &mut self.letters);
+                self.note(now, placed);
+                self.drain_right(now, links, hear);
+            }
+            Next::TimeoutRight if now < self.host.free_at() => {
+                // who does not have the processor does not see the time pass
+                self.right.due = self.host.free_at();
+            }
+            Next::TimeoutRight => {
+                self.right.machine.handle_timeout(now);
+                self.drain_right(now, links, hear);
+            }
+            Next::DatagramLeft => {
+                if let Some((_, datagram)) = self.back.arrivals.pop() {
+                    self.left.hear_datagram(now, &datagram);
+                }
+                self.drain_left(now, links, hear);
+            }
+            Next::MessageLeft => {
+                self.left.hear_stream(now, &mut self.back.messages);
+                self.drain_left(now, links, hear);
+            }
+            Next::TimeoutLeft => {
+                self.left.machine.handle_timeout(now);
+                self.drain_left(now, links, hear);
+            }
+        }
+        self.look_ahead(now);
+    }
+
+    /// Finds out what happens next.
+    pub(crate) fn look_ahead(&mut self, now: Instant) {
+        let (hop_there, there) = self.there.next_hop();
+        let (hop_back, back) = self.back.next_hop();
+        // of one moment, what arrives comes before what is due: a late datagram still counts
+        let nexts = [
+            (self.start, Next::Start),
+            (hop_there, Next::HopThere(there)),
+            (hop_back, Next::HopBack(back)),
+            (self.inbox.next_at(), Next::Absorbed),
+            (self.host.foresees_at(), Next::Foreseen),
+            (self.letters.next_at(), Next::Attended),
+            (self.there.arrivals.next_at(), Next::DatagramRight),
+            (self.back.arrivals.next_at(), Next::DatagramLeft),
+            (self.there.messages.next_at(), Next::MessageRight),
+            (self.back.messages.next_at(), Next::MessageLeft),
+            (self.left.due.max(now), Next::TimeoutLeft),
+            (self.right.due.max(now), Next::TimeoutRight),
+        ];
+        let never = (Instant::NEVER, Next::Start);
+        let earlier = |a: (Instant, Next), b: (Instant, Next)| if b.0 < a.0 { b } else { a };
+        self.next = nexts.into_iter().fold(never, earlier);
+    }
+
+    /// A datagram comes to the right host, which may take its time with it; answers whether the machine
+    /// has heard it.
+    fn arrive(&mut self, now: Instant) -> bool {
+        let Some((_, datagram)) = self.there.arrivals.pop() else {
+            return false;
+        };
+        let len = self.overhead_len + datagram.len();
+        match self.host.absorb(now, len) {
+            Some(at) if at == now && self.inbox.is_empty() => {
+                self.place(now, &datagram);
+                true
+            }
+            Some(at) => {
+                self.inbox.insert(at, datagram);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// The right machine gets a datagram, and says where its body belongs.
+    fn place(&mut self, now: Instant, datagram: &Datagram) {
+        let target = self.right.hear_datagram(now, datagram);
+        self.note(now, target.map(|target| (datagram.body, target)));
+    }
+
+    /// Notes where the right machine has placed what a message carried.
+    fn note(&mut self, now: Instant, placed: Option<(Span, Span)>) {
+        let Some((carried, target)) = placed else {
+            return;
+        };
+        self.placed_bytes += u64::from(target.len);
+        if let Some(ledger) = &mut self.ledger
+            && let Err(misplaced) = ledger.place(carried, target)
+        {
+            panic!("{now}: {misplaced}");
+        }
+    }
+
+    pub(crate) fn drain_left(
+        &mut self,
+        now: Instant,
+        links: &mut [Link],
+        hear: &mut impl FnMut(Heard<L::Event, R::Event>),
+    ) {
+        while let Some(transmit) = self.left.machine.poll_transmit(now) {
+            self.there.carry(now, transmit, links);
+        }
+        self.left.settle(|event| hear(Heard::Left(event)));
+    }
+
+    pub(crate) fn drain_right(
+        &mut self,
+        now: Instant,
+        links: &mut [Link],
+        hear: &mut impl FnMut(Heard<L::Event, R::Event>),
+    ) {
+        while let Some(transmit) = self.right.machine.poll_transmit(now) {
+            self.back.carry(now, transmit, links);
+        }
+        self.right.settle(|event| hear(Heard::Right(event)));
+    }
+}
+
+/// The kinds of things that happen.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Start,
+    HopThere(usize),
+    HopBack(usize),
+    DatagramRight,
+    Absorbed,
+    Foreseen,
+    MessageRight,
+    Attended,
+    TimeoutRight,
+    DatagramLeft,
+    MessageLeft,
+    TimeoutLeft,
+}

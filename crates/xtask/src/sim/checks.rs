@@ -1,0 +1,72 @@
+//! What must hold in every world.
+
+use std::time::Duration;
+
+use lighthaul_base::{Endpoint, Instant, Load, Rate, Rng};
+use lighthaul_proto::parts::TRAIN_BYTES_MAX;
+use lighthaul_sim::{Heard, World};
+
+use super::worlds::Scene;
+
+/// How machines of one protocol are asked how they are.
+pub(super) struct Questions<L: Endpoint, R: Endpoint> {
+    /// Whether an event says that all is done.
+    pub(super) is_complete: fn(&Heard<L::Event, R::Event>) -> bool,
+    /// What is wrong with the machines at any time, if something is.
+    pub(super) wrong: fn(&L, &R) -> Option<String>,
+}
+
+/// Runs machines in a scene to their end; answers datagrams sent, or what did not hold.
+pub(super) fn check<L: Endpoint, R: Endpoint>(
+    scene: &Scene,
+    left: L,
+    right: R,
+    questions: &Questions<L, R>,
+) -> Result<u64, String> {
+    let mut world = World::new(left, right, &scene.world, scene.seed).with_ledger();
+    let mut rng = Rng::new(scene.seed);
+    let (mut complete, mut stalled) = (0, false);
+    let mut at = Instant::ZERO;
+    while complete < 2 {
+        at += STEP;
+        if at > TILL {
+            return Err(format!("it has not ended at {at}"));
+        }
+        let offered = world.there().counters().offered.bytes;
+        let hear = |_: Instant, heard| complete += u8::from((questions.is_complete)(&heard));
+        world.run(at, hear);
+        let sent = world.there().counters().offered.bytes - offered;
+        if sent > most(scene.rate) {
+            return Err(format!("{sent} bytes left within {STEP:?} at {at}"));
+        }
+        if let Some(wrong) = (questions.wrong)(world.left(), world.right()) {
+            return Err(format!("{wrong} at {at}"));
+        }
+        if stalled || rng.below(1000) < scene.stalls {
+            stalled = !stalled && complete == 0;
+            let load = Load {
+                backlog_bytes: u64::from(stalled),
+                backlog_bytes_max: 1,
+                ..Load::default()
+            };
+            let hear = |_: Instant, heard| complete += u8::from((questions.is_complete)(&heard));
+            let now = world.now().max(at);
+            world.handle_load(now, load, hear);
+        }
+    }
+    match world.ledger() {
+        Some(ledger) if ledger.is_whole(scene.object_len) => {}
+        _ => return Err("some bytes are not there, though all is said to be done".into()),
+    }
+    Ok(world.there().counters().offered.packets)
+}
+
+/// The most bytes that may leave in a step: a debt is paid back at 1.05 of the rate, in trains.
+fn most(rate: Rate) -> u64 {
+    rate.bytes_in(STEP) * 21 / 20 + TRAIN_BYTES_MAX + 1
+}
+
+/// How often the machines are looked at.
+const STEP: Duration = Duration::from_millis(10);
+/// No transfer of any world takes so long.
+const TILL: Instant = Instant::from_nanos(200_000_000_000_000);

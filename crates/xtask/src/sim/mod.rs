@@ -1,0 +1,11 @@
+//! `cargo xtask sim [SECONDS] [SEED]`: random worlds for every protocol, and what must hold in each.
+//!
+//! - [`worlds`]: a world from a seed, and what may go wrong in it
+//! - [`pairs`]: the machines of each protocol; a new one gets a line in [`pairs::PROTOCOLS`]
+//! - [`checks`]: every byte once, nobody above its rate, always an end
+mod checks;
+mod pairs;
+mod run;
+mod worlds;
+
+pub(crate) use run::main;

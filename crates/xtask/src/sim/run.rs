@@ -1,0 +1,81 @@
+//! Worlds one after the other, until there is no time left or one fails.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use lighthaul_io::clock::Clock;
+
+use super::pairs::PROTOCOLS;
+use super::worlds::Scene;
+
+/// Runs worlds for so many seconds from a seed on, or one world: `SECONDS SEED`, or `one SEED PROTOCOL`.
+pub(crate) fn main(words: &[&str]) -> Result<(), String> {
+    let number = |word: &str| word.parse::<u64>().map_err(|_| USAGE.to_owned());
+    match words {
+        [] => run(Duration::from_secs(SECONDS), SEED),
+        [seconds] => run(Duration::from_secs(number(seconds)?), SEED),
+        ["one", seed, protocol] => one(number(seed)?, protocol).map(|sent| {
+            println!("{protocol} in world {seed}: {sent} datagrams, and all holds");
+        }),
+        [seconds, seed] => run(Duration::from_secs(number(seconds)?), number(seed)?),
+        _ => Err(USAGE.to_owned()),
+    }
+}
+
+fn run(time: Duration, first: u64) -> Result<(), String> {
+    let clock = Clock::start();
+    let till = clock.now() + time;
+    let (mut worlds, mut datagrams, mut seed) = (0_u64, 0_u64, first);
+    while clock.now() < till {
+        for (protocol, _) in PROTOCOLS {
+            datagrams += one(seed, protocol)?;
+        }
+        worlds += 1;
+        seed += 1;
+    }
+    println!("all holds in {worlds} worlds from seed {first} on, with {datagrams} datagrams");
+    Ok(())
+}
+
+/// Runs one protocol in one world.
+fn one(seed: u64, protocol: &str) -> Result<u64, String> {
+    let found = PROTOCOLS.iter().find(|(name, _)| *name == protocol);
+    let (_, run) = found.ok_or_else(|| format!("there is no protocol {protocol}"))?;
+    let scene = Scene::new(seed);
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(&scene)));
+    let outcome = outcome.unwrap_or_else(|_| Err("a machine panicked".into()));
+    outcome.map_err(|why| {
+        format!(
+            "{protocol} in world {seed}: {why}\n{scene:?}\nrepeat it: cargo xtask sim one {seed} {protocol}"
+        )
+    })
+}
+
+const USAGE: &str = "usage: cargo xtask sim [SECONDS [SEED]] | sim one SEED PROTOCOL";
+/// What continuous integration has time for.
+const SECONDS: u64 = 60;
+const SEED: u64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_holds_in_the_first_worlds() {
+        for seed in 1..=8 {
+            for (protocol, _) in PROTOCOLS {
+                one(seed, protocol).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_world_that_fails_says_how_to_repeat_it() {
+        assert!(
+            one(1, "carrier-pigeon")
+                .unwrap_err()
+                .contains("carrier-pigeon")
+        );
+        assert_eq!(main(&["one", "x", "rbudp"]), Err(USAGE.to_owned()));
+    }
+}

@@ -1,0 +1,90 @@
+//! A world from a seed.
+
+use std::time::Duration;
+
+use lighthaul_base::{Rate, Rng};
+use lighthaul_sim::{Burst, HostConfig, LinkConfig, Reorder, WorldConfig};
+
+/// What a transfer is, and where it happens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene {
+    /// Bytes of the object.
+    pub(super) object_len: u64,
+    /// Bytes of the object in a packet.
+    pub(super) packet_len: u32,
+    /// What the sender may not exceed.
+    pub(super) rate: Rate,
+    /// What is between the machines.
+    pub(super) world: WorldConfig,
+    /// How often the receiving host stalls, in parts of a thousand of the looks at it.
+    pub(super) stalls: u64,
+    /// Chance for what happens meanwhile.
+    pub(super) seed: u64,
+}
+
+impl Scene {
+    /// The scene of a seed.
+    pub(super) fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let rate = Rate::from_bps(log_uniform(&mut rng, 1_000_000, 2_000_000_000));
+        let line = log_uniform(&mut rng, 1_000_000, 2_000_000_000);
+        let rtt = Duration::from_micros(log_uniform(&mut rng, 10, 300_000));
+        let packet_len = log_uniform(&mut rng, 100, 8900) as u32;
+        let there = LinkConfig {
+            rate: Rate::from_bps(line),
+            delay: rtt / 2,
+            queue_bytes_max: log_uniform(&mut rng, 20_000, 4_000_000),
+            loss_ppb: sometimes(&mut rng, 300_000_000),
+            burst: (rng.below(4) == 0).then(|| Burst {
+                enter_ppb: rng.below(10_000_000),
+                len_mean: 1 + rng.below(60) as u32,
+            }),
+            reorder: (rng.below(3) == 0).then(|| Reorder {
+                ppb: rng.below(200_000_000),
+                extra: Duration::from_micros(log_uniform(&mut rng, 1, 50_000)),
+            }),
+            duplicate_ppb: sometimes(&mut rng, 100_000_000),
+        };
+        let host = HostConfig {
+            absorb: (rng.below(4) == 0)
+                .then(|| Rate::from_bps(log_uniform(&mut rng, 1_000_000, 2_000_000_000)))
+                .flatten(),
+            socket_bytes_max: log_uniform(&mut rng, 20_000, 4_000_000),
+            competitors: rng.below(3) as u32,
+        };
+        // long enough to see feedback at work, short enough for many worlds
+        let packets = rng.below(20_000);
+        Self {
+            object_len: packets * u64::from(packet_len) + rng.below(u64::from(packet_len)),
+            packet_len,
+            rate: rate.unwrap_or(Rate::UNLIMITED),
+            world: WorldConfig {
+                there,
+                stream_delay: rtt / 2,
+                overhead_len: 28,
+                host,
+                ..WorldConfig::default()
+            },
+            stalls: if rng.below(3) == 0 { rng.below(100) } else { 0 },
+            seed: rng.next_u64(),
+        }
+    }
+}
+
+/// A number whose logarithm is as likely here as there.
+fn log_uniform(rng: &mut Rng, least: u64, most: u64) -> u64 {
+    let share = rng.below(1 << 32) as f64 / 2_f64.powi(32);
+    let ratio = most as f64 / least as f64;
+    ((least as f64 * ratio.powf(share)) as i64)
+        .unsigned_abs()
+        .clamp(least, most)
+}
+
+/// Nothing in two cases of three, else anything up to `most`.
+fn sometimes(rng: &mut Rng, most: u64) -> u64 {
+    if rng.below(3) == 0 {
+        rng.below(most)
+    } else {
+        0
+    }
+}
