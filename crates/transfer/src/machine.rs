@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit, Trc};
-use lighthaul_proto::{rbudp, stripe, vbtp};
+use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 
 use crate::protocol::Protocol;
 
@@ -65,6 +65,8 @@ pub enum Learned {
     Nothing,
     /// How many streams are worth it.
     Width(stripe::Width),
+    /// What rate the path bears.
+    Path(sabul::Memory),
 }
 
 /// Hands what was learned from one object's machine to the next.
@@ -92,6 +94,8 @@ pub enum SendMachine {
     Stripe(stripe::Sender),
     /// On a circuit, by its vector.
     Vbtp(vbtp::Sender),
+    /// On a path that others use.
+    Sabul(sabul::Sender),
 }
 
 /// Receives one object.
@@ -103,6 +107,8 @@ pub enum ReceiveMachine {
     Stripe(stripe::Receiver),
     /// On a circuit.
     Vbtp(vbtp::Receiver),
+    /// On a path that others use.
+    Sabul(sabul::Receiver),
 }
 
 impl Setup {
@@ -116,6 +122,10 @@ impl Setup {
                 self.stripe().check().map_err(|error| error.to_string())
             }
             Protocol::Vbtp => self.vbtp().check().map_err(|error| error.to_string()),
+            Protocol::Sabul | Protocol::SabulSwift => {
+                let config = self.sabul(Learned::Nothing);
+                config.check().map_err(|error| error.to_string())
+            }
         }
     }
 
@@ -127,6 +137,35 @@ impl Setup {
             rate: self.rate,
             stream: self.stream,
             streams: self.streams,
+        }
+    }
+
+    fn sabul(&self, learned: Learned) -> sabul::Config {
+        let mode = if self.protocol == Protocol::SabulSwift {
+            sabul::Mode::Swift
+        } else {
+            sabul::Mode::Paper
+        };
+        let memory = match learned {
+            Learned::Path(memory) => memory,
+            // what was measured may be others' as well
+            Learned::Nothing | Learned::Width(_) => {
+                sabul::Memory::new(self.rate.scaled(1, 2), self.rtt)
+            }
+        };
+        // a good one for the paper's rules; the others judge by the queue, for which there is room
+        let window = self.rate.bytes_in((SYN + self.rtt) * 2) / u64::from(self.packet_len.max(1));
+        sabul::Config {
+            object_len: self.object_len,
+            packet_len: self.packet_len,
+            overhead_len: self.overhead_len,
+            mode,
+            memory,
+            rate_max: self.rate,
+            burst: None,
+            stream: self.stream,
+            window_max: window.clamp(WINDOW_MIN, WINDOW_MAX) as u32,
+            ranges_max: LOSSES_MAX,
         }
     }
 
@@ -174,6 +213,7 @@ macro_rules! each {
             Self::Rbudp($machine) => $call,
             Self::Stripe($machine) => $call,
             Self::Vbtp($machine) => $call,
+            Self::Sabul($machine) => $call,
         }
     };
 }
@@ -189,7 +229,7 @@ impl SendMachine {
             Protocol::Tcp | Protocol::Ptcp => {
                 let width = match learned {
                     Learned::Width(width) => width,
-                    Learned::Nothing => stripe::Width::fixed(setup.streams),
+                    Learned::Nothing | Learned::Path(_) => stripe::Width::fixed(setup.streams),
                 };
                 Self::Stripe(stripe::Sender::new(now, setup.stripe(), width))
             }
@@ -199,6 +239,9 @@ impl SendMachine {
                     .clone()
                     .expect("a sender on a circuit is given its vector");
                 Self::Vbtp(vbtp::Sender::new(now, setup.vbtp(), trc, seed))
+            }
+            Protocol::Sabul | Protocol::SabulSwift => {
+                Self::Sabul(sabul::Sender::new(now, setup.sabul(learned), seed))
             }
         }
     }
@@ -219,7 +262,7 @@ impl SendMachine {
             Self::Rbudp(machine) => machine.round(),
             Self::Stripe(machine) => machine.round(),
             // what was lost is sent while the rest is
-            Self::Vbtp(_) => 1,
+            Self::Vbtp(_) | Self::Sabul(_) => 1,
         }
     }
 
@@ -228,6 +271,7 @@ impl SendMachine {
         match self {
             Self::Rbudp(machine) => machine.is_held(),
             Self::Vbtp(machine) => machine.is_held(),
+            Self::Sabul(machine) => machine.is_held(),
             // a stream that nobody reads fills up
             Self::Stripe(_) => false,
         }
@@ -240,6 +284,7 @@ impl SendMachine {
                 let left = machine.round_packets().saturating_sub(machine.round_sent());
                 (left, machine.rate())
             }
+            Self::Sabul(machine) => (machine.unsent(), machine.rate()),
             Self::Stripe(machine) if machine.rate() != Rate::UNLIMITED => {
                 (machine.left(), machine.rate())
             }
@@ -250,10 +295,11 @@ impl SendMachine {
     }
 
     /// What the next object's machine should know.
-    pub const fn learned(&self) -> Learned {
+    pub fn learned(&self) -> Learned {
         match self {
             Self::Rbudp(_) | Self::Vbtp(_) => Learned::Nothing,
             Self::Stripe(machine) => Learned::Width(machine.width()),
+            Self::Sabul(machine) => Learned::Path(machine.memory()),
         }
     }
 }
@@ -269,6 +315,10 @@ impl ReceiveMachine {
                 Self::Stripe(stripe::Receiver::new(now, setup.stripe()))
             }
             Protocol::Vbtp => Self::Vbtp(vbtp::Receiver::new(now, setup.vbtp(), setup.object)),
+            Protocol::Sabul | Protocol::SabulSwift => {
+                let config = setup.sabul(Learned::Nothing);
+                Self::Sabul(sabul::Receiver::new(now, config, setup.object))
+            }
         }
     }
 
@@ -283,6 +333,7 @@ impl ReceiveMachine {
             Self::Rbudp(machine) => machine.datagrams(),
             Self::Stripe(machine) => machine.packets(),
             Self::Vbtp(machine) => machine.datagrams(),
+            Self::Sabul(machine) => machine.datagrams(),
         }
     }
 
@@ -295,7 +346,7 @@ impl ReceiveMachine {
     pub const fn round(&self) -> u16 {
         match self {
             Self::Rbudp(machine) => machine.round(),
-            Self::Stripe(_) | Self::Vbtp(_) => 1,
+            Self::Stripe(_) | Self::Vbtp(_) | Self::Sabul(_) => 1,
         }
     }
 
@@ -371,6 +422,28 @@ impl From<vbtp::ReceiverEvent> for Moved {
     }
 }
 
+impl From<sabul::SenderEvent> for Moved {
+    fn from(event: sabul::SenderEvent) -> Self {
+        use sabul::SenderEvent as Event;
+        match event {
+            Event::Passed => Self::Asked(1),
+            Event::Barren => Self::Barren,
+            Event::Complete => Self::Complete,
+            Event::Failed(why) => Self::Failed(why.to_string()),
+        }
+    }
+}
+
+impl From<sabul::ReceiverEvent> for Moved {
+    fn from(event: sabul::ReceiverEvent) -> Self {
+        use sabul::ReceiverEvent as Event;
+        match event {
+            Event::Complete => Self::Complete,
+            Event::Failed(why) => Self::Failed(why.to_string()),
+        }
+    }
+}
+
 /// An endpoint that is whichever machine it has.
 macro_rules! endpoint {
     ($enum:ty) => {
@@ -423,6 +496,10 @@ macro_rules! endpoint {
 endpoint!(SendMachine);
 endpoint!(ReceiveMachine);
 
+/// SABUL's control period, and what its flow window is held to.
+const SYN: Duration = Duration::from_millis(10);
+const WINDOW_MIN: u64 = 1 << 8;
+const WINDOW_MAX: u64 = 1 << 20;
 /// How often a VBTP receiver says what came, the packets of its blocks, and how many gaps it keeps in mind.
 const ACK_EVERY: Duration = Duration::from_millis(10);
 const BLOCK_PACKETS: u32 = 128;

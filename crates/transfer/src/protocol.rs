@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lighthaul_proto::{rbudp, stripe, vbtp};
+use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
@@ -24,6 +24,10 @@ pub enum Protocol {
     RbudpPlus,
     /// What follows the vector of a circuit.
     Vbtp,
+    /// What leaves others on the path their part, as published.
+    Sabul,
+    /// The same by a second set of rules.
+    SabulSwift,
 }
 
 impl Protocol {
@@ -34,6 +38,8 @@ impl Protocol {
         Self::Ptcp,
         Self::RbudpPlus,
         Self::Vbtp,
+        Self::Sabul,
+        Self::SabulSwift,
     ];
 
     /// What people call it.
@@ -44,6 +50,8 @@ impl Protocol {
             Self::Ptcp => "ptcp",
             Self::RbudpPlus => "rbudp+",
             Self::Vbtp => "vbtp",
+            Self::Sabul => "sabul",
+            Self::SabulSwift => "sabul-swift",
         }
     }
 
@@ -61,13 +69,14 @@ impl Protocol {
             Self::Rbudp | Self::RbudpPlus => rbudp::wire::HEAD_LEN,
             Self::Tcp | Self::Ptcp => stripe::wire::HEAD_LEN,
             Self::Vbtp => vbtp::wire::HEAD_LEN,
+            Self::Sabul | Self::SabulSwift => sabul::wire::HEAD_LEN,
         }
     }
 
     /// Whether it needs datagrams.
     pub const fn is_datagrams(self) -> bool {
         match self {
-            Self::Rbudp | Self::RbudpPlus | Self::Vbtp => true,
+            Self::Rbudp | Self::RbudpPlus | Self::Vbtp | Self::Sabul | Self::SabulSwift => true,
             Self::Tcp | Self::Ptcp => false,
         }
     }
@@ -79,7 +88,8 @@ impl Protocol {
             Self::Rbudp | Self::RbudpPlus | Self::Tcp | Self::Ptcp => {
                 usize::from(lanes).div_ceil(2)
             }
-            Self::Vbtp => 1,
+            // one has the circuit, or learns what the path bears
+            Self::Vbtp | Self::Sabul | Self::SabulSwift => 1,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What moves the data: each protocol by its name, and how it goes where a peer or a path does not have it.
 
+use std::fs;
 use std::net::TcpStream;
 
 use lighthaul_daemon::client::call;
@@ -31,7 +32,7 @@ fn every_protocol_copies_a_tree_in_either_direction() {
         let file = far.near.file(&format!("source/{nth}"), nth * nth * 3000);
         dress(&file, 0o640, 1_600_000_000 + nth);
     }
-    for name in ["rbudp", "tcp", "ptcp"] {
+    for name in ["rbudp", "rbudp+", "sabul", "sabul-swift", "tcp", "ptcp"] {
         let options = ["--protocol", name, "--json"];
         let pushed = far.push(&options, &[&source], name).succeeded();
         assert_eq!(tree(&far.target.join(name)), tree(&source), "{name}");
@@ -45,6 +46,40 @@ fn every_protocol_copies_a_tree_in_either_direction() {
             assert!(!outcome.said("so TCP carries the data"), "{outcome:?}");
         }
     }
+}
+
+#[test]
+fn a_circuit_is_followed_by_its_vector() {
+    let far = Far::start("vector", &[]);
+    let source = far.near.folder("source");
+    for nth in 0..10_u64 {
+        far.near.file(&format!("source/{nth}"), nth * 300_000);
+    }
+    let vector = "0s-200ms 100Mb/s, 200ms-60s 400Mb/s";
+    let list = far.near.at("vector");
+    fs::write(&list, vector).unwrap();
+    for (nth, trc) in [vector, list.to_str().unwrap()].into_iter().enumerate() {
+        let (name, options) = (format!("copy{nth}"), ["--trc", trc, "--json"]);
+        let pushed = far.push(&options, &[&source], &name).succeeded();
+        assert_eq!(tree(&far.target.join(&name)), tree(&source));
+        let back = far.near.at(&format!("back{nth}"));
+        let pulled = far.pull(&options, &[&name], back.to_str().unwrap());
+        assert_eq!(tree(&back), tree(&source));
+        for outcome in [pushed, pulled.succeeded()] {
+            let events = valid(&outcome);
+            assert_eq!(events[0]["protocol"], "vbtp");
+            // 13.5 MB: 2.5 MB in the first step, the rest in 0.22 s, but for the heads
+            let seconds = events.last().unwrap()["moving_s"].as_f64().unwrap();
+            assert!(seconds > 0.41, "{seconds} s is faster than the circuit");
+        }
+    }
+    let wrong = |options: &[&str], words: &str| {
+        far.push(options, &[&source], "x").failed(1, words);
+    };
+    wrong(&["--protocol", "vbtp"], "say it with --trc");
+    wrong(&["--protocol", "tcp", "--trc", vector], "leave --trc out");
+    wrong(&["--trc", "0s-2s 4Mb/s, 1s-5s 9Mb/s"], "step 2");
+    wrong(&["--trc", "0s-2s 0Mb/s"], "step 1");
 }
 
 #[test]
@@ -158,7 +193,7 @@ fn one_connection_of_many_may_break() {
         let back = far.near.at("back");
         let mut paths = [file.to_str().unwrap(), &there];
         if pull {
-            std::fs::copy(&file, far.target.join("x")).unwrap();
+            fs::copy(&file, far.target.join("x")).unwrap();
             paths = [&there, back.to_str().unwrap()];
         }
         let options = ["--protocol", "ptcp", "--streams", "4", "--json"];
@@ -175,6 +210,6 @@ fn one_connection_of_many_may_break() {
         assert!(status.success());
         copy.finish().succeeded();
         let copy = if pull { back } else { far.target.join("x") };
-        assert!(std::fs::read(copy).unwrap() == std::fs::read(&file).unwrap());
+        assert!(fs::read(copy).unwrap() == fs::read(&file).unwrap());
     }
 }
