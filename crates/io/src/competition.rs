@@ -10,7 +10,7 @@
 //!   leaves out;
 //! - `SO_MEMINFO`: how full the socket is.
 //!
-//! It looks only after the thread was away from its loop for [`GAP`], and every [`LOOK`] at most
+//! It looks only after the thread was away from its loop for `GAP`, and every `LOOK` at most
 //! until it has found something: two or three system calls, some microseconds, a hundred times a
 //! second.
 

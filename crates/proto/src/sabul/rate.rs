@@ -2,7 +2,7 @@
 //!
 //! [`Mode::Paper`] has the paper's rules and constants, with the erratum: the increase has one factor SYN
 //! less than its formula, as in its own table. The moving average of the loss weighs the last interval
-//! with an eighth, which the paper leaves open. [`Mode::Swift`] is in [`super::swift`].
+//! with an eighth, which the paper leaves open. [`Mode::Swift`] is in `swift.rs`.
 
 use core::time::Duration;
 

@@ -18,6 +18,9 @@ const READY_MAX: usize = 1 << 20;
 /// Large files are cut at multiples of this.
 const GRAIN: u64 = 1 << 20;
 
+/// How often a verdict that seems to come too early is looked at again.
+const LOOKS: u32 = 100;
+
 /// A file that may be wanted.
 #[derive(Debug)]
 pub(crate) struct Item {
@@ -134,6 +137,19 @@ impl Queue {
     pub(crate) fn is_judged(&self) -> bool {
         let state = self.lock();
         state.listed && state.judged == state.totals.entries
+    }
+
+    /// Waits a moment until the receiver has been seen to have looked at every entry: it said so before it
+    /// said what came of them, but on another stream, which another thread hears. Answers whether it has.
+    pub(crate) fn becomes_judged(&self, crew: &Crew) -> Result<bool, Error> {
+        let mut state = self.lock();
+        for _ in 0..LOOKS {
+            if state.listed && state.judged == state.totals.entries {
+                return Ok(true);
+            }
+            state = self.wait(crew, state)?;
+        }
+        Ok(false)
     }
 
     /// Takes in what the receiver wants of the next entries.

@@ -429,6 +429,7 @@ impl<'a> Sending<'a, '_> {
     }
 
     fn conclude(&mut self, verdict: Verdict) -> Result<Summary, Error> {
+        let judged = self.queue.becomes_judged(self.crew)?;
         let totals = self.queue.totals();
         let lie = || {
             Error::new(
@@ -438,7 +439,7 @@ impl<'a> Sending<'a, '_> {
         };
         let fits = verdict.entries.max(verdict.unchanged) <= totals.entries
             && verdict.bytes <= totals.bytes;
-        if !self.queue.is_judged() || totals.settled != totals.entries || !fits {
+        if !judged || totals.settled != totals.entries || !fits {
             return Err(lie());
         }
         self.show();
