@@ -21,7 +21,7 @@ use crate::places;
 use crate::print::print;
 
 /// The commands that have options worth keeping.
-const SECTIONS: [&str; 3] = ["cp", "serve", "probe"];
+const SECTIONS: [&str; 4] = ["cp", "serve", "probe", "stream"];
 /// Flags that belong to one call.
 const NOT_KEPT: [&str; 3] = ["help", "once", "recursive"];
 

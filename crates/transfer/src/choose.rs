@@ -162,7 +162,7 @@ mod tests {
     fn what_was_measured_is_in_the_sentence() {
         assert_eq!(
             choose(&FACTS).why,
-            "auto: rbudp, since datagrams fill a path of one's own (RTT 100.0 ms, 940 Mb/s, \
+            "auto: rbudp, since datagrams fill a path of one's own (RTT 100.0 ms, 940.000 Mb/s, \
              datagrams of 1472 bytes, 0.10 % lost)"
         );
     }

@@ -10,13 +10,13 @@ use lighthaul_io::error::Error as World;
 use lighthaul_io::memory::Memory;
 use lighthaul_proto::rbudp::plan::{Plan, Wish};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
-use lighthaul_proto::rbudp::{Config, Receiver, ReceiverEvent, Sender, SenderEvent};
 
 use super::meter::Meter;
 use super::pump::{self, Frame, Intake, Outlet};
 use super::run::{Ready, hear, out_of_turn, say};
 use super::word::{Objects, Payload, Report, Word};
 use crate::error::{Code, Error};
+use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
 use crate::message::Offer;
 use crate::mover;
 use crate::session::Session;
@@ -46,7 +46,6 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u6
     let session = ready.session;
     let plan = plan(how, session.rtt)?;
     let offer = on_wire(&ready, &plan)?;
-    ready.lane.head_len = HEAD_LEN;
     let (len_max, ahead) = (how.object_len as usize, plan.objects as usize * 2);
     let intake = Intake::start(file, ready.wanted.frames, len_max, ahead, session.clock)?;
     let delay = Duration::from_micros(how.delay_us);
@@ -64,8 +63,8 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u6
             number,
             objects: objects.collect(),
         };
-        let config = config(&ready, &offer, &payload)?;
-        let mut block = Block::new(config.object_len.max(1) as usize);
+        let setup = setup(&ready, &offer, &payload)?;
+        let mut block = Block::new(setup.object_len.max(1) as usize);
         let mut at = 0;
         for (octets, _) in &frames {
             block[at..at + octets.len()].copy_from_slice(octets);
@@ -74,7 +73,7 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u6
         let mut store = Memory::new(block, true);
         say(session, Word::Payload(payload))?;
         mover::rekey(session, &mut ready.lane, number, ready.plain);
-        let mut sender = Sender::new(session.clock.now(), config, number);
+        let mut sender = SendMachine::new(session.clock.now(), &setup, Learned::default());
         carry(&mut sender, &mut ready.lane, &mut store, session)?;
     }
     say(session, Word::End(offered))?;
@@ -84,7 +83,6 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u6
 /// Takes objects in until there are no more; answers what came of them.
 pub(super) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<Report, Error> {
     let session = ready.session;
-    ready.lane.head_len = HEAD_LEN;
     let outlet = Outlet::start(file, ready.wanted.frames, AHEAD)?;
     let (mut report, mut meter) = (Report::default(), Meter::default());
     // the first of a payload has waited for the others, and then crosses with them
@@ -101,10 +99,10 @@ pub(super) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result
                 return Err(out_of_turn());
             }
         };
-        let config = config(&ready, &ready.offer, &payload)?;
-        let mut store = Memory::new(Block::new(config.object_len.max(1) as usize), true);
+        let setup = setup(&ready, &ready.offer, &payload)?;
+        let mut store = Memory::new(Block::new(setup.object_len.max(1) as usize), true);
         mover::rekey(session, &mut ready.lane, payload.number, ready.plain);
-        let mut receiver = Receiver::new(session.clock.now(), config, payload.number);
+        let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
         carry(&mut receiver, &mut ready.lane, &mut store, session)?;
         let here = session.clock.now();
         let now = i128::from(here.as_nanos()) - i128::from(ready.ahead_nanos);
@@ -177,8 +175,8 @@ fn header_of(session: &Session) -> u32 {
     lighthaul_io::udp::header_len(session.peer_address())
 }
 
-/// RBUDP's parameters for a payload, whose length is bounded.
-fn config(ready: &Ready<'_>, offer: &Offer, payload: &Payload) -> Result<Config, Error> {
+/// The parameters for a payload, whose length is bounded.
+fn setup(ready: &Ready<'_>, offer: &Offer, payload: &Payload) -> Result<Setup, Error> {
     let len = payload.objects.iter().map(|(len, _)| u64::from(*len)).sum();
     if len > PAYLOAD_LEN_MAX || payload.objects.len() > OBJECTS_MAX as usize {
         return Err(Error::new(
@@ -186,24 +184,20 @@ fn config(ready: &Ready<'_>, offer: &Offer, payload: &Payload) -> Result<Config,
             format!("the peer announced a payload of {len} bytes"),
         ));
     }
-    let setup = mover::setup(offer, (payload.number, len), &ready.lane, ready.plain)?;
-    let mut config = setup.rbudp();
+    let mut setup = mover::setup(offer, (payload.number, len), &ready.lane, ready.plain)?;
     if ready.lane.udp.is_none() {
-        config.rate = Rate::UNLIMITED;
+        setup.rate = Rate::UNLIMITED;
     }
-    Ok(config)
+    Ok(setup)
 }
 
 /// Runs one machine of a payload to its end.
-fn carry<E: Endpoint>(
+fn carry<E: Endpoint<Event = Moved>>(
     endpoint: &mut E,
     lane: &mut Lane,
     store: &mut Memory,
     session: &Session,
-) -> Result<(), Error>
-where
-    for<'a> Carrier<'a>: Owner<E>,
-{
+) -> Result<(), Error> {
     let mut owner = Carrier {
         session,
         barren: 0,
@@ -236,38 +230,21 @@ impl Carrier<'_> {
     }
 }
 
-impl Owner<Sender> for Carrier<'_> {
-    fn event(&mut self, _: &mut Sender, event: SenderEvent, _: Instant) -> Result<Next, World> {
+impl<E: Endpoint<Event = Moved>> Owner<E> for Carrier<'_> {
+    fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
         match event {
-            SenderEvent::Round { .. } | SenderEvent::Asked { .. } => Ok(Next::Continue),
-            SenderEvent::Barren { .. } => {
+            Moved::Round(..) | Moved::Asked(_) | Moved::Waits => Ok(Next::Continue),
+            Moved::Barren => {
                 self.barren += 1;
-                Ok(if self.barren < BARREN_MAX {
-                    Next::Continue
-                } else {
-                    Next::Divert
-                })
+                let passes = self.barren < BARREN_MAX;
+                Ok(if passes { Next::Continue } else { Next::Divert })
             }
-            SenderEvent::Complete => Ok(Next::Finish),
-            SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+            Moved::Complete => Ok(Next::Finish),
+            Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
 
-    fn tick(&mut self, _: &mut Sender, _: Instant) -> Result<Next, World> {
-        self.look()
-    }
-}
-
-impl Owner<Receiver> for Carrier<'_> {
-    fn event(&mut self, _: &mut Receiver, event: ReceiverEvent, _: Instant) -> Result<Next, World> {
-        match event {
-            ReceiverEvent::Tallied { .. } => Ok(Next::Continue),
-            ReceiverEvent::Complete => Ok(Next::Finish),
-            ReceiverEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
-        }
-    }
-
-    fn tick(&mut self, _: &mut Receiver, _: Instant) -> Result<Next, World> {
+    fn tick(&mut self, _: &mut E, _: Instant) -> Result<Next, World> {
         self.look()
     }
 }

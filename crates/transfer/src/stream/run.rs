@@ -13,6 +13,7 @@ use super::{messages, objects};
 use crate::error::{Code, Error};
 use crate::message::{Message, Offer};
 use crate::mover;
+use crate::options::Options;
 use crate::path::{Door, Path, explore};
 use crate::protocol::Protocol;
 use crate::session::Session;
@@ -53,15 +54,18 @@ pub fn send(
         Some(rate) => Some(rate),
         None => path.measure(session)?,
     };
+    let asked = (Protocol::Rbudp, &Options::default());
+    let offer = mover::offer(session, asked, &path, rate.unwrap_or(RATE_UNKNOWN));
+    // one lane, over the session's own stream where no datagram passes
     let offer = Offer {
-        protocol: Protocol::Rbudp,
-        packet_len: mover::packet_len(Protocol::Rbudp, &path),
-        rate_bps: rate.unwrap_or(RATE_UNKNOWN).as_bps(),
-        settle_us: mover::settle(session.rtt).as_micros() as u32,
-        rtt_us: session.rtt.as_micros() as u32,
-        udp: !path.sockets.is_empty(),
+        protocol: if offer.udp {
+            Protocol::Rbudp
+        } else {
+            Protocol::Tcp
+        },
         lanes: 1,
         joins: 0,
+        ..offer
     };
     let message_len = message_len(&path);
     say(session, Word::Begin(offer, message_len))?;
@@ -100,8 +104,7 @@ pub fn receive(
     let Message::Stream(Word::Begin(offer, message_len)) = path.listen(session)? else {
         return Err(out_of_turn());
     };
-    mover::check(&offer, &path)?;
-    if offer.protocol != Protocol::Rbudp {
+    if ![Protocol::Rbudp, Protocol::Tcp].contains(&offer.protocol) {
         return Err(out_of_turn());
     }
     let ahead_nanos = ask_clocks(session)?;
@@ -190,7 +193,11 @@ fn message_len(path: &Path) -> u32 {
 }
 
 fn the_lane(session: &Session, offer: &Offer, path: Path) -> Result<Lane, Error> {
+    mover::check(offer, &path)?;
     let mut lanes = mover::lanes_over(session, offer, path, &[])?;
+    if lanes.is_empty() {
+        return Err(out_of_turn());
+    }
     Ok(lanes.swap_remove(0))
 }
 

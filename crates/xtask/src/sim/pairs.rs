@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate};
-use lighthaul_proto::{rbudp, sabul};
+use lighthaul_base::trc::Step;
+use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_proto::{rbudp, sabul, vbtp};
 use lighthaul_sim::Heard;
 
 use super::checks::{Questions, check};
@@ -13,13 +14,19 @@ use super::worlds::Scene;
 pub(super) type Protocol = fn(&Scene) -> Result<u64, String>;
 
 /// Every protocol that runs in random worlds.
-pub(super) const PROTOCOLS: [(&str, Protocol); 3] = [
-    ("rbudp", run_rbudp),
+pub(super) const PROTOCOLS: [(&str, Protocol); 5] = [
+    ("rbudp", |scene| run_rbudp(scene, false)),
+    ("rbudp+", |scene| run_rbudp(scene, true)),
     ("sabul", |scene| run_sabul(scene, sabul::Mode::Paper)),
     ("sabul-swift", |scene| run_sabul(scene, sabul::Mode::Swift)),
+    ("vbtp", run_vbtp),
 ];
 
-fn run_rbudp(scene: &Scene) -> Result<u64, String> {
+fn run_rbudp(scene: &Scene, pauses: bool) -> Result<u64, String> {
+    let feedback = rbudp::FeedbackConfig {
+        rtt: scene.world.stream_delay * 2,
+        pause_max: Duration::from_secs(1),
+    };
     let config = rbudp::Config {
         object_len: scene.object_len,
         packet_len: scene.packet_len,
@@ -29,7 +36,7 @@ fn run_rbudp(scene: &Scene) -> Result<u64, String> {
         stream: 0,
         settle: Duration::from_millis(2),
         repeat: Duration::from_millis(scene.seed % 3),
-        feedback: None,
+        feedback: pauses.then_some(feedback),
     };
     let left = rbudp::Sender::new(Instant::ZERO, config, scene.seed);
     let right = rbudp::Receiver::new(Instant::ZERO, config, scene.seed);
@@ -41,6 +48,45 @@ fn run_rbudp(scene: &Scene) -> Result<u64, String> {
         wrong: |left: &rbudp::Sender, right: &rbudp::Receiver| {
             let ignored = left.ignored() + right.ignored();
             (ignored > 0).then(|| format!("{ignored} messages made no sense"))
+        },
+    };
+    check(scene, left, right, &questions)
+}
+
+/// On a circuit of the scene's rate that ends after a time of chance, so that some of it goes on the stream.
+fn run_vbtp(scene: &Scene) -> Result<u64, String> {
+    let rtt = scene.world.stream_delay * 2;
+    let till = Instant::ZERO + Duration::from_millis(1 + scene.seed % 60_000);
+    let step = Step {
+        from: Instant::ZERO,
+        till,
+        rate: scene.rate,
+    };
+    let trc = Trc::new(vec![step]).map_err(|why| why.to_string())?;
+    let config = vbtp::Config {
+        object_len: scene.object_len,
+        packet_len: scene.packet_len,
+        overhead_len: scene.world.overhead_len,
+        stream: 0,
+        burst: None,
+        share: (1, 1),
+        rtt,
+        repeat: Duration::from_millis(scene.seed % 3),
+        settle: Duration::from_millis(2),
+        ack_every: Duration::from_millis(10),
+        window: vbtp::Config::window_for(scene.rate, rtt, scene.packet_len),
+        block: 1 + (scene.seed >> 8) as u32 % 128,
+        losses_max: 16 << ((scene.seed >> 32) % 12),
+    };
+    let left = vbtp::Sender::new(Instant::ZERO, config, trc, scene.seed);
+    let right = vbtp::Receiver::new(Instant::ZERO, config, scene.seed);
+    let questions = Questions {
+        is_complete: |heard| match heard {
+            Heard::Left(event) => *event == vbtp::SenderEvent::Complete,
+            Heard::Right(event) => *event == vbtp::ReceiverEvent::Complete,
+        },
+        wrong: |left: &vbtp::Sender, _: &vbtp::Receiver| {
+            (left.ignored() > 0).then(|| format!("{} messages made no sense", left.ignored()))
         },
     };
     check(scene, left, right, &questions)
