@@ -20,7 +20,7 @@ use lighthaul_transfer::manifest::{Entry, Kind, Linked};
 use lighthaul_transfer::message::Target;
 use lighthaul_transfer::options::{Detail, Options};
 use lighthaul_transfer::path::Door;
-use lighthaul_transfer::protocol;
+use lighthaul_transfer::protocol::{self, Protocol};
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::walk::Found;
@@ -108,6 +108,7 @@ fn sending() {
 
 fn options() -> Options {
     Options {
+        protocol: Protocol::Tcp.to_string(),
         dry_run: Some(Detail::All),
         ..Options::default()
     }
