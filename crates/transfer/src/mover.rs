@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lighthaul_base::Rate;
+use lighthaul_base::{Rate, Size};
 use lighthaul_io::competition::Competition;
 use lighthaul_io::control::Control;
 use lighthaul_io::drive::Lane;
 use lighthaul_io::probe::LANES_MAX;
-use lighthaul_io::udp::header_len;
+use lighthaul_io::udp::{Udp, header_len};
 use lighthaul_proto::stripe::Width;
 
 use crate::error::{Code, Error};
@@ -33,6 +33,9 @@ pub(crate) const AROUND_LEN: u32 = CONNECTION_LEN + TAG_LEN;
 const STREAM_LANES: u8 = 2;
 /// Bytes in each packet that crosses on the stream.
 const STREAM_PACKET_LEN: u32 = 32 << 10;
+/// A receiver may be away for this long without a loss, if its sockets have room; more room is of no use.
+const ABSENCE: Duration = Duration::from_millis(10);
+const BUFFER_MAX: u64 = 64 << 20;
 /// The least and the most that a receiver waits for stragglers at the end of a round.
 const SETTLE_MIN: Duration = Duration::from_millis(2);
 const SETTLE_MAX: Duration = Duration::from_millis(25);
@@ -81,6 +84,23 @@ pub fn check(offer: &Offer, path: &Path) -> Result<(), Error> {
         return lie("the peer wants more connections than there may be");
     }
     Ok(())
+}
+
+/// What a receiver's kernel should be told where it lets so little wait in a socket that a short absence costs losses.
+pub fn scarce(offer: &Offer, path: &Path) -> Option<String> {
+    let granted = path.sockets.iter().map(Udp::buffer_bytes).min()? as u64;
+    let rate = Rate::from_bps(offer.rate_bps).filter(|rate| *rate != Rate::UNLIMITED)?;
+    if granted >= rate.bytes_in(ABSENCE).min(BUFFER_MAX) {
+        return None;
+    }
+    let bytes = rate.bytes_in(ABSENCE * 4).min(BUFFER_MAX);
+    let bytes = bytes.next_power_of_two();
+    let time = rate.time_for(granted).as_secs_f64() * 1e3;
+    Some(format!(
+        "the receiving host's kernel lets {} wait in a socket, which {rate} fill in {time:.1} ms: \
+         `sysctl -w net.core.rmem_max={bytes}` there spares losses",
+        Size(granted)
+    ))
 }
 
 /// How many of the connections that have `joined` are used: a few, and more as that pays, unless

@@ -1,5 +1,6 @@
 //! What the doctor finds, on paths that are sound and on paths that are not.
 
+use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
@@ -205,7 +206,7 @@ fn a_buffer_that_is_too_small_comes_with_the_line_that_mends_it() {
         .args(["doctor", "--json", &host(&far), "--rate", "10Gb/s"])
         .args(["--pin", &far.pin, "--key"])
         .arg(far.near.key());
-    let limit: u64 = std::fs::read_to_string("/proc/sys/net/core/rmem_max")
+    let limit: u64 = fs::read_to_string("/proc/sys/net/core/rmem_max")
         .unwrap()
         .trim()
         .parse()
@@ -226,6 +227,35 @@ fn a_buffer_that_is_too_small_comes_with_the_line_that_mends_it() {
     assert_eq!(found[1]["outcome"], "ok", "{outcome:?}");
     let text = step(&outcome, "rtt", "ok").0;
     has(&text, "at 10.000 Gb/s");
+}
+
+#[test]
+fn a_copy_says_which_limit_of_the_kernel_binds() {
+    let far = Far::start("scarce", &[]);
+    fs::write(far.target.join("x"), vec![7; 100_000]).unwrap();
+    let limit = fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
+    let limit: u64 = limit.trim().parse().unwrap();
+    let mut command = Command::new("setpriv");
+    // 40 Gb/s fill 50 MB in 10 ms
+    command
+        .args([
+            "--bounding-set=-net_admin",
+            "--inh-caps=-net_admin",
+            PROGRAM,
+        ])
+        .args(["cp", "--rate", "40Gb/s", "--pin", &far.pin, "--key"])
+        .arg(far.near.key())
+        .args([
+            far.place("x"),
+            far.near.at("back").to_str().unwrap().to_owned(),
+        ]);
+    let outcome = far.near.run(command).succeeded();
+    let says = outcome.said("sysctl -w net.core.rmem_max=67108864");
+    assert_eq!(says, limit < 50_000_000, "{outcome:?}");
+    // whoever has leave gets what is needed
+    let back = far.near.at("again");
+    let outcome = far.pull(&["--rate", "1Gb/s"], &["x"], back.to_str().unwrap());
+    assert!(!outcome.succeeded().said("sysctl"));
 }
 
 #[test]

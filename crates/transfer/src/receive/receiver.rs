@@ -220,6 +220,7 @@ impl<'a> Receiving<'a, '_> {
             started.since(self.begun),
             self.watcher,
         );
+        self.warn(mover::scarce(&offer, &path))?;
         let (root, target, claim) = self.landed(lands)?;
         let (jobs, todo) = channel();
         let mut outlets = Outlets {
@@ -412,6 +413,15 @@ impl<'a> Receiving<'a, '_> {
         }
         self.crew.check()?;
         Err(lie("the peer sends more than its lanes take"))
+    }
+
+    /// Tells both sides which limit of this host's kernel binds, if one does.
+    fn warn(&self, scarce: Option<String>) -> Result<(), Error> {
+        if let Some(text) = scarce {
+            self.session.say(&Message::Warning(text.clone()))?;
+            self.board.show(Sight::Warning(text));
+        }
+        Ok(())
     }
 
     fn tell_progress(&mut self) -> Result<(), Error> {
