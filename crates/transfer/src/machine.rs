@@ -10,6 +10,7 @@ use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Tra
 use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 
 use crate::protocol::Protocol;
+use crate::tagged::{TAG_LEN, Tagged};
 
 /// What a machine is made of, whatever its protocol; each takes what it needs.
 #[derive(Clone, Debug)]
@@ -93,9 +94,9 @@ pub enum SendMachine {
     /// Over streams.
     Stripe(stripe::Sender),
     /// On a circuit, by its vector.
-    Vbtp(vbtp::Sender),
+    Vbtp(Tagged<vbtp::Sender>),
     /// On a path that others use.
-    Sabul(sabul::Sender),
+    Sabul(Tagged<sabul::Sender>),
 }
 
 /// Receives one object.
@@ -106,9 +107,9 @@ pub enum ReceiveMachine {
     /// Over streams.
     Stripe(stripe::Receiver),
     /// On a circuit.
-    Vbtp(vbtp::Receiver),
+    Vbtp(Tagged<vbtp::Receiver>),
     /// On a path that others use.
-    Sabul(sabul::Receiver),
+    Sabul(Tagged<sabul::Receiver>),
 }
 
 impl Setup {
@@ -158,7 +159,7 @@ impl Setup {
         sabul::Config {
             object_len: self.object_len,
             packet_len: self.packet_len,
-            overhead_len: self.overhead_len,
+            overhead_len: self.overhead_len + TAG_LEN as u32,
             mode,
             memory,
             rate_max: self.rate,
@@ -173,7 +174,7 @@ impl Setup {
         vbtp::Config {
             object_len: self.object_len,
             packet_len: self.packet_len,
-            overhead_len: self.overhead_len,
+            overhead_len: self.overhead_len + TAG_LEN as u32,
             stream: self.stream,
             burst: None,
             share: (1, 1),
@@ -238,26 +239,28 @@ impl SendMachine {
                     .trc
                     .clone()
                     .expect("a sender on a circuit is given its vector");
-                Self::Vbtp(vbtp::Sender::new(now, setup.vbtp(), trc, seed))
+                let sender = vbtp::Sender::new(now, setup.vbtp(), trc, seed);
+                Self::Vbtp(Tagged::new(setup.object, sender))
             }
             Protocol::Sabul | Protocol::SabulSwift => {
-                Self::Sabul(sabul::Sender::new(now, setup.sabul(learned), seed))
+                let sender = sabul::Sender::new(now, setup.sabul(learned), seed);
+                Self::Sabul(Tagged::new(setup.object, sender))
             }
         }
     }
 
     /// Packets sent in all.
-    pub const fn sent(&self) -> u64 {
+    pub fn sent(&self) -> u64 {
         each!(self, machine => machine.sent())
     }
 
     /// Packets sent more than once, counted each time but the first.
-    pub const fn resent(&self) -> u64 {
+    pub fn resent(&self) -> u64 {
         each!(self, machine => machine.resent())
     }
 
     /// The pass that it is in, from 1.
-    pub const fn round(&self) -> u16 {
+    pub fn round(&self) -> u16 {
         match self {
             Self::Rbudp(machine) => machine.round(),
             Self::Stripe(machine) => machine.round(),
@@ -267,7 +270,7 @@ impl SendMachine {
     }
 
     /// Whether the receiver wants it to wait.
-    pub const fn is_held(&self) -> bool {
+    pub fn is_held(&self) -> bool {
         match self {
             Self::Rbudp(machine) => machine.is_held(),
             Self::Vbtp(machine) => machine.is_held(),
@@ -314,21 +317,25 @@ impl ReceiveMachine {
             Protocol::Tcp | Protocol::Ptcp => {
                 Self::Stripe(stripe::Receiver::new(now, setup.stripe()))
             }
-            Protocol::Vbtp => Self::Vbtp(vbtp::Receiver::new(now, setup.vbtp(), setup.object)),
+            Protocol::Vbtp => {
+                let receiver = vbtp::Receiver::new(now, setup.vbtp(), setup.object);
+                Self::Vbtp(Tagged::new(setup.object, receiver))
+            }
             Protocol::Sabul | Protocol::SabulSwift => {
                 let config = setup.sabul(Learned::Nothing);
-                Self::Sabul(sabul::Receiver::new(now, config, setup.object))
+                let receiver = sabul::Receiver::new(now, config, setup.object);
+                Self::Sabul(Tagged::new(setup.object, receiver))
             }
         }
     }
 
     /// Packets received, each counted once.
-    pub const fn received(&self) -> u64 {
+    pub fn received(&self) -> u64 {
         each!(self, machine => machine.received())
     }
 
     /// Datagrams that came, whatever they were.
-    pub const fn datagrams(&self) -> u64 {
+    pub fn datagrams(&self) -> u64 {
         match self {
             Self::Rbudp(machine) => machine.datagrams(),
             Self::Stripe(machine) => machine.packets(),
@@ -338,12 +345,12 @@ impl ReceiveMachine {
     }
 
     /// Packets that came again.
-    pub const fn duplicates(&self) -> u64 {
+    pub fn duplicates(&self) -> u64 {
         each!(self, machine => machine.duplicates())
     }
 
     /// The last pass that was answered.
-    pub const fn round(&self) -> u16 {
+    pub fn round(&self) -> u16 {
         match self {
             Self::Rbudp(machine) => machine.round(),
             Self::Stripe(_) | Self::Vbtp(_) | Self::Sabul(_) => 1,
@@ -351,7 +358,7 @@ impl ReceiveMachine {
     }
 
     /// Whether the sender was asked to wait.
-    pub const fn is_holding(&self) -> bool {
+    pub fn is_holding(&self) -> bool {
         each!(self, machine => machine.is_holding())
     }
 }

@@ -203,7 +203,11 @@ impl Owner<SendMachine> for SendOwner<'_> {
             }
             Moved::Waits => Ok(Next::Continue),
             Moved::Barren => Ok(self.divert("a whole round of datagrams was lost")),
-            Moved::Complete => Ok(Next::Finish),
+            Moved::Complete => {
+                // who sends and repairs at once passes it only now
+                self.pass_turn(sender);
+                Ok(Next::Finish)
+            }
             Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
         }
     }
