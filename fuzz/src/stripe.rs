@@ -33,7 +33,6 @@ struct Pair {
 impl Pair {
     fn new(reader: &mut Reader<'_>) -> Option<Self> {
         let config = Config {
-            object: 1,
             object_len: u64::from(reader.u16().ok()?),
             packet_len: u32::from(reader.u16().ok()?),
             rate: Rate::from_bps(reader.u64().ok()?)?,

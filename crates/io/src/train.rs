@@ -10,6 +10,7 @@ use crate::udp::{TRAIN_BYTES_MAX, TRAIN_DATAGRAMS_MAX, Udp};
 /// Octets of the connection's number in front of every head.
 pub const CONNECTION_LEN: usize = 8;
 
+const PREFIX_MAX: usize = CONNECTION_LEN + Head::MAX;
 /// Pieces of a plain datagram: prefix and body.
 const PARTS_EACH: usize = 2;
 
@@ -18,7 +19,7 @@ const PARTS_EACH: usize = 2;
 /// Plain bodies are gathered from where they lie. Those to be sealed are copied first, since sealing
 /// overwrites: behind each other, which the kernel takes faster than pieces.
 pub(crate) struct Train {
-    prefixes: Vec<[u8; CONNECTION_LEN + Head::MAX]>,
+    prefixes: Vec<[u8; PREFIX_MAX]>,
     parts: Vec<libc::iovec>,
     sealed: Box<[u8]>,
     datagram_len: usize,
@@ -54,11 +55,8 @@ impl Train {
     /// Adds a datagram that [`Train::admits`], encrypted if there is a `key`.
     pub(crate) fn push(&mut self, connection: u64, head: &Head, body: &[u8], key: Option<&Key>) {
         assert!(self.count < TRAIN_DATAGRAMS_MAX, "the train admits it");
+        let (prefix, prefix_len) = prefix(connection, head);
         let head = head.as_slice();
-        let prefix_len = CONNECTION_LEN + head.len();
-        let mut prefix = [0; CONNECTION_LEN + Head::MAX];
-        prefix[..CONNECTION_LEN].copy_from_slice(&connection.to_be_bytes());
-        prefix[CONNECTION_LEN..prefix_len].copy_from_slice(head);
         let len = datagram_len(head.len(), body.len(), key.is_some());
         if let Some(key) = key {
             let datagram = &mut self.sealed[self.len..self.len + len];
@@ -108,6 +106,16 @@ impl Train {
             iov_len: len,
         });
     }
+}
+
+/// A head behind the number of its connection, and how many octets that are.
+pub(crate) fn prefix(connection: u64, head: &Head) -> ([u8; PREFIX_MAX], usize) {
+    let head = head.as_slice();
+    let len = CONNECTION_LEN + head.len();
+    let mut octets = [0; PREFIX_MAX];
+    octets[..CONNECTION_LEN].copy_from_slice(&connection.to_be_bytes());
+    octets[CONNECTION_LEN..len].copy_from_slice(head);
+    (octets, len)
 }
 
 /// The eight octets of a head that never come twice.

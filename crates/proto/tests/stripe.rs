@@ -165,7 +165,6 @@ impl World {
 
 fn config(object_len: u64, streams: u16) -> Config {
     Config {
-        object: 7,
         object_len,
         packet_len: PACKET,
         rate: Rate::UNLIMITED,
@@ -251,22 +250,21 @@ fn a_rate_is_kept() {
 #[test]
 fn a_receiver_that_has_what_was_not_sent_lies() {
     let mut sender = Sender::new(Instant::ZERO, config(10_000, 1), Width::fixed(1));
-    let say = |sender: &mut Sender, object, via| {
-        let whole = wire::whole(FIRST, object);
+    let say = |sender: &mut Sender, via| {
+        let whole = wire::whole(FIRST);
         let head = whole.head.as_slice();
         let message = Message { via, head, len: 0 };
         sender.handle_message(Instant::ZERO, message);
     };
-    // of another object, or where nobody says so
-    say(&mut sender, 8, Via::Stream(FIRST));
-    say(&mut sender, 7, Via::Stream(FIRST + 1));
-    say(&mut sender, 7, Via::Datagram);
-    assert_eq!(sender.ignored(), 3);
+    // where nobody says so
+    say(&mut sender, Via::Stream(FIRST + 1));
+    say(&mut sender, Via::Datagram);
+    assert_eq!(sender.ignored(), 2);
     assert!(matches!(
         sender.poll_event(),
         Some(SenderEvent::Round { .. })
     ));
-    say(&mut sender, 7, Via::Stream(FIRST));
+    say(&mut sender, Via::Stream(FIRST));
     let why = PeerMisbehaved::WholeTooEarly;
     assert_eq!(sender.poll_event(), Some(SenderEvent::Failed(why)));
     sender.handle_room(Instant::ZERO, FIRST + 1);
@@ -276,31 +274,26 @@ fn a_receiver_that_has_what_was_not_sent_lies() {
 #[test]
 fn packets_that_cannot_be_are_dropped() {
     let mut receiver = Receiver::new(Instant::ZERO, config(10_500, 2));
-    let mut take = |via, object, number, len| {
-        let part = wire::Part::Packet { object, number };
+    let mut take = |via, number, len| {
+        let part = wire::Part::Packet { number };
         let head = part.encode();
         let head = head.as_slice();
         receiver.handle_message(Instant::ZERO, Message { via, head, len })
     };
-    for (via, object, number, len) in [
-        (Via::Datagram, 7, 0, PACKET),
-        (Via::Stream(FIRST + 3), 7, 0, PACKET),
-        (Via::Stream(FIRST), 8, 0, PACKET),
-        (Via::Stream(FIRST), 7, 11, 500),
-        (Via::Stream(FIRST), 7, u64::MAX, PACKET),
-        (Via::Stream(FIRST), 7, 0, PACKET - 1),
-        (Via::Stream(FIRST), 7, 10, PACKET),
+    for (via, number, len) in [
+        (Via::Datagram, 0, PACKET),
+        (Via::Stream(FIRST + 3), 0, PACKET),
+        (Via::Stream(FIRST), 11, 500),
+        (Via::Stream(FIRST), u64::MAX, PACKET),
+        (Via::Stream(FIRST), 0, PACKET - 1),
+        (Via::Stream(FIRST), 10, PACKET),
     ] {
-        assert_eq!(
-            take(via, object, number, len),
-            None,
-            "{via:?} {number} {len}"
-        );
+        assert_eq!(take(via, number, len), None, "{via:?} {number} {len}");
     }
-    let last = take(Via::Stream(FIRST + 2), 7, 10, 500);
+    let last = take(Via::Stream(FIRST + 2), 10, 500);
     assert_eq!(last, Some(Span::new(10_000, 500)));
-    assert_eq!(take(Via::Stream(FIRST + 1), 7, 10, 500), None);
-    assert_eq!((receiver.ignored(), receiver.duplicates()), (7, 1));
+    assert_eq!(take(Via::Stream(FIRST + 1), 10, 500), None);
+    assert_eq!((receiver.ignored(), receiver.duplicates()), (6, 1));
     assert_eq!(receiver.received(), 1);
 }
 

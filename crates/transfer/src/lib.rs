@@ -15,7 +15,6 @@
 //! - [`stream`]: messages and objects that cross while they are made
 //! - [`sums`]: the hashes of many files at a time
 //! - [`relay`]: what is said of a copy between two others
-//! - [`vector`]: TRC vectors in files; [`tagged`]: messages that say which object they are about
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
 pub mod checkup;
@@ -46,7 +45,6 @@ pub mod send;
 pub mod session;
 pub mod stream;
 pub mod sums;
-pub mod tagged;
 pub mod vector;
 pub mod watch;
 

@@ -10,7 +10,6 @@ use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Tra
 use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 
 use crate::protocol::Protocol;
-use crate::tagged::{TAG_LEN, Tagged};
 
 /// What a machine is made of, whatever its protocol; each takes what it needs.
 #[derive(Clone, Debug)]
@@ -94,9 +93,9 @@ pub enum SendMachine {
     /// Over streams.
     Stripe(stripe::Sender),
     /// On a circuit, by its vector.
-    Vbtp(Tagged<vbtp::Sender>),
+    Vbtp(vbtp::Sender),
     /// On a path that others use.
-    Sabul(Tagged<sabul::Sender>),
+    Sabul(sabul::Sender),
 }
 
 /// Receives one object.
@@ -107,9 +106,9 @@ pub enum ReceiveMachine {
     /// Over streams.
     Stripe(stripe::Receiver),
     /// On a circuit.
-    Vbtp(Tagged<vbtp::Receiver>),
+    Vbtp(vbtp::Receiver),
     /// On a path that others use.
-    Sabul(Tagged<sabul::Receiver>),
+    Sabul(sabul::Receiver),
 }
 
 impl Setup {
@@ -132,7 +131,6 @@ impl Setup {
 
     const fn stripe(&self) -> stripe::Config {
         stripe::Config {
-            object: self.object as u32,
             object_len: self.object_len,
             packet_len: self.packet_len,
             rate: self.rate,
@@ -159,7 +157,7 @@ impl Setup {
         sabul::Config {
             object_len: self.object_len,
             packet_len: self.packet_len,
-            overhead_len: self.overhead_len + TAG_LEN as u32,
+            overhead_len: self.overhead_len,
             mode,
             memory,
             rate_max: self.rate,
@@ -174,7 +172,7 @@ impl Setup {
         vbtp::Config {
             object_len: self.object_len,
             packet_len: self.packet_len,
-            overhead_len: self.overhead_len + TAG_LEN as u32,
+            overhead_len: self.overhead_len,
             stream: self.stream,
             burst: None,
             share: (1, 1),
@@ -240,11 +238,11 @@ impl SendMachine {
                     .clone()
                     .expect("a sender on a circuit is given its vector");
                 let sender = vbtp::Sender::new(now, setup.vbtp(), trc, seed);
-                Self::Vbtp(Tagged::new(setup.object, sender))
+                Self::Vbtp(sender)
             }
             Protocol::Sabul | Protocol::SabulSwift => {
                 let sender = sabul::Sender::new(now, setup.sabul(learned), seed);
-                Self::Sabul(Tagged::new(setup.object, sender))
+                Self::Sabul(sender)
             }
         }
     }
@@ -319,12 +317,12 @@ impl ReceiveMachine {
             }
             Protocol::Vbtp => {
                 let receiver = vbtp::Receiver::new(now, setup.vbtp(), setup.object);
-                Self::Vbtp(Tagged::new(setup.object, receiver))
+                Self::Vbtp(receiver)
             }
             Protocol::Sabul | Protocol::SabulSwift => {
                 let config = setup.sabul(Learned::Nothing);
                 let receiver = sabul::Receiver::new(now, config, setup.object);
-                Self::Sabul(Tagged::new(setup.object, receiver))
+                Self::Sabul(receiver)
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::relay::{Relay, Relayed};
 use crate::stream;
 
 /// The version of everything below; both sides must speak the same.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// The longest message that is taken.
 pub const MESSAGE_MAX: usize = 1 << 20;
 

@@ -6,7 +6,6 @@ use lighthaul_proto::{rbudp, sabul, stripe, vbtp};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
-use crate::tagged::TAG_LEN;
 
 /// Stands for the protocol that suits the path.
 pub const AUTO: &str = "auto";
@@ -69,8 +68,8 @@ impl Protocol {
         match self {
             Self::Rbudp | Self::RbudpPlus => rbudp::wire::HEAD_LEN,
             Self::Tcp | Self::Ptcp => stripe::wire::HEAD_LEN,
-            Self::Vbtp => vbtp::wire::HEAD_LEN + TAG_LEN,
-            Self::Sabul | Self::SabulSwift => sabul::wire::HEAD_LEN + TAG_LEN,
+            Self::Vbtp => vbtp::wire::HEAD_LEN,
+            Self::Sabul | Self::SabulSwift => sabul::wire::HEAD_LEN,
         }
     }
 

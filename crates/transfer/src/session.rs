@@ -292,7 +292,7 @@ impl Secrets {
         self.data.connection
     }
 
-    /// What proves that connection `number` belongs to this session.
+    /// What connection `number` proves itself with.
     pub const fn join(&self, number: u8) -> Join {
         Join {
             number,

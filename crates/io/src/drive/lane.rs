@@ -19,7 +19,8 @@ pub struct Lane {
     pub stream: Stream,
     /// Further streams, on connections of their own; the machine knows them by the numbers that follow.
     pub more: Vec<Stream>,
-    /// Marks every datagram of this lane.
+    /// Marks every datagram and every frame of the machine: who had the lane before may have said more
+    /// than was heard.
     pub connection: u64,
     /// Seals what leaves; without it datagrams are plain.
     pub seal: Option<Key>,

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use lighthaul_base::{Endpoint, Instant, Message, Via};
 
 use super::run::Driver;
+use crate::control::Frame;
 use crate::error::Error;
 use crate::probe::connection_of;
 use crate::seal::TAG_LEN;
@@ -38,8 +39,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             } else {
                 Via::Stream(number)
             };
-            let (head, body) = frame.octets.split_at(frame.head_len);
-            self.take(via, head, body)?;
+            self.take_frame(via, &frame)?;
         }
         Ok(any)
     }
@@ -53,8 +53,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
                 match self.lane.more[index].try_receive() {
                     Ok(Some(frame)) => {
                         any = true;
-                        let (head, body) = frame.octets.split_at(frame.head_len);
-                        self.take(Via::Stream(number), head, body)?;
+                        self.take_frame(Via::Stream(number), &frame)?;
                     }
                     Ok(None) => break,
                     Err(_) => {
@@ -81,10 +80,15 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         }
     }
 
-    /// Hands one message over and puts its body in place.
-    pub(super) fn take(&mut self, via: Via, head: &[u8], body: &[u8]) -> Result<(), Error> {
+    /// Hands over what a frame says, unless it is about somebody else.
+    fn take_frame(&mut self, via: Via, frame: &Frame) -> Result<(), Error> {
         let now = self.lane.clock.now();
-        hand_over(self.endpoint, self.store, now, via, [head, body])
+        let (head, body) = frame.octets.split_at(frame.head_len);
+        let connection = self.lane.connection.to_be_bytes();
+        match head.strip_prefix(&connection) {
+            Some(head) => hand_over(self.endpoint, self.store, now, via, [head, body]),
+            None => Ok(()),
+        }
     }
 
     /// Takes trains from the socket; answers whether there may be more.

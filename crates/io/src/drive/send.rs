@@ -8,6 +8,7 @@ use lighthaul_base::{Body, Endpoint, Instant, Transmit, Via};
 use super::run::Driver;
 use crate::error::Error;
 use crate::store::Store;
+use crate::train::prefix;
 
 /// Messages that leave on the stream before everything else gets its turn.
 const FRAMES_A_TURN: usize = 256;
@@ -97,7 +98,8 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
 
     fn send_frame(&mut self, now: Instant, transmit: Transmit) -> Result<(), Error> {
         let datagram = transmit.via == Via::Datagram;
-        let head = transmit.head.as_slice();
+        let (prefix, len) = prefix(self.lane.connection, &transmit.head);
+        let head = &prefix[..len];
         let more = match transmit.via {
             Via::Stream(number) => number.checked_sub(self.lane.stream.number() + 1),
             Via::Datagram => None,

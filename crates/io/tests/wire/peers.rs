@@ -11,15 +11,20 @@ use lighthaul_proto::parts::Tally;
 use lighthaul_proto::rbudp::wire::{done, tally};
 use lighthaul_proto::rbudp::{Receiver, Sender};
 
-use crate::pair::{Patient, STREAM, config, fails, lane, object, streams};
+use crate::pair::{CONNECTION, Patient, STREAM, config, fails, lane, object, streams};
 
 /// What a machine's message looks like on the stream.
 fn frame(transmit: &Transmit) -> Frame {
-    let mut octets = transmit.head.as_slice().to_vec();
-    if let Body::Words(words) = &transmit.body {
-        octets.extend(words);
-    }
-    Frame::message(octets)
+    let words: &[u8] = match &transmit.body {
+        Body::Words(words) => words,
+        Body::None | Body::Object(_) => &[],
+    };
+    marked(CONNECTION, &[transmit.head.as_slice(), words].concat())
+}
+
+/// A message of the machine whose number is `connection`.
+fn marked(connection: u64, octets: &[u8]) -> Frame {
+    Frame::message([&connection.to_be_bytes(), octets].concat())
 }
 
 /// A tally of `total` packets, of which every other came: its length on the wire shows the total.
@@ -54,8 +59,8 @@ fn a_tally_that_cannot_be_ends_a_sender() {
         frame(&tally(STREAM, 1, &every_other(packets * 1000))),
         frame(&tally(STREAM, 1, &Tally::new(packets + 1))),
         frame(&tally(STREAM, 2, &every_other(packets))),
-        Frame::message(vec![2, 0, 1]),
-        Frame::message([&[2, 0, 1][..], &[0xff; 5000]].concat()),
+        marked(CONNECTION, &[2, 0, 1]),
+        marked(CONNECTION, &[&[2, 0, 1][..], &[0xff; 5000]].concat()),
     ];
     for answer in answers {
         let [own, peer] = streams();
@@ -107,6 +112,23 @@ fn a_done_signal_that_cannot_be_ends_a_receiver() {
 }
 
 #[test]
+fn what_was_said_about_another_object_is_not_heard() {
+    let config = config(1_000_000, 1440);
+    let [own, peer] = streams();
+    let own = lane(own, None, true);
+    let receiver = Receiver::new(own.clock.now(), config, 1);
+    let failed = std::thread::spawn(move || fails(receiver, own, config));
+    let lie = done(STREAM, 1, 0);
+    for connection in [CONNECTION - 1, CONNECTION + 1, 0] {
+        peer.send(&marked(connection, lie.head.as_slice())).unwrap();
+    }
+    drop(peer);
+    // the lie was about others
+    let error = failed.join().unwrap();
+    assert!(matches!(error, Error::Network(_)), "{error}");
+}
+
+#[test]
 fn nonsense_on_the_stream_is_left_alone_and_a_lost_peer_is_not_waited_for() {
     let config = config(1_000_000, 1440);
     let [own, peer] = streams();
@@ -115,15 +137,17 @@ fn nonsense_on_the_stream_is_left_alone_and_a_lost_peer_is_not_waited_for() {
     let failed = std::thread::spawn(move || fails(receiver, own, config));
     for octets in [&[][..], &[0], &[99; 300], &[1, 0], &[2, 0, 1, 5], &[3, 9]] {
         for datagram in [false, true] {
-            let octets = octets.to_vec();
-            let head_len = octets.len().min(8);
-            let head_len = if datagram { head_len } else { octets.len() };
-            peer.send(&Frame {
-                datagram,
-                head_len,
-                octets,
-            })
-            .unwrap();
+            for mark in [&[][..], &CONNECTION.to_be_bytes()] {
+                let octets = [mark, octets].concat();
+                let head_len = octets.len().min(mark.len() + 8);
+                let head_len = if datagram { head_len } else { octets.len() };
+                peer.send(&Frame {
+                    datagram,
+                    head_len,
+                    octets,
+                })
+                .unwrap();
+            }
         }
     }
     drop(peer);

@@ -9,8 +9,6 @@ use super::wire::HEAD_LEN;
 /// One transfer; the same on both sides except where a field says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Which of those that share the streams, so that what comes late of another is told apart.
-    pub object: u32,
     /// Bytes of the object.
     pub object_len: u64,
     /// Bytes of the object in a packet; the last may have fewer.
@@ -106,7 +104,6 @@ mod tests {
     use super::*;
 
     const CONFIG: Config = Config {
-        object: 1,
         object_len: 10_001,
         packet_len: 1000,
         rate: Rate::UNLIMITED,

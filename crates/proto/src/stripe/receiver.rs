@@ -104,10 +104,8 @@ impl Endpoint for Receiver {
         };
         self.packets += 1;
         match Part::decode(message.head) {
-            Ok(Part::Packet { object, number }) if ours && object == self.config.object => {
-                self.place(number, message.len)
-            }
-            Ok(Part::Packet { .. } | Part::Whole { .. } | Part::Broken { .. }) | Err(_) => {
+            Ok(Part::Packet { number }) if ours => self.place(number, message.len),
+            Ok(Part::Packet { .. } | Part::Whole | Part::Broken { .. }) | Err(_) => {
                 self.ignored += 1;
                 None
             }
@@ -130,15 +128,14 @@ impl Endpoint for Receiver {
         let untold = (self.broken & !self.broken_told).trailing_zeros();
         if untold < u64::BITS && !self.told {
             self.broken_told |= 1 << untold;
-            let (stream, object) = (self.config.stream, self.config.object);
-            return Some(wire::broken(stream, object, untold as u16));
+            return Some(wire::broken(self.config.stream, untold as u16));
         }
         if self.told || !self.tally.is_full() {
             return None;
         }
         self.told = true;
         self.events.push_back(ReceiverEvent::Complete);
-        Some(wire::whole(self.config.stream, self.config.object))
+        Some(wire::whole(self.config.stream))
     }
 
     fn poll_event(&mut self) -> Option<ReceiverEvent> {

@@ -186,7 +186,7 @@ impl Sender {
         self.sent += 1;
         self.width.handle_sent(now, bytes);
         let via = self.config.stream + stream as u16;
-        Some(wire::packet(via, self.config.object, number, span))
+        Some(wire::packet(via, number, span))
     }
 
     fn handle_whole(&mut self) {
@@ -240,13 +240,9 @@ impl Endpoint for Sender {
     fn handle_message(&mut self, _now: Instant, message: Message<'_>) -> Option<Span> {
         let ours = message.via == Via::Stream(self.config.stream) && message.len == 0;
         match Part::decode(message.head) {
-            Ok(Part::Whole { object }) if ours && object == self.config.object => {
-                self.handle_whole();
-            }
-            Ok(Part::Broken { object, stream }) if ours && object == self.config.object => {
-                self.break_off(stream);
-            }
-            Ok(Part::Whole { .. } | Part::Packet { .. } | Part::Broken { .. }) | Err(_) => {
+            Ok(Part::Whole) if ours => self.handle_whole(),
+            Ok(Part::Broken { stream }) if ours => self.break_off(stream),
+            Ok(Part::Whole | Part::Packet { .. } | Part::Broken { .. }) | Err(_) => {
                 self.ignored += 1;
             }
         }

@@ -1,7 +1,7 @@
 //! What crosses between the two sides of a striped transfer, all of it on streams.
 //!
 //! The first octet is the kind: 1 a packet, 2 the receiver's word that the object is whole, 3 that a stream
-//! broke there. The object's number follows, and that of the packet, or of the stream, from 1.
+//! broke there. The number of the packet follows, or of the stream, from 1.
 
 use lighthaul_base::{Body, Head, Malformed, Reader, Span, Transmit, Via};
 
@@ -10,20 +10,13 @@ use lighthaul_base::{Body, Head, Malformed, Reader, Span, Transmit, Via};
 pub enum Part {
     /// Bytes of the object follow.
     Packet {
-        /// Which object.
-        object: u32,
         /// The packet.
         number: u64,
     },
     /// All of the object is there.
-    Whole {
-        /// Which object.
-        object: u32,
-    },
+    Whole,
     /// A stream broke, which perhaps only the receiver sees.
     Broken {
-        /// Which object.
-        object: u32,
         /// Which stream, the first of those that carry packets being 1.
         stream: u16,
     },
@@ -33,15 +26,12 @@ impl Part {
     /// Reads a head.
     pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(head);
-        let (kind, object) = (reader.u8()?, reader.u32()?);
-        let part = match kind {
+        let part = match reader.u8()? {
             PACKET => Self::Packet {
-                object,
                 number: reader.u64()?,
             },
-            WHOLE => Self::Whole { object },
+            WHOLE => Self::Whole,
             BROKEN => Self::Broken {
-                object,
                 stream: reader.u16()?,
             },
             _ => return Err(Malformed),
@@ -53,52 +43,47 @@ impl Part {
     /// The head.
     pub fn encode(self) -> Head {
         let mut octets = [0; HEAD_LEN];
-        match self {
-            Self::Packet { object, number } => {
+        let len = match self {
+            Self::Packet { number } => {
                 octets[0] = PACKET;
-                octets[1..5].copy_from_slice(&object.to_be_bytes());
-                octets[5..].copy_from_slice(&number.to_be_bytes());
-                Head::new(&octets)
+                octets[1..].copy_from_slice(&number.to_be_bytes());
+                HEAD_LEN
             }
-            Self::Whole { object } => {
+            Self::Whole => {
                 octets[0] = WHOLE;
-                octets[1..5].copy_from_slice(&object.to_be_bytes());
-                Head::new(&octets[..5])
+                1
             }
-            Self::Broken { object, stream } => {
+            Self::Broken { stream } => {
                 octets[0] = BROKEN;
-                octets[1..5].copy_from_slice(&object.to_be_bytes());
-                octets[5..7].copy_from_slice(&stream.to_be_bytes());
-                Head::new(&octets[..7])
+                octets[1..3].copy_from_slice(&stream.to_be_bytes());
+                3
             }
-        }
+        };
+        Head::new(&octets[..len])
     }
 }
 
-/// Packet `number` of `object`, whose bytes are `span`.
-pub fn packet(stream: u16, object: u32, number: u64, span: Span) -> Transmit {
+/// Packet `number`, whose bytes are `span`.
+pub fn packet(stream: u16, number: u64, span: Span) -> Transmit {
     Transmit {
         via: Via::Stream(stream),
-        head: Part::Packet { object, number }.encode(),
+        head: Part::Packet { number }.encode(),
         body: Body::Object(span),
     }
 }
 
-/// The word that all of `object` is there.
-pub fn whole(stream: u16, object: u32) -> Transmit {
+/// The word that all of the object is there.
+pub fn whole(stream: u16) -> Transmit {
     Transmit {
         via: Via::Stream(stream),
-        head: Part::Whole { object }.encode(),
+        head: Part::Whole.encode(),
         body: Body::None,
     }
 }
 
 /// The word that stream number `broken` of those that carry packets broke.
-pub fn broken(stream: u16, object: u32, broken: u16) -> Transmit {
-    let part = Part::Broken {
-        object,
-        stream: broken,
-    };
+pub fn broken(stream: u16, broken: u16) -> Transmit {
+    let part = Part::Broken { stream: broken };
     Transmit {
         via: Via::Stream(stream),
         head: part.encode(),
@@ -107,7 +92,7 @@ pub fn broken(stream: u16, object: u32, broken: u16) -> Transmit {
 }
 
 /// Octets of a packet's head.
-pub const HEAD_LEN: usize = 13;
+pub const HEAD_LEN: usize = 9;
 
 const PACKET: u8 = 1;
 const WHOLE: u8 = 2;
@@ -121,11 +106,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_survive_the_wire(object: u32, number: u64, stream: u16) {
+        fn heads_survive_the_wire(number: u64, stream: u16) {
             for part in [
-                Part::Packet { object, number },
-                Part::Whole { object },
-                Part::Broken { object, stream },
+                Part::Packet { number },
+                Part::Whole,
+                Part::Broken { stream },
             ] {
                 prop_assert_eq!(Part::decode(part.encode().as_slice()), Ok(part));
             }
