@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_proto::parts::TRAIN_BYTES_MAX;
 use lighthaul_proto::{rbudp, sabul, vbtp};
 use lighthaul_sim::Heard;
 
@@ -22,6 +23,17 @@ pub(super) const PROTOCOLS: [(&str, Protocol); 5] = [
     ("vbtp", run_vbtp),
 ];
 
+/// A debt is paid back at 1.05 of the rate, in trains.
+fn in_trains(rate: Rate, time: Duration) -> u64 {
+    rate.bytes_in(time) * 21 / 20 + TRAIN_BYTES_MAX + 1
+}
+
+/// A circuit's policer takes the rate, and at once a millisecond of it or two datagrams.
+fn as_policed(rate: Rate, time: Duration) -> u64 {
+    let burst = rate.bytes_in(Duration::from_millis(1));
+    rate.bytes_in(time) + burst.max(2 * DATAGRAM_BYTES_MAX) + 1
+}
+
 fn run_rbudp(scene: &Scene, pauses: bool) -> Result<u64, String> {
     let feedback = rbudp::FeedbackConfig {
         rtt: scene.world.stream_delay * 2,
@@ -38,19 +50,29 @@ fn run_rbudp(scene: &Scene, pauses: bool) -> Result<u64, String> {
         repeat: Duration::from_millis(scene.seed % 3),
         feedback: pauses.then_some(feedback),
     };
-    let left = rbudp::Sender::new(Instant::ZERO, config, scene.seed);
-    let right = rbudp::Receiver::new(Instant::ZERO, config, scene.seed);
+    let make = |scene: &Scene| {
+        let config = rbudp::Config {
+            object_len: scene.object_len,
+            ..config
+        };
+        let left = rbudp::Sender::new(Instant::ZERO, config, scene.seed);
+        (
+            left,
+            rbudp::Receiver::new(Instant::ZERO, config, scene.seed),
+        )
+    };
     let questions = Questions {
         is_complete: |heard| match heard {
             Heard::Left(event) => *event == rbudp::SenderEvent::Complete,
             Heard::Right(event) => *event == rbudp::ReceiverEvent::Complete,
         },
+        most: in_trains,
         wrong: |left: &rbudp::Sender, right: &rbudp::Receiver| {
             let ignored = left.ignored() + right.ignored();
             (ignored > 0).then(|| format!("{ignored} messages made no sense"))
         },
     };
-    check(scene, left, right, &questions)
+    check(scene, make, &questions)
 }
 
 /// On a circuit of the scene's rate that ends after a time of chance, so that some of it goes on the stream.
@@ -78,18 +100,25 @@ fn run_vbtp(scene: &Scene) -> Result<u64, String> {
         block: 1 + (scene.seed >> 8) as u32 % 128,
         losses_max: 16 << ((scene.seed >> 32) % 12),
     };
-    let left = vbtp::Sender::new(Instant::ZERO, config, trc, scene.seed);
-    let right = vbtp::Receiver::new(Instant::ZERO, config, scene.seed);
+    let make = |scene: &Scene| {
+        let config = vbtp::Config {
+            object_len: scene.object_len,
+            ..config
+        };
+        let left = vbtp::Sender::new(Instant::ZERO, config, trc.clone(), scene.seed);
+        (left, vbtp::Receiver::new(Instant::ZERO, config, scene.seed))
+    };
     let questions = Questions {
         is_complete: |heard| match heard {
             Heard::Left(event) => *event == vbtp::SenderEvent::Complete,
             Heard::Right(event) => *event == vbtp::ReceiverEvent::Complete,
         },
+        most: as_policed,
         wrong: |left: &vbtp::Sender, _: &vbtp::Receiver| {
             (left.ignored() > 0).then(|| format!("{} messages made no sense", left.ignored()))
         },
     };
-    check(scene, left, right, &questions)
+    check(scene, make, &questions)
 }
 
 fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {
@@ -108,13 +137,23 @@ fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {
         // with fewer, heavy losses are repaired packet by packet
         ranges_max: 16 << ((scene.seed >> 32) % 12),
     };
-    let left = sabul::Sender::new(Instant::ZERO, config, scene.seed);
-    let right = sabul::Receiver::new(Instant::ZERO, config, scene.seed);
+    let make = |scene: &Scene| {
+        let config = sabul::Config {
+            object_len: scene.object_len,
+            ..config
+        };
+        let left = sabul::Sender::new(Instant::ZERO, config, scene.seed);
+        (
+            left,
+            sabul::Receiver::new(Instant::ZERO, config, scene.seed),
+        )
+    };
     let questions = Questions {
         is_complete: |heard| match heard {
             Heard::Left(event) => *event == sabul::SenderEvent::Complete,
             Heard::Right(event) => *event == sabul::ReceiverEvent::Complete,
         },
+        most: in_trains,
         wrong: |left: &sabul::Sender, right: &sabul::Receiver| {
             if left.ignored() > 0 {
                 return Some(format!("{} messages made no sense", left.ignored()));
@@ -124,5 +163,8 @@ fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {
             full.map(|list| format!("a loss list has {} ranges", list.len()))
         },
     };
-    check(scene, left, right, &questions)
+    check(scene, make, &questions)
 }
+
+/// More than any scene has, head and headers included.
+const DATAGRAM_BYTES_MAX: u64 = 9000;

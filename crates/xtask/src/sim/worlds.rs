@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lighthaul_base::{Rate, Rng};
+use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_sim::{Burst, HostConfig, LinkConfig, Reorder, WorldConfig};
 
 /// What a transfer is, and where it happens.
@@ -18,6 +18,8 @@ pub(super) struct Scene {
     pub(super) world: WorldConfig,
     /// How often the receiving host stalls, in parts of a thousand of the looks at it.
     pub(super) stalls: u64,
+    /// When both hosts crash, if they do; others go on with what is missing.
+    pub(super) crash_at: Option<Instant>,
     /// Chance for what happens meanwhile.
     pub(super) seed: u64,
 }
@@ -26,8 +28,10 @@ impl Scene {
     /// The scene of a seed.
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let rate = Rate::from_bps(log_uniform(&mut rng, 1_000_000, 2_000_000_000));
+        let rate = log_uniform(&mut rng, 1_000_000, 2_000_000_000);
         let line = log_uniform(&mut rng, 1_000_000, 2_000_000_000);
+        // at more, RBUDP's rounds end before the queue has moved, and there are not enough of them: its owner diverts it
+        let rate = Rate::from_bps(rate.min(line * 100));
         let rtt = Duration::from_micros(log_uniform(&mut rng, 10, 300_000));
         let packet_len = log_uniform(&mut rng, 100, 8900) as u32;
         let there = LinkConfig {
@@ -66,6 +70,8 @@ impl Scene {
                 ..WorldConfig::default()
             },
             stalls: if rng.below(3) == 0 { rng.below(100) } else { 0 },
+            crash_at: (rng.below(3) == 0)
+                .then(|| Instant::from_nanos(log_uniform(&mut rng, 1_000_000, 100_000_000_000))),
             seed: rng.next_u64(),
         }
     }
