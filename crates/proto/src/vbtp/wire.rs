@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use lighthaul_base::codec::put_varint;
+use lighthaul_base::codec::{put_range, put_varint};
 use lighthaul_base::{Body, Head, Malformed, Reader, Span, Transmit, Via};
 
 /// The decoded head of a datagram.
@@ -85,8 +85,8 @@ pub struct Report<'a> {
     pub lost_turns: Ranges<'a>,
 }
 
-/// Ascending ranges that do not touch, as they cross: a varint of how many there are, then for each a varint of how far
-/// it is from the last one's end and a varint of its length.
+/// Ascending ranges that do not touch, as they cross: a varint of how many there are, then each as [`Reader::range`]
+/// reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ranges<'a> {
     octets: &'a [u8],
@@ -110,9 +110,9 @@ impl<'a> Ranges<'a> {
         let mut reader = Reader::new(self.octets);
         let mut done = 0;
         (0..self.count).map_while(move |_| {
-            let start = done + reader.varint().ok()?;
-            done = start + reader.varint().ok()?;
-            Some(start..done)
+            let range = reader.range(done).ok()?;
+            done = range.end;
+            Some(range)
         })
     }
 
@@ -122,17 +122,7 @@ impl<'a> Ranges<'a> {
             return Err(Malformed);
         }
         let octets = reader.clone().rest();
-        let mut end = 0_u64;
-        for nth in 0..count {
-            let (away, len) = (reader.varint()?, reader.varint()?);
-            if len == 0 || (away == 0 && nth > 0) {
-                return Err(Malformed);
-            }
-            end = end
-                .checked_add(away)
-                .and_then(|start| start.checked_add(len))
-                .ok_or(Malformed)?;
-        }
+        let end = (0..count).try_fold(0, |done, _| Ok(reader.range(done)?.end))?;
         Ok(Self { octets, count, end })
     }
 }
@@ -232,9 +222,7 @@ fn encode(words: &mut Vec<u8>, ranges: impl Iterator<Item = Range<u64>>) {
     let mut coded = Vec::new();
     let (mut count, mut done) = (0, 0);
     for range in ranges.take(RANGES_MAX) {
-        put_varint(&mut coded, range.start - done);
-        put_varint(&mut coded, range.end - range.start);
-        done = range.end;
+        done = put_range(&mut coded, done, &range);
         count += 1;
     }
     put_varint(words, count);
