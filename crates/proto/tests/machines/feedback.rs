@@ -1,5 +1,4 @@
 //! RBUDP+ in virtual time: what others take of the receiver's processor costs no datagrams.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! RBUDP's two machines in virtual time: every byte once, whatever the path does.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::time::Duration;
 

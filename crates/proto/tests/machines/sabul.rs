@@ -1,6 +1,5 @@
 //! SABUL's two machines in virtual time: every byte once, whatever the path does, and the rates that
 //! the paper and the second mode promise.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::time::Duration;
 

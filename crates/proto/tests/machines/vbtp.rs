@@ -1,7 +1,4 @@
 //! VBTP's two machines in virtual time: every byte once, and never more than the circuit carries.
-#![expect(clippy::unwrap_used, reason = "a test")]
-
-mod run;
 
 use std::time::Duration;
 
@@ -11,7 +8,7 @@ use lighthaul_proto::vbtp::{Config, PeerMisbehaved, Receiver, ReceiverEvent, Sen
 use lighthaul_sim::{Burst, Heard, LinkConfig, Reorder, World};
 use proptest::prelude::*;
 
-use run::{FOUR_STEPS, RTT, Run, Watched, circuit, config, filling, millis, steps};
+use crate::vbtp_run::{FOUR_STEPS, RTT, Run, Watched, circuit, config, filling, millis, steps};
 
 #[test]
 fn four_steps_with_a_margin_are_followed_whatever_is_lost() {
