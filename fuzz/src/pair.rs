@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use lighthaul_base::{Body, Endpoint, Instant, Load, Message, Rate, Reader, Span, Transmit, Via};
+use lighthaul_base::{Endpoint, Instant, Load, Message, Rate, Reader, Span, Transmit, Via};
 
 /// A call that one protocol has beyond those of all; nothing once the octets are over.
 pub type Call<S, R> = fn(&mut Pair<S, R>, &mut Reader<'_>) -> Option<()>;
@@ -101,11 +101,10 @@ impl<S: Endpoint, R: Endpoint> Pair<S, R> {
         } else {
             self.to_receiver.remove(nth)
         };
-        let (head, len) = flatten(&transmit);
         self.hand_receiver(Message {
             via: transmit.via,
-            head: &head,
-            len,
+            head: &transmit.octets(),
+            len: transmit.body.object_len(),
         });
     }
 
@@ -114,11 +113,10 @@ impl<S: Endpoint, R: Endpoint> Pair<S, R> {
             return;
         }
         let transmit = self.to_sender.remove(0);
-        let (head, len) = flatten(&transmit);
         self.hand_sender(Message {
             via: transmit.via,
-            head: &head,
-            len,
+            head: &transmit.octets(),
+            len: transmit.body.object_len(),
         });
     }
 
@@ -154,20 +152,6 @@ impl<S: Endpoint, R: Endpoint> Pair<S, R> {
         let _ = (self.sender.poll_timeout(), self.receiver.poll_timeout());
         let _ = self.receiver.upcoming(0, 4096);
     }
-}
-
-/// The octets before the body as they arrive, and the body's length.
-pub fn flatten(transmit: &Transmit) -> (Vec<u8>, u32) {
-    let mut head = transmit.head.as_slice().to_vec();
-    let len = match &transmit.body {
-        Body::None => 0,
-        Body::Object(span) => span.len,
-        Body::Words(words) => {
-            head.extend(words);
-            0
-        }
-    };
-    (head, len)
 }
 
 /// A message with a head of up to 255 octets.

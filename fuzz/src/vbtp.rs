@@ -6,7 +6,7 @@ use lighthaul_base::{Instant, Reader, Trc};
 use lighthaul_proto::vbtp::wire::{self, Control, Packet};
 use lighthaul_proto::vbtp::{Config, Receiver, Sender};
 
-use crate::pair::{Pair, flatten};
+use crate::pair::Pair;
 
 /// Reads a vector; one that is refused is refused with words, one that is not reads the same when it is written.
 pub fn trc(octets: &[u8]) {
@@ -28,7 +28,7 @@ pub fn wire(octets: &[u8]) {
     if let Ok(Control::Report(report)) = Control::decode(octets) {
         let said = [report.answered.into(), report.below, report.turns];
         let (packets, turns) = (report.packets.iter(), report.lost_turns.iter());
-        let (head, _) = flatten(&wire::report(0, said, packets, turns));
+        let head = wire::report(0, said, packets, turns).octets();
         let Ok(Control::Report(again)) = Control::decode(&head) else {
             panic!("a report is one");
         };

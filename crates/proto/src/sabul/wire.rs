@@ -198,11 +198,7 @@ mod tests {
     fn octets(control: &Control) -> Vec<u8> {
         let transmit = control.transmit(7);
         assert_eq!(transmit.via, Via::Stream(7));
-        let mut octets = transmit.head.as_slice().to_vec();
-        if let Body::Words(words) = &transmit.body {
-            octets.extend(words);
-        }
-        octets
+        transmit.octets()
     }
 
     #[test]

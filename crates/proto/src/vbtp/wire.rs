@@ -241,15 +241,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Head and words as they arrive.
-    fn octets(transmit: &Transmit) -> Vec<u8> {
-        let mut octets = transmit.head.as_slice().to_vec();
-        if let Body::Words(words) = &transmit.body {
-            octets.extend(words);
-        }
-        octets
-    }
-
     /// Ranges of gaps and lengths.
     fn ranges() -> impl Strategy<Value = Vec<Range<u64>>> {
         prop::collection::vec((1_u64..1 << 40, 1_u64..1 << 40), 0..20).prop_map(|parts| {
@@ -281,7 +272,7 @@ mod tests {
             turns: 3,
         };
         let head = [1, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 3];
-        assert_eq!(octets(&question(0, sent)), head);
+        assert_eq!(question(0, sent).octets(), head);
         let words = report(
             0,
             [1, 2, 3],
@@ -293,10 +284,10 @@ mod tests {
         head[21..].copy_from_slice(&[2, 5, 1, 2, 1, 1, 0]);
         let mut head = head.to_vec();
         head.push(7);
-        assert_eq!(octets(&words), head);
-        assert_eq!(octets(&hold(0, true)), [3, 1]);
+        assert_eq!(words.octets(), head);
+        assert_eq!(hold(0, true).octets(), [3, 1]);
         let head = [4, 0, 0, 0, 0, 0, 0, 0, 9];
-        assert_eq!(octets(&piece(0, 9, Span::new(0, 1))), head);
+        assert_eq!(piece(0, 9, Span::new(0, 1)).octets(), head);
     }
 
     #[test]
@@ -336,7 +327,7 @@ mod tests {
     #[test]
     fn a_report_has_no_more_ranges_than_are_read() {
         let many = || (0..).map(|nth| nth * 2 + 1..nth * 2 + 2);
-        let head = octets(&report(1, [0; 3], many(), many()));
+        let head = report(1, [0; 3], many(), many()).octets();
         let Ok(Control::Report(report)) = Control::decode(&head) else {
             panic!("it is a report");
         };
@@ -354,14 +345,14 @@ mod tests {
             let packet = Packet { again, turn, number };
             prop_assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
             let sent = Sent { packets, turns: turn };
-            let head = octets(&question(7, sent));
+            let head = question(7, sent).octets();
             prop_assert_eq!(Control::decode(&head), Ok(Control::Question(sent)));
-            let head = octets(&hold(7, on));
+            let head = hold(7, on).octets();
             prop_assert_eq!(Control::decode(&head), Ok(Control::Hold { on }));
-            let head = octets(&piece(7, number, Span::new(0, 1)));
+            let head = piece(7, number, Span::new(0, 1)).octets();
             prop_assert_eq!(Control::decode(&head), Ok(Control::Piece { number }));
             let said = [answered.into(), below, turn];
-            let head = octets(&report(7, said, missing.iter().cloned(), lost.iter().cloned()));
+            let head = report(7, said, missing.iter().cloned(), lost.iter().cloned()).octets();
             let Ok(Control::Report(report)) = Control::decode(&head) else {
                 panic!("it is a report");
             };

@@ -4,6 +4,7 @@
 mod fec;
 mod feedback;
 mod model;
+mod path;
 mod rbudp;
 mod rbudp_peers;
 mod sabul;
