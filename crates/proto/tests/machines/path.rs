@@ -74,7 +74,7 @@ pub(crate) fn run<L: Endpoint, R: Endpoint>(
 /// Every byte was placed, and both owners heard of it.
 pub(crate) fn assert_whole<L: Endpoint, R: Endpoint>(
     world: &World<L, R>,
-    story: &Story<L, R>,
+    story: &[Heard<L::Event, R::Event>],
     object_len: u64,
     ends: (L::Event, R::Event),
 ) where

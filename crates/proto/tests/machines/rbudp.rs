@@ -34,7 +34,7 @@ fn run(config: Config, path: &WorldConfig, seed: u64) -> (World<Sender, Receiver
     path::run(sender, receiver, path, seed)
 }
 
-fn assert_whole(world: &World<Sender, Receiver>, heard: &Vec<Event>, object_len: u64) {
+fn assert_whole(world: &World<Sender, Receiver>, heard: &[Event], object_len: u64) {
     let ends = (SenderEvent::Complete, ReceiverEvent::Complete);
     path::assert_whole(world, heard, object_len, ends);
 }
