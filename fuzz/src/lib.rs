@@ -1,10 +1,11 @@
-//! What the fuzz targets do with their octets, one file for each room.
+//! What the fuzz targets do with their octets, one file for each room; `pair` is what three protocols share.
 
 pub mod fec;
 pub mod io;
 pub mod lab;
+pub mod pair;
 pub mod rbudp;
-pub mod stripe;
 pub mod sabul;
+pub mod stripe;
 pub mod transfer;
 pub mod vbtp;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Reader, Span, Transmit, Via};
+use lighthaul_base::{Endpoint, Instant, Message, Rate, Reader, Span, Transmit, Via};
 use lighthaul_proto::stripe::wire::Part;
 use lighthaul_proto::stripe::{Config, Receiver, Sender, Width};
 
@@ -90,10 +90,7 @@ impl Pair {
             return Some(());
         }
         let transmit = self.coming.swap_remove(nth % self.coming.len());
-        let len = match transmit.body {
-            Body::Object(span) => span.len,
-            Body::None | Body::Words(_) => 0,
-        };
+        let len = transmit.body.object_len();
         let (via, head) = (transmit.via, transmit.head.as_slice());
         let message = Message { via, head, len };
         if len > 0 {

@@ -1,6 +1,8 @@
 //! Reading octets that a peer wrote, big-endian, without ever panicking.
 
+use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 /// The octets are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,17 @@ impl<'a> Reader<'a> {
         Err(Malformed)
     }
 
+    /// A range behind one that ended at `done`, which it does not touch: a varint of how far it is from there, which
+    /// only from zero may be nothing, and a varint of its length.
+    pub fn range(&mut self, done: u64) -> Result<Range<u64>, Malformed> {
+        let (away, len) = (self.varint()?, self.varint()?);
+        if len == 0 || (away == 0 && done > 0) {
+            return Err(Malformed);
+        }
+        let start = done.checked_add(away).ok_or(Malformed)?;
+        Ok(start..start.checked_add(len).ok_or(Malformed)?)
+    }
+
     /// All that is left.
     pub fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
@@ -95,8 +108,16 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Appends `range` as [`Reader::range`] reads it, and answers its end.
+pub fn put_range(out: &mut Vec<u8>, done: u64, range: &Range<u64>) -> u64 {
+    debug_assert!(done <= range.start && !range.is_empty());
+    put_varint(out, range.start - done);
+    put_varint(out, range.end - range.start);
+    range.end
+}
+
 /// Appends `value` as [`Reader::varint`] reads it.
-pub fn put_varint(out: &mut alloc::vec::Vec<u8>, mut value: u64) {
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -107,8 +128,24 @@ pub fn put_varint(out: &mut alloc::vec::Vec<u8>, mut value: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
     use proptest::prelude::*;
+
+    #[test]
+    fn ranges_are_apart_and_have_an_end() {
+        let max = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        let beyond = [&[1][..], &max].concat();
+        for (octets, done, range) in [
+            (&[0, 1][..], 0, Ok(0..1)),
+            (&[0, 1], 1, Err(Malformed)),
+            (&[1, 0], 1, Err(Malformed)),
+            (&[1, 1], 1, Ok(2..3)),
+            (&[1], 1, Err(Malformed)),
+            (&[1, 1], u64::MAX, Err(Malformed)),
+            (&beyond, 0, Err(Malformed)),
+        ] {
+            assert_eq!(Reader::new(octets).range(done), range, "{octets:?}");
+        }
+    }
 
     proptest! {
         #[test]
@@ -121,7 +158,27 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_read_without_panic(octets: Vec<u8>) {
+        fn ranges_survive_the_wire(steps in prop::collection::vec((1_u64..1 << 40, 1_u64..1 << 40), 0..20)) {
+            let (mut out, mut done, mut put) = (Vec::new(), 0, Vec::new());
+            for (away, len) in steps {
+                put.push(done + away..done + away + len);
+                done = put_range(&mut out, done, &put[put.len() - 1]);
+            }
+            let mut reader = Reader::new(&out);
+            let mut done = 0;
+            for range in put {
+                prop_assert_eq!(reader.range(done), Ok(range.clone()));
+                done = range.end;
+            }
+            prop_assert!(reader.is_empty());
+        }
+
+        #[test]
+        fn any_octets_read_without_panic(octets: Vec<u8>, done: u64) {
+            let mut reader = Reader::new(&octets);
+            while let Ok(range) = reader.range(done) {
+                prop_assert!(done <= range.start && range.start < range.end);
+            }
             let mut reader = Reader::new(&octets);
             while reader.varint().is_ok() {}
             prop_assert!(reader.finish().is_ok() == reader.is_empty());

@@ -83,6 +83,17 @@ pub struct Transmit {
     pub body: Body,
 }
 
+impl Transmit {
+    /// What arrives in front of the object's bytes: the head, and the protocol's own words as a part of it.
+    pub fn octets(&self) -> Vec<u8> {
+        let mut octets = self.head.as_slice().to_vec();
+        if let Body::Words(words) = &self.body {
+            octets.extend(words);
+        }
+        octets
+    }
+}
+
 /// What follows a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
@@ -92,6 +103,16 @@ pub enum Body {
     Object(Span),
     /// The protocol's own words, say a tally.
     Words(Vec<u8>),
+}
+
+impl Body {
+    /// How many bytes of the object it has.
+    pub const fn object_len(&self) -> u32 {
+        match self {
+            Self::Object(span) => span.len,
+            Self::None | Self::Words(_) => 0,
+        }
+    }
 }
 
 /// At most [`Head::MAX`] octets, held inline.

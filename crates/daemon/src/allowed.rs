@@ -301,7 +301,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_without_panic(text in "((ca|deny|sha256:[0-9a-f]{64}|root=|'|ro|\\PC{0,5})[ \n]){0,9}") {
-            Allowed::parse(&text);
+            let (allowed, lines) = (Allowed::parse(&text), text.lines().count());
+            prop_assert!(allowed.entries.len() <= lines && allowed.faults.len() <= lines);
         }
     }
 }

@@ -8,8 +8,8 @@ use lighthaul_proto::sabul::{Config, Memory, Mode, Receiver, Sender};
 use lighthaul_sim::{FlowConfig, LinkConfig, Network, RouteConfig, Trace};
 use serde::Deserialize;
 
-use crate::error::Error;
-use crate::quantity;
+use crate::file::read;
+use crate::quantity::{self, rate};
 use crate::table::{SIMULATION, Table};
 
 /// A figure to be, of flows over one link.
@@ -54,10 +54,7 @@ pub struct Member {
 impl Crowd {
     /// Reads the plan in a file; the figure is called as the file is.
     pub fn read(file: &Path) -> crate::error::Result<Self> {
-        let what = format!("read {}", file.display());
-        let text = std::fs::read_to_string(file).map_err(Error::world(what))?;
-        let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        Self::parse(&name, &text).map_err(|why| Error::Misuse(format!("{}: {why}", file.display())))
+        read(file, Self::parse)
     }
 
     /// Reads a plan.
@@ -245,10 +242,6 @@ impl FlowSettings {
             label: self.label,
         })
     }
-}
-
-fn rate(text: &str) -> Result<Rate, String> {
-    text.parse().map_err(|why| format!("{text}: {why}"))
 }
 
 const fn seconds(number: u64) -> Instant {

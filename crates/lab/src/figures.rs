@@ -1,10 +1,10 @@
 //! The papers' figures: plans to tables and pictures, beside what was accepted.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::crowd::Crowd;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::file;
 use crate::latency;
 use crate::plan::{Case, Plan, Series};
 use crate::plot::{plot, plot_crowd};
@@ -54,21 +54,20 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
 
 /// The plans in `dir`, by name, but for those that [`vector_plans`] and [`crowds`] answer.
 pub fn plans(dir: &Path) -> Result<Vec<Plan>> {
-    let files = files(dir)?
-        .into_iter()
-        .filter(|file| !is_vector(file) && !is_crowd(file));
+    let files = file::plans(dir)?.into_iter();
+    let files = files.filter(|file| !is_vector(file) && !is_crowd(file));
     files.map(|file| Plan::read(&file)).collect()
 }
 
 /// The plans of transfers that follow a vector: those in files called `vbtp-` and something.
 pub fn vector_plans(dir: &Path) -> Result<Vec<VectorPlan>> {
-    let files = files(dir)?.into_iter().filter(|file| is_vector(file));
+    let files = file::plans(dir)?.into_iter().filter(|file| is_vector(file));
     files.map(|file| VectorPlan::read(&file)).collect()
 }
 
 /// The plans of many flows: those in files called `sabul-` and something.
 pub fn crowds(dir: &Path) -> Result<Vec<Crowd>> {
-    let files = files(dir)?.into_iter().filter(|file| is_crowd(file));
+    let files = file::plans(dir)?.into_iter().filter(|file| is_crowd(file));
     files.map(|file| Crowd::read(&file)).collect()
 }
 
@@ -78,12 +77,7 @@ pub fn accepted(dir: &Path, name: &str) -> Result<Option<Table>> {
     if !file.exists() {
         return Ok(None);
     }
-    let what = format!("read {}", file.display());
-    let text = fs::read_to_string(&file).map_err(Error::world(what))?;
-    let table = Table::from_csv(&text);
-    table
-        .map(Some)
-        .map_err(|why| Error::Misuse(format!("{}: {why}", file.display())))
+    file::read(&file, |_, text| Table::from_csv(text)).map(Some)
 }
 
 /// A simulation repeats its numbers to the last digit; this much may come of another compiler's.
@@ -107,18 +101,6 @@ fn column(table: &Table, series: &Series) -> Option<usize> {
     table.columns.iter().position(|column| *column == name)
 }
 
-/// The files in `dir` that are plans.
-fn files(dir: &Path) -> Result<Vec<PathBuf>> {
-    let what = || format!("read {}", dir.display());
-    let mut files = Vec::new();
-    for entry in fs::read_dir(dir).map_err(Error::world(what()))? {
-        files.push(entry.map_err(Error::world(what()))?.path());
-    }
-    files.retain(|file| file.extension().is_some_and(|tail| tail == "toml"));
-    files.sort();
-    Ok(files)
-}
-
 fn is_vector(file: &Path) -> bool {
     begins(file, "vbtp-")
 }
@@ -133,7 +115,7 @@ fn begins(file: &Path, with: &str) -> bool {
 }
 
 /// Writes a figure's files.
-fn keep(
+pub(crate) fn keep(
     dir: &Path,
     name: &str,
     mut table: Table,
@@ -145,17 +127,12 @@ fn keep(
         table.fill_from(&accepted, EMULATION);
     }
     let picture = dir.join(format!("{name}.png"));
-    write(&dir.join(format!("{name}.csv")), table.to_csv().as_bytes())?;
-    write(&picture, &draw(&table)?)?;
+    file::write(&dir.join(format!("{name}.csv")), table.to_csv().as_bytes())?;
+    file::write(&picture, &draw(&table)?)?;
     Ok(Figure {
         name: name.into(),
         table,
         picture,
         differences,
     })
-}
-
-fn write(file: &Path, octets: &[u8]) -> Result<()> {
-    let what = format!("write {}", file.display());
-    fs::write(file, octets).map_err(Error::world(what))
 }

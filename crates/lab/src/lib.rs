@@ -5,7 +5,7 @@
 //! - [`plan`]: a figure to be; [`simulate`]: its numbers in virtual time; [`table`], [`plot`]: what is
 //!   kept of them; [`vector`]: those of transfers that follow one; [`crowd`]: those of many flows;
 //!   [`figures`]: all of them
-//! - [`latency`]: figures of another kind; [`quantity`]: times and chances as people write them
+//! - [`latency`]: figures of another kind; [`quantity`]: rates, sizes, times and chances as people write them
 //! - [`error`]: what goes wrong
 
 pub mod counters;
@@ -24,6 +24,7 @@ pub mod table;
 pub mod vector;
 
 mod canvas;
+mod file;
 mod icmp;
 mod line;
 mod netns;

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_base::{Rate, Size};
+use lighthaul_base::Rate;
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
-use crate::quantity;
+use crate::error::Result;
+use crate::file::{PacketSettings, PathSettings, read};
+use crate::quantity::{self, bytes, rate};
 
 /// A figure to be: its points are [`Case`]s.
 #[derive(Clone, Debug)]
@@ -94,10 +95,7 @@ pub struct Case {
 impl Plan {
     /// Reads the plan in a file; the figure is called as the file is.
     pub fn read(file: &Path) -> Result<Self> {
-        let what = format!("read {}", file.display());
-        let text = std::fs::read_to_string(file).map_err(Error::world(what))?;
-        let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        Self::parse(&name, &text).map_err(|why| Error::Misuse(format!("{}: {why}", file.display())))
+        read(file, Self::parse)
     }
 
     /// Reads a plan.
@@ -155,22 +153,6 @@ struct Settings {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PathSettings {
-    rate: String,
-    rtt: String,
-    queue: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PacketSettings {
-    len: u32,
-    overhead: u32,
-    settle: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct SeriesSettings {
     name: String,
     label: String,
@@ -208,12 +190,13 @@ impl Settings {
         if values.is_empty() || !values.is_sorted() || values[0] == 0 {
             return Err("values must be above zero and in ascending order".into());
         }
+        let (link, rtt, queue_bytes_max) = self.path.check()?;
         let common = Case {
             object_len: 0,
             rate: Rate::UNLIMITED,
-            link: rate(&self.path.rate)?,
-            rtt: quantity::duration(&self.path.rtt)?,
-            queue_bytes_max: bytes(&self.path.queue)?,
+            link,
+            rtt,
+            queue_bytes_max,
             loss_ppb: 0,
             absorb: None,
             socket_bytes_max: 0,
@@ -291,15 +274,6 @@ impl MarkSettings {
             mbps,
         })
     }
-}
-
-fn rate(text: &str) -> std::result::Result<Rate, String> {
-    text.parse().map_err(|why| format!("{text}: {why}"))
-}
-
-fn bytes(text: &str) -> std::result::Result<u64, String> {
-    let size: Size = text.parse().map_err(|why| format!("{text}: {why}"))?;
-    Ok(size.0)
 }
 
 /// No point is repeated more often.

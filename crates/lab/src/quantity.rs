@@ -1,6 +1,19 @@
-//! Times and chances as people write them.
+//! Quantities as people write them.
 
 use std::time::Duration;
+
+use lighthaul_base::{Rate, Size};
+
+/// Reads `900Mb/s`.
+pub fn rate(text: &str) -> Result<Rate, String> {
+    text.parse().map_err(|why| format!("{text}: {why}"))
+}
+
+/// Reads `450MB` or `2GiB`.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let size: Size = text.parse().map_err(|why| format!("{text}: {why}"))?;
+    Ok(size.0)
+}
 
 /// Reads `100ms`, `1.5s`, `250us`, `10ns` or `0`.
 pub fn duration(text: &str) -> Result<Duration, String> {

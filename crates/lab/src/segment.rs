@@ -306,7 +306,8 @@ mod tests {
             let len = bytes.len();
             if let Ok(packet) = Packet::new(bytes.into(), len) {
                 let first = first % packet.count();
-                shown(&packet, first, first);
+                let bytes = shown(&packet, first, first);
+                prop_assert!(bytes.len() <= len);
             }
         }
     }

@@ -3,15 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_base::{
-    Body, Deadline, Endpoint, Instant, Load, Message, Rate, Size, Span, Transmit, Trc, Via,
-};
+use lighthaul_base::{Body, Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Trc, Via};
 use lighthaul_proto::vbtp::wire::HEAD_LEN;
 use lighthaul_proto::vbtp::{Config, Receiver, Sender};
 use lighthaul_sim::{LinkConfig, World, WorldConfig};
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::file::{PacketSettings, PathSettings, read};
 use crate::plot::plot_over_time;
 use crate::quantity;
 use crate::table::{MODEL, SIMULATION, Table};
@@ -42,10 +41,7 @@ struct Series {
 impl VectorPlan {
     /// Reads the plan in a file; the figure is called as the file is.
     pub fn read(file: &Path) -> Result<Self> {
-        let what = format!("read {}", file.display());
-        let text = std::fs::read_to_string(file).map_err(Error::world(what))?;
-        let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        Self::parse(&name, &text).map_err(|why| Error::Misuse(format!("{}: {why}", file.display())))
+        read(file, Self::parse)
     }
 
     /// Reads a plan.
@@ -181,22 +177,6 @@ struct Settings {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PathSettings {
-    rate: String,
-    rtt: String,
-    queue: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PacketSettings {
-    len: u32,
-    overhead: u32,
-    settle: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct SeriesSettings {
     name: String,
     label: String,
@@ -210,27 +190,17 @@ impl Settings {
         if bin.is_zero() {
             return Err("a bin is longer than nothing".into());
         }
-        let rtt = quantity::duration(&self.path.rtt)?;
+        let (rate, rtt, queue_bytes_max) = self.path.check()?;
         let config = config(
             &self.packet,
             rtt,
             object_len(&trc, self.margin, &self.packet),
         )?;
-        let rate: Rate = self
-            .path
-            .rate
-            .parse()
-            .map_err(|why| format!("rate: {why}"))?;
-        let queue: Size = self
-            .path
-            .queue
-            .parse()
-            .map_err(|why| format!("queue: {why}"))?;
         let path = WorldConfig {
             there: LinkConfig {
                 rate: Some(rate),
                 delay: rtt / 2,
-                queue_bytes_max: queue.0,
+                queue_bytes_max,
                 ..LinkConfig::default()
             },
             stream_delay: rtt / 2,

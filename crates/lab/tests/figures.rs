@@ -54,7 +54,7 @@ fn simulated_latencies_are_as_they_were_accepted() {
         // the whole of it is drawn by `make figures`
         plan.losses_ppb.retain(|loss| *loss == 10_000_000);
         let table = latency::simulate::simulate(&plan).unwrap();
-        let accepted = latency::figures::accepted(dir, &plan).unwrap();
+        let accepted = accepted(dir, &plan.name).unwrap();
         let accepted = accepted.expect("a figure has its table");
         let differences = table.differences(&accepted, TOLERANCE);
         assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);

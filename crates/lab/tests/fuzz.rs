@@ -4,8 +4,12 @@
 
 use proptest::prelude::*;
 
+#[path = "../../../fuzz/harmless.rs"]
+mod harmless;
 #[path = "../../../fuzz/src/lab.rs"]
 mod lab;
+
+use harmless::{assert_harmless, assert_seeds_harmless};
 
 /// A quantity as somebody may write it.
 const QUANTITY: &str = "-?[0-9]{0,22}(\\.[0-9]{0,3})?( ?(b/s|kb/s|Mb/s|Gb/s|Tb/s|ns|us|ms|s|B|MB|GiB|%|% x 9|% by 1ms| by 2s|x|é)){0,2}";
@@ -49,22 +53,16 @@ proptest! {
 
     #[test]
     fn descriptions_survive_likely_text(text in likely()) {
-        lab::description(text.as_bytes());
+        assert_harmless(lab::description, text.as_bytes());
     }
 
     #[test]
     fn descriptions_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
-        lab::description(&octets);
+        assert_harmless(lab::description, &octets);
     }
 }
 
 #[test]
 fn what_the_fuzzer_kept_stays_harmless() {
-    let folder = format!(
-        "{}/../../fuzz/seeds/description",
-        env!("CARGO_MANIFEST_DIR")
-    );
-    for entry in std::fs::read_dir(folder).expect("the fuzzer kept something") {
-        lab::description(&std::fs::read(entry.expect("a seed").path()).expect("a seed is a file"));
-    }
+    assert_seeds_harmless("description", lab::description);
 }

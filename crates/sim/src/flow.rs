@@ -242,7 +242,7 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
         hear: &mut impl FnMut(Heard<L::Event, R::Event>),
     ) {
         while let Some(transmit) = self.left.machine.poll_transmit(now) {
-            self.there.carry(now, transmit, links);
+            self.there.carry(now, &transmit, links);
         }
         self.left.settle(|event| hear(Heard::Left(event)));
     }
@@ -254,7 +254,7 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
         hear: &mut impl FnMut(Heard<L::Event, R::Event>),
     ) {
         while let Some(transmit) = self.right.machine.poll_transmit(now) {
-            self.back.carry(now, transmit, links);
+            self.back.carry(now, &transmit, links);
         }
         self.right.settle(|event| hear(Heard::Right(event)));
     }

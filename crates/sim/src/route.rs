@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use lighthaul_base::{Body, Instant, Rate, Transmit, Via};
+use lighthaul_base::{Instant, Rate, Transmit, Via};
 
 use crate::link::{Link, LinkConfig, Verdict};
 use crate::seat::{Datagram, StreamMessage, span};
@@ -64,7 +64,7 @@ impl Route {
     }
 
     /// Sends what a machine wants sent.
-    pub(crate) fn carry(&mut self, now: Instant, transmit: Transmit, links: &mut [Link]) {
+    pub(crate) fn carry(&mut self, now: Instant, transmit: &Transmit, links: &mut [Link]) {
         match transmit.via {
             Via::Datagram => {
                 let datagram = Datagram {
@@ -79,10 +79,7 @@ impl Route {
             }
             Via::Stream(stream) => {
                 let body = span(&transmit.body);
-                let mut head = transmit.head.as_slice().to_vec();
-                if let Body::Words(words) = transmit.body {
-                    head.extend(words);
-                }
+                let head = transmit.octets();
                 let len = FRAME_LEN + head.len() as u32 + body.len;
                 if let Verdict::Delivered { at, .. } = self.stream.offer(now, len) {
                     let message = StreamMessage { stream, head, body };

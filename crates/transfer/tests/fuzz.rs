@@ -4,11 +4,20 @@
 
 use proptest::prelude::*;
 
+#[path = "../../../fuzz/harmless.rs"]
+mod harmless;
 #[path = "../../../fuzz/src/transfer.rs"]
 mod transfer;
 
-/// What a fuzz target does with its octets.
-type Body = fn(&[u8]);
+use harmless::{Body, assert_harmless, assert_seeds_harmless};
+
+const TARGETS: [(&str, Body); 5] = [
+    ("message", transfer::message),
+    ("manifest", transfer::manifest),
+    ("receive_journal", transfer::journal),
+    ("filter", transfer::filter),
+    ("files_from", transfer::files_from),
+];
 
 /// Octets as they are, and as the content of a packed manifest.
 fn packed(plain: &[u8]) -> Vec<u8> {
@@ -20,44 +29,34 @@ fn packed(plain: &[u8]) -> Vec<u8> {
 proptest! {
     #[test]
     fn messages_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
-        transfer::message(&octets);
+        assert_harmless(transfer::message, &octets);
     }
 
     #[test]
     fn filters_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
-        transfer::filter(&octets);
+        assert_harmless(transfer::filter, &octets);
     }
 
     #[test]
     fn journals_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
-        transfer::journal(&octets);
+        assert_harmless(transfer::journal, &octets);
     }
 
     #[test]
     fn lists_of_files_survive_any_text(text in "([a./{\n\\x00]|\\PC){0,60}") {
-        transfer::files_from(text.as_bytes());
+        assert_harmless(transfer::files_from, text.as_bytes());
     }
 
     #[test]
     fn manifests_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
-        transfer::manifest(&octets);
-        transfer::manifest(&packed(&octets));
+        assert_harmless(transfer::manifest, &octets);
+        assert_harmless(transfer::manifest, &packed(&octets));
     }
 }
 
 #[test]
 fn what_the_fuzzer_kept_stays_harmless() {
-    let bodies: [(&str, Body); 5] = [
-        ("message", transfer::message),
-        ("manifest", transfer::manifest),
-        ("receive_journal", transfer::journal),
-        ("filter", transfer::filter),
-        ("files_from", transfer::files_from),
-    ];
-    for (target, body) in bodies {
-        let folder = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
-        for entry in std::fs::read_dir(folder).expect("the fuzzer kept something") {
-            body(&std::fs::read(entry.expect("a seed").path()).expect("a seed is a file"));
-        }
+    for (target, body) in TARGETS {
+        assert_seeds_harmless(target, body);
     }
 }

@@ -48,13 +48,13 @@ fn what_may_not_be_read_is_named_and_the_rest_arrives() {
         copy.env("XDG_CONFIG_HOME", far.near.at("config"));
         far.near.run(copy)
     };
-    let outcome = run(&folder, "copy").failed(23, "folder/closed: permission denied");
-    let outcome = outcome.failed(23, "folder/inner: permission denied");
+    let outcome = run(&folder, "copy").assert_failed(23, "folder/closed: permission denied");
+    let outcome = outcome.assert_failed(23, "folder/inner: permission denied");
     let told = outcome.err.iter().filter(|line| line.contains("denied"));
     assert_eq!(told.count(), 2, "{outcome:?}");
     let left = names(&far.target.join("copy"));
     assert_eq!(left, ["open"], "{outcome:?}");
-    run(&folder.join("closed"), "alone").failed(13, "closed: permission denied");
+    run(&folder.join("closed"), "alone").assert_failed(13, "closed: permission denied");
     assert_eq!(far.names(), ["copy"]);
     fs::set_permissions(inner, fs::Permissions::from_mode(0o700)).unwrap();
 }
@@ -71,7 +71,7 @@ fn sockets_and_devices_are_left_out_and_said() {
     let mut device = Command::new("mknod");
     device.arg(folder.join("device")).args(["c", "1", "3"]);
     let device = device.status().unwrap().success();
-    let outcome = far.push(&[], &[&folder], "copy").succeeded();
+    let outcome = far.push(&[], &[&folder], "copy").assert_succeeded();
     assert!(
         outcome.said("socket is a socket, not copied"),
         "{outcome:?}"
@@ -130,7 +130,7 @@ fn a_disk_that_somebody_else_fills_is_named_and_what_was_published_is_whole() {
     let copy = begun(&far, &source, "copy", || inside.join("copy/d1/39").exists());
     // until there is no room any more
     fs::write(inside.join("other"), vec![0; 80 << 20]).unwrap_err();
-    copy.finish().failed(11, "no space left on device");
+    copy.finish().assert_failed(11, "no space left on device");
     let whole = published(&inside.join("copy"));
     assert!((1..600).contains(&whole), "{whole} files");
     for (path, there) in tree(&inside.join("copy")) {
@@ -139,7 +139,7 @@ fn a_disk_that_somebody_else_fills_is_named_and_what_was_published_is_whole() {
     }
     // and it goes on where there is room again
     fs::remove_file(inside.join("other")).unwrap();
-    far.push(&["--json"], &[&source], "copy").succeeded();
+    far.push(&["--json"], &[&source], "copy").assert_succeeded();
     assert_eq!(published(&inside.join("copy")), 600);
 }
 
@@ -229,7 +229,7 @@ fn clocks_that_jump_change_nothing() {
         let pause = Command::new("sleep").arg("0.5").status();
         assert!(pause.unwrap().success());
     }
-    let outcome: Outcome = copy.finish().succeeded();
+    let outcome: Outcome = copy.finish().assert_succeeded();
     let seconds = outcome.events().pop().unwrap()["moving_s"]
         .as_f64()
         .unwrap();

@@ -98,15 +98,15 @@ fn rules_leave_out_what_rsync_leaves_out() {
         ),
     ];
     for (name, options, expected) in cases {
-        far.push(options, &[&whole], name).succeeded();
+        far.push(options, &[&whole], name).assert_succeeded();
         assert_eq!(paths(&far.target.join(name)), set(expected), "{options:?}");
         let back = far.near.at(&format!("back-{name}"));
         let source = far.target.join("all");
         if !source.exists() {
-            far.push(&[], &[&whole], "all").succeeded();
+            far.push(&[], &[&whole], "all").assert_succeeded();
         }
         far.pull(options, &["all/"], back.to_str().unwrap())
-            .succeeded();
+            .assert_succeeded();
         assert_eq!(paths(&back), set(expected), "{options:?} on the way back");
     }
 }
@@ -130,7 +130,8 @@ fn a_list_names_what_is_copied_both_ways() {
     let failures = far.near.at("failures");
     let note = failures.to_str().unwrap();
     let options = ["--files-from", list, "--failures", note];
-    far.push(&options, &[&folder], "copy").failed(23, "no/such");
+    far.push(&options, &[&folder], "copy")
+        .assert_failed(23, "no/such");
     assert_eq!(paths(&far.target.join("copy")), expected);
     assert_eq!(
         look(&far.target.join("copy/beds")),
@@ -145,13 +146,13 @@ fn a_list_names_what_is_copied_both_ways() {
     fs::create_dir(folder.join("no")).unwrap();
     fs::write(folder.join("no/such"), "now").unwrap();
     far.push(&["--files-from", note], &[&folder], "again")
-        .succeeded();
+        .assert_succeeded();
     assert_eq!(paths(&far.target.join("again")), set(&["no", "no/such"]));
     let back = far.near.at("back");
     fs::write(list, "copy/shed\0copy/beds/roses/red\0").unwrap();
     let options = ["--files-from", list, "-0"];
     far.pull(&options, &["."], back.to_str().unwrap())
-        .succeeded();
+        .assert_succeeded();
     assert_eq!(
         paths(&back),
         set(&[
@@ -165,7 +166,7 @@ fn a_list_names_what_is_copied_both_ways() {
     );
     fs::write(list, "../x\n").unwrap();
     far.push(&["--files-from", list], &[&folder], "out")
-        .failed(1, "..");
+        .assert_failed(1, "..");
 }
 
 #[test]
@@ -174,7 +175,7 @@ fn a_dry_run_tells_and_does_nothing() {
     let folder = garden(&far);
     let whole = contents(&folder);
     let dry = ["--json", "--dry-run", "--exclude", "*.tmp"];
-    let outcome = far.push(&dry, &[&whole], "copy").succeeded();
+    let outcome = far.push(&dry, &[&whole], "copy").assert_succeeded();
     assert!(far.names().is_empty());
     let all = [
         "gate",
@@ -192,7 +193,7 @@ fn a_dry_run_tells_and_does_nothing() {
         .collect::<BTreeSet<_>>();
     assert_eq!(plan(&outcome), creates);
     far.push(&["--exclude", "*.tmp"], &[&whole], "copy")
-        .succeeded();
+        .assert_succeeded();
     let before = tree(&far.target);
     fs::write(folder.join("gate"), "another gate").unwrap();
     fs::remove_file(folder.join("shed/spade")).unwrap();
@@ -203,7 +204,7 @@ fn a_dry_run_tells_and_does_nothing() {
         "--exclude",
         "*.tmp",
     ];
-    let outcome = far.push(&explain, &[&whole], "copy").succeeded();
+    let outcome = far.push(&explain, &[&whole], "copy").assert_succeeded();
     let told = plan(&outcome);
     for line in [
         "replace gate",
@@ -217,7 +218,7 @@ fn a_dry_run_tells_and_does_nothing() {
     let back = far.near.at("back");
     let outcome = far
         .pull(&["-n"], &["copy"], back.to_str().unwrap())
-        .succeeded();
+        .assert_succeeded();
     assert!(
         outcome.out.iter().any(|line| line == "create   back/gate"),
         "{outcome:?}"
@@ -230,23 +231,25 @@ fn what_is_newer_stays_and_digests_tell_what_times_do_not() {
     let far = Far::start("newer", &[]);
     let file = far.near.file("x", 1000);
     dress(&file, 0o644, 1_000_000_000);
-    far.push(&[], &[&file], "x").succeeded();
+    far.push(&[], &[&file], "x").assert_succeeded();
     // the same size and time, and other bytes
     fs::write(&file, vec![1; 1000]).unwrap();
     dress(&file, 0o644, 1_000_000_000);
-    far.push(&[], &[&file], "x").succeeded();
+    far.push(&[], &[&file], "x").assert_succeeded();
     assert!(look(&far.target.join("x")) != look(&file));
-    far.push(&["-c"], &[&file], "x").succeeded();
+    far.push(&["-c"], &[&file], "x").assert_succeeded();
     assert!(look(&far.target.join("x")) == look(&file));
     // another time, the same bytes: nothing moves
     dress(&file, 0o644, 1_000_000_001);
-    let outcome = far.push(&["-c", "--json"], &[&file], "x").succeeded();
+    let outcome = far
+        .push(&["-c", "--json"], &[&file], "x")
+        .assert_succeeded();
     assert_eq!(outcome.events().pop().unwrap()["bytes_moved"], 0);
     fs::write(&file, "old").unwrap();
     dress(&file, 0o644, 900_000_000);
-    far.push(&["--update"], &[&file], "x").succeeded();
+    far.push(&["--update"], &[&file], "x").assert_succeeded();
     assert_eq!(fs::metadata(far.target.join("x")).unwrap().len(), 1000);
-    far.push(&[], &[&file], "x").succeeded();
+    far.push(&[], &[&file], "x").assert_succeeded();
     assert!(look(&far.target.join("x")) == look(&file));
 }
 
@@ -255,7 +258,7 @@ fn deleting_takes_what_the_source_does_not_have_and_nothing_else() {
     let far = Far::start("delete", &[]);
     let folder = garden(&far);
     let whole = contents(&folder);
-    far.push(&[], &[&whole], "copy").succeeded();
+    far.push(&[], &[&whole], "copy").assert_succeeded();
     let copy = far.target.join("copy");
     fs::create_dir_all(copy.join("old/deep")).unwrap();
     for name in ["old/deep/x", "beds/old", "shed/kept.log"] {
@@ -270,11 +273,11 @@ fn deleting_takes_what_the_source_does_not_have_and_nothing_else() {
     );
     let mut unasked = unasked;
     unasked.stdin(Stdio::null());
-    far.near.run(unasked).failed(1, "say --yes");
+    far.near.run(unasked).assert_failed(1, "say --yes");
     assert!(copy.join("old").exists());
     fs::remove_file(folder.join("gate")).unwrap();
     let options = ["--delete", "--yes", "--exclude", "*.log"];
-    far.push(&options, &[&whole], "copy").succeeded();
+    far.push(&options, &[&whole], "copy").assert_succeeded();
     let mut expected = paths(&folder);
     expected.insert("shed/kept.log".to_owned());
     assert_eq!(paths(&copy), expected);
@@ -283,10 +286,11 @@ fn deleting_takes_what_the_source_does_not_have_and_nothing_else() {
     fs::write(&list, "gate\n").unwrap();
     let options = ["--delete", "-y", "--files-from", list.to_str().unwrap()];
     far.push(&options, &[&folder], "copy")
-        .failed(1, "--files-from names only parts");
+        .assert_failed(1, "--files-from names only parts");
     // beside what is named nothing goes
     fs::write(far.target.join("bystander"), "b").unwrap();
-    far.push(&["--delete", "-y"], &[&folder], "").succeeded();
+    far.push(&["--delete", "-y"], &[&folder], "")
+        .assert_succeeded();
     assert!(far.target.join("bystander").exists() && far.target.join("copy").exists());
 }
 
@@ -296,7 +300,7 @@ fn deleting_keeps_what_a_rule_leaves_out() {
     let folder = garden(&far);
     let copy = far.target.join("copy");
     let rules = ["--exclude", "*.log", "--exclude", "/garden/shed/secret"];
-    far.push(&rules, &[&folder], "copy").succeeded();
+    far.push(&rules, &[&folder], "copy").assert_succeeded();
     let mut expected = paths(&copy);
     // within what goes, and under another name than at the source
     fs::create_dir_all(copy.join("old/deep")).unwrap();
@@ -304,7 +308,7 @@ fn deleting_keeps_what_a_rule_leaves_out() {
         fs::write(copy.join(name), name).unwrap();
     }
     let options = [&["--delete", "-y"], &rules[..]].concat();
-    far.push(&options, &[&folder], "copy").succeeded();
+    far.push(&options, &[&folder], "copy").assert_succeeded();
     for kept in ["old", "old/deep", "old/deep/y.log", "shed/secret"] {
         expected.insert(kept.to_owned());
     }
@@ -313,7 +317,7 @@ fn deleting_keeps_what_a_rule_leaves_out() {
     fs::create_dir(folder.join("beds/new")).unwrap();
     fs::write(copy.join("beds/gone"), "gone").unwrap();
     let options = [&["--json", "-n", "--delete"], &rules[..]].concat();
-    let told = plan(&far.push(&options, &[&folder], "copy").succeeded());
+    let told = plan(&far.push(&options, &[&folder], "copy").assert_succeeded());
     assert!(told.contains("delete copy/beds/gone"), "{told:?}");
     let kept = |line: &String| line.contains("secret") || line.contains(".log");
     assert!(!told.iter().any(kept), "{told:?}");
@@ -325,18 +329,18 @@ fn limits_hold_and_what_cannot_be_kept_is_refused() {
     let file = far.near.file("x", 4_000_000);
     let outcome = far
         .push(&["--limit", "16Mbit", "--json"], &[&file], "x")
-        .succeeded();
+        .assert_succeeded();
     let seconds = outcome.events().pop().unwrap()["moving_s"]
         .as_f64()
         .unwrap();
     assert!(seconds > 1.9, "{seconds} s for 32 Mb at 16 Mb/s");
     far.push(&["--limit", "noon"], &[&file], "x")
-        .failed_to_parse();
+        .assert_failed_to_parse();
     far.push(&["--deadline", "23:00"], &[&file], "x")
-        .failed(40, "needs a scheduler");
+        .assert_failed(40, "needs a scheduler");
     far.push(&["--partial-dir", "a/b"], &[&file], "x")
-        .failed(1, "--partial-dir takes the name");
-    far.push(&["--no-verify"], &[&file], "y").succeeded();
+        .assert_failed(1, "--partial-dir takes the name");
+    far.push(&["--no-verify"], &[&file], "y").assert_succeeded();
     assert!(look(&far.target.join("y")) == look(&file));
 }
 

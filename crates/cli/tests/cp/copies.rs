@@ -37,14 +37,14 @@ fn a_file_of_any_length_arrives_whole_and_dressed() {
             2 => &["--no-udp"],
             _ => &["--no-sync", "--digest", "blake3"],
         };
-        far.push(options, &[&file], "there").succeeded();
+        far.push(options, &[&file], "there").assert_succeeded();
         assert!(
             look(&far.target.join("there")) == look(&file),
             "{len} bytes to the far side"
         );
         let back = far.near.at("back");
         far.pull(options, &["there"], back.to_str().unwrap())
-            .succeeded();
+            .assert_succeeded();
         assert!(look(&back) == look(&file), "{len} bytes from the far side");
     }
     assert_eq!(far.names(), ["there"]);
@@ -56,14 +56,14 @@ fn a_tree_arrives_with_modes_times_links_and_strange_names() {
     let source = wild_tree(&far.near);
     let before = tree(&source);
     assert!(before.len() > 40);
-    far.push(&[], &[&source], "copy").succeeded();
+    far.push(&[], &[&source], "copy").assert_succeeded();
     assert_eq!(tree(&far.target.join("copy")), before);
     assert_eq!(look(&far.target.join("copy")), look(&source));
     // and back, over what is there of an earlier copy
     let back = far.near.folder("back");
     for _ in 0..2 {
         far.pull(&["--no-sync"], &["copy/"], back.to_str().unwrap())
-            .succeeded();
+            .assert_succeeded();
         assert_eq!(tree(&back), before);
     }
     assert_eq!(tree(&source), before, "a copy leaves its source alone");
@@ -108,36 +108,36 @@ fn slashes_say_where_things_go() {
     let contents = format!("{}/", folder.display());
     let at = |name: &str| look(&far.target.join(name)) == look(&file);
     // the folder under another name, into a folder, and its contents alone
-    far.push(&[], &[&folder], "renamed").succeeded();
+    far.push(&[], &[&folder], "renamed").assert_succeeded();
     assert!(at("renamed/inner"));
-    far.push(&[], &[&folder], "into/").succeeded();
+    far.push(&[], &[&folder], "into/").assert_succeeded();
     assert!(at("into/folder/inner"));
     far.push(&[], &[Path::new(&contents)], "contents")
-        .succeeded();
+        .assert_succeeded();
     assert!(at("contents/inner"));
     far.push(&[], &[Path::new(&contents)], "contents-into/")
-        .succeeded();
+        .assert_succeeded();
     assert!(at("contents-into/inner"));
     // a file under another name, and into a folder, made if need be
-    far.push(&[], &[&file], "file").succeeded();
+    far.push(&[], &[&file], "file").assert_succeeded();
     assert!(at("file"));
-    far.push(&[], &[&file], "new/").succeeded();
+    far.push(&[], &[&file], "new/").assert_succeeded();
     assert!(at("new/inner"));
     // whether the target is there changes nothing
     let before = tree(&far.target);
-    far.push(&[], &[&folder], "renamed").succeeded();
-    far.push(&[], &[&folder], "into/").succeeded();
+    far.push(&[], &[&folder], "renamed").assert_succeeded();
+    far.push(&[], &[&folder], "into/").assert_succeeded();
     assert_eq!(names(&far.target.join("renamed")), ["inner"]);
     assert_eq!(names(&far.target.join("into")), ["folder"]);
     assert_eq!(tree(&far.target).len(), before.len());
     // the same on the way back
     let back = far.near.folder("back");
     let back = |name: &str| format!("{}/{name}", back.display());
-    far.pull(&[], &["into"], &back("x")).succeeded();
+    far.pull(&[], &["into"], &back("x")).assert_succeeded();
     assert!(Path::new(&back("x/folder/inner")).exists());
-    far.pull(&[], &["into/"], &back("y")).succeeded();
+    far.pull(&[], &["into/"], &back("y")).assert_succeeded();
     assert!(Path::new(&back("y/folder/inner")).exists());
-    far.pull(&[], &["into"], &back("z/")).succeeded();
+    far.pull(&[], &["into"], &back("z/")).assert_succeeded();
     assert!(Path::new(&back("z/into/folder/inner")).exists());
 }
 
@@ -147,21 +147,21 @@ fn several_sources_go_into_a_folder_and_only_there() {
     let (x, y) = (far.near.file("x", 10), far.near.file("y", 20));
     let folder = far.near.folder("folder");
     far.near.file("folder/z", 30);
-    far.push(&[], &[&x, &y, &folder], "all/").succeeded();
+    far.push(&[], &[&x, &y, &folder], "all/").assert_succeeded();
     assert_eq!(names(&far.target.join("all")), ["folder", "x", "y"]);
     far.push(&[], &[&x, &y], "one")
-        .failed(1, "end the target with a slash");
+        .assert_failed(1, "end the target with a slash");
     let twin = far.near.folder("twin");
     let twin = [twin.join("x"), x.clone()];
     fs::write(&twin[0], "other").unwrap();
     far.push(&[], &[&twin[0], &twin[1]], "twins/")
-        .failed(1, "two sources are called x");
+        .assert_failed(1, "two sources are called x");
     let contents = format!("{}/", folder.display());
     far.push(&[], &[Path::new(&contents), &x], "mixed/")
-        .failed(1, "only goes alone");
+        .assert_failed(1, "only goes alone");
     let back = format!("{}/", far.near.at("back").display());
     far.pull(&[], &["all/x", "all/folder", "all/y"], &back)
-        .succeeded();
+        .assert_succeeded();
     assert_eq!(names(&far.near.at("back")), ["folder", "x", "y"]);
 }
 
@@ -173,7 +173,7 @@ fn a_copy_replaces_its_target_at_once_or_not_at_all() {
     // a reader that has the old file open keeps it
     let mut open = fs::File::open(&old).unwrap();
     let file = far.near.file("x", 2 << 20);
-    far.push(&[], &[&file], "x").succeeded();
+    far.push(&[], &[&file], "x").assert_succeeded();
     assert!(look(&old) == look(&file));
     let mut kept = String::new();
     std::io::Read::read_to_string(&mut open, &mut kept).unwrap();
@@ -182,7 +182,7 @@ fn a_copy_replaces_its_target_at_once_or_not_at_all() {
     let victim = far.near.file("victim", 9);
     let before = look(&victim);
     symlink(&victim, far.target.join("link")).unwrap();
-    far.push(&[], &[&file], "link").succeeded();
+    far.push(&[], &[&file], "link").assert_succeeded();
     assert!(look(&far.target.join("link")) == look(&file));
     assert_eq!(look(&victim), before);
     assert_eq!(far.names(), ["link", "x"]);

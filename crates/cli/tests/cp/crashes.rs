@@ -46,7 +46,9 @@ fn a_receiving_daemon_that_dies_is_missed_at_once() {
         "the test comes too early"
     );
     far.daemon.kill();
-    let outcome = copy.finish().failed(10, "the connection to 127.0.0.1");
+    let outcome = copy
+        .finish()
+        .assert_failed(10, "the connection to 127.0.0.1");
     assert_eq!(outcome.events().pop().unwrap()["code"], 10);
     // what a dead daemon leaves is hidden
     assert!(
@@ -63,7 +65,8 @@ fn a_sending_daemon_that_dies_is_missed_at_once_and_nothing_stays() {
     let copy = begun(&far, &far.place("large"), back.join("x").to_str().unwrap());
     assert!(holds_temporary(&back), "the test comes too early");
     far.daemon.kill();
-    copy.finish().failed(10, "the connection to 127.0.0.1");
+    copy.finish()
+        .assert_failed(10, "the connection to 127.0.0.1");
     assert!(names(&back).is_empty());
 }
 
@@ -80,7 +83,8 @@ fn of_a_client_that_dies_nothing_stays_and_others_are_served() {
     let mut copy = begun(&far, &far.place("large"), back.join("x").to_str().unwrap());
     copy.kill();
     assert!(names(&back).iter().all(|name| name.starts_with('.')));
-    far.push(&[], &[Path::new(&file)], "in/x").succeeded();
+    far.push(&[], &[Path::new(&file)], "in/x")
+        .assert_succeeded();
     assert!(look(&inside.join("x")) == look(Path::new(&file)));
     assert_eq!(names(&inside), ["x"]);
 }
@@ -92,7 +96,7 @@ fn an_interrupted_copy_cleans_up_on_both_sides() {
     let copy = begun(&far, &file, &far.place("in/x"));
     assert!(holds_temporary(&inside), "the test comes too early");
     copy.signal("INT");
-    let outcome = copy.finish().failed(20, "interrupted");
+    let outcome = copy.finish().assert_failed(20, "interrupted");
     assert!(outcome.time.as_secs() < 5, "{outcome:?}");
     far.daemon.says("interrupted");
     becomes_true("the daemon has cleaned up", || names(&inside).is_empty());
@@ -100,7 +104,7 @@ fn an_interrupted_copy_cleans_up_on_both_sides() {
     let copy = begun(&far, &far.place("large"), back.join("x").to_str().unwrap());
     assert!(holds_temporary(&back), "the test comes too early");
     copy.signal("TERM");
-    copy.finish().failed(20, "interrupted");
+    copy.finish().assert_failed(20, "interrupted");
     assert!(names(&back).is_empty());
 }
 
@@ -222,12 +226,12 @@ fn a_copy_that_is_killed_at_any_moment_is_finished_by_the_same_command() {
         wait(clock, &mut [], clock.now() + pause).unwrap();
         if run % 2 == 0 {
             far.daemon.kill();
-            copy.finish().failed(10, "the connection to 10.77.");
+            copy.finish().assert_failed(10, "the connection to 10.77.");
             far.restart();
         } else {
             copy.kill();
         }
-        far.run(&options, &paths).succeeded();
+        far.run(&options, &paths).assert_succeeded();
         assert_eq!(
             tree(&far.target.join("copy")),
             tree(&source),

@@ -22,7 +22,7 @@ impl Stranger {
     /// The first line that a command prints.
     fn line(&self, words: &[&str]) -> String {
         let near = &self.far.near;
-        near.run(near.lighthaul(words)).succeeded().out[0].clone()
+        near.run(near.lighthaul(words)).assert_succeeded().out[0].clone()
     }
 
     /// Makes a token with `options`.
@@ -81,29 +81,30 @@ fn a_token_lets_its_bearer_in_with_its_rights_and_is_kept_nowhere() {
     fs::write(&file, format!("{token}\n")).unwrap();
     let shown = ["--token-file", file.to_str().unwrap()];
     it.copy(&[], "y", false)
-        .failed(13, "your key is not allowed there");
-    it.copy(&shown, "y", false).succeeded();
-    it.copy(&shown, "../y", false).failed(13, "leaves the root");
+        .assert_failed(13, "your key is not allowed there");
+    it.copy(&shown, "y", false).assert_succeeded();
+    it.copy(&shown, "../y", false)
+        .assert_failed(13, "leaves the root");
     assert_eq!(it.far.names(), ["y"]);
     // a listed key needs no token, and is not kept out by one that is wrong
     let mut known = it
         .far
         .copy(&[], &[it.file.to_str().unwrap(), &it.far.place("z")]);
     known.env("LIGHTHAUL_TOKEN", "nonsense");
-    it.far.near.run(known).succeeded();
+    it.far.near.run(known).assert_succeeded();
 
     fs::write(&file, it.token(&["--root", &root, "--read-only"])).unwrap();
     it.copy(&shown, "n", false)
-        .failed(13, "may only read there");
-    it.copy(&shown, "y", true).succeeded();
+        .assert_failed(13, "may only read there");
+    it.copy(&shown, "y", true).assert_succeeded();
     fs::write(&file, it.token(&["--expires", "0s"])).unwrap();
-    it.copy(&shown, "n", false).failed(13, "expired");
+    it.copy(&shown, "n", false).assert_failed(13, "expired");
     fs::write(&file, "lht_guess").unwrap();
     it.copy(&shown, "n", false)
-        .failed(13, "your token is not known there");
+        .assert_failed(13, "your token is not known there");
     fs::write(&file, "x".repeat(5000)).unwrap();
     it.copy(&shown, "n", false)
-        .failed(13, "your key is not allowed there");
+        .assert_failed(13, "your key is not allowed there");
     assert_eq!(it.far.names(), ["y", "z"]);
 
     let kept = fs::read_to_string(it.far.near.at("tokens")).unwrap();
@@ -122,7 +123,7 @@ fn a_token_is_not_said_to_a_daemon_that_was_never_met() {
     copy.env("LIGHTHAUL_TOKEN", it.token(&[]));
     copy.arg(&it.file).arg(it.far.place("y"));
     near.run(copy)
-        .failed(13, "is not known here: compare it with");
+        .assert_failed(13, "is not known here: compare it with");
     assert!(it.far.names().is_empty());
 }
 
@@ -139,13 +140,13 @@ fn a_statement_lets_in_the_one_key_that_it_names_as_far_as_its_authority_goes() 
     );
     let statement = it.statement("authority", "stranger", &["--root", "robot"]);
     let shown = ["--statement", statement.as_str()];
-    it.copy(&shown, "y", false).succeeded();
+    it.copy(&shown, "y", false).assert_succeeded();
     assert!(target.join("data/robot/y").exists());
     // without a root of its own it has that of its authority
     it.statement("authority", "stranger", &["--read-only"]);
-    it.copy(&shown, "robot/y", true).succeeded();
+    it.copy(&shown, "robot/y", true).assert_succeeded();
     it.copy(&shown, "n", false)
-        .failed(13, "may only read there");
+        .assert_failed(13, "may only read there");
 
     std::os::unix::fs::symlink(target.join("other"), target.join("data/link")).unwrap();
     for (out, code, words) in [
@@ -154,23 +155,26 @@ fn a_statement_lets_in_the_one_key_that_it_names_as_far_as_its_authority_goes() 
         ("missing", 3, "cannot open the root"),
     ] {
         it.statement("authority", "stranger", &["--root", out]);
-        it.copy(&shown, "n", false).failed(code, words);
+        it.copy(&shown, "n", false).assert_failed(code, words);
     }
     it.statement("authority", "somebody-else", &[]);
     it.copy(&shown, "n", false)
-        .failed(13, "it was made for another key");
+        .assert_failed(13, "it was made for another key");
     it.statement("authority", "stranger", &["--expires", "0s"]);
-    it.copy(&shown, "n", false).failed(13, "it has expired");
+    it.copy(&shown, "n", false)
+        .assert_failed(13, "it has expired");
     it.statement("other-authority", "stranger", &[]);
-    it.copy(&shown, "n", false).failed(13, "no authority there");
+    it.copy(&shown, "n", false)
+        .assert_failed(13, "no authority there");
     // who signs is not thereby let in, and who is denied stays out
     it.statement("authority", "stranger", &[]);
     let key = it.line(&["key", "--key", it.far.near.at("stranger").to_str().unwrap()]);
     let listed = fs::read_to_string(it.far.near.allowed()).unwrap();
     fs::write(it.far.near.allowed(), format!("{listed}deny {key} gone\n")).unwrap();
     it.copy(&shown, "n", false)
-        .failed(13, "your key is not allowed there");
+        .assert_failed(13, "your key is not allowed there");
     fs::write(&statement, "no statement").unwrap();
-    it.copy(&shown, "n", false).failed(13, "it is no statement");
+    it.copy(&shown, "n", false)
+        .assert_failed(13, "it is no statement");
     assert!(fs::read_dir(target.join("other")).unwrap().next().is_none());
 }

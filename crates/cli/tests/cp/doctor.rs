@@ -44,14 +44,14 @@ fn step(outcome: &Outcome, name: &str, went: &str) -> (String, String) {
     (words("text"), words("advice"))
 }
 
-fn has(text: &str, words: &str) {
+fn assert_has(text: &str, words: &str) {
     assert!(text.contains(words), "{words:?}: {text}");
 }
 
 #[test]
 fn a_sound_path_gets_a_line_for_each_step() {
     let far = Far::start("doctor", &[]);
-    let outcome = look(&far, &["--rate", "10Mb/s"]).succeeded();
+    let outcome = look(&far, &["--rate", "10Mb/s"]).assert_succeeded();
     for name in [
         "name", "tcp", "tls", "key", "allowed", "version", "clock", "udp", "rtt",
     ] {
@@ -63,7 +63,7 @@ fn a_sound_path_gets_a_line_for_each_step() {
         .near
         .lighthaul(&["doctor", &host(&far), "--pin", &far.pin]);
     command.arg("--key").arg(far.near.key());
-    let outcome = far.near.run(command).succeeded();
+    let outcome = far.near.run(command).assert_succeeded();
     assert!(
         outcome.out[0].starts_with("ok    name     127.0.0.1 is "),
         "{outcome:?}"
@@ -76,7 +76,7 @@ fn names_ports_keys_and_strangers_are_told_apart() {
     let run = |words: &[&str]| far.near.run(far.near.lighthaul(words));
     let outcome = run(&["doctor", "--json", "no-such-host.invalid"]);
     assert_eq!(outcome.code, Some(10));
-    has(
+    assert_has(
         &step(&outcome, "name", "fail").0,
         "no-such-host.invalid cannot be resolved",
     );
@@ -87,16 +87,16 @@ fn names_ports_keys_and_strangers_are_told_apart() {
     let outcome = run(&["doctor", "--json", &format!("127.0.0.1:{port}")]);
     assert_eq!(outcome.code, Some(10));
     let (text, advice) = step(&outcome, "tcp", "fail");
-    has(&text, "connection refused");
-    has(&advice, "start `lighthaul serve` there");
+    assert_has(&text, "connection refused");
+    assert_has(&advice, "start `lighthaul serve` there");
     // an unknown key is told with how to accept it, and this user's key is not allowed
     let outcome = run(&["doctor", "--json", &host(&far)]);
     assert_eq!(outcome.code, Some(13), "{outcome:?}");
-    has(
+    assert_has(
         &step(&outcome, "key", "warn").1,
         &format!("lighthaul trust {} {}", host(&far), far.pin),
     );
-    has(
+    assert_has(
         &step(&outcome, "allowed", "fail").0,
         "lighthaul allow sha256:",
     );
@@ -104,7 +104,7 @@ fn names_ports_keys_and_strangers_are_told_apart() {
     let other = format!("sha256:{}", "0".repeat(64));
     let outcome = run(&["doctor", "--json", &host(&far), "--pin", &other]);
     assert_eq!(outcome.code, Some(13), "{outcome:?}");
-    has(
+    assert_has(
         &step(&outcome, "key", "fail").1,
         "somebody may be in between",
     );
@@ -121,7 +121,7 @@ fn names_ports_keys_and_strangers_are_told_apart() {
     let outcome = run(&["doctor", "--json", &other]);
     talk.join().unwrap();
     assert_eq!(outcome.code, Some(10), "{outcome:?}");
-    has(&step(&outcome, "tls", "fail").1, "is what listens on port");
+    assert_has(&step(&outcome, "tls", "fail").1, "is what listens on port");
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn a_direction_that_udp_does_not_pass_is_named() {
         let outcome = look(&far, &[]);
         assert_eq!(outcome.code, Some(10), "{outcome:?}");
         let (text, to_do) = step(&outcome, "udp", "fail");
-        has(&text, words);
-        has(&to_do, advice);
-        has(&to_do, &far.port.to_string());
+        assert_has(&text, words);
+        assert_has(&to_do, advice);
+        assert_has(&to_do, &far.port.to_string());
     }
 }
 
@@ -172,13 +172,13 @@ fn a_narrow_link_is_found() {
         return;
     };
     let far = Far::start_on("doctor-mtu", stage);
-    let outcome = look(&far, &[]).succeeded();
+    let outcome = look(&far, &[]).assert_succeeded();
     let (text, advice) = step(&outcome, "mtu", "warn");
-    has(
+    assert_has(
         &text,
         "packets of 1400 bytes pass, though this host's device takes 9000",
     );
-    has(&advice, "mtu 1400");
+    assert_has(&advice, "mtu 1400");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_buffer_that_is_too_small_comes_with_the_line_that_mends_it() {
         .trim()
         .parse()
         .unwrap();
-    let outcome = far.near.run(command).succeeded();
+    let outcome = far.near.run(command).assert_succeeded();
     let found = steps(&outcome, "buffers");
     assert_eq!(found.len(), 2, "{outcome:?}");
     // 10 Gb/s for 40 ms are 50 MB
@@ -219,14 +219,14 @@ fn a_buffer_that_is_too_small_comes_with_the_line_that_mends_it() {
     assert_eq!(found[0]["outcome"], went, "{outcome:?}");
     if went == "warn" {
         let advice = found[0]["advice"].as_str().unwrap();
-        has(
+        assert_has(
             advice,
             "here: `sysctl -w net.core.rmem_max=67108864 net.core.wmem_max=67108864`",
         );
     }
     assert_eq!(found[1]["outcome"], "ok", "{outcome:?}");
     let text = step(&outcome, "rtt", "ok").0;
-    has(&text, "at 10.000 Gb/s");
+    assert_has(&text, "at 10.000 Gb/s");
 }
 
 #[test]
@@ -249,13 +249,13 @@ fn a_copy_says_which_limit_of_the_kernel_binds() {
             far.place("x"),
             far.near.at("back").to_str().unwrap().to_owned(),
         ]);
-    let outcome = far.near.run(command).succeeded();
+    let outcome = far.near.run(command).assert_succeeded();
     let says = outcome.said("sysctl -w net.core.rmem_max=67108864");
     assert_eq!(says, limit < 50_000_000, "{outcome:?}");
     // whoever has leave gets what is needed
     let back = far.near.at("again");
     let outcome = far.pull(&["--rate", "1Gb/s"], &["x"], back.to_str().unwrap());
-    assert!(!outcome.succeeded().said("sysctl"));
+    assert!(!outcome.assert_succeeded().said("sysctl"));
 }
 
 #[test]
@@ -297,8 +297,8 @@ fn a_port_that_is_blocked_behind_a_router_shows_the_last_hop() {
     let outcome = near.run(near.lighthaul(&["doctor", "--json", "b:4810"]));
     assert_eq!(outcome.code, Some(10), "{outcome:?}");
     let (text, advice) = step(&outcome, "tcp", "fail");
-    has(&text, "10.77.0.3:4810 is not reached");
-    has(
+    assert_has(&text, "10.77.0.3:4810 is not reached");
+    assert_has(
         &advice,
         "the last hop that answers is 10.77.0.2, 1 hops away",
     );
@@ -310,7 +310,7 @@ fn the_command_is_called_as_it_is_documented() {
         .args(["doctor", "--help"])
         .output()
         .unwrap();
-    has(
+    assert_has(
         &String::from_utf8(help.stdout).unwrap(),
         "lighthaul doctor far.example.org",
     );

@@ -38,7 +38,7 @@ fn what_copies_print_is_described() {
         .status();
     assert!(fifo.unwrap().success());
     let options = ["--json", "--rate", "20Mb/s"];
-    let outcome = far.push(&options, &[&folder], "copy").succeeded();
+    let outcome = far.push(&options, &[&folder], "copy").assert_succeeded();
     let events = valid(&outcome);
     assert_eq!(
         types(&events),
@@ -46,11 +46,11 @@ fn what_copies_print_is_described() {
     );
     let outcome = far
         .push(&["--json", "--no-udp"], &[&folder], "copy")
-        .succeeded();
+        .assert_succeeded();
     assert_eq!(valid(&outcome).last().unwrap()["type"], "summary");
     let outcome = far
         .push(&["--json", "--dry-run=all"], &[&folder], "copy")
-        .succeeded();
+        .assert_succeeded();
     assert!(types(&valid(&outcome)).contains(&"plan"), "{outcome:?}");
     let outcome = far.push(&["--json"], &[&far.near.at("missing")], "y");
     assert_eq!(types(&valid(&outcome)), ["error"]);
@@ -61,11 +61,11 @@ fn what_is_printed_of_files_is_described() {
     let far = Far::start("events-files", &[]);
     fs::write(far.target.join(OsStr::from_bytes(b"\xff")), "").unwrap();
     symlink(OsStr::from_bytes(b"\xfe"), far.target.join("link")).unwrap();
-    let outcome = run(&far, &["ls", &far.place("")]).succeeded();
+    let outcome = run(&far, &["ls", &far.place("")]).assert_succeeded();
     assert_eq!(types(&valid(&outcome)), ["end", "entry"]);
     let outcome = run(&far, &["stat", &far.place("link"), &far.place("none")]);
     assert_eq!(types(&valid(&outcome)), ["end", "entry", "error"]);
-    let outcome = run(&far, &["mkdir", &far.place("new")]).succeeded();
+    let outcome = run(&far, &["mkdir", &far.place("new")]).assert_succeeded();
     assert_eq!(types(&valid(&outcome)), ["end"]);
     let outcome = run(&far, &["rm", &far.place("new")]);
     assert_eq!(types(&valid(&outcome)), ["end", "error"]);
@@ -80,7 +80,7 @@ fn what_probes_and_the_doctor_print_is_described() {
     let far = Far::start("events-probe", &[]);
     let host = format!("127.0.0.1:{}", far.port);
     let words = ["probe", &host, "--what", "sealed", "--size", "1MiB"];
-    let outcome = run(&far, &words).succeeded();
+    let outcome = run(&far, &words).assert_succeeded();
     assert_eq!(types(&valid(&outcome)), ["probe"]);
     let outcome = run(&far, &["doctor", &host]);
     assert_eq!(types(&valid(&outcome)), ["check", "diagnosis"]);
@@ -94,11 +94,11 @@ fn the_version_is_told_to_people_and_to_programs() {
     let run = |words: &[&str]| near.run(near.lighthaul(words));
     let version = env!("CARGO_PKG_VERSION");
     for word in ["-V", "--version"] {
-        let outcome = run(&[word]).succeeded();
+        let outcome = run(&[word]).assert_succeeded();
         assert_eq!(outcome.out, [format!("lighthaul {version}")]);
     }
     for words in [["--version", "--json"], ["--json", "-V"]] {
-        let events = valid(&run(&words).succeeded());
+        let events = valid(&run(&words).assert_succeeded());
         assert_eq!(events[0]["version"], version);
     }
     for words in [&["--json"][..], &[], &["--version", "key"]] {
@@ -117,7 +117,7 @@ fn colour_is_left_out_where_nobody_wants_it() {
     let coloured = |name: &str| {
         let mut command = near.lighthaul(&["--help"]);
         command.env("CLICOLOR_FORCE", "1").env(name, "1");
-        let outcome = near.run(command).succeeded();
+        let outcome = near.run(command).assert_succeeded();
         outcome.out.iter().any(|line| line.contains('\x1b'))
     };
     assert!(coloured("ANYTHING"), "there is none to leave out");

@@ -11,7 +11,9 @@ use crate::stage::Stage;
 fn copy(far: &Far, host: &str) -> Vec<String> {
     let file = far.near.file("x", 100_000);
     let place = format!("lh://{host}:{}{}/x", far.port, far.target.display());
-    let outcome = far.run(&[], &[file.to_str().unwrap(), &place]).succeeded();
+    let outcome = far
+        .run(&[], &[file.to_str().unwrap(), &place])
+        .assert_succeeded();
     let copied = std::fs::read(far.target.join("x")).unwrap();
     assert!(copied == std::fs::read(&file).unwrap());
     std::fs::remove_file(far.target.join("x")).unwrap();
@@ -65,7 +67,7 @@ fn a_name_whose_first_address_is_mute_costs_a_moment() {
         .arg(inner.get_program())
         .args(inner.get_args());
     shell.env("XDG_CONFIG_HOME", far.near.at("config"));
-    let outcome = Running::start(shell).finish().succeeded();
+    let outcome = Running::start(shell).finish().assert_succeeded();
     assert!(outcome.time < Duration::from_secs(5), "{outcome:?}");
     assert_eq!(far.names(), ["x"]);
 }

@@ -135,10 +135,10 @@ impl Far {
     pub(crate) fn with(near: Near, mut serve: Command, options: &[&str]) -> Self {
         let mut key = near.lighthaul(&["key", "--key"]);
         key.arg(near.key());
-        let key = near.run(key).succeeded().out.concat();
+        let key = near.run(key).assert_succeeded().out.concat();
         let mut allow = near.lighthaul(&["allow", &key, "tester", "--allowed"]);
         allow.arg(near.allowed());
-        near.run(allow).succeeded();
+        near.run(allow).assert_succeeded();
         let target = near.folder("target");
         serve
             .arg("--key")

@@ -41,16 +41,16 @@ fn a_folder_is_listed_as_names_as_lines_and_as_json() {
     fs::write(far.target.join(".hidden"), "").unwrap();
     symlink("b", far.target.join("c")).unwrap();
     let root = place(&far, "");
-    let outcome = run(&far, &["ls", &root]).succeeded();
+    let outcome = run(&far, &["ls", &root]).assert_succeeded();
     assert_eq!(outcome.out, ["a", "b", "c"]);
-    let outcome = run(&far, &["ls", "-a", &root]).succeeded();
+    let outcome = run(&far, &["ls", "-a", &root]).assert_succeeded();
     assert_eq!(outcome.out, [".hidden", "a", "b", "c"]);
-    let outcome = run(&far, &["ls", "-l", &root]).succeeded();
+    let outcome = run(&far, &["ls", "-l", &root]).assert_succeeded();
     let line = &outcome.out[1];
     assert!(line.starts_with("-rw-r----- "), "{line}");
     assert!(line.ends_with(" 4 2001-09-09T01:46:40Z b"), "{line}");
     assert!(outcome.out[2].ends_with(" c -> b"), "{outcome:?}");
-    let outcome = run(&far, &["ls", "--json", &root]).succeeded();
+    let outcome = run(&far, &["ls", "--json", &root]).assert_succeeded();
     let found = entries(&outcome);
     assert_eq!(found.len(), 3);
     assert_eq!(
@@ -62,7 +62,7 @@ fn a_folder_is_listed_as_names_as_lines_and_as_json() {
     assert_eq!(found[2]["target"], "b");
     assert_eq!(outcome.events().last().unwrap()["entries"], 3);
     // what is no folder is listed itself
-    let outcome = run(&far, &["ls", &place(&far, "b")]).succeeded();
+    let outcome = run(&far, &["ls", &place(&far, "b")]).assert_succeeded();
     assert_eq!(outcome.out, ["/b"]);
 }
 
@@ -72,9 +72,9 @@ fn names_that_are_no_text_are_shown_and_json_has_their_octets() {
     let name = OsStr::from_bytes(b"x\xff\n\x1b[2J");
     fs::write(far.target.join(name), "").unwrap();
     let root = place(&far, "");
-    let outcome = run(&far, &["ls", &root]).succeeded();
+    let outcome = run(&far, &["ls", &root]).assert_succeeded();
     assert_eq!(outcome.out, [r"x\xff\x0a\x1b[2J"]);
-    let found = entries(&run(&far, &["ls", "--json", &root]).succeeded());
+    let found = entries(&run(&far, &["ls", "--json", &root]).assert_succeeded());
     assert_eq!(found[0]["path_hex"], "78ff0a1b5b324a");
 }
 
@@ -84,41 +84,41 @@ fn a_place_is_looked_at_and_its_links_are_not_followed() {
     fs::write(far.target.join("x"), "12345").unwrap();
     symlink("/etc/passwd", far.target.join("out")).unwrap();
     let words = ["stat", "--json", &place(&far, "x"), &place(&far, "out")];
-    let found = entries(&run(&far, &words).succeeded());
+    let found = entries(&run(&far, &words).assert_succeeded());
     assert_eq!(found[0]["size"], 5);
     assert_eq!(
         (&found[1]["kind"], &found[1]["target"]),
         (&"link".into(), &"/etc/passwd".into())
     );
-    let found = entries(&run(&far, &["stat", "--json", &place(&far, "")]).succeeded());
+    let found = entries(&run(&far, &["stat", "--json", &place(&far, "")]).assert_succeeded());
     assert_eq!(found[0]["kind"], "folder");
     // one that is missing does not hide the others
     let words = ["stat", &place(&far, "none"), &place(&far, "x")];
-    let outcome = run(&far, &words).failed(23, "cannot look at /none: no such file");
+    let outcome = run(&far, &words).assert_failed(23, "cannot look at /none: no such file");
     assert_eq!(outcome.out.len(), 1, "{outcome:?}");
-    run(&far, &["stat", &place(&far, "none")]).failed(3, "no such file");
+    run(&far, &["stat", &place(&far, "none")]).assert_failed(3, "no such file");
 }
 
 #[test]
 fn folders_are_made_and_removed() {
     let far = Far::start("mkdir", &["--root", "ROOT"]);
-    run(&far, &["mkdir", &place(&far, "a")]).succeeded();
-    run(&far, &["mkdir", &place(&far, "a")]).failed(3, "file exists");
-    run(&far, &["mkdir", &place(&far, "b/c")]).failed(3, "no such file");
+    run(&far, &["mkdir", &place(&far, "a")]).assert_succeeded();
+    run(&far, &["mkdir", &place(&far, "a")]).assert_failed(3, "file exists");
+    run(&far, &["mkdir", &place(&far, "b/c")]).assert_failed(3, "no such file");
     run(
         &far,
         &["mkdir", "-p", &place(&far, "b/c/d"), &place(&far, "a")],
     )
-    .succeeded();
+    .assert_succeeded();
     assert!(far.target.join("b/c/d").is_dir());
     fs::write(far.target.join("b/c/x"), "x").unwrap();
-    run(&far, &["mkdir", "-p", &place(&far, "b/c/x")]).failed(3, "file exists");
-    run(&far, &["rm", &place(&far, "b")]).failed(1, "is a folder: remove it with -r");
-    run(&far, &["rm", "-r", &place(&far, "b"), &place(&far, "a")]).succeeded();
-    run(&far, &["rm", &place(&far, "b")]).failed(3, "no such file");
+    run(&far, &["mkdir", "-p", &place(&far, "b/c/x")]).assert_failed(3, "file exists");
+    run(&far, &["rm", &place(&far, "b")]).assert_failed(1, "is a folder: remove it with -r");
+    run(&far, &["rm", "-r", &place(&far, "b"), &place(&far, "a")]).assert_succeeded();
+    run(&far, &["rm", &place(&far, "b")]).assert_failed(3, "no such file");
     assert!(far.names().is_empty());
     for path in ["", ".", "a/..", "//"] {
-        run(&far, &["rm", "-r", &place(&far, path)]).failed(1, "is not removed");
+        run(&far, &["rm", "-r", &place(&far, path)]).assert_failed(1, "is not removed");
     }
     assert!(far.target.is_dir());
 }
@@ -141,19 +141,19 @@ fn nothing_is_listed_made_or_removed_outside_the_root() {
         "folder/../..",
     ] {
         let inner = format!("{path}/inner");
-        run(&far, &["ls", &place(&far, path)]).failed(13, "leaves the root");
-        run(&far, &["stat", &place(&far, &inner)]).failed(13, "leaves the root");
-        run(&far, &["rm", "-r", &place(&far, &inner)]).failed(13, "leaves the root");
+        run(&far, &["ls", &place(&far, path)]).assert_failed(13, "leaves the root");
+        run(&far, &["stat", &place(&far, &inner)]).assert_failed(13, "leaves the root");
+        run(&far, &["rm", "-r", &place(&far, &inner)]).assert_failed(13, "leaves the root");
         let new = place(&far, &format!("{path}/new"));
-        run(&far, &["mkdir", &new]).failed(13, "leaves the root");
-        run(&far, &["mkdir", "-p", &new]).failed(13, "leaves the root");
+        run(&far, &["mkdir", &new]).assert_failed(13, "leaves the root");
+        run(&far, &["mkdir", "-p", &new]).assert_failed(13, "leaves the root");
     }
     // a link is removed, and what it points at stays
     run(
         &far,
         &["rm", "-r", &place(&far, "folder"), &place(&far, "absolute")],
     )
-    .succeeded();
+    .assert_succeeded();
     assert_eq!(names(outside.parent().unwrap()), ["inner"]);
     assert_eq!(names(&outside), ["kept"]);
     assert_eq!(far.names(), ["relative"]);
@@ -165,10 +165,10 @@ fn who_may_only_read_lists_and_changes_nothing() {
     fs::write(far.target.join("x"), "").unwrap();
     let listed = fs::read_to_string(far.near.allowed()).unwrap();
     fs::write(far.near.allowed(), format!("{} ro\n", listed.trim_end())).unwrap();
-    let outcome = run(&far, &["ls", &place(&far, "")]).succeeded();
+    let outcome = run(&far, &["ls", &place(&far, "")]).assert_succeeded();
     assert_eq!(outcome.out, ["x"]);
-    run(&far, &["rm", &place(&far, "x")]).failed(13, "may only read");
-    run(&far, &["mkdir", &place(&far, "y")]).failed(13, "may only read");
+    run(&far, &["rm", &place(&far, "x")]).assert_failed(13, "may only read");
+    run(&far, &["mkdir", &place(&far, "y")]).assert_failed(13, "may only read");
     assert_eq!(far.names(), ["x"]);
 }
 
@@ -178,7 +178,7 @@ fn a_link_within_the_root_is_followed_to_its_folder() {
     fs::create_dir_all(far.target.join("a/b")).unwrap();
     fs::write(far.target.join("a/b/x"), "").unwrap();
     symlink("a/b", far.target.join("link")).unwrap();
-    let outcome = run(&far, &["ls", &place(&far, "link")]).succeeded();
+    let outcome = run(&far, &["ls", &place(&far, "link")]).assert_succeeded();
     assert_eq!(outcome.out, ["x"]);
 }
 
@@ -191,7 +191,7 @@ fn a_folder_of_very_many_entries_is_listed_in_little_memory() {
         fs::File::create(far.target.join(name)).unwrap();
     }
     let before = memory_kib(far.daemon.id());
-    let outcome = run(&far, &["ls", "--json", &place(&far, "")]).succeeded();
+    let outcome = run(&far, &["ls", "--json", &place(&far, "")]).assert_succeeded();
     let mut found: Vec<_> = entries(&outcome)
         .iter()
         .map(|entry| entry["path"].as_str().unwrap().to_owned())
@@ -228,7 +228,7 @@ fn a_reader_that_goes_ends_the_listing() {
     );
     let mut shell = std::process::Command::new("bash");
     shell.args(["-c", &script]);
-    let outcome = far.near.run(shell).succeeded();
+    let outcome = far.near.run(shell).assert_succeeded();
     assert_eq!(outcome.out.len(), 1);
     assert!(!outcome.said("panicked"), "{outcome:?}");
 }
@@ -239,11 +239,11 @@ fn places_here_are_worked_on_without_anybody_else() {
     let folder = near.folder("folder");
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let run = |words: &[&str]| near.run(near.lighthaul(words));
-    run(&["mkdir", "-p", &at("a/b"), &at("c")]).succeeded();
-    assert_eq!(run(&["ls", &at("")]).succeeded().out, ["a", "c"]);
-    run(&["rm", "-r", &at("a"), &at("c")]).succeeded();
+    run(&["mkdir", "-p", &at("a/b"), &at("c")]).assert_succeeded();
+    assert_eq!(run(&["ls", &at("")]).assert_succeeded().out, ["a", "c"]);
+    run(&["rm", "-r", &at("a"), &at("c")]).assert_succeeded();
     assert!(names(&folder).is_empty());
-    run(&["rm", &at("a")]).failed(3, "cannot remove");
+    run(&["rm", &at("a")]).assert_failed(3, "cannot remove");
 }
 
 #[test]

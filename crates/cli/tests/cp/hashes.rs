@@ -68,14 +68,16 @@ fn hashes_of_every_file_are_told_whether_it_was_sent_or_not() {
     let source = far.near.at("tree");
     let options = ["--hash", "md5,adler32", "--json"];
     for _ in 0..2 {
-        let outcome = far.push(&options, &[&source], "tree").succeeded();
+        let outcome = far.push(&options, &[&source], "tree").assert_succeeded();
         assert_eq!(told(&outcome), expected);
     }
     let back = format!("{}/", far.near.at("back").display());
-    let outcome = far.pull(&options, &["tree"], &back).succeeded();
+    let outcome = far.pull(&options, &["tree"], &back).assert_succeeded();
     assert_eq!(told(&outcome), expected);
     // a copy for people tells what md5sum takes
-    let outcome = far.push(&["--hash", "md5"], &[&source], "tree").succeeded();
+    let outcome = far
+        .push(&["--hash", "md5"], &[&source], "tree")
+        .assert_succeeded();
     assert_eq!(outcome.out.len(), expected.len());
     let list = far.near.at("list");
     fs::write(&list, outcome.out.join("\n") + "\n").unwrap();
@@ -97,21 +99,23 @@ fn a_file_that_is_not_what_was_expected_is_not_published() {
         let file = far.near.file("x", len);
         let right = format!("md5={}", md5(&file));
         let refused = far.push(&["--hash", &wrong], &[&file], "x");
-        refused.failed(12, "as expected");
+        refused.assert_failed(12, "as expected");
         assert!(far.names().is_empty(), "{len}");
-        far.push(&["--hash", &right], &[&file], "x").succeeded();
+        far.push(&["--hash", &right], &[&file], "x")
+            .assert_succeeded();
         assert!(look(&far.target.join("x")) == look(&file), "{len}");
         // what is there already is told as well, and stays
         let refused = far.push(&["--hash", &wrong], &[&file], "x");
-        refused.failed(12, "as expected");
+        refused.assert_failed(12, "as expected");
         far.push(&["-n", "--hash", &wrong], &[&file], "x")
-            .succeeded();
+            .assert_succeeded();
         let back = far.near.at("back");
         let place = back.to_str().unwrap();
         far.pull(&["--hash", &wrong], &["x"], place)
-            .failed(12, "as expected");
+            .assert_failed(12, "as expected");
         assert!(!back.exists(), "{len}");
-        far.pull(&["--hash", &right], &["x"], place).succeeded();
+        far.pull(&["--hash", &right], &["x"], place)
+            .assert_succeeded();
         assert!(look(&back) == look(&file), "{len}");
         fs::remove_file(&back).unwrap();
         fs::remove_file(far.target.join("x")).unwrap();
@@ -125,9 +129,9 @@ fn what_is_expected_is_expected_of_one_file() {
     let folder = far.near.folder("folder");
     let options = ["--hash", "adler32=1"];
     far.push(&options, &[&one, &other], "all/")
-        .failed(1, "is for one file");
+        .assert_failed(1, "is for one file");
     far.push(&options, &[&folder], "folder")
-        .failed(1, "is for one file");
+        .assert_failed(1, "is for one file");
     far.push(&["--hash", "md6"], &[&one], "x")
-        .failed(1, "no hash is called");
+        .assert_failed(1, "no hash is called");
 }

@@ -60,7 +60,7 @@ fn moved(outcome: &Outcome) -> u64 {
 }
 
 /// Insists that the two files are the same, holes included.
-fn same(one: &Path, other: &Path) {
+fn assert_same(one: &Path, other: &Path) {
     let (old, new) = (fs::metadata(one).unwrap(), fs::metadata(other).unwrap());
     assert_eq!((old.len(), old.mtime()), (new.len(), new.mtime()));
     assert_eq!(data(one), data(other));
@@ -84,14 +84,14 @@ fn of_a_file_with_holes_only_the_data_is_sent_and_written() {
         .collect();
     let large = holey(&far.near, "large", 10 * gib, &spread);
     assert!(allocated(&large) <= 1 << 21);
-    let outcome = far.push(&["--json"], &[&large], "x").succeeded();
+    let outcome = far.push(&["--json"], &[&large], "x").assert_succeeded();
     assert_eq!(moved(&outcome), 1 << 20);
-    same(&large, &far.target.join("x"));
+    assert_same(&large, &far.target.join("x"));
     let back = far.near.at("back");
     let outcome = far.pull(&["--json"], &["x"], back.to_str().unwrap());
-    assert_eq!(moved(&outcome.succeeded()), 1 << 20);
-    same(&large, &back);
-    let outcome = far.push(&["--json"], &[&large], "x").succeeded();
+    assert_eq!(moved(&outcome.assert_succeeded()), 1 << 20);
+    assert_same(&large, &back);
+    let outcome = far.push(&["--json"], &[&large], "x").assert_succeeded();
     assert_eq!(moved(&outcome), 0);
 }
 
@@ -120,12 +120,12 @@ fn files_with_holes_of_any_shape_arrive_as_they_are() {
         holey(&far.near, &name, len, parts);
     }
     let back = far.near.folder("back");
-    far.push(&[], &[&folder], "copy").succeeded();
+    far.push(&[], &[&folder], "copy").assert_succeeded();
     far.pull(&["--digest", "blake3"], &["copy/"], back.to_str().unwrap())
-        .succeeded();
+        .assert_succeeded();
     for (name, ..) in shapes {
-        same(&folder.join(name), &far.target.join("copy").join(name));
-        same(&folder.join(name), &back.join(name));
+        assert_same(&folder.join(name), &far.target.join("copy").join(name));
+        assert_same(&folder.join(name), &back.join(name));
         assert!(look(&folder.join(name)) == look(&back.join(name)), "{name}");
     }
     assert_eq!(far.names(), ["copy"]);
@@ -140,12 +140,12 @@ fn zeros_of_dense_files_become_holes_if_asked_for() {
     dense[5 << 20..(5 << 20) + 100_000].copy_from_slice(&noise(100_000, 3));
     for len in [50_000, 900_000, 12 << 20] {
         fs::write(&file, &dense[..len]).unwrap();
-        far.push(&["--sparse"], &[&file], "x").succeeded();
+        far.push(&["--sparse"], &[&file], "x").assert_succeeded();
         assert!(look(&far.target.join("x")) == look(&file), "{len}");
         assert!(allocated(&far.target.join("x")) <= 128 << 10, "{len}");
         assert!(allocated(&file) >= len as u64);
     }
-    far.push(&[], &[&file], "y").succeeded();
+    far.push(&[], &[&file], "y").assert_succeeded();
     assert!(allocated(&far.target.join("y")) >= 12 << 20);
 }
 
@@ -166,8 +166,8 @@ fn a_file_with_holes_goes_on_where_it_was_stopped() {
         })
     });
     copy.kill();
-    let outcome = far.push(&["--json"], &[&file], "x").succeeded();
+    let outcome = far.push(&["--json"], &[&file], "x").assert_succeeded();
     assert!(moved(&outcome) <= 32 << 20, "{outcome:?}");
-    same(&file, &far.target.join("x"));
+    assert_same(&file, &far.target.join("x"));
     assert_eq!(far.names(), ["x"]);
 }

@@ -49,13 +49,13 @@ fn a_file_that_is_written_in_its_place_stays_the_same_file_and_goes_on_where_it_
     assert_eq!(far.names().len(), 3, "{:?}", far.names());
     let outcome = far
         .push(&["--json", "--inplace"], &[&file], "x")
-        .succeeded();
+        .assert_succeeded();
     assert!(moved(&outcome) < LEN - (8 << 20) + 1, "{outcome:?}");
     assert!(look(&place) == look(&file) && look(&far.target.join("twin")) == look(&file));
     assert_eq!(fs::metadata(&place).unwrap().ino(), inode);
     assert_eq!(far.names(), ["twin", "x"]);
     let again = far.push(&["--json", "--inplace"], &[&file], "x");
-    assert_eq!(moved(&again.succeeded()), 0);
+    assert_eq!(moved(&again.assert_succeeded()), 0);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn of_a_file_in_its_place_that_somebody_changed_meanwhile_only_what_is_still_the
     changed.write_all_at(b"somebody was here", 1000).unwrap();
     let outcome = far
         .push(&["--json", "--inplace"], &[&file], "x")
-        .succeeded();
+        .assert_succeeded();
     let moved = moved(&outcome);
     assert!(moved > LEN - (36 << 20) && moved < LEN, "{outcome:?}");
     assert!(look(&place) == look(&file));
@@ -95,7 +95,7 @@ fn whatever_has_the_name_a_file_in_its_place_is_right() {
     }
     std::os::unix::fs::symlink("kept", there.join("link")).unwrap();
     for options in [&["--inplace"][..], &["--inplace", "-S", "--checksum"]] {
-        far.push(options, &[&folder], "folder").succeeded();
+        far.push(options, &[&folder], "folder").assert_succeeded();
         assert!(fs::read(there.join("kept")).unwrap() == noise(1000, 1));
         fs::rename(there.join("kept"), far.near.at("kept")).unwrap();
         assert!(tree(&folder) == tree(&there));
@@ -103,7 +103,7 @@ fn whatever_has_the_name_a_file_in_its_place_is_right() {
     }
     // a file that is half written is newer than its source
     far.push(&["--inplace", "--update"], &[&folder], "folder")
-        .failed_to_parse();
+        .assert_failed_to_parse();
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn what_is_not_whole_stays_in_the_folder_for_it_and_the_folder_goes() {
     assert_eq!(names(&far.target.join(".parts")).len(), 2);
     let outcome = far
         .push(&[&options[..], &["--json"]].concat(), &[&file], "x")
-        .succeeded();
+        .assert_succeeded();
     assert!(moved(&outcome) < LEN - (8 << 20) + 1, "{outcome:?}");
     assert!(look(&far.target.join("x")) == look(&file));
     assert_eq!(far.names(), ["x"]);
@@ -138,7 +138,7 @@ fn the_folder_for_what_is_not_whole_is_neither_copied_nor_deleted_with_what_is_i
     fs::write(there.join("c/.parts/of another"), "half").unwrap();
     fs::write(there.join("c/gone"), "gone").unwrap();
     let options = ["--partial-dir", ".parts", "--delete", "--yes"];
-    far.push(&options, &[&folder], "there").succeeded();
+    far.push(&options, &[&folder], "there").assert_succeeded();
     let mut expected: Vec<_> = tree(&folder).into_keys().collect();
     expected.retain(|path| !path.starts_with(".parts"));
     expected.extend(["c/.parts".into(), "c/.parts/of another".into()]);
@@ -153,6 +153,6 @@ fn the_folder_for_what_is_not_whole_is_neither_copied_nor_deleted_with_what_is_i
     }
     for name in ["..", "a/b"] {
         far.push(&["--partial-dir", name], &[&folder], "there")
-            .failed(1, "--partial-dir takes the name of a folder");
+            .assert_failed(1, "--partial-dir takes the name of a folder");
     }
 }

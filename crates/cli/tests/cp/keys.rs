@@ -16,7 +16,7 @@ fn a_daemon_that_nobody_vouched_for_is_refused_and_can_be_accepted() {
             .arg(far.place("x"));
         far.near.run(copy)
     };
-    let outcome = copy().failed(13, "is not known here: compare it with");
+    let outcome = copy().assert_failed(13, "is not known here: compare it with");
     let line = outcome
         .err
         .iter()
@@ -29,8 +29,8 @@ fn a_daemon_that_nobody_vouched_for_is_refused_and_can_be_accepted() {
         .unwrap();
     let words: Vec<_> = words.split_whitespace().skip(1).collect();
     assert_eq!(words.last(), Some(&far.pin.as_str()));
-    far.near.run(far.near.lighthaul(&words)).succeeded();
-    copy().succeeded();
+    far.near.run(far.near.lighthaul(&words)).assert_succeeded();
+    copy().assert_succeeded();
     assert_eq!(far.names(), ["x"]);
 }
 
@@ -46,7 +46,7 @@ fn a_daemon_is_known_from_the_first_call_on_and_then_by_that_key_alone() {
             .arg(far.place("x"));
         far.near.run(copy)
     };
-    let first = call(&[]).succeeded();
+    let first = call(&[]).assert_succeeded();
     let told: Vec<_> = first
         .err
         .iter()
@@ -57,10 +57,10 @@ fn a_daemon_is_known_from_the_first_call_on_and_then_by_that_key_alone() {
     let line = format!("{} 127.0.0.1:{}\n", far.pin, far.port);
     assert_eq!(std::fs::read_to_string(&known).unwrap(), line);
     // what is known is known, also to those who are strict
-    assert!(!call(&["--strict"]).succeeded().said("is new here"));
+    assert!(!call(&["--strict"]).assert_succeeded().said("is new here"));
     let other = format!("sha256:{}", "cd".repeat(32));
     std::fs::write(&known, line.replace(&far.pin, &other)).unwrap();
-    call(&[]).failed(13, "somebody may be in between");
+    call(&[]).assert_failed(13, "somebody may be in between");
     // and nothing was learned from whoever is in between
     assert!(!std::fs::read_to_string(&known).unwrap().contains(&far.pin));
 }
@@ -72,7 +72,7 @@ fn a_key_has_the_rights_that_were_granted_and_no_more() {
         far.near
             .lighthaul(&["key", "--key", far.near.key().to_str().unwrap()]),
     );
-    let key = key.succeeded().out.concat();
+    let key = key.assert_succeeded().out.concat();
     let grant = |options: &[&str]| {
         let mut allow = far.near.lighthaul(&["allow", &key, "tester", "--allowed"]);
         allow.arg(far.near.allowed()).args(options);
@@ -85,30 +85,30 @@ fn a_key_has_the_rights_that_were_granted_and_no_more() {
     std::fs::write(world.join("there"), "was").unwrap();
     let root = ["--root", world.to_str().unwrap()];
 
-    grant(&[&root[..], &["--read-only"]].concat()).succeeded();
+    grant(&[&root[..], &["--read-only"]].concat()).assert_succeeded();
     far.run(&[], &[file, &at("x")])
-        .failed(13, "your key may only read there");
+        .assert_failed(13, "your key may only read there");
     let back = far.near.at("back");
     far.run(&[], &[&at("there"), back.to_str().unwrap()])
-        .succeeded();
+        .assert_succeeded();
     assert_eq!(std::fs::read(&back).unwrap(), b"was");
-    grant(&root).succeeded();
-    far.run(&[], &[file, &at("x")]).succeeded();
+    grant(&root).assert_succeeded();
+    far.run(&[], &[file, &at("x")]).assert_succeeded();
     far.run(&[], &[file, &at("../x")])
-        .failed(13, "leaves the root");
+        .assert_failed(13, "leaves the root");
     assert_eq!(names(&world), ["there", "x"]);
 
-    grant(&["--expires", "0s"]).succeeded();
+    grant(&["--expires", "0s"]).assert_succeeded();
     far.run(&[], &[file, &at("late")])
-        .failed(13, "what lets you in there has expired");
+        .assert_failed(13, "what lets you in there has expired");
     // a line that makes no sense lets nobody in
     std::fs::write(far.near.allowed(), format!("{key} tester rot=/\n")).unwrap();
     far.run(&[], &[file, &at("odd")])
-        .failed(13, "your key is not allowed there");
-    grant(&["--expires", "1d"]).succeeded();
+        .assert_failed(13, "your key is not allowed there");
+    grant(&["--expires", "1d"]).assert_succeeded();
     std::fs::write(far.near.allowed(), format!("{key}\ndeny {key}\n")).unwrap();
     far.run(&[], &[file, &at("denied")])
-        .failed(13, "your key is not allowed there");
+        .assert_failed(13, "your key is not allowed there");
     assert_eq!(names(&world), ["there", "x"]);
     far.daemon.says("what lets you in there has expired");
 }
@@ -119,12 +119,12 @@ fn a_key_that_is_denied_or_expires_ends_what_runs() {
         let far = Far::start(&format!("ends-{expires}"), &[]);
         let key = far.near.key();
         let key = far.near.lighthaul(&["key", "--key", key.to_str().unwrap()]);
-        let key = far.near.run(key).succeeded().out.concat();
+        let key = far.near.run(key).assert_succeeded().out.concat();
         let file = far.near.file("x", 60 << 20);
         if expires {
             let mut allow = far.near.lighthaul(&["allow", &key, "--expires", "3s"]);
             allow.arg("--allowed").arg(far.near.allowed());
-            far.near.run(allow).succeeded();
+            far.near.run(allow).assert_succeeded();
         }
         let options = ["--json", "--rate", "20Mb/s"];
         let place = far.place("x");
@@ -135,9 +135,9 @@ fn a_key_that_is_denied_or_expires_ends_what_runs() {
             words = "your key is not allowed there";
             let mut deny = far.near.lighthaul(&["deny", &key, "left us", "--allowed"]);
             deny.arg(far.near.allowed());
-            far.near.run(deny).succeeded();
+            far.near.run(deny).assert_succeeded();
         }
-        let outcome = copy.finish().failed(13, words);
+        let outcome = copy.finish().assert_failed(13, words);
         assert!(
             outcome.time.as_secs() < if expires { 8 } else { 5 },
             "{outcome:?}"
@@ -162,25 +162,29 @@ fn a_daemon_with_another_key_than_the_known_one_is_refused() {
         .arg(far.place("x"));
     far.near
         .run(pinned)
-        .failed(13, "somebody may be in between");
+        .assert_failed(13, "somebody may be in between");
     let name = format!("127.0.0.1:{}", far.port);
     far.near
         .run(far.near.lighthaul(&["trust", &name, &wrong]))
-        .succeeded();
+        .assert_succeeded();
     let mut known = far.near.cp(&[]);
     known
         .arg("--key")
         .arg(far.near.key())
         .arg(&file)
         .arg(far.place("x"));
-    far.near.run(known).failed(13, "somebody may be in between");
+    far.near
+        .run(known)
+        .assert_failed(13, "somebody may be in between");
     let mut nonsense = far.near.cp(&["--pin", "sha256:12"]);
     nonsense
         .arg("--key")
         .arg(far.near.key())
         .arg(&file)
         .arg(far.place("x"));
-    far.near.run(nonsense).failed(1, "64 hexadecimal digits");
+    far.near
+        .run(nonsense)
+        .assert_failed(1, "64 hexadecimal digits");
     assert!(far.names().is_empty());
 }
 
@@ -196,7 +200,7 @@ fn a_client_whose_key_is_not_allowed_is_refused_and_told_what_to_do() {
     let outcome = far
         .near
         .run(copy)
-        .failed(13, "your key is not allowed there");
+        .assert_failed(13, "your key is not allowed there");
     let line = outcome
         .err
         .iter()
@@ -209,13 +213,13 @@ fn a_client_whose_key_is_not_allowed_is_refused_and_told_what_to_do() {
     let words: Vec<_> = words.split_whitespace().skip(1).collect();
     let mut allow = far.near.lighthaul(&words);
     allow.arg("--allowed").arg(far.near.allowed());
-    far.near.run(allow).succeeded();
+    far.near.run(allow).assert_succeeded();
     let mut copy = far.near.cp(&["--pin", &far.pin]);
     copy.arg("--key")
         .arg(far.near.at("other-key"))
         .arg(&file)
         .arg(far.place("x"));
-    far.near.run(copy).succeeded();
+    far.near.run(copy).assert_succeeded();
     assert_eq!(far.names(), ["x"]);
     far.daemon.says("not allowed there");
 }
@@ -242,7 +246,9 @@ fn what_is_no_key_is_named() {
     let file = far.near.file("x", 10);
     let mut copy = far.near.cp(&["--pin", &far.pin]);
     copy.arg("--key").arg(&file).arg(&file).arg(far.place("x"));
-    far.near.run(copy).failed(13, "this is no ed25519 key");
+    far.near
+        .run(copy)
+        .assert_failed(13, "this is no ed25519 key");
 }
 
 #[test]
@@ -250,7 +256,7 @@ fn plain_datagrams_need_both_sides() {
     let far = Far::start("plain-refused", &[]);
     let file = far.near.file("x", 10);
     far.push(&["--plain"], &[&file], "x")
-        .failed(13, "plain datagrams are refused there");
+        .assert_failed(13, "plain datagrams are refused there");
     assert!(far.names().is_empty());
 }
 
@@ -260,9 +266,10 @@ fn nothing_outside_the_root_can_be_named() {
     let file = far.near.file("x", 10);
     let outside = format!("lh://127.0.0.1:{}/../outside", far.port);
     far.run(&[], &[file.to_str().unwrap(), &outside])
-        .failed(13, "leaves the root");
+        .assert_failed(13, "leaves the root");
     let inside = format!("lh://127.0.0.1:{}/inside", far.port);
-    far.run(&[], &[file.to_str().unwrap(), &inside]).succeeded();
+    far.run(&[], &[file.to_str().unwrap(), &inside])
+        .assert_succeeded();
     assert_eq!(far.names(), ["inside"]);
     // a link that leads out is no way out either, in or back
     let secret = far.near.folder("secret");
@@ -271,17 +278,18 @@ fn nothing_outside_the_root_can_be_named() {
     let file = file.to_str().unwrap();
     for place in ["link/y", "link/"] {
         let linked = format!("lh://127.0.0.1:{}/{place}", far.port);
-        far.run(&[], &[file, &linked]).failed(13, "leaves the root");
+        far.run(&[], &[file, &linked])
+            .assert_failed(13, "leaves the root");
     }
     let back = far.near.at("back");
     for place in ["link/known", "link/"] {
         let linked = format!("lh://127.0.0.1:{}/{place}", far.port);
         far.run(&[], &[&linked, back.to_str().unwrap()])
-            .failed(13, "leaves the root");
+            .assert_failed(13, "leaves the root");
     }
     // a file takes the place of a link, not of what it points at
     let linked = format!("lh://127.0.0.1:{}/link", far.port);
-    far.run(&[], &[file, &linked]).succeeded();
+    far.run(&[], &[file, &linked]).assert_succeeded();
     assert!(!far.target.join("link").is_symlink());
     assert_eq!(names(&secret), ["known"]);
     assert!(!back.exists());

@@ -107,12 +107,12 @@ fn extras_of_every_kind_of_entry_come_along_both_ways() {
     let far = Far::start("extras", &[]);
     let source = adorned_tree(&far.near);
     let before = all_extras(&source);
-    let outcome = far.push(&KEEP, &[&source], "copy").succeeded();
+    let outcome = far.push(&KEEP, &[&source], "copy").assert_succeeded();
     assert!(!outcome.said("could not be kept"), "{outcome:?}");
     assert_eq!(all_extras(&far.target.join("copy")), before);
     let back = far.near.at("back");
     far.pull(&KEEP, &["copy"], back.to_str().unwrap())
-        .succeeded();
+        .assert_succeeded();
     assert_eq!(all_extras(&back), before);
     assert_eq!(
         all_extras(&source),
@@ -128,7 +128,8 @@ fn nothing_of_it_comes_along_unless_asked_for() {
     }
     let far = Far::start("extras-not", &[]);
     let source = adorned_tree(&far.near);
-    far.push(&["--no-sync"], &[&source], "copy").succeeded();
+    far.push(&["--no-sync"], &[&source], "copy")
+        .assert_succeeded();
     for (path, extras) in all_extras(&far.target.join("copy")) {
         assert_eq!(extras.owner, Some((0, 0)), "{}", path.display());
         assert_eq!(extras.xattrs, [], "{}", path.display());
@@ -143,10 +144,11 @@ fn what_did_not_change_gets_its_extras_all_the_same() {
     }
     let far = Far::start("extras-again", &[]);
     let source = adorned_tree(&far.near);
-    far.push(&["--no-sync"], &[&source], "copy").succeeded();
+    far.push(&["--no-sync"], &[&source], "copy")
+        .assert_succeeded();
     let outcome = far
         .push(&["-aXAU", "--json"], &[&source], "copy")
-        .succeeded();
+        .assert_succeeded();
     let summary = outcome.events().pop().unwrap();
     assert_eq!(summary["unchanged"], summary["entries"], "{summary}");
     assert_eq!(summary["bytes_moved"], 0, "{summary}");
@@ -159,7 +161,7 @@ fn what_did_not_change_gets_its_extras_all_the_same() {
         .xattrs
         .retain(|(name, _)| name.starts_with(b"trusted."));
     assert_eq!(Inode::at(&file).unwrap().apply(&plain, ALL), []);
-    far.push(&KEEP, &[&source], "copy").succeeded();
+    far.push(&KEEP, &[&source], "copy").assert_succeeded();
     assert_eq!(extras(&far.target.join("copy/small")).xattrs.len(), 1);
     assert_eq!(all_extras(&far.target.join("copy")), all_extras(&source));
 }
@@ -178,7 +180,7 @@ fn what_a_target_cannot_keep_is_said_once_for_each_kind() {
     };
     let far = Far::start_after("extras-ramfs", "mount -t ramfs none \"$1\"");
     let source = adorned_tree(&far.near);
-    let outcome = far.push(&KEEP, &[&source], "copy").succeeded();
+    let outcome = far.push(&KEEP, &[&source], "copy").assert_succeeded();
     said_once(&outcome);
     let inside = format!("/proc/{}/root{}", far.daemon.id(), far.target.display());
     let inside = Path::new(&inside).join("copy");
@@ -197,7 +199,7 @@ fn what_a_target_cannot_keep_is_said_once_for_each_kind() {
     for (name, value) in copy.get_envs() {
         shell.env(name, value.unwrap());
     }
-    said_once(&Running::start(shell).finish().succeeded());
+    said_once(&Running::start(shell).finish().assert_succeeded());
 }
 
 #[test]
@@ -226,7 +228,7 @@ fn an_owner_that_only_root_could_set_is_told_and_lends_no_rights() {
     for (name, value) in copy.get_envs() {
         user.env(name, value.unwrap());
     }
-    let outcome = Running::start(user).finish().succeeded();
+    let outcome = Running::start(user).finish().assert_succeeded();
     assert!(outcome.said("owner and group could not be kept: that takes root"));
     assert!(outcome.said("set-user-ID"), "{outcome:?}");
     let meta = fs::metadata(back.join("program")).unwrap();

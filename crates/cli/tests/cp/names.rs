@@ -46,13 +46,17 @@ fn names_of_one_file_stay_that_both_ways_and_cross_once() {
         }
         assert_eq!(inode(&root.join("c-empty")), inode(&root.join("b/empty")));
     };
-    let outcome = far.push(&["-H", "--json"], &[&folder], "copy").succeeded();
+    let outcome = far
+        .push(&["-H", "--json"], &[&folder], "copy")
+        .assert_succeeded();
     assert_eq!(summary(&outcome)["bytes_moved"], (9 << 20) + 5000);
     let copy = far.target.join("copy");
     assert_eq!(tree(&copy), tree(&folder));
     one_each(&copy);
     // a second time there is nothing to do
-    let outcome = far.push(&["-H", "--json"], &[&folder], "copy").succeeded();
+    let outcome = far
+        .push(&["-H", "--json"], &[&folder], "copy")
+        .assert_succeeded();
     let again = summary(&outcome);
     assert_eq!(
         (&again["bytes_moved"], &again["unchanged"]),
@@ -63,16 +67,18 @@ fn names_of_one_file_stay_that_both_ways_and_cross_once() {
     fs::remove_file(copy.join("c-small")).unwrap();
     fs::write(copy.join("c-small"), "another").unwrap();
     fs::remove_file(copy.join("z-large")).unwrap();
-    let outcome = far.push(&["-H", "--json"], &[&folder], "copy").succeeded();
+    let outcome = far
+        .push(&["-H", "--json"], &[&folder], "copy")
+        .assert_succeeded();
     assert_eq!(summary(&outcome)["bytes_moved"], 0);
     one_each(&copy);
     let back = far.near.folder("back");
     far.pull(&["-H"], &["copy/"], back.to_str().unwrap())
-        .succeeded();
+        .assert_succeeded();
     assert_eq!(tree(&back), tree(&folder));
     one_each(&back);
     // unless asked for, each is a file
-    far.push(&[], &[&folder], "apart").succeeded();
+    far.push(&[], &[&folder], "apart").assert_succeeded();
     let apart = far.target.join("apart");
     assert_eq!(tree(&apart), tree(&folder));
     assert_ne!(inode(&apart.join("a-small")), inode(&apart.join("c-small")));
@@ -113,7 +119,7 @@ fn the_longest_names_arrive_whatever_they_are_called_until_then() {
     std::os::unix::fs::symlink("x", folder.join(long("y"))).unwrap();
     fs::create_dir(folder.join(long("f"))).unwrap();
     for _ in 0..2 {
-        far.push(&["-H"], &[&folder], "copy").succeeded();
+        far.push(&["-H"], &[&folder], "copy").assert_succeeded();
         assert_eq!(tree(&far.target.join("copy")), tree(&folder));
     }
     assert!(look(&far.target.join("copy")) == look(&folder));

@@ -13,7 +13,7 @@ fn events_are_one_json_object_a_line_and_the_summary_comes_last() {
         &["--json", "--rate", "40Mb/s"],
         &["--json", "--no-udp"],
     ] {
-        let outcome = far.push(options, &[&file], "x").succeeded();
+        let outcome = far.push(options, &[&file], "x").assert_succeeded();
         let events = outcome.events();
         let kinds: Vec<_> = events
             .iter()
@@ -32,7 +32,7 @@ fn events_are_one_json_object_a_line_and_the_summary_comes_last() {
     let events = outcome.events();
     let last = events.last().unwrap();
     assert_eq!((&last["type"], &last["code"]), (&"error".into(), &3.into()));
-    outcome.failed(3, "cannot open");
+    outcome.assert_failed(3, "cannot open");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn statistics_are_shown_on_request_and_nothing_when_quiet() {
     let file = far.near.file("x", 100_000);
     let outcome = far
         .push(&["--stats", "--plain", "--rate", "100Mb/s"], &[&file], "x")
-        .succeeded();
+        .assert_succeeded();
     for words in [
         "verified",
         "Mb/s on the wire, plain",
@@ -53,12 +53,12 @@ fn statistics_are_shown_on_request_and_nothing_when_quiet() {
     }
     let outcome = far
         .pull(&["--stats"], &["x"], far.near.at("y").to_str().unwrap())
-        .succeeded();
+        .assert_succeeded();
     assert!(
         outcome.said("AES-128-GCM") || outcome.said("ChaCha20"),
         "{outcome:?}"
     );
-    let outcome = far.push(&["-q"], &[&file], "x").succeeded();
+    let outcome = far.push(&["-q"], &[&file], "x").assert_succeeded();
     assert_eq!(
         (outcome.out.len(), outcome.err.len()),
         (0, 0),
@@ -66,11 +66,11 @@ fn statistics_are_shown_on_request_and_nothing_when_quiet() {
     );
     let outcome = far
         .push(&["-q"], &[&far.near.at("missing")], "x")
-        .failed(3, "cannot open");
+        .assert_failed(3, "cannot open");
     assert_eq!(outcome.err.len(), 1, "{outcome:?}");
     let outcome = far
         .push(&["--progress", "plain"], &[&file], "x")
-        .succeeded();
+        .assert_succeeded();
     assert!(outcome.out.is_empty(), "{outcome:?}");
 }
 
@@ -81,13 +81,13 @@ fn a_rate_is_held_in_both_directions() {
     let back = far.near.at("back");
     let pushed = far
         .push(&["--json", "--rate", "16Mb/s"], &[&file], "x")
-        .succeeded();
+        .assert_succeeded();
     let pulled = far.pull(
         &["--json", "--rate", "16Mb/s"],
         &["x"],
         back.to_str().unwrap(),
     );
-    for outcome in [pushed, pulled.succeeded()] {
+    for outcome in [pushed, pulled.assert_succeeded()] {
         let events = outcome.events();
         let start = events
             .iter()
@@ -107,11 +107,11 @@ fn what_makes_no_sense_is_said_before_anybody_is_called() {
     let file = far.near.file("x", 10);
     let (file, place) = (file.to_str().unwrap(), far.place("x"));
     far.run(&[], &[file, "here"])
-        .failed(1, "neither side is remote");
+        .assert_failed(1, "neither side is remote");
     far.run(&[], &[&place, "lh://other/x", "here/"])
-        .failed(1, "must be on one host");
+        .assert_failed(1, "must be on one host");
     far.run(&[], &[file, "lh://no-path"])
-        .failed(1, "should read lh://HOST[:PORT]/PATH");
+        .assert_failed(1, "should read lh://HOST[:PORT]/PATH");
     for (option, value) in [
         ("--rate", "0"),
         ("--rate", "0b/s"),
@@ -136,13 +136,13 @@ fn what_makes_no_sense_is_said_before_anybody_is_called() {
 fn a_summary_is_text_unless_events_are_asked_for() {
     let far = Far::start("summary", &[]);
     let file = far.near.file("x", 1_000_000);
-    let outcome = far.push(&[], &[&file], "x").succeeded();
+    let outcome = far.push(&[], &[&file], "x").assert_succeeded();
     assert!(outcome.out.is_empty(), "{outcome:?}");
     assert!(
         outcome.said("1 entries") && outcome.said("verified"),
         "{outcome:?}"
     );
-    let outcome = far.push(&["--json"], &[&file], "x").succeeded();
+    let outcome = far.push(&["--json"], &[&file], "x").assert_succeeded();
     assert!(outcome.err.is_empty(), "{outcome:?}");
     assert!(outcome.out.iter().all(|line| event(line).is_object()));
 }

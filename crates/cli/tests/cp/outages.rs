@@ -7,7 +7,7 @@ use crate::stage::Stage;
 
 /// Pushes or pulls over a path that is gone for so many seconds in the middle, as often as the command
 /// tries by itself.
-fn survives(name: &str, seconds: &str, pull: bool) {
+fn assert_survived(name: &str, seconds: &str, pull: bool) {
     let Some(stage) = Stage::pair(name, "rate = \"100Mb/s\"\nrtt = \"20ms\"") else {
         return;
     };
@@ -40,7 +40,7 @@ fn survives(name: &str, seconds: &str, pull: bool) {
     for host in ["a", "b"] {
         stage.unblock(host);
     }
-    let outcome = running.finish().succeeded();
+    let outcome = running.finish().assert_succeeded();
     assert!(outcome.said("going on in 1 s"), "{outcome:?}");
     let summary = outcome.events().pop().unwrap();
     assert_eq!(summary["verified"], true, "{summary}");
@@ -60,7 +60,7 @@ fn survives(name: &str, seconds: &str, pull: bool) {
 
 #[test]
 fn a_network_that_is_gone_for_half_a_minute_costs_a_retry() {
-    survives(
+    assert_survived(
         "a_network_that_is_gone_for_half_a_minute_costs_a_retry",
         "30",
         false,
@@ -69,5 +69,5 @@ fn a_network_that_is_gone_for_half_a_minute_costs_a_retry() {
 
 #[test]
 fn a_pull_lives_through_it_too() {
-    survives("a_pull_lives_through_it_too", "23", true);
+    assert_survived("a_pull_lives_through_it_too", "23", true);
 }

@@ -23,8 +23,13 @@ fn begin(far: &Far, file: &Path, pull: bool, options: &[&str]) -> Running {
 }
 
 /// Insists on a whole copy; answers its first and its last event.
-fn whole(far: &Far, file: &Path, pull: bool, outcome: Outcome) -> (Value, Value, Vec<String>) {
-    let outcome = outcome.succeeded();
+fn assert_whole(
+    far: &Far,
+    file: &Path,
+    pull: bool,
+    outcome: Outcome,
+) -> (Value, Value, Vec<String>) {
+    let outcome = outcome.assert_succeeded();
     let copy = if pull {
         far.near.at("copy")
     } else {
@@ -59,7 +64,7 @@ fn a_path_that_loses_reorders_and_duplicates_delivers_all() {
     let file = far.near.file("x", 10_000_001);
     for pull in [false, true] {
         let outcome = begin(&far, &file, pull, &["--rate", "150Mb/s"]).finish();
-        let (_, summary, err) = whole(&far, &file, pull, outcome);
+        let (_, summary, err) = assert_whole(&far, &file, pull, outcome);
         assert!(!falls_back(&err), "{err:?}");
         assert!(
             summary["packets_resent"].as_u64().unwrap() > 20,
@@ -79,7 +84,7 @@ fn a_rate_above_the_link_still_delivers_all() {
     let file = far.near.file("x", 8_000_000);
     for pull in [false, true] {
         let outcome = begin(&far, &file, pull, &["--rate", "1Gb/s"]).finish();
-        whole(&far, &file, pull, outcome);
+        assert_whole(&far, &file, pull, outcome);
     }
 }
 
@@ -94,7 +99,7 @@ fn where_udp_is_blocked_tcp_carries_the_data_and_it_is_said() {
         let far = Far::start_on("udp-blocked", stage);
         let file = far.near.file("x", 3_000_000);
         let outcome = begin(&far, &file, pull, &[]).finish();
-        let (start, _, err) = whole(&far, &file, pull, outcome);
+        let (start, _, err) = assert_whole(&far, &file, pull, outcome);
         // blocked is the way of the data, or the way back of what is said about it
         let is_way_of_data = (host == "b") != pull;
         assert!(
@@ -122,7 +127,7 @@ fn where_udp_is_blocked_halfway_tcp_carries_on() {
         copy.prints("\"type\":\"progress\"");
         let stage = far.near.stage.as_ref().unwrap();
         stage.block(if pull { "a" } else { "b" }, "meta l4proto udp");
-        let (_, summary, err) = whole(&far, &file, pull, copy.finish());
+        let (_, summary, err) = assert_whole(&far, &file, pull, copy.finish());
         // a sender that is far away says so there
         assert!(falls_back(&err) || pull, "{err:?}");
         // at 40 Mb/s the rest alone would have taken six seconds more
@@ -164,7 +169,7 @@ fn a_path_that_is_narrower_than_its_ends_is_found_out() {
         let file = far.near.file("x", 3_000_000);
         for pull in [false, true] {
             let outcome = begin(&far, &file, pull, &[]).finish();
-            let (start, _, err) = whole(&far, &file, pull, outcome);
+            let (start, _, err) = assert_whole(&far, &file, pull, outcome);
             assert!(!falls_back(&err), "{narrow}: {err:?}");
             let len = start["packet_bytes"].as_u64().unwrap();
             assert!(
@@ -185,7 +190,7 @@ fn a_path_below_the_least_that_is_tried_falls_back() {
     let file = far.near.file("x", 1_000_000);
     for pull in [false, true] {
         let outcome = begin(&far, &file, pull, &[]).finish();
-        let (_, _, err) = whole(&far, &file, pull, outcome);
+        let (_, _, err) = assert_whole(&far, &file, pull, outcome);
         assert!(falls_back(&err), "{err:?}");
     }
 }
@@ -211,5 +216,5 @@ fn a_path_that_falls_silent_is_given_up_and_nothing_stays() {
     assert!(names(&far.target).is_empty());
     // and nobody can be called any more
     let outcome = begin(&far, &file, false, &[]).finish();
-    outcome.failed(10, "cannot be reached");
+    outcome.assert_failed(10, "cannot be reached");
 }

@@ -34,12 +34,12 @@ fn every_protocol_copies_a_tree_in_either_direction() {
     }
     for name in ["rbudp", "rbudp+", "sabul", "sabul-swift", "tcp", "ptcp"] {
         let options = ["--protocol", name, "--json"];
-        let pushed = far.push(&options, &[&source], name).succeeded();
+        let pushed = far.push(&options, &[&source], name).assert_succeeded();
         assert_eq!(tree(&far.target.join(name)), tree(&source), "{name}");
         let back = far.near.at(&format!("back-{name}"));
         let pulled = far.pull(&options, &[name], back.to_str().unwrap());
         assert_eq!(tree(&back), tree(&source), "{name}");
-        for outcome in [pushed, pulled.succeeded()] {
+        for outcome in [pushed, pulled.assert_succeeded()] {
             let start = &valid(&outcome)[0];
             assert_eq!(start["type"], "start");
             assert_eq!(start["protocol"], name);
@@ -60,12 +60,12 @@ fn a_circuit_is_followed_by_its_vector() {
     fs::write(&list, vector).unwrap();
     for (nth, trc) in [vector, list.to_str().unwrap()].into_iter().enumerate() {
         let (name, options) = (format!("copy{nth}"), ["--trc", trc, "--json"]);
-        let pushed = far.push(&options, &[&source], &name).succeeded();
+        let pushed = far.push(&options, &[&source], &name).assert_succeeded();
         assert_eq!(tree(&far.target.join(&name)), tree(&source));
         let back = far.near.at(&format!("back{nth}"));
         let pulled = far.pull(&options, &[&name], back.to_str().unwrap());
         assert_eq!(tree(&back), tree(&source));
-        for outcome in [pushed, pulled.succeeded()] {
+        for outcome in [pushed, pulled.assert_succeeded()] {
             let events = valid(&outcome);
             assert_eq!(events[0]["protocol"], "vbtp");
             // 13.5 MB: 2.5 MB in the first step, the rest in 0.22 s, but for the heads
@@ -74,7 +74,7 @@ fn a_circuit_is_followed_by_its_vector() {
         }
     }
     let wrong = |options: &[&str], words: &str| {
-        far.push(options, &[&source], "x").failed(1, words);
+        far.push(options, &[&source], "x").assert_failed(1, words);
     };
     wrong(&["--protocol", "vbtp"], "say it with --trc");
     wrong(&["--protocol", "tcp", "--trc", vector], "leave --trc out");
@@ -88,10 +88,10 @@ fn auto_says_what_it_chose_and_why() {
     let file = far.near.file("x", 3_000_000);
     for (options, name) in [(&["--shared"][..], "tcp"), (&["--no-udp"], "ptcp")] {
         let options = [&["--protocol", "auto", "--json"], options].concat();
-        let pushed = far.push(&options, &[&file], name).succeeded();
+        let pushed = far.push(&options, &[&file], name).assert_succeeded();
         let pulled = far.pull(&options, &[name], far.near.at("back").to_str().unwrap());
         assert!(look(&far.near.at("back")) == look(&file), "{name}");
-        for outcome in [pushed, pulled.succeeded()] {
+        for outcome in [pushed, pulled.assert_succeeded()] {
             let events = valid(&outcome);
             let choice = events.iter().find(|event| event["type"] == "choice");
             let choice = choice.unwrap_or_else(|| panic!("{outcome:?}"));
@@ -114,9 +114,9 @@ fn a_protocol_that_nobody_has_is_no_protocol() {
     for name in ["rbudp", "tcp", "ptcp", "auto"] {
         assert!(outcome.said(name), "{outcome:?}");
     }
-    outcome.failed_to_parse();
+    outcome.assert_failed_to_parse();
     let outcome = far.push(&["--streams", "33"], &[&file], "x");
-    outcome.failed_to_parse();
+    outcome.assert_failed_to_parse();
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn who_joins_without_proof_is_turned_away() {
         .collect();
     let file = far.near.file("x", 5_000_000);
     far.push(&["--protocol", "ptcp", "--streams", "3"], &[&file], "x")
-        .succeeded();
+        .assert_succeeded();
     assert!(look(&far.target.join("x")) == look(&file));
 }
 
@@ -208,7 +208,7 @@ fn one_connection_of_many_may_break() {
             nft add rule inet test out tcp sport $port counter drop";
         let status = stage.lab.run("a", &["sh", "-c", cut]).unwrap();
         assert!(status.success());
-        copy.finish().succeeded();
+        copy.finish().assert_succeeded();
         let copy = if pull { back } else { far.target.join("x") };
         assert!(fs::read(copy).unwrap() == fs::read(&file).unwrap());
     }

@@ -41,7 +41,7 @@ fn summary(outcome: &Outcome) -> Value {
 
 /// Insists that `outcome` is a success that moved less than `bytes`.
 fn moved_less(outcome: Outcome, bytes: u64) {
-    let outcome = outcome.succeeded();
+    let outcome = outcome.assert_succeeded();
     let moved = summary(&outcome)["bytes_moved"].as_u64().unwrap();
     assert!(moved < bytes, "{moved} of {bytes} bytes: {outcome:?}");
 }
@@ -65,7 +65,7 @@ fn what_a_dead_daemon_received_is_not_sent_again() {
     let inside = far.target.clone();
     let copy = stopped_halfway(&far, file.to_str().unwrap(), &far.place("x"), &inside);
     far.daemon.kill();
-    copy.finish().failed(10, "the connection to");
+    copy.finish().assert_failed(10, "the connection to");
     far.restart();
     moved_less(far.push(&["--json"], &[&file], "x"), LEN - (8 << 20) + 1);
     assert!(look(&inside.join("x")) == look(&file));
@@ -81,7 +81,7 @@ fn an_interrupted_pull_goes_on_where_it_was() {
     let place = back.join("x");
     let copy = stopped_halfway(&far, &far.place("x"), place.to_str().unwrap(), &back);
     copy.signal("INT");
-    copy.finish().failed(20, "interrupted");
+    copy.finish().assert_failed(20, "interrupted");
     moved_less(
         far.pull(&["--json"], &["x"], place.to_str().unwrap()),
         LEN - (8 << 20) + 1,
@@ -103,7 +103,7 @@ fn of_a_source_that_changed_since_nothing_is_believed() {
         .unwrap()
         .write_all_at(b"new", 5)
         .unwrap();
-    far.push(&["--json"], &[&file], "x").succeeded();
+    far.push(&["--json"], &[&file], "x").assert_succeeded();
     assert!(look(&inside.join("x")) == look(&file));
     assert_eq!(names(&inside), ["x"]);
 }
@@ -150,13 +150,13 @@ fn a_second_run_moves_nothing_and_mends_modes() {
         files.push(far.near.file(&format!("folder/inner/{nth}"), len));
     }
     std::os::unix::fs::symlink("inner/1", folder.join("link")).unwrap();
-    far.push(&[], &[&folder], "copy").succeeded();
+    far.push(&[], &[&folder], "copy").assert_succeeded();
     fs::set_permissions(
         far.target.join("copy/inner/2"),
         std::os::unix::fs::PermissionsExt::from_mode(0o600),
     )
     .unwrap();
-    let outcome = far.push(&["--json"], &[&folder], "copy").succeeded();
+    let outcome = far.push(&["--json"], &[&folder], "copy").assert_succeeded();
     let summary = summary(&outcome);
     assert_eq!(
         (summary["bytes_moved"].as_u64(), summary["packets"].as_u64()),
@@ -166,7 +166,7 @@ fn a_second_run_moves_nothing_and_mends_modes() {
     assert_eq!(tree(&folder), tree(&far.target.join("copy")));
     // what did change is sent, and nothing else
     dress(&files[2], 0o640, 1_000_000_000);
-    let outcome = far.push(&["--json"], &[&folder], "copy").succeeded();
+    let outcome = far.push(&["--json"], &[&folder], "copy").assert_succeeded();
     assert_eq!(self::summary(&outcome)["bytes_moved"], 70_000);
     assert_eq!(tree(&folder), tree(&far.target.join("copy")));
 }

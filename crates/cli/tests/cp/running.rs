@@ -110,13 +110,13 @@ impl Drop for Running {
 
 impl Outcome {
     /// Insists on success.
-    pub(crate) fn succeeded(self) -> Self {
+    pub(crate) fn assert_succeeded(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");
         self
     }
 
     /// Insists on this status and on one sentence that begins with `lighthaul: ` and has `words` in it.
-    pub(crate) fn failed(self, code: u8, words: &str) -> Self {
+    pub(crate) fn assert_failed(self, code: u8, words: &str) -> Self {
         assert_eq!(self.code, Some(code.into()), "{self:?}");
         let told: Vec<_> = self
             .err
@@ -131,7 +131,7 @@ impl Outcome {
     }
 
     /// Insists that the command line made no sense.
-    pub(crate) fn failed_to_parse(self) {
+    pub(crate) fn assert_failed_to_parse(self) {
         assert_eq!(self.code, Some(1), "{self:?}");
         assert!(self.said("error: ") && self.out.is_empty(), "{self:?}");
     }

@@ -22,7 +22,7 @@ fn what_a_file_says_is_done_unless_the_environment_or_a_flag_says_otherwise() {
         let place = far.place("x");
         let mut copy = far.copy(flags, &[file.to_str().unwrap(), &place]);
         copy.envs(variable.map(|value| ("LIGHTHAUL_RATE", value)));
-        let events = far.near.run(copy).succeeded().events();
+        let events = far.near.run(copy).assert_succeeded().events();
         let start = events
             .iter()
             .find(|event| event["type"] == "start")
@@ -40,18 +40,18 @@ fn a_key_that_nobody_knows_is_named_with_its_file() {
     set(&near, "[serve]\nlissten = \"[::]:1\"\n");
     let outcome = near
         .run(near.lighthaul(&["key"]))
-        .failed(1, "[serve] has no key lissten");
+        .assert_failed(1, "[serve] has no key lissten");
     assert!(outcome.said("config/lighthaul/config.toml"), "{outcome:?}");
     set(&near, "[cp]\nrate = \"fast\"\n");
     let outcome = near
         .run(near.lighthaul(&["cp", "a", "b:"]))
-        .failed(1, "that is set in");
+        .assert_failed(1, "that is set in");
     assert!(
         outcome.said("config/lighthaul/config.toml") && outcome.said("'fast'"),
         "{outcome:?}"
     );
     near.run(near.lighthaul(&["cp", "--rate", "1Mb/s", "a", "b"]))
-        .failed(1, "neither side is remote");
+        .assert_failed(1, "neither side is remote");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_is_in_force_is_shown_with_where_it_is_from() {
     config
         .env("LIGHTHAUL_NO_SYNC", "1")
         .env("LIGHTHAUL_STATS", "1");
-    let outcome = near.run(config).succeeded();
+    let outcome = near.run(config).assert_succeeded();
     let text = outcome.out.join("\n");
     let file = near.at("config/lighthaul/config.toml");
     let file = file.display();
@@ -81,5 +81,5 @@ fn what_is_in_force_is_shown_with_where_it_is_from() {
     }
     // what is shown can be a file again
     set(&near, &text);
-    near.run(near.lighthaul(&["config"])).succeeded();
+    near.run(near.lighthaul(&["config"])).assert_succeeded();
 }

@@ -44,14 +44,14 @@ fn a_far_side_that_ssh_starts_takes_and_gives_files() {
     let file = near.file("x", 300_000);
     let local = file.to_str().unwrap();
     // relative paths start from the home over there
-    let outcome = cp(&near, &[], &[local, "me@host:y"]).succeeded();
+    let outcome = cp(&near, &[], &[local, "me@host:y"]).assert_succeeded();
     assert!(outcome.said("verified"), "{outcome:?}");
     assert!(look(&near.at("home/y")) == look(&file));
     assert_eq!(fs::read_to_string(near.at("called")).unwrap(), "me@host\n");
-    cp(&near, &[], &[local, "host:"]).succeeded();
+    cp(&near, &[], &[local, "host:"]).assert_succeeded();
     assert!(look(&near.at("home/x")) == look(&file));
     let absolute = format!("host:{}", near.at("z").display());
-    cp(&near, &["--plain"], &[local, &absolute]).succeeded();
+    cp(&near, &["--plain"], &[local, &absolute]).assert_succeeded();
     assert!(look(&near.at("z")) == look(&file));
     let back = near.at("back");
     cp(
@@ -59,12 +59,12 @@ fn a_far_side_that_ssh_starts_takes_and_gives_files() {
         &[],
         &["host:y", "host:x", &format!("{}/", back.display())],
     )
-    .succeeded();
+    .assert_succeeded();
     assert_eq!(names(&back), ["x", "y"]);
     // ssh takes options of its own
     let mut with_options = near.cp(&["-e", &format!("{} -o Port=7", near.at("ssh").display())]);
     with_options.args(["--remote", PROGRAM, local, "host:w"]);
-    near.run(with_options).succeeded();
+    near.run(with_options).assert_succeeded();
     assert_eq!(names(&near.at("home")), ["w", "x", "y"]);
 }
 
@@ -77,13 +77,13 @@ fn files_are_listed_and_changed_where_ssh_leads() {
         command.args(["--remote", PROGRAM]);
         near.run(command)
     };
-    run(&["mkdir", "-p", "me@host:a/b"]).succeeded();
+    run(&["mkdir", "-p", "me@host:a/b"]).assert_succeeded();
     fs::write(near.at("home/a/x"), "x").unwrap();
-    assert_eq!(run(&["ls", "me@host:a"]).succeeded().out, ["b", "x"]);
-    assert_eq!(run(&["ls", "host:"]).succeeded().out, ["a"]);
-    run(&["stat", "host:missing"]).failed(3, "cannot look at missing");
+    assert_eq!(run(&["ls", "me@host:a"]).assert_succeeded().out, ["b", "x"]);
+    assert_eq!(run(&["ls", "host:"]).assert_succeeded().out, ["a"]);
+    run(&["stat", "host:missing"]).assert_failed(3, "cannot look at missing");
     let outcome = run(&["rm", "-r", "host:a", "host:missing"]);
-    outcome.failed(23, "cannot remove missing");
+    outcome.assert_failed(23, "cannot remove missing");
     assert!(names(&near.at("home")).is_empty());
 }
 
@@ -103,7 +103,7 @@ fn failures_of_a_far_side_that_ssh_starts_end_at_once_with_one_sentence() {
         ([local, "host:/proc/x"], 3, "/proc"),
         (["host:missing", there], 3, "cannot open"),
     ] {
-        let outcome = cp(&near, &[], &paths).failed(code, words);
+        let outcome = cp(&near, &[], &paths).assert_failed(code, words);
         assert!(outcome.time.as_secs() < 8, "{outcome:?}");
     }
     assert!(names(&near.at("home")).is_empty());
@@ -119,14 +119,14 @@ fn ssh_that_does_not_reach_or_find_is_told_apart() {
     ] {
         let near = near(name, body);
         let file = near.file("x", 10);
-        cp(&near, &[], &[file.to_str().unwrap(), "host:x"]).failed(code, words);
+        cp(&near, &[], &[file.to_str().unwrap(), "host:x"]).assert_failed(code, words);
     }
     let near = near("ssh-missing", "");
     let file = near.file("x", 10);
     let mut copy = near.cp(&["-e", "/no/such/ssh"]);
     copy.arg(&file).arg("host:x");
     near.run(copy)
-        .failed(10, "/no/such/ssh could not be started");
+        .assert_failed(10, "/no/such/ssh could not be started");
 }
 
 #[test]
@@ -136,6 +136,6 @@ fn somebody_else_on_the_port_is_found_out() {
     let near = near("ssh-other", &body);
     let file = near.file("x", 10);
     let outcome = cp(&near, &[], &[file.to_str().unwrap(), "host:x"]);
-    outcome.failed(13, "somebody else answered in its place");
+    outcome.assert_failed(13, "somebody else answered in its place");
     assert!(names(&near.at("home")).is_empty());
 }

@@ -33,8 +33,8 @@ fn busy(name: &str) -> (Far, Running) {
 }
 
 /// Insists that the copy ends well.
-fn unharmed(far: &Far, copy: Running) {
-    copy.finish().succeeded();
+fn assert_unharmed(far: &Far, copy: Running) {
+    copy.finish().assert_succeeded();
     assert!(look(&far.target.join("large")) == look(&far.near.at("large")));
 }
 
@@ -84,8 +84,9 @@ fn ten_thousand_silent_callers_are_bounded_and_keep_nobody_out() {
     let clock = Clock::start();
     wait(clock, &mut [], Instant::ZERO + Duration::from_millis(1100)).unwrap();
     let file = far.near.file("small", 10);
-    far.push(&[], &[Path::new(&file)], "small").succeeded();
-    unharmed(&far, copy);
+    far.push(&[], &[Path::new(&file)], "small")
+        .assert_succeeded();
+    assert_unharmed(&far, copy);
     assert_eq!(far.names(), ["large", "small"]);
 }
 
@@ -146,9 +147,10 @@ fn scans_and_garbage_on_both_ports_do_not_disturb_a_copy() {
             }
         }
     }
-    unharmed(&far, copy);
+    assert_unharmed(&far, copy);
     let file = far.near.file("small", 10);
-    far.push(&[], &[Path::new(&file)], "small").succeeded();
+    far.push(&[], &[Path::new(&file)], "small")
+        .assert_succeeded();
 }
 
 #[test]
@@ -195,7 +197,7 @@ fn a_daemon_of_another_version_is_a_failure_of_its_own() {
     session.hear().unwrap();
     session.stream.send(&Frame::message(vec![0xff; 9])).unwrap();
     copy.finish()
-        .failed(2, "do both sides run the same version?");
+        .assert_failed(2, "do both sides run the same version?");
 }
 
 #[test]
@@ -207,7 +209,7 @@ fn a_refused_key_is_logged_once() {
         copy.arg(far.near.at(key)).arg(&file).arg(far.place("x"));
         far.near
             .run(copy)
-            .failed(13, "your key is not allowed there");
+            .assert_failed(13, "your key is not allowed there");
     };
     for key in ["one", "one", "one", "two"] {
         call(key);

@@ -65,7 +65,7 @@ fn messages_cross_both_ways() {
             text(&source),
             &far.place(name),
         )
-        .succeeded();
+        .assert_succeeded();
         let report = report(&pushed);
         let counts = ["messages", "delivered", "lost"].map(|what| count(&report, what));
         assert_eq!(counts, [2_000, 2_000, 0], "{name}: {report}");
@@ -74,7 +74,7 @@ fn messages_cross_both_ways() {
             lines(2_000)
         );
     }
-    let pulled = stream(&far, &["--rate", "20Mb/s"], &far.place("xor"), "-").succeeded();
+    let pulled = stream(&far, &["--rate", "20Mb/s"], &far.place("xor"), "-").assert_succeeded();
     assert_eq!(pulled.out.join("\n") + "\n", lines(2_000));
     assert!(pulled.said("2000 of 2000 delivered"), "{pulled:?}");
 }
@@ -95,7 +95,7 @@ fn objects_cross_in_payloads() {
         "--rate",
         "1Gb/s",
     ];
-    let pushed = stream(&far, &options, text(&source), &far.place("objects")).succeeded();
+    let pushed = stream(&far, &options, text(&source), &far.place("objects")).assert_succeeded();
     assert!(pushed.said("20 objects a payload"), "{pushed:?}");
     // the last one is short
     assert!(pushed.said("101 of 101 delivered"), "{pushed:?}");
@@ -125,7 +125,7 @@ fn frames_with_lengths_keep_their_bounds() {
     ];
     for (name, options) in [("messages", &[][..]), ("objects", &objects)] {
         let options = [options, &["--frames", "prefixed", "--rate", "50Mb/s"]].concat();
-        stream(&far, &options, text(&source), &far.place(name)).succeeded();
+        stream(&far, &options, text(&source), &far.place(name)).assert_succeeded();
         assert_eq!(fs::read(far.target.join(name)).unwrap(), octets, "{name}");
     }
 }
@@ -146,7 +146,7 @@ fn a_lossy_path_loses_few_messages_and_no_object() {
         text(&source),
         &far.place("lines"),
     )
-    .succeeded();
+    .assert_succeeded();
     let report = report(&pushed);
     let [delivered, lost, repaired] =
         ["delivered", "lost", "repaired"].map(|what| count(&report, what));
@@ -175,7 +175,7 @@ fn a_lossy_path_loses_few_messages_and_no_object() {
         "--rate",
         "50Mb/s",
     ];
-    stream(&far, &options, text(&source), &far.place("objects")).succeeded();
+    stream(&far, &options, text(&source), &far.place("objects")).assert_succeeded();
     assert_eq!(
         fs::read(far.target.join("objects")).unwrap(),
         fs::read(&source).unwrap()
@@ -188,18 +188,18 @@ fn what_cannot_be_carried_is_refused_in_a_sentence() {
     let source = far.near.at("long");
     fs::write(&source, noise(100_000, 1)).unwrap();
     let (source, place) = (text(&source), far.place("x"));
-    stream(&far, &[], source, source).failed(1, "neither side is remote");
-    stream(&far, &[], &place, &place).failed(1, "a stream has one side here");
-    stream(&far, &["--code", "xor:0"], source, &place).failed(1, "xor:0: a code is none");
+    stream(&far, &[], source, source).assert_failed(1, "neither side is remote");
+    stream(&far, &[], &place, &place).assert_failed(1, "a stream has one side here");
+    stream(&far, &["--code", "xor:0"], source, &place).assert_failed(1, "xor:0: a code is none");
     stream(&far, &["--linger", "60s"], source, &place)
-        .failed(1, "a block lingers for a second at most");
+        .assert_failed(1, "a block lingers for a second at most");
     let long = stream(
         &far,
         &["--frames", "fixed", "--object-size", "100kB"],
         source,
         &place,
     );
-    long.failed(1, "100000 bytes or more is longer than");
+    long.assert_failed(1, "100000 bytes or more is longer than");
     let objects = [
         "--protocol",
         "rbudp",
@@ -208,9 +208,9 @@ fn what_cannot_be_carried_is_refused_in_a_sentence() {
         "--objects-per-second",
     ];
     let with = |more: &[&str]| stream(&far, &[&objects, more].concat(), source, &place);
-    with(&["100", "--delay", "1ms"]).failed(1, "allow more delay");
-    with(&["100", "--rate", "10Mb/s"]).failed(40, "these objects need");
-    with(&["0"]).failed(1, "above zero");
-    stream(&far, &["--protocol", "rbudp"], source, &place).failed_to_parse();
-    stream(&far, &[], &far.place("missing"), "-").failed(3, "cannot open the stream");
+    with(&["100", "--delay", "1ms"]).assert_failed(1, "allow more delay");
+    with(&["100", "--rate", "10Mb/s"]).assert_failed(40, "these objects need");
+    with(&["0"]).assert_failed(1, "above zero");
+    stream(&far, &["--protocol", "rbudp"], source, &place).assert_failed_to_parse();
+    stream(&far, &[], &far.place("missing"), "-").assert_failed(3, "cannot open the stream");
 }

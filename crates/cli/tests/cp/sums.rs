@@ -69,7 +69,7 @@ fn a_list_is_what_coreutils_write_and_check() {
             .current_dir(&folder)
             .status();
         assert!(checked.unwrap().success(), "{hash}");
-        verify(&near, &list, &folder, &[]).succeeded();
+        verify(&near, &list, &folder, &[]).assert_succeeded();
     }
 }
 
@@ -80,7 +80,7 @@ fn every_hash_is_verified_as_a_list_and_as_events() {
     for hash in ["sha256", "md5", "blake3", "crc32c", "adler32"] {
         for json in [&[][..], &["--json"]] {
             let list = list(&near, &folder, &[&["--hash", hash], json].concat());
-            let outcome = verify(&near, &list, &folder, &[]).succeeded();
+            let outcome = verify(&near, &list, &folder, &[]).assert_succeeded();
             assert!(
                 outcome.out.is_empty() && outcome.said("5 files, 0 not as listed"),
                 "{outcome:?}"
@@ -91,7 +91,7 @@ fn every_hash_is_verified_as_a_list_and_as_events() {
             fs::write(folder.join("a"), "").unwrap();
         }
     }
-    let outcome = run(&near, &["manifest", "--json", folder.to_str().unwrap()]).succeeded();
+    let outcome = run(&near, &["manifest", "--json", folder.to_str().unwrap()]).assert_succeeded();
     assert_eq!(valid(&outcome).len(), 6);
 }
 
@@ -135,9 +135,9 @@ fn what_differs_what_is_missing_and_what_makes_no_sense_is_listed() {
     assert_eq!(events[0]["problem"], "missing");
     assert_eq!(events.last().unwrap()["failures"], 4);
     fs::write(&list, "\n# nothing\n").unwrap();
-    verify(&near, &list, &folder, &[]).failed(1, "lists no files");
-    verify(&near, &near.at("none"), &folder, &[]).failed(3, "cannot open");
-    verify(&near, &list, &near.at("none"), &[]).failed(3, "cannot open");
+    verify(&near, &list, &folder, &[]).assert_failed(1, "lists no files");
+    verify(&near, &near.at("none"), &folder, &[]).assert_failed(3, "cannot open");
+    verify(&near, &list, &near.at("none"), &[]).assert_failed(3, "cannot open");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn many_files_are_listed_in_order_whoever_reads_them() {
     }
     let list = |jobs| {
         let words = ["manifest", "--jobs", jobs, folder.to_str().unwrap()];
-        run(&near, &words).succeeded().out
+        run(&near, &words).assert_succeeded().out
     };
     let one = list("1");
     assert_eq!(one.len(), 3000);

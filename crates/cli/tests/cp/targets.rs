@@ -14,20 +14,20 @@ fn what_is_not_there_is_named() {
     let far = Far::start("missing", &[]);
     let file = far.near.file("x", 10);
     far.push(&[], &[&far.near.at("no-source")], "x")
-        .failed(3, "no-source");
+        .assert_failed(3, "no-source");
     far.push(&[], &[&file, &far.near.at("no-source")], "all/")
-        .failed(3, "no-source");
+        .assert_failed(3, "no-source");
     far.push(&[], &[&file], "no-folder/x")
-        .failed(3, "cannot open the target folder");
+        .assert_failed(3, "cannot open the target folder");
     far.push(&[], &[&file], "no-folder/inner/")
-        .failed(3, "cannot make the target folder");
+        .assert_failed(3, "cannot make the target folder");
     let back = far.near.at("back");
     far.pull(&[], &["no-source"], back.to_str().unwrap())
-        .failed(3, "no-source");
+        .assert_failed(3, "no-source");
     fs::write(far.target.join("y"), "y").unwrap();
     let deep = far.near.at("no-folder/back");
     far.pull(&[], &["y"], deep.to_str().unwrap())
-        .failed(3, "cannot open the target folder");
+        .assert_failed(3, "cannot open the target folder");
     assert_eq!(far.names(), ["y"]);
     assert!(!back.exists());
 }
@@ -43,9 +43,9 @@ fn a_host_that_does_not_answer_is_named() {
         listener.local_addr().unwrap().port()
     };
     far.run(&[], &[file, &format!("lh://127.0.0.1:{port}/x")])
-        .failed(10, "cannot be reached");
+        .assert_failed(10, "cannot be reached");
     far.run(&[], &[file, "lh://no-such-host.invalid/x"])
-        .failed(10, "no-such-host.invalid");
+        .assert_failed(10, "no-such-host.invalid");
     // something else listens there
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port();
@@ -55,7 +55,7 @@ fn a_host_that_does_not_answer_is_named() {
         std::io::Read::read_to_end(&mut stream, &mut Vec::new()).ok();
     });
     far.run(&[], &[file, &format!("lh://127.0.0.1:{port}/x")])
-        .failed(10, "TLS handshake failed");
+        .assert_failed(10, "TLS handshake failed");
     talk.join().unwrap();
 }
 
@@ -68,23 +68,23 @@ fn a_file_is_no_folder_and_a_folder_no_file() {
     fs::create_dir(far.target.join("a-folder")).unwrap();
     fs::write(far.target.join("a-file"), "kept").unwrap();
     far.push(&[], &[&file], "a-folder")
-        .failed(3, "is a folder: write");
+        .assert_failed(3, "is a folder: write");
     far.push(&[], &[&folder], "a-file")
-        .failed(3, "is a file, and a folder is to be copied there");
+        .assert_failed(3, "is a file, and a folder is to be copied there");
     far.push(&[], &[&file], "a-file/")
-        .failed(3, "not a directory");
+        .assert_failed(3, "not a directory");
     far.push(&[], &[&file], "a-file/x")
-        .failed(3, "not a directory");
+        .assert_failed(3, "not a directory");
     let contents = format!("{}/", folder.display());
     far.push(&[], &[Path::new(&contents)], "a-file")
-        .failed(3, "not a directory");
+        .assert_failed(3, "not a directory");
     // the same deeper in a tree
     let deep = far.near.folder("deep/inner");
     fs::write(deep.join("y"), "y").unwrap();
     fs::create_dir(far.target.join("deep")).unwrap();
     fs::write(far.target.join("deep/inner"), "kept").unwrap();
     far.push(&[], &[&far.near.at("deep")], "deep")
-        .failed(23, "is a file, and a folder");
+        .assert_failed(23, "is a file, and a folder");
     assert_eq!(far.names(), ["a-file", "a-folder", "deep"]);
     assert_eq!(
         fs::read_to_string(far.target.join("a-file")).unwrap(),
@@ -124,12 +124,12 @@ fn a_target_that_cannot_be_written_is_named() {
     let folder = far.near.folder("folder");
     for source in [&small, &large, &empty, &folder] {
         far.push(&[], &[source], "x")
-            .failed(3, "read-only file system");
+            .assert_failed(3, "read-only file system");
     }
     far.push(&[], &[&small], "new/")
-        .failed(3, "read-only file system");
+        .assert_failed(3, "read-only file system");
     let outcome = far.push(&["--no-udp"], &[&large], "x");
-    outcome.failed(3, "read-only file system");
+    outcome.assert_failed(3, "read-only file system");
 }
 
 #[test]
@@ -143,16 +143,18 @@ fn a_disk_that_is_full_is_named_and_nothing_is_left_on_it() {
     let inside = format!("/proc/{}/root{}", far.daemon.id(), far.target.display());
     let inside = Path::new(&inside);
     let large = far.near.file("large", 8 << 20);
-    far.push(&[], &[&large], "x").failed(11, "has room for");
+    far.push(&[], &[&large], "x")
+        .assert_failed(11, "has room for");
     assert!(names(inside).is_empty());
     far.push(&["--no-udp"], &[&large], "x")
-        .failed(11, "has room for");
+        .assert_failed(11, "has room for");
     assert!(names(inside).is_empty());
     let many = far.near.folder("many");
     for nth in 0..80 {
         fs::write(many.join(nth.to_string()), noise(100_000, nth)).unwrap();
     }
-    far.push(&[], &[&many], "many").failed(11, "has room for");
+    far.push(&[], &[&many], "many")
+        .assert_failed(11, "has room for");
     let left = tree(inside);
     assert!(
         left.keys().all(|path| path == Path::new("many")),
@@ -161,15 +163,15 @@ fn a_disk_that_is_full_is_named_and_nothing_is_left_on_it() {
     );
     // and what fits still does
     let small = far.near.file("small", 1 << 20);
-    far.push(&[], &[&small], "y").succeeded();
+    far.push(&[], &[&small], "y").assert_succeeded();
     assert!(look(&inside.join("y")) == look(&small));
     // beside what it replaces, until it is whole
     let large = far.near.file("larger", 7 << 19);
     far.push(&[], &[&large], "y")
-        .failed(11, "has room for 3.00 MiB");
+        .assert_failed(11, "has room for 3.00 MiB");
     assert!(look(&inside.join("y")) == look(&small));
     let small = far.near.file("other", 5 << 19);
-    far.push(&[], &[&small], "y").succeeded();
+    far.push(&[], &[&small], "y").assert_succeeded();
     assert!(look(&inside.join("y")) == look(&small));
     assert_eq!(names(inside), ["many", "y"]);
 }
@@ -240,7 +242,7 @@ fn what_vanishes_while_it_is_sent_is_named_and_the_rest_arrives() {
     let mut copy = crate::running::Running::start(copy);
     copy.prints("\"type\":\"start\"");
     fs::remove_file(folder.join("b-small")).unwrap();
-    let outcome = copy.finish().failed(24, "b-small");
+    let outcome = copy.finish().assert_failed(24, "b-small");
     assert_eq!(
         names(&far.target.join("copy")),
         ["a-large", "c-small"],
@@ -258,7 +260,7 @@ fn what_is_no_file_is_left_out_and_said() {
         .arg(folder.join("pipe"))
         .status();
     assert!(pipe.unwrap().success());
-    let outcome: Outcome = far.push(&[], &[&folder], "copy").succeeded();
+    let outcome: Outcome = far.push(&[], &[&folder], "copy").assert_succeeded();
     assert!(outcome.said("left out: ") && outcome.said("is a pipe, not copied"));
     assert_eq!(names(&far.target.join("copy")), ["file"]);
 }

@@ -46,14 +46,14 @@ impl Pair {
             allow.arg(far.near.allowed()).args(options);
             allow
         })
-        .succeeded();
+        .assert_succeeded();
     }
 
     /// The caller's key.
     fn key(&self) -> String {
         let near = &self.a.near;
         let key = near.lighthaul(&["key", "--key", near.key().to_str().unwrap()]);
-        near.run(key).succeeded().out.concat()
+        near.run(key).assert_succeeded().out.concat()
     }
 
     fn copy(&self, options: &[&str], from: &str, to: &str) -> Command {
@@ -96,7 +96,7 @@ fn a_tree_goes_from_one_daemon_to_another() {
     fill(&pair.a.target.join("tree"));
     let outcome = pair
         .run(&["--json", "--dry-run"], "tree", "copy")
-        .succeeded();
+        .assert_succeeded();
     let events = outcome.events();
     let planned = events
         .iter()
@@ -104,7 +104,7 @@ fn a_tree_goes_from_one_daemon_to_another() {
         .count();
     assert!(planned >= 6 && pair.b.names().is_empty(), "{events:?}");
     for options in [&["--json", "--stats"][..], &["--json", "--no-udp"]] {
-        let outcome = pair.run(options, "tree", "copy").succeeded();
+        let outcome = pair.run(options, "tree", "copy").assert_succeeded();
         let events = outcome.events();
         let start = events.iter().find(|event| event["type"] == "start");
         assert!(start.is_some_and(|start| start["cipher"].is_string()));
@@ -114,7 +114,7 @@ fn a_tree_goes_from_one_daemon_to_another() {
         let target = pair.b.target.join("copy");
         assert!(tree(&pair.a.target.join("tree")) == tree(&target));
     }
-    let outcome = pair.run(&[], "tree/", "copy").succeeded();
+    let outcome = pair.run(&[], "tree/", "copy").assert_succeeded();
     assert!(outcome.said("nothing to move"), "{outcome:?}");
     assert_eq!(pair.b.names(), ["copy"]);
 }
@@ -157,7 +157,7 @@ fn what_is_copied_does_not_come_by_who_asks_for_it() {
         .arg(pair.a.near.key())
         .args([place("a", &pair.a), place("b", &pair.b)])
         .env("XDG_CONFIG_HOME", pair.a.near.at("config"));
-    let outcome = pair.a.near.run(copy).succeeded();
+    let outcome = pair.a.near.run(copy).assert_succeeded();
     assert!(outcome.time < Duration::from_secs(40), "{outcome:?}");
     assert!(look(&pair.a.target.join("x")) == look(&pair.b.target.join("x")));
 }
@@ -169,16 +169,16 @@ fn both_daemons_grant_what_the_callers_key_may_do_and_who_refuses_is_named() {
     fs::write(&file, "x").unwrap();
     let [a, b] = [port(&pair.a), port(&pair.b)];
     pair.run(&[], "gone", "y")
-        .failed(3, &format!("{a}cannot open"));
+        .assert_failed(3, &format!("{a}cannot open"));
     pair.run(&[], "x", "no/such/y")
-        .failed(3, &format!("{b}cannot open the target folder"));
+        .assert_failed(3, &format!("{b}cannot open the target folder"));
     // a source that may only read may be sent from, and a target may not
     pair.allow(&pair.a, &["--read-only"]);
-    pair.run(&[], "x", "y").succeeded();
+    pair.run(&[], "x", "y").assert_succeeded();
     assert!(look(&pair.b.target.join("y")) == look(&file));
     pair.allow(&pair.b, &["--read-only"]);
     pair.run(&[], "x", "z")
-        .failed(13, &format!("{b}your key may only read"));
+        .assert_failed(13, &format!("{b}your key may only read"));
     // the root at the target is the callers, not that of the source
     let world = pair.b.near.folder("world");
     pair.allow(&pair.b, &["--root", world.to_str().unwrap()]);
@@ -187,11 +187,11 @@ fn both_daemons_grant_what_the_callers_key_may_do_and_who_refuses_is_named() {
         &pair.a.place("x"),
         &format!("lh://127.0.0.1:{}/z", pair.b.port),
     ]);
-    pair.a.near.run(copy).succeeded();
+    pair.a.near.run(copy).assert_succeeded();
     assert!(look(&world.join("z")) == look(&file));
     fs::write(pair.b.near.allowed(), "").unwrap();
     pair.run(&[], "x", "z")
-        .failed(13, &format!("{b}your key is not allowed"));
+        .assert_failed(13, &format!("{b}your key is not allowed"));
     assert_eq!(pair.b.names(), ["y"]);
 }
 
@@ -224,7 +224,7 @@ fn who_asks_can_stop_it_and_it_goes_on_where_it_was() {
             fs::File::open(path).unwrap().try_lock().is_ok()
         });
     }
-    let outcome = pair.run(&["--json"], "x", "x").succeeded();
+    let outcome = pair.run(&["--json"], "x", "x").assert_succeeded();
     let moved = outcome.events().pop().unwrap()["bytes_moved"].as_u64();
     assert!(moved.unwrap() < len - (8 << 20) + 1, "{outcome:?}");
     assert!(look(&pair.a.target.join("x")) == look(&pair.b.target.join("x")));
@@ -247,12 +247,12 @@ fn a_daemon_that_dies_is_missed_and_named_and_the_copy_goes_on_when_it_is_back()
     // the source notices that the target has gone, and who asks that the source has
     let copy = begin(&pair);
     pair.b.daemon.kill();
-    let outcome = copy.finish().failed(10, &format!("{a}{lost}"));
+    let outcome = copy.finish().assert_failed(10, &format!("{a}{lost}"));
     assert!(outcome.said(b.trim_end_matches(": ")), "{outcome:?}");
     pair.b.restart();
     let copy = begin(&pair);
     pair.a.daemon.kill();
-    copy.finish().failed(10, &format!("{a}{lost}"));
+    copy.finish().assert_failed(10, &format!("{a}{lost}"));
     pair.a.restart();
     becomes_true("the target has let go of it", || {
         let Some((path, _)) = journal(&pair.b.target) else {
@@ -264,7 +264,7 @@ fn a_daemon_that_dies_is_missed_and_named_and_the_copy_goes_on_when_it_is_back()
     let mut copy = Running::start(pair.copy(&again, "x", "x"));
     copy.prints("\"type\":\"progress\"");
     pair.b.restart();
-    let outcome = copy.finish().succeeded();
+    let outcome = copy.finish().assert_succeeded();
     assert!(outcome.said("going on in"), "{outcome:?}");
     assert!(look(&pair.a.target.join("x")) == look(&pair.b.target.join("x")));
     assert_eq!(pair.b.names(), ["x"]);
@@ -282,9 +282,9 @@ fn a_caller_who_is_denied_at_either_daemon_ends_the_copy_between_them() {
         let near = &pair.a.near;
         let mut deny = near.lighthaul(&["deny", &pair.key(), "--allowed"]);
         deny.arg(far.near.allowed());
-        near.run(deny).succeeded();
+        near.run(deny).assert_succeeded();
         let words = format!("{}your key is not allowed", port(far));
-        let outcome = copy.finish().failed(13, &words);
+        let outcome = copy.finish().assert_failed(13, &words);
         assert!(outcome.time < Duration::from_secs(6), "{outcome:?}");
     }
 }
@@ -293,7 +293,8 @@ fn a_caller_who_is_denied_at_either_daemon_ends_the_copy_between_them() {
 fn a_daemon_that_does_not_relay_says_so_and_what_is_for_one_daemon_is_not_said_to_two() {
     let pair = Pair::start("third-refuses", &["--no-relay"], &[]);
     fs::write(pair.a.target.join("x"), "x").unwrap();
-    pair.run(&[], "x", "x").failed(13, "serve --no-relay");
+    pair.run(&[], "x", "x")
+        .assert_failed(13, "serve --no-relay");
     let token = pair.a.near.file("token", 10);
     for (options, words) in [
         (["--pin", &pair.a.pin], "--pin is the key of one daemon"),
@@ -306,7 +307,7 @@ fn a_daemon_that_does_not_relay_says_so_and_what_is_for_one_daemon_is_not_said_t
             "--files-from needs",
         ),
     ] {
-        pair.run(&options, "x", "x").failed(1, words);
+        pair.run(&options, "x", "x").assert_failed(1, words);
     }
     assert!(pair.b.names().is_empty());
 }
@@ -322,7 +323,7 @@ fn sides_that_ssh_starts_send_and_receive_as_well() {
             .args(["--remote", PROGRAM, "--key"])
             .arg(far.near.key())
             .args(paths);
-        near.run(copy).succeeded()
+        near.run(copy).assert_succeeded()
     };
     copy(["one:tree", &far.place("copy")]);
     assert!(tree(&near.at("home/tree")) == tree(&far.target.join("copy")));

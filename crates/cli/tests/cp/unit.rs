@@ -24,7 +24,7 @@ fn what_the_unit_starts_is_understood() {
         .lines()
         .find_map(|line| line.strip_prefix("ExecStart="));
     let words: Vec<_> = line.unwrap().split(' ').skip(1).chain(["--help"]).collect();
-    near.run(near.lighthaul(&words)).succeeded();
+    near.run(near.lighthaul(&words)).assert_succeeded();
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn systemd_finds_nothing_wrong_with_the_unit() {
     verify
         .args(["verify", "--man=no", "--recursive-errors=no"])
         .arg(&path);
-    let outcome = near.run(verify).succeeded();
+    let outcome = near.run(verify).assert_succeeded();
     assert!(!outcome.said("lighthaul.service"), "{outcome:?}");
 }
 

@@ -41,17 +41,20 @@ fn metrics(address: &str) -> String {
 fn a_scraper_sees_what_moved_and_who_was_refused() {
     let (far, address) = watched("scraped", &[]);
     let file = far.near.file("x", 1_000_000);
-    far.push(&[], &[&file], "x").succeeded();
+    far.push(&[], &[&file], "x").assert_succeeded();
     let back = far.near.at("back");
-    far.pull(&[], &["x"], back.to_str().unwrap()).succeeded();
+    far.pull(&[], &["x"], back.to_str().unwrap())
+        .assert_succeeded();
     far.pull(&[], &["gone"], back.to_str().unwrap())
-        .failed(3, "gone");
+        .assert_failed(3, "gone");
     let mut stranger = far.near.cp(&["--pin", &far.pin, "--key"]);
     stranger
         .arg(far.near.at("other-key"))
         .arg(&file)
         .arg(far.place("y"));
-    far.near.run(stranger).failed(13, "not allowed there");
+    far.near
+        .run(stranger)
+        .assert_failed(13, "not allowed there");
     drop(TcpStream::connect(("127.0.0.1", far.port)).unwrap());
     let wanted = [
         "lighthaul_sessions 0",
@@ -103,7 +106,7 @@ fn whatever_is_asked_of_the_metrics_port_it_answers_the_next() {
 fn a_log_in_json_is_an_object_a_line() {
     let (mut far, _) = watched("json-log", &["--log-format", "json"]);
     let file = far.near.file("x", 10);
-    far.push(&[], &[&file], "x").succeeded();
+    far.push(&[], &[&file], "x").assert_succeeded();
     far.daemon.says("1 entries, 10 bytes");
     far.daemon.signal("TERM");
     let outcome = far.daemon.finish();

@@ -1,6 +1,6 @@
 //! Objects that cross a lane: whole, whatever happens to datagrams, by every path through the kernel.
 
-use crate::pair::{carry, config, lane, sockets, streams};
+use crate::pair::{assert_carried, config, lane, sockets, streams};
 use crate::relay::Relay;
 
 #[test]
@@ -18,7 +18,7 @@ fn an_object_survives_every_harm_that_datagrams_come_to() {
         let mut streams = streams().into_iter();
         let mut lanes = udp.map(|udp| lane(streams.next().unwrap(), Some(udp), true));
         lanes[1].scatter = scatter;
-        let seen = carry(config, lanes);
+        let seen = assert_carried(config, lanes);
         let harm = relay.unwrap().stop();
         println!("{harm:?} {seen:?}");
         assert!(
@@ -57,7 +57,7 @@ fn every_path_through_the_kernel_delivers_the_same() {
         let mut lanes = udp.map(|udp| lane(streams.next().unwrap(), Some(udp), sealed));
         lanes[1].scatter = scatters.then_some(packet_len);
         let packets = config.packets();
-        let seen = carry(config, lanes);
+        let seen = assert_carried(config, lanes);
         let said = format!(
             "sealed {sealed}, segments {segments}, coalesces {coalesces}, scatters {scatters}: {seen:?}"
         );
@@ -72,7 +72,7 @@ fn every_path_through_the_kernel_delivers_the_same() {
 fn an_object_crosses_on_the_stream_where_there_is_no_socket() {
     for len in [1, 32 << 10, (32 << 10) + 1, 20_000_003] {
         let lanes = streams().map(|stream| lane(stream, None, true));
-        let seen = carry(config(len, 32 << 10), lanes);
+        let seen = assert_carried(config(len, 32 << 10), lanes);
         assert_eq!(
             (seen.sent, seen.resent, seen.duplicates),
             (0, 0, 0),
@@ -88,6 +88,6 @@ fn the_smallest_objects_cross() {
         let mut streams = streams().into_iter();
         let mut lanes = udp.map(|udp| lane(streams.next().unwrap(), Some(udp), true));
         lanes[1].scatter = Some(1440);
-        carry(config(len, 1440), lanes);
+        assert_carried(config(len, 1440), lanes);
     }
 }

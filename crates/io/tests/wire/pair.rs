@@ -106,7 +106,7 @@ pub(crate) struct Seen {
 }
 
 /// Moves an object over `lanes` and insists that it arrives.
-pub(crate) fn carry(config: Config, lanes: [Lane; 2]) -> Seen {
+pub(crate) fn assert_carried(config: Config, lanes: [Lane; 2]) -> Seen {
     let [mut sending, mut receiving] = lanes;
     let mut source = object(config.object_len as usize);
     let mut target = Memory::new(Block::new(config.object_len as usize), true);

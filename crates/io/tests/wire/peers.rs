@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lighthaul_base::{Body, Instant, Transmit};
+use lighthaul_base::{Instant, Transmit};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::drive::run;
@@ -15,11 +15,7 @@ use crate::pair::{CONNECTION, Patient, STREAM, config, fails, lane, object, stre
 
 /// What a machine's message looks like on the stream.
 fn frame(transmit: &Transmit) -> Frame {
-    let words: &[u8] = match &transmit.body {
-        Body::Words(words) => words,
-        Body::None | Body::Object(_) => &[],
-    };
-    marked(CONNECTION, &[transmit.head.as_slice(), words].concat())
+    marked(CONNECTION, &transmit.octets())
 }
 
 /// A message of the machine whose number is `connection`.
@@ -93,7 +89,8 @@ fn the_last_tally_counts_though_the_peer_is_gone() {
         hear_done(&peer);
         peer.send(&frame(&tally(STREAM, 1, &all))).unwrap();
         drop(peer);
-        ended.join().unwrap().unwrap();
+        let ended = ended.join().unwrap();
+        assert!(ended.is_ok(), "{ended:?}");
     }
 }
 

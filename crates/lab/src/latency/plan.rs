@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_base::{Rate, Size};
+use lighthaul_base::Rate;
 use lighthaul_proto::fec::Code;
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::file::{PathSettings, read};
 use crate::quantity;
 
 /// A figure to be.
@@ -71,14 +72,6 @@ struct Settings {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PathSettings {
-    rate: String,
-    rtt: String,
-    queue: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct SeriesSettings {
     name: String,
     label: String,
@@ -91,10 +84,7 @@ struct SeriesSettings {
 impl LatencyPlan {
     /// Reads the plan in a file; the figure is called as the file is.
     pub fn read(file: &Path) -> Result<Self> {
-        let what = format!("read {}", file.display());
-        let text = std::fs::read_to_string(file).map_err(Error::world(what))?;
-        let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        Self::parse(&name, &text).map_err(|why| Error::Misuse(format!("{}: {why}", file.display())))
+        read(file, Self::parse)
     }
 
     /// Reads a plan.
@@ -102,11 +92,7 @@ impl LatencyPlan {
         let settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
         let losses = settings.loss.iter().map(|text| quantity::chance_ppb(text));
         let losses_ppb = losses.collect::<std::result::Result<Vec<_>, _>>()?;
-        let queue: Size = settings
-            .path
-            .queue
-            .parse()
-            .map_err(|why| format!("queue: {why}"))?;
+        let (link, rtt, queue_bytes_max) = settings.path.check()?;
         let series = settings.series.into_iter().map(SeriesSettings::check);
         let plan = Self {
             name: name.into(),
@@ -115,13 +101,9 @@ impl LatencyPlan {
             messages: settings.messages,
             every: quantity::duration(&settings.every)?,
             len: settings.len,
-            link: settings
-                .path
-                .rate
-                .parse()
-                .map_err(|why| format!("rate: {why}"))?,
-            rtt: quantity::duration(&settings.path.rtt)?,
-            queue_bytes_max: queue.0,
+            link,
+            rtt,
+            queue_bytes_max,
             series: series.collect::<std::result::Result<_, _>>()?,
         };
         plan.check()?;

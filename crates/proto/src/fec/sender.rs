@@ -8,7 +8,7 @@ use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Spa
 use super::config::symbol_len;
 use super::wire::{BLOCKS_MAX, End, Packet};
 use super::{Config, Late};
-use crate::parts::Pacer;
+use crate::parts::{Events, Pacer};
 
 /// Sends each message at once, and repair symbols behind each block.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct Sender {
     dropped: u64,
     repairs: u64,
     ignored: u64,
-    events: VecDeque<SenderEvent>,
+    events: Events<SenderEvent, EVENTS_MAX>,
 }
 
 /// What the owner of a [`Sender`] gets to hear.
@@ -83,7 +83,7 @@ impl Sender {
             dropped: 0,
             repairs: 0,
             ignored: 0,
-            events: VecDeque::with_capacity(EVENTS_MAX),
+            events: Events::default(),
         }
     }
 
@@ -198,7 +198,7 @@ impl Sender {
     fn leave(&mut self) {
         self.queue.pop_front();
         if core::mem::take(&mut self.refused) {
-            self.tell(SenderEvent::Room);
+            self.events.tell(SenderEvent::Room);
         }
     }
 
@@ -207,20 +207,12 @@ impl Sender {
             return None;
         }
         self.over = true;
-        self.tell(SenderEvent::Complete);
+        self.events.tell(SenderEvent::Complete);
         let end = End {
             offered: self.offered,
             sent: self.offered - self.dropped,
         };
         Some(end.encode(self.config.stream))
-    }
-
-    fn tell(&mut self, event: SenderEvent) {
-        assert!(
-            self.events.len() < EVENTS_MAX,
-            "the owner drains events after each call"
-        );
-        self.events.push_back(event);
     }
 }
 
@@ -268,7 +260,7 @@ impl Endpoint for Sender {
     }
 
     fn poll_event(&mut self) -> Option<SenderEvent> {
-        self.events.pop_front()
+        self.events.poll()
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {

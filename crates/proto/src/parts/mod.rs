@@ -1,11 +1,20 @@
 //! What several machines share.
 //!
+//! - [`cut`]: an object cut into packets
 //! - [`pacer`]: keeps the gap between datagrams
 //! - [`tally`], [`loss_list`]: which packets have come; which are missing
+//! - [`hold`]: whether a receiver's host is behind
+//! - [`events`]: what an owner is to hear
+pub mod cut;
+pub mod events;
+pub mod hold;
 pub mod loss_list;
 pub mod pacer;
 pub mod tally;
 
+pub use cut::Cut;
+pub use events::Events;
+pub use hold::Hold;
 pub use loss_list::LossList;
 pub use pacer::{Pacer, TRAIN_BYTES_MAX};
 pub use tally::Tally;

@@ -12,7 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use lighthaul_base::codec::put_varint;
+use lighthaul_base::codec::put_range;
 use lighthaul_base::{Malformed, Reader};
 
 /// A set of packet numbers below a fixed total.
@@ -143,9 +143,7 @@ impl Tally {
         out.push(RUNS);
         let mut done = 0;
         while let Some(run) = self.missing_run(done, u64::MAX) {
-            put_varint(out, run.start - done);
-            put_varint(out, run.end - run.start);
-            done = run.end;
+            done = put_range(out, done, &run);
             if out.len() as u64 > octets_max {
                 return false;
             }
@@ -179,17 +177,12 @@ impl Tally {
         let mut tally = Self::full(total);
         let mut done = 0_u64;
         while !reader.is_empty() {
-            let present = reader.varint()?;
-            let missing = reader.varint()?;
-            if missing == 0 || (present == 0 && done > 0) {
-                return Err(Malformed);
-            }
-            let start = done.checked_add(present).ok_or(Malformed)?;
-            done = start.checked_add(missing).ok_or(Malformed)?;
+            let run = reader.range(done)?;
+            done = run.end;
             if done > total {
                 return Err(Malformed);
             }
-            tally.unmark(start..done);
+            tally.unmark(run);
         }
         Ok(tally)
     }

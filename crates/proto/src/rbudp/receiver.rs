@@ -1,6 +1,5 @@
 //! The side that tallies.
 
-use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
@@ -8,7 +7,7 @@ use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit,
 use super::feedback::{Feedback, Pause};
 use super::wire::{self, Control, Packet};
 use super::{Config, PeerMisbehaved};
-use crate::parts::Tally;
+use crate::parts::{Events, Hold, Tally};
 
 /// Says where each new packet belongs, and answers every done signal with a tally.
 #[derive(Debug)]
@@ -21,9 +20,7 @@ pub struct Receiver {
     asked: u64,
     /// The done signal that waits for late datagrams.
     settling: Option<Settling>,
-    /// What the sender was last told, and what it should be told.
-    held: bool,
-    hold: bool,
+    hold: Hold,
     feedback: Option<Feedback>,
     /// What the sender should be asked for, and how often it was.
     pause: Option<Pause>,
@@ -32,7 +29,7 @@ pub struct Receiver {
     duplicates: u64,
     ignored: u64,
     over: bool,
-    events: VecDeque<ReceiverEvent>,
+    events: Events<ReceiverEvent, EVENTS_MAX>,
 }
 
 /// What the owner of a [`Receiver`] gets to hear.
@@ -77,8 +74,7 @@ impl Receiver {
             round: 0,
             asked: packets,
             settling: None,
-            held: false,
-            hold: false,
+            hold: Hold::default(),
             feedback: config
                 .feedback
                 .map(|feedback| Feedback::new(feedback, config.rate)),
@@ -88,7 +84,7 @@ impl Receiver {
             duplicates: 0,
             ignored: 0,
             over: false,
-            events: VecDeque::with_capacity(EVENTS_MAX),
+            events: Events::default(),
         }
     }
 
@@ -129,7 +125,7 @@ impl Receiver {
 
     /// Whether the sender was asked for a pause.
     pub const fn is_holding(&self) -> bool {
-        self.hold
+        self.hold.is_on()
     }
 
     fn handle_datagram(&mut self, now: Instant, head: &[u8], len: u32) -> Option<Span> {
@@ -146,11 +142,13 @@ impl Receiver {
 
     /// Marks a packet; answers where its body belongs if it is new and as it should be.
     fn place(&mut self, head: &[u8], len: u32) -> Option<Span> {
-        let packet = Packet::decode(head).ok().filter(|packet| {
-            packet.number < self.tally.total() && packet.round <= self.round.saturating_add(1)
+        let packet = Packet::decode(head).ok();
+        let packet = packet.filter(|packet| packet.round <= self.round.saturating_add(1));
+        let placed = packet.and_then(|packet| {
+            let span = self.config.cut().place(packet.number, len)?;
+            Some((packet.number, span))
         });
-        let span = packet.map(|packet| (packet.number, self.config.span(packet.number)));
-        let Some((number, span)) = span.filter(|(_, span)| span.len == len) else {
+        let Some((number, span)) = placed else {
             self.ignored += 1;
             return None;
         };
@@ -178,7 +176,9 @@ impl Receiver {
         }
         if sent != self.asked {
             self.over = true;
-            return self.tell(ReceiverEvent::Failed(PeerMisbehaved::DoneAfter(sent)));
+            return self
+                .events
+                .tell(ReceiverEvent::Failed(PeerMisbehaved::DoneAfter(sent)));
         }
         let settle = if self.tally.is_full() {
             Duration::ZERO
@@ -199,38 +199,27 @@ impl Receiver {
         self.settling = None;
         self.round += 1;
         self.asked = self.tally.missing();
-        self.tell(ReceiverEvent::Tallied {
+        self.events.tell(ReceiverEvent::Tallied {
             round: self.round,
             received: self.tally.count(),
             missing: self.tally.missing(),
         });
         if self.tally.is_full() {
             self.over = true;
-            self.tell(ReceiverEvent::Complete);
+            self.events.tell(ReceiverEvent::Complete);
         }
         Some(wire::tally(self.config.stream, self.round, &self.tally))
     }
 
     fn hold(&mut self) -> Option<Transmit> {
-        if self.hold == self.held || self.over {
-            return None;
-        }
-        self.held = self.hold;
-        Some(wire::hold(self.config.stream, self.hold))
+        let on = self.hold.poll().filter(|_| !self.over)?;
+        Some(wire::hold(self.config.stream, on))
     }
 
     fn pause(&mut self) -> Option<Transmit> {
         let pause = self.pause.take().filter(|_| !self.over)?;
         self.pauses += 1;
         Some(wire::pause(self.config.stream, pause))
-    }
-
-    fn tell(&mut self, event: ReceiverEvent) {
-        assert!(
-            self.events.len() < EVENTS_MAX,
-            "the owner drains events after each call"
-        );
-        self.events.push_back(event);
     }
 }
 
@@ -257,11 +246,7 @@ impl Endpoint for Receiver {
         if let Some(feedback) = &mut self.feedback {
             self.pause = feedback.handle_load(now, load);
         }
-        if load.backlog_bytes > load.backlog_bytes_max / 2 {
-            self.hold = true;
-        } else if load.backlog_bytes < load.backlog_bytes_max / 4 || load.backlog_bytes == 0 {
-            self.hold = false;
-        }
+        self.hold.handle_load(&load);
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
@@ -271,7 +256,7 @@ impl Endpoint for Receiver {
     }
 
     fn poll_event(&mut self) -> Option<ReceiverEvent> {
-        self.events.pop_front()
+        self.events.poll()
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
@@ -282,12 +267,8 @@ impl Endpoint for Receiver {
     }
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
-        let packet_len = u64::from(self.config.packet_len);
-        let from = offset.div_ceil(packet_len);
-        let run = self.tally.missing_run(from, u64::from(len) / packet_len)?;
-        let start = run.start * packet_len;
-        let end = (run.end * packet_len).min(self.config.object_len);
-        Some(Span::new(start, end.checked_sub(start)? as u32))
+        let run = |from, packets_max| self.tally.missing_run(from, packets_max);
+        self.config.cut().upcoming(offset, len, run)
     }
 }
 

@@ -1,6 +1,5 @@
 //! The side that blasts.
 
-use alloc::collections::VecDeque;
 use core::fmt;
 
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
@@ -8,7 +7,7 @@ use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Spa
 use super::Config;
 use super::feedback::{Pause, Silence};
 use super::wire::{self, Control, Packet};
-use crate::parts::{Pacer, Tally};
+use crate::parts::{Events, Pacer, Tally};
 
 /// Blasts an object, asks what came, and blasts the rest until all came.
 #[derive(Debug)]
@@ -30,7 +29,7 @@ pub struct Sender {
     round_sent: u64,
     sent: u64,
     ignored: u64,
-    events: VecDeque<SenderEvent>,
+    events: Events<SenderEvent, EVENTS_MAX>,
 }
 
 /// What the owner of a [`Sender`] gets to hear.
@@ -110,7 +109,7 @@ impl Sender {
             round_sent: 0,
             sent: 0,
             ignored: 0,
-            events: VecDeque::with_capacity(EVENTS_MAX),
+            events: Events::default(),
         };
         sender.blast();
         sender
@@ -182,7 +181,7 @@ impl Sender {
         } else {
             1
         };
-        self.tell(SenderEvent::Round {
+        self.events.tell(SenderEvent::Round {
             number: self.round,
             packets: self.tally.missing(),
         });
@@ -226,11 +225,11 @@ impl Sender {
         self.tally = tally;
         if self.tally.is_full() {
             self.state = State::Over;
-            self.tell(SenderEvent::Complete);
+            self.events.tell(SenderEvent::Complete);
             return;
         }
         if barren {
-            self.tell(SenderEvent::Barren { round: self.round });
+            self.events.tell(SenderEvent::Barren { round: self.round });
         }
         if self.round == u16::MAX {
             return self.fail(PeerMisbehaved::NeverFull);
@@ -275,20 +274,12 @@ impl Sender {
 
     fn fail(&mut self, why: PeerMisbehaved) {
         self.state = State::Over;
-        self.tell(SenderEvent::Failed(why));
-    }
-
-    fn tell(&mut self, event: SenderEvent) {
-        assert!(
-            self.events.len() < EVENTS_MAX,
-            "the owner drains events after each call"
-        );
-        self.events.push_back(event);
+        self.events.tell(SenderEvent::Failed(why));
     }
 
     /// The next packet of the blast, if it may leave now.
     fn next_packet(&mut self, now: Instant, number: u64) -> Option<Transmit> {
-        let span = self.config.span(number);
+        let span = self.config.cut().span(number);
         if self.is_silent(now) {
             return None;
         }
@@ -323,7 +314,7 @@ impl Sender {
             "a blast sends all that is missing in each pass"
         );
         self.state = State::Asking;
-        self.tell(SenderEvent::Asked { round: self.round });
+        self.events.tell(SenderEvent::Asked { round: self.round });
         wire::done(self.config.stream, self.round, packets)
     }
 }
@@ -363,7 +354,7 @@ impl Endpoint for Sender {
     }
 
     fn poll_event(&mut self) -> Option<SenderEvent> {
-        self.events.pop_front()
+        self.events.poll()
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {

@@ -175,15 +175,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Head and words as they arrive.
-    fn octets(transmit: &Transmit) -> Vec<u8> {
-        let mut octets = transmit.head.as_slice().to_vec();
-        if let Body::Words(words) = &transmit.body {
-            octets.extend(words);
-        }
-        octets
-    }
-
     #[test]
     fn the_wire_stays_as_it_is() {
         let packet = Packet {
@@ -197,15 +188,15 @@ mod tests {
             ..packet
         };
         assert_eq!(again.encode(), [1, 2, 0x83, 4, 5, 6, 7, 8]);
-        assert_eq!(octets(&done(0, 258, 9)), [1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 9]);
-        assert_eq!(octets(&tally(0, 3, &Tally::new(0))), [2, 0, 3, 1]);
-        assert_eq!(octets(&hold(0, true)), [3, 1]);
+        assert_eq!(done(0, 258, 9).octets(), [1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 9]);
+        assert_eq!(tally(0, 3, &Tally::new(0)).octets(), [2, 0, 3, 1]);
+        assert_eq!(hold(0, true).octets(), [3, 1]);
         let soon = Pause {
             after: Duration::from_micros(258),
             len: Duration::from_millis(1),
         };
         let expected = [4, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 3, 0xe8];
-        assert_eq!(octets(&pause(0, soon)), expected);
+        assert_eq!(pause(0, soon).octets(), expected);
     }
 
     #[test]
@@ -240,14 +231,14 @@ mod tests {
         ) {
             let packet = Packet { round, again, number };
             prop_assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
-            let head = octets(&done(7, round, sent));
+            let head = done(7, round, sent).octets();
             prop_assert_eq!(Control::decode(&head), Ok(Control::Done { round, sent }));
-            let head = octets(&hold(7, on));
+            let head = hold(7, on).octets();
             prop_assert_eq!(Control::decode(&head), Ok(Control::Hold { on }));
             let asked = Pause { after: Duration::from_micros(after), len: Duration::from_micros(len) };
-            let head = octets(&pause(7, asked));
+            let head = pause(7, asked).octets();
             prop_assert_eq!(Control::decode(&head), Ok(Control::Pause(asked)));
-            let head = octets(&tally(7, round, &Tally::new(5)));
+            let head = tally(7, round, &Tally::new(5)).octets();
             let decoded = Control::Tally { round, octets: &head[3..] };
             prop_assert_eq!(Control::decode(&head), Ok(decoded));
         }

@@ -3,10 +3,12 @@
 use core::fmt;
 use core::time::Duration;
 
-use lighthaul_base::{Rate, Span};
+use lighthaul_base::Rate;
 
 use super::rate::Mode;
 use super::wire::HEAD_LEN;
+use crate::parts::Cut;
+use crate::parts::cut::{self, DATAGRAM_BYTES_MAX};
 
 /// One transfer; the same on both sides except where a field says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +68,10 @@ impl Memory {
 impl Config {
     /// Tells whether a transfer can be made of this.
     pub fn check(&self) -> Result<(), Misuse> {
-        if self.packet_len == 0 || self.datagram_bytes() > DATAGRAM_BYTES_MAX {
-            return Err(Misuse::PacketLen(self.packet_len));
-        }
-        if self.packets() > PACKETS_MAX {
-            return Err(Misuse::Packets(self.packets()));
-        }
+        let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
+        self.cut()
+            .check(DATAGRAM_BYTES_MAX.saturating_sub(around), PACKETS_MAX)
+            .map_err(Misuse::Cut)?;
         if self.burst == Some(0) {
             return Err(Misuse::Burst);
         }
@@ -84,36 +84,30 @@ impl Config {
         Ok(())
     }
 
-    /// How many packets the object has.
-    pub fn packets(&self) -> u64 {
-        self.object_len.div_ceil(u64::from(self.packet_len.max(1)))
+    /// The object as its packets cut it.
+    pub const fn cut(&self) -> Cut {
+        Cut {
+            object_len: self.object_len,
+            packet_len: self.packet_len,
+        }
     }
 
-    /// Where the body of packet `number` belongs; the number must be below [`Config::packets`].
-    pub fn span(&self, number: u64) -> Span {
-        let offset = number * u64::from(self.packet_len);
-        debug_assert!(offset < self.object_len);
-        let len = u64::from(self.packet_len).min(self.object_len - offset);
-        Span::new(offset, len as u32)
+    /// How many packets the object has.
+    pub fn packets(&self) -> u64 {
+        self.cut().packets()
     }
 
     /// What a datagram with a body of `len` bytes costs on the wire.
     pub const fn wire_bytes(&self, len: u32) -> u32 {
         self.overhead_len + HEAD_LEN as u32 + len
     }
-
-    const fn datagram_bytes(&self) -> u64 {
-        self.overhead_len as u64 + HEAD_LEN as u64 + self.packet_len as u64
-    }
 }
 
 /// What cannot be made into a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// A packet of no bytes, or more than a datagram can carry.
-    PacketLen(u32),
-    /// More packets than [`PACKETS_MAX`].
-    Packets(u64),
+    /// Packets of such a size, or so many, cannot be.
+    Cut(cut::Misuse),
     /// A burst of no bytes.
     Burst,
     /// A flow window or a loss list that holds nothing.
@@ -125,13 +119,7 @@ pub enum Misuse {
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PacketLen(len) => write!(f, "a packet cannot have {len} bytes"),
-            Self::Packets(packets) => {
-                write!(
-                    f,
-                    "{packets} packets are more than {PACKETS_MAX} in one object"
-                )
-            }
+            Self::Cut(misuse) => misuse.fmt(f),
             Self::Burst => write!(f, "a burst has at least one byte"),
             Self::Bound => write!(f, "a flow window and a loss list hold at least one entry"),
             Self::Rtt(rtt) => write!(f, "a round trip of {rtt:?} is more than {RTT_MAX:?}"),
@@ -147,9 +135,6 @@ pub const PACKETS_MAX: u64 = 1 << 30;
 pub const RTT_MAX: Duration = Duration::from_secs(10);
 /// SABUL's control period: rate control and ACKs happen once in each (section 3.5).
 pub const SYN: Duration = Duration::from_millis(10);
-
-/// The largest IP datagram.
-const DATAGRAM_BYTES_MAX: u64 = 65_535;
 
 #[cfg(test)]
 mod tests {
@@ -169,38 +154,22 @@ mod tests {
     };
 
     #[test]
-    fn packets_cover_the_object_exactly() {
-        assert_eq!(CONFIG.check(), Ok(()));
-        assert_eq!(CONFIG.packets(), 11);
-        assert_eq!(CONFIG.span(9), Span::new(9000, 1000));
-        assert_eq!(CONFIG.span(10), Span::new(10_000, 1));
-    }
-
-    #[test]
     fn what_cannot_be_is_refused() {
         let with = |change: fn(&mut Config)| {
             let mut config = CONFIG;
             change(&mut config);
-            config.check()
+            config.check().unwrap_err()
         };
-        let refused = [
-            (with(|c| c.packet_len = 0), Misuse::PacketLen(0)),
-            (with(|c| c.packet_len = 65_500), Misuse::PacketLen(65_500)),
-            (with(|c| c.overhead_len = u32::MAX), Misuse::PacketLen(1000)),
-            (
-                with(|c| c.object_len = u64::MAX),
-                Misuse::Packets(u64::MAX.div_ceil(1000)),
-            ),
-            (with(|c| c.burst = Some(0)), Misuse::Burst),
-            (with(|c| c.window_max = 0), Misuse::Bound),
-            (with(|c| c.ranges_max = 0), Misuse::Bound),
-            (
-                with(|c| c.memory.rtt = Duration::from_secs(11)),
-                Misuse::Rtt(Duration::from_secs(11)),
-            ),
-        ];
-        for (outcome, misuse) in refused {
-            assert_eq!(outcome, Err(misuse));
-        }
+        assert_eq!(CONFIG.check(), Ok(()));
+        let packet_len = |len| Misuse::Cut(cut::Misuse::PacketLen(len));
+        assert_eq!(with(|c| c.packet_len = 65_496), packet_len(65_496));
+        assert_eq!(with(|c| c.overhead_len = u32::MAX), packet_len(1000));
+        assert!(matches!(with(|c| c.object_len = u64::MAX), Misuse::Cut(_)));
+        assert_eq!(with(|c| c.burst = Some(0)), Misuse::Burst);
+        assert_eq!(with(|c| c.window_max = 0), Misuse::Bound);
+        assert_eq!(with(|c| c.ranges_max = 0), Misuse::Bound);
+        let long = Duration::from_secs(11);
+        let slow = |c: &mut Config| c.memory.rtt = Duration::from_secs(11);
+        assert_eq!(with(slow), Misuse::Rtt(long));
     }
 }

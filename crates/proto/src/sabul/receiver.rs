@@ -11,7 +11,7 @@ use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit,
 use super::config::{RTT_MAX, SYN};
 use super::wire::{Ack, Clock, Control, NAK_RANGES_MAX, Packet};
 use super::{Config, PeerMisbehaved};
-use crate::parts::LossList;
+use crate::parts::{Hold, LossList};
 
 /// Says where each new packet belongs, acknowledges every SYN interval, and reports each loss at once
 /// and again until it is repaired (section 3.4).
@@ -31,9 +31,7 @@ pub struct Receiver {
     news: Option<News>,
     acked_at: Option<Instant>,
     claim: Option<Claim>,
-    /// What the sender was last told, and what it should be told.
-    held: bool,
-    hold: bool,
+    hold: Hold,
     datagrams: u64,
     duplicates: u64,
     ignored: u64,
@@ -99,8 +97,7 @@ impl Receiver {
             news: None,
             acked_at: None,
             claim: None,
-            held: false,
-            hold: false,
+            hold: Hold::default(),
             datagrams: 0,
             duplicates: 0,
             ignored: 0,
@@ -141,15 +138,17 @@ impl Receiver {
 
     /// Whether the sender was asked for a pause.
     pub const fn is_holding(&self) -> bool {
-        self.hold
+        self.hold.is_on()
     }
 
     fn handle_datagram(&mut self, now: Instant, head: &[u8], len: u32) -> Option<Span> {
         self.datagrams += 1;
-        let packet = Packet::decode(head).ok();
-        let packet = packet.filter(|packet| u64::from(packet.number) < self.total && !self.over);
-        let placed = packet.map(|packet| (packet, self.config.span(packet.number.into())));
-        let Some((packet, span)) = placed.filter(|(_, span)| span.len == len) else {
+        let packet = Packet::decode(head).ok().filter(|_| !self.over);
+        let placed = packet.and_then(|packet| {
+            let span = self.config.cut().place(packet.number.into(), len)?;
+            Some((packet, span))
+        });
+        let Some((packet, span)) = placed else {
             self.ignored += u64::from(!self.over);
             self.duplicates += u64::from(self.over);
             return None;
@@ -364,11 +363,8 @@ impl Receiver {
     }
 
     fn say_hold(&mut self) -> Option<Transmit> {
-        if self.hold == self.held {
-            return None;
-        }
-        self.held = self.hold;
-        Some(Control::Hold(self.hold).transmit(self.config.stream))
+        let on = self.hold.poll()?;
+        Some(Control::Hold(on).transmit(self.config.stream))
     }
 }
 
@@ -396,11 +392,7 @@ impl Endpoint for Receiver {
     }
 
     fn handle_load(&mut self, _now: Instant, load: Load) {
-        if load.backlog_bytes > load.backlog_bytes_max / 2 {
-            self.hold = true;
-        } else if load.backlog_bytes < load.backlog_bytes_max / 4 || load.backlog_bytes == 0 {
-            self.hold = false;
-        }
+        self.hold.handle_load(&load);
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
@@ -436,18 +428,12 @@ impl Endpoint for Receiver {
     }
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
-        let packet_len = u64::from(self.config.packet_len);
-        let from = offset.div_ceil(packet_len);
-        let packets_max = u64::from(len) / packet_len;
-        let run = match self.missing.next(from) {
-            Some(run) => run,
-            None => self.next.max(from)..self.total,
+        let missing = |from, packets_max| {
+            let run = self.missing.next(from);
+            let run = run.unwrap_or_else(|| self.next.max(from)..self.total);
+            Some(run.start..run.end.min(run.start.saturating_add(packets_max)))
         };
-        let till = run.end.min(run.start.saturating_add(packets_max));
-        let start = run.start.checked_mul(packet_len)?;
-        let end = till.checked_mul(packet_len)?.min(self.config.object_len);
-        let len = end.checked_sub(start).filter(|len| *len > 0)?;
-        Some(Span::new(start, len as u32))
+        self.config.cut().upcoming(offset, len, missing)
     }
 }
 

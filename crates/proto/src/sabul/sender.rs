@@ -1,6 +1,5 @@
 //! The side that sends at a rate of its own.
 
-use alloc::collections::VecDeque;
 use core::fmt;
 use core::ops::Range;
 use core::time::Duration;
@@ -11,7 +10,7 @@ use super::config::{Config, Memory, RTT_MAX, SYN};
 use super::flow::FlowWindow;
 use super::rate::{Interval, Loss, RateControl};
 use super::wire::{Ack, Clock, Control, Packet};
-use crate::parts::{LossList, Pacer};
+use crate::parts::{Events, LossList, Pacer};
 
 /// Sends what is lost before what is new, no faster than its rate and no further than its flow window
 /// (section 3.4).
@@ -48,7 +47,7 @@ pub struct Sender {
     sent: u64,
     again: u32,
     ignored: u64,
-    events: VecDeque<SenderEvent>,
+    events: Events<SenderEvent, EVENTS_MAX>,
 }
 
 /// What the owner of a [`Sender`] gets to hear.
@@ -128,7 +127,7 @@ impl Sender {
             sent: 0,
             again: 0,
             ignored: 0,
-            events: VecDeque::with_capacity(EVENTS_MAX),
+            events: Events::default(),
         }
     }
 
@@ -224,7 +223,7 @@ impl Sender {
         self.window.handle_ack(till);
         if till == self.total {
             self.over = true;
-            self.tell(SenderEvent::Complete);
+            self.events.tell(SenderEvent::Complete);
         }
     }
 
@@ -297,7 +296,7 @@ impl Sender {
         }
         if now.since(self.progress_at) > self.rtt * 3 + SYN * 20 {
             self.progress_at = now;
-            self.tell(SenderEvent::Barren);
+            self.events.tell(SenderEvent::Barren);
         }
     }
 
@@ -312,7 +311,7 @@ impl Sender {
         if self.says_sent {
             self.says_sent = false;
             if self.next == self.total {
-                self.tell(SenderEvent::Passed);
+                self.events.tell(SenderEvent::Passed);
             }
             return Some(Control::Sent(self.next as u32).transmit(stream));
         }
@@ -342,7 +341,7 @@ impl Sender {
             self.rests = false;
             self.pacer.rest(now);
         }
-        let span = self.config.span(number);
+        let span = self.config.cut().span(number);
         if !self.pacer.may_send(now, self.config.wire_bytes(span.len)) {
             return None;
         }
@@ -378,15 +377,7 @@ impl Sender {
 
     fn fail(&mut self, why: PeerMisbehaved) {
         self.over = true;
-        self.tell(SenderEvent::Failed(why));
-    }
-
-    fn tell(&mut self, event: SenderEvent) {
-        assert!(
-            self.events.len() < EVENTS_MAX,
-            "the owner drains events after each call"
-        );
-        self.events.push_back(event);
+        self.events.tell(SenderEvent::Failed(why));
     }
 }
 
@@ -439,7 +430,7 @@ impl Endpoint for Sender {
     }
 
     fn poll_event(&mut self) -> Option<SenderEvent> {
-        self.events.pop_front()
+        self.events.poll()
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {

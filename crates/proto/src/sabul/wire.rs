@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use lighthaul_base::codec::put_varint;
+use lighthaul_base::codec::put_range;
 use lighthaul_base::{Body, Head, Instant, Malformed, Reader, Transmit, Via};
 
 use super::config::PACKETS_MAX;
@@ -163,32 +163,21 @@ pub const HEAD_LEN: usize = 12;
 /// The most ranges in one NAK.
 pub const NAK_RANGES_MAX: usize = 256;
 
-/// Each range as its distance from the end of the one before, and its length.
 fn put_ranges(octets: &mut Vec<u8>, ranges: &[Range<u64>]) {
     debug_assert!(!ranges.is_empty() && ranges.len() <= NAK_RANGES_MAX);
-    let mut last = 0;
-    for range in ranges {
-        debug_assert!(last <= range.start && range.start < range.end);
-        put_varint(octets, range.start - last);
-        put_varint(octets, range.end - range.start);
-        last = range.end;
-    }
+    ranges
+        .iter()
+        .fold(0, |done, range| put_range(octets, done, range));
 }
 
 fn ranges(reader: &mut Reader<'_>) -> Result<Vec<Range<u64>>, Malformed> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     while ranges.is_empty() || !reader.is_empty() {
-        let (distance, len) = (reader.varint()?, reader.varint()?);
-        let last = ranges.last().map_or(0, |range| range.end);
-        let is_apart = distance > 0 || ranges.is_empty();
-        if !is_apart || len == 0 || distance > PACKETS_MAX || len > PACKETS_MAX {
+        let range = reader.range(ranges.last().map_or(0, |last| last.end))?;
+        if range.end > PACKETS_MAX || ranges.len() == NAK_RANGES_MAX {
             return Err(Malformed);
         }
-        let from = last + distance;
-        if from + len > PACKETS_MAX || ranges.len() == NAK_RANGES_MAX {
-            return Err(Malformed);
-        }
-        ranges.push(from..from + len);
+        ranges.push(range);
     }
     Ok(ranges)
 }
@@ -209,11 +198,7 @@ mod tests {
     fn octets(control: &Control) -> Vec<u8> {
         let transmit = control.transmit(7);
         assert_eq!(transmit.via, Via::Stream(7));
-        let mut octets = transmit.head.as_slice().to_vec();
-        if let Body::Words(words) = &transmit.body {
-            octets.extend(words);
-        }
-        octets
+        transmit.octets()
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use core::fmt;
 
-use lighthaul_base::{Rate, Span};
+use lighthaul_base::Rate;
 
 use super::wire::HEAD_LEN;
+use crate::parts::{Cut, cut};
 
 /// One transfer; the same on both sides except where a field says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,29 +25,26 @@ pub struct Config {
 impl Config {
     /// Tells whether a transfer can be made of this.
     pub fn check(&self) -> Result<(), Misuse> {
-        if !(1..=PACKET_LEN_MAX).contains(&self.packet_len) {
-            return Err(Misuse::PacketLen(self.packet_len));
-        }
-        if self.packets() > PACKETS_MAX {
-            return Err(Misuse::Packets(self.packets()));
-        }
+        self.cut()
+            .check(PACKET_LEN_MAX.into(), PACKETS_MAX)
+            .map_err(Misuse::Cut)?;
         if self.streams > STREAMS_MAX || self.stream.checked_add(self.streams).is_none() {
             return Err(Misuse::Streams(self.streams));
         }
         Ok(())
     }
 
-    /// How many packets the object has.
-    pub fn packets(&self) -> u64 {
-        self.object_len.div_ceil(u64::from(self.packet_len.max(1)))
+    /// The object as its packets cut it.
+    pub const fn cut(&self) -> Cut {
+        Cut {
+            object_len: self.object_len,
+            packet_len: self.packet_len,
+        }
     }
 
-    /// Where the body of packet `number` belongs; the number must be below [`Config::packets`].
-    pub fn span(&self, number: u64) -> Span {
-        let offset = number * u64::from(self.packet_len);
-        debug_assert!(offset < self.object_len);
-        let len = u64::from(self.packet_len).min(self.object_len - offset);
-        Span::new(offset, len as u32)
+    /// How many packets the object has.
+    pub fn packets(&self) -> u64 {
+        self.cut().packets()
     }
 
     /// What a packet with a body of `len` bytes costs.
@@ -66,10 +64,8 @@ impl Config {
 /// What cannot be made into a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// A packet of no bytes, or more than [`PACKET_LEN_MAX`].
-    PacketLen(u32),
-    /// More packets than [`PACKETS_MAX`].
-    Packets(u64),
+    /// Packets of such a size, or so many, cannot be.
+    Cut(cut::Misuse),
     /// More streams than [`STREAMS_MAX`], or than there are numbers for.
     Streams(u16),
 }
@@ -77,11 +73,7 @@ pub enum Misuse {
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PacketLen(len) => write!(f, "a packet cannot have {len} bytes"),
-            Self::Packets(packets) => write!(
-                f,
-                "{packets} packets are more than {PACKETS_MAX} in one object"
-            ),
+            Self::Cut(misuse) => misuse.fmt(f),
             Self::Streams(streams) => write!(
                 f,
                 "{streams} streams are more than {STREAMS_MAX}, or than there are numbers for"
@@ -112,14 +104,6 @@ mod tests {
     };
 
     #[test]
-    fn packets_cover_the_object_exactly() {
-        assert_eq!(CONFIG.check(), Ok(()));
-        assert_eq!(CONFIG.packets(), 11);
-        assert_eq!(CONFIG.span(9), Span::new(9000, 1000));
-        assert_eq!(CONFIG.span(10), Span::new(10_000, 1));
-    }
-
-    #[test]
     fn streams_are_the_first_and_those_behind_it() {
         let indices: [_; 7] = core::array::from_fn(|stream| CONFIG.index(stream as u16 + 1));
         let expected = [None, Some(0), Some(1), Some(2), Some(3), Some(4), None];
@@ -131,20 +115,12 @@ mod tests {
         let with = |change: fn(&mut Config)| {
             let mut config = CONFIG;
             change(&mut config);
-            config.check()
+            config.check().unwrap_err()
         };
-        assert_eq!(with(|c| c.packet_len = 0), Err(Misuse::PacketLen(0)));
-        let long = PACKET_LEN_MAX + 1;
-        assert_eq!(
-            with(|c| c.packet_len = PACKET_LEN_MAX + 1),
-            Err(Misuse::PacketLen(long))
-        );
-        let packets = u64::MAX.div_ceil(1000);
-        assert_eq!(
-            with(|c| c.object_len = u64::MAX),
-            Err(Misuse::Packets(packets))
-        );
-        assert_eq!(with(|c| c.streams = 33), Err(Misuse::Streams(33)));
-        assert_eq!(with(|c| c.stream = u16::MAX), Err(Misuse::Streams(4)));
+        assert_eq!(CONFIG.check(), Ok(()));
+        assert!(matches!(with(|c| c.packet_len += 1 << 20), Misuse::Cut(_)));
+        assert!(matches!(with(|c| c.object_len = u64::MAX), Misuse::Cut(_)));
+        assert_eq!(with(|c| c.streams = 33), Misuse::Streams(33));
+        assert_eq!(with(|c| c.stream = u16::MAX), Misuse::Streams(4));
     }
 }

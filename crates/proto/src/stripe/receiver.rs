@@ -81,8 +81,7 @@ impl Receiver {
 
     /// Marks a packet; answers where its body belongs if it is new and as it should be.
     fn place(&mut self, number: u64, len: u32) -> Option<Span> {
-        let span = (number < self.tally.total()).then(|| self.config.span(number));
-        let Some(span) = span.filter(|span| span.len == len) else {
+        let Some(span) = self.config.cut().place(number, len) else {
             self.ignored += 1;
             return None;
         };
@@ -147,11 +146,7 @@ impl Endpoint for Receiver {
     }
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
-        let packet_len = u64::from(self.config.packet_len);
-        let from = offset.div_ceil(packet_len);
-        let run = self.tally.missing_run(from, u64::from(len) / packet_len)?;
-        let start = run.start * packet_len;
-        let end = (run.end * packet_len).min(self.config.object_len);
-        Some(Span::new(start, end.checked_sub(start)? as u32))
+        let run = |from, packets_max| self.tally.missing_run(from, packets_max);
+        self.config.cut().upcoming(offset, len, run)
     }
 }

@@ -1,6 +1,5 @@
 //! The side that hands packets out to streams.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -8,7 +7,7 @@ use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit,
 
 use super::wire::{self, Part};
 use super::{Config, Width};
-use crate::parts::{LossList, Pacer};
+use crate::parts::{Events, LossList, Pacer};
 
 /// Gives the next packet to each stream that has room, until the receiver has the object.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub struct Sender {
     round: u16,
     sent: u64,
     ignored: u64,
-    events: VecDeque<SenderEvent>,
+    events: Events<SenderEvent, EVENTS_MAX>,
 }
 
 /// What the owner of a [`Sender`] gets to hear.
@@ -88,7 +87,7 @@ impl Sender {
             round: 0,
             sent: 0,
             ignored: 0,
-            events: VecDeque::with_capacity(EVENTS_MAX),
+            events: Events::default(),
         };
         sender.begin_round();
         sender
@@ -110,8 +109,8 @@ impl Sender {
     }
 
     /// Packets to be given out.
-    pub const fn left(&self) -> u64 {
-        self.packets() - self.given.len() as u64 + self.again.packets()
+    pub fn left(&self) -> u64 {
+        self.config.packets() - self.given.len() as u64 + self.again.packets()
     }
 
     /// Messages that made no sense.
@@ -129,17 +128,11 @@ impl Sender {
         self.width
     }
 
-    const fn packets(&self) -> u64 {
-        self.config
-            .object_len
-            .div_ceil(self.config.packet_len as u64)
-    }
-
     fn begin_round(&mut self) {
         self.state = State::Giving;
         self.round = self.round.saturating_add(1);
         let packets = self.left();
-        self.tell(SenderEvent::Round {
+        self.events.tell(SenderEvent::Round {
             number: self.round,
             packets,
         });
@@ -170,7 +163,7 @@ impl Sender {
         }
         let fresh = self.given.len() as u64;
         let number = self.again.first().unwrap_or(fresh);
-        let span = self.config.span(number);
+        let span = self.config.cut().span(number);
         let bytes = self.config.wire_bytes(span.len);
         // without a rate it is the streams that say when
         if self.pacer.rate() != Rate::UNLIMITED && !self.pacer.may_send(now, bytes) {
@@ -195,14 +188,15 @@ impl Sender {
             // what was given out again may have come the first time
             _ if self.given.len() as u64 == self.config.packets() => {
                 if self.state == State::Giving {
-                    self.tell(SenderEvent::Asked { round: self.round });
+                    self.events.tell(SenderEvent::Asked { round: self.round });
                 }
                 self.state = State::Over;
-                self.tell(SenderEvent::Complete);
+                self.events.tell(SenderEvent::Complete);
             }
             State::Giving | State::Waiting => {
                 self.state = State::Over;
-                self.tell(SenderEvent::Failed(PeerMisbehaved::WholeTooEarly));
+                self.events
+                    .tell(SenderEvent::Failed(PeerMisbehaved::WholeTooEarly));
             }
         }
     }
@@ -223,14 +217,6 @@ impl Sender {
         if self.state == State::Waiting && self.again.packets() > before {
             self.begin_round();
         }
-    }
-
-    fn tell(&mut self, event: SenderEvent) {
-        assert!(
-            self.events.len() < EVENTS_MAX,
-            "the owner drains events after each call"
-        );
-        self.events.push_back(event);
     }
 }
 
@@ -275,12 +261,12 @@ impl Endpoint for Sender {
             return self.next_packet(now);
         }
         self.state = State::Waiting;
-        self.tell(SenderEvent::Asked { round: self.round });
+        self.events.tell(SenderEvent::Asked { round: self.round });
         None
     }
 
     fn poll_event(&mut self) -> Option<SenderEvent> {
-        self.events.pop_front()
+        self.events.poll()
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {

@@ -3,9 +3,11 @@
 use core::fmt;
 use core::time::Duration;
 
-use lighthaul_base::{Rate, Span};
+use lighthaul_base::Rate;
 
 use super::wire::HEAD_LEN;
+use crate::parts::Cut;
+use crate::parts::cut::{self, DATAGRAM_BYTES_MAX};
 
 /// One transfer; the same on both sides except where a field says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,17 +46,13 @@ pub struct Config {
 impl Config {
     /// Tells whether a transfer can be made of this.
     pub fn check(&self) -> Result<(), Misuse> {
-        if self.packet_len == 0 || self.datagram_bytes() > DATAGRAM_BYTES_MAX {
-            return Err(Misuse::PacketLen(self.packet_len));
-        }
-        if self.packets() > PACKETS_MAX {
-            return Err(Misuse::Packets(self.packets()));
-        }
-        if self
-            .burst
-            .is_some_and(|burst| u64::from(burst) < self.datagram_bytes())
-        {
-            return Err(Misuse::Burst(self.datagram_bytes()));
+        let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
+        self.cut()
+            .check(DATAGRAM_BYTES_MAX.saturating_sub(around), PACKETS_MAX)
+            .map_err(Misuse::Cut)?;
+        let datagram_bytes = self.wire_bytes(self.packet_len);
+        if self.burst.is_some_and(|burst| burst < datagram_bytes) {
+            return Err(Misuse::Burst(datagram_bytes));
         }
         if self.share.0 == 0 || self.share.0 > self.share.1 {
             return Err(Misuse::Share);
@@ -68,17 +66,17 @@ impl Config {
         Ok(())
     }
 
-    /// How many packets the object has.
-    pub fn packets(&self) -> u64 {
-        self.object_len.div_ceil(u64::from(self.packet_len.max(1)))
+    /// The object as its packets cut it.
+    pub const fn cut(&self) -> Cut {
+        Cut {
+            object_len: self.object_len,
+            packet_len: self.packet_len,
+        }
     }
 
-    /// Where the body of packet `number` belongs; the number must be below [`Config::packets`].
-    pub fn span(&self, number: u64) -> Span {
-        let offset = number * u64::from(self.packet_len);
-        debug_assert!(offset < self.object_len);
-        let len = u64::from(self.packet_len).min(self.object_len - offset);
-        Span::new(offset, len as u32)
+    /// How many packets the object has.
+    pub fn packets(&self) -> u64 {
+        self.cut().packets()
     }
 
     /// What a datagram with a body of `len` bytes costs on the circuit.
@@ -102,21 +100,15 @@ impl Config {
         let packets = rate.bytes_in(time) / u64::from(packet_len.max(1));
         packets.clamp(WINDOW_MIN, WINDOW_MAX) as u32
     }
-
-    const fn datagram_bytes(&self) -> u64 {
-        self.overhead_len as u64 + HEAD_LEN as u64 + self.packet_len as u64
-    }
 }
 
 /// What cannot be made into a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// A packet of no bytes, or more than a datagram can carry.
-    PacketLen(u32),
-    /// More packets than [`PACKETS_MAX`].
-    Packets(u64),
+    /// Packets of such a size, or so many, cannot be.
+    Cut(cut::Misuse),
     /// A burst of less than a datagram of so many bytes.
-    Burst(u64),
+    Burst(u32),
     /// A share of nothing, or of more than all.
     Share,
     /// A window of less than two blocks, or blocks of no packets.
@@ -128,13 +120,7 @@ pub enum Misuse {
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PacketLen(len) => write!(f, "a packet cannot have {len} bytes"),
-            Self::Packets(packets) => {
-                write!(
-                    f,
-                    "{packets} packets are more than {PACKETS_MAX} in one object"
-                )
-            }
+            Self::Cut(misuse) => misuse.fmt(f),
             Self::Burst(bytes) => {
                 write!(
                     f,
@@ -158,8 +144,6 @@ pub const PACKETS_MAX: u64 = 1 << 30;
 
 const WINDOW_MIN: u64 = 1 << 10;
 const WINDOW_MAX: u64 = 1 << 24;
-/// The largest IP datagram.
-const DATAGRAM_BYTES_MAX: u64 = 65_535;
 
 #[cfg(test)]
 mod tests {
@@ -182,10 +166,7 @@ mod tests {
     };
 
     #[test]
-    fn packets_cover_the_object_exactly() {
-        assert_eq!(CONFIG.check(), Ok(()));
-        assert_eq!(CONFIG.packets(), 11);
-        assert_eq!(CONFIG.span(10), Span::new(10_000, 1));
+    fn a_booking_has_room_for_heads_and_a_margin() {
         // 11 heads of 36 bytes, and a tenth more
         assert_eq!(CONFIG.booked_bytes(0), 10_397);
         assert_eq!(CONFIG.booked_bytes(10), 11_437);
@@ -208,11 +189,11 @@ mod tests {
             change(&mut config);
             config.check().unwrap_err()
         };
-        assert_eq!(with(|c| c.packet_len = 0), Misuse::PacketLen(0));
-        assert_eq!(with(|c| c.packet_len = 65_500), Misuse::PacketLen(65_500));
-        assert_eq!(with(|c| c.overhead_len = u32::MAX), Misuse::PacketLen(1000));
-        let packets = u64::MAX.div_ceil(1000);
-        assert_eq!(with(|c| c.object_len = u64::MAX), Misuse::Packets(packets));
+        assert_eq!(CONFIG.check(), Ok(()));
+        let packet_len = |len| Misuse::Cut(cut::Misuse::PacketLen(len));
+        assert_eq!(with(|c| c.packet_len = 65_500), packet_len(65_500));
+        assert_eq!(with(|c| c.overhead_len = u32::MAX), packet_len(1000));
+        assert!(matches!(with(|c| c.object_len = u64::MAX), Misuse::Cut(_)));
         assert_eq!(with(|c| c.burst = Some(1035)), Misuse::Burst(1036));
         assert_eq!(with(|c| c.share = (0, 1)), Misuse::Share);
         assert_eq!(with(|c| c.share = (3, 2)), Misuse::Share);

@@ -1,13 +1,12 @@
 //! The side that says what is missing.
 
-use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
 
 use super::wire::{self, Control, Packet, RANGES_MAX, Sent};
 use super::{Config, PeerMisbehaved};
-use crate::parts::{LossList, Tally};
+use crate::parts::{Events, Hold, LossList, Tally};
 
 /// Says where each new packet belongs, reports losses soon and arrivals from time to time, and answers questions.
 #[derive(Debug)]
@@ -29,14 +28,12 @@ pub struct Receiver {
     told: Sent,
     question: Option<Question>,
     answered: u32,
-    /// What the sender was last told, and what it should be told.
-    held: bool,
-    hold: bool,
+    hold: Hold,
     datagrams: u64,
     duplicates: u64,
     ignored: u64,
     over: bool,
-    events: VecDeque<ReceiverEvent>,
+    events: Events<ReceiverEvent, EVENTS_MAX>,
 }
 
 /// What the owner of a [`Receiver`] gets to hear.
@@ -86,13 +83,12 @@ impl Receiver {
             told: Sent::default(),
             question: None,
             answered: 0,
-            held: false,
-            hold: false,
+            hold: Hold::default(),
             datagrams: 0,
             duplicates: 0,
             ignored: 0,
             over: false,
-            events: VecDeque::with_capacity(EVENTS_MAX),
+            events: Events::default(),
         }
     }
 
@@ -128,7 +124,7 @@ impl Receiver {
 
     /// Whether the sender was asked for a pause.
     pub const fn is_holding(&self) -> bool {
-        self.hold
+        self.hold.is_on()
     }
 
     fn handle_datagram(&mut self, now: Instant, head: &[u8], len: u32) -> Option<Span> {
@@ -154,9 +150,8 @@ impl Receiver {
         if number >= self.below + window {
             self.catch_up();
         }
-        let can_be = number < self.tally.total() && number < self.below + window;
-        let span = can_be.then(|| self.config.span(number))?;
-        (span.len == len).then_some(span)
+        let span = self.config.cut().place(number, len);
+        span.filter(|_| number < self.below + window)
     }
 
     /// Notes what is missing by what has come: a circuit keeps order.
@@ -231,7 +226,7 @@ impl Receiver {
         if sent.packets > self.tally.total() {
             self.over = true;
             let why = PeerMisbehaved::Beyond(sent.packets);
-            return self.tell(ReceiverEvent::Failed(why));
+            return self.events.tell(ReceiverEvent::Failed(why));
         }
         if self.question.is_some() {
             self.ignored += 1;
@@ -312,7 +307,7 @@ impl Receiver {
         });
         let said = [self.answered.into(), told.packets, told.turns];
         let report = wire::report(self.config.stream, said, missing, core::iter::empty());
-        self.tell(ReceiverEvent::Answered {
+        self.events.tell(ReceiverEvent::Answered {
             received: self.tally.count(),
             missing: self.tally.missing(),
         });
@@ -361,24 +356,13 @@ impl Receiver {
     fn conclude(&mut self) {
         if self.tally.is_full() {
             self.over = true;
-            self.tell(ReceiverEvent::Complete);
+            self.events.tell(ReceiverEvent::Complete);
         }
     }
 
     fn hold(&mut self) -> Option<Transmit> {
-        if self.hold == self.held || self.over {
-            return None;
-        }
-        self.held = self.hold;
-        Some(wire::hold(self.config.stream, self.hold))
-    }
-
-    fn tell(&mut self, event: ReceiverEvent) {
-        assert!(
-            self.events.len() < EVENTS_MAX,
-            "the owner drains events after each call"
-        );
-        self.events.push_back(event);
+        let on = self.hold.poll().filter(|_| !self.over)?;
+        Some(wire::hold(self.config.stream, on))
     }
 }
 
@@ -401,11 +385,7 @@ impl Endpoint for Receiver {
     fn handle_timeout(&mut self, _now: Instant) {}
 
     fn handle_load(&mut self, _now: Instant, load: Load) {
-        if load.backlog_bytes > load.backlog_bytes_max / 2 {
-            self.hold = true;
-        } else if load.backlog_bytes < load.backlog_bytes_max / 4 || load.backlog_bytes == 0 {
-            self.hold = false;
-        }
+        self.hold.handle_load(&load);
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
@@ -413,7 +393,7 @@ impl Endpoint for Receiver {
     }
 
     fn poll_event(&mut self) -> Option<ReceiverEvent> {
-        self.events.pop_front()
+        self.events.poll()
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
@@ -432,12 +412,8 @@ impl Endpoint for Receiver {
     }
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
-        let packet_len = u64::from(self.config.packet_len);
-        let from = offset.div_ceil(packet_len);
-        let run = self.tally.missing_run(from, u64::from(len) / packet_len)?;
-        let start = run.start * packet_len;
-        let end = (run.end * packet_len).min(self.config.object_len);
-        Some(Span::new(start, end.checked_sub(start)? as u32))
+        let run = |from, packets_max| self.tally.missing_run(from, packets_max);
+        self.config.cut().upcoming(offset, len, run)
     }
 }
 

@@ -1,6 +1,5 @@
 //! The side that follows the vector.
 
-use alloc::collections::VecDeque;
 use core::ops::Range;
 use core::time::Duration;
 
@@ -11,7 +10,7 @@ use lighthaul_base::{
 use super::turns::Turns;
 use super::wire::{self, Control, Packet, Report, Sent, TURNS_MAX};
 use super::{Config, PeerMisbehaved, Profile};
-use crate::parts::LossList;
+use crate::parts::{Events, LossList};
 
 /// Sends an object over a circuit as its vector has it, again what is said to be missing, and the tail on the stream.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ pub struct Sender {
     datagrams: u64,
     pieces: u64,
     ignored: u64,
-    events: VecDeque<SenderEvent>,
+    events: Events<SenderEvent, EVENTS_MAX>,
 }
 
 /// What the owner of a [`Sender`] gets to hear.
@@ -103,7 +102,7 @@ impl Sender {
             datagrams: 0,
             pieces: 0,
             ignored: 0,
-            events: VecDeque::with_capacity(EVENTS_MAX),
+            events: Events::default(),
         };
         sender.look(now);
         sender
@@ -176,7 +175,7 @@ impl Sender {
         self.state = State::Tail;
         self.copies = 0..0;
         let unused = self.profile.end().since(now);
-        self.tell(SenderEvent::Released { unused });
+        self.events.tell(SenderEvent::Released { unused });
     }
 
     /// What should leave next, if anything.
@@ -209,7 +208,7 @@ impl Sender {
             Next::New => self.next,
             Next::Again(number) | Next::Copy { number, .. } => number,
         };
-        let span = self.config.span(number);
+        let span = self.config.cut().span(number);
         if !self.profile.may_send(now, self.config.wire_bytes(span.len)) {
             return None;
         }
@@ -257,7 +256,7 @@ impl Sender {
             }
         };
         self.pieces += 1;
-        wire::piece(self.config.stream, number, self.config.span(number))
+        wire::piece(self.config.stream, number, self.config.cut().span(number))
     }
 
     /// Lets the last resends leave twice, if they are few and all else has left; answers whether there are such.
@@ -286,7 +285,7 @@ impl Sender {
         self.overflowed = false;
         self.asked = self.asked.wrapping_add(1);
         self.about = Some(sent);
-        self.tell(SenderEvent::Asked);
+        self.events.tell(SenderEvent::Asked);
         let all = self.next == self.packets;
         let answer = now + self.config.rtt;
         if self.state == State::Circuit && all && self.profile.is_idle(answer, self.config.rtt) {
@@ -363,15 +362,7 @@ impl Sender {
             self.release(now);
         }
         self.state = State::Over;
-        self.tell(how);
-    }
-
-    fn tell(&mut self, event: SenderEvent) {
-        assert!(
-            self.events.len() < EVENTS_MAX,
-            "the owner drains events after each call"
-        );
-        self.events.push_back(event);
+        self.events.tell(how);
     }
 }
 
@@ -414,7 +405,7 @@ impl Endpoint for Sender {
     }
 
     fn poll_event(&mut self) -> Option<SenderEvent> {
-        self.events.pop_front()
+        self.events.poll()
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {

@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use lighthaul_base::codec::put_varint;
+use lighthaul_base::codec::{put_range, put_varint};
 use lighthaul_base::{Body, Head, Malformed, Reader, Span, Transmit, Via};
 
 /// The decoded head of a datagram.
@@ -85,8 +85,8 @@ pub struct Report<'a> {
     pub lost_turns: Ranges<'a>,
 }
 
-/// Ascending ranges that do not touch, as they cross: a varint of how many there are, then for each a varint of how far
-/// it is from the last one's end and a varint of its length.
+/// Ascending ranges that do not touch, as they cross: a varint of how many there are, then each as [`Reader::range`]
+/// reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ranges<'a> {
     octets: &'a [u8],
@@ -110,9 +110,9 @@ impl<'a> Ranges<'a> {
         let mut reader = Reader::new(self.octets);
         let mut done = 0;
         (0..self.count).map_while(move |_| {
-            let start = done + reader.varint().ok()?;
-            done = start + reader.varint().ok()?;
-            Some(start..done)
+            let range = reader.range(done).ok()?;
+            done = range.end;
+            Some(range)
         })
     }
 
@@ -122,17 +122,7 @@ impl<'a> Ranges<'a> {
             return Err(Malformed);
         }
         let octets = reader.clone().rest();
-        let mut end = 0_u64;
-        for nth in 0..count {
-            let (away, len) = (reader.varint()?, reader.varint()?);
-            if len == 0 || (away == 0 && nth > 0) {
-                return Err(Malformed);
-            }
-            end = end
-                .checked_add(away)
-                .and_then(|start| start.checked_add(len))
-                .ok_or(Malformed)?;
-        }
+        let end = (0..count).try_fold(0, |done, _| Ok(reader.range(done)?.end))?;
         Ok(Self { octets, count, end })
     }
 }
@@ -232,9 +222,7 @@ fn encode(words: &mut Vec<u8>, ranges: impl Iterator<Item = Range<u64>>) {
     let mut coded = Vec::new();
     let (mut count, mut done) = (0, 0);
     for range in ranges.take(RANGES_MAX) {
-        put_varint(&mut coded, range.start - done);
-        put_varint(&mut coded, range.end - range.start);
-        done = range.end;
+        done = put_range(&mut coded, done, &range);
         count += 1;
     }
     put_varint(words, count);
@@ -252,15 +240,6 @@ const PIECE: u8 = 4;
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    /// Head and words as they arrive.
-    fn octets(transmit: &Transmit) -> Vec<u8> {
-        let mut octets = transmit.head.as_slice().to_vec();
-        if let Body::Words(words) = &transmit.body {
-            octets.extend(words);
-        }
-        octets
-    }
 
     /// Ranges of gaps and lengths.
     fn ranges() -> impl Strategy<Value = Vec<Range<u64>>> {
@@ -293,7 +272,7 @@ mod tests {
             turns: 3,
         };
         let head = [1, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 3];
-        assert_eq!(octets(&question(0, sent)), head);
+        assert_eq!(question(0, sent).octets(), head);
         let words = report(
             0,
             [1, 2, 3],
@@ -305,10 +284,10 @@ mod tests {
         head[21..].copy_from_slice(&[2, 5, 1, 2, 1, 1, 0]);
         let mut head = head.to_vec();
         head.push(7);
-        assert_eq!(octets(&words), head);
-        assert_eq!(octets(&hold(0, true)), [3, 1]);
+        assert_eq!(words.octets(), head);
+        assert_eq!(hold(0, true).octets(), [3, 1]);
         let head = [4, 0, 0, 0, 0, 0, 0, 0, 9];
-        assert_eq!(octets(&piece(0, 9, Span::new(0, 1))), head);
+        assert_eq!(piece(0, 9, Span::new(0, 1)).octets(), head);
     }
 
     #[test]
@@ -348,7 +327,7 @@ mod tests {
     #[test]
     fn a_report_has_no_more_ranges_than_are_read() {
         let many = || (0..).map(|nth| nth * 2 + 1..nth * 2 + 2);
-        let head = octets(&report(1, [0; 3], many(), many()));
+        let head = report(1, [0; 3], many(), many()).octets();
         let Ok(Control::Report(report)) = Control::decode(&head) else {
             panic!("it is a report");
         };
@@ -366,14 +345,14 @@ mod tests {
             let packet = Packet { again, turn, number };
             prop_assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
             let sent = Sent { packets, turns: turn };
-            let head = octets(&question(7, sent));
+            let head = question(7, sent).octets();
             prop_assert_eq!(Control::decode(&head), Ok(Control::Question(sent)));
-            let head = octets(&hold(7, on));
+            let head = hold(7, on).octets();
             prop_assert_eq!(Control::decode(&head), Ok(Control::Hold { on }));
-            let head = octets(&piece(7, number, Span::new(0, 1)));
+            let head = piece(7, number, Span::new(0, 1)).octets();
             prop_assert_eq!(Control::decode(&head), Ok(Control::Piece { number }));
             let said = [answered.into(), below, turn];
-            let head = octets(&report(7, said, missing.iter().cloned(), lost.iter().cloned()));
+            let head = report(7, said, missing.iter().cloned(), lost.iter().cloned()).octets();
             let Ok(Control::Report(report)) = Control::decode(&head) else {
                 panic!("it is a report");
             };

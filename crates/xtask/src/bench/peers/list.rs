@@ -8,7 +8,7 @@ use super::probe::Probe;
 use super::quinn::Quinn;
 use super::rsync::Rsync;
 use super::srt::Srt;
-use super::ssh::{Rclone, Scp};
+use super::ssh::{RCLONE, SCP};
 use super::udt::Udt;
 use super::xrdcp::Xrdcp;
 
@@ -41,8 +41,8 @@ pub(crate) fn all() -> Vec<Box<dyn Peer>> {
         }) as Box<dyn Peer>
     }));
     all.push(Box::new(Rsync));
-    all.push(Box::new(Scp));
-    all.push(Box::new(Rclone));
+    all.push(Box::new(SCP));
+    all.push(Box::new(RCLONE));
     all.push(Box::new(Xrdcp));
     all.push(Box::new(GridFtp {
         name: "gridftp-1",

@@ -8,25 +8,36 @@ use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Peer, Service, need};
 
-/// `scp`, which compares nothing.
+/// A program that needs no far side but `sshd`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scp;
+pub(crate) struct OverSsh {
+    name: &'static str,
+    package: &'static str,
+    words: fn(&Trial<'_>) -> Vec<String>,
+}
+
+/// `scp`, which compares nothing.
+pub(crate) const SCP: OverSsh = OverSsh {
+    name: "scp",
+    package: "openssh-client",
+    words: scp,
+};
 
 /// `rclone copy`, which compares sums of both sides afterwards.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rclone;
+pub(crate) const RCLONE: OverSsh = OverSsh {
+    name: "rclone",
+    package: "rclone",
+    words: rclone,
+};
 
-impl Peer for Scp {
+impl Peer for OverSsh {
     fn name(&self) -> &'static str {
-        "scp"
+        self.name
     }
 
     fn available(&self, tools: &Tools) -> Result<(), String> {
-        need(
-            tools,
-            &["scp", "sshd"],
-            "Debian packages openssh-client and openssh-server",
-        )
+        let source = format!("Debian packages {} and openssh-server", self.package);
+        need(tools, &[self.name, "sshd"], &source)
     }
 
     fn moves(&self, data: Data) -> bool {
@@ -38,59 +49,41 @@ impl Peer for Scp {
     }
 
     fn send(&self, trial: &Trial<'_>) -> Vec<String> {
-        let user = file(trial.tools, "ssh-user");
-        let rest = [
-            "-q",
-            "-r",
-            "-P",
-            PORT,
-            "-i",
-            &user,
-            "-o",
-            "StrictHostKeyChecking=no",
-            "-o",
-            "UserKnownHostsFile=/dev/null",
-        ];
-        let target = format!("{}:{}/", trial.address, trial.target());
-        let ends = vec![trial.source(), target];
-        [trial.words("scp", &rest), ends].concat()
+        (self.words)(trial)
     }
 }
 
-impl Peer for Rclone {
-    fn name(&self) -> &'static str {
-        "rclone"
-    }
+fn scp(trial: &Trial<'_>) -> Vec<String> {
+    let user = file(trial.tools, "ssh-user");
+    let rest = [
+        "-q",
+        "-r",
+        "-P",
+        PORT,
+        "-i",
+        &user,
+        "-o",
+        "StrictHostKeyChecking=no",
+        "-o",
+        "UserKnownHostsFile=/dev/null",
+    ];
+    let target = format!("{}:{}/", trial.address, trial.target());
+    let ends = vec![trial.source(), target];
+    [trial.words("scp", &rest), ends].concat()
+}
 
-    fn available(&self, tools: &Tools) -> Result<(), String> {
-        need(
-            tools,
-            &["rclone", "sshd"],
-            "Debian packages rclone and openssh-server",
-        )
+fn rclone(trial: &Trial<'_>) -> Vec<String> {
+    let user = file(trial.tools, "ssh-user");
+    let login = format!(
+        "host={},port={PORT},user=root,key_file={user}",
+        trial.address
+    );
+    let mut target = format!(":sftp,{login}:{}", trial.target());
+    if !trial.lot.data.is_one_file() {
+        target = format!("{target}/{}", trial.name());
     }
-
-    fn moves(&self, data: Data) -> bool {
-        data != Data::Memory
-    }
-
-    fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
-        sshd(trial)
-    }
-
-    fn send(&self, trial: &Trial<'_>) -> Vec<String> {
-        let user = file(trial.tools, "ssh-user");
-        let login = format!(
-            "host={},port={PORT},user=root,key_file={user}",
-            trial.address
-        );
-        let mut target = format!(":sftp,{login}:{}", trial.target());
-        if !trial.lot.data.is_one_file() {
-            target = format!("{target}/{}", trial.name());
-        }
-        let rest = ["--config", "/dev/null", "copy", &trial.source(), &target];
-        trial.words("rclone", &rest)
-    }
+    let rest = ["--config", "/dev/null", "copy", &trial.source(), &target];
+    trial.words("rclone", &rest)
 }
 
 /// A daemon of ssh that knows one user, both sides' keys made here.

@@ -1,17 +1,15 @@
 //! VBTP's two machines in virtual time: every byte once, and never more than the circuit carries.
-#![expect(clippy::unwrap_used, reason = "a test")]
-
-mod run;
 
 use std::time::Duration;
 
-use lighthaul_base::{Body, Endpoint, Instant, Load, Message, Rate, Via};
+use lighthaul_base::{Endpoint, Instant, Load, Message, Rate, Via};
 use lighthaul_proto::vbtp::wire;
 use lighthaul_proto::vbtp::{Config, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent};
-use lighthaul_sim::{Burst, Heard, LinkConfig, Reorder, World};
+use lighthaul_sim::{Heard, World, WorldConfig};
 use proptest::prelude::*;
 
-use run::{FOUR_STEPS, RTT, Run, Watched, circuit, config, filling, millis, steps};
+use crate::path::any_path;
+use crate::vbtp_run::{FOUR_STEPS, RTT, Run, Watched, circuit, config, filling, millis, steps};
 
 #[test]
 fn four_steps_with_a_margin_are_followed_whatever_is_lost() {
@@ -317,10 +315,7 @@ fn answer(
     while sender.poll_transmit(now).is_some() {}
     assert!(sender.sent() > 10);
     let report = wire::report(1, said, packets.iter().cloned(), turns.iter().cloned());
-    let mut head = report.head.as_slice().to_vec();
-    if let Body::Words(words) = report.body {
-        head.extend(words);
-    }
+    let head = report.octets();
     let message = Message {
         via: Via::Stream(1),
         head: &head,
@@ -385,13 +380,8 @@ proptest! {
         object_len in 0_u64..3_000_000,
         packet_len in 100_u32..9_000,
         parts in prop::collection::vec((0_u64..40, 1_u64..200, 1_u64..1_500), 1..5),
-        delay_us in 0_u64..60_000,
+        path in any_path(),
         stream_us in 0_u64..60_000,
-        queue_bytes_max in 20_000_u64..500_000,
-        loss_ppb in 0_u64..300_000_000,
-        enter_ppb in 0_u64..20_000_000,
-        late in (0_u64..200_000_000, 0_u64..20_000),
-        duplicate_ppb in 0_u64..100_000_000,
         bounds in (1_u32..60, 2_u32..40, 1_u32..30),
         settle_us in 0_u64..10_000,
         seed: u64,
@@ -404,26 +394,19 @@ proptest! {
         });
         let trc = steps(&parts.collect::<Vec<_>>().join(","));
         let (block, times, losses_max) = bounds;
+        let stream_delay = Duration::from_micros(stream_us);
         let config = Config {
             packet_len,
             block,
             window: block * times,
             losses_max,
             settle: Duration::from_micros(settle_us),
-            rtt: Duration::from_micros(delay_us + stream_us),
+            rtt: path.there.delay + stream_delay,
             ..config(object_len)
         };
-        let mut world = circuit(loss_ppb);
-        world.stream_delay = Duration::from_micros(stream_us);
-        world.there = LinkConfig {
-            queue_bytes_max,
-            delay: Duration::from_micros(delay_us),
-            burst: Some(Burst { enter_ppb, len_mean: 30 }),
-            reorder: Some(Reorder { ppb: late.0, extra: Duration::from_micros(late.1) }),
-            duplicate_ppb,
-            ..world.there
-        };
-        let run = Run::through(config, &trc, &world, seed);
+        let stream_rate = path.there.rate;
+        let path = WorldConfig { stream_delay, stream_rate, ..path };
+        let run = Run::through(config, &trc, &path, seed);
         run.assert_whole(&config);
         let burst = trc.steps().iter().map(|step| step.rate.bytes_in(Duration::from_millis(1)));
         let datagram = u64::from(config.wire_bytes(packet_len));

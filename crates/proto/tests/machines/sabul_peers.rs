@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Span, Transmit, Via};
+use lighthaul_base::{Endpoint, Instant, Message, Rate, Span, Via};
 use lighthaul_proto::sabul::wire::{Ack, Clock, Control, Packet};
 use lighthaul_proto::sabul::{
     Config, Memory, Mode, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
@@ -26,17 +26,8 @@ const CONFIG: Config = Config {
     ranges_max: 3,
 };
 
-/// Head and words as they arrive.
-fn octets(transmit: &Transmit) -> Vec<u8> {
-    let mut octets = transmit.head.as_slice().to_vec();
-    if let Body::Words(words) = &transmit.body {
-        octets.extend(words);
-    }
-    octets
-}
-
 fn hear<E: Endpoint>(machine: &mut E, now: Instant, control: &Control) {
-    let head = octets(&control.transmit(1));
+    let head = control.transmit(1).octets();
     let message = Message {
         via: Via::Stream(1),
         head: &head,
@@ -79,7 +70,7 @@ fn ack(till: u32, received: u32) -> Control {
 fn said<E: Endpoint>(machine: &mut E, now: Instant) -> Vec<Control> {
     std::iter::from_fn(|| machine.poll_transmit(now))
         .filter(|transmit| transmit.via == Via::Stream(1))
-        .map(|transmit| Control::decode(&octets(&transmit)).expect("what is said makes sense"))
+        .map(|transmit| Control::decode(&transmit.octets()).expect("what is said makes sense"))
         .collect()
 }
 
@@ -155,7 +146,7 @@ fn losses_are_sent_again_in_order_each_under_a_number_of_its_own() {
 #[test]
 fn a_sender_ignores_what_is_not_for_it() {
     let mut sender = spent();
-    let ack = octets(&ack(1, 1).transmit(1));
+    let ack = ack(1, 1).transmit(1).octets();
     for (via, head, len) in [
         (Via::Datagram, &ack[..], 0),
         (Via::Stream(2), &ack, 0),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use lighthaul_base::{
-    Body, Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit, Trc, Via,
-};
+use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit, Trc, Via};
 use lighthaul_proto::vbtp::{Config, Receiver, ReceiverEvent, Sender, SenderEvent};
-use lighthaul_sim::{Heard, LinkConfig, World, WorldConfig};
+use lighthaul_sim::{Heard, World, WorldConfig};
+
+use crate::path::gigabit;
 
 pub(crate) const RTT: Duration = Duration::from_millis(100);
 pub(crate) const OVERHEAD_LEN: u32 = 28;
@@ -90,10 +90,7 @@ impl<E: Endpoint> Endpoint for Watched<E> {
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         let transmit = self.machine.poll_transmit(now)?;
-        let len = match &transmit.body {
-            Body::Object(span) => span.len,
-            Body::None | Body::Words(_) => 0,
-        };
+        let len = transmit.body.object_len();
         if transmit.via == Via::Datagram {
             let head = transmit.head.as_slice().len() as u32;
             self.sent.push((now, OVERHEAD_LEN + head + len));
@@ -197,19 +194,11 @@ impl Run {
 
 /// A gigabit, over which streams are spared from loss.
 pub(crate) fn circuit(loss_ppb: u64) -> WorldConfig {
-    WorldConfig {
-        there: LinkConfig {
-            rate: Some(Rate::from_mbps(1000)),
-            delay: RTT / 2,
-            queue_bytes_max: 256 << 10,
-            loss_ppb,
-            ..LinkConfig::default()
-        },
-        stream_delay: RTT / 2,
-        stream_rate: Some(Rate::from_mbps(1000)),
-        overhead_len: OVERHEAD_LEN,
-        ..WorldConfig::default()
-    }
+    let mut path = gigabit(RTT / 2);
+    path.there.queue_bytes_max = 256 << 10;
+    path.there.loss_ppb = loss_ppb;
+    path.stream_rate = path.there.rate;
+    path
 }
 
 pub(crate) fn millis(millis: u64) -> Instant {

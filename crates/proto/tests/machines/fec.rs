@@ -6,8 +6,10 @@ use std::time::Duration;
 use lighthaul_base::{Endpoint, Instant, Message, Rate};
 use lighthaul_proto::fec::feed::Feed;
 use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, Sender, SenderEvent};
-use lighthaul_sim::{Burst, Heard, LinkConfig, Reorder, World, WorldConfig};
+use lighthaul_sim::{Burst, Heard, Reorder, World, WorldConfig};
 use proptest::prelude::*;
+
+use crate::path::gigabit;
 
 const MESSAGE_LEN: u32 = 200;
 
@@ -28,19 +30,10 @@ fn config(code: Code) -> Config {
 }
 
 fn path(delay: Duration, loss_ppb: u64) -> WorldConfig {
-    let there = LinkConfig {
-        rate: Some(Rate::from_mbps(1000)),
-        delay,
-        queue_bytes_max: 1 << 20,
-        loss_ppb,
-        ..LinkConfig::default()
-    };
-    WorldConfig {
-        there,
-        stream_delay: delay,
-        overhead_len: 52,
-        ..WorldConfig::default()
-    }
+    let mut path = gigabit(delay);
+    path.there.loss_ppb = loss_ppb;
+    path.overhead_len = 52;
+    path
 }
 
 /// What came of a run: how old each message was, and whether it had been restored.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_proto::rbudp::model::{self, Path};
 use lighthaul_proto::rbudp::{Config, Receiver, Sender};
-use lighthaul_sim::{LinkConfig, World, WorldConfig};
+use lighthaul_sim::World;
+
+use crate::path::gigabit;
 
 const PACKET_LEN: u32 = 1464;
 const OVERHEAD_LEN: u32 = 28;
@@ -26,21 +28,9 @@ fn simulate(total: u64, mbps: u64, loss_ppb: u64, seeds: u64) -> f64 {
         repeat: Duration::ZERO,
         feedback: None,
     };
-    let delay = Duration::from_millis(55);
-    let there = LinkConfig {
-        rate: Some(Rate::from_mbps(1000)),
-        delay,
-        queue_bytes_max: 1 << 20,
-        loss_ppb,
-        ..LinkConfig::default()
-    };
-    let world = WorldConfig {
-        there,
-        stream_delay: delay,
-        stream_rate: Some(Rate::from_mbps(1000)),
-        overhead_len: OVERHEAD_LEN,
-        ..WorldConfig::default()
-    };
+    let mut world = gigabit(Duration::from_millis(55));
+    world.there.loss_ppb = loss_ppb;
+    world.stream_rate = world.there.rate;
     let run = |seed| {
         let sender = Sender::new(Instant::ZERO, config, seed);
         let receiver = Receiver::new(Instant::ZERO, config, seed);

@@ -1,12 +1,13 @@
 //! RBUDP+ in virtual time: what others take of the receiver's processor costs no datagrams.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::time::Duration;
 
 use lighthaul_base::{Absence, Instant, Load, Rate};
 use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender};
-use lighthaul_sim::{HostConfig, LinkConfig, World, WorldConfig};
+use lighthaul_sim::{HostConfig, World, WorldConfig};
 use proptest::prelude::*;
+
+use crate::path::gigabit;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -29,16 +30,8 @@ fn config(object_len: u64, rtt: Duration) -> Config {
 
 fn path(rtt: Duration, host: HostConfig) -> WorldConfig {
     WorldConfig {
-        there: LinkConfig {
-            rate: Some(Rate::from_mbps(1000)),
-            delay: rtt / 2,
-            queue_bytes_max: 1 << 20,
-            ..LinkConfig::default()
-        },
-        stream_delay: rtt / 2,
-        overhead_len: 28,
         host,
-        ..WorldConfig::default()
+        ..gigabit(rtt / 2)
     }
 }
 

@@ -1,6 +1,5 @@
 //! SABUL's two machines in virtual time: every byte once, whatever the path does, and the rates that
 //! the paper and the second mode promise.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::time::Duration;
 
@@ -9,9 +8,11 @@ use lighthaul_proto::sabul::{
     Config, Memory, Mode, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
 use lighthaul_sim::{
-    Burst, FlowConfig, Heard, LinkConfig, Network, Reorder, RouteConfig, Trace, World, WorldConfig,
+    FlowConfig, Heard, LinkConfig, Network, RouteConfig, Trace, World, WorldConfig,
 };
 use proptest::prelude::*;
+
+use crate::path::{self, any_path, gigabit};
 
 type Event = Heard<SenderEvent, ReceiverEvent>;
 
@@ -30,41 +31,16 @@ fn config(object_len: u64, delay: Duration) -> Config {
     }
 }
 
-fn gigabit(delay: Duration) -> WorldConfig {
-    let there = LinkConfig {
-        rate: Some(Rate::from_mbps(1000)),
-        delay,
-        queue_bytes_max: 1 << 20,
-        ..LinkConfig::default()
-    };
-    WorldConfig {
-        there,
-        stream_delay: delay,
-        overhead_len: 28,
-        ..WorldConfig::default()
-    }
-}
-
 /// Runs a transfer to its end; answers its world and what was heard.
-fn run(config: Config, world: &WorldConfig, seed: u64) -> (World<Sender, Receiver>, Vec<Event>) {
+fn run(config: Config, path: &WorldConfig, seed: u64) -> (World<Sender, Receiver>, Vec<Event>) {
     let sender = Sender::new(Instant::ZERO, config, seed);
     let receiver = Receiver::new(Instant::ZERO, config, seed);
-    let mut world = World::new(sender, receiver, world, seed).with_ledger();
-    let mut heard = Vec::new();
-    world.run(Instant::from_nanos(u64::MAX / 2), |_, event| {
-        heard.push(event);
-    });
-    (world, heard)
+    path::run(sender, receiver, path, seed)
 }
 
 fn assert_whole(world: &World<Sender, Receiver>, heard: &[Event], object_len: u64) {
-    assert!(world.ledger().unwrap().is_whole(object_len));
-    for event in [
-        Heard::Left(SenderEvent::Complete),
-        Heard::Right(ReceiverEvent::Complete),
-    ] {
-        assert!(heard.contains(&event), "{heard:?}");
-    }
+    let ends = (SenderEvent::Complete, ReceiverEvent::Complete);
+    path::assert_whole(world, heard, object_len, ends);
 }
 
 #[test]
@@ -339,17 +315,12 @@ proptest! {
         object_len in 0_u64..3_000_000,
         packet_len in 100_u32..9_000,
         mbps in (1_u64..200, 1_u64..2_000),
-        delay_us in 0_u64..60_000,
-        queue_bytes_max in 20_000_u64..500_000,
-        loss_ppb in 0_u64..300_000_000,
-        enter_ppb in 0_u64..20_000_000,
-        late in (0_u64..200_000_000, 0_u64..20_000),
-        duplicate_ppb in 0_u64..100_000_000,
+        path in any_path(),
         bounds in (1_u32..5000, 1_u32..1000),
         swift: bool,
         seed: u64,
     ) {
-        let delay = Duration::from_micros(delay_us);
+        let delay = path.stream_delay;
         let config = Config {
             packet_len,
             mode: if swift { Mode::Swift } else { Mode::Paper },
@@ -359,16 +330,7 @@ proptest! {
             ranges_max: bounds.1,
             ..config(object_len, delay)
         };
-        let mut world = gigabit(delay);
-        world.there = LinkConfig {
-            queue_bytes_max,
-            loss_ppb,
-            burst: Some(Burst { enter_ppb, len_mean: 30 }),
-            reorder: Some(Reorder { ppb: late.0, extra: Duration::from_micros(late.1) }),
-            duplicate_ppb,
-            ..world.there
-        };
-        let (world, heard) = run(config, &world, seed);
+        let (world, heard) = run(config, &path, seed);
         assert_whole(&world, &heard, object_len);
         let (left, right) = (world.left(), world.right());
         let seen = world.there().counters();

@@ -1,0 +1,14 @@
+//! The protocols' machines in virtual time: each other's peers over paths of all kinds, and among bad peers.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod fec;
+mod feedback;
+mod model;
+mod path;
+mod rbudp;
+mod rbudp_peers;
+mod sabul;
+mod sabul_peers;
+mod stripe;
+mod vbtp;
+mod vbtp_run;
