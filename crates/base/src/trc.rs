@@ -155,6 +155,46 @@ impl Trc {
         })
     }
 
+    /// The same vector, all of it `by` earlier, without what would be before the beginning; nothing if that is all of it.
+    pub fn advanced(&self, by: Duration) -> Option<Self> {
+        let earlier = |at: Instant| Instant::ZERO + at.since(Instant::ZERO + by);
+        let steps = self.steps.iter().map(|step| Step {
+            from: earlier(step.from),
+            till: earlier(step.till),
+            ..*step
+        });
+        Self::new(steps.filter(|step| step.from < step.till).collect()).ok()
+    }
+
+    /// What it surely carries for who knows the time to within `by`: at every moment the least that it carries so
+    /// long before or after.
+    pub fn narrowed(&self, by: Duration) -> Option<Self> {
+        let ends = self.steps.iter().flat_map(|step| [step.from, step.till]);
+        let mut points: Vec<Instant> = ends
+            .flat_map(|at| [Instant::ZERO + at.since(Instant::ZERO + by), at + by])
+            .collect();
+        points.sort_unstable();
+        points.dedup();
+        let steps = points.windows(2).filter_map(|pair| {
+            let [from, till] = [pair[0], pair[1]];
+            let before = Instant::ZERO + from.since(Instant::ZERO + by);
+            let rate = self.least_between(before.max(Instant::ZERO), till + by)?;
+            Some(Step { from, till, rate })
+        });
+        Self::new(steps.collect()).ok()
+    }
+
+    /// The least that it carries all the time from one moment till another; nothing if there is a gap.
+    fn least_between(&self, from: Instant, till: Instant) -> Option<Rate> {
+        let (mut at, mut least) = (from, Rate::UNLIMITED);
+        while at < till {
+            let step = self.step_at(at).filter(|step| step.from <= at)?;
+            least = least.min(step.rate);
+            at = step.till;
+        }
+        Some(least)
+    }
+
     /// The same times at `numerator / denominator` of the rates: a margin, or a share.
     pub fn scaled(&self, numerator: u32, denominator: u32) -> Result<Self, Misuse> {
         self.with(|step| Step {
@@ -356,12 +396,13 @@ const RATES: [(u64, &str); 4] = [
 /// The work of one byte: bits times nanoseconds in a second.
 const WORK_PER_BYTE: u128 = 8_000_000_000;
 const TILL_MAX: Instant = Instant::from_nanos(100 * 366 * 24 * 3600 * 1_000_000_000);
-/// Slower, a datagram takes seconds: somebody has forgotten the unit.
-const RATE_MIN: Rate = match Rate::from_bps(1000) {
+/// The lowest rate that a step may have: slower, a datagram takes seconds, and somebody has forgotten the unit.
+pub const RATE_MIN: Rate = match Rate::from_bps(1000) {
     Some(rate) => rate,
     None => Rate::UNLIMITED,
 };
-const RATE_MAX: Rate = Rate::from_mbps(1_000_000_000);
+/// The highest rate that a step may have.
+pub const RATE_MAX: Rate = Rate::from_mbps(1_000_000_000);
 
 #[cfg(test)]
 mod tests {
@@ -447,6 +488,33 @@ mod tests {
         assert_eq!(trc.next_change(at(2_000_000_000)), moment("9h"));
         assert_eq!(trc.check_ahead(trc.end()), Err(Misuse::Past));
         assert_eq!(trc.next_change(trc.end()), None);
+    }
+
+    #[test]
+    fn what_would_be_before_the_beginning_is_over() {
+        let trc: Trc = "1s-3s 1G, 4s-5s 2G".parse().unwrap();
+        let earlier = |seconds| trc.advanced(Duration::from_secs(seconds));
+        assert_eq!(earlier(2).unwrap().to_string(), "0s-1s 1Gb/s, 2s-3s 2Gb/s");
+        assert_eq!(earlier(4).unwrap().to_string(), "0s-1s 2Gb/s");
+        assert_eq!(earlier(5), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_narrowed_vector_carries_what_it_does_by_any_clock(
+            (trc, rates) in ticks(),
+            by in 0_usize..20,
+        ) {
+            let narrowed = trc.narrowed(Duration::from_nanos(8 * by as u64));
+            for at in 0..rates.len() {
+                let window = at.saturating_sub(by)..(at + by + 1).min(rates.len());
+                let ends = at + by < rates.len();
+                let least = rates[window].iter().copied().min().filter(|_| ends).unwrap_or(0);
+                let moment = Instant::from_nanos(8 * at as u64 + 4);
+                let has = narrowed.as_ref().and_then(|trc| trc.rate_at(moment));
+                prop_assert_eq!(has.map_or(0, Rate::as_bps), least * 1_000_000_000, "at {}", at);
+            }
+        }
     }
 
     /// A vector of ticks of 8 ns each and the array of its rates, so that a rate of so many Gb/s is as

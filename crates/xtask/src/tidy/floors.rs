@@ -111,15 +111,15 @@ const PREFIX: &str = "lighthaul-";
 /// A new arrow is a change to this table. The chores stand aside, where they may use everything.
 const FLOORS: [(u8, &[&str]); 6] = [
     (1, &["base"]),
-    (2, &["proto", "sim", "io"]),
-    (3, &["transfer"]),
-    (4, &["daemon", "lab"]),
+    (2, &["proto", "schedule", "sim", "io"]),
+    (3, &["transfer", "circuit"]),
+    (4, &["daemon", "lab", "scheduler"]),
     (5, &["cli"]),
     (6, &["xtask"]),
 ];
 
 /// Here are no clock, no socket, no file and no seed of chance but what is passed in.
-const PURE: [&str; 3] = ["base", "proto", "sim"];
+const PURE: [&str; 4] = ["base", "proto", "schedule", "sim"];
 
 #[cfg(test)]
 mod tests {

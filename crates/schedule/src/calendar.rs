@@ -1,0 +1,297 @@
+//! All bookings of all links.
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use lighthaul_base::trc::Step;
+use lighthaul_base::{Instant, Rate};
+
+use crate::capacity::Free;
+use crate::config::{self, Config};
+use crate::grant::Grant;
+use crate::outage::Outage;
+use crate::path::{Path, shortest};
+use crate::plan::{Ask, Field};
+use crate::refusal::{Counter, Refusal};
+use crate::request::{Request, Way};
+use crate::stock::{Owner, Stock};
+use crate::topology::{LinkId, NodeId, Topology};
+
+/// The number of a booking or an outage, given by whoever makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(pub u64);
+
+/// Something that is booked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Booking {
+    /// The how manieth it was.
+    pub(crate) nth: u64,
+    pub(crate) request: Request,
+    pub(crate) grant: Grant,
+}
+
+impl Booking {
+    /// What was asked for, or is since it was extended or shrunk.
+    pub const fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// What is promised.
+    pub const fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// Whether it has something of a link between two moments.
+    pub(crate) fn has(&self, link: LinkId, from: Instant, till: Instant) -> bool {
+        let steps = &self.grant.steps;
+        let first = steps.partition_point(|step| step.till <= from);
+        steps.get(first).is_some_and(|step| step.from < till)
+            && self.grant.path.links().contains(&link)
+    }
+}
+
+/// What is free and what is booked on the links of a topology.
+///
+/// It is told the time and has no chance in it: the same calls in the same order make the same calendar, so who keeps a
+/// journal of them can make it again. What is refused changes nothing.
+#[derive(Clone, Debug)]
+pub struct Calendar {
+    pub(crate) config: Config,
+    topology: Topology,
+    pub(crate) stocks: Vec<Stock>,
+    pub(crate) bookings: BTreeMap<Id, Booking>,
+    pub(crate) outages: BTreeMap<Id, Outage>,
+    /// What was before this is forgotten.
+    since: Instant,
+    /// The how manieth booking is next.
+    next: u64,
+    /// Paths that were looked for, so as not to look again.
+    paths: BTreeMap<(NodeId, NodeId), Vec<Arc<Path>>>,
+}
+
+impl Calendar {
+    /// A calendar without bookings.
+    pub fn new(topology: Topology, config: Config) -> Result<Self, config::Misuse> {
+        config.check()?;
+        let stock = |link: &crate::Link| {
+            Stock::new(
+                link.capacity.as_bps(),
+                link.channel.as_bps(),
+                &config.shares,
+            )
+        };
+        let stocks = topology.links().map(|(_, link)| stock(link)).collect();
+        Ok(Self {
+            config,
+            topology,
+            stocks,
+            bookings: BTreeMap::new(),
+            outages: BTreeMap::new(),
+            since: Instant::ZERO,
+            next: 0,
+            paths: BTreeMap::new(),
+        })
+    }
+
+    /// Books a request under a number that is not in use.
+    pub fn book(&mut self, now: Instant, id: Id, request: &Request) -> Result<&Grant, Refusal> {
+        self.check_id(id)?;
+        if self.bookings.len() >= self.config.bookings_max {
+            return Err(Refusal::Full(self.config.bookings_max));
+        }
+        self.remember(&request.way);
+        let grant = self.quote(now, request)?;
+        self.take(request.owner, &grant.path, &grant.steps);
+        let nth = self.next;
+        self.next += 1;
+        let booking = Booking {
+            nth,
+            request: request.clone(),
+            grant,
+        };
+        Ok(&self.bookings.entry(id).or_insert(booking).grant)
+    }
+
+    /// What would be granted if it were booked now.
+    pub fn quote(&self, now: Instant, request: &Request) -> Result<Grant, Refusal> {
+        let ask = Ask::of(request, now.max(self.since), &self.config)?;
+        let paths = self.paths(&request.way)?;
+        let most = paths.iter().map(|path| path.capacity).max().unwrap_or(0);
+        if let Some(most) = Rate::from_bps(most).filter(|most| request.rate_max > *most) {
+            return Err(Refusal::Rate(most));
+        }
+        let best = self.field().best(&ask, &paths);
+        let end = best.as_ref().map(Grant::end);
+        match (request.deadline, end) {
+            (Some(deadline), Ok(end)) if end <= deadline => best,
+            (Some(deadline), Ok(_) | Err(Refusal::Far(_))) => Err(Refusal::Late(Counter {
+                end: end.ok(),
+                ..self.field().counter(&ask, &paths, request.need, deadline)
+            })),
+            _ => best,
+        }
+    }
+
+    /// What an owner could have of a link, from one moment till another; nothing of a link that there is not.
+    pub fn free(
+        &self,
+        link: LinkId,
+        owner: Owner,
+        from: Instant,
+        till: Instant,
+    ) -> impl Iterator<Item = Free> + '_ {
+        let stock = self.stocks.get(link.0 as usize);
+        stock
+            .into_iter()
+            .flat_map(move |stock| stock.free(owner, from, till))
+    }
+
+    /// The bookings that have something of a link between two moments.
+    pub fn allocations(
+        &self,
+        link: LinkId,
+        from: Instant,
+        till: Instant,
+    ) -> impl Iterator<Item = (Id, &Booking)> {
+        self.bookings()
+            .filter(move |(_, booking)| booking.has(link, from, till))
+    }
+
+    /// All bookings, by their numbers.
+    pub fn bookings(&self) -> impl Iterator<Item = (Id, &Booking)> {
+        self.bookings.iter().map(|(id, booking)| (*id, booking))
+    }
+
+    /// The booking of a number.
+    pub fn booking(&self, id: Id) -> Option<&Booking> {
+        self.bookings.get(&id)
+    }
+
+    /// The links that it is about.
+    pub const fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Forgets what was over before a moment, and those bookings; says which. Whoever comes with an earlier `now` finds that
+    /// moment.
+    pub fn forget(&mut self, before: Instant) -> Vec<Id> {
+        let before = before.max(self.since);
+        self.since = before;
+        let over = |booking: &Booking| booking.grant.end() <= before;
+        let bookings = self.bookings.iter().filter(|(_, booking)| over(booking));
+        let ids: Vec<Id> = bookings.map(|(id, _)| *id).collect();
+        self.bookings.retain(|_, booking| !over(booking));
+        self.outages.retain(|_, outage| outage.till > before);
+        self.stocks
+            .iter_mut()
+            .for_each(|stock| stock.forget(before));
+        ids
+    }
+
+    /// The first moment from `now` on that can still be changed.
+    pub(crate) fn first_from(&self, now: Instant) -> Instant {
+        self.config.slot_from(now.max(self.since))
+    }
+
+    pub(crate) const fn field(&self) -> Field<'_> {
+        Field {
+            config: &self.config,
+            stocks: self.stocks.as_slice(),
+        }
+    }
+
+    /// The paths that a request may be on.
+    pub(crate) fn paths(&self, way: &Way) -> Result<Cow<'_, [Arc<Path>]>, Refusal> {
+        let (from, to) = match way {
+            Way::Over(path) => {
+                let known = path
+                    .links()
+                    .iter()
+                    .all(|link| (link.0 as usize) < self.stocks.len());
+                return known
+                    .then(|| vec![Arc::clone(path)].into())
+                    .ok_or(Refusal::Unknown);
+            }
+            Way::Between(from, to) => (*from, *to),
+        };
+        if self.topology.name(from).is_none() || self.topology.name(to).is_none() {
+            return Err(Refusal::Unknown);
+        }
+        let paths = match self.paths.get(&(from, to)) {
+            Some(paths) => Cow::from(paths),
+            None => shortest(&self.topology, from, to, self.config.paths_max).into(),
+        };
+        if paths.is_empty() {
+            Err(Refusal::NoPath)
+        } else {
+            Ok(paths)
+        }
+    }
+
+    /// Refuses a number that is in use.
+    pub(crate) fn check_id(&self, id: Id) -> Result<(), Refusal> {
+        if self.bookings.contains_key(&id) || self.outages.contains_key(&id) {
+            return Err(Refusal::Taken(id));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take(&mut self, owner: Owner, path: &Path, steps: &[Step]) {
+        for link in path.links() {
+            let stock = &mut self.stocks[link.0 as usize];
+            for step in steps {
+                stock.take(owner, step);
+            }
+        }
+    }
+
+    pub(crate) fn give(&mut self, owner: Owner, path: &Path, steps: &[Step]) {
+        for link in path.links() {
+            let stock = &mut self.stocks[link.0 as usize];
+            for step in steps {
+                stock.give(owner, step);
+            }
+        }
+    }
+
+    /// Gives the bookings to come a turn behind the `nth`.
+    pub(crate) fn count_on(&mut self, nth: u64) {
+        self.next = self.next.max(nth.saturating_add(1));
+    }
+
+    /// Keeps the paths between two nodes.
+    fn remember(&mut self, way: &Way) {
+        let Way::Between(from, to) = *way else {
+            return;
+        };
+        if self.paths.contains_key(&(from, to)) {
+            return;
+        }
+        if self.paths.len() >= PAIRS_MAX {
+            self.paths.clear();
+        }
+        let paths = shortest(&self.topology, from, to, self.config.paths_max);
+        self.paths.insert((from, to), paths);
+    }
+}
+
+/// Two are equal if they promise the same; which paths they have looked for, and how many bookings they have seen come
+/// and go, is their own affair.
+impl PartialEq for Calendar {
+    fn eq(&self, other: &Self) -> bool {
+        self.config == other.config
+            && self.topology == other.topology
+            && self.stocks == other.stocks
+            && self.bookings == other.bookings
+            && self.outages == other.outages
+            && self.since == other.since
+    }
+}
+
+impl Eq for Calendar {}
+
+/// Pairs of nodes whose paths are kept.
+const PAIRS_MAX: usize = 1 << 14;

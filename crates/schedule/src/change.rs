@@ -1,0 +1,237 @@
+//! Bookings that end early, grow, shrink, or move.
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::{Ordering, Reverse};
+
+use lighthaul_base::Instant;
+use lighthaul_base::trc::Step;
+
+use crate::calendar::{Booking, Calendar, Id};
+use crate::grant::Grant;
+use crate::plan::{Ask, Goal};
+use crate::refusal::{Counter, Refusal};
+use crate::request::{Detail, Need, Shape};
+
+/// A booking whose promise has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Its number.
+    pub id: Id,
+    /// When it was to be over.
+    pub was: Instant,
+    /// When it is now.
+    pub end: Instant,
+}
+
+/// Which bookings are packed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those that have not begun: no circuit that is in use changes.
+    Waiting,
+    /// Also the rest of those that have.
+    All,
+}
+
+impl Calendar {
+    /// Ends a booking; what it had from now on can be booked at once, and is returned.
+    pub fn release(&mut self, now: Instant, id: Id) -> Result<Vec<Step>, Refusal> {
+        let mut booking = self.bookings.remove(&id).ok_or(Refusal::Missing(id))?;
+        let rest = booking.grant.split_off(self.first_from(now));
+        self.give(booking.request.owner, &booking.grant.path, &rest);
+        Ok(rest)
+    }
+
+    /// Lets a booking be for more than it was. A file whose rate may vary takes what is free from now on; others get theirs
+    /// longer, if nobody has booked what follows.
+    pub fn extend(&mut self, now: Instant, id: Id, need: Need) -> Result<&Grant, Refusal> {
+        let request = &self.booking_to_change(now, id)?.request;
+        if compare(need, request.need) != Some(Ordering::Greater) {
+            return Err(Refusal::Size(id));
+        }
+        let deadline = request.deadline.unwrap_or(Instant::NEVER);
+        let late = |end| Counter {
+            end: Some(end),
+            ..Counter::default()
+        };
+        self.renew(now, id, need, |_, new| {
+            let in_time = new.end() <= deadline;
+            in_time
+                .then_some(())
+                .ok_or_else(|| Refusal::Late(late(new.end())))
+        })?;
+        self.rewrite(id, need)
+    }
+
+    /// Lets a booking be for less than it was: it ends earlier, and keeps the steps until then.
+    pub fn shrink(&mut self, now: Instant, id: Id, need: Need) -> Result<&Grant, Refusal> {
+        let booking = self.booking_to_change(now, id)?;
+        if need.is_nothing() {
+            return Err(Refusal::Nothing);
+        }
+        if compare(need, booking.request.need) != Some(Ordering::Less) {
+            return Err(Refusal::Size(id));
+        }
+        let end = match need {
+            Need::Size { .. } => booking.grant.end_of(need.work()),
+            Need::Hold(time) => booking.grant.start() + booking.grant.path.lasting(time),
+        };
+        let end = self.config.slot_from(end);
+        if end <= now {
+            return Err(Refusal::Size(id));
+        }
+        self.cut(id, end);
+        self.rewrite(id, need)
+    }
+
+    /// Packs again, in the order of priority and of booking, what is still to come of at most `most` bookings: each gets what
+    /// there is now if with that it is over no later, so nobody loses by it. Says who is over earlier.
+    ///
+    /// What was booked with a margin (section 4.3 of the paper) and ends early leaves room to those behind it. When each of
+    /// them in turn takes what those before it leave, all have what they would have had without margins.
+    pub fn repack(&mut self, now: Instant, scope: Scope, most: usize) -> Vec<Moved> {
+        let now = self.first_from(now);
+        let ids = self.in_turn(|booking| match scope {
+            Scope::Waiting => booking.grant.start() >= now,
+            Scope::All => booking.grant.end() > now,
+        });
+        let moves = ids.into_iter().take(most).filter_map(|id| {
+            let need = self.bookings.get(&id)?.request.need;
+            let no_later = |was: &Grant, new: &Grant| {
+                let suits = new.end() <= was.end();
+                suits
+                    .then_some(())
+                    .ok_or_else(|| Refusal::Blocked(was.end()))
+            };
+            self.renew(now, id, need, no_later).ok()
+        });
+        moves.filter(|moved| moved.end < moved.was).collect()
+    }
+
+    /// The numbers of certain bookings, the highest priority first; of equal ones, who booked first.
+    pub(crate) fn in_turn(&self, which: impl Fn(&Booking) -> bool) -> Vec<Id> {
+        let bookings = self.bookings().filter(|(_, booking)| which(booking));
+        let turns =
+            bookings.map(|(id, booking)| (Reverse(booking.request.priority), booking.nth, id));
+        let mut turns: Vec<_> = turns.collect();
+        turns.sort_unstable();
+        turns.into_iter().map(|(_, _, id)| id).collect()
+    }
+
+    /// Looks again for what a booking needs from now on, and lets it have that if it suits; else it keeps what it has.
+    pub(crate) fn renew(
+        &mut self,
+        now: Instant,
+        id: Id,
+        need: Need,
+        suits: impl Fn(&Grant, &Grant) -> Result<(), Refusal>,
+    ) -> Result<Moved, Refusal> {
+        let now = self.first_from(now);
+        let mut booking = self.bookings.remove(&id).ok_or(Refusal::Missing(id))?;
+        let (owner, was) = (booking.request.owner, booking.grant.clone());
+        let rest = booking.grant.split_off(now);
+        self.give(owner, &was.path, &rest);
+        let renewed = self.rest(now, &booking, &was, need).and_then(|later| {
+            let joined = booking.request.detail == Detail::Joined;
+            let mut new = booking.grant.clone();
+            new.path = Arc::clone(&later.path);
+            new.append(&later.steps, joined);
+            if new.steps.len() > self.config.steps_max {
+                return Err(Refusal::Steps(self.config.steps_max));
+            }
+            suits(&was, &new).map(|()| (new, later))
+        });
+        let end = was.end();
+        let (grant, later, moved) = match renewed {
+            Ok((new, later)) => {
+                let moved = Moved {
+                    id,
+                    was: end,
+                    end: new.end(),
+                };
+                (new, later.steps, Ok(moved))
+            }
+            Err(why) => (was, rest, Err(why)),
+        };
+        self.take(owner, &grant.path, &later);
+        booking.grant = grant;
+        self.bookings.insert(id, booking);
+        moved
+    }
+
+    /// What there is for the rest of what a booking needs, after its steps from now on have been given back. What has begun
+    /// stays on its path and, where its rate may not vary, goes on without a break; so does what is held longer.
+    fn rest(
+        &self,
+        now: Instant,
+        booking: &Booking,
+        was: &Grant,
+        need: Need,
+    ) -> Result<Grant, Refusal> {
+        let mut request = booking.request.clone();
+        let begun = booking.grant.steps.last();
+        let varies = request.shape == Shape::Varying && matches!(need, Need::Size { .. });
+        let stays = !varies && (begun.is_some() || need != request.need);
+        request.from = if stays { was.start() } else { request.from }.max(now);
+        request.need = need;
+        let mut ask = Ask::of(&request, now, &self.config)?;
+        let paths = match begun {
+            None if stays => vec![Arc::clone(&was.path)].into(),
+            None => self.paths(&request.way)?,
+            Some(last) => {
+                ask.lit = if last.till == now {
+                    last.rate.as_bps()
+                } else {
+                    0
+                };
+                ask.goal = match ask.goal {
+                    Goal::Carry(work) => Goal::Carry(booking.grant.left(work)),
+                    Goal::Fixed(work) => Goal::Fixed(booking.grant.left(work)),
+                    Goal::Hold(time) => {
+                        Goal::Hold((was.start() + was.path.lasting(time)).since(now))
+                    }
+                };
+                vec![Arc::clone(&was.path)].into()
+            }
+        };
+        let found = self.field().best(&ask, &paths);
+        if stays && found.as_ref().map(Grant::start) != Ok(ask.from) {
+            let view = self.field().view(ask.owner, &was.path, ask.from);
+            return Err(Refusal::Blocked(view.next_below(ask.on(&was.path)?.least)));
+        }
+        found
+    }
+
+    /// Ends a booking at a moment, and lets go of what it had from then on.
+    pub(crate) fn cut(&mut self, id: Id, at: Instant) {
+        if let Some(booking) = self.bookings.get_mut(&id) {
+            let rest = booking.grant.split_off(at);
+            let (owner, path) = (booking.request.owner, Arc::clone(&booking.grant.path));
+            self.give(owner, &path, &rest);
+        }
+    }
+
+    /// A booking that is not over.
+    fn booking_to_change(&self, now: Instant, id: Id) -> Result<&Booking, Refusal> {
+        let booking = self.bookings.get(&id).ok_or(Refusal::Missing(id))?;
+        let ahead = booking.grant.end() > now;
+        ahead.then_some(booking).ok_or(Refusal::Over(id))
+    }
+
+    /// Notes what a booking is for since it was changed.
+    fn rewrite(&mut self, id: Id, need: Need) -> Result<&Grant, Refusal> {
+        let booking = self.bookings.get_mut(&id).ok_or(Refusal::Missing(id))?;
+        booking.request.need = need;
+        Ok(&booking.grant)
+    }
+}
+
+/// Which of two needs is more, if they are of one kind.
+fn compare(need: Need, other: Need) -> Option<Ordering> {
+    match (need, other) {
+        (Need::Size { .. }, Need::Size { .. }) => Some(need.work().cmp(&other.work())),
+        (Need::Hold(time), Need::Hold(other)) => Some(time.cmp(&other)),
+        _ => None,
+    }
+}

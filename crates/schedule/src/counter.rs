@@ -1,0 +1,82 @@
+//! What could be had instead of what cannot be over in time.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+
+use crate::path::Path;
+use crate::plan::{Ask, Field, Goal};
+use crate::refusal::Counter;
+use crate::request::Need;
+
+impl Field<'_> {
+    /// What would be over by a deadline of something that is not: less of it, or more at a time.
+    pub(crate) fn counter(
+        &self,
+        ask: &Ask,
+        paths: &[Arc<Path>],
+        need: Need,
+        deadline: Instant,
+    ) -> Counter {
+        let ask = Ask {
+            till: self.config.slot_until(deadline).min(ask.till),
+            ..*ask
+        };
+        let in_time = |ask: &Ask| ask.from < ask.till && self.best(ask, paths).is_ok();
+        let (amount, part): (u64, &dyn Fn(u64) -> Need) = match need {
+            Need::Size { bytes, margin_ppm } => {
+                (bytes, &move |bytes| Need::Size { bytes, margin_ppm })
+            }
+            Need::Hold(time) => {
+                let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+                (nanos, &|nanos| Need::Hold(Duration::from_nanos(nanos)))
+            }
+        };
+        let less = last(amount, |amount| {
+            let goal = match ask.goal {
+                Goal::Carry(_) => Goal::Carry(part(amount).work()),
+                Goal::Fixed(_) => Goal::Fixed(part(amount).work()),
+                Goal::Hold(_) => Goal::Hold(Duration::from_nanos(amount)),
+            };
+            in_time(&Ask { goal, ..ask })
+        });
+        Counter {
+            end: None,
+            most: less.map(part),
+            rate_max: faster(&ask, paths, in_time),
+        }
+    }
+}
+
+/// The lowest rate above the one asked for at which something would be in time.
+fn faster(ask: &Ask, paths: &[Arc<Path>], in_time: impl Fn(&Ask) -> bool) -> Option<Rate> {
+    if matches!(ask.goal, Goal::Hold(_)) {
+        return None;
+    }
+    let channel = paths.iter().map(|path| path.channel).min()?;
+    let most = paths.iter().map(|path| path.capacity).max()? / channel;
+    // the slower the rate is by so many channels, the less is over in time
+    let with = |slower: u64| (most - (slower - 1)) * channel;
+    let slower = last(most.saturating_sub(ask.most / channel), |slower| {
+        in_time(&Ask {
+            most: with(slower),
+            ..*ask
+        })
+    })?;
+    Rate::from_bps(with(slower))
+}
+
+/// The largest number from 1 to below `most` that holds, if what holds for a number holds for those below it.
+fn last(most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+    let (mut good, mut bad) = (0, most.saturating_add(1));
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if holds(middle) {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    (good > 0).then_some(good)
+}

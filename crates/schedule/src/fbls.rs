@@ -1,0 +1,114 @@
+//! FBLS: one rate for the whole of a transfer (section 3.3 of the paper).
+
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::time::Duration;
+
+use lighthaul_base::Instant;
+
+use crate::packet::Arrival;
+use crate::view::View;
+
+/// The first moment from where the view is from which at least `bps` are free for so long, and over before `till`; the
+/// view is then there. This is the discipline that can promise an end when it books: holes are used, nothing is moved.
+pub(crate) fn earliest(
+    view: &mut View<'_>,
+    bps: u64,
+    long: Duration,
+    till: Instant,
+) -> Option<Instant> {
+    loop {
+        view.seek_at_least(bps);
+        let (from, end) = (view.now(), view.now() + long);
+        if end > till {
+            return None;
+        }
+        let below = view.next_below(bps);
+        if below >= end {
+            return Some(from);
+        }
+        view.seek(below);
+    }
+}
+
+/// Which of those that wait may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The first one, and no other before it.
+    FirstCome,
+    /// Whichever fits, the first ones first. Who wants much may wait for ever while others pass.
+    SkipAhead,
+}
+
+/// When files are over that are started as a link of `bps` becomes free, each at its most: what a scheduler does that promises
+/// nothing when it is asked. Those that want more than there is never are.
+pub fn at_run_time(arrivals: &[Arrival], bps: u64, turn: Turn) -> Vec<Instant> {
+    let mut ends = vec![Instant::NEVER; arrivals.len()];
+    let mut waiting: VecDeque<usize> = VecDeque::new();
+    let mut running = BinaryHeap::new();
+    let mut free = bps;
+    let mut next = arrivals.iter().enumerate().peekable();
+    loop {
+        let arrives = next
+            .peek()
+            .map_or(Instant::NEVER, |(_, arrival)| arrival.at);
+        let ends_next = running
+            .peek()
+            .map_or(Instant::NEVER, |Reverse((at, _))| *at);
+        let now = arrives.min(ends_next);
+        if now == Instant::NEVER {
+            return ends;
+        }
+        while let Some(Reverse((_, nth))) = running
+            .peek()
+            .filter(|run: &&Reverse<(Instant, usize)>| run.0.0 <= now)
+        {
+            free += arrivals[*nth].most;
+            running.pop();
+        }
+        while let Some((nth, _)) = next.next_if(|(_, arrival)| arrival.at <= now) {
+            waiting.push_back(nth);
+        }
+        let mut blocked = false;
+        waiting.retain(|nth| {
+            let arrival = &arrivals[*nth];
+            let starts = arrival.most <= free && !blocked;
+            if starts {
+                free -= arrival.most;
+                ends[*nth] = now + arrival.alone();
+                running.push(Reverse((ends[*nth], *nth)));
+            }
+            blocked |= !starts && turn == Turn::FirstCome;
+            !starts
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_skips_ahead_passes_one_that_wants_much() {
+        let files = [(0, 60, 6), (1, 80, 8), (2, 12, 4)].map(|(at, work, most)| Arrival {
+            at: Instant::from_nanos(at),
+            work,
+            most,
+        });
+        let ends = |turn| {
+            at_run_time(&files, 10, turn)
+                .iter()
+                .map(|end| end.as_nanos())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ends(Turn::FirstCome), [10, 20, 23]);
+        assert_eq!(ends(Turn::SkipAhead), [10, 20, 5]);
+        let wide = [Arrival {
+            most: 11,
+            ..files[0]
+        }];
+        assert_eq!(at_run_time(&wide, 10, Turn::SkipAhead), [Instant::NEVER]);
+    }
+}

@@ -1,0 +1,48 @@
+//! Floor 2: capacity over time, the calendar of bookings, and the disciplines that fill it.
+//!
+//! - [`capacity`]: what is left of a link over time; `cursor` looks along it, `view` along all links of a path
+//! - [`topology`]: nodes and links; [`path`]: links in a row, and the shortest of them
+//! - [`config`]: a calendar's bounds and rules
+//! - [`request`], [`grant`], [`refusal`]: what is asked for, what is promised, why not and what instead
+//! - [`calendar`]: all bookings; [`change`]: those that end early, grow or move; [`outage`]: links that are out;
+//!   [`restore`]: those that a journal has kept
+//! - `stock`: what a link has for whom; `plan`: how a request is fitted in; `counter`: what could be had instead
+//! - `vbls`, [`fbls`]: the disciplines; [`packet`]: what packets would do, to compare with
+#![no_std]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod calendar;
+pub mod capacity;
+pub mod change;
+pub mod config;
+mod counter;
+mod cursor;
+pub mod fbls;
+pub mod grant;
+pub mod outage;
+pub mod packet;
+pub mod path;
+mod plan;
+pub mod refusal;
+pub mod request;
+pub mod restore;
+mod stock;
+pub mod topology;
+mod vbls;
+mod view;
+
+pub use calendar::{Booking, Calendar, Id};
+pub use capacity::{Capacity, Free};
+pub use change::{Moved, Scope};
+pub use config::Config;
+pub use grant::Grant;
+pub use outage::{Displaced, Outage};
+pub use packet::Arrival;
+pub use path::Path;
+pub use refusal::{Counter, Refusal};
+pub use request::{Detail, Need, Request, Shape, Way};
+pub use restore::Kept;
+pub use stock::Owner;
+pub use topology::{Link, LinkId, NodeId, Topology};

@@ -1,0 +1,261 @@
+//! Links in a row, and which rows to try: the k shortest paths without loops (Yen 1971).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use lighthaul_base::Rate;
+
+use crate::topology::{LinkId, NodeId, Topology};
+
+/// Links in a row, and what holds for all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    links: Vec<LinkId>,
+    /// What the rates on it are multiples of.
+    pub(crate) channel: u64,
+    /// The most that all of its links carry.
+    pub(crate) capacity: u64,
+    /// Nanoseconds in which what was raised carries nothing.
+    pub(crate) guard: u64,
+}
+
+impl Path {
+    /// These links, each beginning where the one before it leads to; nothing if they do not, or have no channel in common.
+    pub fn new(topology: &Topology, links: Vec<LinkId>) -> Option<Arc<Self>> {
+        let abouts: Option<Vec<_>> = links.iter().map(|link| topology.about(*link)).collect();
+        let abouts = abouts?;
+        let joined = |pair: &[LinkId]| topology.ends(pair[0]).1 == topology.ends(pair[1]).0;
+        if links.is_empty() || links.len() > HOPS_MAX || !links.windows(2).all(joined) {
+            return None;
+        }
+        let mut channels = abouts.iter().map(|link| link.channel.as_bps());
+        let channel = channels.try_fold(1, least_common_multiple)?;
+        let capacity = abouts.iter().map(|link| link.capacity.as_bps()).min()?;
+        let guard = abouts.iter().map(|link| link.guard.as_nanos()).max()?;
+        (channel <= capacity).then(|| {
+            Arc::new(Self {
+                links,
+                channel,
+                capacity: capacity - capacity % channel,
+                guard: u64::try_from(guard).unwrap_or(u64::MAX),
+            })
+        })
+    }
+
+    /// Its links, in the order in which bits cross them.
+    pub fn links(&self) -> &[LinkId] {
+        &self.links
+    }
+
+    /// How long it is held for what is to carry for `time`.
+    pub(crate) fn lasting(&self, time: Duration) -> Duration {
+        time.saturating_add(Duration::from_nanos(self.guard))
+    }
+
+    /// The most that it carries: a multiple of the channels of all its links.
+    pub fn capacity(&self) -> Option<Rate> {
+        Rate::from_bps(self.capacity)
+    }
+}
+
+/// At most `most` paths from one node to another, the cheapest first; of equally cheap ones, the shortest.
+pub fn shortest(topology: &Topology, from: NodeId, to: NodeId, most: usize) -> Vec<Arc<Path>> {
+    let mut found: Vec<Vec<LinkId>> = Vec::new();
+    let mut candidates = BTreeSet::new();
+    candidates.extend(cheapest(topology, from, to, &Banned::default()));
+    while let Some((_, _, links)) = candidates.pop_first() {
+        found.push(links);
+        if found.len() >= most {
+            break;
+        }
+        candidates.extend(deviations(topology, &found, to));
+    }
+    let paths = found.into_iter();
+    paths
+        .filter_map(|links| Path::new(topology, links))
+        .collect()
+}
+
+/// Cost, links and which ones, in the order in which paths are tried.
+type Ranked = (u64, usize, Vec<LinkId>);
+
+/// What a path must not use.
+#[derive(Default)]
+struct Banned {
+    nodes: BTreeSet<NodeId>,
+    links: BTreeSet<LinkId>,
+}
+
+/// The cheapest paths that leave the last one found at each of its nodes, and none found there before.
+fn deviations(topology: &Topology, found: &[Vec<LinkId>], to: NodeId) -> Vec<Ranked> {
+    let Some(last) = found.last() else {
+        return Vec::new();
+    };
+    let mut banned = Banned::default();
+    let mut paths = Vec::new();
+    for (nth, link) in last.iter().enumerate() {
+        let (root, spur) = (&last[..nth], topology.ends(*link).0);
+        let with_root = found.iter().filter(|path| path.starts_with(root));
+        banned.links = with_root
+            .filter_map(|path| path.get(nth).copied())
+            .collect();
+        if let Some((_, _, rest)) = cheapest(topology, spur, to, &banned) {
+            let links = [root, &rest].concat();
+            paths.push((cost(topology, &links), links.len(), links));
+        }
+        banned.nodes.insert(spur);
+    }
+    paths
+}
+
+/// The cheapest path (Dijkstra 1959); of equally cheap ones always the same.
+fn cheapest(topology: &Topology, from: NodeId, to: NodeId, banned: &Banned) -> Option<Ranked> {
+    let mut reached: BTreeMap<NodeId, (u64, usize, Option<LinkId>)> = BTreeMap::new();
+    let mut next = BTreeSet::new();
+    reached.insert(from, (0, 0, None));
+    next.insert((0, 0, from));
+    while let Some((cost, hops, node)) = next.pop_first() {
+        if node == to {
+            let links = trail(topology, &reached, to);
+            return (!links.is_empty()).then_some((cost, hops, links));
+        }
+        let links = topology.out(node).iter();
+        for link in links.filter(|link| !banned.links.contains(link)) {
+            let (_, other) = topology.ends(*link);
+            let (cost, hops) = (cost + price(topology, *link), hops + 1);
+            let known = reached.get(&other).map(|known| (known.0, known.1));
+            if banned.nodes.contains(&other) || known.is_some_and(|known| known <= (cost, hops)) {
+                continue;
+            }
+            if let Some((cost, hops)) = known {
+                next.remove(&(cost, hops, other));
+            }
+            reached.insert(other, (cost, hops, Some(*link)));
+            next.insert((cost, hops, other));
+        }
+    }
+    None
+}
+
+/// The links that lead to where a search has come.
+fn trail(
+    topology: &Topology,
+    reached: &BTreeMap<NodeId, (u64, usize, Option<LinkId>)>,
+    to: NodeId,
+) -> Vec<LinkId> {
+    let mut links = Vec::new();
+    let mut node = to;
+    while let Some((_, _, Some(link))) = reached.get(&node) {
+        links.push(*link);
+        node = topology.ends(*link).0;
+    }
+    links.reverse();
+    links
+}
+
+fn price(topology: &Topology, link: LinkId) -> u64 {
+    topology.about(link).map_or(0, |link| u64::from(link.cost))
+}
+
+fn cost(topology: &Topology, links: &[LinkId]) -> u64 {
+    links.iter().map(|link| price(topology, *link)).sum()
+}
+
+fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x).checked_mul(b)
+}
+
+/// The most links in a row.
+pub const HOPS_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::Link;
+    use alloc::string::ToString;
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    fn topology(nodes: u8, links: &[(u8, u8, u32)]) -> Option<Topology> {
+        let links = links
+            .iter()
+            .enumerate()
+            .map(|(nth, (from, to, cost))| Link {
+                name: nth.to_string(),
+                from: (from % nodes).to_string(),
+                to: (to % nodes).to_string(),
+                capacity: Rate::from_mbps(1000 + nth as u64),
+                channel: Rate::from_mbps(1),
+                guard: Duration::from_nanos(nth as u64),
+                cost: *cost,
+            });
+        let names = (0..nodes).map(|node| node.to_string()).collect();
+        Topology::new(names, links.filter(|link| link.from != link.to).collect()).ok()
+    }
+
+    /// Every path without loops, found by trying all.
+    fn all(topology: &Topology, from: NodeId, to: NodeId) -> Vec<Ranked> {
+        let (mut found, mut open) = (vec![], vec![(from, vec![], BTreeSet::from([from]))]);
+        while let Some((node, links, seen)) = open.pop() {
+            if node == to {
+                found.push((cost(topology, &links), links.len(), links));
+                continue;
+            }
+            for link in topology.out(node) {
+                let (_, other) = topology.ends(*link);
+                let mut seen = seen.clone();
+                if seen.insert(other) {
+                    open.push((other, [&links[..], &[*link]].concat(), seen));
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn the_shortest_paths_are_the_first_of_all(
+            links in prop::collection::vec((0_u8..6, 0_u8..6, 0_u32..4), 1..14), nodes in 2_u8..6, most in 1_usize..12,
+        ) {
+            if let Some(topology) = topology(nodes, &links) {
+                let (from, to) = (NodeId(0), NodeId(1));
+                let all = all(&topology, from, to);
+                let found: Vec<Ranked> = shortest(&topology, from, to, most)
+                    .iter()
+                    .map(|path| (cost(&topology, path.links()), path.links().len(), path.links().to_vec()))
+                    .collect();
+                let ranks = |paths: &[Ranked]| paths.iter().map(|path| (path.0, path.1)).collect::<Vec<_>>();
+                prop_assert_eq!(ranks(&found), ranks(&all[..all.len().min(most)]));
+                prop_assert!(found.iter().all(|path| all.contains(path)));
+                let different: BTreeSet<_> = found.iter().collect();
+                prop_assert_eq!(different.len(), found.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_is_as_wide_as_its_narrowest_link_and_as_slow_as_its_slowest() {
+        let topology = topology(4, &[(0, 1, 1), (1, 2, 1), (2, 3, 1)]).unwrap();
+        let path = &shortest(&topology, NodeId(0), NodeId(3), 5)[0];
+        assert_eq!(path.capacity(), Some(Rate::from_mbps(1000)));
+        assert_eq!((path.guard, path.channel), (2, 1_000_000));
+        assert_eq!(shortest(&topology, NodeId(3), NodeId(0), 5), []);
+        assert_eq!(shortest(&topology, NodeId(0), NodeId(0), 5), []);
+        assert_eq!(Path::new(&topology, vec![LinkId(0), LinkId(2)]), None);
+        assert_eq!(Path::new(&topology, vec![LinkId(9)]), None);
+    }
+
+    #[test]
+    fn rates_on_a_path_are_multiples_of_all_channels() {
+        assert_eq!(least_common_multiple(4, 6), Some(12));
+        assert_eq!(least_common_multiple(1, 7), Some(7));
+        assert_eq!(least_common_multiple(u64::MAX, u64::MAX - 1), None);
+    }
+}

@@ -1,0 +1,247 @@
+//! What a link has to give: to anybody, to those who have a share in it, and to nobody while it is out.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use lighthaul_base::Instant;
+use lighthaul_base::trc::Step;
+
+use crate::capacity::{Capacity, Free};
+use crate::view::{Leg, View};
+
+/// Whom a booking is counted for: a user, a group, a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner(pub u32);
+
+/// A link's books.
+///
+/// A share is kept for its owner: what the owner has not booked of it is not there for others, so nobody who has a
+/// share waits for those who have none, whatever they book. What is not kept is open to all, first come, first served.
+/// What an owner may have at a moment is what is open and what is left of its share: nothing is noted of which bits
+/// came from where, so bookings may end in any order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stock {
+    whole: u64,
+    /// What is kept for nobody.
+    open: Capacity,
+    shares: BTreeMap<Owner, Share>,
+    /// All or nothing, for outages.
+    shut: Capacity,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Share {
+    /// What others may have when this one is used up.
+    others: u64,
+    /// What the owner has not booked of the whole link.
+    left: Capacity,
+}
+
+impl Share {
+    /// What is left of the share where `left` is of the link.
+    const fn rest(&self, left: u64) -> u64 {
+        left.saturating_sub(self.others)
+    }
+}
+
+impl Stock {
+    /// A link of `whole` bits a second, a multiple of `channel`, of which owners have so many thousandths.
+    pub(crate) fn new(whole: u64, channel: u64, shares: &BTreeMap<Owner, u16>) -> Self {
+        let whole = whole - whole % channel;
+        let kept = |thousandths: u16| {
+            let kept = (u128::from(whole) * u128::from(thousandths) / 1000) as u64;
+            kept - kept % channel
+        };
+        let kept_of_all: u64 = shares.values().map(|share| kept(*share)).sum();
+        let share = |(owner, share): (&Owner, &u16)| {
+            let others = whole - kept(*share);
+            let left = Capacity::new(whole);
+            (*owner, Share { others, left })
+        };
+        Self {
+            whole,
+            open: Capacity::new(whole - kept_of_all),
+            shares: shares.iter().map(share).collect(),
+            shut: Capacity::new(whole),
+        }
+    }
+
+    /// What an owner can have from a moment on, for a view.
+    pub(crate) fn legs<'a>(&'a self, owner: Owner, at: Instant, legs: &mut Vec<Leg<'a>>) {
+        let open = self.open.cursor(at);
+        legs.push(match self.shares.get(&owner) {
+            None => Leg::Plain(open),
+            Some(share) => Leg::Shared {
+                open,
+                left: share.left.cursor(at),
+                others: share.others,
+            },
+        });
+        if !self.shut.is_empty() {
+            legs.push(Leg::Plain(self.shut.cursor(at)));
+        }
+    }
+
+    /// What an owner can have from one moment till another, in steps.
+    pub(crate) fn free(
+        &self,
+        owner: Owner,
+        from: Instant,
+        till: Instant,
+    ) -> impl Iterator<Item = Free> + '_ {
+        let mut legs = Vec::new();
+        self.legs(owner, from, &mut legs);
+        let mut view = View::new(legs, from);
+        core::iter::from_fn(move || {
+            let (from, bps) = (view.now(), view.free());
+            while view.now() < till && view.free() == bps {
+                view.seek(view.till().min(till));
+            }
+            (from < till).then(|| Free {
+                from,
+                till: view.now(),
+                bps,
+            })
+        })
+    }
+
+    /// Takes what an owner has been granted.
+    pub(crate) fn take(&mut self, owner: Owner, step: &Step) {
+        let bps = step.rate.as_bps();
+        if let Some(share) = self.shares.get_mut(&owner) {
+            for part in parts(&share.left, step) {
+                let of_share = share.rest(part.bps) - share.rest(part.bps - bps);
+                self.open.take(part.from, part.till, bps - of_share);
+            }
+            share.left.take(step.from, step.till, bps);
+        } else {
+            self.open.take(step.from, step.till, bps);
+        }
+    }
+
+    /// Gives back what an owner has been granted.
+    pub(crate) fn give(&mut self, owner: Owner, step: &Step) {
+        let bps = step.rate.as_bps();
+        if let Some(share) = self.shares.get_mut(&owner) {
+            for part in parts(&share.left, step) {
+                let of_share = share.rest(part.bps + bps) - share.rest(part.bps);
+                self.open.give(part.from, part.till, bps - of_share);
+            }
+            share.left.give(step.from, step.till, bps);
+        } else {
+            self.open.give(step.from, step.till, bps);
+        }
+    }
+
+    /// Is out at these times, and at no others.
+    pub(crate) fn shut(&mut self, outages: impl Iterator<Item = (Instant, Instant)>) {
+        self.shut = Capacity::new(self.whole);
+        for (from, till) in outages {
+            let open: Vec<Free> = self.shut.steps(from, till).collect();
+            for part in open {
+                self.shut.take(part.from, part.till, part.bps);
+            }
+        }
+    }
+
+    /// Forgets what was before a moment.
+    pub(crate) fn forget(&mut self, before: Instant) {
+        self.open.forget(before);
+        self.shut.forget(before);
+        for share in self.shares.values_mut() {
+            share.left.forget(before);
+        }
+    }
+}
+
+fn parts(left: &Capacity, step: &Step) -> Vec<Free> {
+    left.steps(step.from, step.till).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lighthaul_base::Rate;
+    use proptest::prelude::*;
+
+    fn step(from: u64, till: u64, bps: u64) -> Step {
+        Step {
+            from: Instant::from_nanos(from),
+            till: Instant::from_nanos(till),
+            rate: Rate::from_bps(bps).unwrap(),
+        }
+    }
+
+    fn free(stock: &Stock, owner: Owner, at: u64) -> u64 {
+        let at = Instant::from_nanos(at);
+        let mut legs = Vec::new();
+        stock.legs(owner, at, &mut legs);
+        View::new(legs, at).free()
+    }
+
+    const A: Owner = Owner(1);
+    const B: Owner = Owner(2);
+    const ANY: Owner = Owner(9);
+
+    fn stock() -> Stock {
+        Stock::new(1000, 1, &BTreeMap::from([(A, 300), (B, 200)]))
+    }
+
+    #[test]
+    fn a_share_is_there_for_its_owner_whatever_others_book() {
+        let mut stock = stock();
+        let seen = |stock: &Stock| [A, B, ANY].map(|owner| free(stock, owner, 5));
+        assert_eq!(seen(&stock), [800, 700, 500]);
+        stock.take(ANY, &step(0, 10, 500));
+        assert_eq!(seen(&stock), [300, 200, 0]);
+        stock.take(A, &step(0, 10, 300));
+        assert_eq!(seen(&stock), [0, 200, 0]);
+        stock.give(ANY, &step(0, 10, 500));
+        assert_eq!(seen(&stock), [500, 700, 500]);
+    }
+
+    #[test]
+    fn nobody_has_anything_of_a_link_that_is_out() {
+        let mut out = stock();
+        let times = [(0, 10), (5, 20)]
+            .map(|(from, till)| (Instant::from_nanos(from), Instant::from_nanos(till)));
+        out.shut(times.into_iter());
+        assert_eq!([0, 9, 19, 20].map(|at| free(&out, A, at)), [0, 0, 0, 800]);
+        out.shut(core::iter::empty());
+        assert_eq!(out, stock());
+    }
+
+    proptest! {
+        #[test]
+        fn bookings_that_end_in_any_order_leave_what_there_was(
+            wishes in prop::collection::vec((0_u64..50, 1_u64..30, 1_u64..600, 0_usize..3), 1..40), seed: u64,
+        ) {
+            let unbooked = stock();
+            let mut stock = unbooked.clone();
+            let mut booked = Vec::new();
+            for (from, len, bps, who) in wishes {
+                let owner = [A, B, ANY][who];
+                if (from..from + len).all(|at| free(&stock, owner, at) >= bps) {
+                    stock.take(owner, &step(from, from + len, bps));
+                    booked.push((owner, step(from, from + len, bps)));
+                }
+                for at in 0..80 {
+                    let at_now = |(_, step): &&(Owner, Step)| (step.from.as_nanos()..step.till.as_nanos()).contains(&at);
+                    let used = |owner| -> u64 {
+                        let of = booked.iter().filter(at_now).filter(|(who, _)| *who == owner);
+                        of.map(|(_, step)| step.rate.as_bps()).sum()
+                    };
+                    let open = 1000 - used(A).max(300) - used(B).max(200) - used(ANY);
+                    prop_assert_eq!(free(&stock, ANY, at), open);
+                    prop_assert_eq!(free(&stock, A, at), open + 300_u64.saturating_sub(used(A)));
+                }
+            }
+            let mut rng = lighthaul_base::Rng::new(seed);
+            while !booked.is_empty() {
+                let (owner, step) = booked.swap_remove(rng.below(booked.len() as u64) as usize);
+                stock.give(owner, &step);
+            }
+            prop_assert_eq!(stock, unbooked);
+        }
+    }
+}
