@@ -77,7 +77,8 @@ impl Identity {
             .expect("it was checked when it was made or loaded")
     }
 
-    pub(crate) fn pkcs8(&self) -> &[u8] {
+    /// Both halves as PKCS#8 (RFC 5958): the secret itself.
+    pub fn pkcs8(&self) -> &[u8] {
         &self.pkcs8
     }
 }
@@ -141,7 +142,8 @@ impl Fingerprint {
         self.0.ct_eq(&other.0).into()
     }
 
-    pub(crate) fn of(public_key: &[u8]) -> Self {
+    /// That of a public key, as its `SubjectPublicKeyInfo` (RFC 5280, 4.1).
+    pub fn of(public_key: &[u8]) -> Self {
         let mut octets = [0; 32];
         octets.copy_from_slice(digest::digest(&digest::SHA256, public_key).as_ref());
         Self(octets)

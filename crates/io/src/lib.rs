@@ -5,7 +5,7 @@
 //! - [`ground`], [`disk`]: where files are read from, and written to; [`folder`]: folders that are changed
 //! - [`seal`]: authenticated encryption of datagrams
 //! - [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
-//! - [`knock`], [`hops`], [`grants`]: what is in the way of a peer, and what this host allows
+//! - [`core`]: which core a thread runs on; [`knock`], [`hops`], [`grants`]: what is in the way of a peer, and what this host allows
 //! - [`tun`], [`namespace`]: what the lab's links and hosts are made of
 #![expect(
     unsafe_code,
@@ -18,6 +18,7 @@ pub mod blocks;
 pub mod clock;
 pub mod competition;
 pub mod control;
+pub mod core;
 pub mod disk;
 pub mod drive;
 pub mod error;

@@ -102,6 +102,19 @@ pub fn round_trip(tcp: &TcpStream) -> Duration {
     })
 }
 
+/// Has `tcp` send by the congestion control of this name, which the host must allow.
+pub fn set_congestion(tcp: &TcpStream, name: &str) -> io::Result<()> {
+    let (fd, len) = (tcp.as_raw_fd(), name.len() as libc::socklen_t);
+    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
+    // SAFETY: name has len readable octets.
+    let status = unsafe { libc::setsockopt(fd, level, option, name.as_ptr().cast(), len) };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// The longest packet that the device takes which `tcp` goes out by, whatever the path behind it does.
 pub fn device_mtu(tcp: &TcpStream) -> Option<u32> {
     // what TCP says it takes is what the device takes, without heads (RFC 9293, section 3.7.1)

@@ -1,0 +1,217 @@
+//! The driver that runs a program, and what both say to each other.
+//!
+//! The program is started anew for each request, gets it on its standard input, and answers on its standard output:
+//!
+//! ```text
+//! {"version":1,"verb":"capabilities"}
+//!     {"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,
+//!      "guard_nanos":10000000,"entries_max":96,"is_hitless":false,"overhead_bytes":38}}
+//! {"version":1,"verb":"apply","changes":[{"id":7,"interface":"1/1/3","flow":"udp 10.0.0.2/32 5000-5000","rate_bps":0}]}
+//!     {"answers":[null]}     or a sentence that says why not, for each change
+//! {"version":1,"verb":"remove","id":7}
+//!     {"answers":[null]}
+//! {"version":1,"verb":"inspect"}
+//!     {"standing":[{"id":7,"flow":"udp 10.0.0.2/32 5000-5000","rate":0}]}
+//! ```
+//!
+//! A rate of zero is a circuit that stands but takes no packets. What is asked for and is so already is a success.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_io::clock::Clock;
+use serde::{Deserialize, Serialize};
+
+use crate::circuit::CircuitId;
+use crate::driver::{Capabilities, Change, Driver, Standing};
+use crate::error::{Error, Result};
+use crate::exec::program;
+use crate::flow::Flow;
+
+/// Keeps circuits at a device that a program knows.
+#[derive(Debug)]
+pub struct Exec {
+    config: Config,
+    clock: Clock,
+    capabilities: Capabilities,
+}
+
+/// Which program, and how long it may take.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The program.
+    pub program: PathBuf,
+    /// What is said to it before the request.
+    pub arguments: Vec<String>,
+    /// How long it may take to answer.
+    pub limit: Duration,
+}
+
+impl Config {
+    /// Refuses what cannot be.
+    pub fn check(&self) -> Result<()> {
+        if !self.program.is_absolute() {
+            return Err(Error::Misuse(format!(
+                "the driver's program is {}: say where it is from the root on",
+                self.program.display()
+            )));
+        }
+        if self.limit.is_zero() || self.limit > LIMIT_MAX {
+            let why = "a driver's program has at least a moment and at most ten minutes to answer";
+            return Err(Error::Misuse(why.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl Exec {
+    /// Asks the program what its device can do.
+    pub fn open(clock: Clock, config: Config) -> Result<Self> {
+        config.check()?;
+        let answer = run(clock, &config, &Request::Capabilities)?;
+        let said = answer.capabilities.ok_or_else(|| nonsense(&config))?;
+        let capabilities = said.read().ok_or_else(|| nonsense(&config))?;
+        capabilities.check()?;
+        Ok(Self {
+            config,
+            clock,
+            capabilities,
+        })
+    }
+
+    fn ask(&self, request: &Request<'_>) -> Result<Answer> {
+        run(self.clock, &self.config, request)
+    }
+
+    /// The program's answers to so many changes.
+    fn answers(&self, request: &Request<'_>, count: usize) -> Result<Vec<Result<()>>> {
+        let answer = self.ask(request)?;
+        let answers = answer.answers.filter(|answers| answers.len() == count);
+        let answers = answers.ok_or_else(|| nonsense(&self.config))?;
+        let result = |answer: Option<String>| answer.map_or(Ok(()), |why| Err(Error::Device(why)));
+        Ok(answers.into_iter().map(result).collect())
+    }
+}
+
+impl Driver for Exec {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
+        let said = changes.iter().map(|change| SaidChange {
+            id: change.circuit.id,
+            interface: &change.circuit.interface,
+            flow: change.circuit.flow,
+            rate_bps: change.rate.map_or(0, Rate::as_bps),
+        });
+        let request = Request::Apply {
+            changes: said.collect(),
+        };
+        self.answers(&request, changes.len()).unwrap_or_else(|why| {
+            // whatever went wrong, it went wrong for all of them
+            vec![Err(why); changes.len()]
+        })
+    }
+
+    fn remove(&mut self, id: CircuitId) -> Result<()> {
+        let answers = self.answers(&Request::Remove { id }, 1)?;
+        answers.into_iter().collect()
+    }
+
+    fn inspect(&mut self) -> Result<Vec<Standing>> {
+        let standing = self.ask(&Request::Inspect)?.standing;
+        let most = self.capabilities.entries_max;
+        let standing = standing.filter(|standing| standing.len() <= most);
+        standing.ok_or_else(|| nonsense(&self.config))
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "verb", rename_all = "snake_case")]
+enum Request<'a> {
+    Capabilities,
+    Apply { changes: Vec<SaidChange<'a>> },
+    Remove { id: CircuitId },
+    Inspect,
+}
+
+#[derive(Debug, Serialize)]
+struct Versioned<'a> {
+    version: u32,
+    #[serde(flatten)]
+    request: &'a Request<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct SaidChange<'a> {
+    id: CircuitId,
+    interface: &'a str,
+    flow: Flow,
+    rate_bps: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Answer {
+    capabilities: Option<SaidCapabilities>,
+    answers: Option<Vec<Option<String>>>,
+    standing: Option<Vec<Standing>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SaidCapabilities {
+    rate_min_bps: u64,
+    rate_max_bps: u64,
+    granularity_bps: u64,
+    guard_nanos: u64,
+    entries_max: usize,
+    is_hitless: bool,
+    overhead_bytes: u16,
+}
+
+impl SaidCapabilities {
+    fn read(&self) -> Option<Capabilities> {
+        Some(Capabilities {
+            rate_min: Rate::from_bps(self.rate_min_bps)?,
+            rate_max: Rate::from_bps(self.rate_max_bps)?,
+            granularity: Rate::from_bps(self.granularity_bps)?,
+            guard: Duration::from_nanos(self.guard_nanos),
+            entries_max: self.entries_max,
+            is_hitless: self.is_hitless,
+            overhead_bytes: self.overhead_bytes,
+        })
+    }
+}
+
+fn run(clock: Clock, config: &Config, request: &Request<'_>) -> Result<Answer> {
+    let said = Versioned {
+        version: VERSION,
+        request,
+    };
+    let failed = |why: String| Error::Program {
+        program: config.program.display().to_string(),
+        why,
+    };
+    let said = serde_json::to_vec(&said).map_err(|why| failed(why.to_string()))?;
+    let answer = program::run(clock, config, &said)?;
+    serde_json::from_slice(&answer).map_err(|why| {
+        let begin = String::from_utf8_lossy(&answer[..answer.len().min(SHOWN)]).into_owned();
+        failed(format!(
+            "it answered {begin:?}, which is not what was asked for: {why}"
+        ))
+    })
+}
+
+fn nonsense(config: &Config) -> Error {
+    Error::Program {
+        program: config.program.display().to_string(),
+        why: "it did not answer what was asked, or not for every change".to_owned(),
+    }
+}
+
+const VERSION: u32 = 1;
+const LIMIT_MAX: Duration = Duration::from_mins(10);
+/// How much of an answer an error shows.
+const SHOWN: usize = 200;

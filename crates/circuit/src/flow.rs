@@ -1,0 +1,297 @@
+//! Which packets a circuit takes, by where they go.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The packets that belong to a circuit: all, or those of a protocol, to a target, to some ports.
+///
+/// People write it as `udp 10.0.0.2/32 5000-5010`, of which each part may be left out, or `all`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Flow {
+    protocol: Option<Protocol>,
+    target: Option<Prefix>,
+    ports: Option<(u16, u16)>,
+}
+
+/// What carries a flow above IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Streams.
+    Tcp = 6,
+    /// Datagrams.
+    Udp = 17,
+}
+
+/// Addresses that begin alike; what is behind their common bits is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Prefix {
+    address: IpAddr,
+    len: u8,
+}
+
+impl Flow {
+    /// All packets.
+    pub const ALL: Self = Self {
+        protocol: None,
+        target: None,
+        ports: None,
+    };
+
+    /// Packets of `protocol` to `target` and to ports from the first to the last of `ports`. Ports without a
+    /// protocol are those of TCP and UDP.
+    pub fn new(
+        protocol: Option<Protocol>,
+        target: Option<Prefix>,
+        ports: Option<(u16, u16)>,
+    ) -> Result<Self, NotAFlow> {
+        if ports.is_some_and(|(first, last)| first == 0 || first > last) {
+            return Err(NotAFlow);
+        }
+        Ok(Self {
+            protocol,
+            target,
+            ports,
+        })
+    }
+
+    /// What carries it; anything if there is nothing here.
+    pub const fn protocol(&self) -> Option<Protocol> {
+        self.protocol
+    }
+
+    /// Where it goes; anywhere if there is nothing here.
+    pub const fn target(&self) -> Option<Prefix> {
+        self.target
+    }
+
+    /// Its first and last port at the target.
+    pub const fn ports(&self) -> Option<(u16, u16)> {
+        self.ports
+    }
+
+    /// How much it takes in: of two flows that a packet belongs to, the one of less breadth has it.
+    pub(crate) fn breadth(&self) -> u16 {
+        let above = match (self.ports, self.protocol) {
+            (Some(_), _) => 0,
+            (None, Some(_)) => 1,
+            (None, None) => 2,
+        };
+        let bits = self.target.map_or(0, |target| match target.address {
+            IpAddr::V4(_) => 97 + u16::from(target.len),
+            IpAddr::V6(_) => 1 + u16::from(target.len),
+        });
+        3 * (BITS_MAX - bits) + above
+    }
+}
+
+impl Prefix {
+    /// The addresses whose first `len` bits are those of `address`.
+    pub fn new(address: IpAddr, len: u8) -> Result<Self, NotAFlow> {
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        if len > most {
+            return Err(NotAFlow);
+        }
+        let cut = |bits: u128| {
+            if len == 0 {
+                0
+            } else {
+                bits & (u128::MAX << (most - len))
+            }
+        };
+        let address = match address {
+            IpAddr::V4(address) => {
+                // what is cut off a number of 32 bits has 32 bits
+                IpAddr::V4((cut(u32::from(address).into()) as u32).into())
+            }
+            IpAddr::V6(address) => IpAddr::V6(cut(address.into()).into()),
+        };
+        Ok(Self { address, len })
+    }
+
+    /// Its first address.
+    pub const fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// How many bits its addresses have in common.
+    pub const fn len(&self) -> u8 {
+        self.len
+    }
+
+    /// Whether it is every address of its kind.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = self.protocol.map(|protocol| match protocol {
+            Protocol::Tcp => "tcp".to_owned(),
+            Protocol::Udp => "udp".to_owned(),
+        });
+        let target = self
+            .target
+            .map(|target| format!("{}/{}", target.address, target.len));
+        let ports = self.ports.map(|(first, last)| format!("{first}-{last}"));
+        let parts: Vec<String> = [protocol, target, ports].into_iter().flatten().collect();
+        if parts.is_empty() {
+            write!(f, "all")
+        } else {
+            write!(f, "{}", parts.join(" "))
+        }
+    }
+}
+
+impl FromStr for Flow {
+    type Err = NotAFlow;
+
+    fn from_str(text: &str) -> Result<Self, NotAFlow> {
+        let mut words = text.split_whitespace().peekable();
+        if words.next_if_eq(&"all").is_some() {
+            return words.next().map_or(Ok(Self::ALL), |_| Err(NotAFlow));
+        }
+        words.peek().ok_or(NotAFlow)?;
+        let protocol = match words.peek() {
+            Some(&"tcp") => Some(Protocol::Tcp),
+            Some(&"udp") => Some(Protocol::Udp),
+            _ => None,
+        };
+        if protocol.is_some() {
+            words.next();
+        }
+        let target = words.next_if(|word| word.contains(['.', ':']));
+        let target = target.map(str::parse).transpose()?;
+        let ports = words.next().map(ports).transpose()?;
+        if words.next().is_some() {
+            return Err(NotAFlow);
+        }
+        Self::new(protocol, target, ports)
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = NotAFlow;
+
+    fn from_str(text: &str) -> Result<Self, NotAFlow> {
+        let (address, len) = match text.split_once('/') {
+            Some((address, len)) => (address, Some(len.parse().map_err(|_| NotAFlow)?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| NotAFlow)?;
+        let whole = if address.is_ipv4() { 32 } else { 128 };
+        Self::new(address, len.unwrap_or(whole))
+    }
+}
+
+impl TryFrom<String> for Flow {
+    type Error = NotAFlow;
+
+    fn try_from(text: String) -> Result<Self, NotAFlow> {
+        text.parse()
+    }
+}
+
+impl From<Flow> for String {
+    fn from(flow: Flow) -> Self {
+        flow.to_string()
+    }
+}
+
+fn ports(text: &str) -> Result<(u16, u16), NotAFlow> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let number = |text: &str| text.parse().map_err(|_| NotAFlow);
+    Ok((number(first)?, number(last)?))
+}
+
+/// What was wrong with a flow that somebody wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a flow is `all`, or a protocol (tcp, udp), a target address and its ports, as in `udp 10.0.0.2/32 5000-5010`, \
+     of which some may be left out"
+)]
+pub struct NotAFlow;
+
+/// The bits of the longest address, and one for its kind.
+const BITS_MAX: u16 = 129;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Any flow.
+    pub(crate) fn flows() -> impl Strategy<Value = Flow> {
+        let protocol = prop::option::of(prop::sample::select(vec![Protocol::Tcp, Protocol::Udp]));
+        let v4 = (any::<u32>(), 0_u8..=32).prop_map(|(bits, len)| (IpAddr::V4(bits.into()), len));
+        let v6 = (any::<u128>(), 0_u8..=128).prop_map(|(bits, len)| (IpAddr::V6(bits.into()), len));
+        let target =
+            prop_oneof![v4, v6].prop_map(|(address, len)| Prefix::new(address, len).unwrap());
+        let ports = (1_u16.., 1_u16..).prop_map(|(a, b)| (a.min(b), a.max(b)));
+        (protocol, prop::option::of(target), prop::option::of(ports))
+            .prop_map(|(protocol, target, ports)| Flow::new(protocol, target, ports).unwrap())
+    }
+
+    #[test]
+    fn flows_read_as_people_write_them() {
+        for (text, means) in [
+            ("all", "all"),
+            ("tcp", "tcp"),
+            ("udp 10.0.0.2 5000", "udp 10.0.0.2/32 5000-5000"),
+            ("10.1.2.3/8", "10.0.0.0/8"),
+            (" 2001:db8::1/64  80-90 ", "2001:db8::/64 80-90"),
+        ] {
+            assert_eq!(text.parse::<Flow>().unwrap().to_string(), means);
+        }
+        for text in [
+            "",
+            "all udp",
+            "icmp",
+            "udp 10.0.0.0/33",
+            "udp 0",
+            "udp 9-8",
+            "udp 70000",
+            "udp 1 2",
+            "1-2-3",
+            "10.0.0/8",
+        ] {
+            assert_eq!(text.parse::<Flow>(), Err(NotAFlow), "{text}");
+        }
+    }
+
+    #[test]
+    fn narrower_flows_come_first() {
+        let order = [
+            "10.0.0.2 5000",
+            "10.0.0.2",
+            "tcp 10.0.0.0/8",
+            "10.0.0.0/8",
+            "0.0.0.0/0",
+            "tcp 80",
+            "tcp",
+            "all",
+        ];
+        let breadths = order.map(|text| text.parse::<Flow>().unwrap().breadth());
+        assert!(breadths.is_sorted_by(|a, b| a < b), "{breadths:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_flow_survives_being_written(flow in flows()) {
+            prop_assert_eq!(flow.to_string().parse(), Ok(flow));
+            let json = serde_json::to_string(&flow).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Flow>(&json).unwrap(), flow);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text: String) {
+            if let Ok(flow) = text.parse::<Flow>() {
+                prop_assert!(flow.breadth() <= 3 * BITS_MAX + 2);
+            }
+        }
+    }
+}

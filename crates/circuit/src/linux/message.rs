@@ -1,0 +1,210 @@
+//! How rtnetlink's messages about traffic control are written: `struct nlmsghdr`, `struct tcmsg`, attributes.
+
+/// What a message is about: `struct tcmsg` of rtnetlink(7) without its family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Subject {
+    /// The interface.
+    pub(crate) index: u32,
+    /// The discipline, class or filter.
+    pub(crate) handle: u32,
+    /// What it hangs on.
+    pub(crate) parent: u32,
+    /// Of a filter its order and the kind of packets, of a class its discipline.
+    pub(crate) info: u32,
+}
+
+/// A message to the kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    octets: Vec<u8>,
+}
+
+impl Message {
+    /// A message of this kind, to which attributes are added.
+    pub(crate) fn new(kind: u16, flags: u16, subject: Subject) -> Self {
+        let mut octets = vec![0; HEAD];
+        octets[4..6].copy_from_slice(&kind.to_ne_bytes());
+        octets[6..8].copy_from_slice(&(flags | NLM_F_REQUEST).to_ne_bytes());
+        // the family, and three octets that are not used
+        octets.extend([0; 4]);
+        let numbers = [subject.index, subject.handle, subject.parent, subject.info];
+        octets.extend(numbers.iter().flat_map(|number| number.to_ne_bytes()));
+        Self { octets }
+    }
+
+    /// With one more attribute.
+    #[must_use]
+    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
+        let len = (ATTRIBUTE + value.len()) as u16;
+        self.octets.extend(len.to_ne_bytes());
+        self.octets.extend(kind.to_ne_bytes());
+        self.octets.extend(value);
+        self.octets.resize(self.octets.len().next_multiple_of(4), 0);
+        self
+    }
+
+    /// With an attribute that is a word.
+    #[must_use]
+    pub(crate) fn with_text(self, kind: u16, text: &str) -> Self {
+        self.with(kind, &[text.as_bytes(), &[0]].concat())
+    }
+
+    /// With an attribute that has the attributes in it that `inner` adds.
+    #[must_use]
+    pub(crate) fn with_nest(mut self, kind: u16, inner: impl FnOnce(Self) -> Self) -> Self {
+        let start = self.octets.len();
+        self = inner(self.with(kind, &[]));
+        let len = (self.octets.len() - start) as u16;
+        self.octets[start..start + 2].copy_from_slice(&len.to_ne_bytes());
+        self
+    }
+
+    /// Its octets, with its length and this number.
+    pub(crate) fn octets(&self, number: u32) -> Vec<u8> {
+        let mut octets = self.octets.clone();
+        let len = octets.len() as u32;
+        octets[0..4].copy_from_slice(&len.to_ne_bytes());
+        octets[8..12].copy_from_slice(&number.to_ne_bytes());
+        octets
+    }
+}
+
+/// A message from the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reply<'a> {
+    pub(crate) kind: u16,
+    pub(crate) flags: u16,
+    pub(crate) number: u32,
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> Reply<'a> {
+    /// The messages in what was received at once.
+    pub(crate) fn all(mut octets: &'a [u8]) -> impl Iterator<Item = Self> {
+        std::iter::from_fn(move || {
+            let len = word(octets, 0)? as usize;
+            let body = octets.get(HEAD..len)?;
+            let number = word(octets, 8)?;
+            let (kind, flags) = (half(octets, 4)?, half(octets, 6)?);
+            octets = octets.get(len.next_multiple_of(4)..).unwrap_or_default();
+            let reply = Self {
+                kind,
+                flags,
+                number,
+                body,
+            };
+            Some(reply)
+        })
+    }
+
+    /// The number of the error that it says; zero is none.
+    pub(crate) fn error(&self) -> i32 {
+        word(self.body, 0).map_or(0, u32::cast_signed)
+    }
+
+    /// What it is about.
+    pub(crate) fn subject(&self) -> Option<Subject> {
+        Some(Subject {
+            index: word(self.body, 4)?,
+            handle: word(self.body, 8)?,
+            parent: word(self.body, 12)?,
+            info: word(self.body, 16)?,
+        })
+    }
+
+    /// Its attributes.
+    pub(crate) fn attributes(&self) -> Attributes<'a> {
+        Attributes(self.body.get(SUBJECT..).unwrap_or_default())
+    }
+}
+
+/// Attributes in a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Attributes<'a> {
+    /// The value of the first of this kind.
+    pub(crate) fn find(self, kind: u16) -> Option<&'a [u8]> {
+        let mut octets = self.0;
+        loop {
+            let len = usize::from(half(octets, 0)?);
+            // the two highest bits of a kind are flags
+            let found = half(octets, 2)? & 0x3fff;
+            let value = octets.get(ATTRIBUTE..len)?;
+            if found == kind {
+                return Some(value);
+            }
+            octets = octets.get(len.next_multiple_of(4)..)?;
+        }
+    }
+
+    /// The attributes in the first of this kind.
+    pub(crate) fn nest(self, kind: u16) -> Option<Self> {
+        self.find(kind).map(Self)
+    }
+
+    /// The word that the first of this kind is.
+    pub(crate) fn text(self, kind: u16) -> Option<&'a str> {
+        let octets = self.find(kind)?;
+        let octets = octets.strip_suffix(&[0]).unwrap_or(octets);
+        std::str::from_utf8(octets).ok()
+    }
+}
+
+/// The number of 32 bits at `at`.
+pub(crate) fn word(octets: &[u8], at: usize) -> Option<u32> {
+    let octets = octets.get(at..at + 4)?;
+    octets.try_into().ok().map(u32::from_ne_bytes)
+}
+
+fn half(octets: &[u8], at: usize) -> Option<u16> {
+    let octets = octets.get(at..at + 2)?;
+    octets.try_into().ok().map(u16::from_ne_bytes)
+}
+
+/// The lengths of `struct nlmsghdr`, `struct tcmsg`, and an attribute's head.
+const HEAD: usize = 16;
+const SUBJECT: usize = 20;
+const ATTRIBUTE: usize = 4;
+const NLM_F_REQUEST: u16 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let subject = Subject {
+            index: 1,
+            handle: 2,
+            parent: 3,
+            info: 4,
+        };
+        let message = Message::new(40, 5, subject)
+            .with_text(1, "htb")
+            .with_nest(2, |inner| inner.with(7, &[1, 2, 3]).with(8, &[4; 5]));
+        let octets = [message.octets(9), message.octets(10)].concat();
+        let replies: Vec<Reply<'_>> = Reply::all(&octets).collect();
+        assert_eq!(replies.len(), 2);
+        assert_eq!((replies[0].kind, replies[0].flags), (40, 5 | NLM_F_REQUEST));
+        assert_eq!([replies[0].number, replies[1].number], [9, 10]);
+        assert_eq!(replies[1].subject(), Some(subject));
+        let attributes = replies[1].attributes();
+        assert_eq!(attributes.text(1), Some("htb"));
+        let inner = attributes.nest(2).unwrap();
+        assert_eq!(inner.find(8), Some(&[4; 5][..]));
+        assert_eq!(inner.find(9), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_octets_make_it_panic_or_stay(octets in prop::collection::vec(prop_oneof![0_u8..24, any::<u8>()], 0..200), kind in 0_u16..20) {
+            for reply in Reply::all(&octets).take(100) {
+                let found = reply.attributes().nest(kind).and_then(|inner| inner.find(1));
+                prop_assert!(found.is_none_or(|found| found.len() < octets.len()));
+                prop_assert!(reply.subject().is_none() || reply.body.len() >= SUBJECT);
+            }
+        }
+    }
+}

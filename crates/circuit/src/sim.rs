@@ -1,0 +1,142 @@
+//! A device that is not there: it keeps what it is told, slowly and with failures from a seed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lighthaul_base::{Rate, Rng};
+
+use crate::circuit::CircuitId;
+use crate::driver::{Capabilities, Change, Driver, Standing};
+use crate::error::{Error, Result};
+
+/// A simulated device; copies are the same device, so that who gave one to an agent can look at it.
+#[derive(Clone, Debug)]
+pub struct Sim {
+    device: Arc<Mutex<Device>>,
+}
+
+/// How well a simulated device works.
+#[derive(Clone, Copy, Debug)]
+pub struct Temper {
+    /// The longest that it takes for a call.
+    pub latency_max: Duration,
+    /// How many of a thousand million calls fail.
+    pub fail_ppb: u64,
+}
+
+#[derive(Debug)]
+struct Device {
+    capabilities: Capabilities,
+    temper: Temper,
+    rng: Rng,
+    circuits: BTreeMap<CircuitId, Standing>,
+    took: Duration,
+}
+
+impl Sim {
+    /// A device with nothing in it.
+    pub fn new(capabilities: Capabilities, temper: Temper, seed: u64) -> Self {
+        let device = Device {
+            capabilities,
+            temper,
+            rng: Rng::new(seed),
+            circuits: BTreeMap::new(),
+            took: Duration::ZERO,
+        };
+        Self {
+            device: Arc::new(Mutex::new(device)),
+        }
+    }
+
+    /// From now on it works so.
+    pub fn set_temper(&self, temper: Temper) {
+        self.device().temper = temper;
+    }
+
+    /// How long the last call took in the time of the device, which a world of virtual time adds to its own.
+    pub fn took(&self) -> Duration {
+        self.device().took
+    }
+
+    /// What it has, without a call that could fail.
+    pub fn circuits(&self) -> BTreeMap<CircuitId, Standing> {
+        self.device().circuits.clone()
+    }
+
+    /// Puts something there that nobody asked for, or changes what is there.
+    pub fn tamper(&self, standing: Standing) {
+        self.device().circuits.insert(standing.id, standing);
+    }
+
+    fn device(&self) -> MutexGuard<'_, Device> {
+        self.device.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Driver for Sim {
+    fn capabilities(&self) -> Capabilities {
+        self.device().capabilities
+    }
+
+    fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
+        let mut device = self.device();
+        device.begin();
+        changes.iter().map(|change| device.change(change)).collect()
+    }
+
+    fn remove(&mut self, id: CircuitId) -> Result<()> {
+        let mut device = self.device();
+        device.begin();
+        device.stumble()?;
+        device.circuits.remove(&id);
+        Ok(())
+    }
+
+    fn inspect(&mut self) -> Result<Vec<Standing>> {
+        let mut device = self.device();
+        device.begin();
+        device.stumble()?;
+        Ok(device.circuits.values().cloned().collect())
+    }
+}
+
+impl Device {
+    fn begin(&mut self) {
+        let most = self.temper.latency_max.as_nanos() as u64;
+        self.took = Duration::from_nanos(self.rng.below(most.saturating_add(1)));
+    }
+
+    fn stumble(&mut self) -> Result<()> {
+        if self.rng.chance_ppb(self.temper.fail_ppb) {
+            return Err(Error::Device("it stumbled, as its seed has it".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, change: &Change<'_>) -> Result<()> {
+        self.stumble()?;
+        let id = change.circuit.id;
+        if !self.circuits.contains_key(&id) && self.circuits.len() >= self.capabilities.entries_max
+        {
+            return Err(Error::Device("it is full".to_owned()));
+        }
+        let others = self.circuits.values().filter(|other| other.id != id);
+        let others: u64 = others
+            .filter_map(|other| other.rate.map(Rate::as_bps))
+            .sum();
+        let all = others + change.rate.map_or(0, Rate::as_bps);
+        if all > self.capabilities.rate_max.as_bps() {
+            return Err(Error::Device(
+                "all circuits together are too fast".to_owned(),
+            ));
+        }
+        let standing = Standing {
+            id,
+            flow: Some(change.circuit.flow),
+            rate: change.rate,
+        };
+        self.circuits.insert(id, standing);
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! Drivers that are programs: some answer, some fail, some hang.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_circuit::agent::Agent;
+use lighthaul_circuit::circuit::{Circuit, CircuitId};
+use lighthaul_circuit::driver::{Capabilities, Change, Driver, Standing};
+use lighthaul_circuit::error::Error;
+use lighthaul_circuit::exec::Exec;
+use lighthaul_circuit::exec::driver::Config;
+use lighthaul_circuit::keeper::Event;
+use lighthaul_circuit::sim::{Sim, Temper};
+use lighthaul_io::clock::Clock;
+
+const CAPABLE: &str = r#"{"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"guard_nanos":10000000,"entries_max":96,"is_hitless":false,"overhead_bytes":38}}"#;
+
+/// A shell script as a driver: what it does for each verb; the request is in `$request`.
+fn script(body: &str, limit: Duration) -> Config {
+    let program = format!(
+        "request=$(cat); case \"$request\" in *'\"verb\":\"capabilities\"'*) echo '{CAPABLE}'; exit;; esac\n{body}"
+    );
+    Config {
+        program: PathBuf::from("/bin/sh"),
+        arguments: vec!["-c".to_owned(), program],
+        limit,
+    }
+}
+
+fn open(body: &str) -> Exec {
+    Exec::open(Clock::start(), script(body, Duration::from_secs(20))).unwrap()
+}
+
+fn circuit(id: u64, interface: &str) -> Circuit {
+    Circuit {
+        id: CircuitId(id),
+        interface: interface.to_owned(),
+        flow: "udp 10.0.0.2 5000".parse().unwrap(),
+        trc: "0s-900s 1G".parse().unwrap(),
+    }
+}
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("exec-{}-{name}", std::process::id()))
+}
+
+#[test]
+fn a_program_hears_json_and_answers_json() {
+    let heard = scratch("heard");
+    let body = format!(
+        "echo \"$request\" >> {}
+         case \"$request\" in
+           *'\"verb\":\"apply\"'*) echo '{{\"answers\":[null,\"port 9 is dark\"]}}';;
+           *'\"verb\":\"remove\"'*) echo '{{\"answers\":[null]}}';;
+           *) echo '{{\"standing\":[{{\"id\":1,\"flow\":\"udp 10.0.0.2 5000\",\"rate\":5000000}},{{\"id\":2,\"flow\":null,\"rate\":0}}]}}';;
+         esac",
+        heard.display()
+    );
+    let mut exec = open(&body);
+    let [one, two] = [circuit(1, "1/1/3"), circuit(2, "1/1/9")];
+    let changes = [
+        Change {
+            circuit: &one,
+            rate: Some(Rate::from_mbps(5)),
+        },
+        Change {
+            circuit: &two,
+            rate: None,
+        },
+    ];
+    let answers = exec.apply(&changes);
+    assert!(answers[0].is_ok());
+    let why = answers[1].as_ref().unwrap_err().to_string();
+    assert_eq!(why, "the device refused: port 9 is dark");
+    exec.remove(CircuitId(7)).unwrap();
+    let standing = exec.inspect().unwrap();
+    let flow = Some(one.flow);
+    let first = Standing {
+        id: one.id,
+        flow,
+        rate: Some(Rate::from_mbps(5)),
+    };
+    assert_eq!(
+        standing,
+        [
+            first,
+            Standing {
+                id: two.id,
+                flow: None,
+                rate: None
+            }
+        ]
+    );
+    let text = fs::read_to_string(&heard).unwrap();
+    fs::remove_file(&heard).unwrap();
+    let flow = r#""flow":"udp 10.0.0.2/32 5000-5000""#;
+    let changes = format!(
+        r#"[{{"id":1,"interface":"1/1/3",{flow},"rate_bps":5000000}},{{"id":2,"interface":"1/1/9",{flow},"rate_bps":0}}]"#
+    );
+    let expected = [
+        format!(r#"{{"version":1,"verb":"apply","changes":{changes}}}"#),
+        r#"{"version":1,"verb":"remove","id":7}"#.to_owned(),
+        r#"{"version":1,"verb":"inspect"}"#.to_owned(),
+    ];
+    assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_program_says_what_its_device_can_do() {
+    let expected = Capabilities {
+        rate_min: Rate::from_mbps(1),
+        rate_max: Rate::from_mbps(10_000),
+        granularity: Rate::from_mbps(1),
+        guard: Duration::from_millis(10),
+        entries_max: 96,
+        is_hitless: false,
+        overhead_bytes: 38,
+    };
+    assert_eq!(open("").capabilities(), expected);
+}
+
+#[test]
+fn failures_and_nonsense_are_errors_that_say_what_the_program_said() {
+    for (body, says) in [
+        (
+            "echo 'the switch is off' >&2; exit 3",
+            "exit status: 3; it says: the switch is off",
+        ),
+        (
+            "yes 'so many words' | head -c 200000 >&2; echo last >&2; exit 1",
+            "last",
+        ),
+        ("echo nonsense", "it answered \"nonsense\\n\""),
+        ("echo '{\"answers\":[null,null]}'", "not for every change"),
+        ("echo '{}'", "not for every change"),
+        ("kill -9 $$", "signal: 9"),
+        ("yes", "more than can be an answer"),
+        (
+            "exec <&-; echo '{\"answers\":[\"no\"]}'",
+            "the device refused: no",
+        ),
+    ] {
+        let why = open(body).remove(CircuitId(1)).unwrap_err().to_string();
+        assert!(why.contains(says), "{body}: {why}");
+        assert!(why.len() < 1500, "{body}: {}", why.len());
+    }
+    let nowhere = Config {
+        program: "/nowhere/at/all".into(),
+        arguments: vec![],
+        limit: Duration::from_secs(1),
+    };
+    for config in [
+        nowhere.clone(),
+        Config {
+            program: "sh".into(),
+            ..nowhere.clone()
+        },
+        Config {
+            limit: Duration::ZERO,
+            ..nowhere
+        },
+    ] {
+        assert!(Exec::open(Clock::start(), config).is_err());
+    }
+}
+
+#[test]
+fn a_program_that_hangs_is_killed_with_all_it_has_started() {
+    let pids = scratch("pids");
+    let body = format!(
+        "echo here I stay >&2; sleep 1000 & echo $! $$ > {}; wait",
+        pids.display()
+    );
+    let clock = Clock::start();
+    let mut exec = Exec::open(clock, script(&body, Duration::from_millis(500))).unwrap();
+    let answer = exec.remove(CircuitId(1));
+    let Err(why @ Error::Hung { .. }) = answer else {
+        panic!("{answer:?}")
+    };
+    assert!(
+        why.to_string()
+            .contains("within 0.5 s and was killed; it says: here I stay"),
+        "{why}"
+    );
+    let text = fs::read_to_string(&pids).unwrap();
+    fs::remove_file(&pids).unwrap();
+    let started: Vec<&str> = text.split_whitespace().collect();
+    assert_eq!(started.len(), 2);
+    for pid in started {
+        // an orphan is a zombie till init sees it
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+    }
+}
+
+#[test]
+fn a_device_that_hangs_fails_its_own_circuit_and_holds_up_no_other() {
+    let clock = Clock::start();
+    let hangs = "case \"$request\" in *inspect*) echo '{\"standing\":[]}';; *) sleep 1000;; esac";
+    let exec = Exec::open(clock, script(hangs, Duration::from_secs(3))).unwrap();
+    let temper = Temper {
+        latency_max: Duration::ZERO,
+        fail_ppb: 0,
+    };
+    let sim = Sim::new(exec.capabilities(), temper, 1);
+    let drivers: BTreeMap<String, Box<dyn Driver>> = BTreeMap::from([
+        ("bad".to_owned(), Box::new(exec) as _),
+        ("good".to_owned(), Box::new(sim.clone()) as _),
+    ]);
+    let (agent, refused) = Agent::start(clock, drivers, Vec::new()).unwrap();
+    assert!(refused.is_empty());
+    for (id, interface) in [(1, "bad"), (2, "good")] {
+        let circuit = circuit(id, interface);
+        let till = circuit.trc.end();
+        agent.take(circuit, till).unwrap();
+    }
+    let till = clock.now() + Duration::from_mins(1);
+    let mut seen = Vec::new();
+    loop {
+        let (interface, event) = agent.wait_event(till).unwrap().unwrap();
+        let is_over = matches!(event, Event::Failed(..));
+        seen.push((interface.to_owned(), event));
+        if is_over {
+            break;
+        }
+    }
+    let (interface, Event::Failed(id, why)) = seen.pop().unwrap() else {
+        unreachable!()
+    };
+    assert_eq!((interface.as_str(), id), ("bad", CircuitId(1)));
+    assert!(why.contains("did not answer within 3 s"), "{why}");
+    let good: Vec<&Event> = seen.iter().map(|(_, event)| event).collect();
+    assert!(
+        matches!(
+            good[..],
+            [
+                Event::Made(CircuitId(2)),
+                Event::Changed {
+                    id: CircuitId(2),
+                    ..
+                }
+            ]
+        ),
+        "{good:?}"
+    );
+    assert_eq!(sim.circuits().len(), 1);
+    drop(agent);
+    assert_eq!(
+        sim.circuits().len(),
+        0,
+        "an agent that ends takes its circuits with it"
+    );
+}

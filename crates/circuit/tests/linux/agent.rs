@@ -1,0 +1,179 @@
+//! An agent at a real interface, in real time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_circuit::agent::{Agent, Wanted};
+use lighthaul_circuit::circuit::{Circuit, CircuitId};
+use lighthaul_circuit::driver::Driver;
+use lighthaul_circuit::keeper::{Ending, Event};
+use lighthaul_io::clock::Clock;
+
+use crate::stage::{INTERFACE, Stage, circuit};
+use crate::traffic::Traffic;
+
+/// An agent at the stage's interface, with circuits whose leases last as long as their vectors.
+pub(crate) fn start(stage: &Stage, clock: Clock, capacity: u64, circuits: Vec<Circuit>) -> Agent {
+    let driver: Box<dyn Driver> = Box::new(stage.shaper(capacity).unwrap());
+    let wanted = circuits.into_iter().map(|circuit| Wanted {
+        lease_till: circuit.trc.end(),
+        circuit,
+    });
+    let drivers = BTreeMap::from([(INTERFACE.to_owned(), driver)]);
+    let (agent, refused) = Agent::start(clock, drivers, wanted.collect()).unwrap();
+    assert!(refused.is_empty(), "{refused:?}");
+    agent
+}
+
+/// Its events till this one, which comes before ten seconds are over.
+pub(crate) fn events_till(
+    agent: &Agent,
+    clock: Clock,
+    last: impl Fn(&Event) -> bool,
+) -> Vec<Event> {
+    let till = clock.now() + Duration::from_secs(10);
+    let mut events = Vec::new();
+    while let Some((_, event)) = agent.wait_event(till).unwrap() {
+        let is_last = last(&event);
+        events.push(event);
+        if is_last {
+            return events;
+        }
+    }
+    panic!("it never came: {events:?}");
+}
+
+/// How late each change was.
+pub(crate) fn lateness(events: &[Event]) -> Vec<Duration> {
+    let late = events.iter().filter_map(|event| match event {
+        Event::Changed { due, at, .. } => Some(at.since(*due)),
+        Event::Made(_)
+        | Event::Ended(..)
+        | Event::Failed(..)
+        | Event::Mended(_)
+        | Event::Cleared(_)
+        | Event::Blind(_)
+        | Event::Lost(_) => None,
+    });
+    late.collect()
+}
+
+#[test]
+fn a_stream_follows_its_vector_while_it_flows() {
+    let Some(stage) = Stage::start("a_stream_follows_its_vector_while_it_flows") else {
+        return;
+    };
+    let clock = Clock::start();
+    let vector = circuit(5001, "1s-2s 100M, 2s-3s 300M, 3s-4s 50M");
+    let agent = start(&stage, clock, 500, vec![vector]);
+    let made = events_till(&agent, clock, |event| matches!(event, Event::Made(_)));
+    assert_eq!(made, [Event::Made(CircuitId(5001))]);
+    let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+    let arrivals = Traffic::start(&stage, clock, "10.9.0.2:5001").end(clock, at(5000));
+    let events = events_till(&agent, clock, |event| {
+        matches!(event, Event::Ended(_, Ending::Over))
+    });
+    for (from, till, mbps) in [(1200, 2000, 100.0), (2200, 3000, 300.0), (3300, 4000, 50.0)] {
+        let goodput = arrivals.mbps(at(from), at(till));
+        println!("{from}-{till} ms, {mbps} Mb/s: {goodput:.1}");
+        assert!((0.85..1.0).contains(&(goodput / mbps)), "{from} {goodput}");
+    }
+    // with the last circuit its discipline is gone
+    assert!(arrivals.mbps(at(4300), at(5000)) > 510.0);
+    println!("late: {:?}", lateness(&events));
+}
+
+#[test]
+fn hundreds_of_boundaries_hold_and_how_late_they_are_is_said() {
+    let Some(stage) = Stage::start("hundreds_of_boundaries_hold_and_how_late_they_are_is_said")
+    else {
+        return;
+    };
+    let clock = Clock::start();
+    let ports = [5001, 5002, 5003];
+    // each has a third, a sixth and a half of the time, in turn
+    let vector = |turn: u64| {
+        let steps = (0..100).map(|n| {
+            let (from, mbps) = (200 + 20 * n, [100, 200, 300][((n + turn) % 3) as usize]);
+            format!("{from}ms-{}ms {mbps}M", from + 20)
+        });
+        steps.collect::<Vec<_>>().join(", ")
+    };
+    let circuits = (0..)
+        .zip(ports)
+        .map(|(turn, port)| circuit(port, &vector(turn)));
+    let agent = start(&stage, clock, 600, circuits.collect());
+    let mut events = Vec::new();
+    for _ in ports {
+        events.extend(events_till(&agent, clock, |event| {
+            matches!(event, Event::Ended(..))
+        }));
+    }
+    let mut late = lateness(&events);
+    late.sort_unstable();
+    println!(
+        "{} changes, late by {:?} at the median and {:?} at most",
+        late.len(),
+        late[late.len() / 2],
+        late[late.len() - 1]
+    );
+    for (turn, port) in (0_u64..).zip(ports) {
+        let mut told = Vec::new();
+        for event in &events {
+            if let Event::Changed { id, rate, .. } = event
+                && *id == CircuitId(port)
+            {
+                told.push(rate.map_or(0, Rate::as_bps));
+            }
+        }
+        let mut expected: Vec<u64> = (0..100)
+            .map(|n| [100, 200, 300][((n + turn) % 3) as usize] * 1_000_000)
+            .collect();
+        expected.push(0);
+        assert_eq!(told, expected, "{port}");
+    }
+    drop(agent);
+    assert!(
+        !stage
+            .tc(&format!("qdisc show dev {INTERFACE}"))
+            .contains("htb")
+    );
+}
+
+#[test]
+fn an_agent_that_ends_takes_its_circuits_with_it() {
+    let Some(stage) = Stage::start("an_agent_that_ends_takes_its_circuits_with_it") else {
+        return;
+    };
+    let clock = Clock::start();
+    let circuits = vec![
+        circuit(5001, "0s-999s 100M"),
+        circuit(5002, "500s-999s 100M"),
+    ];
+    let agent = start(&stage, clock, 500, circuits);
+    events_till(&agent, clock, |event| {
+        matches!(event, Event::Changed { .. })
+    });
+    let why = agent.take(
+        Circuit {
+            interface: "eth9".to_owned(),
+            ..circuit(1, "0s-999s 1M")
+        },
+        Instant::NEVER,
+    );
+    let why = why.unwrap_err().to_string();
+    assert!(why.contains("eth9") && why.contains(INTERFACE), "{why}");
+    assert_eq!(agent.circuits().len(), 2);
+    assert!(
+        stage
+            .tc(&format!("qdisc show dev {INTERFACE}"))
+            .contains("htb")
+    );
+    drop(agent);
+    assert!(
+        !stage
+            .tc(&format!("qdisc show dev {INTERFACE}"))
+            .contains("htb")
+    );
+}

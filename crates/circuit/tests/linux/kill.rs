@@ -1,0 +1,123 @@
+//! An agent that is killed, and the next one.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use lighthaul_base::Rate;
+use lighthaul_circuit::circuit::CircuitId;
+use lighthaul_circuit::driver::Driver;
+use lighthaul_circuit::keeper::Event;
+use lighthaul_io::clock::Clock;
+use lighthaul_io::namespace::Namespace;
+
+use crate::agent::{events_till, start};
+use crate::stage::{INTERFACE, Stage, circuit};
+
+/// Where the process that is killed finds its host.
+const HOST: &str = "LIGHTHAUL_TEST_HOST";
+
+#[test]
+#[ignore = "it is the program that the other test kills"]
+fn holder() {
+    let Ok(host) = std::env::var(HOST) else {
+        return;
+    };
+    let host = Namespace::open(Path::new(&host)).unwrap();
+    let clock = Clock::start();
+    let open = || {
+        Ok(lighthaul_circuit::linux::Shaper::open(
+            INTERFACE,
+            Rate::from_mbps(1000),
+        ))
+    };
+    let driver: Box<dyn Driver> = Box::new(host.within(open).unwrap().unwrap());
+    let drivers = std::collections::BTreeMap::from([(INTERFACE.to_owned(), driver)]);
+    let (agent, _) = lighthaul_circuit::agent::Agent::start(clock, drivers, Vec::new()).unwrap();
+    for port in [5001, 5002, 5003] {
+        let circuit = circuit(port, "0s-999s 100M");
+        let till = circuit.trc.end();
+        agent.take(circuit, till).unwrap();
+    }
+    for _ in 0..3 {
+        events_till(&agent, clock, |event| {
+            matches!(event, Event::Changed { .. })
+        });
+    }
+    io::stdout().write_all(b"\nready\n").unwrap();
+    // till somebody kills it
+    io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    drop(agent);
+    panic!("it was not killed");
+}
+
+#[test]
+fn circuits_survive_kill_9_and_the_next_agent_puts_them_right() {
+    let Some(stage) = Stage::start("circuits_survive_kill_9_and_the_next_agent_puts_them_right")
+    else {
+        return;
+    };
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kill::holder", "--ignored", "--nocapture"])
+        .env(HOST, stage.left.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    let is_ready = lines.any(|line| line.is_ok_and(|line| line == "ready"));
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(is_ready, "the holder held nothing");
+    let mut look = stage.shaper(1000).unwrap();
+    let left: Vec<CircuitId> = look
+        .inspect()
+        .unwrap()
+        .iter()
+        .map(|standing| standing.id)
+        .collect();
+    assert_eq!(left, [5001, 5002, 5003].map(CircuitId));
+
+    let clock = Clock::start();
+    let wanted = [(5001, "100M"), (5002, "40M"), (5004, "70M")];
+    let wanted: Vec<_> = wanted
+        .iter()
+        .map(|(port, rate)| circuit(*port, &format!("0s-999s {rate}")))
+        .collect();
+    let agent = start(&stage, clock, 1000, wanted);
+    let events = events_till(&agent, clock, |event| {
+        matches!(
+            event,
+            Event::Changed {
+                id: CircuitId(5004),
+                ..
+            }
+        )
+    });
+    assert!(
+        events.contains(&Event::Cleared(CircuitId(5003))),
+        "{events:?}"
+    );
+    let is_first = |event: &Event| {
+        matches!(
+            event,
+            Event::Changed {
+                id: CircuitId(5001),
+                ..
+            } | Event::Made(CircuitId(5001))
+        )
+    };
+    assert!(
+        !events.iter().any(is_first),
+        "what was right is left alone: {events:?}"
+    );
+    let now: Vec<_> = look
+        .inspect()
+        .unwrap()
+        .iter()
+        .map(|standing| (standing.id.0, standing.rate))
+        .collect();
+    let expected = [(5001, 100), (5002, 40), (5004, 70)]
+        .map(|(port, rate)| (port, Some(Rate::from_mbps(rate))));
+    assert_eq!(now, expected);
+}

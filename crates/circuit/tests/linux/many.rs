@@ -1,0 +1,76 @@
+//! A thousand circuits at one interface.
+
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_circuit::driver::Driver;
+use lighthaul_circuit::keeper::Event;
+use lighthaul_io::clock::Clock;
+
+use crate::agent::{events_till, lateness, start};
+use crate::stage::{INTERFACE, Stage, circuit};
+use crate::traffic::Traffic;
+
+#[test]
+fn a_thousand_circuits_are_made_changed_and_removed() {
+    let Some(stage) = Stage::start("a_thousand_circuits_are_made_changed_and_removed") else {
+        return;
+    };
+    let clock = Clock::start();
+    // half of them leave what the other half gets, all at one moment
+    let vectors = ["0s-9s 3M, 9s-99s 1M", "0s-9s 1M, 9s-99s 3M"];
+    let circuits: Vec<_> = (0..1000)
+        .map(|n| circuit(10_000 + n, vectors[n as usize % 2]))
+        .collect();
+    let agent = start(&stage, clock, 10_000, circuits);
+    let mut events = Vec::new();
+    let count = |events: &[Event], is_it: fn(&Event) -> bool| {
+        events.iter().filter(|event| is_it(event)).count()
+    };
+    let is_changed = |event: &Event| matches!(event, Event::Changed { .. });
+    while count(&events, is_changed) < 1000 {
+        events.extend(events_till(&agent, clock, is_changed));
+    }
+    println!(
+        "1000 circuits made and opened after {:?}",
+        clock.now().since(Instant::ZERO)
+    );
+    assert_eq!(
+        count(&events, |event| matches!(event, Event::Made(_))),
+        1000
+    );
+    let begin = clock.now();
+    let arrivals =
+        Traffic::start(&stage, clock, "10.9.0.2:6000").end(clock, begin + Duration::from_secs(1));
+    println!(
+        "the rest, behind 1000 filters: {:.0} Mb/s",
+        arrivals.mbps(begin, clock.now())
+    );
+    assert!(arrivals.mbps(begin, clock.now()) > 100.0);
+    let mut events = Vec::new();
+    while count(&events, is_changed) < 1000 {
+        events.extend(events_till(&agent, clock, |event| {
+            matches!(event, Event::Changed { .. })
+        }));
+    }
+    let mut late = lateness(&events);
+    late.sort_unstable();
+    println!(
+        "1000 changes at one instant, the last {:?} behind it",
+        late[late.len() - 1]
+    );
+    let standing = stage.shaper(10_000).unwrap().inspect().unwrap();
+    let sum: u64 = standing
+        .iter()
+        .filter_map(|standing| standing.rate.map(Rate::as_bps))
+        .sum();
+    assert_eq!((standing.len(), sum), (1000, 2_000_000_000));
+    let begin = clock.now();
+    drop(agent);
+    println!("all removed within {:?}", clock.now().since(begin));
+    assert!(
+        !stage
+            .tc(&format!("qdisc show dev {INTERFACE}"))
+            .contains("htb")
+    );
+}

@@ -1,0 +1,39 @@
+//! Which core a thread runs on.
+
+use std::io;
+use std::mem;
+
+/// Lets the calling thread run on `core` alone.
+pub fn keep_to(core: usize) -> io::Result<()> {
+    // SAFETY: a set of no cores is all zeroes.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    if core >= size_of_val(&set) * 8 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the set has a bit for that core.
+    unsafe { libc::CPU_SET(core, &mut set) };
+    // SAFETY: the set is readable for its size; 0 is the calling thread.
+    let status = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_stays_on_the_core_it_was_told() {
+        std::thread::spawn(|| {
+            keep_to(0).unwrap();
+            // SAFETY: it takes nothing and answers a number.
+            assert_eq!(unsafe { libc::sched_getcpu() }, 0);
+            assert!(keep_to(usize::MAX).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+}
