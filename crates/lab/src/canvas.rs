@@ -114,8 +114,8 @@ impl Canvas {
 }
 
 /// Where a text stands to its point.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Anchor {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
     /// It begins there.
     Start,
     /// Its middle is there.

@@ -8,6 +8,9 @@ pub enum Error {
     /// The description makes no sense.
     #[error("{0}")]
     Misuse(String),
+    /// A flow of a contest did not go on.
+    #[error("a flow ended early: {0}")]
+    Flow(#[from] lighthaul_io::error::Error),
     /// This machine cannot or will not.
     #[error("cannot {what}: {why}")]
     World {

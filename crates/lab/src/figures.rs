@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::booking;
+use crate::contest;
 use crate::crowd::Crowd;
 use crate::error::Result;
 use crate::file;
@@ -40,11 +42,16 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
         }
         figures.push(keep(dir, &plan.name, table, |table| plot(&plan, table))?);
     }
+    figures.extend(contest::figures::figures(
+        &dir.join("contests"),
+        emulate.is_some(),
+    )?);
     for plan in vector_plans(dir)? {
         let draw = |table: &Table| plan.plot(table);
         figures.push(keep(dir, &plan.name, plan.simulate(), draw)?);
     }
     figures.extend(latency::figures::figures(&dir.join("latency"))?);
+    figures.extend(booking::figures::figures(&dir.join("booking"))?);
     for crowd in crowds(dir)? {
         let draw = |table: &Table| plot_crowd(&crowd, table);
         figures.push(keep(dir, &crowd.name, crowd.simulate(), draw)?);

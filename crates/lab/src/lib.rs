@@ -5,9 +5,12 @@
 //! - [`plan`]: a figure to be; [`simulate`]: its numbers in virtual time; [`table`], [`plot`]: what is
 //!   kept of them; [`vector`]: those of transfers that follow one; [`crowd`]: those of many flows;
 //!   [`figures`]: all of them
-//! - [`latency`]: figures of another kind; [`quantity`]: rates, sizes, times and chances as people write them
+//! - [`contest`], [`latency`], [`booking`]: figures of other kinds; [`picture`]: shapes as PNG or SVG
+//! - [`quantity`]: rates, sizes, times and chances as people write them
 //! - [`error`]: what goes wrong
 
+pub mod booking;
+pub mod contest;
 pub mod counters;
 pub mod crowd;
 pub mod description;
@@ -15,6 +18,7 @@ pub mod emulate;
 pub mod error;
 pub mod figures;
 pub mod latency;
+pub mod picture;
 pub mod plan;
 pub mod plot;
 pub mod quantity;

@@ -27,6 +27,8 @@ pub struct Plan {
     pub marks: Vec<Mark>,
     /// Points of fewer bytes are repeated until so many have crossed.
     pub bytes_per_point: u64,
+    /// The figure is of how much the time of a transfer differs over so many seeds, not of goodput.
+    pub spread: Option<u64>,
 }
 
 /// What varies from point to point.
@@ -127,6 +129,15 @@ impl Plan {
         }
     }
 
+    /// What stands beside the figure.
+    pub const fn beside(&self) -> &'static str {
+        if self.spread.is_some() {
+            "standard deviation of the time, s"
+        } else {
+            "goodput, Mb/s"
+        }
+    }
+
     /// What the first column is called.
     pub const fn column(&self) -> &'static str {
         match self.vary {
@@ -144,6 +155,7 @@ struct Settings {
     vary: Vary,
     values: Vec<String>,
     bytes_per_point: Option<String>,
+    spread: Option<u64>,
     path: PathSettings,
     packet: PacketSettings,
     series: Vec<SeriesSettings>,
@@ -187,6 +199,12 @@ impl Settings {
             .iter()
             .map(read)
             .collect::<std::result::Result<Vec<_>, _>>()?;
+        if self
+            .spread
+            .is_some_and(|seeds| !(2..=RUNS_MAX).contains(&seeds))
+        {
+            return Err(format!("`spread` is over 2 to {RUNS_MAX} seeds"));
+        }
         if values.is_empty() || !values.is_sorted() || values[0] == 0 {
             return Err("values must be above zero and in ascending order".into());
         }
@@ -219,6 +237,7 @@ impl Settings {
             series: series.collect::<std::result::Result<_, _>>()?,
             marks: marks.collect::<std::result::Result<_, _>>()?,
             bytes_per_point: self.bytes_per_point.map_or(Ok(0), |text| bytes(&text))?,
+            spread: self.spread,
         })
     }
 }

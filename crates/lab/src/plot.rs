@@ -13,7 +13,12 @@ use crate::table::{EMULATION, EXPECTED, MODEL, SIMULATION, Table};
 /// Draws the table of a plan; answers a PNG file's octets.
 pub fn plot(plan: &Plan, table: &Table) -> Result<Vec<u8>> {
     let mut chart = Chart::new(plan);
-    chart.axes([&plan.title, plan.axis(), "goodput, Mb/s"]);
+    if plan.spread.is_some() {
+        let numbers = table.rows.iter().flat_map(|row| row.iter().skip(1));
+        let top = numbers.flatten().copied().fold(0.0, f64::max);
+        chart.y = Scale::linear(0.0..=top * 1.1, BOTTOM..=TOP);
+    }
+    chart.axes([&plan.title, plan.axis(), plan.beside()]);
     for mark in &plan.marks {
         chart.mark(&mark.label, mark.mbps);
     }
@@ -94,6 +99,55 @@ pub(crate) fn plot_over_time(
             None => (INK, Style::Model),
             Some(nth) => (COLORS[nth % COLORS.len()], Style::Line),
         };
+        key.entries.push((label.clone(), color, style));
+        chart.curve(points, color, style);
+    }
+    chart.key(key);
+    chart.png(name)
+}
+
+/// How a picture goes across.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Across {
+    Linear,
+    Log,
+    /// With so many points that they are not marked.
+    Time,
+}
+
+/// Draws measured curves, each with its label and points, in a picture with a name, a title and what stands below and
+/// beside it. Answers a PNG file's octets.
+pub(crate) fn plot_measured(
+    [name, title, below, beside]: [&str; 4],
+    curves: &[(String, Vec<(f64, f64)>)],
+    across: Across,
+) -> Result<Vec<u8>> {
+    let points = || curves.iter().flat_map(|(_, points)| points);
+    let top = points().map(|point| point.1).fold(0.0, f64::max);
+    let last = points().map(|point| point.0).fold(0.0, f64::max);
+    let first = points().map(|point| point.0).fold(last, f64::min);
+    // the key lies to the right of it all
+    let x = match across {
+        Across::Log => {
+            let room = (last / first).powf(KEY_ROOM);
+            Scale::log(first * 0.9..=last * room, LEFT..=RIGHT)
+        }
+        Across::Linear | Across::Time => Scale::linear(0.0..=last * (1.0 + KEY_ROOM), LEFT..=RIGHT),
+    };
+    let mut chart = Chart {
+        canvas: Canvas::new(WIDTH, HEIGHT),
+        x,
+        y: Scale::linear(0.0..=top * 1.1, BOTTOM..=TOP),
+    };
+    chart.axes([title, below, beside]);
+    let style = if across == Across::Time {
+        Style::Line
+    } else {
+        Style::Simulation
+    };
+    let mut key = Key::default();
+    for (nth, (label, points)) in curves.iter().enumerate() {
+        let color = COLORS[nth % COLORS.len()];
         key.entries.push((label.clone(), color, style));
         chart.curve(points, color, style);
     }
@@ -308,14 +362,14 @@ impl Chart {
 
 /// Values to places on the canvas.
 #[derive(Clone, Debug)]
-struct Scale {
-    values: RangeInclusive<f64>,
+pub(crate) struct Scale {
+    pub(crate) values: RangeInclusive<f64>,
     places: RangeInclusive<f32>,
     log: bool,
 }
 
 impl Scale {
-    const fn linear(values: RangeInclusive<f64>, places: RangeInclusive<f32>) -> Self {
+    pub(crate) const fn linear(values: RangeInclusive<f64>, places: RangeInclusive<f32>) -> Self {
         Self {
             values,
             places,
@@ -323,7 +377,7 @@ impl Scale {
         }
     }
 
-    const fn log(values: RangeInclusive<f64>, places: RangeInclusive<f32>) -> Self {
+    pub(crate) const fn log(values: RangeInclusive<f64>, places: RangeInclusive<f32>) -> Self {
         Self {
             values,
             places,
@@ -331,7 +385,7 @@ impl Scale {
         }
     }
 
-    fn at(&self, value: f64) -> f32 {
+    pub(crate) fn at(&self, value: f64) -> f32 {
         let bend = |value: f64| if self.log { value.ln() } else { value };
         let (from, till) = (bend(*self.values.start()), bend(*self.values.end()));
         let share = ((bend(value) - from) / (till - from)) as f32;
@@ -339,7 +393,7 @@ impl Scale {
     }
 
     /// Round values: 1, 2 and 5 of each decade, or about ten steps.
-    fn ticks(&self) -> Vec<f64> {
+    pub(crate) fn ticks(&self) -> Vec<f64> {
         if self.log {
             let decades = (-3..7).map(|power| 10_f64.powi(power));
             let ticks = decades.flat_map(|decade| [decade, 2.0 * decade, 5.0 * decade]);
@@ -359,6 +413,8 @@ impl Scale {
     }
 }
 
+/// What part of the curves' width the key gets beside them.
+const KEY_ROOM: f64 = 0.62;
 const WIDTH: u32 = 1200;
 const HEIGHT: u32 = 780;
 const LEFT: f32 = 110.0;
@@ -367,7 +423,7 @@ const TOP: f32 = 80.0;
 const BOTTOM: f32 = 680.0;
 
 /// Colours that colour-blind people tell apart (Okabe and Ito 2008).
-const COLORS: [[u8; 3]; 8] = [
+pub(crate) const COLORS: [[u8; 3]; 8] = [
     [0, 114, 178],
     [0, 158, 115],
     [213, 94, 0],
@@ -378,4 +434,4 @@ const COLORS: [[u8; 3]; 8] = [
     [60, 60, 60],
 ];
 const MARK: [u8; 3] = [110, 110, 110];
-const GRID: [u8; 3] = [225, 225, 225];
+pub(crate) const GRID: [u8; 3] = [225, 225, 225];

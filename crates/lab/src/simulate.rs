@@ -35,6 +35,14 @@ pub fn simulate_case(case: &Case, runs: u64) -> f64 {
     (case.object_len * runs) as f64 * 8.0 / seconds / 1e6
 }
 
+/// The standard deviation of the seconds that a case takes, over `runs` seeds, of which there are at least two.
+pub fn spread(case: &Case, runs: u64) -> f64 {
+    let times: Vec<f64> = (1..=runs).map(|seed| seconds(case, seed)).collect();
+    let mean = times.iter().sum::<f64>() / runs as f64;
+    let squares = times.iter().map(|time| (time - mean).powi(2));
+    (squares.sum::<f64>() / (runs - 1) as f64).sqrt()
+}
+
 /// What the machines are told for a case.
 pub fn config(case: &Case) -> Config {
     Config {
@@ -68,6 +76,9 @@ fn columns(series: &Series) -> impl Iterator<Item = String> {
 
 fn cells(plan: &Plan, series: &Series, value: u64) -> [Option<f64>; 4] {
     let case = plan.case(series, value);
+    if let Some(seeds) = plan.spread {
+        return [None, None, Some(spread(&case, seeds)), None];
+    }
     let path = Path {
         rate: case.rate.as_bps() as f64,
         rtt: case.rtt,

@@ -3,17 +3,22 @@
 use std::path::Path;
 
 use lighthaul_base::Rate;
+use lighthaul_lab::booking::arrivals::CLASSES;
+use lighthaul_lab::booking::example::Example;
+use lighthaul_lab::booking::{self, delay};
+use lighthaul_lab::contest;
 use lighthaul_lab::crowd::Vary;
 use lighthaul_lab::figures::{TOLERANCE, accepted, crowds, plans, vector_plans};
 use lighthaul_lab::latency;
 use lighthaul_lab::plot::{plot, plot_crowd};
 use lighthaul_lab::simulate::simulate;
+use lighthaul_lab::table::Table;
 
 #[test]
 fn simulated_figures_are_as_they_were_accepted() {
     let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures"));
     let plans = plans(dir).unwrap();
-    assert_eq!(plans.len(), 3);
+    assert_eq!(plans.len(), 4);
     for mut plan in plans {
         // the whole of it is drawn by `make figures`
         plan.values
@@ -64,6 +69,28 @@ fn simulated_latencies_are_as_they_were_accepted() {
 }
 
 #[test]
+fn measured_contests_have_their_tables() {
+    let dir = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../figures/contests"
+    ));
+    let plans = contest::figures::plans(dir).unwrap();
+    assert!(!plans.is_empty());
+    for plan in plans {
+        let accepted = accepted(dir, &plan.name).unwrap();
+        let accepted = accepted.expect("a figure has its table");
+        let blank = plan.blank();
+        assert_eq!(accepted.columns, blank.columns, "{}", plan.name);
+        let keys = |table: &Table| table.rows.iter().map(|row| row[0]).collect::<Vec<_>>();
+        assert_eq!(keys(&accepted), keys(&blank), "{}", plan.name);
+        let cells = accepted.rows.iter().flatten();
+        assert!(cells.clone().all(Option::is_some), "{}", plan.name);
+        let picture = contest::plot::plot(&plan, &accepted).unwrap();
+        assert!(picture.starts_with(b"\x89PNG"));
+    }
+}
+
+#[test]
 fn simulated_crowds_are_as_they_were_accepted() {
     let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures"));
     let crowds = crowds(dir).unwrap();
@@ -85,6 +112,80 @@ fn simulated_crowds_are_as_they_were_accepted() {
             known.rows.retain(|row| row[0] == Some(10.0));
             let differences = table.differences(&known, TOLERANCE);
             assert!(differences.is_empty(), "{}: {differences:#?}", crowd.name);
+        }
+    }
+}
+
+const BOOKING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures/booking");
+
+#[test]
+fn simulated_delays_are_as_they_were_accepted() {
+    let dir = Path::new(BOOKING);
+    let plans = booking::figures::plans(dir).unwrap();
+    assert_eq!(plans.len(), 7);
+    for mut plan in plans {
+        let accepted = accepted(dir, &plan.name).unwrap();
+        let accepted = accepted.expect("a figure has its table");
+        let picture = booking::plot::plot(&plan, &accepted).unwrap();
+        assert!(picture.starts_with(b"\x89PNG"));
+        if plan.name == "vbls-guard" {
+            // the whole of it is drawn by `make figures`
+            plan.loads.truncate(1);
+            plan.series.truncate(1);
+            let differences = delay::simulate(&plan).differences(&accepted, TOLERANCE);
+            assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
+        }
+    }
+}
+
+#[test]
+fn the_example_of_the_vbls_paper_is_as_it_was_accepted() {
+    let dir = Path::new(BOOKING);
+    let example = Example::read(&booking::figures::example_file(dir)).unwrap();
+    let accepted = accepted(dir, "vbls-example").unwrap();
+    let accepted = accepted.expect("a figure has its table");
+    let differences = example.simulate().differences(&accepted, TOLERANCE);
+    assert!(differences.is_empty(), "{differences:#?}");
+    assert!(example.plot(&accepted).unwrap().starts_with(b"\x89PNG"));
+}
+
+/// What section 3.3 says of Figure 3, in numbers.
+#[test]
+fn booked_delays_show_what_the_vbls_paper_says() {
+    let dir = Path::new(BOOKING);
+    let [delays, margins] =
+        ["vbls-delay", "vbls-margin"].map(|name| accepted(dir, name).unwrap().unwrap());
+    let number = |load: f64, column: &str| {
+        delays
+            .number(load, &format!("{column}_simulation"))
+            .unwrap()
+    };
+    for row in &delays.rows {
+        let load = row[0].unwrap();
+        for class in CLASSES {
+            // the first series is the paper's packet switch
+            assert!(
+                (0.0..1.0).contains(&number(load, &format!("vbls_r{class}_above"))),
+                "{load}"
+            );
+        }
+        for class in [5, 10].into_iter().filter(|_| load >= 0.7) {
+            let [vbls, fbls] =
+                ["vbls", "fbls"].map(|name| number(load, &format!("{name}_r{class}")));
+            assert!(vbls < fbls, "{vbls} and {fbls} at {load}");
+        }
+    }
+    assert!(number(0.95, "vbls_r10") <= 0.8 * number(0.95, "fbls_r10"));
+    // packed again, what was booked with a margin is over when it would be with knowledge
+    for row in &margins.rows {
+        for class in CLASSES {
+            let above = format!("packed_r{class}_above_simulation");
+            assert_eq!(
+                margins
+                    .number(row[0].unwrap(), &above)
+                    .map(|above| above.abs() < 0.005),
+                Some(true)
+            );
         }
     }
 }

@@ -5,4 +5,5 @@
 mod accuracy;
 mod alone;
 mod cell;
+mod contest;
 mod traffic;

@@ -11,6 +11,7 @@
 //!   not. The queue drains, so that who comes later sees how short it can be.
 //! - Its increase, a power of the rate and not a power of ten, ends as the queue nears the target.
 //! - A loss while the queue is short is taken for the line's, and not for congestion, unless there is much of it.
+//!   Short is far below the target, since a queue may hold less than that and lose before it is reached.
 //! - Where braking does not help, somebody else fills the queue, say TCP, and the target grows until it does.
 
 use core::time::Duration;
@@ -209,7 +210,7 @@ impl Queue {
     }
 
     fn is_short(&self, bps: f64) -> bool {
-        self.least.is_some() && self.length() < target(bps) / 2
+        self.least.is_some() && self.length() < target(bps) / SHORT
     }
 }
 
@@ -248,6 +249,8 @@ const ROUND_MIN: Duration = Duration::from_millis(50);
 /// This much mean loss is congestion, whatever the queue.
 const LOSS_MAX: f64 = 0.02;
 const LOSS_WEIGHT: f64 = 1.0 / 32.0;
+/// A queue of this part of the target says that the link is full.
+const SHORT: u32 = 8;
 /// Over how long an arriving rate is taken.
 const DELIVERY_MICROS: u32 = 95_000;
 /// How long a quickest packet counts, once or twice.

@@ -1,0 +1,158 @@
+//! When files are over, by who carries them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_schedule::fbls::{Turn, at_run_time};
+use lighthaul_schedule::packet::{fair, fifo};
+use lighthaul_schedule::{
+    Arrival, Calendar, Config, Detail, Id, Link, Need, NodeId, Owner, Request, Scope, Shape,
+    Topology, Way,
+};
+
+use super::arrivals::{CLASSES, File};
+use super::plan::{Discipline, Release, Series};
+
+/// When each file is over, on one link or, if there are `links`, between two nodes of chance.
+pub fn ends(series: &Series, links: &[[String; 2]], files: &[File]) -> Vec<Instant> {
+    let arrivals: Vec<Arrival> = files.iter().map(arrival).collect();
+    match series.discipline {
+        Discipline::Vbls | Discipline::FblsBook => Booked::new(series, links).ends(files),
+        Discipline::FblsLs => at_run_time(&arrivals, LINK_BPS, Turn::SkipAhead),
+        Discipline::FblsFcfs => at_run_time(&arrivals, LINK_BPS, Turn::FirstCome),
+        Discipline::PsFifo => fifo(&arrivals, LINK_BPS),
+        Discipline::PsFair => fair(&arrivals, LINK_BPS),
+    }
+}
+
+fn arrival(file: &File) -> Arrival {
+    Arrival {
+        at: file.at,
+        work: file.work(),
+        most: CLASSES[file.class] * CHANNEL_BPS,
+    }
+}
+
+/// A calendar that files are booked on.
+struct Booked<'a> {
+    series: &'a Series,
+    calendar: Calendar,
+    nodes: Vec<NodeId>,
+    ends: Vec<Instant>,
+}
+
+impl<'a> Booked<'a> {
+    fn new(series: &'a Series, links: &[[String; 2]]) -> Self {
+        let owners = (0..).map(Owner).zip(series.shares);
+        let config = Config {
+            horizon: HORIZON,
+            slot: series.slot,
+            paths_max: series.paths,
+            shares: owners.filter(|(_, share)| *share > 0).collect(),
+            ..Config::default()
+        };
+        let topology = topology(links, series.guard);
+        let nodes = topology.nodes().map(|(node, _)| node).collect();
+        let calendar = Calendar::new(topology, config);
+        Self {
+            series,
+            calendar: calendar.expect("a plan has slots and shares that can be"),
+            nodes,
+            ends: Vec::new(),
+        }
+    }
+
+    fn ends(mut self, files: &[File]) -> Vec<Instant> {
+        for (nth, file) in files.iter().enumerate() {
+            self.release_until(files, file.at);
+            if nth % FORGET_EVERY == 0 {
+                self.calendar.forget(file.at);
+            }
+            let request = self.request(file);
+            let grant = self.calendar.book(file.at, Id(nth as u64), &request);
+            let grant = grant.expect("a calendar of years has room for every file");
+            self.ends.push(grant.end_of(file.work()));
+        }
+        self.release_until(files, Instant::NEVER);
+        self.ends
+    }
+
+    fn request(&self, file: &File) -> Request {
+        let nodes = self.nodes.len() as u64;
+        let from = (file.chance >> 32) % nodes;
+        let to = (from + 1 + (file.chance & u64::from(u32::MAX)) % (nodes - 1)) % nodes;
+        // of one link only one direction is used
+        let (from, to) = if nodes == 2 { (0, 1) } else { (from, to) };
+        let channels = |channels| Rate::from_bps(channels * CHANNEL_BPS);
+        Request {
+            owner: Owner(file.class as u32),
+            priority: 0,
+            way: Way::Between(self.nodes[from as usize], self.nodes[to as usize]),
+            need: Need::Size {
+                bytes: file.bytes,
+                margin_ppm: self.series.margin_ppm.unwrap_or(file.resent_ppm),
+            },
+            rate_min: channels(self.series.least.min(CLASSES[file.class])),
+            rate_max: channels(CLASSES[file.class]).unwrap_or(Rate::UNLIMITED),
+            from: file.at,
+            deadline: None,
+            shape: if self.series.discipline == Discipline::FblsBook {
+                Shape::Fixed
+            } else {
+                Shape::Varying
+            },
+            detail: Detail::Joined,
+        }
+    }
+
+    /// Releases what has been carried by a moment, one after the other.
+    fn release_until(&mut self, files: &[File], till: Instant) {
+        if self.series.release == Release::Never {
+            return;
+        }
+        loop {
+            let over = self.calendar.bookings().map(|(id, booking)| {
+                let work = files[id.0 as usize].work();
+                (booking.grant().end_of(work), id)
+            });
+            let Some((end, id)) = over.min().filter(|(end, _)| *end <= till) else {
+                return;
+            };
+            self.ends[id.0 as usize] = end;
+            self.calendar.release(end, id).expect("it is booked");
+            if self.series.release == Release::Repack {
+                self.calendar.repack(end, Scope::All, usize::MAX);
+            }
+        }
+    }
+}
+
+/// Links of a hundred channels, in both directions between two nodes, or a single one.
+pub fn topology(links: &[[String; 2]], guard: Duration) -> Topology {
+    let link = |from: &str, to: &str| Link {
+        name: format!("{from}-{to}"),
+        from: from.into(),
+        to: to.into(),
+        capacity: Rate::from_mbps(LINK_BPS / 1_000_000),
+        channel: Rate::from_mbps(CHANNEL_BPS / 1_000_000),
+        guard,
+        cost: 1,
+    };
+    let ways = links.iter().flat_map(|[a, b]| [link(a, b), link(b, a)]);
+    let mut all: Vec<Link> = ways.collect();
+    if all.is_empty() {
+        all.push(link("a", "b"));
+    }
+    let ends = all
+        .iter()
+        .flat_map(|link| [link.from.clone(), link.to.clone()]);
+    let nodes: BTreeSet<String> = ends.collect();
+    Topology::new(nodes.into_iter().collect(), all).expect("a plan has links that join all nodes")
+}
+
+/// Section 3.3.1: a hundred channels of 10 Gb/s.
+pub const LINK_BPS: u64 = 100 * CHANNEL_BPS;
+const CHANNEL_BPS: u64 = 10_000_000_000;
+const HORIZON: Duration = Duration::from_hours(24 * 3650);
+const FORGET_EVERY: usize = 256;

@@ -1,0 +1,166 @@
+//! Figures 1 and 2 of the VBLS paper: what is free of a link, and what a file of 5 GB takes of it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_schedule::{
+    Calendar, Config, Detail, Id, Link, Need, Owner, Request, Shape, Topology, Way,
+};
+use serde::Deserialize;
+
+use crate::error::Result;
+use crate::file::read;
+use crate::plot::plot_over_time;
+use crate::table::{SIMULATION, Table};
+
+/// A link, what is free of it, and a file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Example {
+    /// What stands above the figure.
+    pub title: String,
+    /// Channels of the link, of 10 Gb/s.
+    channels: u64,
+    /// From when on so many channels are free; a unit is 100 ms.
+    free: Vec<[u64; 2]>,
+    bytes: u64,
+    most: u64,
+    from: u64,
+}
+
+impl Example {
+    /// Reads the plan in a file.
+    pub fn read(file: &Path) -> Result<Self> {
+        read(file, |_, text| {
+            let example: Self = toml::from_str(text).map_err(|why| why.to_string())?;
+            let in_order = example.free.windows(2).all(|pair| pair[0][0] < pair[1][0]);
+            let fits = example.free.iter().all(|step| step[1] <= example.channels);
+            if !in_order || !fits || example.most > example.channels {
+                return Err("give steps in order, and no more channels than there are".into());
+            }
+            Ok(example)
+        })
+    }
+
+    /// Books it, and says for each unit what was free before, what the file has, and what is free then.
+    pub fn simulate(&self) -> Table {
+        let mut calendar = self.calendar();
+        let before = self.channels_free(&calendar);
+        let request = Request {
+            need: Need::bytes(self.bytes),
+            rate_max: gbps(self.most * 10),
+            detail: Detail::Rounds,
+            shape: Shape::Varying,
+            ..Self::hold(self.from, self.from + 1, 1)
+        };
+        calendar
+            .book(Instant::ZERO, Id(0), &request)
+            .expect("the example is granted");
+        let after = self.channels_free(&calendar);
+        let rows = before
+            .iter()
+            .zip(&after)
+            .enumerate()
+            .map(|(unit, (before, after))| {
+                [unit as f64, *before, before - after, *after]
+                    .map(Some)
+                    .to_vec()
+            });
+        let columns = ["free", "granted", "left"].map(|name| format!("{name}{SIMULATION}"));
+        Table {
+            columns: std::iter::once("unit".into()).chain(columns).collect(),
+            rows: rows.collect(),
+        }
+    }
+
+    /// Draws the table; answers a PNG file's octets.
+    pub fn plot(&self, table: &Table) -> Result<Vec<u8>> {
+        let curves = [
+            ("free before", "free"),
+            ("granted", "granted"),
+            ("free then", "left"),
+        ];
+        let curves = curves.map(|(label, name)| {
+            let points = table.points(&format!("{name}{SIMULATION}"));
+            // a step holds until the next one
+            let ends = points
+                .iter()
+                .map(|(unit, channels)| [(*unit, *channels), (*unit + 1.0, *channels)]);
+            (
+                label.to_string(),
+                ends.flatten()
+                    .map(|(unit, channels)| (unit / 10.0, channels))
+                    .collect(),
+            )
+        });
+        plot_over_time(
+            ["vbls-example", &self.title, "channels of 10 Gb/s"],
+            &curves,
+        )
+    }
+
+    /// A calendar with what is free as it is said to be.
+    fn calendar(&self) -> Calendar {
+        let link = Link {
+            name: "link".into(),
+            from: "a".into(),
+            to: "b".into(),
+            capacity: gbps(self.channels * 10),
+            channel: gbps(10),
+            guard: Duration::ZERO,
+            cost: 1,
+        };
+        let topology =
+            Topology::new(vec!["a".into(), "b".into()], vec![link]).expect("it is one link");
+        let mut calendar = Calendar::new(topology, Config::default()).expect("the default is one");
+        for (nth, pair) in (1..).zip(self.free.windows(2)) {
+            let [[from, free], [till, _]] = [pair[0], pair[1]];
+            if free < self.channels {
+                let request = Self::hold(from, till, self.channels - free);
+                calendar
+                    .book(Instant::ZERO, Id(nth), &request)
+                    .expect("the steps do not overlap");
+            }
+        }
+        calendar
+    }
+
+    fn hold(from: u64, till: u64, channels: u64) -> Request {
+        let topology = Topology::of_one(gbps(1), gbps(1)).expect("it is one link");
+        let node = |name| topology.node(name).expect("it has two ends");
+        Request {
+            owner: Owner(0),
+            priority: 0,
+            way: Way::Between(node("a"), node("b")),
+            need: Need::Hold(UNIT * (till - from) as u32),
+            rate_min: None,
+            rate_max: gbps(channels * 10),
+            from: Instant::ZERO + UNIT * from as u32,
+            deadline: None,
+            shape: Shape::Fixed,
+            detail: Detail::Joined,
+        }
+    }
+
+    fn channels_free(&self, calendar: &Calendar) -> Vec<f64> {
+        let last = self.free.last().map_or(0, |step| step[0]) + 10;
+        let link = calendar.topology().link("link").expect("it has one link");
+        let at = |unit: u64| Instant::ZERO + UNIT * unit as u32;
+        let free = |unit| {
+            calendar
+                .free(link, Owner(0), at(unit), at(unit + 1))
+                .map(|step| step.bps)
+                .min()
+        };
+        (0..last)
+            .map(|unit| free(unit).unwrap_or(0) as f64 / 1e10)
+            .collect()
+    }
+}
+
+fn gbps(gbps: u64) -> Rate {
+    Rate::from_mbps(gbps * 1000)
+}
+
+const UNIT: Duration = Duration::from_millis(100);

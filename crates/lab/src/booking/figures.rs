@@ -1,0 +1,43 @@
+//! The figures of calendars: plans to tables and pictures, beside what was accepted.
+
+use std::path::{Path, PathBuf};
+
+use super::delay::simulate;
+use super::example::Example;
+use super::plan::BookingPlan;
+use super::plot::plot;
+use crate::error::Result;
+use crate::figures::{Figure, keep};
+use crate::file;
+use crate::table::Table;
+
+/// Draws every plan in `dir` again, if there is such a folder.
+pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
+    if !dir.exists() {
+        return Ok(Vec::new());
+    }
+    let mut figures = Vec::new();
+    for plan in plans(dir)? {
+        figures.push(keep(dir, &plan.name, simulate(&plan), |table| {
+            plot(&plan, table)
+        })?);
+    }
+    let example = Example::read(&example_file(dir))?;
+    let draw = |table: &Table| example.plot(table);
+    figures.push(keep(dir, EXAMPLE, example.simulate(), draw)?);
+    Ok(figures)
+}
+
+/// The plans of delays in `dir`, by name.
+pub fn plans(dir: &Path) -> Result<Vec<BookingPlan>> {
+    let files = file::plans(dir)?.into_iter();
+    let files = files.filter(|file| *file != example_file(dir));
+    files.map(|file| BookingPlan::read(&file)).collect()
+}
+
+/// The plan of the paper's Figures 1 and 2.
+pub fn example_file(dir: &Path) -> PathBuf {
+    dir.join(format!("{EXAMPLE}.toml"))
+}
+
+const EXAMPLE: &str = "vbls-example";

@@ -1,0 +1,182 @@
+//! A flow of machines that ship, on sockets of the lab's hosts.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+
+use lighthaul_base::{Endpoint, Instant};
+use lighthaul_io::block::Block;
+use lighthaul_io::control::{Control, Stream};
+use lighthaul_io::drive::{Lane, Next, Owner, run};
+use lighthaul_io::error::Error as World;
+use lighthaul_io::identity::Identity;
+use lighthaul_io::memory::Memory;
+use lighthaul_io::tls::{Side, handshake};
+use lighthaul_io::train::CONNECTION_LEN;
+use lighthaul_io::udp::Udp;
+use lighthaul_proto::sabul::wire::HEAD_LEN;
+use lighthaul_proto::sabul::{self, Mode, Receiver, ReceiverEvent, Sender, SenderEvent};
+
+use super::field::{Field, SOURCE, Site, TARGET};
+use super::flow::Meter;
+use super::tcp::pair;
+use crate::error::{Error, Result};
+
+/// Runs a flow of SABUL, which knows of the path what a copy measures before it begins.
+pub(crate) fn sabul(site: &Site, field: &Field, mode: Mode, meter: &Meter) -> Result<()> {
+    let config = config(field, mode);
+    let now = site.clock.now();
+    let mut sender = Sender::new(now, config, SEED);
+    let mut receiver = Receiver::new(now, config, SEED);
+    let sending = Bystander {
+        meter,
+        look: |_: &Sender, _: &Meter| {},
+        judge: |event| match event {
+            SenderEvent::Passed | SenderEvent::Barren => Ok(Next::Continue),
+            SenderEvent::Complete => Ok(Next::Finish),
+            SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+        },
+    };
+    let receiving = Bystander {
+        meter,
+        look: |receiver: &Receiver, meter: &Meter| {
+            meter.set(receiver.received() * u64::from(PACKET_LEN));
+        },
+        judge: |event| match event {
+            ReceiverEvent::Complete => Ok(Next::Finish),
+            ReceiverEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+        },
+    };
+    let [mut near, mut far] = lanes(site, HEAD_LEN)?;
+    thread::scope(|scope| {
+        let sent = scope.spawn(|| drive(&mut sender, &mut near, sending));
+        let received = drive(&mut receiver, &mut far, receiving);
+        // whoever fails does not leave the other waiting
+        meter.end();
+        let sent = sent.join();
+        let sent = sent.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        received.and(sent)
+    })
+}
+
+/// As `lighthaul cp` has it after its probe: it may have the whole link, begins with half of it, and has twice
+/// the flow window that the paper calls good.
+fn config(field: &Field, mode: Mode) -> sabul::Config {
+    let product = field.rate.bytes_in((sabul::config::SYN + field.rtt) * 2);
+    let window = product / u64::from(PACKET_LEN);
+    sabul::Config {
+        object_len: u64::from(PACKET_LEN) << 30,
+        packet_len: PACKET_LEN,
+        overhead_len: OVERHEAD_LEN,
+        mode,
+        memory: sabul::Memory::new(field.rate.scaled(1, 2), field.rtt),
+        rate_max: field.rate,
+        burst: None,
+        stream: STREAM,
+        window_max: window.clamp(WINDOW_MIN, WINDOW_MAX) as u32,
+        ranges_max: 1 << 14,
+    }
+}
+
+fn drive<E: Endpoint>(machine: &mut E, lane: &mut Lane, mut owner: Bystander<'_, E>) -> Result<()> {
+    run(machine, lane, &mut object(), &mut owner).map_err(Error::Flow)
+}
+
+/// An object in memory, which is the same packets over and over, so that caches hold them.
+pub(crate) fn object() -> Memory {
+    let mut ring = Block::new(RING_PACKETS * PACKET_LEN as usize);
+    ring.fill(0x5a);
+    Memory::new(ring, true)
+}
+
+/// What the machines of both hosts talk over.
+pub(crate) fn lanes(site: &Site, head_len: usize) -> Result<[Lane; 2]> {
+    let ([near, far], [here, there]) = (sockets(site)?, streams(site)?);
+    let lane = |udp, stream| Lane {
+        udp: Some(udp),
+        stream,
+        more: Vec::new(),
+        connection: CONNECTION,
+        seal: None,
+        open: None,
+        head_len,
+        clock: site.clock,
+        scatter: None,
+        share: None,
+        competition: None,
+        counters: Arc::default(),
+    };
+    Ok([lane(near, here), lane(far, there)])
+}
+
+/// A socket in each host that talks to the other.
+fn sockets(site: &Site) -> Result<[Udp; 2]> {
+    let bind = |host: &str| {
+        let address = SocketAddr::from((site.lab.address(host)?, 0));
+        site.lab.within(host, || {
+            let udp = Udp::bind(address)?;
+            udp.local_addr().map(|own| (udp, own))
+        })
+    };
+    let ((near, here), (far, there)) = (bind(SOURCE)?, bind(TARGET)?);
+    near.connect(there)
+        .and_then(|()| far.connect(here))
+        .map_err(Error::world("connect sockets in the lab"))?;
+    Ok([near, far])
+}
+
+/// A stream between the hosts, both ends of it.
+fn streams(site: &Site) -> Result<[Stream; 2]> {
+    let [near, far] = pair(site)?;
+    let shake = |mut tcp, side| {
+        let tls = handshake(&mut tcp, side, &Identity::generate())?;
+        Control::start(tcp, tls)?.open(STREAM)
+    };
+    let (caller, called) = thread::scope(|scope| {
+        let caller = scope.spawn(|| shake(near, Side::Client));
+        let called = shake(far, Side::Server);
+        let caller = caller.join();
+        let caller = caller.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (caller, called)
+    });
+    Ok([caller?, called?])
+}
+
+/// An owner that looks on until it is over.
+pub(crate) struct Bystander<'a, E: Endpoint> {
+    pub(crate) meter: &'a Meter,
+    pub(crate) look: fn(&E, &Meter),
+    pub(crate) judge: fn(E::Event) -> std::result::Result<Next, World>,
+}
+
+impl<E: Endpoint> Owner<E> for Bystander<'_, E> {
+    fn event(
+        &mut self,
+        _: &mut E,
+        event: E::Event,
+        _: Instant,
+    ) -> std::result::Result<Next, World> {
+        (self.judge)(event)
+    }
+
+    fn tick(&mut self, machine: &mut E, _: Instant) -> std::result::Result<Next, World> {
+        (self.look)(machine, self.meter);
+        let is_over = self.meter.is_over();
+        Ok(if is_over {
+            Next::Finish
+        } else {
+            Next::Continue
+        })
+    }
+}
+
+const SEED: u64 = 1;
+pub(crate) const STREAM: u16 = 1;
+/// What marks the datagrams of a flow, whose sockets hear nobody else.
+const CONNECTION: u64 = 1;
+/// What a plain packet carries of the object, and what else it has: IP, UDP and the mark.
+pub(crate) const PACKET_LEN: u32 = 1440;
+pub(crate) const OVERHEAD_LEN: u32 = 28 + CONNECTION_LEN as u32;
+const RING_PACKETS: usize = 512;
+const WINDOW_MIN: u64 = 1 << 8;
+const WINDOW_MAX: u64 = 1 << 20;

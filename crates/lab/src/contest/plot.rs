@@ -1,0 +1,34 @@
+//! The picture of a contest.
+
+use super::plan::{ContestPlan, Sort};
+use crate::error::Result;
+use crate::plot::{Across, plot_measured};
+use crate::table::{EMULATION, Table};
+
+/// Draws the table of a plan; answers a PNG file's octets.
+pub fn plot(plan: &ContestPlan, table: &Table) -> Result<Vec<u8>> {
+    let curves = plan.curves().into_iter().map(|curve| {
+        let points = table.points(&format!("{}{EMULATION}", curve.name));
+        (curve.label, points)
+    });
+    let curves: Vec<_> = curves.collect();
+    let (below, beside, across) = match &plan.sort {
+        Sort::Share(_) => (
+            "round-trip time, ms",
+            "TCP's part of its fair share, %",
+            Across::Log,
+        ),
+        Sort::Course(_) => ("time, s", "goodput, Mb/s", Across::Time),
+        Sort::Mice(_) => (
+            "flows beside them",
+            "time of a small transfer, s",
+            Across::Linear,
+        ),
+        Sort::Trials(_) => (
+            "send rate, Mb/s",
+            "goodput, % of the rate; lost, % of the packets",
+            Across::Linear,
+        ),
+    };
+    plot_measured([&plan.name, &plan.title, below, beside], &curves, across)
+}

@@ -1,0 +1,57 @@
+//! A load that is bound to processor and memory, on one core.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+
+use lighthaul_io::core::keep_to;
+
+use crate::error::{Error, Result};
+
+/// Tasks that copy memory until this value goes.
+#[derive(Debug)]
+pub(crate) struct Press {
+    is_over: Arc<AtomicBool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Press {
+    /// So many tasks on `core`.
+    pub(crate) fn start(tasks: u32, core: usize) -> Result<Self> {
+        let mut press = Self {
+            is_over: Arc::default(),
+            tasks: Vec::new(),
+        };
+        for _ in 0..tasks {
+            let is_over = Arc::clone(&press.is_over);
+            let task = thread::Builder::new().spawn(move || {
+                keep_to(core).ok();
+                copy_until(&is_over);
+            });
+            press.tasks.push(task.map_err(Error::world("load a core"))?);
+        }
+        Ok(press)
+    }
+}
+
+impl Drop for Press {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        for task in self.tasks.drain(..) {
+            task.join().ok();
+        }
+    }
+}
+
+fn copy_until(is_over: &AtomicBool) {
+    let source = vec![0x5a_u8; COPY_BYTES];
+    let mut target = vec![0; COPY_BYTES];
+    while !is_over.load(Relaxed) {
+        target.copy_from_slice(black_box(&source));
+        black_box(&mut target);
+    }
+}
+
+/// More than a core's own caches hold.
+const COPY_BYTES: usize = 8 << 20;

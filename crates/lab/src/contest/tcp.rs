@@ -1,0 +1,128 @@
+//! A flow of the kernel's TCP, and many small ones.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::tcp::{connect, listen, set_congestion};
+
+use super::field::{SOURCE, Site, TARGET};
+use super::flow::Meter;
+use super::plan::Mice;
+use super::together::together;
+use crate::error::{Error, Result};
+
+/// Runs a flow with the congestion control of this name.
+pub(crate) fn run(site: &Site, congestion: &str, meter: &Meter) -> Result<()> {
+    let [near, far] = pair(site)?;
+    let what = || format!("let TCP use {congestion}");
+    set_congestion(&near, congestion).map_err(Error::world(what()))?;
+    for end in [&near, &far] {
+        end.set_read_timeout(Some(LOOK))
+            .and_then(|()| end.set_write_timeout(Some(LOOK)))
+            .map_err(Error::world("set up a TCP connection"))?;
+    }
+    thread::scope(|scope| {
+        scope.spawn(|| pour(near, meter));
+        drain(far, meter);
+    });
+    Ok(())
+}
+
+/// Runs small transfers, of which one begins after the other; answers how long each took, from the call until the
+/// sender has heard that all came.
+pub(crate) fn mice(site: &Site, plan: &Mice) -> Result<Vec<Duration>> {
+    let begun = site.clock.now().since(Instant::ZERO);
+    let mouse = |nth: u32| {
+        site.wait(begun + plan.every * nth)?;
+        let (listener, address) = listener(site)?;
+        let began = site.clock.now();
+        let near = call(site, address)?;
+        let what = "run a small transfer in the lab";
+        let (far, _) = listener.accept().map_err(Error::world(what))?;
+        thread::scope(|scope| {
+            scope.spawn(|| swallow(far));
+            send(near, plan).map_err(Error::world(what))
+        })?;
+        Ok(site.clock.now().since(began))
+    };
+    together((0..plan.transfers).map(|nth| move || mouse(nth)))
+}
+
+/// Sends a small transfer and waits until the other side hangs up.
+fn send(mut tcp: TcpStream, plan: &Mice) -> std::io::Result<()> {
+    set_congestion(&tcp, &plan.congestion)?;
+    tcp.set_read_timeout(Some(MOUSE_PATIENCE))?;
+    tcp.set_write_timeout(Some(MOUSE_PATIENCE))?;
+    tcp.write_all(&vec![0x5a; plan.bytes as usize])?;
+    tcp.shutdown(Shutdown::Write)?;
+    tcp.read(&mut [0]).map(|_| ())
+}
+
+/// Receives a small transfer, and hangs up.
+fn swallow(mut tcp: TcpStream) {
+    let mut octets = vec![0; PIECE_LEN];
+    while tcp.read(&mut octets).is_ok_and(|len| len > 0) {}
+}
+
+/// A connection from the host that sends to the one that receives, both ends of it.
+pub(crate) fn pair(site: &Site) -> Result<[TcpStream; 2]> {
+    let (listener, address) = listener(site)?;
+    let near = call(site, address)?;
+    let (far, _) = listener
+        .accept()
+        .map_err(Error::world("accept a TCP connection in the lab"))?;
+    Ok([near, far])
+}
+
+/// Somebody who listens in the host that receives.
+fn listener(site: &Site) -> Result<(TcpListener, SocketAddr)> {
+    let address = SocketAddr::from((site.target()?, 0));
+    let listener = site.lab.within(TARGET, || listen(address))?;
+    let own = listener.local_addr();
+    own.map(|own| (listener, own))
+        .map_err(Error::world("listen in the lab"))
+}
+
+/// Calls from the host that sends.
+fn call(site: &Site, to: SocketAddr) -> Result<TcpStream> {
+    let call = || connect(&to.ip().to_string(), to.port()).map_err(std::io::Error::other);
+    site.lab.within(SOURCE, call)
+}
+
+/// Sends as much as the connection takes.
+fn pour(mut tcp: TcpStream, meter: &Meter) {
+    let octets = vec![0x5a; PIECE_LEN];
+    while !meter.is_over() {
+        match tcp.write(&octets) {
+            Err(error) if !waits(&error) => return,
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+/// Receives whatever comes.
+fn drain(mut tcp: TcpStream, meter: &Meter) {
+    let mut octets = vec![0; PIECE_LEN];
+    while !meter.is_over() {
+        match tcp.read(&mut octets) {
+            Ok(0) => return,
+            Ok(len) => meter.add(len as u64),
+            Err(error) if waits(&error) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn waits(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// How often a flow looks whether it is over.
+const LOOK: Duration = Duration::from_millis(100);
+/// A small transfer that takes longer has failed.
+const MOUSE_PATIENCE: Duration = Duration::from_mins(2);
+/// Bytes written and read at a time.
+const PIECE_LEN: usize = 256 << 10;

@@ -1,0 +1,175 @@
+//! One transfer by RBUDP or RBUDP+ at a rate, whose receiver has a load beside it, or writes to a disk.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_io::blocks::{Blocks, Sink};
+use lighthaul_io::competition::Competition;
+use lighthaul_io::core::keep_to;
+use lighthaul_io::disk::{OutputFile, Root};
+use lighthaul_io::drive::{Lane, Next, run};
+use lighthaul_io::error::Error as World;
+use lighthaul_proto::rbudp::wire::HEAD_LEN;
+use lighthaul_proto::rbudp::{
+    Config, FeedbackConfig, Receiver, ReceiverEvent, Sender, SenderEvent,
+};
+
+use super::field::Site;
+use super::flow::Meter;
+use super::machines::{Bystander, OVERHEAD_LEN, PACKET_LEN, STREAM, lanes, object};
+use super::plan::{Target, Trial, Trials};
+use super::press::Press;
+use crate::error::{Error, Result};
+use crate::settings::LinkSettings;
+
+/// What came of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) seconds: f64,
+    /// Datagrams that were sent more than once, in percent of the packets.
+    pub(crate) lost: f64,
+}
+
+/// Runs `trial` once at `rate` of the object.
+pub(crate) fn try_once(trials: &Trials, trial: &Trial, rate: Rate) -> Result<Outcome> {
+    let link = LinkSettings {
+        kind: Some("veth".into()),
+        ..LinkSettings::default()
+    };
+    let site = Site::new(link)?;
+    let config = config(trials.bytes, trial, rate);
+    let [near, mut far] = lanes(&site, HEAD_LEN)?;
+    if let (Some(bytes), Some(udp)) = (trial.socket_bytes, &far.udp) {
+        udp.set_buffers(bytes);
+    }
+    far.competition = trial.feedback.then(Competition::new);
+    let begun = site.clock.now();
+    let mut sender = Sender::new(begun, config, SEED);
+    let _press = Press::start(trial.tasks, RECEIVER_CORE)?;
+    let meter = Meter::default();
+    let ended = thread::scope(|scope| {
+        let received = scope.spawn(|| receive(config, trial, far, &meter));
+        // on a thread of its own, since whoever keeps to a core does so for good
+        let sent = scope.spawn(|| send(&mut sender, near, &meter));
+        let sent = sent.join();
+        let sent = sent.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let ended = site.clock.now();
+        meter.end();
+        let received = received.join();
+        received.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        sent.map(|()| ended)
+    })?;
+    Ok(Outcome {
+        seconds: ended.since(begun).as_secs_f64(),
+        lost: 100.0 * sender.resent() as f64 / config.packets() as f64,
+    })
+}
+
+fn config(bytes: u64, trial: &Trial, rate: Rate) -> Config {
+    Config {
+        object_len: bytes,
+        packet_len: PACKET_LEN,
+        overhead_len: OVERHEAD_LEN,
+        rate: rate.scaled(PACKET_LEN + OVERHEAD_LEN + HEAD_LEN as u32, PACKET_LEN),
+        burst: None,
+        stream: STREAM,
+        settle: SETTLE,
+        repeat: Duration::ZERO,
+        feedback: trial.feedback.then_some(FeedbackConfig {
+            rtt: RTT,
+            pause_max: PAUSE_MAX,
+        }),
+    }
+}
+
+fn send(sender: &mut Sender, mut lane: Lane, meter: &Meter) -> Result<()> {
+    keep_to(SENDER_CORE).map_err(Error::world("keep to a core"))?;
+    let mut owner = Bystander {
+        meter,
+        look: |_: &Sender, _: &Meter| {},
+        judge: |event| match event {
+            SenderEvent::Round { .. } | SenderEvent::Asked { .. } | SenderEvent::Barren { .. } => {
+                Ok(Next::Continue)
+            }
+            SenderEvent::Complete => Ok(Next::Finish),
+            SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+        },
+    };
+    run(sender, &mut lane, &mut object(), &mut owner).map_err(Error::Flow)
+}
+
+fn receive(config: Config, trial: &Trial, mut lane: Lane, meter: &Meter) -> Result<()> {
+    keep_to(RECEIVER_CORE).map_err(Error::world("keep to a core"))?;
+    let mut receiver = Receiver::new(lane.clock.now(), config, SEED);
+    let mut owner = Bystander {
+        meter,
+        look: |_: &Receiver, _: &Meter| {},
+        judge: |event| match event {
+            ReceiverEvent::Tallied { .. } => Ok(Next::Continue),
+            ReceiverEvent::Complete => Ok(Next::Finish),
+            ReceiverEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
+        },
+    };
+    match &trial.target {
+        Target::Memory => run(&mut receiver, &mut lane, &mut object(), &mut owner)?,
+        Target::Folder(folder) => {
+            let file = Scratch::create(folder).map_err(Error::world("write a file"))?;
+            let mut blocks = Blocks::start(file, PACKET_LEN, BLOCKS_BYTES)?;
+            blocks.begin((), config.object_len)?;
+            run(&mut receiver, &mut lane, &mut blocks, &mut owner)?;
+            blocks.end()?;
+            blocks.finish().1?;
+        }
+    }
+    Ok(())
+}
+
+/// A file that goes when this value goes.
+struct Scratch {
+    file: OutputFile,
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn create(folder: &std::path::Path) -> std::io::Result<Self> {
+        let name = PathBuf::from(format!(".lighthaul-figures-{}", std::process::id()));
+        let file = Root::open(folder)?.create(&name)?;
+        let path = folder.join(name);
+        Ok(Self { file, path })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.path).ok();
+    }
+}
+
+impl Sink for Scratch {
+    type Object = ();
+
+    fn begin(&mut self, (): ()) -> std::result::Result<(), World> {
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> std::result::Result<(), World> {
+        let written = self.file.write_at(bytes, offset);
+        written.map_err(|error| World::world("writing the object", error))
+    }
+
+    fn end(&mut self) -> std::result::Result<(), World> {
+        let synced = self.file.sync();
+        synced.map_err(|error| World::world("syncing the object", error))
+    }
+}
+
+const SEED: u64 = 1;
+const SENDER_CORE: usize = 0;
+const RECEIVER_CORE: usize = 1;
+const BLOCKS_BYTES: usize = 64 << 20;
+/// As copies have it on a path as short as this.
+const RTT: Duration = Duration::from_micros(100);
+const SETTLE: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_secs(2);

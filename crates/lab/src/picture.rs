@@ -1,0 +1,228 @@
+//! A picture of plain shapes, as PNG or SVG.
+
+use std::fmt::Write;
+
+use tiny_skia::PathBuilder;
+
+pub use crate::canvas::Anchor;
+use crate::canvas::{Canvas, INK};
+
+/// Shapes on a white sheet, those that come later above the others; the origin is on the upper left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    width: u32,
+    height: u32,
+    shapes: Vec<Shape>,
+}
+
+/// Something on a picture.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    /// What is within a line that ends where it begins.
+    Area {
+        /// The line's corners.
+        points: Vec<(f32, f32)>,
+        /// Red, green, blue.
+        color: [u8; 3],
+    },
+    /// A line.
+    Line {
+        /// Its corners.
+        points: Vec<(f32, f32)>,
+        /// Red, green, blue.
+        color: [u8; 3],
+        /// In pixels.
+        width: f32,
+    },
+    /// Letters.
+    Text {
+        /// What they say.
+        text: String,
+        /// Where they stand.
+        at: (f32, f32),
+        /// In pixels.
+        size: f32,
+        /// Where that is to the point.
+        anchor: Anchor,
+    },
+}
+
+impl Picture {
+    /// An empty sheet of at least one pixel.
+    pub fn new(width: u32, height: u32) -> Self {
+        Self {
+            width: width.max(1),
+            height: height.max(1),
+            shapes: Vec::new(),
+        }
+    }
+
+    /// Puts a shape above all others.
+    pub fn add(&mut self, shape: Shape) {
+        self.shapes.push(shape);
+    }
+
+    /// As a PNG file's octets.
+    pub fn png(&self) -> Result<Vec<u8>, String> {
+        let mut canvas = Canvas::new(self.width, self.height);
+        for shape in &self.shapes {
+            match shape {
+                Shape::Area { points, color } => {
+                    let mut path = PathBuilder::new();
+                    for (nth, (x, y)) in points.iter().enumerate() {
+                        if nth == 0 {
+                            path.move_to(*x, *y);
+                        } else {
+                            path.line_to(*x, *y);
+                        }
+                    }
+                    path.close();
+                    canvas.fill(path.finish(), *color);
+                }
+                Shape::Line {
+                    points,
+                    color,
+                    width,
+                } => canvas.line(points, *color, *width),
+                Shape::Text {
+                    text,
+                    at,
+                    size,
+                    anchor,
+                } => canvas.text(text, *at, *size, *anchor),
+            }
+        }
+        canvas.png()
+    }
+
+    /// As an SVG file's text.
+    pub fn svg(&self) -> String {
+        let (width, height) = (self.width, self.height);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+             width=\"{width}\" height=\"{height}\" font-family=\"DejaVu Sans, sans-serif\">\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+        );
+        for shape in &self.shapes {
+            // writing to a string cannot fail
+            write_shape(&mut svg, shape).ok();
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+}
+
+fn write_shape(svg: &mut String, shape: &Shape) -> std::fmt::Result {
+    match shape {
+        Shape::Area { points, color } => {
+            writeln!(
+                svg,
+                "<polygon points=\"{}\" fill=\"{}\"/>",
+                list(points),
+                hex(*color)
+            )
+        }
+        Shape::Line {
+            points,
+            color,
+            width,
+        } => writeln!(
+            svg,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"/>",
+            list(points),
+            hex(*color)
+        ),
+        Shape::Text {
+            text,
+            at: (x, y),
+            size,
+            anchor,
+        } => {
+            let (place, turn) = match anchor {
+                Anchor::Start => ("start", String::new()),
+                Anchor::Middle => ("middle", String::new()),
+                Anchor::End => ("end", String::new()),
+                Anchor::Upright => ("middle", format!(" transform=\"rotate(-90 {x} {y})\"")),
+            };
+            writeln!(
+                svg,
+                "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" fill=\"{}\" text-anchor=\"{place}\"{turn}>{}</text>",
+                hex(INK),
+                escaped(text)
+            )
+        }
+    }
+}
+
+fn list(points: &[(f32, f32)]) -> String {
+    let points: Vec<String> = points
+        .iter()
+        .map(|(x, y)| format!("{x:.1},{y:.1}"))
+        .collect();
+    points.join(" ")
+}
+
+fn hex([red, green, blue]: [u8; 3]) -> String {
+    format!("#{red:02x}{green:02x}{blue:02x}")
+}
+
+fn escaped(text: &str) -> String {
+    let text = text
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
+    text.chars().filter(|c| !c.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picture(text: &str) -> Picture {
+        let mut picture = Picture::new(100, 50);
+        let square = vec![(10.0, 10.0), (40.0, 10.0), (40.0, 40.0), (10.0, 40.0)];
+        picture.add(Shape::Area {
+            points: square.clone(),
+            color: [255, 0, 16],
+        });
+        picture.add(Shape::Line {
+            points: square,
+            color: [0, 0, 0],
+            width: 2.0,
+        });
+        for anchor in [Anchor::Start, Anchor::Upright] {
+            let text = text.to_owned();
+            picture.add(Shape::Text {
+                text,
+                at: (50.0, 30.0),
+                size: 9.0,
+                anchor,
+            });
+        }
+        picture
+    }
+
+    #[test]
+    fn both_forms_have_every_shape() {
+        let svg = picture("a").svg();
+        for part in [
+            "<svg ",
+            "10.0,10.0 40.0,10.0",
+            "#ff0010",
+            "stroke-width=\"2\"",
+            "rotate(-90 50 30)",
+            "</svg>",
+        ] {
+            assert!(svg.contains(part), "{part}: {svg}");
+        }
+        let png = picture("a").png().unwrap();
+        assert!(png.starts_with(b"\x89PNG"));
+        assert_ne!(png, Picture::new(100, 50).png().unwrap());
+    }
+
+    #[test]
+    fn what_somebody_named_a_link_stays_text() {
+        let svg = picture("<script>&\u{7}").svg();
+        assert!(svg.contains(">&lt;script&gt;&amp;</text>"), "{svg}");
+    }
+}

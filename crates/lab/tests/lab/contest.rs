@@ -1,0 +1,77 @@
+//! Flows that share a link: each gets something, and together no more than the link has.
+
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_lab::contest::field::Field;
+use lighthaul_lab::contest::flow::Flow;
+use lighthaul_lab::contest::plan::ContestPlan;
+
+use crate::alone::{is_skipped, turn};
+
+#[test]
+fn machines_and_tcp_share_what_a_link_has() {
+    if is_skipped("machines_and_tcp_share_what_a_link_has") {
+        return;
+    }
+    let _turn = turn();
+    let field = Field {
+        rate: Rate::from_mbps(20),
+        rtt: Duration::from_millis(10),
+        queue_packets_min: 50,
+    };
+    let flow = |kind: &str, start| Flow {
+        kind: kind.parse().unwrap(),
+        start: Duration::from_millis(start),
+    };
+    let flows = [flow("sabul", 0), flow("reno", 0), flow("sabul-swift", 9000)];
+    let (time, interval) = (Duration::from_secs(4), Duration::from_millis(500));
+    let samples = field.run(&flows, time, interval).unwrap();
+    assert_eq!(samples.len(), 8);
+    assert!(samples.is_sorted_by(|a, b| a.iter().zip(b).all(|(a, b)| a <= b)));
+    let [sabul, reno, late] = samples[7].as_slice() else {
+        panic!("{samples:?}");
+    };
+    assert!(*sabul > 500_000 && *reno > 500_000, "{samples:?}");
+    assert_eq!(*late, 0, "it was to begin later");
+    let most = field.rate.bytes_in(time);
+    assert!(sabul + reno <= most, "{sabul} and {reno} of {most}");
+}
+
+#[test]
+fn small_transfers_and_trials_are_measured() {
+    if is_skipped("small_transfers_and_trials_are_measured") {
+        return;
+    }
+    let _turn = turn();
+    let mice = ContestPlan::parse("mice", MICE).unwrap().measure().unwrap();
+    let took = mice.number(0.0, "alone_most_emulation").unwrap();
+    // a handshake, the bytes, and the word that they came
+    assert!((0.04..2.0).contains(&took), "{took} s");
+    let trials = ContestPlan::parse("trials", TRIALS).unwrap();
+    let table = trials.measure().unwrap();
+    let goodput = table.number(200.0, "memory_goodput_emulation").unwrap();
+    assert!(goodput > 0.0 && goodput <= 101.0, "{goodput} %");
+    let lost = table.number(200.0, "memory_lost_emulation").unwrap();
+    assert!(lost >= 0.0, "{lost} %");
+}
+
+const MICE: &str = r#"
+    title = "t"
+    [mice]
+    link = { rate = "100Mb/s", rtt = "20ms", queue_packets = 100 }
+    crowds = [0]
+    transfers = 5
+    size = "100kB"
+    every = "10ms"
+    tcp = "reno"
+    curve = [{ name = "alone", label = "A", beside = "sabul" }]
+"#;
+const TRIALS: &str = r#"
+    title = "t"
+    [trials]
+    rates = ["200Mb/s"]
+    object = "5MB"
+    runs = 1
+    curve = [{ name = "memory", label = "M" }]
+"#;
