@@ -3,7 +3,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PREFIX = $(or $(DESTDIR),/usr/local)
 SHARE = $(PREFIX)/share
-NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables
+NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables pg_ctlcluster:postgresql
 export PATH := $(PATH):/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600

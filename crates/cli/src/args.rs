@@ -6,9 +6,12 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use lighthaul_base::{Rate, Size};
+use lighthaul_scheduler::books::Role;
+use lighthaul_scheduler::word::Moment;
 use lighthaul_transfer::join::JOINS_MAX;
 use lighthaul_transfer::protocol::{AUTO, Protocol};
 
+use crate::booking::args::{Book, Booked, Calendar, Cancel, Quote, Reservations, Scheduler};
 use crate::choice::Choice;
 use crate::doctor::args::Doctor;
 use crate::files::args::{Ls, Mkdir, Rm, Stat};
@@ -56,6 +59,12 @@ pub(crate) enum Command {
     #[command(after_long_help = PROBES)]
     Probe(Probe),
     Doctor(Doctor),
+    Scheduler(Scheduler),
+    Book(Book),
+    Quote(Quote),
+    Reservations(Reservations),
+    Cancel(Cancel),
+    Calendar(Calendar),
     /// Print this user's key, or (as root) this host's with --host
     Key(Key),
     /// Let the holder of a key copy to and from this host
@@ -106,7 +115,13 @@ impl Command {
             Self::Verify(args) => args.output.json,
             Self::Manifest(args) => args.output.json,
             Self::Probe(args) => args.json,
-            Self::Serve(_)
+            Self::Book(args) => args.asking.output.json,
+            Self::Quote(args) => args.asking.output.json,
+            Self::Reservations(args) => args.asking.output.json,
+            Self::Cancel(args) => args.asking.output.json,
+            Self::Calendar(args) => args.asking.output.json,
+            Self::Scheduler(_)
+            | Self::Serve(_)
             | Self::Key(_)
             | Self::Allow(_)
             | Self::Deny(_)
@@ -127,7 +142,7 @@ impl Command {
 /// (a daemon). Between two that are not local, files go from one to the other and not through this
 /// host. A folder written with a slash at its end stands for its
 /// contents. A target with a slash is a folder to copy into; without one it is the new name.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub(crate) struct Cp {
     /// What to copy, and last, where to
@@ -191,6 +206,11 @@ pub(crate) struct Cp {
     #[command(flatten)]
     pub(crate) later: Later,
     #[command(flatten)]
+    pub(crate) booked: Booked,
+    /// When the vector begins, if it does not wait for the data.
+    #[arg(skip)]
+    pub(crate) vector_at: Option<Moment>,
+    #[command(flatten)]
     pub(crate) via: Via,
 }
 
@@ -222,7 +242,7 @@ pub(crate) enum Progress {
     None,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct KeyFile {
     /// This side's private key, made if it is missing
     #[arg(long = "key", value_name = "FILE", env = "LIGHTHAUL_KEY")]
@@ -315,6 +335,9 @@ pub(crate) struct Token {
     /// The file that lists the tokens whose bearers may call
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKENS")]
     pub(crate) tokens: Option<PathBuf>,
+    /// For this host's scheduler rather than its daemon: user, operator or admin
+    #[arg(long, conflicts_with_all = ["root", "read_only"])]
+    pub(crate) role: Option<Role>,
 }
 
 #[derive(Args, Debug)]
@@ -397,7 +420,7 @@ pub(crate) struct Probe {
 }
 
 /// How a daemon is known.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Far {
     /// The key that the daemon must show (sha256:...), instead of a known one
     #[arg(long, value_name = "KEY", env = "LIGHTHAUL_PIN")]

@@ -21,9 +21,31 @@ use crate::places;
 use crate::print::print;
 
 /// The commands that have options worth keeping.
-const SECTIONS: [&str; 4] = ["cp", "serve", "probe", "stream"];
+const SECTIONS: [&str; 10] = [
+    "cp",
+    "serve",
+    "probe",
+    "stream",
+    "scheduler",
+    "book",
+    "quote",
+    "reservations",
+    "cancel",
+    "calendar",
+];
 /// Flags that belong to one call.
-const NOT_KEPT: [&str; 3] = ["help", "once", "recursive"];
+const NOT_KEPT: [&str; 10] = [
+    "help",
+    "once",
+    "recursive",
+    "tentative",
+    "commit",
+    "start",
+    "by",
+    "from",
+    "plot",
+    "why",
+];
 
 /// What is set in files.
 #[derive(Debug, Default)]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::ground::Ground;
 use lighthaul_transfer::digest;
 use lighthaul_transfer::error::{Code, Error};
@@ -19,6 +20,7 @@ use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::Summary;
 
 use crate::args::{Cp, Digest};
+use crate::booking::copy as booked;
 use crate::choice::args::DryRun;
 use crate::later;
 use crate::print::{Printer, Settings};
@@ -36,7 +38,7 @@ pub(crate) fn run(args: &Cp) -> u8 {
         explain: matches!(args.choice.dry_run, Some(DryRun::Explain)),
     };
     let mut printer = Printer::new(settings);
-    let result = later::run(args, &mut printer, copy);
+    let result = booked::run(args, &mut printer, copy);
     printer.finish(&result);
     if let (Ok(summary), Some(path)) = (&result, &args.later.failures)
         && let Err(error) = later::note_failures(path, summary)
@@ -107,6 +109,7 @@ fn push(
             rate: args.rate,
             limit: args.later.limit.as_ref().map(|limit| limit.table.clone()),
             options: options(args)?,
+            said: session.clock.now(),
             theirs,
         };
         let mut watcher = |sight| printer.watch(sight);
@@ -214,7 +217,7 @@ fn one_base() -> Error {
 }
 
 /// What both sides know of what is wanted.
-fn options(args: &Cp) -> Result<Options, Error> {
+pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
     let options = args.choice.options(kind(args.digest), !args.no_sync)?;
     Ok(Options {
         protocol: protocol_of(args),
@@ -224,6 +227,10 @@ fn options(args: &Cp) -> Result<Options, Error> {
             .map(vector)
             .transpose()?
             .unwrap_or_default(),
+        trc_in: args.vector_at.map(|at| {
+            at.0.cast_signed()
+                .saturating_sub(unix_nanos().cast_signed())
+        }),
         streams: args.streams.unwrap_or(0),
         shared: args.shared,
         stall: args.later.stall_timeout.map_or(0, |stall| stall.0),

@@ -9,6 +9,8 @@ use lighthaul_daemon::rights::Rights;
 use lighthaul_daemon::{allowed, statement};
 use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::identity::{self, Fingerprint};
+use lighthaul_scheduler::books::{Role, Who};
+use lighthaul_scheduler::identity::tokens::{self, Entry};
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 
@@ -22,12 +24,33 @@ const SIGNED_SECONDS: u64 = 30 * 86_400;
 
 /// Makes a token, prints it this once, and lists its fingerprint.
 pub(crate) fn token(args: &Token) -> Result<(), Error> {
-    let path = args.tokens.clone().unwrap_or_else(places::tokens);
     let token = identity::token();
+    if let Some(role) = args.role {
+        return scheduler_token(args, role, &token);
+    }
+    let path = args.tokens.clone().unwrap_or_else(places::tokens);
     let rights = rights(&args.name, &args.rights);
     allowed::allow(&path, Fingerprint::of_token(&token), &rights)
         .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))?;
     print(&token);
+    Ok(())
+}
+
+/// Lists a token for the scheduler, and prints it this once.
+fn scheduler_token(args: &Token, role: Role, token: &str) -> Result<(), Error> {
+    let path = args.tokens.clone().unwrap_or_else(places::scheduler_tokens);
+    let expires = args
+        .rights
+        .expires
+        .map(|seconds| now().saturating_add(seconds));
+    let entry = Entry {
+        token: Fingerprint::of_token(token),
+        who: Who::new(args.name.clone(), role),
+        expires,
+    };
+    tokens::add(&path, &entry)
+        .map_err(|e| Error::file(Code::Io, "cannot list the token in", &path, &e))?;
+    print(token);
     Ok(())
 }
 

@@ -36,8 +36,8 @@ pub(crate) struct Later {
     /// Stop at this local time, as in 18:30 or 2031-05-01T06:00; the same command goes on later
     #[arg(long, value_name = "TIME")]
     pub(crate) stop_at: Option<LocalTime>,
-    /// Be done by this local time, or refuse; needs a scheduler of bandwidth
-    #[arg(long, value_name = "TIME")]
+    /// With --book, be done by this local time, or hear what could be had instead
+    #[arg(long, value_name = "TIME", visible_alias = "by", requires = "book")]
     pub(crate) deadline: Option<LocalTime>,
     /// Write what failed to FILE, for --files-from to read
     #[arg(long, value_name = "FILE")]
@@ -83,6 +83,13 @@ impl FromStr for Seconds {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalTime(i64);
 
+impl LocalTime {
+    /// Seconds since 1970.
+    pub(crate) const fn seconds(self) -> i64 {
+        self.0
+    }
+}
+
 impl FromStr for LocalTime {
     type Err = &'static str;
 
@@ -121,11 +128,6 @@ pub(crate) fn run(
     printer: &mut Printer,
     copy: impl Fn(&Cp, &mut Printer) -> Result<Summary, Error>,
 ) -> Result<Summary, Error> {
-    if args.later.deadline.is_some() {
-        let text = "a deadline needs a scheduler of bandwidth, and none is known here: leave out \
-                    --deadline, or say --stop-at for when to give up";
-        return Err(Error::new(Code::Refused, text));
-    }
     if let Some(LocalTime(at)) = args.later.stop_at {
         stop_at(at);
     }
@@ -170,7 +172,8 @@ fn stopped(args: &Cp) -> bool {
     args.later.stop_at.is_some_and(|LocalTime(at)| at <= now)
 }
 
-fn sleep(pause: Duration) -> Result<(), Error> {
+/// Waits, unless it is interrupted.
+pub(crate) fn sleep(pause: Duration) -> Result<(), Error> {
     let clock = Clock::start();
     while clock.now() < Instant::ZERO + pause {
         interrupt::check()?;

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "a face reads the environment")]
 
 mod args;
+mod booking;
 mod choice;
 mod config;
 mod cp;
@@ -93,6 +94,12 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Serve(args) => serve::run(args).map(|()| 0),
         Command::Probe(args) => probe::run(args).map(|()| 0),
         Command::Doctor(args) => doctor::run::run(args),
+        Command::Scheduler(args) => booking::service::run(args).map(|()| 0),
+        Command::Book(args) => booking::book::book(args).map(|()| 0),
+        Command::Quote(args) => booking::book::quote(args).map(|()| 0),
+        Command::Reservations(args) => booking::list::reservations(args).map(|()| 0),
+        Command::Cancel(args) => booking::list::cancel(args).map(|()| 0),
+        Command::Calendar(args) => booking::calendar::run(args).map(|()| 0),
         Command::Token(args) => credential::token(args).map(|()| 0),
         Command::Sign(args) => credential::sign(args).map(|()| 0),
         Command::Key(args) => serve::key(args).map(|()| 0),

@@ -50,6 +50,20 @@ pub(crate) fn tokens() -> PathBuf {
     host_folder().join("tokens")
 }
 
+/// The tokens whose bearers may ask this host's scheduler.
+pub(crate) fn scheduler_tokens() -> PathBuf {
+    host_folder().join("scheduler_tokens")
+}
+
+/// The books of this host's scheduler.
+pub(crate) fn books() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        PathBuf::from("/var/lib/lighthaul/books")
+    } else {
+        user_folder().join("books")
+    }
+}
+
 /// What an authority has signed for this user's key.
 pub(crate) fn statement() -> PathBuf {
     user_folder().join("statement")

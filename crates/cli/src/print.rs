@@ -257,6 +257,12 @@ impl Printer {
         self.start.is_some()
     }
 
+    /// Tells of something that is as it should be.
+    pub(crate) fn tell(&mut self, event: Value, text: &str) {
+        self.emit(|| event);
+        self.note(&format!("lighthaul: {text}"));
+    }
+
     /// Tells of something that does not end the copy.
     pub(crate) fn warn(&mut self, text: &str) {
         self.emit(|| json!({"type": "warning", "text": text}));

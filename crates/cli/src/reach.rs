@@ -14,7 +14,7 @@ use crate::dial::dial;
 use crate::remote::Place;
 
 /// How the far side of a place is reached.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Via {
     /// The ssh command, with options
     #[arg(short = 'e', long, default_value = "ssh", env = "LIGHTHAUL_SSH")]

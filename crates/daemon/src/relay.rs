@@ -65,7 +65,7 @@ pub(crate) fn run(
         };
         let settings = send::Settings {
             theirs,
-            ..sending(hello)?
+            ..sending(&far, hello)?
         };
         send::send(&far, &door, finds, settings, &mut both)
     });

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
-use lighthaul_base::{Rate, Timetable};
+use lighthaul_base::{Instant, Rate, Timetable};
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::files::far;
@@ -253,7 +253,7 @@ fn work(
             let paths = paths.iter().map(|path| PathBuf::from(os_path(path)));
             let finds = finds(rights, paths.collect(), &hello.options)?;
             session.say(&Message::Welcome(protocol::names()))?;
-            let settings = sending(hello)?;
+            let settings = sending(session, hello)?;
             send::send(session, door, finds, settings, &mut watcher)
         }
         Request::Relay(ref relay) => {
@@ -294,7 +294,7 @@ fn carry(
 }
 
 /// How to send what somebody wants.
-pub(crate) fn sending(hello: Hello) -> Result<send::Settings, Error> {
+pub(crate) fn sending(session: &Session, hello: Hello) -> Result<send::Settings, Error> {
     let rate = match hello.rate_bps {
         Some(bps) => Some(
             Rate::from_bps(bps)
@@ -307,6 +307,7 @@ pub(crate) fn sending(hello: Hello) -> Result<send::Settings, Error> {
         rate,
         limit: limit(&hello.limit)?,
         options: hello.options,
+        said: Instant::ZERO + session.clock.now().since(Instant::ZERO + session.rtt / 2),
         theirs: hello.protocols,
     })
 }

@@ -53,6 +53,8 @@ pub struct Options {
     pub streams: u8,
     /// When a circuit carries how much, from when the data begin to move; empty if there is none.
     pub trc: String,
+    /// In how many nanoseconds the vector begins, from when this was said, if it does not wait for the data.
+    pub trc_in: Option<i64>,
     /// Others use the path and are to have their part of it.
     pub shared: bool,
     /// The digest of each piece of a file.

@@ -184,6 +184,7 @@ impl Choice {
             protocol: String::new(),
             streams: 0,
             trc: String::new(),
+            trc_in: None,
             shared: false,
             stall: 0,
             sync,

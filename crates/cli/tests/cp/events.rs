@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::far::{Far, Near};
 use crate::running::Outcome;
-use crate::schema::{check, schema, valid};
+use crate::schema::{assert_valid, check, schema};
 
 /// Runs the command with `words`, as somebody whom the daemon knows.
 fn run(far: &Far, words: &[&str]) -> Outcome {
@@ -39,7 +39,7 @@ fn what_copies_print_is_described() {
     assert!(fifo.unwrap().success());
     let options = ["--json", "--rate", "20Mb/s"];
     let outcome = far.push(&options, &[&folder], "copy").assert_succeeded();
-    let events = valid(&outcome);
+    let events = assert_valid(&outcome);
     assert_eq!(
         types(&events),
         ["progress", "round", "start", "summary", "warning"]
@@ -47,13 +47,16 @@ fn what_copies_print_is_described() {
     let outcome = far
         .push(&["--json", "--no-udp"], &[&folder], "copy")
         .assert_succeeded();
-    assert_eq!(valid(&outcome).last().unwrap()["type"], "summary");
+    assert_eq!(assert_valid(&outcome).last().unwrap()["type"], "summary");
     let outcome = far
         .push(&["--json", "--dry-run=all"], &[&folder], "copy")
         .assert_succeeded();
-    assert!(types(&valid(&outcome)).contains(&"plan"), "{outcome:?}");
+    assert!(
+        types(&assert_valid(&outcome)).contains(&"plan"),
+        "{outcome:?}"
+    );
     let outcome = far.push(&["--json"], &[&far.near.at("missing")], "y");
-    assert_eq!(types(&valid(&outcome)), ["error"]);
+    assert_eq!(types(&assert_valid(&outcome)), ["error"]);
 }
 
 #[test]
@@ -62,17 +65,17 @@ fn what_is_printed_of_files_is_described() {
     fs::write(far.target.join(OsStr::from_bytes(b"\xff")), "").unwrap();
     symlink(OsStr::from_bytes(b"\xfe"), far.target.join("link")).unwrap();
     let outcome = run(&far, &["ls", &far.place("")]).assert_succeeded();
-    assert_eq!(types(&valid(&outcome)), ["end", "entry"]);
+    assert_eq!(types(&assert_valid(&outcome)), ["end", "entry"]);
     let outcome = run(&far, &["stat", &far.place("link"), &far.place("none")]);
-    assert_eq!(types(&valid(&outcome)), ["end", "entry", "error"]);
+    assert_eq!(types(&assert_valid(&outcome)), ["end", "entry", "error"]);
     let outcome = run(&far, &["mkdir", &far.place("new")]).assert_succeeded();
-    assert_eq!(types(&valid(&outcome)), ["end"]);
+    assert_eq!(types(&assert_valid(&outcome)), ["end"]);
     let outcome = run(&far, &["rm", &far.place("new")]);
-    assert_eq!(types(&valid(&outcome)), ["end", "error"]);
+    assert_eq!(types(&assert_valid(&outcome)), ["end", "error"]);
     // also where nobody answers
     let outcome = run(&far, &["ls", "lh://127.0.0.1:1/x"]);
     assert_eq!(outcome.code, Some(10));
-    assert_eq!(types(&valid(&outcome)), ["error"]);
+    assert_eq!(types(&assert_valid(&outcome)), ["error"]);
 }
 
 #[test]
@@ -81,11 +84,11 @@ fn what_probes_and_the_doctor_print_is_described() {
     let host = format!("127.0.0.1:{}", far.port);
     let words = ["probe", &host, "--what", "sealed", "--size", "1MiB"];
     let outcome = run(&far, &words).assert_succeeded();
-    assert_eq!(types(&valid(&outcome)), ["probe"]);
+    assert_eq!(types(&assert_valid(&outcome)), ["probe"]);
     let outcome = run(&far, &["doctor", &host]);
-    assert_eq!(types(&valid(&outcome)), ["check", "diagnosis"]);
+    assert_eq!(types(&assert_valid(&outcome)), ["check", "diagnosis"]);
     let outcome = run(&far, &["doctor", "127.0.0.1:1"]);
-    assert_eq!(types(&valid(&outcome)), ["check", "diagnosis"]);
+    assert_eq!(types(&assert_valid(&outcome)), ["check", "diagnosis"]);
 }
 
 #[test]
@@ -98,7 +101,7 @@ fn the_version_is_told_to_people_and_to_programs() {
         assert_eq!(outcome.out, [format!("lighthaul {version}")]);
     }
     for words in [["--version", "--json"], ["--json", "-V"]] {
-        let events = valid(&run(&words).assert_succeeded());
+        let events = assert_valid(&run(&words).assert_succeeded());
         assert_eq!(events[0]["version"], version);
     }
     for words in [&["--json"][..], &[], &["--version", "key"]] {

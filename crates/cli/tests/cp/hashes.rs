@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::far::Far;
 use crate::running::Outcome;
-use crate::schema::valid;
+use crate::schema::assert_valid;
 use crate::scratch::{Scratch, look, noise};
 
 /// What coreutils say a file's MD5 is.
@@ -47,7 +47,7 @@ fn some_files(scratch: &Scratch) -> BTreeMap<String, PathBuf> {
 
 /// The MD5s that events tell, by path.
 fn told(outcome: &Outcome) -> BTreeMap<String, String> {
-    let events = valid(outcome);
+    let events = assert_valid(outcome);
     let files = events.iter().filter(|event| event["type"] == "file");
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     files

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
 mod bad_days;
+mod booking;
 mod choices;
 mod copies;
 mod crashes;

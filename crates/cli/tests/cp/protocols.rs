@@ -14,7 +14,7 @@ use lighthaul_transfer::session::Session;
 
 use crate::far::Far;
 use crate::running::Running;
-use crate::schema::valid;
+use crate::schema::assert_valid;
 use crate::scratch::{dress, look, tree};
 use crate::stage::Stage;
 
@@ -40,7 +40,7 @@ fn every_protocol_copies_a_tree_in_either_direction() {
         let pulled = far.pull(&options, &[name], back.to_str().unwrap());
         assert_eq!(tree(&back), tree(&source), "{name}");
         for outcome in [pushed, pulled.assert_succeeded()] {
-            let start = &valid(&outcome)[0];
+            let start = &assert_valid(&outcome)[0];
             assert_eq!(start["type"], "start");
             assert_eq!(start["protocol"], name);
             assert!(!outcome.said("so TCP carries the data"), "{outcome:?}");
@@ -66,7 +66,7 @@ fn a_circuit_is_followed_by_its_vector() {
         let pulled = far.pull(&options, &[&name], back.to_str().unwrap());
         assert_eq!(tree(&back), tree(&source));
         for outcome in [pushed, pulled.assert_succeeded()] {
-            let events = valid(&outcome);
+            let events = assert_valid(&outcome);
             assert_eq!(events[0]["protocol"], "vbtp");
             // 13.5 MB: 2.5 MB in the first step, the rest in 0.22 s, but for the heads
             let seconds = events.last().unwrap()["moving_s"].as_f64().unwrap();
@@ -92,7 +92,7 @@ fn auto_says_what_it_chose_and_why() {
         let pulled = far.pull(&options, &[name], far.near.at("back").to_str().unwrap());
         assert!(look(&far.near.at("back")) == look(&file), "{name}");
         for outcome in [pushed, pulled.assert_succeeded()] {
-            let events = valid(&outcome);
+            let events = assert_valid(&outcome);
             let choice = events.iter().find(|event| event["type"] == "choice");
             let choice = choice.unwrap_or_else(|| panic!("{outcome:?}"));
             assert_eq!(choice["protocol"], name, "{choice}");

@@ -6,7 +6,7 @@ use crate::running::Outcome;
 
 /// Insists that every line of standard output is an event that the schema describes, with no field that
 /// it does not; answers the events.
-pub(crate) fn valid(outcome: &Outcome) -> Vec<Value> {
+pub(crate) fn assert_valid(outcome: &Outcome) -> Vec<Value> {
     let schema = schema();
     let events = outcome.events();
     assert!(!events.is_empty(), "{outcome:?}");

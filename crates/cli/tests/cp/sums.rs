@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::far::{Near, PROGRAM};
 use crate::running::Outcome;
-use crate::schema::valid;
+use crate::schema::assert_valid;
 use crate::scratch::noise;
 
 /// A folder of files with all kinds of names.
@@ -92,7 +92,7 @@ fn every_hash_is_verified_as_a_list_and_as_events() {
         }
     }
     let outcome = run(&near, &["manifest", "--json", folder.to_str().unwrap()]).assert_succeeded();
-    assert_eq!(valid(&outcome).len(), 6);
+    assert_eq!(assert_valid(&outcome).len(), 6);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn what_differs_what_is_missing_and_what_makes_no_sense_is_listed() {
     assert_eq!(found, expected);
     assert!(outcome.said("5 files, 4 not as listed"), "{outcome:?}");
     let outcome = verify(&near, &list, &folder, &["--json"]);
-    let events = valid(&outcome);
+    let events = assert_valid(&outcome);
     assert_eq!(events[0]["problem"], "missing");
     assert_eq!(events.last().unwrap()["failures"], 4);
     fs::write(&list, "\n# nothing\n").unwrap();

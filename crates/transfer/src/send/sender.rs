@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use lighthaul_base::trc::Misuse;
 use lighthaul_base::{Instant, Rate, Timetable, Trc};
 use lighthaul_io::clock::week_time;
 use lighthaul_io::control::Control;
@@ -58,6 +59,8 @@ pub struct Settings {
     pub limit: Option<Timetable>,
     /// How to copy.
     pub options: Options,
+    /// When they were said, by the session's clock.
+    pub said: Instant,
     /// The names of the protocols that the peer has.
     pub theirs: Vec<String>,
 }
@@ -88,6 +91,29 @@ impl Settings {
             (true, true) => Err(misuse("vbtp follows a circuit's vector: say it with --trc")),
             (false, false) => Err(misuse("only vbtp follows a vector: leave --trc out")),
         }
+    }
+}
+
+impl Settings {
+    /// The vector by the session's clock, where data begin to move at `started`.
+    fn vector_at(&self, started: Instant) -> Result<Option<Trc>, Error> {
+        let Some(trc) = self.vector()? else {
+            return Ok(None);
+        };
+        let said = i128::from(self.said.as_nanos());
+        let zero = match self.options.trc_in {
+            None => i128::from(started.as_nanos()),
+            Some(nanos) => said + i128::from(nanos),
+        };
+        let by = Duration::from_nanos(u64::try_from(zero.unsigned_abs()).unwrap_or(u64::MAX));
+        let trc = if zero < 0 {
+            trc.advanced(by).ok_or(Misuse::Past)
+        } else {
+            trc.shifted(by)
+        };
+        let trc = trc.and_then(|trc| trc.check_ahead(started).map(|()| trc));
+        trc.map(Some)
+            .map_err(|why| misuse(&format!("--trc: {why}")))
     }
 }
 
@@ -197,10 +223,7 @@ impl<'a> Sending<'a, '_> {
             start_up,
             self.watcher,
         );
-        let trc = self.settings.vector()?;
-        let begun = started.since(Instant::ZERO);
-        let trc = trc.map(|trc| trc.shifted(begun)).transpose();
-        let trc = trc.map_err(|why| misuse(&format!("--trc: {why}")))?;
+        let trc = self.settings.vector_at(started)?;
         let share = Arc::new(Share::new(self.limited(rate)));
         let common = Common {
             crew: self.crew,

@@ -1,0 +1,375 @@
+//! The grammar of the scheduler and of those who ask it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, value_parser};
+use lighthaul_base::{Rate, Size};
+use lighthaul_circuit::flow::Flow;
+use lighthaul_circuit::reservation::State;
+use lighthaul_scheduler::word::Span;
+
+use super::time::Time;
+use crate::args::{KeyFile, LogFormat};
+use crate::files::args::Output;
+
+/// Book capacity of links for those who ask for it.
+///
+/// It keeps a calendar of all links and answers over HTTP, as /openapi.json says: within TLS, known by this
+/// host's key or by a certificate, or in the clear on this host alone. Who asks shows a token: one that
+/// `lighthaul token --role` has made, or one that an issuer has signed (OIDC, WLCG).
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul scheduler --topology network.toml
+  lighthaul scheduler --topology Abilene.graphml --listen [::]:4811 --store /var/lib/lighthaul/books
+  lighthaul scheduler --topology network.toml --store postgres://books@db.example.org/books \\
+    --url https://one.example.org:4811 --listen [::]:4811 --certificate one.pem --certificate-key one.key \\
+    --issuer https://idp.example.org/ --jwks https://idp.example.org/jwks --audience lighthaul")]
+pub(crate) struct Scheduler {
+    /// Hosts and links: a TOML file, or .graphml as the Internet Topology Zoo has it
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOPOLOGY")]
+    pub(crate) topology: PathBuf,
+    /// What links carry of which the topology says not what
+    #[arg(long, value_name = "RATE")]
+    pub(crate) link_capacity: Option<Rate>,
+    /// Where the books are kept: a file, or the postgres:// URL of a server that several schedulers share
+    #[arg(long, value_name = "PLACE", env = "LIGHTHAUL_STORE")]
+    pub(crate) store: Option<String>,
+    /// Make circuits at this host's interface of this rate, as in eth1=10Gb/s; several are separated by commas
+    #[arg(long, value_name = "NAME=RATE", value_delimiter = ',')]
+    pub(crate) shape: Vec<Interface>,
+    /// Make circuits at the device of this name, for which this program speaks; several are separated by commas
+    #[arg(long, value_name = "NAME=PROGRAM", value_delimiter = ',')]
+    pub(crate) device: Vec<Device>,
+    /// Where to listen
+    #[arg(
+        long,
+        default_value = "127.0.0.1:4811",
+        env = "LIGHTHAUL_SCHEDULER_LISTEN"
+    )]
+    pub(crate) listen: SocketAddr,
+    /// Where other schedulers of the same store reach this one
+    #[arg(long, value_name = "URL", env = "LIGHTHAUL_SCHEDULER_URL")]
+    pub(crate) url: Option<String>,
+    /// Certificates as PEM, this host's own first [default: one around this host's key]
+    #[arg(long, value_name = "FILE", requires = "certificate_key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// The key of the first certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) certificate_key: Option<PathBuf>,
+    /// Speak in the clear, to this host alone
+    #[arg(long)]
+    pub(crate) no_tls: bool,
+    /// With --no-tls, speak in the clear to everybody
+    #[arg(long, requires = "no_tls")]
+    pub(crate) insecure: bool,
+    /// How long is held what nobody commits
+    #[arg(long, value_name = "TIME", default_value = "120s")]
+    pub(crate) hold: Span,
+    /// How far ahead bookings may end
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = days)]
+    pub(crate) horizon: Span,
+    /// How many reservations one owner may have at once
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) reservations_max: usize,
+    /// How many bytes one owner may book a day [default: all]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) bytes_max: Option<Size>,
+    /// How many questions a second each name may ask
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=100_000))]
+    pub(crate) questions_max: u32,
+    /// How the log on standard error is written; `LIGHTHAUL_LOG` says how much, as in `debug`
+    #[arg(long, value_enum, default_value_t, env = "LIGHTHAUL_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
+    #[command(flatten)]
+    pub(crate) key: KeyFile,
+    #[command(flatten)]
+    pub(crate) welcome: Welcome,
+}
+
+/// Who is let in.
+#[derive(Args, Debug)]
+pub(crate) struct Welcome {
+    /// The file that lists the tokens whose bearers may ask
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_TOKENS")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// Whose signed tokens count, word by word as they name it
+    #[arg(long, value_name = "URL", requires_all = ["jwks", "audience"])]
+    pub(crate) issuer: Option<String>,
+    /// Where the issuer's keys are
+    #[arg(long, value_name = "URL", requires = "issuer")]
+    pub(crate) jwks: Option<String>,
+    /// What signed tokens call this scheduler; several are separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "issuer")]
+    pub(crate) audience: Vec<String>,
+    /// The scope or group without which a signed token lets nobody in
+    #[arg(long, value_name = "NAME", requires = "issuer")]
+    pub(crate) user_scope: Option<String>,
+    /// The scope or group of operators
+    #[arg(long, value_name = "NAME", requires = "issuer")]
+    pub(crate) operator_scope: Option<String>,
+    /// The scope or group of admins
+    #[arg(long, value_name = "NAME", requires = "issuer")]
+    pub(crate) admin_scope: Option<String>,
+}
+
+/// Which scheduler is asked, and how it is known.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Asking {
+    /// Where the scheduler is
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "https://127.0.0.1:4811",
+        env = "LIGHTHAUL_SCHEDULER"
+    )]
+    pub(crate) scheduler: String,
+    /// The file with the token that the scheduler knows us by; or the token itself in `LIGHTHAUL_TOKEN`
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKEN_FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The key that the scheduler must show (sha256:...), instead of a known one or a certificate
+    #[arg(long, value_name = "KEY", env = "LIGHTHAUL_PIN")]
+    pub(crate) pin: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// The circuit that a copy books.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Booked {
+    /// Book what the copy needs, wait for it, keep to it, and leave to others what is left of it
+    #[arg(long, conflicts_with_all = ["trc", "limit"], env = "LIGHTHAUL_BOOK")]
+    pub(crate) book: bool,
+    /// Where the scheduler is that --book asks
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "https://127.0.0.1:4811",
+        env = "LIGHTHAUL_SCHEDULER"
+    )]
+    pub(crate) scheduler: String,
+    /// The file with the token that the scheduler knows us by [default: as the daemon does]
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE")]
+    pub(crate) scheduler_token: Option<PathBuf>,
+    /// What the scheduler calls this host [default: its name]
+    #[arg(long, value_name = "HOST", env = "LIGHTHAUL_NODE")]
+    pub(crate) node: Option<String>,
+    /// What the scheduler calls the far side [default: as it is called here]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) far_node: Option<String>,
+    /// How much is booked [default: what there is to send]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) book_size: Option<Size>,
+    /// Where a circuit is to begin, as `lighthaul book --interface` has it [default: none is made]
+    #[arg(long, value_name = "NAME", env = "LIGHTHAUL_CIRCUIT")]
+    pub(crate) circuit: Option<String>,
+}
+
+/// Book capacity between two hosts for so many bytes, or for so long.
+///
+/// What is booked is the fastest that the links leave free, from now on or from --start: its rate may vary,
+/// and the time when all is over is promised. If that is later than --by, nothing is booked, and what could
+/// be had instead is said.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul book chicago amsterdam --size 1.2TB --rate-max 10Gb/s
+  lighthaul book chicago amsterdam --size 1.2TB --by 18:00
+  lighthaul book chicago amsterdam --hold 2h --rate-min 1Gb/s --start 2031-05-01T06:00
+  lighthaul book --tentative chicago amsterdam --size 1.2TB && lighthaul book --commit 17")]
+pub(crate) struct Book {
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
+    /// Hold it for a while rather than commit
+    #[arg(long, conflicts_with = "commit")]
+    pub(crate) tentative: bool,
+    /// Take up what was held with --tentative
+    #[arg(long, value_name = "ID", conflicts_with_all = ["from", "to", "path", "size", "hold"])]
+    pub(crate) commit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+}
+
+/// Say what a booking would be given, and book nothing.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul quote chicago amsterdam --size 1.2TB
+  lighthaul quote --json chicago amsterdam --size 1.2TB --by 18:00 | jq -r .promised_end")]
+pub(crate) struct Quote {
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+}
+
+/// What is to be booked.
+#[derive(Args, Debug)]
+pub(crate) struct Wanted {
+    /// The host that sends, as the topology names it
+    #[arg(requires = "to")]
+    pub(crate) from: Option<String>,
+    /// The host that receives
+    pub(crate) to: Option<String>,
+    /// The links in order, instead of the hosts; separated by commas
+    #[arg(
+        long,
+        value_name = "LINK",
+        value_delimiter = ',',
+        conflicts_with = "from"
+    )]
+    pub(crate) path: Option<Vec<String>>,
+    /// How much is to be moved, as in 1.2TB
+    #[arg(long)]
+    pub(crate) size: Option<Size>,
+    /// How long it is wanted, whatever is moved, as in 2h
+    #[arg(long, value_name = "TIME", conflicts_with = "size")]
+    pub(crate) hold: Option<Span>,
+    /// The highest rate that is of use [default: what the path carries]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate_max: Option<Rate>,
+    /// The lowest rate that is of use
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate_min: Option<Rate>,
+    /// Not before this local time, as in 18:30 or 2031-05-01T06:00 [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) start: Option<Time>,
+    /// All must be over by this local time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) by: Option<Time>,
+    /// What is added to the size for headers and resends, in hundredths
+    #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = value_parser!(u8).range(0..=100))]
+    pub(crate) margin: u8,
+    /// Of two that could be moved forward, the higher one is first
+    #[arg(long, value_name = "N")]
+    pub(crate) priority: Option<u8>,
+    /// The highest rate all the time, rather than what is free
+    #[arg(long)]
+    pub(crate) fixed: bool,
+    /// Where a circuit is to begin: an interface of the scheduler's host, or a port of its switch
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
+    /// Which packets the circuit carries, as in 'udp 10.0.0.2 5000' [default: all]
+    #[arg(long, value_name = "FLOW", requires = "interface")]
+    pub(crate) packets: Option<Flow>,
+}
+
+/// List reservations, or show some of them whole.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul reservations
+  lighthaul reservations 17
+  lighthaul reservations --json --state active | jq -r .id")]
+pub(crate) struct Reservations {
+    /// Their numbers; all, if none is given
+    pub(crate) ids: Vec<u64>,
+    /// Those of somebody else, for operators
+    #[arg(long, value_name = "NAME")]
+    pub(crate) owner: Option<String>,
+    /// Those in this state
+    #[arg(long, value_parser = state)]
+    pub(crate) state: Option<State>,
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+}
+
+/// Call reservations off; what they had is free for others at once.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul cancel 17
+  lighthaul cancel --why 'the run was bad' 17 18")]
+pub(crate) struct Cancel {
+    /// Their numbers
+    #[arg(required = true)]
+    pub(crate) ids: Vec<u64>,
+    /// Why, for the journal
+    #[arg(long, default_value = "")]
+    pub(crate) why: String,
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+}
+
+/// Draw what is free of links when, and who has the rest.
+///
+/// A column is as high as what is free all through its time. With --plot, a picture is written instead.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul calendar
+  lighthaul calendar chicago-newyork --for 2h
+  lighthaul calendar chicago-newyork --plot busy.svg")]
+pub(crate) struct Calendar {
+    /// The links [default: all]
+    pub(crate) links: Vec<String>,
+    /// From this local time on [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<Time>,
+    /// For so long
+    #[arg(long = "for", value_name = "TIME", default_value = "24h")]
+    pub(crate) lasting: Span,
+    /// Write a picture to FILE.svg or FILE.png
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+}
+
+/// An interface of this host, and what it carries.
+#[derive(Clone, Debug)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) rate: Rate,
+}
+
+impl FromStr for Interface {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, rate) = named(text).ok_or("write it as in eth1=10Gb/s")?;
+        let rate = rate.parse().map_err(|e| format!("{e}"))?;
+        Ok(Self { name, rate })
+    }
+}
+
+/// A device, and the program that speaks for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Device {
+    pub(crate) name: String,
+    pub(crate) program: PathBuf,
+}
+
+impl FromStr for Device {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, program) = named(text).ok_or("write it as in switch1=/usr/local/bin/switch1")?;
+        let program = program.into();
+        Ok(Self { name, program })
+    }
+}
+
+/// A name, and what is behind it.
+fn named(text: &str) -> Option<(String, &str)> {
+    let (name, rest) = text.split_once('=')?;
+    (!name.is_empty()).then(|| (name.to_owned(), rest))
+}
+
+/// Reads a state by its name.
+fn state(text: &str) -> Result<State, String> {
+    let found = State::ALL
+        .into_iter()
+        .find(|state| state.to_string() == text);
+    let names = || State::ALL.map(|state| state.to_string()).join(", ");
+    found.ok_or_else(|| format!("\"{text}\" is no state: there are {}", names()))
+}
+
+/// Reads a length of time that may be days, as in `30d`.
+fn days(text: &str) -> Result<Span, String> {
+    let days = text
+        .strip_suffix('d')
+        .and_then(|days| days.parse::<u64>().ok());
+    match days.and_then(|days| days.checked_mul(24)) {
+        Some(hours) => Ok(Span(std::time::Duration::from_secs(
+            hours.saturating_mul(3600),
+        ))),
+        None => text.parse(),
+    }
+}

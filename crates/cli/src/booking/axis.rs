@@ -1,0 +1,122 @@
+//! Time from left to right.
+
+use lighthaul_scheduler::word::Moment;
+
+use super::time::written;
+
+/// A length of time in so many columns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Axis {
+    from: u64,
+    till: u64,
+    columns: usize,
+}
+
+impl Axis {
+    /// From one moment till another, in at least one column.
+    pub(crate) fn new(from: Moment, till: Moment, columns: usize) -> Self {
+        Self {
+            from: from.0,
+            till: till.0.max(from.0.saturating_add(1)),
+            columns: columns.max(1),
+        }
+    }
+
+    /// How many columns it has.
+    pub(crate) const fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// When it begins.
+    pub(crate) const fn from(&self) -> Moment {
+        Moment(self.from)
+    }
+
+    /// When it ends.
+    pub(crate) const fn till(&self) -> Moment {
+        Moment(self.till)
+    }
+
+    /// When a column begins; the column behind the last one when it ends.
+    pub(crate) fn begins(&self, column: usize) -> Moment {
+        let part = u128::from(self.till - self.from) * column as u128 / self.columns as u128;
+        Moment(self.from + u64::try_from(part).unwrap_or(0))
+    }
+
+    /// The column that a moment is in; the last one for what is behind it.
+    pub(crate) fn column(&self, at: Moment) -> usize {
+        let since = at.0.clamp(self.from, self.till) - self.from;
+        let column = u128::from(since) * self.columns as u128 / u128::from(self.till - self.from);
+        usize::try_from(column).unwrap_or(0).min(self.columns - 1)
+    }
+
+    /// Where a moment is, from 0 to 1.
+    pub(crate) fn part(&self, at: Moment) -> f64 {
+        let since = at.0.clamp(self.from, self.till) - self.from;
+        since as f64 / (self.till - self.from) as f64
+    }
+
+    /// Round moments with their names, at most `most` of them.
+    pub(crate) fn ticks(&self, most: usize) -> Vec<(Moment, String)> {
+        let span = (self.till - self.from) / SECOND;
+        let fits = |step: &&u64| span / **step < most as u64;
+        let step = STEPS
+            .iter()
+            .find(fits)
+            .copied()
+            .unwrap_or_else(|| span.max(1));
+        let form = match step {
+            86_400.. => "%m-%d",
+            60.. => "%H:%M",
+            _ => "%H:%M:%S",
+        };
+        let step = step.saturating_mul(SECOND);
+        let first = self.from.next_multiple_of(step);
+        let ticks = (0..most as u64).map(|nth| first.saturating_add(nth.saturating_mul(step)));
+        let ticks = ticks.take_while(|at| *at < self.till);
+        ticks
+            .map(|at| (Moment(at), written(Moment(at), form)))
+            .collect()
+    }
+}
+
+const SECOND: u64 = 1_000_000_000;
+/// Distances of ticks that people can read, in seconds.
+const STEPS: [u64; 19] = [
+    1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
+    604_800,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Moment {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        let axis = Axis::new(at("2031-05-01T05:50:07Z"), at("2031-05-01T11:50:07Z"), 60);
+        let names: Vec<String> = axis.ticks(6).into_iter().map(|(_, name)| name).collect();
+        assert_eq!(names, ["06:00", "08:00", "10:00"]);
+        let short = Axis::new(at("2031-05-01T05:50:07Z"), at("2031-05-01T05:50:19.5Z"), 60);
+        assert_eq!(short.ticks(4)[0].1, "05:50:10");
+        let long = Axis::new(at("2031-05-01T05:50:07Z"), at("2031-05-06T00:00:00Z"), 60);
+        assert_eq!(long.ticks(8)[0].1, "05-02");
+    }
+
+    #[test]
+    fn columns_meet_and_fill_it() {
+        let axis = Axis::new(Moment(7), Moment(1007), 3);
+        assert_eq!(
+            [0, 1, 2, 3].map(|column| axis.begins(column).0),
+            [7, 340, 673, 1007]
+        );
+        assert!((axis.part(Moment(507)) - 0.5).abs() < 1e-9);
+        assert_eq!(
+            [0, 7, 339, 340, 9000].map(|at| axis.column(Moment(at))),
+            [0, 0, 0, 0, 2]
+        );
+    }
+}

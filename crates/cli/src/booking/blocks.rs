@@ -1,0 +1,216 @@
+//! A calendar in the terminal: what is free as columns of blocks, and below who has the rest, a line each.
+
+use std::collections::BTreeMap;
+
+use lighthaul_scheduler::word::{Allocation, CalendarView, Moment};
+
+use super::axis::Axis;
+use super::show::rate;
+use super::time::shown;
+use crate::name::harmless;
+
+/// How many columns of time fit beside the margins.
+pub(crate) const fn columns(width: usize) -> usize {
+    let columns = width.saturating_sub(MARGIN + 2);
+    if columns < 20 { 20 } else { columns }
+}
+
+/// The lines of a picture.
+pub(crate) fn draw(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{}  {}  from {} till {}",
+        harmless(&calendar.link),
+        rate(calendar.capacity_bps),
+        shown(axis.from()),
+        shown(axis.till())
+    )];
+    lines.extend(free(calendar, axis));
+    lines.extend(scale(axis));
+    lines.extend(allocations(calendar, axis));
+    lines.push(String::new());
+    lines
+}
+
+/// Columns of what is free all through their time.
+fn free(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
+    let heights: Vec<usize> = (0..axis.columns())
+        .map(|column| height(calendar, axis, column))
+        .collect();
+    let rows = (0..ROWS).rev().map(|row| {
+        let block = |height: &usize| BLOCKS[height.saturating_sub(row * 8).min(8)];
+        let blocks: String = heights.iter().map(block).collect();
+        let label = match row {
+            _ if row + 1 == ROWS => rate(calendar.capacity_bps),
+            _ if (row + 1) * 2 == ROWS => rate(calendar.capacity_bps / 2),
+            _ => String::new(),
+        };
+        format!("{label:>MARGIN$} │{blocks}")
+    });
+    rows.collect()
+}
+
+/// How high a column is, in eighths of a row: nothing only if nothing is free, everything only if everything is.
+fn height(calendar: &CalendarView, axis: &Axis, column: usize) -> usize {
+    let (from, till) = (axis.begins(column), axis.begins(column + 1));
+    let within = calendar
+        .free
+        .iter()
+        .filter(|free| free.from < till && from < free.till);
+    let least = within.map(|free| free.bps).min().unwrap_or(0);
+    let capacity = u128::from(calendar.capacity_bps.max(1));
+    let height = usize::try_from(u128::from(least) * (ROWS as u128 * 8) / capacity).unwrap_or(0);
+    height.max(usize::from(least > 0))
+}
+
+/// The axis of time, with its ticks.
+fn scale(axis: &Axis) -> [String; 2] {
+    let mut line: Vec<char> = vec!['─'; axis.columns()];
+    let mut names = vec![' '; axis.columns()];
+    for (at, name) in axis.ticks(axis.columns() / TICK_WIDTH) {
+        let column = axis.column(at);
+        // a name that does not fit is left out, and its tick with it
+        if column + name.len() < axis.columns() {
+            line[column] = '┬';
+            for (place, letter) in names[column..].iter_mut().zip(name.chars()) {
+                *place = letter;
+            }
+        }
+    }
+    let line: String = line.into_iter().collect();
+    let names: String = names.into_iter().collect();
+    [
+        format!("{:>MARGIN$} └{line}", "free 0"),
+        format!("{:MARGIN$}  {}", "", names.trim_end()),
+    ]
+}
+
+/// Who has what, a line each.
+fn allocations(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
+    let mut by_id: BTreeMap<u64, Vec<&Allocation>> = BTreeMap::new();
+    for allocation in &calendar.allocations {
+        by_id.entry(allocation.id).or_default().push(allocation);
+    }
+    let more = by_id.len().saturating_sub(LINES_MAX);
+    let mut lines: Vec<String> = by_id
+        .iter()
+        .take(LINES_MAX)
+        .map(|(id, parts)| line(*id, parts, axis))
+        .collect();
+    if more > 0 {
+        lines.push(format!("{:MARGIN$}  and {more} more reservations", ""));
+    }
+    lines
+}
+
+/// One reservation: where it has most it is full, where it has less it is lighter.
+fn line(id: u64, parts: &[&Allocation], axis: &Axis) -> String {
+    let most = parts.iter().map(|part| part.bps).max().unwrap_or(0).max(1);
+    let shade = |column| {
+        let (from, till) = (axis.begins(column), axis.begins(column + 1));
+        let within = parts
+            .iter()
+            .filter(|part| part.from < till && from < part.till);
+        let bps = within.map(|part| part.bps).max().unwrap_or(0);
+        // three shades and nothing, by thirds of the most
+        let third = u128::from(bps) * 3;
+        SHADES[usize::try_from(third.div_ceil(u128::from(most)))
+            .unwrap_or(3)
+            .min(3)]
+    };
+    let bar: String = (0..axis.columns()).map(shade).collect();
+    let owner = parts
+        .iter()
+        .find_map(|part| part.owner.as_deref())
+        .unwrap_or("others");
+    let owner: String = harmless(owner).chars().take(OWNER_WIDTH).collect();
+    let begins = parts
+        .iter()
+        .map(|part| part.from)
+        .min()
+        .unwrap_or(Moment(0));
+    let note = if begins < axis.from() { '┤' } else { '│' };
+    format!(
+        "{:>MARGIN$} {note}{bar}",
+        format!("{owner} {id} {:>9}", rate(most))
+    )
+}
+
+/// What stands to the left of the time.
+const MARGIN: usize = 26;
+const OWNER_WIDTH: usize = 9;
+const ROWS: usize = 8;
+const LINES_MAX: usize = 20;
+const TICK_WIDTH: usize = 10;
+const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const SHADES: [char; 4] = [' ', '░', '▒', '█'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lighthaul_scheduler::word::Free;
+
+    fn free(from: u64, till: u64, bps: u64) -> Free {
+        let (from, till) = (Moment(from), Moment(till));
+        Free { from, till, bps }
+    }
+
+    fn calendar() -> CalendarView {
+        let allocation = |id: u64, owner: Option<&str>, from, till, bps| Allocation {
+            id,
+            owner: owner.map(str::to_owned),
+            from: Moment(from),
+            till: Moment(till),
+            bps,
+        };
+        CalendarView {
+            link: "a-b\u{1b}[2J".to_owned(),
+            capacity_bps: 1_000_000_000,
+            free: vec![
+                free(0, 500, 1_000_000_000),
+                free(500, 750, 0),
+                free(750, 1000, 1),
+            ],
+            allocations: vec![
+                allocation(7, Some("ada"), 500, 750, 900_000_000),
+                allocation(7, Some("ada"), 750, 1000, 300_000_000),
+                allocation(8, None, 500, 1000, 100_000_000),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_calendar_is_drawn_as_it_is() {
+        let axis = Axis::new(Moment(0), Moment(1000), 20);
+        let lines = draw(&calendar(), &axis);
+        let bars: Vec<&str> = lines[1..9]
+            .iter()
+            .filter_map(|line| line.split('│').nth(1))
+            .collect();
+        assert_eq!(bars[0], format!("{}{}", "█".repeat(10), " ".repeat(10)));
+        // a bit a second is not nothing
+        assert_eq!(
+            bars[7],
+            format!("{}{}{}", "█".repeat(10), " ".repeat(5), "▁".repeat(5))
+        );
+        let ada = lines.iter().find(|line| line.contains("ada 7")).unwrap();
+        assert!(
+            ada.ends_with(&format!("│{}█████░░░░░", " ".repeat(10))),
+            "{ada}"
+        );
+        assert!(
+            lines.iter().any(|line| line.contains("others 8  100 Mb/s")),
+            "{lines:#?}"
+        );
+        assert!(!lines.concat().contains('\u{1b}'));
+    }
+
+    #[test]
+    fn every_line_fits_the_terminal() {
+        for width in [48, 80, 137] {
+            let axis = Axis::new(Moment(0), Moment(86_400_000_000_000), columns(width));
+            for line in &draw(&calendar(), &axis)[1..] {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `lighthaul book` and `lighthaul quote`.
+
+use lighthaul_scheduler::word::{Bps, Bytes, FlowAt, NewReservation, Provision, Shape};
+use lighthaul_transfer::error::Error;
+
+use super::args::{Book, Quote, Wanted};
+use super::reach::{failed, reach};
+use super::show;
+
+/// Books.
+pub(crate) fn book(args: &Book) -> Result<(), Error> {
+    let client = reach(&args.asking)?;
+    let reservation = if let Some(id) = args.commit {
+        client.commit(id, "")
+    } else {
+        let commit = !args.tentative;
+        let request = request(&args.wanted);
+        client.reserve(&NewReservation { commit, ..request })
+    };
+    show::reservation(&reservation.map_err(failed)?, args.asking.output);
+    Ok(())
+}
+
+/// Says what would be booked.
+pub(crate) fn quote(args: &Quote) -> Result<(), Error> {
+    let quote = reach(&args.asking)?.quote(&request(&args.wanted));
+    show::quote(&quote.map_err(failed)?, args.asking.output);
+    Ok(())
+}
+
+/// What somebody typed, as a scheduler reads it.
+fn request(wanted: &Wanted) -> NewReservation {
+    NewReservation {
+        from: wanted.from.clone(),
+        to: wanted.to.clone(),
+        path: wanted.path.clone(),
+        size: wanted.size.map(|size| Bytes(size.0)),
+        hold: wanted.hold,
+        rate_max: wanted.rate_max.map(Bps::from),
+        rate_min: wanted.rate_min.map(Bps::from),
+        start: wanted.start.map(|time| time.0),
+        by: wanted.by.map(|time| time.0),
+        margin_percent: wanted.size.map(|_| wanted.margin),
+        priority: wanted.priority,
+        shape: if wanted.fixed {
+            Shape::Fixed
+        } else {
+            Shape::Varying
+        },
+        provision: Provision::Auto,
+        flow: wanted.interface.clone().map(|interface| FlowAt {
+            interface,
+            packets: wanted.packets.unwrap_or_default(),
+        }),
+        commit: false,
+    }
+}

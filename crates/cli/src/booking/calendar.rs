@@ -1,0 +1,112 @@
+//! `lighthaul calendar`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use lighthaul_io::clock::unix_nanos;
+use lighthaul_scheduler::word::{CalendarView, Moment};
+use lighthaul_transfer::error::{Code, Error};
+
+use super::args::Calendar;
+use super::axis::Axis;
+use super::reach::{failed, reach};
+use super::{blocks, chart, show};
+use crate::print::print;
+
+/// Draws calendars of links.
+pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
+    let form = args
+        .plot
+        .as_deref()
+        .map(|path| Ok::<_, Error>((path, form(path)?)))
+        .transpose()?;
+    let client = reach(&args.asking)?;
+    let from = args
+        .from
+        .map_or_else(|| Moment(unix_nanos()), |time| time.0);
+    let till = Moment::from(from.instant() + args.lasting.0);
+    let links = if args.links.is_empty() {
+        let topology = client.topology().map_err(failed)?;
+        topology.links.into_iter().map(|link| link.name).collect()
+    } else {
+        args.links.clone()
+    };
+    let mut calendars = Vec::new();
+    for link in links.iter().take(LINKS_MAX) {
+        calendars.push(client.calendar(link, from, till).map_err(failed)?);
+    }
+    if let Some((path, form)) = form {
+        return plot(&calendars, (from, till), path, form);
+    }
+    for calendar in &calendars {
+        if args.asking.output.json {
+            show::event("calendar", calendar);
+        } else {
+            let axis = Axis::new(from, till, blocks::columns(terminal_width()));
+            for line in blocks::draw(calendar, &axis) {
+                print(&line);
+            }
+        }
+    }
+    if links.len() > LINKS_MAX && !args.asking.output.json {
+        print(&format!(
+            "and {} more links; name those that are wanted",
+            links.len() - LINKS_MAX
+        ));
+    }
+    Ok(())
+}
+
+/// How a picture is written.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Svg,
+    Png,
+}
+
+fn form(path: &Path) -> Result<Form, Error> {
+    match path.extension().and_then(OsStr::to_str) {
+        Some("svg") => Ok(Form::Svg),
+        Some("png") => Ok(Form::Png),
+        _ => {
+            let text = format!(
+                "{} says not what picture it is: name it FILE.svg or FILE.png",
+                path.display()
+            );
+            Err(Error::new(Code::Usage, text))
+        }
+    }
+}
+
+fn plot(
+    calendars: &[CalendarView],
+    (from, till): (Moment, Moment),
+    path: &Path,
+    form: Form,
+) -> Result<(), Error> {
+    let picture = chart::draw(calendars, from, till);
+    let octets = match form {
+        Form::Svg => picture.svg().into_bytes(),
+        Form::Png => picture.png().map_err(|why| {
+            Error::new(
+                Code::Usage,
+                format!("the picture is too large: {why}; name fewer links"),
+            )
+        })?,
+    };
+    fs::write(path, octets).map_err(|e| Error::file(Code::Io, "cannot write", path, &e))
+}
+
+/// How many columns the terminal has; a usual one, if there is none.
+fn terminal_width() -> usize {
+    let columns = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok());
+    let size = || rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    let columns =
+        columns.or_else(|| Some(usize::from(size()?.ws_col)).filter(|columns| *columns > 0));
+    columns.unwrap_or(100)
+}
+
+const LINKS_MAX: usize = 32;

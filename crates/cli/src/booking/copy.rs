@@ -1,0 +1,320 @@
+//! Copies on circuits that are booked for them: asks, waits, keeps to what was granted, and gives back what is left.
+
+use std::fs;
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lighthaul_base::trc::Step;
+use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::ground::Ground;
+use lighthaul_scheduler::client::{Client, Failure};
+use lighthaul_scheduler::word::{Bps, Bytes, FlowAt, Moment, NewReservation, Reservation};
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::manifest::Kind;
+use lighthaul_transfer::protocol::Protocol;
+use lighthaul_transfer::send::walk::{Found, Walk};
+use lighthaul_transfer::watch::Summary;
+use serde_json::json;
+
+use super::args::Asking;
+use super::reach::{failed, reach};
+use super::time::shown;
+use crate::args::Cp;
+use crate::cp::options;
+use crate::files::args::Output;
+use crate::later::{self, sleep};
+use crate::print::Printer;
+use crate::remote::Place;
+
+/// What a copy is, once it is known what moves it.
+type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;
+
+/// Runs `copy`, on a circuit of its own if one is asked for.
+pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
+    if !args.booked.book {
+        return later::run(args, printer, copy);
+    }
+    let request = request(args)?;
+    let client = reach(&asking(args))?;
+    let (ahead, error) = client.clock_offset().map_err(failed)?;
+    let now = Moment(unix_nanos().saturating_add_signed(ahead));
+    let start = now.0.saturating_add(nanos(LEAD));
+    let request = NewReservation {
+        start: Some(Moment(start)),
+        ..request
+    };
+    let reservation = client.reserve(&request).map_err(failed)?;
+    let mut circuit = Circuit {
+        client,
+        reservation,
+        ahead,
+        error: Duration::from_nanos(error),
+    };
+    circuit.announce(printer);
+    let result = circuit
+        .wait()
+        .and_then(|()| circuit.carry(args, printer, copy));
+    circuit.give_back(&result, printer);
+    result
+}
+
+/// Which scheduler is asked.
+fn asking(args: &Cp) -> Asking {
+    let token_file = args.booked.scheduler_token.clone();
+    Asking {
+        scheduler: args.booked.scheduler.clone(),
+        token_file: token_file.or_else(|| args.via.far.token_file.clone()),
+        pin: None,
+        output: Output { json: args.json },
+    }
+}
+
+/// What the copy needs, but for when.
+fn request(args: &Cp) -> Result<NewReservation, Error> {
+    let places = args.paths.iter().map(|text| Place::parse(text));
+    let places: Vec<Place> = places.collect::<Result<_, _>>()?;
+    let Some((target, sources)) = places.split_last() else {
+        return Err(misuse("say what to copy, and where to"));
+    };
+    let here = || args.booked.node.clone().map_or_else(own_name, Ok);
+    let far = |place: &Place| args.booked.far_node.clone().unwrap_or_else(|| host(place));
+    let (from, to, bytes) = match (sources.first(), target) {
+        (Some(Place::Here(_)), Place::Here(_)) | (None, _) => {
+            return Err(misuse("neither side is remote: write one as HOST:PATH"));
+        }
+        (Some(Place::Here(_)), target) => (here()?, far(target), bytes_here(args, sources)?),
+        (Some(source), Place::Here(_)) => (far(source), here()?, asked_bytes(args)?),
+        _ => {
+            return Err(misuse(
+                "a copy between two others books nothing by itself: `lighthaul book` does, and --trc says what it got",
+            ));
+        }
+    };
+    let circuit = args.booked.circuit.as_deref();
+    let flow = circuit
+        .map(|interface| flow_to(target, interface))
+        .transpose()?;
+    Ok(NewReservation {
+        from: Some(from),
+        to: Some(to),
+        size: Some(Bytes(bytes.saturating_add(bytes / HEADS).max(1))),
+        margin_percent: Some(MARGIN),
+        rate_max: args.rate.map(Bps::from),
+        by: args.later.deadline.map(|by| {
+            let seconds = u64::try_from(by.seconds()).unwrap_or(0);
+            Moment(seconds.saturating_mul(1_000_000_000))
+        }),
+        flow,
+        commit: true,
+        ..NewReservation::default()
+    })
+}
+
+/// A reservation, and how its clock differs from ours.
+struct Circuit {
+    client: Client,
+    reservation: Reservation,
+    /// By how many nanoseconds the scheduler's clock is ahead.
+    ahead: i64,
+    /// How far that may be off.
+    error: Duration,
+}
+
+impl Circuit {
+    /// A moment of the scheduler's, by the clock of this host.
+    const fn here(&self, at: Moment) -> Moment {
+        Moment(at.0.saturating_add_signed(self.ahead.saturating_neg()))
+    }
+
+    /// When the first step begins, by the clock of this host.
+    fn start(&self) -> Moment {
+        let first = self.reservation.steps.first();
+        self.here(first.map_or(self.reservation.promised_end, |step| step.from))
+    }
+
+    /// The steps from the first one on, as far as both clocks are sure of them.
+    fn vector(&self) -> Result<Trc, Error> {
+        let steps = &self.reservation.steps;
+        let zero = steps.first().map_or(0, |step| step.from.0);
+        let at = |moment: Moment| Instant::from_nanos(moment.0.saturating_sub(zero));
+        let steps = steps.iter().map(|step| {
+            let rate = Rate::from_bps(step.rate_bps).ok_or("a step has no rate")?;
+            let (from, till) = (at(step.from), at(step.till));
+            Ok(Step { from, till, rate })
+        });
+        let trc = steps
+            .collect::<Result<_, &str>>()
+            .and_then(|steps| Trc::new(steps).map_err(|_| "its steps are no vector"))
+            .map_err(|why| self.useless(why))?;
+        let sure = trc.narrowed(self.error);
+        sure.ok_or_else(|| self.useless("both clocks are too far apart for so short a time"))
+    }
+
+    fn useless(&self, why: &str) -> Error {
+        let text = format!("reservation {} is of no use: {why}", self.reservation.id);
+        Error::new(Code::Protocol, text)
+    }
+
+    fn announce(&self, printer: &mut Printer) {
+        let Reservation {
+            id,
+            path,
+            promised_end,
+            ..
+        } = &self.reservation;
+        let text = format!(
+            "reservation {id} is ours over {}, from {}; all will be there by {}",
+            path.join(", "),
+            shown(self.start()),
+            shown(self.here(*promised_end)),
+        );
+        let event = json!({
+            "type": "booked", "reservation": id, "path": path, "steps": self.reservation.steps,
+            "promised_end": promised_end,
+        });
+        printer.tell(event, &text);
+    }
+
+    /// Waits until it is time to call the far side.
+    fn wait(&self) -> Result<(), Error> {
+        let call_at = self.start().0.saturating_sub(nanos(CALL));
+        sleep(Duration::from_nanos(call_at.saturating_sub(unix_nanos())))
+    }
+
+    /// Copies as the vector has it; what has to be tried again when it is over crosses as it would without one.
+    fn carry(&self, args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
+        let (start, vector) = (self.start(), self.vector()?);
+        let end = start.0.saturating_add(vector.end().as_nanos());
+        let booked = Cp {
+            trc: Some(vector.to_string()),
+            vector_at: Some(start),
+            protocol: Protocol::Vbtp.to_string(),
+            ..args.clone()
+        };
+        let ordinary = Cp {
+            protocol: Protocol::Tcp.to_string(),
+            ..args.clone()
+        };
+        later::run(args, printer, |_, printer| {
+            let is_over = unix_nanos().saturating_add(nanos(CALL)) >= end;
+            copy(if is_over { &ordinary } else { &booked }, printer)
+        })
+    }
+
+    /// Leaves to others what is left, and says how it went by the plan.
+    fn give_back(&mut self, result: &Result<Summary, Error>, printer: &mut Printer) {
+        let id = self.reservation.id;
+        let why = match result {
+            Ok(_) => "the copy is done".to_owned(),
+            Err(error) => format!("the copy failed: {error}"),
+        };
+        let released = match self.client.release(id, &why) {
+            // what has not begun is called off instead
+            Err(Failure::Problem(_)) => self.client.cancel(id, &why),
+            released => released,
+        };
+        let promised = self.here(self.reservation.promised_end).0;
+        let early = (i128::from(promised) - i128::from(unix_nanos())) as f64 / 1e9;
+        let plan = if early >= 0.0 {
+            format!("{early:.1} s before the time promised")
+        } else {
+            format!("{:.1} s after the time promised", -early)
+        };
+        let text = match released {
+            Ok(_) => format!("reservation {id} was given back {plan}"),
+            // its last step has ended meanwhile
+            Err(Failure::Problem(_)) => format!("reservation {id} was over; the copy was, {plan}"),
+            Err(why) => format!("reservation {id} could not be given back {plan}: {why}"),
+        };
+        printer.tell(
+            json!({"type": "released", "reservation": id, "early_s": early}),
+            &text,
+        );
+    }
+}
+
+/// What there is to send here.
+fn bytes_here(args: &Cp, sources: &[Place]) -> Result<u64, Error> {
+    if args.booked.book_size.is_some() || args.choice.files_from.is_some() {
+        return asked_bytes(args);
+    }
+    let paths: Vec<PathBuf> = sources
+        .iter()
+        .filter_map(|place| match place {
+            Place::Here(path) => Some(path.clone()),
+            Place::Ssh { .. } | Place::Daemon { .. } => None,
+        })
+        .collect();
+    let walk = Walk::new(Arc::new(Ground::anywhere()), &paths, options(args)?.rules)?;
+    let sizes = walk.map(|found| match found {
+        Found::Entry(entry, ..) => match entry.kind {
+            Kind::File(size) => size,
+            Kind::Folder | Kind::Leave | Kind::Link(_) => 0,
+        },
+        Found::Skipped(_) | Found::Noted(_) | Found::Excluded(..) | Found::Failed(..) => 0,
+    });
+    Ok(sizes.fold(0, u64::saturating_add))
+}
+
+/// How much somebody says there is.
+fn asked_bytes(args: &Cp) -> Result<u64, Error> {
+    let size = args.booked.book_size.map(|size| size.0);
+    size.ok_or_else(|| {
+        misuse("how much there is to send is not seen from here: say it with --book-size")
+    })
+}
+
+/// What a place's host is called.
+fn host(place: &Place) -> String {
+    match place {
+        Place::Here(_) => String::new(),
+        Place::Daemon { host, .. } => host.clone(),
+        Place::Ssh { host, .. } => host.rsplit('@').next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// The packets that go to a place, and where they meet their circuit: what comes here is not known by its address.
+fn flow_to(target: &Place, interface: &str) -> Result<FlowAt, Error> {
+    let words = if let Place::Here(_) = target {
+        "udp".to_owned()
+    } else {
+        let host = host(target);
+        let unknown = || Error::new(Code::Network, format!("{host} has no address"));
+        let mut addresses = (host.as_str(), 0)
+            .to_socket_addrs()
+            .map_err(|_| unknown())?;
+        format!("udp {}", addresses.next().ok_or_else(unknown)?.ip())
+    };
+    let packets = words.parse().map_err(|why| misuse(&format!("{why}")))?;
+    Ok(FlowAt {
+        interface: interface.to_owned(),
+        packets,
+    })
+}
+
+/// The name of this host.
+fn own_name() -> Result<String, Error> {
+    let path = "/proc/sys/kernel/hostname";
+    let name = fs::read_to_string(path);
+    name.map(|name| name.trim().to_owned())
+        .map_err(|_| misuse("this host has no name: say with --node what the scheduler calls it"))
+}
+
+fn misuse(text: &str) -> Error {
+    Error::new(Code::Usage, text)
+}
+
+const fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+/// How long before its circuit a copy is planned at the earliest, and how long before it calls the far side.
+const LEAD: Duration = Duration::from_millis(1500);
+const CALL: Duration = Duration::from_secs(1);
+/// The part of the bytes that headers add at most, where the path carries packets of 1500 bytes: one in so many.
+const HEADS: u64 = 20;
+/// What is booked beyond that for losses and the last answers, in hundredths.
+const MARGIN: u8 = 5;

@@ -1,0 +1,81 @@
+//! Asking a scheduler, which must show a certificate that this host trusts, or the key that it is known by.
+
+use std::env;
+use std::fs;
+
+use lighthaul_daemon::known;
+use lighthaul_io::identity::Fingerprint;
+use lighthaul_scheduler::client::{Client, Failure};
+use lighthaul_scheduler::https::Known;
+use lighthaul_transfer::error::{Code, Error};
+
+use super::args::Asking;
+use crate::dial::judge;
+use crate::places;
+
+/// Asks the scheduler that is meant.
+pub(crate) fn reach(asking: &Asking) -> Result<Client, Error> {
+    let name = host(&asking.scheduler)?;
+    let pin = asking.pin.clone();
+    let known = Known {
+        by_certificate: pin.is_none(),
+        by_key: Box::new(move |shown| check(pin.as_deref(), &name, shown)),
+    };
+    Client::new(&asking.scheduler, known, token(asking)?).map_err(failed)
+}
+
+/// The host and port of a URL, which is what the scheduler is known by.
+fn host(url: &str) -> Result<String, Error> {
+    let rest = url
+        .strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"));
+    let host = rest.map(|rest| rest.split('/').next().unwrap_or_default());
+    let host = host.filter(|host| !host.is_empty() && !host.contains('@'));
+    let text = || format!("{url} is not where a scheduler is: write it as in https://HOST:4811");
+    host.map(str::to_owned)
+        .ok_or_else(|| Error::new(Code::Usage, text()))
+}
+
+/// Whether the scheduler `name` shows the key that it is known by. It is told a secret, so it must have been met before.
+fn check(pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String> {
+    match judge(pin, true, name, shown).map_err(|error| error.text)? {
+        known::Known::Same => Ok(()),
+        known::Known::New => Err(format!(
+            "it shows the key {shown}, which is not known here: compare it with `lighthaul key --host` there, then \
+             accept it with `lighthaul trust {name} {shown}`"
+        )),
+        known::Known::Other(expected) => Err(format!(
+            "it shows the key {shown}, but {expected} is expected: somebody may be in between; if its key did change, \
+             correct {}",
+            places::known_hosts().display()
+        )),
+    }
+}
+
+/// What the scheduler knows us by.
+fn token(asking: &Asking) -> Result<Option<String>, Error> {
+    if let Some(path) = &asking.token_file {
+        let token = fs::read_to_string(path)
+            .map_err(|e| Error::file(Code::Permission, "cannot read the token in", path, &e))?;
+        return Ok(Some(token.trim().to_owned()));
+    }
+    // not a flag, since everybody can see those of others
+    Ok(env::var("LIGHTHAUL_TOKEN").ok())
+}
+
+/// Why it failed, with the exit status that says so.
+#[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
+pub(crate) fn failed(failure: Failure) -> Error {
+    let code = match &failure {
+        Failure::Untrusted { .. } => Code::Permission,
+        Failure::Network { .. } => Code::Network,
+        Failure::Protocol { .. } => Code::Protocol,
+        Failure::Problem(problem) => match problem.status {
+            401 | 403 => Code::Permission,
+            409 => Code::Refused,
+            429 | 500.. => Code::Network,
+            _ => Code::Usage,
+        },
+    };
+    Error::new(code, failure.to_string())
+}

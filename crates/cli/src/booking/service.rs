@@ -1,0 +1,224 @@
+//! `lighthaul scheduler`: the service itself.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lighthaul_circuit::driver::Driver;
+use lighthaul_circuit::exec::driver as exec;
+use lighthaul_circuit::linux::Shaper;
+use lighthaul_io::clock::{Clock, unix_nanos};
+use lighthaul_io::identity::{Fingerprint, Identity};
+use lighthaul_io::tls;
+use lighthaul_scheduler::books::{Books, Config, Quota};
+use lighthaul_scheduler::certificate::Show;
+use lighthaul_scheduler::circuits::Circuits;
+use lighthaul_scheduler::error::Error as Refused;
+use lighthaul_scheduler::https::{Known, fetcher};
+use lighthaul_scheduler::identity::tokens::Tokens;
+use lighthaul_scheduler::identity::{Gate, Issuer, Keys};
+use lighthaul_scheduler::serve::{Server, Settings};
+use lighthaul_scheduler::store::Store;
+use lighthaul_scheduler::store::postgres::Postgres;
+use lighthaul_scheduler::store::sqlite::Sqlite;
+use lighthaul_scheduler::topology::file;
+use lighthaul_scheduler::word::Moment;
+use lighthaul_transfer::error::{Code, Error};
+use sd_notify::NotifyState;
+use tracing::{info, warn};
+
+use super::args::{Device, Interface, Scheduler, Welcome};
+use crate::dial::load_key;
+use crate::{log, places};
+
+/// Books for others until it is stopped.
+pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
+    let _log = log::start(args.log_format)?;
+    let identity = load_key(&args.key.path.clone().unwrap_or_else(places::host_key))?;
+    let key = tls::fingerprint(&identity)?;
+    let topology = file::read(&args.topology, args.link_capacity).map_err(failed)?;
+    let clock = Clock::start();
+    let drivers = drivers(args, clock)?;
+    let mut rules = config(args);
+    rules.interfaces = drivers.keys().cloned().collect();
+    let books = Books::open(store(args)?, topology, rules, || Moment(unix_nanos()));
+    let books = Arc::new(books.map_err(failed)?);
+    let circuits = if drivers.is_empty() {
+        None
+    } else {
+        let circuits = Circuits::start(Arc::clone(&books), drivers, clock, Moment(unix_nanos()));
+        Some(circuits.map_err(failed)?)
+    };
+    let settings = Settings {
+        listen: args.listen,
+        show: show(args, identity),
+        insecure: args.insecure,
+        gate: gate(&args.welcome)?,
+        books,
+        questions_per_second: args.questions_max,
+        peers: peers(key),
+        circuits,
+    };
+    let server = Server::listen(settings).map_err(failed)?;
+    let address = server.address().map_err(|e| failed(e.into()))?;
+    let scheme = scheme(args);
+    info!("booking at {scheme}://{address}, as {scheme}://{address}/openapi.json says");
+    if scheme == "https" && args.certificate.is_none() {
+        info!("this host's key is {key}; who asks has `lighthaul trust {address} {key}`");
+    }
+    // without a service manager there is nobody to tell
+    sd_notify::notify(&[NotifyState::Ready]).ok();
+    server.run().map_err(failed)
+}
+
+/// Where the books are kept.
+fn store(args: &Scheduler) -> Result<Box<dyn Store>, Error> {
+    let place = args.store.clone();
+    if let Some(server) = place.as_ref().filter(|place| place.starts_with("postgres")) {
+        let here = || format!("{}://{}", scheme(args), args.listen);
+        let url = args.url.clone().unwrap_or_else(here);
+        return Ok(Box::new(Postgres::open(server, &url).map_err(failed)?));
+    }
+    let path = place.map_or_else(places::books, PathBuf::from);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| Error::file(Code::Io, "cannot make the folder", folder, &e))?;
+    }
+    Ok(Box::new(Sqlite::open(&path).map_err(failed)?))
+}
+
+/// Who makes circuits, by the names of interfaces and devices.
+fn drivers(args: &Scheduler, clock: Clock) -> Result<BTreeMap<String, Box<dyn Driver>>, Error> {
+    let wrong = |e: lighthaul_circuit::error::Error| Error::new(Code::Usage, e.to_string());
+    let mut drivers: BTreeMap<String, Box<dyn Driver>> = BTreeMap::new();
+    for Interface { name, rate } in &args.shape {
+        drivers.insert(
+            name.clone(),
+            Box::new(Shaper::open(name, *rate).map_err(wrong)?),
+        );
+    }
+    for Device { name, program } in &args.device {
+        let config = exec::Config {
+            program: program.clone(),
+            arguments: Vec::new(),
+            limit: Duration::from_secs(30),
+        };
+        let driver = exec::Exec::open(clock, config).map_err(wrong)?;
+        drivers.insert(name.clone(), Box::new(driver));
+    }
+    Ok(drivers)
+}
+
+/// The rules and bounds of the books.
+fn config(args: &Scheduler) -> Config {
+    let mut config = Config {
+        hold: args.hold.0,
+        quota: Quota {
+            reservations: args.reservations_max,
+            bytes: args.bytes_max.map_or(u64::MAX, |size| size.0),
+        },
+        ..Config::default()
+    };
+    config.calendar.horizon = args.horizon.0;
+    config
+}
+
+/// What callers see of it.
+fn show(args: &Scheduler, identity: Identity) -> Show {
+    match (&args.certificate, &args.certificate_key) {
+        _ if args.no_tls => Show::Nothing,
+        (Some(chain), Some(key)) => Show::Chain {
+            chain: chain.clone(),
+            key: key.clone(),
+        },
+        _ => Show::Key(identity),
+    }
+}
+
+const fn scheme(args: &Scheduler) -> &'static str {
+    if args.no_tls { "http" } else { "https" }
+}
+
+/// Who is let in.
+fn gate(welcome: &Welcome) -> Result<Gate, Error> {
+    let path = welcome
+        .tokens
+        .clone()
+        .unwrap_or_else(places::scheduler_tokens);
+    let issuer = match (&welcome.issuer, &welcome.jwks) {
+        (Some(issuer), Some(url)) => Some(trusted(welcome, issuer, url)?),
+        _ => None,
+    };
+    if issuer.is_none() && !path.exists() {
+        let path = path.display();
+        warn!("nobody may ask yet: `lighthaul token NAME --role user` lists a token in {path}");
+    }
+    Ok(Gate {
+        tokens: Some(tokens(&path)?),
+        issuer,
+    })
+}
+
+/// An issuer whose word counts, and where its keys are.
+fn trusted(welcome: &Welcome, issuer: &str, url: &str) -> Result<(Issuer, Keys), Error> {
+    let near = ["http://127.0.0.1", "http://[::1]", "http://localhost"];
+    if !url.starts_with("https://") && !near.iter().any(|start| url.starts_with(start)) {
+        let text = format!(
+            "keys from {url} could be anybody's on the way: give an https:// URL with --jwks"
+        );
+        return Err(Error::new(Code::Usage, text));
+    }
+    let agent =
+        fetcher().map_err(|e| Error::new(Code::Usage, format!("TLS cannot be set up: {e}")))?;
+    let issuer = Issuer {
+        name: issuer.to_owned(),
+        audiences: welcome.audience.clone(),
+        users: welcome.user_scope.clone(),
+        operators: welcome.operator_scope.clone(),
+        admins: welcome.admin_scope.clone(),
+    };
+    let keys = Keys::new(agent, url.to_owned());
+    if !keys.warm(unix_nanos() / 1_000_000_000) {
+        warn!("no keys are known at {url}, so that nobody gets in by them yet");
+    }
+    Ok((issuer, keys))
+}
+
+/// The tokens of a file, and a word about each line that makes no sense.
+fn tokens(path: &Path) -> Result<Tokens, Error> {
+    let (tokens, faults) =
+        Tokens::open(path).map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))?;
+    for fault in faults {
+        warn!("{} lets nobody in by {fault}", path.display());
+    }
+    Ok(tokens)
+}
+
+/// Other schedulers of the same store have a certificate, or share this host's key.
+fn peers(key: Fingerprint) -> Known {
+    Known {
+        by_certificate: true,
+        by_key: Box::new(move |shown| {
+            let why =
+                || format!("it shows the key {shown}: give all instances one key or certificates");
+            (shown == key).then_some(()).ok_or_else(why)
+        }),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
+fn failed(refused: Refused) -> Error {
+    let code = match &refused {
+        Refused::Store(_) => Code::Io,
+        Refused::Elsewhere { .. } => Code::Network,
+        Refused::Misuse(_)
+        | Refused::Refused(_)
+        | Refused::Illegal(_)
+        | Refused::Quota(_)
+        | Refused::Missing { .. }
+        | Refused::Forbidden { .. }
+        | Refused::Conflict(_) => Code::Usage,
+    };
+    Error::new(code, refused.to_string())
+}

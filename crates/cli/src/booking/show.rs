@@ -1,0 +1,161 @@
+//! How reservations are told, to people and to programs.
+
+use lighthaul_base::Rate;
+use lighthaul_scheduler::word::{Quote, Reservation, Step};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::time::shown;
+use crate::files::args::Output;
+use crate::name::harmless;
+use crate::print::print;
+
+/// Shows one reservation whole.
+pub(crate) fn reservation(reservation: &Reservation, output: Output) {
+    if output.json {
+        return event("reservation", reservation);
+    }
+    done(reservation, output);
+    let request = &reservation.request;
+    if let (Some(from), Some(to)) = (&request.from, &request.to) {
+        tell(&format!(
+            "  from {from} to {to} over {}",
+            reservation.path.join(", ")
+        ));
+    } else {
+        tell(&format!("  over {}", reservation.path.join(", ")));
+    }
+    steps(&reservation.steps);
+    if let Some(till) = reservation.hold_till {
+        let id = reservation.id;
+        tell(&format!(
+            "  held till {}; take it up with `lighthaul book --commit {id}`",
+            shown(till)
+        ));
+    }
+    for line in &reservation.journal {
+        let why = if line.why.is_empty() { "" } else { ": " };
+        tell(&format!(
+            "  {}  {} by {}{why}{}",
+            shown(line.at),
+            line.to,
+            line.who,
+            line.why
+        ));
+    }
+}
+
+/// Shows what became of a reservation.
+pub(crate) fn done(reservation: &Reservation, output: Output) {
+    if output.json {
+        return event("reservation", reservation);
+    }
+    let Reservation {
+        id, owner, state, ..
+    } = reservation;
+    let what = match &reservation.failure {
+        Some(why) => format!(": {why}"),
+        None if state.is_final() => String::new(),
+        None => format!(", over by {}", shown(reservation.promised_end)),
+    };
+    tell(&format!("reservation {id} of {owner} is {state}{what}"));
+}
+
+/// Shows what would be booked.
+pub(crate) fn quote(quote: &Quote, output: Output) {
+    if output.json {
+        return event("quote", quote);
+    }
+    tell(&format!(
+        "it would be over by {}",
+        shown(quote.promised_end)
+    ));
+    tell(&format!("  over {}", quote.path.join(", ")));
+    steps(&quote.steps);
+}
+
+/// Shows a part of a list, a line each.
+pub(crate) fn list(reservations: &[Reservation], first: bool, output: Output) {
+    if output.json {
+        for reservation in reservations {
+            event("reservation", reservation);
+        }
+        return;
+    }
+    if first && reservations.is_empty() {
+        return tell("there are no such reservations");
+    }
+    if first {
+        print(&row([
+            "id", "state", "owner", "begins", "over by", "at most", "links",
+        ]));
+    }
+    for reservation in reservations {
+        let begins = reservation
+            .steps
+            .first()
+            .map_or_else(|| "-".to_owned(), |step| shown(step.from));
+        let most = reservation.steps.iter().map(|step| step.rate_bps).max();
+        let columns = [
+            &reservation.id.to_string(),
+            &reservation.state.to_string(),
+            &reservation.owner,
+            &begins,
+            &shown(reservation.promised_end),
+            &most.map_or_else(|| "-".to_owned(), rate),
+            &reservation.path.join(", "),
+        ];
+        tell(&row(columns.map(String::as_str)));
+    }
+}
+
+fn row(columns: [&str; 7]) -> String {
+    let [id, state, owner, begins, end, most, path] = columns;
+    format!("{id:>6}  {state:<11}  {owner:<16}  {begins:<24}  {end:<24}  {most:>10}  {path}")
+}
+
+fn steps(steps: &[Step]) {
+    for step in steps.iter().take(STEPS_SHOWN) {
+        tell(&format!(
+            "  {} - {}  {:>10}",
+            shown(step.from),
+            shown(step.till),
+            rate(step.rate_bps)
+        ));
+    }
+    if let Some(more @ 1..) = steps.len().checked_sub(STEPS_SHOWN) {
+        tell(&format!("  and {more} more steps; --json has all"));
+    }
+}
+
+/// A rate with its unit, without zeros that say nothing.
+pub(crate) fn rate(bps: u64) -> String {
+    let Some(rate) = Rate::from_bps(bps) else {
+        return "0".to_owned();
+    };
+    let text = rate.to_string();
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!(
+                "{} {unit}",
+                number.trim_end_matches('0').trim_end_matches('.')
+            )
+        }
+        _ => text,
+    }
+}
+
+/// Prints what is an object as an event of a kind.
+pub(crate) fn event(kind: &str, what: &impl Serialize) {
+    let mut event = serde_json::to_value(what).unwrap_or(Value::Null);
+    event["v"] = json!(1);
+    event["type"] = json!(kind);
+    print(&event.to_string());
+}
+
+/// Prints a line. What others wrote into it cannot move the terminal.
+fn tell(text: &str) {
+    print(&harmless(text));
+}
+
+const STEPS_SHOWN: usize = 20;

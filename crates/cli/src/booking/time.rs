@@ -1,0 +1,42 @@
+//! Moments as people write and read them.
+
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use jiff::tz::Offset;
+use lighthaul_scheduler::word::Moment;
+
+use crate::later::LocalTime;
+
+/// A moment: a local time, or one with an offset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time(pub(crate) Moment);
+
+impl FromStr for Time {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(moment) = text.parse() {
+            return Ok(Self(moment));
+        }
+        let local: LocalTime = text.parse()?;
+        let seconds = u64::try_from(local.seconds()).unwrap_or(0);
+        Ok(Self(Moment(seconds.saturating_mul(1_000_000_000))))
+    }
+}
+
+/// A moment in UTC, in a form of `strftime`.
+pub(crate) fn written(at: Moment, form: &str) -> String {
+    let at = Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or(Timestamp::MAX);
+    Offset::UTC.to_datetime(at).strftime(form).to_string()
+}
+
+/// A moment in UTC, to the millisecond if it is not a whole second.
+pub(crate) fn shown(at: Moment) -> String {
+    let form = if at.0.is_multiple_of(1_000_000_000) {
+        "%Y-%m-%d %H:%M:%SZ"
+    } else {
+        "%Y-%m-%d %H:%M:%S%.3fZ"
+    };
+    written(at, form)
+}

@@ -1,0 +1,390 @@
+//! A scheduler, and the commands that ask it.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::far::{Far, Near};
+use crate::running::{Outcome, Running, event};
+use crate::schema::assert_valid;
+
+/// A scheduler of two links in a row, and those who ask it.
+struct Booking {
+    near: Near,
+    scheduler: Running,
+    url: String,
+    /// What accepts its key, word by word.
+    trust: String,
+}
+
+impl Booking {
+    fn start(name: &str, options: &[&str]) -> Self {
+        let near = Near::new(name, None);
+        let topology = near.at("network.toml");
+        let link = |from, to| {
+            format!(
+                "[[link]]\nname = \"{from}-{to}\"\nfrom = \"{from}\"\nto = \"{to}\"\ncapacity = \"1Gb/s\"\n"
+            )
+        };
+        fs::write(
+            &topology,
+            link("paris", "geneva") + &link("geneva", "milan"),
+        )
+        .unwrap();
+        let mut serve = near.lighthaul(&["scheduler", "--listen", "127.0.0.1:0"]);
+        serve.arg("--topology").arg(&topology);
+        serve.arg("--store").arg(near.at("books"));
+        serve.arg("--key").arg(near.at("host-key"));
+        serve.arg("--tokens").arg(near.at("tokens"));
+        serve.args(options);
+        let mut scheduler = Running::start(serve);
+        let line = scheduler.says("booking at ");
+        let url = line
+            .split("booking at ")
+            .nth(1)
+            .unwrap()
+            .split(',')
+            .next()
+            .unwrap();
+        let url = url.to_owned();
+        let trust = if options.contains(&"--no-tls") {
+            String::new()
+        } else {
+            let line = scheduler.says("lighthaul trust");
+            line.split('`').nth(1).unwrap().to_owned()
+        };
+        Self {
+            near,
+            scheduler,
+            url,
+            trust,
+        }
+    }
+
+    /// A token of this name and role.
+    fn token(&self, name: &str, role: &str) -> String {
+        let mut token = self
+            .near
+            .lighthaul(&["token", name, "--role", role, "--tokens"]);
+        token.arg(self.near.at("tokens"));
+        self.near.run(token).assert_succeeded().out.concat()
+    }
+
+    fn command(&self, token: &str, words: &[&str]) -> Command {
+        let mut command = self.near.lighthaul(words);
+        command
+            .args(["--scheduler", &self.url])
+            .env("LIGHTHAUL_TOKEN", token)
+            .env("COLUMNS", "100");
+        command
+    }
+
+    fn run(&self, token: &str, words: &[&str]) -> Outcome {
+        self.near.run(self.command(token, words))
+    }
+}
+
+fn one(outcome: &Outcome) -> Value {
+    assert_eq!(outcome.out.len(), 1, "{outcome:?}");
+    event(&outcome.out[0])
+}
+
+#[test]
+fn a_scheduler_is_trusted_asked_and_told() {
+    let booking = Booking::start("booking", &[]);
+    let ada = booking.token("ada", "user");
+    let wanted = ["--size", "125MB", "--margin", "0"];
+    let ask = |verb: &str, more: &[&str]| {
+        let words = [&[verb, "paris", "milan"], wanted.as_slice(), more].concat();
+        booking.run(&ada, &words)
+    };
+    // a secret is not said to somebody who was never met
+    ask("quote", &[]).assert_failed(13, "is not known here: compare it with");
+    let words: Vec<_> = booking.trust.split(' ').skip(1).collect();
+    booking
+        .near
+        .run(booking.near.lighthaul(&words))
+        .assert_succeeded();
+    let quote = ask("quote", &[]).assert_succeeded();
+    assert!(
+        quote.out[0].starts_with("it would be over by 20"),
+        "{quote:?}"
+    );
+    assert!(
+        quote.out[1].contains("paris-geneva, geneva-milan"),
+        "{quote:?}"
+    );
+    let booked = one(&ask("book", &["--json"]).assert_succeeded());
+    assert_eq!(
+        (&booked["state"], &booked["owner"]),
+        (&"provisioned".into(), &"ada".into())
+    );
+    let far = ask("book", &["--json", "--start", "2099-01-01T00:00"])
+        .assert_failed(40, "till when bookings are taken");
+    let tentative = one(&far);
+    assert_eq!(
+        (&tentative["type"], &tentative["code"]),
+        (&"error".into(), &40.into())
+    );
+    let held = one(&ask("book", &["--json", "--tentative"]).assert_succeeded());
+    assert_eq!(held["state"], "reserved");
+    let id = held["id"].to_string();
+    let taken = booking
+        .run(&ada, &["book", "--commit", &id])
+        .assert_succeeded();
+    assert!(
+        taken.out[0].starts_with(&format!("reservation {id} of ada is provisioned, over by ")),
+        "{taken:?}"
+    );
+    // what is off the air ends with a word, and the books stay
+    booking.scheduler.signal("TERM");
+    let ended = booking.scheduler.finish();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn what_is_booked_is_listed_and_called_off() {
+    let booking = Booking::start("booking-list", &["--no-tls"]);
+    let ada = booking.token("ada", "user");
+    let none = booking.run(&ada, &["reservations"]).assert_succeeded();
+    assert_eq!(none.out, ["there are no such reservations"]);
+    let words = ["book", "--json", "paris", "milan", "--size", "20GB"];
+    let id = one(&booking.run(&ada, &words).assert_succeeded())["id"].to_string();
+    let list = booking.run(&ada, &["reservations"]).assert_succeeded();
+    assert_eq!(
+        (list.out.len(), list.out[0].contains("over by")),
+        (2, true),
+        "{list:?}"
+    );
+    assert_valid(
+        &booking
+            .run(&ada, &["reservations", "--json"])
+            .assert_succeeded(),
+    );
+    let whole = booking.run(&ada, &["reservations", &id]).assert_succeeded();
+    assert!(
+        whole
+            .out
+            .iter()
+            .any(|line| line.contains("committed by ada")),
+        "{whole:?}"
+    );
+    let cancelled = booking
+        .run(&ada, &["cancel", &id, "--why", "enough"])
+        .assert_succeeded();
+    assert_eq!(
+        cancelled.out,
+        [format!("reservation {id} of ada is terminated")]
+    );
+    booking
+        .run(&ada, &["cancel", &id])
+        .assert_failed(40, "reserve again");
+}
+
+#[test]
+fn what_cannot_be_booked_is_said_in_a_sentence() {
+    let booking = Booking::start("booking-bad", &["--no-tls"]);
+    let ada = booking.token("ada", "user");
+    for (words, code, says) in [
+        ("paris milan --size 0", 1, "at least a byte"),
+        ("paris milan --size 8388608TiB", 40, "ask for less"),
+        (
+            "paris milan --size 1GB --rate-max 2Gb/s",
+            1,
+            "at most 1.000 Gb/s",
+        ),
+        (
+            "paris milan --size 900TB --by 23:59:59",
+            40,
+            "it would not be over in time: ask for ",
+        ),
+        (
+            "paris milan --size 1GB --start 2020-01-01T00:00",
+            1,
+            "the start is over",
+        ),
+        ("paris rome --size 1GB", 1, "rome"),
+        ("--size 1GB", 1, "either from and to, or path"),
+        ("paris milan", 1, "either size in bytes, or hold"),
+    ] {
+        let words: Vec<&str> = ["book"].into_iter().chain(words.split(' ')).collect();
+        booking.run(&ada, &words).assert_failed(code, says);
+    }
+    for words in [
+        "--size 9EB",
+        "--size 1GB --hold 1h",
+        "--by noon --size 1GB",
+        "--interface",
+    ] {
+        let words: Vec<&str> = ["book", "paris", "milan"]
+            .into_iter()
+            .chain(words.split(' '))
+            .collect();
+        booking.run(&ada, &words).assert_failed_to_parse();
+    }
+    booking
+        .run("eve", &["reservations"])
+        .assert_failed(13, "not known here");
+    booking
+        .run(&ada, &["reservations", "77"])
+        .assert_failed(1, "77");
+    booking
+        .run(&ada, &["calendar", "paris-rome"])
+        .assert_failed(1, "paris-rome");
+    booking
+        .run(&ada, &["calendar", "--plot", "x.jpg"])
+        .assert_failed(1, "FILE.svg or FILE.png");
+    let nobody = booking
+        .near
+        .lighthaul(&["reservations", "--scheduler", "http://127.0.0.1:1"]);
+    booking
+        .near
+        .run(nobody)
+        .assert_failed(10, "cannot be asked");
+    let nonsense = booking
+        .near
+        .lighthaul(&["reservations", "--scheduler", "127.0.0.1"]);
+    booking
+        .near
+        .run(nonsense)
+        .assert_failed(1, "https://HOST:4811");
+}
+
+#[test]
+fn a_calendar_is_drawn_in_the_terminal_and_as_a_picture() {
+    let booking = Booking::start("booking-calendar", &["--no-tls"]);
+    let (ada, olga) = (
+        booking.token("ada", "user"),
+        booking.token("olga", "operator"),
+    );
+    for rate in ["250Mb/s", "750Mb/s", "500Mb/s"] {
+        let words = [
+            "book",
+            "paris",
+            "milan",
+            "--size",
+            "20GB",
+            "--rate-max",
+            rate,
+        ];
+        booking.run(&ada, &words).assert_succeeded();
+    }
+    let drawn = booking
+        .run(&olga, &["calendar", "--for", "20m"])
+        .assert_succeeded();
+    for line in &drawn.out {
+        assert!(
+            line.chars().count() <= 100 || line.contains("from "),
+            "{line}"
+        );
+    }
+    assert!(
+        drawn
+            .out
+            .iter()
+            .any(|line| line.contains("ada ") && line.contains('█')),
+        "{drawn:#?}"
+    );
+    let json = booking
+        .run(&olga, &["calendar", "--json", "paris-geneva"])
+        .assert_succeeded();
+    assert_eq!(assert_valid(&json)[0]["allocations"][0]["owner"], "ada");
+    for name in ["busy.svg", "busy.png"] {
+        let path = booking.near.at(name);
+        let words = ["calendar", "--for", "20m", "--plot", path.to_str().unwrap()];
+        booking.run(&olga, &words).assert_succeeded();
+        let octets = fs::read(&path).unwrap();
+        let start: &[u8] = if name.ends_with("svg") {
+            b"<svg "
+        } else {
+            b"\x89PNG"
+        };
+        assert!(octets.starts_with(start), "{name}");
+    }
+}
+
+#[test]
+fn what_is_booked_outlives_the_scheduler() {
+    let mut booking = Booking::start("booking-kill", &["--no-tls"]);
+    let ada = booking.token("ada", "user");
+    let words = [
+        "book", "--json", "paris", "milan", "--size", "20GB", "--start", "23:59:59",
+    ];
+    let made = one(&booking.run(&ada, &words).assert_succeeded());
+    booking.scheduler.kill();
+    let Booking { near, .. } = &booking;
+    let mut serve = near.lighthaul(&["scheduler", "--no-tls", "--listen"]);
+    serve.arg(booking.url.strip_prefix("http://").unwrap());
+    serve.arg("--topology").arg(near.at("network.toml"));
+    serve.arg("--store").arg(near.at("books"));
+    serve.arg("--key").arg(near.at("host-key"));
+    serve.arg("--tokens").arg(near.at("tokens"));
+    let mut again = Running::start(serve);
+    again.says("booking at ");
+    let id = made["id"].to_string();
+    assert_eq!(
+        one(&booking
+            .run(&ada, &["reservations", "--json", &id])
+            .assert_succeeded()),
+        made
+    );
+}
+
+#[test]
+fn a_copy_books_its_circuit_keeps_to_it_and_gives_back_what_is_left() {
+    let booking = Booking::start("booking-copy", &["--no-tls"]);
+    let far = Far::start("booking-copy-far", &[]);
+    let ada = booking.token("ada", "user");
+    let source = far.near.at("source");
+    fs::write(&source, vec![7; 3_000_000]).unwrap();
+    let target = far.place("copy");
+    let copy = |more: &[&str]| {
+        let hosts = ["--book", "--node", "paris", "--far-node", "milan", "--json"];
+        let paths = [source.to_str().unwrap(), target.as_str()];
+        let mut copy = far.copy(&[&hosts[..], more].concat(), &paths);
+        copy.args(["--scheduler", &booking.url])
+            .env("LIGHTHAUL_TOKEN", &ada);
+        far.near.run(copy)
+    };
+    let state = |id: &Value| {
+        let words = ["reservations", "--json", &id.to_string()];
+        one(&booking.run(&ada, &words).assert_succeeded())["state"].clone()
+    };
+    let done = assert_valid(&copy(&["--rate", "100Mb/s"]).assert_succeeded());
+    let of = |kind: &str| done.iter().find(|event| event["type"] == kind).unwrap();
+    assert_eq!(of("start")["protocol"], "vbtp");
+    assert_eq!(of("booked")["path"][1], "geneva-milan");
+    assert_eq!(of("booked")["steps"][0]["rate_bps"], 100_000_000);
+    assert_eq!(state(&of("released")["reservation"]), "released");
+    assert_eq!(
+        fs::read(far.target.join("copy")).unwrap(),
+        vec![7; 3_000_000]
+    );
+    // what fails gives back what it has booked
+    let failed = copy(&["--book-size", "1TB", "--files-from", "/nowhere"]);
+    let events = failed.assert_failed(3, "/nowhere").events();
+    let booked = events.iter().find(|event| event["type"] == "booked");
+    assert_eq!(state(&booked.unwrap()["reservation"]), "released");
+    copy(&["--book-size", "900TB", "--by", "23:59:59"])
+        .assert_failed(40, "it would not be over in time: ask for ");
+    copy(&["--far-node", "rome"]).assert_failed_to_parse();
+}
+
+#[test]
+fn a_copy_that_cannot_book_says_why() {
+    let booking = Booking::start("booking-copy-bad", &["--no-tls"]);
+    let ada = booking.token("ada", "user");
+    let run = |words: &[&str]| booking.run(&ada, &[&["cp"], words].concat());
+    let (here, far, other) = ("/etc/hostname", "lh://127.0.0.1:1/x", "lh://127.0.0.1:2/x");
+    run(&["--book", here, "/tmp/x"]).assert_failed(1, "neither side is remote");
+    run(&["--book", far, other]).assert_failed(1, "`lighthaul book` does");
+    run(&["--book", far, "/tmp/x"]).assert_failed(1, "say it with --book-size");
+    let rome = ["--book", "--node", "rome", here, far];
+    run(&rome).assert_failed(1, "rome");
+    let alone = ["cp", "--by", "18:00", here, far];
+    booking
+        .near
+        .run(booking.near.lighthaul(&alone))
+        .assert_failed_to_parse();
+}

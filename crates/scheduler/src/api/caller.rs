@@ -1,0 +1,43 @@
+//! Who asks.
+
+use std::net::IpAddr;
+
+use axum::extract::FromRequestParts;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+
+use super::desk::Desk;
+use super::refused::Refused;
+use crate::books::Who;
+
+/// Somebody who was let in, and has not asked too often.
+#[derive(Debug)]
+pub(crate) struct Caller(pub(crate) Who);
+
+/// Where a request is from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+impl FromRequestParts<Desk> for Caller {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, desk: &Desk) -> Result<Self, Refused> {
+        let header = parts.headers.get(AUTHORIZATION);
+        let header = header
+            .and_then(|header| header.to_str().ok())
+            .map(str::to_owned);
+        match desk.judge(header).await {
+            Ok(who) => {
+                desk.take(&who.name)?;
+                Ok(Self(who))
+            }
+            Err(refused) => {
+                // who guesses is told less and less often that it was wrong
+                let peer = parts.extensions.get::<Peer>().copied();
+                let peer = peer.map_or_else(String::new, |Peer(address)| format!("from {address}"));
+                desk.take(&peer)?;
+                Err(refused)
+            }
+        }
+    }
+}

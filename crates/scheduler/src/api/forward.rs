@@ -1,0 +1,98 @@
+//! What another instance has to answer, since it keeps the books.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderName, HeaderValue, Method, Request as Asked};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tokio::task::spawn_blocking;
+
+use super::refused::{Elsewhere, Refused};
+use crate::https::{Caller, Known};
+
+/// Who asks other instances; nobody, where there is one only.
+pub(crate) type Forwarder = Option<Caller>;
+
+/// Somebody who asks instances that are `known`.
+pub(crate) fn forwarder(known: Known) -> Result<Forwarder, rustls::Error> {
+    Caller::new(known, PATIENCE).map(Some)
+}
+
+/// Answers, or has the writer answer. What was forwarded once is not forwarded again, so that two that take each other
+/// for the writer do not ask in circles.
+pub(crate) async fn answer(
+    State(forwarder): State<Forwarder>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refused> {
+    let once = request.headers().contains_key(FORWARDED);
+    let Some(caller) = forwarder.filter(|_| !once && request.method() != Method::GET) else {
+        return Ok(next.run(request).await);
+    };
+    let (parts, body) = request.into_parts();
+    let body = to_bytes(body, BODY_MAX)
+        .await
+        .map_err(|why| Refused::unreadable(&why))?;
+    let again = parts.clone();
+    let response = next
+        .run(Request::from_parts(parts, Body::from(body.clone())))
+        .await;
+    let Some(Elsewhere(url)) = response.extensions().get().cloned() else {
+        return Ok(response);
+    };
+    let path = again.uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut request = Asked::builder()
+        .method(again.method)
+        .uri(format!("{url}{path}"));
+    for name in [
+        AUTHORIZATION,
+        CONTENT_TYPE,
+        HeaderName::from_static("idempotency-key"),
+    ] {
+        if let Some(value) = again.headers.get(&name) {
+            request = request.header(name, value);
+        }
+    }
+    let request = request
+        .header(FORWARDED, HeaderValue::from_static("1"))
+        .body(body.to_vec());
+    let request = request.map_err(|why| Refused::unavailable(why.to_string()))?;
+    let asked = spawn_blocking(move || ask(&caller, request, &url)).await;
+    asked.unwrap_or_else(|_| Err(Refused::fault()))
+}
+
+/// What the writer at `url` answers.
+fn ask(caller: &Caller, request: Asked<Vec<u8>>, url: &str) -> Result<Response, Refused> {
+    let agent = &caller.agent;
+    let request = agent
+        .configure_request(request)
+        .allow_non_standard_methods(true)
+        .build();
+    let away = |why: String| {
+        Refused::unavailable(format!(
+            "the instance at {url} keeps the books and cannot be asked: {why}; try again"
+        ))
+    };
+    let answer = agent
+        .run(request)
+        .map_err(|e| away(caller.refused().unwrap_or_else(|| e.to_string())))?;
+    let (parts, mut body) = answer.into_parts();
+    let octets = body.with_config().limit(ANSWER_MAX).read_to_vec();
+    let octets = octets.map_err(|e| away(e.to_string()))?;
+    let mut response = (parts.status, Bytes::from(octets)).into_response();
+    for name in [CONTENT_TYPE, RETRY_AFTER] {
+        if let Some(value) = parts.headers.get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    Ok(response)
+}
+
+const FORWARDED: HeaderName = HeaderName::from_static("lighthaul-forwarded");
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The longest body of a request.
+pub(crate) const BODY_MAX: usize = 64 << 10;
+const ANSWER_MAX: u64 = 4 << 20;

@@ -1,0 +1,75 @@
+//! The topology, and what is free of a link when.
+#![expect(unused_qualifications, reason = "utoipa names parameters so")]
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::asked::Asked;
+use super::caller::Caller;
+use super::desk::Desk;
+use super::refused::Refused;
+use crate::books::Books;
+use crate::word::{CalendarView, LinkView, Moment, TopologyView};
+
+/// All that is asked about links.
+pub(crate) fn router() -> OpenApiRouter<Desk> {
+    OpenApiRouter::new()
+        .routes(routes!(topology))
+        .routes(routes!(links))
+        .routes(routes!(calendar))
+}
+
+/// Hosts, switches and what joins them
+#[utoipa::path(get, path = "/v1/topology", responses((status = 200, body = TopologyView), Refused),
+    security(("bearer" = [])))]
+async fn topology(
+    State(desk): State<Desk>,
+    Caller(_): Caller,
+) -> Result<Json<TopologyView>, Refused> {
+    Ok(Json(desk.ask(Books::topology).await?))
+}
+
+/// The links
+#[utoipa::path(get, path = "/v1/links", responses((status = 200, body = Vec<LinkView>), Refused),
+    security(("bearer" = [])))]
+async fn links(
+    State(desk): State<Desk>,
+    Caller(_): Caller,
+) -> Result<Json<Vec<LinkView>>, Refused> {
+    Ok(Json(desk.ask(|books| Ok(books.topology()?.links)).await?))
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct Window {
+    /// From then on; now, if it is left out
+    #[param(value_type = Option<String>)]
+    from: Option<Moment>,
+    /// Till then; a day later, if it is left out
+    #[param(value_type = Option<String>)]
+    till: Option<Moment>,
+}
+
+/// What is free of a link, and who has the rest
+#[utoipa::path(get, path = "/v1/links/{name}/calendar", params(("name" = String, Path, description = "Its name"), Window),
+    responses((status = 200, body = CalendarView), Refused), security(("bearer" = [])))]
+async fn calendar(
+    State(desk): State<Desk>,
+    Caller(who): Caller,
+    Asked(Path(name)): Asked<Path<String>>,
+    Asked(Query(window)): Asked<Query<Window>>,
+) -> Result<Json<CalendarView>, Refused> {
+    let from = window.from.unwrap_or_else(Desk::now);
+    let till = window.till.unwrap_or_else(|| (from.instant() + DAY).into());
+    let view = desk.ask(move |books| books.calendar(&who, &name, (from, till)));
+    Ok(Json(view.await?))
+}
+
+const DAY: Duration = Duration::from_hours(24);

@@ -1,0 +1,264 @@
+//! Why something was not done, as a problem (RFC 9457) with the HTTP status that fits.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::time::Duration;
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use lighthaul_base::Rate;
+use lighthaul_schedule::{Counter, Need, Refusal};
+use utoipa::IntoResponses;
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+
+use crate::error::Error;
+use crate::identity::Denied;
+use crate::word::{CounterOffer, Moment, Problem, Span};
+
+/// A problem on its way out.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    problem: Box<Problem>,
+    /// When it makes sense to ask again.
+    wait: Option<Duration>,
+    /// Where to ask instead.
+    elsewhere: Option<String>,
+}
+
+/// That a problem is to be solved by asking another instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Elsewhere(pub(crate) String);
+
+impl Refused {
+    /// A problem of `kind`, which programs know it by.
+    pub(crate) fn new(status: StatusCode, kind: &str, title: &str, detail: String) -> Self {
+        Self {
+            problem: Box::new(Problem {
+                kind: format!("urn:lighthaul:problem:{kind}"),
+                title: title.to_owned(),
+                status: status.as_u16(),
+                detail,
+                instance: None,
+                counter_offer: None,
+            }),
+            wait: None,
+            elsewhere: None,
+        }
+    }
+
+    /// What cannot be read.
+    pub(crate) fn unreadable(why: &dyn Display) -> Self {
+        let detail =
+            format!("the request cannot be read: {why}; /openapi.json says what is understood");
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "unreadable",
+            "Not understood",
+            detail,
+        )
+    }
+
+    /// What comes too often.
+    pub(crate) fn too_often(wait: Duration) -> Self {
+        let detail = format!("that was asked too often: ask again in {} s", seconds(wait));
+        let refused = Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too-often",
+            "Too many requests",
+            detail,
+        );
+        Self {
+            wait: Some(wait),
+            ..refused
+        }
+    }
+
+    /// What we did not do by a fault of our own.
+    pub(crate) fn fault() -> Self {
+        let detail = "a fault of the scheduler ended the request: look into its log, and whether it was done";
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Self::new(status, "fault", "The scheduler failed", detail.to_owned())
+    }
+
+    /// What has taken too long.
+    pub(crate) fn late() -> Self {
+        let detail =
+            "the request took too long: ask again, with the same Idempotency-Key if it had one";
+        Self::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "too-long",
+            "Too slow",
+            detail.to_owned(),
+        )
+    }
+
+    /// What there is not.
+    pub(crate) fn nowhere() -> Self {
+        let detail = "nothing is answered there: /openapi.json says what is";
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "nowhere",
+            "No such resource",
+            detail.to_owned(),
+        )
+    }
+
+    /// What is not done with what there is.
+    pub(crate) fn no_method() -> Self {
+        let detail = "that is not done with it: /openapi.json says what is";
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        Self::new(status, "method", "No such method", detail.to_owned())
+    }
+
+    /// What to wait for, as the writer is not to be had.
+    pub(crate) fn unavailable(detail: String) -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let refused = Self::new(status, "unavailable", "The books cannot be written", detail);
+        Self {
+            wait: Some(BREATH),
+            ..refused
+        }
+    }
+
+    /// What happened, to what, and what to do.
+    pub(crate) fn detail(&self) -> &str {
+        &self.problem.detail
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        let detail = error.to_string();
+        let new = |status, kind, title| Self::new(status, kind, title, error.to_string());
+        match &error {
+            Error::Misuse(_) => new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "misuse",
+                "It makes no sense",
+            ),
+            Error::Refused(refusal) => from_refusal(refusal, detail),
+            Error::Illegal(_) => new(StatusCode::CONFLICT, "order", "Not now"),
+            Error::Quota(_) => new(StatusCode::FORBIDDEN, "quota", "Too much for one"),
+            Error::Missing { .. } => new(StatusCode::NOT_FOUND, "missing", "Not there"),
+            Error::Forbidden { .. } => new(StatusCode::FORBIDDEN, "forbidden", "Not allowed"),
+            Error::Conflict(_) => new(StatusCode::CONFLICT, "idempotency", "The key is taken"),
+            Error::Elsewhere { url } => Self {
+                elsewhere: Some(url.clone()),
+                ..Self::unavailable(detail)
+            },
+            Error::Store(_) => Self::unavailable(detail),
+        }
+    }
+}
+
+/// The calendar's refusals.
+fn from_refusal(refusal: &Refusal, detail: String) -> Refused {
+    let conflict = StatusCode::CONFLICT;
+    let (status, kind, title) = match refusal {
+        Refusal::Late(_) => (conflict, "late", "Not in time"),
+        Refusal::Far(_) => (conflict, "far", "Too far ahead"),
+        Refusal::Blocked(_) => (conflict, "blocked", "Others follow"),
+        Refusal::Over(_) | Refusal::Taken(_) => (conflict, "order", "Not now"),
+        Refusal::Full(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "full",
+            "The calendar is full",
+        ),
+        Refusal::Missing(_) => (StatusCode::NOT_FOUND, "missing", "Not there"),
+        Refusal::Nothing
+        | Refusal::Past(_)
+        | Refusal::Rate(_)
+        | Refusal::Least(..)
+        | Refusal::Channel(_)
+        | Refusal::Unknown
+        | Refusal::NoPath
+        | Refusal::Steps(_)
+        | Refusal::Size(_) => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "impossible",
+            "It cannot be",
+        ),
+    };
+    let mut refused = Refused::new(status, kind, title, detail);
+    if let Refusal::Late(counter) = refusal {
+        refused.problem.counter_offer = Some(offer(counter));
+    }
+    refused
+}
+
+fn offer(counter: &Counter) -> CounterOffer {
+    CounterOffer {
+        earliest_end: counter.end.map(Moment::from),
+        size_by_then: counter.most.and_then(|most| match most {
+            Need::Size { bytes, .. } => Some(bytes),
+            Need::Hold(_) => None,
+        }),
+        hold_by_then: counter.most.and_then(|most| match most {
+            Need::Size { .. } => None,
+            Need::Hold(time) => Some(Span(time)),
+        }),
+        rate_needed: counter.rate_max.map(Rate::as_bps),
+    }
+}
+
+impl From<Denied> for Refused {
+    fn from(denied: Denied) -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthorized",
+            "Who asks?",
+            denied.to_string(),
+        )
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.problem.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self.problem).unwrap_or_default();
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(KIND));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(wait) = self.wait {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds(wait)));
+        }
+        if let Some(url) = self.elsewhere {
+            response.extensions_mut().insert(Elsewhere(url));
+        }
+        response
+    }
+}
+
+impl IntoResponses for Refused {
+    fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+        let problem = |description: &str| {
+            let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")));
+            let response = ResponseBuilder::new().description(description);
+            RefOr::T(response.content(KIND, content.build()).build())
+        };
+        BTreeMap::from([
+            (
+                "4XX".to_owned(),
+                problem("It was not done; `detail` says what would work"),
+            ),
+            (
+                "5XX".to_owned(),
+                problem("It was not done; the same request may work later"),
+            ),
+        ])
+    }
+}
+
+/// Whole seconds, at least one.
+fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}
+
+const KIND: &str = "application/problem+json";
+/// How long to wait for a store or a writer that is away.
+const BREATH: Duration = Duration::from_secs(5);

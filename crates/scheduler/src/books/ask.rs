@@ -1,0 +1,177 @@
+//! How requests are read.
+
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_schedule::{Calendar, Detail, Need, Path, Refusal, Request, Shape, Topology, Way};
+
+use super::config::Config;
+use crate::error::{Error, Result};
+use crate::word::{self, Bps, Moment, NewReservation};
+
+/// Fills in what was left out, so that the request means the same whenever it is read.
+pub(super) fn complete(
+    new: &NewReservation,
+    now: Moment,
+    calendar: &Calendar,
+    config: &Config,
+) -> Result<NewReservation> {
+    let mut full = new.clone();
+    full.start = Some(new.start.unwrap_or(now));
+    full.priority = Some(new.priority.unwrap_or(0));
+    if new.size.is_some() {
+        full.margin_percent = Some(new.margin_percent.unwrap_or(MARGIN_PERCENT));
+    }
+    if let Some(flow) = &new.flow
+        && !config.interfaces.contains(&flow.interface)
+    {
+        let known: Vec<&str> = config.interfaces.iter().map(String::as_str).collect();
+        return Err(Error::Misuse(match known.join(", ") {
+            none if none.is_empty() => "no circuits are made here: leave flow out".to_owned(),
+            known => format!(
+                "no circuits are made at {}, only at: {known}",
+                flow.interface
+            ),
+        }));
+    }
+    if new.rate_max.is_none() {
+        // what is too fast for every path is refused with the most that there is
+        let fastest = Request {
+            rate_max: Rate::UNLIMITED,
+            ..read(
+                &NewReservation {
+                    rate_max: Some(Rate::UNLIMITED.into()),
+                    ..full.clone()
+                },
+                calendar.topology(),
+                lighthaul_schedule::Owner(0),
+            )?
+        };
+        full.rate_max = match calendar.quote(now.instant(), &fastest) {
+            Err(Refusal::Rate(most)) => Some(most.into()),
+            Err(why) => return Err(why.into()),
+            Ok(_) => Some(Rate::UNLIMITED.into()),
+        };
+    }
+    Ok(full)
+}
+
+/// A complete request as the calendar has it.
+pub(super) fn read(
+    full: &NewReservation,
+    topology: &Topology,
+    owner: lighthaul_schedule::Owner,
+) -> Result<Request> {
+    let rate_max = rate("rate_max", full.rate_max)?.ok_or_else(|| missing("rate_max"))?;
+    Ok(Request {
+        owner,
+        priority: full.priority.unwrap_or(0),
+        way: way(full, topology)?,
+        need: need(full)?,
+        rate_min: rate("rate_min", full.rate_min)?,
+        rate_max,
+        from: full.start.ok_or_else(|| missing("start"))?.instant(),
+        deadline: full.by.map(Moment::instant),
+        shape: match full.shape {
+            word::Shape::Varying => Shape::Varying,
+            word::Shape::Fixed => Shape::Fixed,
+        },
+        detail: Detail::Joined,
+    })
+}
+
+/// The path of these links.
+pub(super) fn path(names: &[String], topology: &Topology) -> Result<std::sync::Arc<Path>> {
+    let mut links = Vec::with_capacity(names.len());
+    for name in names {
+        let link = topology.link(name);
+        links.push(link.ok_or_else(|| {
+            Error::Misuse(format!(
+                "there is no link {name}: ask for links of the topology"
+            ))
+        })?);
+    }
+    Path::new(topology, links).ok_or_else(|| {
+        let names = names.join(", ");
+        Error::Misuse(format!(
+            "the links {names} are no path: each begins where the one before it ends, and their channels have a common multiple"
+        ))
+    })
+}
+
+/// What is asked for of a reservation that was made before, when only how much changes.
+pub(super) fn changed(full: &NewReservation, change: &word::Change) -> Result<NewReservation> {
+    let mut new = full.clone();
+    match (change.size, change.hold) {
+        (Some(size), None) if full.size.is_some() => new.size = Some(size),
+        (None, Some(hold)) if full.hold.is_some() => new.hold = Some(hold),
+        _ => {
+            let what = if full.size.is_some() { "size" } else { "hold" };
+            return Err(Error::Misuse(format!(
+                "the reservation was made with a {what}: say its new {what}, and nothing else"
+            )));
+        }
+    }
+    Ok(new)
+}
+
+/// How much is asked for.
+pub(super) fn need(full: &NewReservation) -> Result<Need> {
+    match (full.size, full.hold) {
+        (Some(size), None) => {
+            let percent = full.margin_percent.unwrap_or(MARGIN_PERCENT);
+            if percent > MARGIN_PERCENT_MAX {
+                return Err(Error::Misuse(format!(
+                    "a margin of {percent} hundredths is more than all: say at most {MARGIN_PERCENT_MAX}"
+                )));
+            }
+            Ok(Need::Size {
+                bytes: size.0,
+                margin_ppm: u32::from(percent) * 10_000,
+            })
+        }
+        (None, Some(hold)) if hold.0 > Duration::ZERO => Ok(Need::Hold(hold.0)),
+        (None, Some(_)) => Err(Refusal::Nothing.into()),
+        _ => Err(Error::Misuse(
+            "say how much: either size in bytes, or hold as a length of time".to_owned(),
+        )),
+    }
+}
+
+fn way(full: &NewReservation, topology: &Topology) -> Result<Way> {
+    match (&full.from, &full.to, &full.path) {
+        (Some(from), Some(to), None) => {
+            let node = |name: &String| {
+                topology.node(name).ok_or_else(|| {
+                    Error::Misuse(format!(
+                        "there is no host or switch {name}: ask for those of the topology"
+                    ))
+                })
+            };
+            Ok(Way::Between(node(from)?, node(to)?))
+        }
+        (None, None, Some(names)) => Ok(Way::Over(path(names, topology)?)),
+        _ => Err(Error::Misuse(
+            "say where: either from and to, or path with the names of links".to_owned(),
+        )),
+    }
+}
+
+fn rate(what: &str, bps: Option<Bps>) -> Result<Option<Rate>> {
+    let zero = || {
+        Error::Misuse(format!(
+            "{what} is zero: leave it out, or say at least 1000 bits a second"
+        ))
+    };
+    bps.map(|bps| bps.rate().ok_or_else(zero)).transpose()
+}
+
+fn missing(what: &str) -> Error {
+    Error::Store(format!(
+        "the store has a reservation without {what}: restore it from a copy"
+    ))
+}
+
+/// For headers and resends (section 4.3 of the paper).
+const MARGIN_PERCENT: u8 = 3;
+const MARGIN_PERCENT_MAX: u8 = 100;

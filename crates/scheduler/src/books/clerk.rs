@@ -1,0 +1,107 @@
+//! Where the ledger and the store are kept in step.
+
+use lighthaul_schedule::Topology;
+
+use super::config::Config;
+use super::follow::Unfit;
+use super::ledger::Ledger;
+use crate::error::{Error, Result};
+use crate::store::{Store, Writer};
+use crate::word::Moment;
+
+/// A ledger, and the store that has what is true.
+#[derive(Debug)]
+pub(super) struct Clerk {
+    pub(super) store: Box<dyn Store>,
+    pub(super) ledger: Ledger,
+    pub(super) now: Moment,
+    /// Whether this instance was the one that writes when the store was asked last.
+    pub(super) is_writer: bool,
+    /// The number of the last batch that the ledger has from the store, or the store from it.
+    pub(super) news: u64,
+    /// Whether the ledger may have what the store has not.
+    is_stale: bool,
+}
+
+impl Clerk {
+    pub(super) fn new(store: Box<dyn Store>, topology: Topology, config: Config) -> Result<Self> {
+        Ok(Self {
+            store,
+            ledger: Ledger::new(config, topology)?,
+            now: Moment(0),
+            is_writer: false,
+            news: 0,
+            is_stale: true,
+        })
+    }
+
+    /// Changes the ledger, after what is due, and the store; if the store cannot be changed, nothing has happened.
+    pub(super) fn change<T>(
+        &mut self,
+        act: impl FnOnce(&mut Ledger, Moment) -> Result<T>,
+    ) -> Result<T> {
+        self.lead()?;
+        let now = self.now;
+        self.is_stale = true;
+        self.ledger.tick(now)?;
+        let answer = act(&mut self.ledger, now);
+        self.ledger.settle(now)?;
+        self.write()?;
+        answer
+    }
+
+    /// Makes sure that the ledger can be read.
+    pub(super) fn ready(&mut self) -> Result<()> {
+        if !self.is_writer || self.is_stale {
+            self.is_writer = false;
+            self.catch_up()?;
+            // who writes does so in the store; what is over is not told again
+            self.ledger.forget_unwritten(self.now);
+        }
+        Ok(())
+    }
+
+    /// Makes sure that this is the instance that writes, and has everything.
+    fn lead(&mut self) -> Result<()> {
+        let was_writer = std::mem::take(&mut self.is_writer);
+        if let Writer::At(url) = self.store.elect()? {
+            return Err(Error::Elsewhere { url });
+        }
+        // who begins to write has to know all that does not fit
+        self.is_stale |= !was_writer;
+        let unfit = self.catch_up()?;
+        if !unfit.is_empty() {
+            self.is_stale = true;
+            self.ledger.give_up(self.now, unfit)?;
+            self.write()?;
+        }
+        self.is_writer = true;
+        Ok(())
+    }
+
+    /// Takes over what the store has and the ledger has not.
+    fn catch_up(&mut self) -> Result<Vec<Unfit>> {
+        if !self.is_stale && self.store.seq()? == self.news {
+            return Ok(Vec::new());
+        }
+        if self.is_stale {
+            self.ledger = self.ledger.emptied()?;
+        }
+        self.is_stale = true;
+        let batch = self.store.changes(self.ledger.seq)?;
+        self.news = batch.seq;
+        let unfit = self.ledger.follow(self.now, batch)?;
+        self.is_stale = false;
+        Ok(unfit)
+    }
+
+    /// Has the store keep what has changed.
+    fn write(&mut self) -> Result<()> {
+        if let Some(batch) = self.ledger.take_batch()? {
+            self.store.append(self.news, &batch)?;
+            self.news = batch.seq;
+        }
+        self.is_stale = false;
+        Ok(())
+    }
+}

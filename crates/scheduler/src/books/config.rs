@@ -1,0 +1,136 @@
+//! The rules and bounds of the books.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use lighthaul_schedule::Owner;
+
+use crate::error::{Error, Result};
+
+/// The rules and bounds of the books.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Those of the calendar; its shares are made of `shares`.
+    pub calendar: lighthaul_schedule::Config,
+    /// How many thousandths of every link are kept for whom.
+    pub shares: BTreeMap<String, u16>,
+    /// How long is held what nobody commits.
+    pub hold: Duration,
+    /// What an owner may have.
+    pub quota: Quota,
+    /// What some owners may have instead.
+    pub quotas: BTreeMap<String, Quota>,
+    /// Windows in which booked bytes are counted follow each other at this distance, from 1970 on.
+    pub window: Duration,
+    /// How long the answer to a request is kept that may be asked again.
+    pub answers_kept: Duration,
+    /// How many such answers there may be.
+    pub answers_max: usize,
+    /// How long is remembered what is over.
+    pub history: Duration,
+    /// How many of the latest events can be read again.
+    pub events_max: u64,
+    /// How many bookings are packed again when somebody leaves something to others; none if zero.
+    pub repack_max: usize,
+    /// What begins sooner than this is not moved any more, so that who waits for it can hear of it.
+    pub notice: Duration,
+    /// Where circuits can be made; on others a request for one is refused.
+    pub interfaces: BTreeSet<String>,
+}
+
+/// What one owner may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// How many reservations at once.
+    pub reservations: usize,
+    /// How many bytes in each window.
+    pub bytes: u64,
+}
+
+impl Default for Config {
+    /// Holds of 120 s, answers kept for 24 h, a history of 90 days, and up to 1000 reservations an owner.
+    fn default() -> Self {
+        Self {
+            calendar: lighthaul_schedule::Config {
+                steps_max: 512,
+                ..lighthaul_schedule::Config::default()
+            },
+            shares: BTreeMap::new(),
+            hold: Duration::from_mins(2),
+            quota: Quota::default(),
+            quotas: BTreeMap::new(),
+            window: DAY,
+            answers_kept: DAY,
+            answers_max: 1_000_000,
+            history: 90 * DAY,
+            events_max: 1_000_000,
+            repack_max: 1000,
+            notice: Duration::from_secs(10),
+            interfaces: BTreeSet::new(),
+        }
+    }
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Self {
+            reservations: 1000,
+            bytes: u64::MAX,
+        }
+    }
+}
+
+impl Config {
+    /// Refuses what cannot be.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |what: String| Err(Error::Misuse(what));
+        if let Err(why) = self.calendar().check() {
+            return wrong(why.to_string());
+        }
+        for (what, time, least) in [
+            ("a hold", self.hold, SECOND),
+            ("a window of a quota", self.window, HOUR),
+            ("the memory of answers", self.answers_kept, SECOND),
+            ("the memory of what is over", self.history, SECOND),
+            ("the notice before a move", self.notice, Duration::ZERO),
+        ] {
+            if !(least..=LONGEST).contains(&time) {
+                return wrong(format!(
+                    "{what} cannot last {time:?}: it lasts from {least:?} to ten years"
+                ));
+            }
+        }
+        if self.answers_max == 0 || self.events_max == 0 {
+            return wrong("at least one answer and one event are kept: say how many".to_owned());
+        }
+        Ok(())
+    }
+
+    /// What this owner may have.
+    pub(crate) fn quota_of(&self, owner: &str) -> Quota {
+        self.quotas.get(owner).copied().unwrap_or(self.quota)
+    }
+
+    /// What the calendar calls an owner: all who have no share are one to it.
+    pub(crate) fn number_of(&self, owner: &str) -> Owner {
+        let nth = self.shares.keys().position(|name| name == owner);
+        Owner(nth.map_or(0, |nth| nth as u32 + 1))
+    }
+
+    /// The calendar's rules.
+    pub(crate) fn calendar(&self) -> lighthaul_schedule::Config {
+        let shares = self
+            .shares
+            .iter()
+            .map(|(name, share)| (self.number_of(name), *share));
+        lighthaul_schedule::Config {
+            shares: shares.collect(),
+            ..self.calendar.clone()
+        }
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+const LONGEST: Duration = Duration::from_hours(24 * 3660);

@@ -1,0 +1,231 @@
+//! The books in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lighthaul_circuit::reservation::{Verb, WHY_MAX};
+use lighthaul_schedule::{Calendar, Id, Topology};
+use serde::{Deserialize, Serialize};
+
+use super::config::Config;
+use super::quota::Tally;
+use super::record::Record;
+use super::who::{Act, Who};
+use crate::error::{Error, Result};
+use crate::store::{Batch, Fact, Kind};
+use crate::word::{Event, Kind as Happening, Moment, OutageView, Reservation};
+
+/// All that is promised, and what has changed since it was last written.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) config: Config,
+    pub(super) calendar: Calendar,
+    pub(super) records: BTreeMap<u64, Record>,
+    pub(super) outages: BTreeMap<u64, OutageView>,
+    /// By owner and key.
+    pub(super) answers: BTreeMap<String, Answer>,
+    pub(super) tally: Tally,
+    /// When the clock is to look at which reservation.
+    pub(super) due: BTreeSet<(Moment, u64)>,
+    /// The last number that was given to anything.
+    pub(super) seq: u64,
+    /// Whether somebody has left something to others.
+    pub(super) is_freed: bool,
+    /// When what is over is forgotten next.
+    pub(super) forget_at: Moment,
+    changed: Changed,
+}
+
+/// What was answered to a request that may be asked again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Answer {
+    pub(super) at: Moment,
+    /// What was asked.
+    pub(super) body: String,
+    pub(super) reservation: Reservation,
+}
+
+/// What has to be written.
+#[derive(Debug, Default)]
+struct Changed {
+    records: BTreeSet<u64>,
+    outages: BTreeSet<u64>,
+    answers: BTreeSet<String>,
+    events: Vec<(u64, String)>,
+    events_from: Option<u64>,
+}
+
+impl Ledger {
+    /// Books with nothing in them.
+    pub(super) fn new(config: Config, topology: Topology) -> Result<Self> {
+        config.check()?;
+        let calendar = Calendar::new(topology, config.calendar());
+        Ok(Self {
+            calendar: calendar.map_err(|why| Error::Misuse(why.to_string()))?,
+            config,
+            records: BTreeMap::new(),
+            outages: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            tally: Tally::default(),
+            due: BTreeSet::new(),
+            seq: 0,
+            is_freed: false,
+            forget_at: Moment(0),
+            changed: Changed::default(),
+        })
+    }
+
+    /// Such books, with nothing in them.
+    pub(super) fn emptied(&self) -> Result<Self> {
+        Self::new(self.config.clone(), self.calendar.topology().clone())
+    }
+
+    /// A reservation that somebody may see and change.
+    pub(super) fn record(&self, who: &Who, id: u64) -> Result<&Record> {
+        let record = self.records.get(&id);
+        let record = record.filter(|record| who.may(&record.reservation.owner));
+        record.ok_or_else(|| Error::missing(id))
+    }
+
+    /// Puts a record into the books, also if it is only read.
+    pub(super) fn insert(&mut self, record: Record) {
+        let id = record.reservation.id;
+        self.remove(id);
+        self.tally.add(&self.config, &record);
+        self.due.extend(record.due().map(|(at, _)| (at, id)));
+        self.records.insert(id, record);
+    }
+
+    /// Takes a record out of the books.
+    pub(super) fn remove(&mut self, id: u64) -> Option<Record> {
+        let record = self.records.remove(&id)?;
+        self.tally.remove(&self.config, &record);
+        if let Some((at, _)) = record.due() {
+            self.due.remove(&(at, id));
+        }
+        Some(record)
+    }
+
+    /// Changes a record, and has that written; what is refused changes nothing.
+    pub(super) fn edit<T>(
+        &mut self,
+        id: u64,
+        act: impl FnOnce(&mut Record) -> Result<T>,
+    ) -> Result<T> {
+        let mut record = self.remove(id).ok_or_else(|| Error::missing(id))?;
+        let mut new = record.clone();
+        let answer = act(&mut new);
+        if answer.is_ok() {
+            record = new;
+            self.changed.records.insert(id);
+        }
+        self.insert(record);
+        answer
+    }
+
+    /// Goes on in the life of a reservation; what is over leaves to others what it had.
+    pub(super) fn turn(&mut self, act: Act<'_>, id: u64, verb: Verb) -> Result<()> {
+        let state = self.edit(id, |record| record.turn(act, verb))?;
+        if state.is_final() {
+            // what an outage has left nothing of is not in the calendar any more
+            let _ = self.calendar.release(act.now.instant(), Id(id));
+            self.is_freed = true;
+        }
+        self.tell(act, id, Happening::Changed)
+    }
+
+    /// Notes what a reservation is granted now.
+    pub(super) fn regrant(&mut self, now: Moment, id: u64) -> Result<()> {
+        let mut record = self.remove(id).ok_or_else(|| Error::missing(id))?;
+        if let Some(booking) = self.calendar.booking(Id(id)) {
+            record.grant(booking.grant(), self.calendar.topology());
+        }
+        record.reservation.changed = now;
+        self.insert(record);
+        self.changed.records.insert(id);
+        Ok(())
+    }
+
+    /// Tells those who watch what has happened to a reservation.
+    pub(super) fn tell(&mut self, act: Act<'_>, id: u64, kind: Happening) -> Result<()> {
+        let record = self.records.get(&id).ok_or_else(|| Error::missing(id))?;
+        let seq = self.seq + 1;
+        let event = Event {
+            seq,
+            at: act.now,
+            kind,
+            who: act.who.name.clone(),
+            why: act.why.chars().take(WHY_MAX).collect(),
+            reservation: record.reservation.clone(),
+        };
+        self.changed
+            .events
+            .push((seq, serde_json::to_string(&event)?));
+        self.seq = seq;
+        Ok(())
+    }
+
+    /// A number that nothing has.
+    pub(super) const fn next_id(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    /// Leaves it to another instance to write what has changed.
+    pub(super) fn leave_unwritten(&mut self) {
+        self.changed = Changed::default();
+    }
+
+    /// Has a record written, or its absence.
+    pub(super) fn note_record(&mut self, id: u64) {
+        self.changed.records.insert(id);
+    }
+
+    /// Has an outage written, or its absence.
+    pub(super) fn note_outage(&mut self, id: u64) {
+        self.changed.outages.insert(id);
+    }
+
+    /// Has an answer written, or its absence.
+    pub(super) fn note_answer(&mut self, key: String) {
+        self.changed.answers.insert(key);
+    }
+
+    /// Forgets all but the latest events.
+    pub(super) fn forget_events(&mut self) {
+        self.changed.events_from = Some(self.seq.saturating_sub(self.config.events_max));
+    }
+
+    /// What has to be written, if anything.
+    pub(super) fn take_batch(&mut self) -> Result<Option<Batch>> {
+        let changed = std::mem::take(&mut self.changed);
+        let mut facts = Vec::new();
+        for id in changed.records {
+            let record = self.records.get(&id);
+            let doc = record.map(Record::doc).transpose()?;
+            facts.push(Fact::new(Kind::Reservation, id.to_string(), doc));
+        }
+        for id in changed.outages {
+            let outage = self.outages.get(&id);
+            let doc = outage.map(serde_json::to_string).transpose()?;
+            facts.push(Fact::new(Kind::Outage, id.to_string(), doc));
+        }
+        for key in changed.answers {
+            let answer = self.answers.get(&key);
+            let doc = answer.map(serde_json::to_string).transpose()?;
+            facts.push(Fact::new(Kind::Answer, key, doc));
+        }
+        let mut batch = Batch {
+            seq: self.seq,
+            facts,
+            events: changed.events,
+            events_from: changed.events_from,
+        };
+        if batch.is_empty() {
+            return Ok(None);
+        }
+        // each batch has a number of its own, also one in which nothing was given any
+        self.seq += 1;
+        batch.seq = self.seq;
+        Ok(Some(batch))
+    }
+}

@@ -1,0 +1,28 @@
+//! The books: the calendar, what was promised to whom, and who may change it.
+//!
+//! - [`handle`]: the books as others hold them: one writes at a time, and what is answered is in the store
+//! - [`config`]: rules and bounds; [`who`]: who asks, and as what
+//! - `ledger`: the books in memory; `record`: one reservation in them; `ask`: how requests are read
+//! - `reserve`, `life`, `resize`, `outage`, `tick`: what changes them; `view`: what is read of them
+//! - `clerk`: how ledger and store are kept in step; `follow`: how they come from a store; `quota`: what owners have
+
+mod ask;
+mod clerk;
+pub mod config;
+mod follow;
+pub mod handle;
+mod ledger;
+mod life;
+mod outage;
+mod quota;
+mod record;
+mod reserve;
+mod resize;
+mod tick;
+mod view;
+pub mod who;
+
+pub use config::{Config, Quota};
+pub use handle::{Books, Happened};
+pub use view::Filter;
+pub use who::{Role, Who};

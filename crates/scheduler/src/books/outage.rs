@@ -1,0 +1,102 @@
+//! Links that will be out.
+
+use lighthaul_circuit::reservation::Verb;
+use lighthaul_schedule::{Id, Outage};
+
+use super::ledger::Ledger;
+use super::who::{Act, Who};
+use crate::error::{Error, Result};
+use crate::word::{Kind, Moment, NewOutage, OutageView};
+
+impl Ledger {
+    /// Plans an outage: whom it hits is moved out of its way, and fails where there is no other.
+    pub(super) fn outage(&mut self, now: Moment, who: &Who, new: &NewOutage) -> Result<OutageView> {
+        who.check_operator("plan outages")?;
+        let link = self.calendar.topology().link(&new.link);
+        let link = link.ok_or_else(|| {
+            Error::Misuse(format!(
+                "there is no link {}: ask for links of the topology",
+                new.link
+            ))
+        })?;
+        let from = new.from.unwrap_or(now).max(now);
+        let id = self.seq + 1;
+        let outage = Outage {
+            link,
+            from: from.instant(),
+            till: new.till.instant(),
+        };
+        let displaced = self.calendar.outage(now.instant(), Id(id), outage)?;
+        self.seq = id;
+        let why = match new.why.as_str() {
+            "" => format!("link {} is out from {from} till {}", new.link, new.till),
+            why => format!(
+                "link {} is out from {from} till {}: {why}",
+                new.link, new.till
+            ),
+        };
+        let moved: Vec<u64> = displaced.moved.iter().map(|moved| moved.id.0).collect();
+        let failed: Vec<u64> = displaced.lost.iter().map(|id| id.0).collect();
+        let lost = format!("{why}; there is no room at another time or on another path");
+        let act = Act {
+            now,
+            who,
+            why: &why,
+        };
+        for id in &moved {
+            self.regrant(now, *id)?;
+            self.tell(act, *id, Kind::Moved)?;
+        }
+        for id in &failed {
+            self.turn(Act { why: &lost, ..act }, *id, Verb::Fail)?;
+        }
+        let view = OutageView {
+            id,
+            link: new.link.clone(),
+            from,
+            till: new.till,
+            moved,
+            failed,
+        };
+        self.outages.insert(id, view.clone());
+        self.note_outage(id);
+        Ok(view)
+    }
+
+    /// Lets a link be used again at the time of an outage.
+    pub(super) fn lift(&mut self, now: Moment, who: &Who, id: u64) -> Result<OutageView> {
+        who.check_operator("lift outages")?;
+        let missing = || Error::Missing {
+            what: "outage",
+            id: id.to_string(),
+        };
+        let view = self
+            .outages
+            .get_mut(&id)
+            .filter(|view| view.is_ahead(now))
+            .ok_or_else(missing)?;
+        self.calendar.lift(Id(id))?;
+        // who follows the books hears of it by this
+        view.till = view.from.max(now);
+        let view = view.clone();
+        self.note_outage(id);
+        self.is_freed = true;
+        Ok(view)
+    }
+
+    /// The outages that are not over.
+    pub(super) fn outages_ahead(&self, now: Moment) -> Vec<OutageView> {
+        let outages = self.outages.values();
+        outages
+            .filter(|outage| outage.is_ahead(now))
+            .cloned()
+            .collect()
+    }
+}
+
+impl OutageView {
+    /// Whether there is something of it still to come.
+    pub(super) fn is_ahead(&self, now: Moment) -> bool {
+        self.from < self.till && now < self.till
+    }
+}

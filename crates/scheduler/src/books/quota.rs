@@ -1,0 +1,111 @@
+//! What owners have, beside what they may have.
+
+use std::collections::BTreeMap;
+
+use lighthaul_base::Instant;
+
+use super::config::Config;
+use super::record::{Record, work};
+use crate::error::{Error, Result};
+use crate::word::{Moment, Step};
+
+/// What each owner has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// How many reservations that are not over.
+    live: BTreeMap<String, usize>,
+    /// How much in each window, for which capacity was or is booked.
+    work: BTreeMap<(u64, String), u128>,
+}
+
+impl Tally {
+    /// Counts a record.
+    pub(crate) fn add(&mut self, config: &Config, record: &Record) {
+        let owner = &record.reservation.owner;
+        if record.is_live() {
+            *self.live.entry(owner.clone()).or_default() += 1;
+        }
+        for (window, work) in parts(config, &record.reservation.steps) {
+            *self.work.entry((window, owner.clone())).or_default() += work;
+        }
+    }
+
+    /// Counts a record no longer, just as it was when it was counted.
+    pub(crate) fn remove(&mut self, config: &Config, record: &Record) {
+        let owner = &record.reservation.owner;
+        if record.is_live() {
+            let live = self.live.get_mut(owner);
+            if live.is_some_and(|live| {
+                *live -= 1;
+                *live == 0
+            }) {
+                self.live.remove(owner);
+            }
+        }
+        for (window, work) in parts(config, &record.reservation.steps) {
+            let key = (window, owner.clone());
+            if let Some(sum) = self.work.get_mut(&key) {
+                *sum = sum.saturating_sub(work);
+                if *sum == 0 {
+                    self.work.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Refuses one more reservation than an owner may have.
+    pub(crate) fn check_count(&self, config: &Config, owner: &str) -> Result<()> {
+        let most = config.quota_of(owner).reservations;
+        if self.live.get(owner).is_some_and(|live| *live >= most) || most == 0 {
+            return Err(Error::Quota(format!(
+                "{owner} has {most} reservations, as many as one may have: release or terminate one first"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses more in some window than an owner may have; what the owner has now counts already.
+    pub(crate) fn check_work(&self, config: &Config, owner: &str, steps: &[Step]) -> Result<()> {
+        let most = config.quota_of(owner).bytes;
+        for (window, work) in parts(config, steps) {
+            let had = self
+                .work
+                .get(&(window, owner.to_owned()))
+                .copied()
+                .unwrap_or(0);
+            if (had + work) / WORK_PER_BYTE > u128::from(most) {
+                let nanos = config.window.as_nanos() as u64;
+                let left = u128::from(most).saturating_sub(had / WORK_PER_BYTE);
+                return Err(Error::Quota(format!(
+                    "{owner} may book {most} bytes from {} till {}, of which {left} are left: ask for less, or for another time",
+                    Moment(window * nanos),
+                    Moment(window.saturating_add(1).saturating_mul(nanos))
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets windows that are over.
+    pub(crate) fn forget(&mut self, config: &Config, before: Moment) {
+        let first = before.0 / (config.window.as_nanos() as u64);
+        self.work = self.work.split_off(&(first, String::new()));
+    }
+}
+
+/// What steps carry in each window.
+fn parts(config: &Config, steps: &[Step]) -> BTreeMap<u64, u128> {
+    let nanos = config.window.as_nanos() as u64;
+    let mut parts = BTreeMap::new();
+    for step in steps.iter().filter(|step| step.from < step.till) {
+        for window in step.from.0 / nanos..=(step.till.0 - 1) / nanos {
+            let from = Instant::from_nanos(window * nanos);
+            let part = work(step, from, from + config.window);
+            *parts.entry(window).or_default() += part;
+        }
+    }
+    parts
+}
+
+/// The work of one byte: bits times nanoseconds in a second.
+const WORK_PER_BYTE: u128 = 8_000_000_000;

@@ -1,0 +1,192 @@
+//! One reservation in the books.
+
+use lighthaul_base::trc::Step as Granted;
+use lighthaul_base::{Instant, Rate};
+use lighthaul_circuit::reservation::{self, Reservation as Life, State, Transition, Verb};
+use lighthaul_schedule::{Grant, Topology};
+use serde::{Deserialize, Serialize};
+
+use super::who::Act;
+use crate::error::Result;
+use crate::word::{JournalLine, Moment, Reservation, Step};
+
+/// A reservation, and what only the books know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) reservation: Reservation,
+    /// The how manieth booking of the calendar it is.
+    pub(crate) nth: u64,
+    hold_till: Moment,
+    life: Life,
+}
+
+/// A record in a store; its life follows from its journal.
+#[derive(Serialize, Deserialize)]
+struct Doc<R> {
+    reservation: R,
+    nth: u64,
+    hold_till: Moment,
+}
+
+impl Record {
+    /// What was just granted, and is held for a while.
+    pub(crate) const fn new(reservation: Reservation, nth: u64, hold_till: Moment) -> Self {
+        Self {
+            life: Life::reserve(reservation::WallTime(hold_till.0)),
+            reservation,
+            nth,
+            hold_till,
+        }
+    }
+
+    /// What a store has.
+    pub(crate) fn read(doc: &str) -> Result<Self> {
+        let doc: Doc<Reservation> = serde_json::from_str(doc)?;
+        let journal: Vec<Transition> = doc
+            .reservation
+            .journal
+            .iter()
+            .map(Transition::from)
+            .collect();
+        let life = Life::replay(doc.hold_till.into(), &journal)?;
+        Ok(Self {
+            life,
+            reservation: doc.reservation,
+            nth: doc.nth,
+            hold_till: doc.hold_till,
+        })
+    }
+
+    /// As a store has it.
+    pub(crate) fn doc(&self) -> Result<String> {
+        let doc = Doc {
+            reservation: &self.reservation,
+            nth: self.nth,
+            hold_till: self.hold_till,
+        };
+        Ok(serde_json::to_string(&doc)?)
+    }
+
+    /// Does `verb`, and writes that into its journal.
+    pub(super) fn turn(&mut self, act: Act<'_>, verb: Verb) -> Result<State> {
+        let now = act.now;
+        let line = self.life.handle(verb, act.into())?;
+        let reservation = &mut self.reservation;
+        reservation.journal.push((&line).into());
+        reservation.state = line.to;
+        reservation.hold_till = self.life.hold_till().map(Moment::from);
+        reservation.changed = now;
+        if line.to == State::Failed {
+            reservation.failure = Some(line.why);
+        }
+        if line.to.is_final() {
+            self.cut(now);
+        }
+        Ok(line.to)
+    }
+
+    /// Notes what it is granted from now on.
+    pub(crate) fn grant(&mut self, grant: &Grant, topology: &Topology) {
+        self.reservation.path = names(grant, topology);
+        self.reservation.steps = steps(&grant.joined());
+        self.reservation.promised_end = grant.end().into();
+    }
+
+    /// Notes that it has nothing from a moment on.
+    fn cut(&mut self, at: Moment) {
+        let steps = &mut self.reservation.steps;
+        steps.retain(|step| step.from < at);
+        if let Some(last) = steps.last_mut() {
+            last.till = last.till.min(at);
+        }
+    }
+
+    /// Its steps as the calendar has them.
+    pub(crate) fn granted(&self) -> Vec<Granted> {
+        let steps = self.reservation.steps.iter();
+        let granted = steps.filter_map(|step| {
+            let rate = Rate::from_bps(step.rate_bps)?;
+            Some(Granted {
+                from: step.from.instant(),
+                till: step.till.instant(),
+                rate,
+            })
+        });
+        granted.collect()
+    }
+
+    /// Whether something is kept for it.
+    pub(crate) const fn is_live(&self) -> bool {
+        !self.life.state().is_final()
+    }
+
+    /// When its first step begins.
+    pub(crate) fn start(&self) -> Moment {
+        let first = self.reservation.steps.first();
+        first.map_or(self.reservation.promised_end, |step| step.from)
+    }
+
+    /// When the clock is to look at it, and what it does then.
+    pub(crate) fn due(&self) -> Option<(Moment, Verb)> {
+        let reservation = &self.reservation;
+        let end = reservation.promised_end;
+        match reservation.state {
+            State::Reserved => Some((self.hold_till, Verb::TimeOut)),
+            State::Committed => Some((end, Verb::Terminate)),
+            // where there is a circuit, the device says when it carries packets
+            State::Provisioned if reservation.request.flow.is_none() && self.start() < end => {
+                Some((self.start(), Verb::Activate))
+            }
+            State::Provisioned | State::Active => Some((end, Verb::Release)),
+            State::Released | State::Terminated | State::Failed => None,
+        }
+    }
+}
+
+impl<'a> From<Act<'a>> for reservation::Act<'a> {
+    fn from(act: Act<'a>) -> Self {
+        Self {
+            at: act.now.into(),
+            who: &act.who.name,
+            why: act.why,
+        }
+    }
+}
+
+impl From<&JournalLine> for Transition {
+    fn from(line: &JournalLine) -> Self {
+        Self {
+            at: line.at.into(),
+            verb: line.verb,
+            from: line.from,
+            to: line.to,
+            who: line.who.clone(),
+            why: line.why.clone(),
+        }
+    }
+}
+
+/// The names of the links that a grant is on.
+pub(crate) fn names(grant: &Grant, topology: &Topology) -> Vec<String> {
+    let links = grant.path().links().iter();
+    links
+        .filter_map(|link| Some(topology.about(*link)?.name.clone()))
+        .collect()
+}
+
+/// A grant's steps, for people and programs.
+pub(crate) fn steps(granted: &[Granted]) -> Vec<Step> {
+    let step = |step: &Granted| Step {
+        from: step.from.into(),
+        till: step.till.into(),
+        rate_bps: step.rate.as_bps(),
+    };
+    granted.iter().map(step).collect()
+}
+
+/// What a step carries from one moment till another, in bits times nanoseconds in a second.
+pub(crate) fn work(step: &Step, from: Instant, till: Instant) -> u128 {
+    let from = step.from.instant().max(from);
+    let till = step.till.instant().min(till);
+    u128::from(step.rate_bps) * till.since(from).as_nanos()
+}

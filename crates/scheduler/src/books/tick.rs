@@ -1,0 +1,99 @@
+//! What the clock does.
+
+use lighthaul_circuit::reservation::Verb;
+
+use super::ledger::Ledger;
+use super::who::{Act, Role, Who};
+use crate::error::Result;
+use crate::word::Moment;
+
+impl Ledger {
+    /// Does what is due: holds that nobody committed end, and what has its time begins and ends.
+    pub(super) fn tick(&mut self, now: Moment) -> Result<()> {
+        let clock = Who::new("clock", Role::Operator);
+        while let Some(&(at, id)) = self.due.first()
+            && at <= now
+        {
+            self.due.remove(&(at, id));
+            let due = self.records.get(&id).and_then(super::record::Record::due);
+            let Some((_, verb)) = due else {
+                continue;
+            };
+            let act = Act {
+                now,
+                who: &clock,
+                why: reason(verb),
+            };
+            self.turn(act, id, verb)?;
+        }
+        if self.forget_at <= now {
+            self.forget(now);
+        }
+        Ok(())
+    }
+
+    /// Forgets what is long over, and leaves it to another instance to do so in the store.
+    pub(super) fn forget_unwritten(&mut self, now: Moment) {
+        if self.forget_at <= now {
+            self.forget(now);
+            self.leave_unwritten();
+        }
+    }
+
+    /// Forgets what is long over.
+    fn forget(&mut self, now: Moment) {
+        self.forget_at = Moment(now.0.saturating_add(FORGET_EVERY));
+        self.calendar.forget(now.instant());
+        self.tally.forget(&self.config, now);
+        let before =
+            |time: std::time::Duration| Moment(now.0.saturating_sub(time.as_nanos() as u64));
+        let (history, answers) = (
+            before(self.config.history),
+            before(self.config.answers_kept),
+        );
+        let is_old = |(id, record): (&u64, &super::record::Record)| {
+            (!record.is_live() && record.reservation.changed < history).then_some(*id)
+        };
+        let old: Vec<u64> = self.records.iter().filter_map(is_old).collect();
+        for id in old {
+            self.remove(id);
+            self.note_record(id);
+        }
+        // who follows has to see that one was lifted, so these are kept as long as the rest
+        let old: Vec<u64> = self
+            .outages
+            .values()
+            .filter(|outage| outage.till < history)
+            .map(|outage| outage.id)
+            .collect();
+        for id in old {
+            self.outages.remove(&id);
+            self.note_outage(id);
+        }
+        let old: Vec<String> = self
+            .answers
+            .iter()
+            .filter(|(_, answer)| answer.at < answers)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in old {
+            self.answers.remove(&key);
+            self.note_answer(key);
+        }
+        if self.seq > self.config.events_max {
+            self.forget_events();
+        }
+    }
+}
+
+const fn reason(verb: Verb) -> &'static str {
+    match verb {
+        Verb::TimeOut => "nobody committed it in time",
+        Verb::Activate => "its time has come",
+        Verb::Terminate => "its time was over before anybody provisioned it",
+        Verb::Commit | Verb::Provision | Verb::Release | Verb::Fail => "its time is over",
+    }
+}
+
+/// A minute, in nanoseconds.
+const FORGET_EVERY: u64 = 60_000_000_000;

@@ -1,0 +1,161 @@
+//! What is read of the books.
+
+use lighthaul_circuit::reservation::State;
+use lighthaul_schedule::{Id, Link};
+
+use super::ledger::Ledger;
+use super::record;
+use super::who::Who;
+use crate::error::{Error, Result};
+use crate::word::{
+    Allocation, Bps, CalendarView, Free, LinkView, Moment, Page, Reservation, TopologyView,
+};
+
+/// Which reservations are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those of this owner.
+    pub owner: Option<String>,
+    /// Those in this state.
+    pub state: Option<State>,
+}
+
+impl Ledger {
+    /// Reservations of higher numbers than `after` that somebody may see, at most so many.
+    pub(super) fn list(
+        &self,
+        who: &Who,
+        filter: &Filter,
+        (after, limit): (u64, usize),
+    ) -> Page<Reservation> {
+        let limit = limit.clamp(1, PAGE_MAX);
+        let from = after.saturating_add(1);
+        let all = self
+            .records
+            .range(from..)
+            .map(|(_, record)| &record.reservation);
+        let wanted = all.filter(|reservation| {
+            who.may(&reservation.owner)
+                && filter
+                    .owner
+                    .as_ref()
+                    .is_none_or(|owner| *owner == reservation.owner)
+                && filter.state.is_none_or(|state| state == reservation.state)
+        });
+        let mut items: Vec<Reservation> = wanted.take(limit + 1).cloned().collect();
+        let has_more = items.len() > limit;
+        items.truncate(limit);
+        Page {
+            next: items.last().filter(|_| has_more).map(|last| last.id),
+            items,
+        }
+    }
+
+    /// What is free of a link for somebody, and who has the rest.
+    pub(super) fn calendar_view(
+        &self,
+        who: &Who,
+        link: &str,
+        (from, till): (Moment, Moment),
+    ) -> Result<CalendarView> {
+        let topology = self.calendar.topology();
+        let found = topology
+            .link(link)
+            .and_then(|id| Some((id, topology.about(id)?)));
+        let (id, about) = found.ok_or_else(|| {
+            Error::Misuse(format!(
+                "there is no link {link}: ask for links of the topology"
+            ))
+        })?;
+        if from >= till {
+            return Err(Error::Misuse(
+                "the time ends before it begins: say a till behind from".to_owned(),
+            ));
+        }
+        let owner = self.config.number_of(&who.name);
+        let free = self
+            .calendar
+            .free(id, owner, from.instant(), till.instant());
+        let free: Vec<Free> = free
+            .take(STEPS_MAX + 1)
+            .map(|free| Free {
+                from: free.from.into(),
+                till: Moment::from(free.till).min(till),
+                bps: free.bps,
+            })
+            .collect();
+        let mut allocations = Vec::new();
+        for (Id(id), booking) in self
+            .calendar
+            .allocations(id, from.instant(), till.instant())
+        {
+            let owner = self
+                .records
+                .get(&id)
+                .map(|record| &record.reservation.owner);
+            let owner = owner.filter(|owner| who.may(owner));
+            let steps = record::steps(&booking.grant().joined());
+            let within = steps
+                .iter()
+                .filter(|step| step.from < till && step.till > from);
+            allocations.extend(within.map(|step| Allocation {
+                id,
+                owner: owner.cloned(),
+                from: step.from.max(from),
+                till: step.till.min(till),
+                bps: step.rate_bps,
+            }));
+            if allocations.len() > STEPS_MAX {
+                break;
+            }
+        }
+        if free.len().max(allocations.len()) > STEPS_MAX {
+            return Err(Error::Misuse(format!(
+                "more than {STEPS_MAX} steps are in that time: ask for a shorter one"
+            )));
+        }
+        allocations.sort_by_key(|allocation| (allocation.from, allocation.id));
+        Ok(CalendarView {
+            link: link.to_owned(),
+            capacity_bps: about.capacity.as_bps(),
+            free,
+            allocations,
+        })
+    }
+
+    /// Hosts, switches and links.
+    pub(super) fn topology_view(&self) -> TopologyView {
+        let topology = self.calendar.topology();
+        TopologyView {
+            nodes: topology.nodes().map(|(_, name)| name.to_owned()).collect(),
+            links: topology.links().map(|(_, link)| link_view(link)).collect(),
+        }
+    }
+
+    /// Everything for which devices have to keep a circuit now.
+    pub(super) fn circuits(&self) -> Vec<Reservation> {
+        let records = self.records.values().map(|record| &record.reservation);
+        let wanted = records.filter(|reservation| {
+            let is_wanted = matches!(reservation.state, State::Provisioned | State::Active);
+            is_wanted && reservation.request.flow.is_some()
+        });
+        wanted.cloned().collect()
+    }
+}
+
+fn link_view(link: &Link) -> LinkView {
+    LinkView {
+        name: link.name.clone(),
+        from: link.from.clone(),
+        to: link.to.clone(),
+        capacity_bps: Bps::from(link.capacity).0,
+        channel_bps: Bps::from(link.channel).0,
+        guard_ns: link.guard.as_nanos() as u64,
+        cost: link.cost,
+    }
+}
+
+/// The most reservations of a page.
+const PAGE_MAX: usize = 1000;
+/// The most steps of a calendar that are shown at once.
+const STEPS_MAX: usize = 20_000;

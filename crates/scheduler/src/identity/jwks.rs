@@ -1,0 +1,176 @@
+//! The keys of an issuer, as JSON Web Keys (RFC 7517) at a URL.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use data_encoding::BASE64URL_NOPAD;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,
+    UnparsedPublicKey,
+};
+use serde::Deserialize;
+use tracing::warn;
+use ureq::Agent;
+
+/// An issuer's keys, fetched when they are first needed, when they are old, and when a token names one that is not there.
+#[derive(Debug)]
+pub struct Keys {
+    agent: Agent,
+    url: String,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    keys: Vec<Jwk>,
+    /// When somebody last tried, and when it last went well, in seconds since 1970.
+    tried: Option<u64>,
+    fetched: Option<u64>,
+}
+
+impl Keys {
+    /// The keys at `url`, which `agent` fetches.
+    pub fn new(agent: Agent, url: String) -> Self {
+        Self {
+            agent,
+            url,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// Fetches them before anybody needs them; whether there are any.
+    pub fn warm(&self, now: u64) -> bool {
+        !self.at(now, None).is_empty()
+    }
+
+    /// The keys at `now`, in seconds since 1970, with the one that is called `kid` if the issuer has it; which may take as long
+    /// as the issuer takes to answer, for one caller at a time. If it does not, the keys that are known hold on for a day.
+    pub(crate) fn at(&self, now: u64, kid: Option<&str>) -> Vec<Jwk> {
+        // nobody waits for others here: who names keys that there are not would keep them all waiting
+        if self.kept().asks(now, kid) {
+            match self.fetch() {
+                Ok(keys) => {
+                    let mut kept = self.kept();
+                    kept.keys = keys;
+                    kept.fetched = Some(now);
+                }
+                Err(why) => warn!("the keys at {} cannot be had: {why}", self.url),
+            }
+        }
+        let kept = self.kept();
+        if age(kept.fetched, now) >= STALE {
+            return Vec::new();
+        }
+        kept.keys.clone()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fetch(&self) -> Result<Vec<Jwk>, ureq::Error> {
+        let mut response = self.agent.get(&self.url).call()?;
+        let body = response.body_mut().with_config().limit(BYTES_MAX);
+        let set: Set = body.read_json()?;
+        let keys = set.keys.into_iter().filter(|key| key.algorithm().is_some());
+        Ok(keys.take(KEYS_MAX).collect())
+    }
+}
+
+impl Kept {
+    /// Whether the caller is to fetch keys, which nobody else then does for a while.
+    fn asks(&mut self, now: u64, kid: Option<&str>) -> bool {
+        let is = |kid: &str| self.keys.iter().any(|key| key.kid.as_deref() == Some(kid));
+        let wanted = age(self.fetched, now) >= FRESH || !kid.is_none_or(is);
+        let asks = wanted && age(self.tried, now) >= PAUSE;
+        if asks {
+            self.tried = Some(now);
+        }
+        asks
+    }
+}
+
+/// How long ago something was, in seconds.
+fn age(then: Option<u64>, now: u64) -> u64 {
+    then.map_or(u64::MAX, |then| now.saturating_sub(then))
+}
+
+#[derive(Deserialize)]
+struct Set {
+    keys: Vec<Jwk>,
+}
+
+/// A key (RFC 7517; RFC 7518, 6; RFC 8037).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Jwk {
+    /// What tokens call it.
+    pub(crate) kid: Option<String>,
+    kty: String,
+    alg: Option<String>,
+    #[serde(rename = "use")]
+    usage: Option<String>,
+    crv: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+}
+
+impl Jwk {
+    /// What it is good for here: the one algorithm of its kind, unless it says that it is for another, or not for signatures.
+    pub(crate) fn algorithm(&self) -> Option<&'static str> {
+        let algorithm = match (self.kty.as_str(), self.crv.as_deref()) {
+            ("RSA", _) => "RS256",
+            ("EC", Some("P-256")) => "ES256",
+            ("OKP", Some("Ed25519")) => "EdDSA",
+            _ => return None,
+        };
+        let may = self.alg.as_deref().is_none_or(|alg| alg == algorithm);
+        let signs = self.usage.as_deref().is_none_or(|usage| usage == "sig");
+        (may && signs).then_some(algorithm)
+    }
+
+    /// Whether its holder has signed `message`.
+    pub(crate) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+        self.verify(message, signature).is_some()
+    }
+
+    fn verify(&self, message: &[u8], signature: &[u8]) -> Option<()> {
+        let checked = match self.algorithm()? {
+            "RS256" => {
+                let (n, e) = (octets(self.n.as_ref())?, octets(self.e.as_ref())?);
+                RsaPublicKeyComponents { n, e }.verify(
+                    &RSA_PKCS1_2048_8192_SHA256,
+                    message,
+                    signature,
+                )
+            }
+            "ES256" => {
+                let point = [
+                    vec![POINT],
+                    octets(self.x.as_ref())?,
+                    octets(self.y.as_ref())?,
+                ]
+                .concat();
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature)
+            }
+            _ => UnparsedPublicKey::new(&ED25519, octets(self.x.as_ref())?)
+                .verify(message, signature),
+        };
+        checked.ok()
+    }
+}
+
+fn octets(text: Option<&String>) -> Option<Vec<u8>> {
+    BASE64URL_NOPAD.decode(text?.as_bytes()).ok()
+}
+
+/// What stands before the two halves of a point (SEC 1, 2.3.3).
+const POINT: u8 = 4;
+/// How long keys are good for, in seconds.
+const FRESH: u64 = 600;
+/// How long they hold when no others can be had.
+const STALE: u64 = 86_400;
+/// How long nobody asks again, in seconds, whatever tokens say.
+const PAUSE: u64 = 10;
+const BYTES_MAX: u64 = 1 << 20;
+const KEYS_MAX: usize = 64;

@@ -1,0 +1,121 @@
+//! What is signed: the three parts of a token, and the claims in the middle one.
+
+use data_encoding::BASE64URL_NOPAD;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::issuer::Invalid;
+use crate::identity::jwks::Jwk;
+
+/// Whether `token` looks like one of these, so that no other way in is tried.
+pub(crate) fn is_one(token: &str) -> bool {
+    token.bytes().filter(|octet| *octet == b'.').count() == 2
+}
+
+/// The key that a token says it is signed with.
+pub(crate) fn key_id(token: &str) -> Option<String> {
+    let head: Head = part(token.split('.').next()?).ok()?;
+    head.kid
+}
+
+/// The claims of a token that one of `keys` has signed.
+pub(super) fn verify(token: &str, keys: &[Jwk]) -> Result<Claims, Invalid> {
+    let (signed, signature) = token.rsplit_once('.').ok_or(Invalid::Form)?;
+    let (head, claims) = signed.split_once('.').ok_or(Invalid::Form)?;
+    let head: Head = part(head)?;
+    // what is critical is not known here (RFC 7515, 4.1.11)
+    if head.crit.is_some() {
+        return Err(Invalid::Algorithm("an extension".to_owned()));
+    }
+    if !ALGORITHMS.contains(&head.alg.as_str()) {
+        return Err(Invalid::Algorithm(head.alg.chars().take(32).collect()));
+    }
+    let signature = BASE64URL_NOPAD.decode(signature.as_bytes());
+    let signature = signature.map_err(|_| Invalid::Form)?;
+    let named = keys
+        .iter()
+        .filter(|key| head.kid.is_none() || key.kid == head.kid);
+    let mut fitting = named.filter(|key| key.algorithm() == Some(head.alg.as_str()));
+    if fitting.any(|key| key.has_signed(signed.as_bytes(), &signature)) {
+        part(claims)
+    } else {
+        Err(Invalid::Signature)
+    }
+}
+
+fn part<T: DeserializeOwned>(text: &str) -> Result<T, Invalid> {
+    let octets = BASE64URL_NOPAD.decode(text.as_bytes());
+    let octets = octets.map_err(|_| Invalid::Form)?;
+    serde_json::from_slice(&octets).map_err(|_| Invalid::Form)
+}
+
+#[derive(Debug, Deserialize)]
+struct Head {
+    alg: String,
+    kid: Option<String>,
+    crit: Option<serde_json::Value>,
+}
+
+/// What a token says (RFC 7519, 4.1; WLCG Common JWT Profiles 1.2). A claim of another type makes it worthless.
+#[derive(Debug, Deserialize)]
+pub(super) struct Claims {
+    pub(super) iss: String,
+    pub(super) sub: String,
+    pub(super) aud: Words,
+    pub(super) exp: u64,
+    pub(super) nbf: Option<u64>,
+    pub(super) iat: Option<u64>,
+    #[serde(default)]
+    scope: Words,
+    #[serde(default)]
+    scp: Words,
+    #[serde(default)]
+    groups: Words,
+    #[serde(default, rename = "wlcg.groups")]
+    wlcg_groups: Words,
+}
+
+impl Claims {
+    /// Whether it gives a scope, with or without a path behind it, or says that its holder is in a group.
+    pub(super) fn has(&self, wanted: &str) -> bool {
+        let scopes = self
+            .scope
+            .all()
+            .into_iter()
+            .flat_map(|scope| split(&scope))
+            .chain(self.scp.all());
+        let mut scopes = scopes.map(|scope| scope.split(':').next().unwrap_or_default().to_owned());
+        scopes.any(|scope| scope == wanted)
+            || self.groups.all().iter().any(|group| group == wanted)
+            || self.wlcg_groups.all().iter().any(|group| group == wanted)
+    }
+}
+
+fn split(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+/// One word, or several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Words {
+    One(String),
+    Some(Vec<String>),
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self::Some(Vec::new())
+    }
+}
+
+impl Words {
+    pub(super) fn all(&self) -> Vec<String> {
+        match self {
+            Self::One(word) => vec![word.clone()],
+            Self::Some(words) => words.clone(),
+        }
+    }
+}
+
+const ALGORITHMS: [&str; 3] = ["RS256", "ES256", "EdDSA"];

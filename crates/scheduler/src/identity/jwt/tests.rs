@@ -1,0 +1,251 @@
+use proptest::prelude::*;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::books::Role;
+use crate::identity::jwks::Jwk;
+use data_encoding::BASE64URL_NOPAD;
+
+const NOW: u64 = 2_000_000_000;
+
+fn issuer() -> Issuer {
+    Issuer {
+        name: "https://issuer.example/".to_owned(),
+        audiences: vec![
+            "lighthaul".to_owned(),
+            "https://wlcg.cern.ch/jwt/v1/any".to_owned(),
+        ],
+        users: Some("lighthaul.book".to_owned()),
+        operators: Some("/cms/netops".to_owned()),
+        admins: Some("lighthaul.admin".to_owned()),
+    }
+}
+
+fn claims() -> Value {
+    json!({"iss": "https://issuer.example/", "sub": "ada", "aud": "lighthaul", "exp": NOW + 60,
+           "scope": "openid lighthaul.book"})
+}
+
+fn with(name: &str, value: Value) -> Value {
+    let mut claims = claims();
+    claims[name] = value;
+    claims
+}
+
+fn encode(part: &[u8]) -> String {
+    BASE64URL_NOPAD.encode(part)
+}
+
+/// A key and what signs with it.
+struct Signer(Ed25519KeyPair);
+
+impl Signer {
+    fn new() -> Self {
+        let octets = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self(Ed25519KeyPair::from_pkcs8(octets.as_ref()).unwrap())
+    }
+
+    fn key(&self, kid: &str) -> Jwk {
+        let x = encode(self.0.public_key().as_ref());
+        let key = json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "use": "sig", "x": x});
+        serde_json::from_value(key).unwrap()
+    }
+
+    fn sign(&self, head: &Value, claims: &Value) -> String {
+        let signed = format!(
+            "{}.{}",
+            encode(head.to_string().as_bytes()),
+            encode(claims.to_string().as_bytes())
+        );
+        let signature = encode(self.0.sign(signed.as_bytes()).as_ref());
+        format!("{signed}.{signature}")
+    }
+}
+
+fn head() -> Value {
+    json!({"alg": "EdDSA", "kid": "k"})
+}
+
+#[test]
+fn what_the_issuer_signed_lets_in_with_the_highest_role_it_gives() {
+    let signer = Signer::new();
+    let keys = [Signer::new().key("k"), signer.key("k")];
+    for (claims, role) in [
+        (claims(), Role::User),
+        (
+            with("scope", json!("lighthaul.book:/a lighthaul.admin:/")),
+            Role::Admin,
+        ),
+        (
+            with("wlcg.groups", json!(["/cms", "/cms/netops"])),
+            Role::Operator,
+        ),
+        (with("groups", json!(["/cms/netops"])), Role::Operator),
+        (with("aud", json!(["other", "lighthaul"])), Role::User),
+        (with("scp", json!(["lighthaul.admin"])), Role::Admin),
+    ] {
+        let who = issuer()
+            .judge(&signer.sign(&head(), &claims), &keys, NOW)
+            .unwrap();
+        assert_eq!(
+            (who.name.as_str(), who.role),
+            ("ada@issuer.example", role),
+            "{claims}"
+        );
+    }
+}
+
+#[test]
+fn what_is_forged_over_or_for_others_lets_nobody_in() {
+    let (signer, other) = (Signer::new(), Signer::new());
+    let keys = [signer.key("k")];
+    let judge = |token: &str| issuer().judge(token, &keys, NOW).unwrap_err();
+    let signed = |claims: &Value| signer.sign(&head(), claims);
+    assert_eq!(judge(&other.sign(&head(), &claims())), Invalid::Signature);
+    let (one, two) = (signed(&claims()), signed(&with("sub", json!("root"))));
+    let parts = |token: &str| token.split('.').map(str::to_owned).collect::<Vec<_>>();
+    let mixed = format!("{}.{}.{}", parts(&one)[0], parts(&two)[1], parts(&one)[2]);
+    assert_eq!(judge(&mixed), Invalid::Signature);
+    assert_eq!(
+        judge(&signed(&with("exp", json!(NOW - 60)))),
+        Invalid::Expired
+    );
+    assert_eq!(
+        judge(&signed(&with("nbf", json!(NOW + 61)))),
+        Invalid::Early
+    );
+    assert!(matches!(
+        judge(&signed(&with("iss", json!("https://evil.example/")))),
+        Invalid::Issuer(_)
+    ));
+    assert!(matches!(
+        judge(&signed(&with("aud", json!("storage")))),
+        Invalid::Audience(_)
+    ));
+    assert!(matches!(
+        judge(&signed(&with("scope", json!("openid")))),
+        Invalid::Scope(_)
+    ));
+    // a claim of another type is not one that is left out
+    assert_eq!(judge(&signed(&with("nbf", json!("never")))), Invalid::Form);
+    assert_eq!(judge(&signed(&with("exp", Value::Null))), Invalid::Form);
+    for (token, keys) in [("a.b.c", 1), ("", 1), ("..", 1), (one.as_str(), 0)] {
+        assert!(
+            issuer()
+                .judge(token, &[signer.key("k")][..keys], NOW)
+                .is_err(),
+            "{token}"
+        );
+    }
+}
+
+#[test]
+fn a_clock_may_be_a_minute_off() {
+    let signer = Signer::new();
+    let judge =
+        |claims: &Value| issuer().judge(&signer.sign(&head(), claims), &[signer.key("k")], NOW);
+    assert!(judge(&with("exp", json!(NOW - 59))).is_ok());
+    assert!(judge(&with("nbf", json!(NOW + 60))).is_ok());
+}
+
+#[test]
+fn no_token_picks_how_it_is_checked() {
+    let signer = Signer::new();
+    let judge = |head: Value, key: Jwk| issuer().judge(&signer.sign(&head, &claims()), &[key], NOW);
+    for alg in ["none", "HS256", "RS512", "", "eddsa"] {
+        let result = judge(json!({"alg": alg}), signer.key("k"));
+        assert_eq!(result, Err(Invalid::Algorithm(alg.to_owned())));
+    }
+    assert_eq!(
+        judge(json!({"alg": "ES256"}), signer.key("k")),
+        Err(Invalid::Signature)
+    );
+    assert_eq!(
+        judge(json!({"alg": "EdDSA", "kid": "j"}), signer.key("k")),
+        Err(Invalid::Signature)
+    );
+    assert!(judge(json!({"alg": "EdDSA", "crit": ["b64"]}), signer.key("k")).is_err());
+    assert!(judge(json!({"alg": "EdDSA"}), signer.key("k")).is_ok());
+    let mut key = json!({"kty": "OKP", "crv": "Ed25519", "use": "enc", "x": encode(signer.0.public_key().as_ref())});
+    assert!(
+        judge(
+            json!({"alg": "EdDSA"}),
+            serde_json::from_value(key.clone()).unwrap()
+        )
+        .is_err()
+    );
+    key["use"] = json!("sig");
+    assert!(
+        judge(
+            json!({"alg": "EdDSA"}),
+            serde_json::from_value(key).unwrap()
+        )
+        .is_ok()
+    );
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_shown_is_judged(head in ".{0,40}", claims in ".{0,40}", signature in ".{0,40}") {
+        let keys = [Signer::new().key("k")];
+        let encode = |text: &str| encode(text.as_bytes());
+        let token = format!("{}.{}.{}", encode(&head), encode(&claims), encode(&signature));
+        for token in [token, format!("{head}.{claims}.{signature}"), head] {
+            prop_assert!(issuer().judge(&token, &keys, NOW).is_err());
+            prop_assert!(key_id(&token).is_none());
+        }
+    }
+}
+
+#[test]
+fn elliptic_curves_sign() {
+    let random = SystemRandom::new();
+    let octets = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, octets.as_ref(), &random)
+        .unwrap();
+    let point = pair.public_key().as_ref();
+    let key =
+        json!({"kty": "EC", "crv": "P-256", "x": encode(&point[1..33]), "y": encode(&point[33..])});
+    let key: Jwk = serde_json::from_value(key).unwrap();
+    let head = encode(br#"{"alg":"ES256"}"#);
+    let signed = format!("{head}.{}", encode(claims().to_string().as_bytes()));
+    let signature = pair.sign(&random, signed.as_bytes()).unwrap();
+    let token = format!("{signed}.{}", encode(signature.as_ref()));
+    assert_eq!(
+        issuer().judge(&token, &[key], NOW).unwrap().role,
+        Role::User
+    );
+}
+
+/// A token as WLCG's issuers make them, signed by a key that nobody has any more.
+#[test]
+fn rsa_signs_what_wlcg_says() {
+    let key = json!({"kty": "RSA", "alg": "RS256", "kid": "r", "e": "AQAB", "n": RSA_KEY});
+    let key: Jwk = serde_json::from_value(key).unwrap();
+    let who = issuer()
+        .judge(RSA_TOKEN, std::slice::from_ref(&key), NOW)
+        .unwrap();
+    assert_eq!(
+        (who.name.as_str(), who.role),
+        ("ada@issuer.example", Role::Operator)
+    );
+    let forged = RSA_TOKEN.replace("SZSvowl0dU6y", "SZSvowl0dU6z");
+    assert_eq!(
+        issuer().judge(&forged, &[key], NOW),
+        Err(Invalid::Signature)
+    );
+}
+
+const RSA_KEY: &str = "n7BElcga3vpPVSzJ8hZoGUW_4gsvrGd9n8q5R12IirnaGXVMOkynZtTTHc2mpQYwv27cdIjZCNPUHZ47Ai5xtk7FVpOztWV24I6L\
+     c4GnMpAuX4Hg5czCq96r9Y7Kksjv2oe-2lNjUevW8eGr3O-2l6_-7o1fczJlcEpjsrEnXxxEMm5prNgMGBJuq0NJyvE5AFf3bKcg\
+     fjfR9K5X-yZfyJakyNH72X9bx0Z0A9GCW1b7bxqHT56-8q5VXzDLebWIUqf30Ngi1E4g8WEFvJamyY5KTuHiYDJKU2Y-mrz1xj7W\
+     -73LZYxWd_O1mFVZKanIRPTdPObNaPRpi1XegCgLNQ";
+const RSA_TOKEN: &str = "eyJhbGciOiAiUlMyNTYiLCAia2lkIjogInIiLCAidHlwIjogIkpXVCJ9.eyJpc3MiOiAiaHR0cHM6Ly9pc3N1ZXIuZXhhbXBsZS8\
+     iLCAic3ViIjogImFkYSIsICJhdWQiOiAiaHR0cHM6Ly93bGNnLmNlcm4uY2gvand0L3YxL2FueSIsICJleHAiOiA0MDAwMDAwMDA\
+     wLCAid2xjZy52ZXIiOiAiMS4wIiwgInNjb3BlIjogInN0b3JhZ2UucmVhZDovZGF0YSBsaWdodGhhdWwuYm9vazovIiwgIndsY2c\
+     uZ3JvdXBzIjogWyIvY21zL25ldG9wcyJdfQ.SZSvowl0dU6y6hhNthPAGjBInLl79G8c90UZbUslmfhAEEAZWn9bzXdlOjYTXyt3\
+     3C7D4H69bjryU5r-MqQTuk3kSmerUv-z43cNh7A915TS3IHW0I7uwrbP_LB_gZxe3U6prfoQCpe0bT6IcRzCjonTLYnNNfO1buef\
+     9AslZBFC4tCJVg47whxLiCkmnIeddqSJ8OlGXDHYktlcyqh-Kd_Bpo7flbUwog7lSYZ9XqW_4f8zI6A1q5MA_11ickkL1hCzXEpy\
+     xPlXqxJQoY7A-8d6kmCqQ8TjafU7vYK7wqs8y5z2e_25mvLygB9eWsCkaHPilQ1pjEqOU5kv_VUPvw";

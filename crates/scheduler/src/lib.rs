@@ -1,0 +1,25 @@
+//! Floor 4: the service that books capacity, and what talks to it.
+//!
+//! - [`word`]: what crosses the REST interface
+//! - [`books`]: who has what promised, and the calendar behind it; [`store`]: where they are kept
+//! - [`circuits`]: what is promised, kept at devices; [`topology`]: which links there are
+//! - [`identity`]: who asks, and what they may do
+//! - [`api`]: what is answered; [`serve`]: the service as a whole; [`certificate`]: what it shows of itself
+//! - [`client`]: asking a scheduler; [`https`]: how it is known
+//! - [`error`]: why something was not done
+
+pub mod api;
+pub mod books;
+pub mod certificate;
+pub mod circuits;
+pub mod client;
+pub mod error;
+pub mod https;
+pub mod identity;
+pub mod serve;
+pub mod store;
+pub mod topology;
+pub mod word;
+
+pub use books::Books;
+pub use error::{Error, Result};

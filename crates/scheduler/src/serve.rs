@@ -1,0 +1,252 @@
+//! The service as a whole: who calls is heard, and what is due is done.
+#![expect(clippy::disallowed_methods, reason = "a service listens")]
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, warn};
+
+use crate::api::router::router;
+use crate::api::{Desk, Peer, forwarder};
+use crate::books::Books;
+use crate::certificate::Show;
+use crate::circuits::Circuits;
+use crate::error::{Error, Result};
+use crate::https::Known;
+use crate::identity::Gate;
+
+/// What a scheduler is to be.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// What it shows of itself.
+    pub show: Show,
+    /// Whether it may say in the clear, to others than this host, what is worth a secret.
+    pub insecure: bool,
+    /// Who is let in.
+    pub gate: Gate,
+    /// What it keeps.
+    pub books: Arc<Books>,
+    /// How many questions a second each name has.
+    pub questions_per_second: u32,
+    /// By what it knows other instances.
+    pub peers: Known,
+    /// What it keeps at devices.
+    pub circuits: Option<Circuits>,
+}
+
+/// A scheduler that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    desk: Desk,
+    router: Router,
+    runtime: Runtime,
+    circuits: Option<Circuits>,
+}
+
+impl Server {
+    /// Listens as `settings` say, and answers nobody yet.
+    pub fn listen(settings: Settings) -> Result<Self> {
+        let tls = settings.show.config()?;
+        if tls.is_none() && !settings.insecure && !settings.listen.ip().is_loopback() {
+            return Err(Error::Misuse(format!(
+                "tokens would be readable on their way to {}: leave TLS on, listen on 127.0.0.1, or say --insecure",
+                settings.listen
+            )));
+        }
+        let listener = TcpListener::bind(settings.listen).map_err(|why| {
+            let address = settings.listen;
+            io::Error::other(format!(
+                "cannot listen on {address}: {why}; choose another address"
+            ))
+        })?;
+        listener.set_nonblocking(true)?;
+        let forwarder = forwarder(settings.peers).map_err(io::Error::other)?;
+        let desk = Desk::new(settings.books, settings.gate, settings.questions_per_second);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .max_blocking_threads(BLOCKING_THREADS)
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            listener,
+            tls,
+            router: router(desk.clone(), forwarder),
+            desk,
+            runtime,
+            circuits: settings.circuits,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until it is told to stop by SIGTERM or Ctrl-C. What is under way is given a moment to end.
+    pub fn run(self) -> Result<()> {
+        let Self {
+            listener,
+            tls,
+            desk,
+            router,
+            runtime,
+            circuits,
+        } = self;
+        let keeper = circuits.map(Keeper::start).transpose()?;
+        let stopped = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let mut terminated = signal(SignalKind::terminate())?;
+            let mut interrupted = signal(SignalKind::interrupt())?;
+            tokio::spawn(tick(desk));
+            tokio::spawn(accept(listener, tls.map(TlsAcceptor::from), router));
+            let either = std::pin::pin!(terminated.recv());
+            let or = std::pin::pin!(interrupted.recv());
+            futures_util::future::select(either, or).await;
+            Ok::<(), io::Error>(())
+        });
+        runtime.shutdown_timeout(FAREWELL);
+        drop(keeper);
+        Ok(stopped?)
+    }
+}
+
+/// The thread that keeps circuits; they go when it is dropped.
+#[derive(Debug)]
+struct Keeper {
+    is_ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    fn start(circuits: Circuits) -> io::Result<Self> {
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let ending = Arc::clone(&is_ending);
+        let thread = thread::Builder::new()
+            .name("circuits".to_owned())
+            .spawn(move || {
+                while !ending.load(Ordering::Relaxed) {
+                    let till = circuits.clock().now() + TEND;
+                    if let Err(why) = circuits.tend().and_then(|()| circuits.wait(till)) {
+                        warn!("circuits cannot be kept as they should be: {why}");
+                        thread::park_timeout(BREATH);
+                    }
+                }
+            })?;
+        Ok(Self {
+            is_ending,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // it has said what went wrong
+            thread.join().ok();
+        }
+    }
+}
+
+/// Has done what is due, when it is due.
+async fn tick(desk: Desk) {
+    let mut changes = desk.listen();
+    loop {
+        changes.borrow_and_update();
+        match desk.ask(Books::tick).await {
+            Ok(due) => {
+                let wait = Duration::from_nanos(due.0.saturating_sub(Desk::now().0));
+                // what is new may be due sooner
+                timeout(wait.max(TICK_MIN), changes.changed()).await.ok();
+            }
+            Err(why) => {
+                warn!("what is due cannot be done: {}", why.detail());
+                sleep(BREATH).await;
+            }
+        }
+    }
+}
+
+/// Hears callers, no more than [`CALLERS_MAX`] at once.
+async fn accept(listener: tokio::net::TcpListener, tls: Option<TlsAcceptor>, router: Router) {
+    let room = Arc::new(Semaphore::new(CALLERS_MAX));
+    loop {
+        let Ok(seat) = Arc::clone(&room).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((tcp, peer)) => {
+                let (tls, router) = (tls.clone(), router.clone());
+                tokio::spawn(async move {
+                    greet(tcp, peer, tls, router).await;
+                    drop(seat);
+                });
+            }
+            Err(why) => {
+                warn!("a caller cannot be heard: {why}");
+                sleep(BREATH).await;
+            }
+        }
+    }
+}
+
+/// Hears one caller, within TLS if that is spoken.
+async fn greet(tcp: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, router: Router) {
+    tcp.set_nodelay(true).ok();
+    let router = router.layer(Extension(Peer(peer.ip())));
+    let Some(tls) = tls else {
+        return converse(tcp, router).await;
+    };
+    match timeout(HEAD_PATIENCE, tls.accept(tcp)).await {
+        Ok(Ok(stream)) => converse(stream, router).await,
+        Ok(Err(why)) => debug!("{peer} does not speak TLS: {why}"),
+        Err(_) => debug!("{peer} did not finish the TLS handshake in time"),
+    }
+}
+
+/// Answers requests till the caller leaves.
+async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
+    let service = TowerToHyperService::new(router);
+    let conversation = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .max_buf_size(HEAD_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(why) = conversation.await {
+        debug!("a caller was not heard to the end: {why}");
+    }
+}
+
+const THREADS: usize = 2;
+/// Each waits for the books or an issuer, of which there is one.
+const BLOCKING_THREADS: usize = 32;
+const CALLERS_MAX: usize = 1024;
+const HEAD_MAX: usize = 64 << 10;
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// So that a change that is due and cannot be made does not keep a processor busy.
+const TICK_MIN: Duration = Duration::from_millis(5);
+const BREATH: Duration = Duration::from_secs(1);
+/// How long until what is booked is made at devices, at most.
+const TEND: Duration = Duration::from_millis(50);
+const FAREWELL: Duration = Duration::from_secs(2);

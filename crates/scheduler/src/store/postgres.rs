@@ -1,0 +1,249 @@
+//! The store in a `PostgreSQL` server, which several instances share: one of them writes.
+
+use std::time::Duration;
+
+use postgres::error::SqlState;
+use postgres::{Client, Config, IsolationLevel, NoTls};
+
+use super::batch::{Batch, Fact};
+use super::contract::{Store, Writer};
+use super::sql;
+use super::sqlite::check_format;
+use crate::error::{Error, Result};
+
+/// A server with the books in it.
+///
+/// Who holds an advisory lock writes, over the very connection that holds it: once that is gone nothing can be written over
+/// it, so that two who both believe to be the writer never both are. What crosses is not encrypted: the server is on this
+/// host, on a network that is trusted, or behind a tunnel.
+#[derive(Debug)]
+pub struct Postgres {
+    server: Config,
+    /// Where this instance is asked.
+    url: String,
+    link: Option<Link>,
+}
+
+/// A connection to the server.
+struct Link {
+    client: Client,
+    is_writer: bool,
+}
+
+impl Postgres {
+    /// Goes to the server that `server` names, as in `postgres://user@host/books`; other instances ask this one at `url`.
+    pub fn open(server: &str, url: &str) -> Result<Self> {
+        let mut server: Config = server.parse().map_err(|why| {
+            Error::Misuse(format!(
+                "{why}: name the server as in postgres://user@host/books"
+            ))
+        })?;
+        server.connect_timeout(PATIENCE).tcp_user_timeout(PATIENCE);
+        server.options(&format!(
+            "-c statement_timeout={0} -c lock_timeout={0}",
+            PATIENCE.as_millis()
+        ));
+        let mut store = Self {
+            server,
+            url: url.to_owned(),
+            link: None,
+        };
+        store.link()?;
+        Ok(store)
+    }
+
+    fn link(&mut self) -> Result<&mut Link> {
+        let link = match self.link.take() {
+            Some(link) if !link.client.is_closed() => link,
+            _ => connect(&self.server)?,
+        };
+        Ok(self.link.insert(link))
+    }
+
+    /// Does something at the server; if that fails it is called anew before the next time.
+    fn with<T>(
+        &mut self,
+        what: &str,
+        act: impl FnOnce(&mut Link) -> std::result::Result<T, postgres::Error>,
+    ) -> Result<T> {
+        let answer = act(self.link()?);
+        answer.map_err(|why| {
+            self.link = None;
+            failed(what, &why)
+        })
+    }
+}
+
+impl Store for Postgres {
+    fn elect(&mut self) -> Result<Writer> {
+        let url = self.url.clone();
+        self.with("find out who writes", |link| {
+            if link.is_writer {
+                // who was cut off from the server learns it here
+                return link.client.is_valid(PATIENCE).map(|()| Writer::Here);
+            }
+            let row = link
+                .client
+                .query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK])?;
+            link.is_writer = row.get(0);
+            if link.is_writer {
+                link.client.execute(CLAIM, &[&url])?;
+                return Ok(Writer::Here);
+            }
+            let row = link.client.query_one("SELECT url FROM writer", &[])?;
+            Ok(Writer::At(row.get(0)))
+        })
+    }
+
+    fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
+        let is_next = self.with("write", |link| {
+            if !link.is_writer {
+                return Ok(false);
+            }
+            write(&mut link.client, after, batch)
+        })?;
+        is_next.then_some(()).ok_or_else(|| {
+            Error::Store(
+                "another instance has become the writer; nothing was changed, try again".to_owned(),
+            )
+        })
+    }
+
+    fn seq(&mut self) -> Result<u64> {
+        self.with("read", |link| {
+            let row = link.client.query_one(sql::SEQ, &[])?;
+            Ok(number(&row, 0))
+        })
+    }
+
+    fn changes(&mut self, after: u64) -> Result<Batch> {
+        let (seq, rows) = self.with("read", |link| {
+            let deal = link.client.build_transaction();
+            let mut deal = deal
+                .isolation_level(IsolationLevel::RepeatableRead)
+                .read_only(true)
+                .start()?;
+            let seq = number(&deal.query_one(sql::SEQ, &[])?, 0);
+            let rows = deal.query(sql::FACTS, &[&after.cast_signed()])?;
+            deal.commit()?;
+            Ok((seq, rows))
+        })?;
+        let facts = rows
+            .iter()
+            .map(|row| Fact::of_row((row.get(0), row.get(1), row.get(2))));
+        Ok(Batch {
+            seq,
+            facts: facts.collect::<Result<_>>()?,
+            ..Batch::default()
+        })
+    }
+
+    fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>> {
+        self.with("read", |link| {
+            let rows = link.client.query(
+                sql::EVENTS,
+                &[
+                    &after.cast_signed(),
+                    &i64::try_from(most).unwrap_or(i64::MAX),
+                ],
+            )?;
+            Ok(rows
+                .iter()
+                .map(|row| (number(row, 0), row.get(1)))
+                .collect())
+        })
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link")
+            .field("is_writer", &self.is_writer)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Writes a batch if it is the next one.
+fn write(
+    client: &mut Client,
+    after: u64,
+    batch: &Batch,
+) -> std::result::Result<bool, postgres::Error> {
+    let mut deal = client.transaction()?;
+    let seq = batch.seq.cast_signed();
+    if deal.execute(sql::ADVANCE, &[&seq, &after.cast_signed()])? != 1 {
+        return Ok(false);
+    }
+    for fact in &batch.facts {
+        let kind = fact.kind.name();
+        match &fact.doc {
+            Some(doc) => deal.execute(sql::PUT, &[&kind, &fact.id, &seq, doc])?,
+            None => deal.execute(sql::DROP, &[&kind, &fact.id])?,
+        };
+    }
+    for (seq, doc) in &batch.events {
+        deal.execute(sql::TELL, &[&seq.cast_signed(), doc])?;
+    }
+    if let Some(from) = batch.events_from {
+        deal.execute(sql::FORGET, &[&from.cast_signed()])?;
+    }
+    deal.commit().map(|()| true)
+}
+
+fn connect(server: &Config) -> Result<Link> {
+    let open = || {
+        let mut client = server.connect(NoTls)?;
+        // two instances that make the tables at once would trip over each other
+        client.batch_execute(&format!(
+            "BEGIN; SELECT pg_advisory_xact_lock({MAKING}); {} {WRITER} COMMIT;",
+            sql::TABLES
+        ))?;
+        let format = client.query_one(sql::FORMAT_OF, &[])?.get(0);
+        Ok((client, format))
+    };
+    let (client, format) = open().map_err(|why| failed("reach", &why))?;
+    check_format(format)?;
+    Ok(Link {
+        client,
+        is_writer: false,
+    })
+}
+
+fn number(row: &postgres::Row, nth: usize) -> u64 {
+    row.get::<_, i64>(nth).cast_unsigned()
+}
+
+/// What happened at the server, and what to do.
+fn failed(what: &str, why: &postgres::Error) -> Error {
+    let hint = match why.code() {
+        Some(&SqlState::DISK_FULL) => "make room on its disk, and try again",
+        Some(&SqlState::INVALID_CATALOG_NAME) => "make the database with createdb",
+        Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
+            "see to the user and password in its URL"
+        }
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            "give the user the right to make tables in this database"
+        }
+        Some(
+            &SqlState::ADMIN_SHUTDOWN | &SqlState::CRASH_SHUTDOWN | &SqlState::CANNOT_CONNECT_NOW,
+        )
+        | None => "see whether the server runs, and try again",
+        Some(_) => "see its log",
+    };
+    let because =
+        std::error::Error::source(why).map_or_else(String::new, |source| format!(" ({source})"));
+    Error::Store(format!(
+        "cannot {what} at the PostgreSQL server of the books: {why}{because}; nothing was changed: {hint}"
+    ))
+}
+
+const WRITER: &str = "
+    CREATE TABLE IF NOT EXISTS writer (one INTEGER PRIMARY KEY CHECK (one = 1), url TEXT NOT NULL);
+    INSERT INTO writer VALUES (1, '') ON CONFLICT DO NOTHING;";
+const CLAIM: &str = "UPDATE writer SET url = $1";
+/// Whose it is is the writer: `lighthau` in ASCII, as no other program will have it.
+const LOCK: i64 = 0x6c69_6768_7468_6175;
+/// Whose it is makes the tables.
+const MAKING: i64 = LOCK + 1;
+/// How long the server may take for anything.
+const PATIENCE: Duration = Duration::from_secs(5);

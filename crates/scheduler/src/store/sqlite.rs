@@ -1,0 +1,192 @@
+//! The store in a file of this host: nothing to install, one instance.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+
+use super::batch::{Batch, Fact, Kind};
+use super::contract::{Store, Writer};
+use super::sql;
+use crate::error::{Error, Result};
+
+/// A file with the books in it, which nobody else opens meanwhile.
+#[derive(Debug)]
+pub struct Sqlite {
+    path: PathBuf,
+    connection: Connection,
+}
+
+impl Sqlite {
+    /// Opens a file, and makes it if there is none.
+    pub fn open(path: &Path) -> Result<Self> {
+        let (connection, format) = connect(path).map_err(|why| failed("open", path, &why))?;
+        check_format(format)?;
+        Ok(Self {
+            path: path.to_owned(),
+            connection,
+        })
+    }
+
+    /// A store that is gone with its process, for trials.
+    pub fn in_memory() -> Result<Self> {
+        Self::open(Path::new(":memory:"))
+    }
+
+    /// Does something with the file; what fails half-way is undone when its transaction is dropped.
+    fn with<T>(
+        &mut self,
+        what: &str,
+        act: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        act(&mut self.connection).map_err(|why| failed(what, &self.path, &why))
+    }
+}
+
+impl Store for Sqlite {
+    fn elect(&mut self) -> Result<Writer> {
+        Ok(Writer::Here)
+    }
+
+    fn append(&mut self, after: u64, batch: &Batch) -> Result<()> {
+        let is_next = self.with("write", |connection| write(connection, after, batch))?;
+        is_next.then_some(()).ok_or_else(|| {
+            Error::Store(format!(
+                "somebody else has written {}: start one scheduler only",
+                self.path.display()
+            ))
+        })
+    }
+
+    fn seq(&mut self) -> Result<u64> {
+        self.with("read", |connection| {
+            connection.query_row(sql::SEQ, [], |row| number(row, 0))
+        })
+    }
+
+    fn changes(&mut self, after: u64) -> Result<Batch> {
+        let (seq, rows) = self.with("read", |connection| {
+            let deal = connection.transaction()?;
+            let seq = deal.query_row(sql::SEQ, [], |row| number(row, 0))?;
+            let mut facts = deal.prepare_cached(sql::FACTS)?;
+            let rows = facts.query_map(params![after.cast_signed()], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?;
+            Ok((seq, rows.collect::<rusqlite::Result<Vec<_>>>()?))
+        })?;
+        let facts = rows.into_iter().map(Fact::of_row).collect::<Result<_>>()?;
+        Ok(Batch {
+            seq,
+            facts,
+            ..Batch::default()
+        })
+    }
+
+    fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>> {
+        self.with("read", |connection| {
+            let mut events = connection.prepare_cached(sql::EVENTS)?;
+            let rows = events.query_map(
+                params![after.cast_signed(), i64::try_from(most).unwrap_or(i64::MAX)],
+                |row| Ok((number(row, 0)?, row.get(1)?)),
+            )?;
+            rows.collect()
+        })
+    }
+}
+
+impl Fact {
+    /// What a store has in a row.
+    pub(super) fn of_row((kind, id, doc): (String, String, String)) -> Result<Self> {
+        let kind = Kind::of(&kind).ok_or_else(|| {
+            Error::Store(format!("the store has a {kind}, which this version does not know: install the one that wrote it"))
+        })?;
+        Ok(Self {
+            kind,
+            id,
+            doc: Some(doc),
+        })
+    }
+}
+
+/// Writes a batch if it is the next one.
+fn write(connection: &mut Connection, after: u64, batch: &Batch) -> rusqlite::Result<bool> {
+    let deal = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let seq = batch.seq.cast_signed();
+    if deal
+        .prepare_cached(sql::ADVANCE)?
+        .execute(params![seq, after.cast_signed()])?
+        != 1
+    {
+        return Ok(false);
+    }
+    for fact in &batch.facts {
+        let kind = fact.kind.name();
+        match &fact.doc {
+            Some(doc) => deal
+                .prepare_cached(sql::PUT)?
+                .execute(params![kind, fact.id, seq, doc])?,
+            None => deal
+                .prepare_cached(sql::DROP)?
+                .execute(params![kind, fact.id])?,
+        };
+    }
+    for (seq, doc) in &batch.events {
+        deal.prepare_cached(sql::TELL)?
+            .execute(params![seq.cast_signed(), doc])?;
+    }
+    if let Some(from) = batch.events_from {
+        deal.prepare_cached(sql::FORGET)?
+            .execute(params![from.cast_signed()])?;
+    }
+    deal.commit().map(|()| true)
+}
+
+/// Opens a file, and says of which format it is.
+fn connect(path: &Path) -> rusqlite::Result<(Connection, i32)> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    // one who has the file has it alone; FULL waits for the disk at each commit, also in WAL
+    connection.execute_batch(
+        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
+    )?;
+    connection.execute_batch(&format!("BEGIN EXCLUSIVE; {} COMMIT;", sql::TABLES))?;
+    let format = connection.query_row(sql::FORMAT_OF, [], |row| row.get(0))?;
+    Ok((connection, format))
+}
+
+/// Refuses books of another version.
+pub(super) fn check_format(format: i32) -> Result<()> {
+    if format == sql::FORMAT {
+        return Ok(());
+    }
+    Err(Error::Store(format!(
+        "the store is of format {format}, and this version has format {}: install the version that wrote it",
+        sql::FORMAT
+    )))
+}
+
+fn number(row: &rusqlite::Row<'_>, nth: usize) -> rusqlite::Result<u64> {
+    row.get(nth).map(i64::cast_unsigned)
+}
+
+/// What happened to the file, and what to do.
+fn failed(what: &str, path: &Path, why: &rusqlite::Error) -> Error {
+    use rusqlite::ErrorCode as Code;
+    let hint = match why.sqlite_error_code() {
+        Some(Code::DiskFull) => "make room on its disk, and try again",
+        Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
+            "another scheduler has it: stop that one, or use PostgreSQL"
+        }
+        Some(Code::CannotOpen | Code::PermissionDenied) => {
+            "see whether its folder is there and yours"
+        }
+        Some(Code::ReadOnly) => "make it writable",
+        Some(Code::DatabaseCorrupt | Code::NotADatabase) => "restore it from a copy",
+        _ => "see to its disk, and try again",
+    };
+    Error::Store(format!(
+        "cannot {what} the books in {}: {why}; nothing was changed: {hint}",
+        path.display()
+    ))
+}

@@ -1,0 +1,213 @@
+//! A topology in `GraphML`, as the Internet Topology Zoo has them (Knight et al. 2011).
+//!
+//! An edge is a link in each direction, unless the graph says that its edges are directed. Of its data are read `LinkSpeedRaw` in
+//! bits a second, and of nodes `label`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_schedule::{Link, Topology};
+use roxmltree::{Document, Node};
+
+use super::toml::CHANNEL;
+use crate::error::{Error, Result};
+
+/// Reads a topology; `capacity` is that of links that name none.
+pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
+    let document =
+        Document::parse(text).map_err(|why| Error::Misuse(format!("it is no GraphML: {why}")))?;
+    let find = |name| {
+        document
+            .descendants()
+            .find(move |node| node.tag_name().name() == name)
+    };
+    let graph = find("graph")
+        .ok_or_else(|| Error::Misuse("it has no graph: it is no GraphML".to_owned()))?;
+    let keys: Keys<'_> = document
+        .descendants()
+        .filter(|node| node.tag_name().name() == "key")
+        .filter_map(|key| {
+            Some((
+                (key.attribute("for")?, key.attribute("attr.name")?),
+                key.attribute("id")?,
+            ))
+        })
+        .collect();
+    let parts = |name: &'static str| {
+        graph
+            .children()
+            .filter(move |node| node.tag_name().name() == name)
+    };
+    let mut names = BTreeMap::new();
+    let mut nodes = Vec::new();
+    for node in parts("node") {
+        let id = attribute(node, "id")?;
+        let name = data(node, &keys, "label").unwrap_or(id).to_owned();
+        if names.insert(id, name.clone()).is_some() {
+            return Err(Error::Misuse(format!(
+                "there are two nodes of the id {id}: give each one of its own"
+            )));
+        }
+        nodes.push(name);
+    }
+    let is_directed = graph.attribute("edgedefault") == Some("directed");
+    let mut links = Links::default();
+    for edge in parts("edge") {
+        let end = |what| {
+            let id = attribute(edge, what)?;
+            names.get(id).ok_or_else(|| {
+                Error::Misuse(format!(
+                    "an edge has an end at {id}, which is no node: name it among the nodes"
+                ))
+            })
+        };
+        let (from, to) = (end("source")?, end("target")?);
+        let speed = data(edge, &keys, "LinkSpeedRaw").map(speed).transpose()?;
+        let speed = speed.or(capacity).ok_or_else(|| {
+            Error::Misuse(format!("the edge from {from} to {to} has no LinkSpeedRaw: say a capacity for those that have none"))
+        })?;
+        links.add(from, to, speed);
+        if !is_directed && from != to {
+            links.add(to, from, speed);
+        }
+    }
+    Topology::new(nodes, links.all).map_err(|why| Error::Misuse(why.to_string()))
+}
+
+/// The ids of what data can be about, by what has it and what it is called.
+type Keys<'a> = BTreeMap<(&'a str, &'a str), &'a str>;
+
+/// The links found so far; several may join the same two nodes.
+#[derive(Default)]
+struct Links {
+    all: Vec<Link>,
+    counts: BTreeMap<(String, String), u32>,
+}
+
+impl Links {
+    fn add(&mut self, from: &str, to: &str, capacity: Rate) {
+        let count = self
+            .counts
+            .entry((from.to_owned(), to.to_owned()))
+            .or_default();
+        *count += 1;
+        let name = match *count {
+            1 => format!("{from}-{to}"),
+            nth => format!("{from}-{to}-{nth}"),
+        };
+        self.all.push(Link {
+            name,
+            from: from.to_owned(),
+            to: to.to_owned(),
+            capacity,
+            channel: CHANNEL.min(capacity),
+            guard: Duration::ZERO,
+            cost: 1,
+        });
+    }
+}
+
+fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Result<&'a str> {
+    let missing = || {
+        Error::Misuse(format!(
+            "a {} has no {name}: it is no GraphML",
+            node.tag_name().name()
+        ))
+    };
+    node.attribute(name).ok_or_else(missing)
+}
+
+/// What a node or an edge says of itself.
+fn data<'a>(of: Node<'a, '_>, keys: &Keys<'a>, name: &'a str) -> Option<&'a str> {
+    let id = keys.get(&(of.tag_name().name(), name))?;
+    let found = of
+        .children()
+        .find(|child| child.attribute("key") == Some(id))?;
+    found.text().map(str::trim).filter(|text| !text.is_empty())
+}
+
+/// Bits a second, which the Zoo writes as `10000000000.0`.
+fn speed(text: &str) -> Result<Rate> {
+    text.parse().map_err(|_| {
+        Error::Misuse(format!(
+            "a LinkSpeedRaw of {text} is no rate: write bits a second"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the Zoo writes them.
+    fn zoo(edges: &str) -> String {
+        format!(
+            r#"<?xml version="1.0" encoding="utf-8"?><graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+            <key attr.name="LinkSpeedRaw" attr.type="double" for="edge" id="d36" />
+            <key attr.name="label" attr.type="string" for="node" id="d33" />
+            <graph edgedefault="undirected">
+              <node id="0"><data key="d33">New York</data></node><node id="1"><data key="d33">Chicago</data></node>
+              <node id="2"/>{edges}</graph></graphml>"#
+        )
+    }
+
+    #[test]
+    fn a_graph_of_the_zoo_has_a_link_in_each_direction() {
+        let edges = r#"<edge source="0" target="1"><data key="d36">10000000000.0</data></edge>
+            <edge source="0" target="1"><data key="d36">622000000</data></edge><edge source="1" target="2"/>"#;
+        let topology = parse(&zoo(edges), Some(Rate::from_mbps(100))).unwrap();
+        let rate = |name| {
+            topology
+                .about(topology.link(name).unwrap())
+                .unwrap()
+                .capacity
+        };
+        assert_eq!(rate("New York-Chicago"), Rate::from_mbps(10_000));
+        assert_eq!(rate("Chicago-New York-2"), Rate::from_mbps(622));
+        assert_eq!(rate("2-Chicago"), Rate::from_mbps(100));
+        assert_eq!(topology.links().count(), 6);
+    }
+
+    #[test]
+    fn what_is_no_topology_is_refused_in_a_sentence() {
+        let join = r#"<edge source="1" target="2"/>"#;
+        for (text, says) in [
+            ("hello".to_owned(), "no GraphML"),
+            ("<svg/>".to_owned(), "no graph"),
+            (zoo(join), "no link joins"),
+            (
+                zoo(r#"<edge source="0" target="0"/>"#),
+                "two different ends",
+            ),
+            (zoo(r#"<edge source="0" target="9"/>"#), "an end at 9"),
+            (zoo(r#"<edge source="0"/>"#), "no target"),
+            (zoo(r#"<node id="0"/>"#), "two nodes of the id 0"),
+            (
+                zoo(r#"<node id="3"><data key="d33">Chicago</data></node>"#),
+                "at least one link",
+            ),
+            (
+                zoo(&format!(
+                    r#"<node id="3"><data key="d33">Chicago</data></node>{join}"#
+                )),
+                "two of the name Chicago",
+            ),
+            (
+                zoo(r#"<edge source="0" target="1"><data key="d36">x</data></edge>"#),
+                "no rate",
+            ),
+            (
+                "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>".to_owned(),
+                "no GraphML",
+            ),
+        ] {
+            let why = parse(&text, Some(Rate::from_mbps(1)))
+                .unwrap_err()
+                .to_string();
+            assert!(why.contains(says), "{text}: {why}");
+        }
+        let why = parse(&zoo(join), None).unwrap_err().to_string();
+        assert!(why.contains("say a capacity"), "{why}");
+    }
+}

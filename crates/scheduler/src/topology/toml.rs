@@ -1,0 +1,184 @@
+//! A topology in TOML.
+//!
+//! ```toml
+//! [[link]]
+//! name = "chicago-amsterdam"
+//! from = "chicago"
+//! to = "amsterdam"
+//! capacity = "10Gb/s"
+//! channel = "1Gb/s"    # 1 Mb/s, if it is left out
+//! guard = "50ms"       # none
+//! cost = 3             # 1
+//! both = true          # also a link back, `amsterdam-chicago`; its name is `back`, if that is given
+//! ```
+
+use std::collections::BTreeSet;
+
+use lighthaul_base::Rate;
+use lighthaul_schedule::{Link, Topology};
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::word::{Bps, Span};
+
+/// Reads a topology. Its nodes are those that its links name, and those that it lists itself.
+pub fn parse(text: &str) -> Result<Topology> {
+    let file: File = ::toml::from_str(text).map_err(|why| Error::Misuse(why.to_string()))?;
+    let mut seen: BTreeSet<&str> = file.nodes.iter().map(String::as_str).collect();
+    let mut nodes = file.nodes.clone();
+    for link in &file.link {
+        for end in [&link.from, &link.to] {
+            if seen.insert(end) {
+                nodes.push(end.clone());
+            }
+        }
+    }
+    let mut links = Vec::with_capacity(file.link.len() * 2);
+    for written in &file.link {
+        let there = written.link()?;
+        let back = written.both.then(|| Link {
+            name: written.name_of_back(),
+            from: there.to.clone(),
+            to: there.from.clone(),
+            ..there.clone()
+        });
+        links.push(there);
+        links.extend(back);
+    }
+    Topology::new(nodes, links).map_err(|why| Error::Misuse(why.to_string()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    nodes: Vec<String>,
+    #[serde(default)]
+    link: Vec<Written>,
+}
+
+/// A link as people write it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: Option<String>,
+    from: String,
+    to: String,
+    capacity: Bps,
+    channel: Option<Bps>,
+    guard: Option<Span>,
+    cost: Option<u32>,
+    #[serde(default)]
+    both: bool,
+    back: Option<String>,
+}
+
+impl Written {
+    fn link(&self) -> Result<Link> {
+        let name = self
+            .name
+            .clone()
+            .unwrap_or_else(|| format!("{}-{}", self.from, self.to));
+        let rate = |what: &str, bps: Bps| {
+            bps.rate().ok_or_else(|| {
+                Error::Misuse(format!(
+                    "link {name} has a {what} of zero: say how much it carries"
+                ))
+            })
+        };
+        let capacity = rate("capacity", self.capacity)?;
+        let channel = match self.channel {
+            Some(channel) => rate("channel", channel)?,
+            None => CHANNEL.min(capacity),
+        };
+        Ok(Link {
+            capacity,
+            channel,
+            guard: self.guard.map_or_else(Default::default, |guard| guard.0),
+            cost: self.cost.unwrap_or(1),
+            from: self.from.clone(),
+            to: self.to.clone(),
+            name,
+        })
+    }
+
+    fn name_of_back(&self) -> String {
+        self.back
+            .clone()
+            .unwrap_or_else(|| format!("{}-{}", self.to, self.from))
+    }
+}
+
+/// What rates are multiples of where nothing else is said.
+pub(super) const CHANNEL: Rate = Rate::from_mbps(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = r#"
+        nodes = ["here"]
+        [[link]]
+        from = "here"
+        to = "there"
+        capacity = "10Gb/s"
+        channel = "1Gb/s"
+        guard = "50ms"
+        cost = 3
+        both = true
+        [[link]]
+        name = "slow"
+        from = "here"
+        to = "there"
+        capacity = 500000
+    "#;
+
+    #[test]
+    fn links_read_as_people_write_them() {
+        let topology = parse(TWO).unwrap();
+        let about = |name| topology.about(topology.link(name).unwrap()).unwrap();
+        let back = about("there-here");
+        assert_eq!(
+            (back.capacity, back.channel, back.cost),
+            (Rate::from_mbps(10_000), Rate::from_mbps(1000), 3)
+        );
+        assert_eq!((back.from.as_str(), back.guard.as_millis()), ("there", 50));
+        assert_eq!(
+            about("slow").channel,
+            about("slow").capacity,
+            "no channel is wider than its link"
+        );
+        assert_eq!(
+            topology.nodes().map(|(_, name)| name).collect::<Vec<_>>(),
+            ["here", "there"]
+        );
+    }
+
+    #[test]
+    fn what_is_no_topology_is_refused_in_a_sentence() {
+        let link = "[[link]]\nfrom='a'\nto='b'\ncapacity='1G'\n";
+        for (text, says) in [
+            (String::new(), "at least one link"),
+            (format!("{link}{link}"), "two of the name a-b"),
+            (format!("nodes=['c']\n{link}"), "no link joins"),
+            (
+                "[[link]]\nfrom='a'\nto='a'\ncapacity='1G'".into(),
+                "two different ends",
+            ),
+            (
+                "[[link]]\nfrom='a'\nto='b'\ncapacity=0".into(),
+                "capacity of zero",
+            ),
+            (
+                "[[link]]\nfrom='a'\nto='b'\ncapacity='fast'".into(),
+                "900Mb/s",
+            ),
+            (format!("{link}colour='red'"), "unknown field"),
+            (format!("{link}channel='2G'"), "at most the link's capacity"),
+            (format!("{link}guard='2h'"), "more than an hour"),
+        ] {
+            let why = parse(&text).unwrap_err().to_string();
+            assert!(why.contains(says), "{text}: {why}");
+        }
+    }
+}

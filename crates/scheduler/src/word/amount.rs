@@ -1,0 +1,169 @@
+//! Quantities that programs write as numbers and people with units.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use lighthaul_base::{Rate, Size};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// Bytes: a number, or text as in `1.2TB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bytes(pub u64);
+
+/// Bits a second: a number, or text as in `900Mb/s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bps(pub u64);
+
+/// A length of time: seconds, or text as in `PT2H` or `2h 30m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub Duration);
+
+impl Bps {
+    /// The rate; nothing if it is zero.
+    pub const fn rate(self) -> Option<Rate> {
+        Rate::from_bps(self.0)
+    }
+}
+
+impl From<Rate> for Bps {
+    fn from(rate: Rate) -> Self {
+        Self(rate.as_bps())
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let size: Size = text.parse().map_err(|e| format!("{e}"))?;
+        Ok(Self(size.0))
+    }
+}
+
+impl FromStr for Bps {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rate: Rate = text.parse().map_err(|e| format!("{e}"))?;
+        Ok(rate.into())
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "a length of time is seconds, or as in 90s, 2h 30m or PT2H".to_owned();
+        let text = text.trim();
+        if let Ok(seconds) = text.parse() {
+            return Ok(Self(Duration::from_secs(seconds)));
+        }
+        let time: SignedDuration = text.parse().map_err(|_| wrong())?;
+        Duration::try_from(time).map(Self).map_err(|_| wrong())
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = SignedDuration::try_from(self.0).unwrap_or(SignedDuration::MAX);
+        write!(f, "{time:#}")
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl Serialize for Bps {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl Serialize for Span {
+    /// As ISO 8601 has it.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let time = SignedDuration::try_from(self.0).unwrap_or(SignedDuration::MAX);
+        serializer.collect_str(&time)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read(deserializer, Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bps {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read(deserializer, Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read(deserializer, |seconds| Self(Duration::from_secs(seconds)))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a whole number from 0 to 2^64 - 1, or text with a unit"
+)]
+enum Written {
+    Number(u64),
+    Text(String),
+}
+
+fn read<'de, D, T>(deserializer: D, of: impl FnOnce(u64) -> T) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err = String>,
+{
+    match Written::deserialize(deserializer)? {
+        Written::Number(number) => Ok(of(number)),
+        Written::Text(text) => text.parse().map_err(de::Error::custom),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_units_mean_the_same() {
+        let bytes = |json: &str| serde_json::from_str::<Bytes>(json).map(|bytes| bytes.0);
+        assert_eq!(bytes("1200000000000").unwrap(), bytes("\"1.2TB\"").unwrap());
+        assert_eq!(bytes("9223372036854775808").unwrap(), 1 << 63);
+        let bps = |json: &str| serde_json::from_str::<Bps>(json).map(|bps| bps.0);
+        assert_eq!(bps("900000000").unwrap(), bps("\"900Mb/s\"").unwrap());
+        let span = |json: &str| serde_json::from_str::<Span>(json).map(|span| span.0.as_secs());
+        for json in ["9000", "\"9000\"", "\"PT2H30M\"", "\"2h 30m\"", "\"2h30m\""] {
+            assert_eq!(span(json).unwrap(), 9000, "{json}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused_in_words() {
+        for json in ["-1", "1.5", "null", "18446744073709551616", "[]"] {
+            let why = serde_json::from_str::<Bytes>(json).unwrap_err().to_string();
+            assert!(why.contains("whole number"), "{json}: {why}");
+        }
+        let why = serde_json::from_str::<Bps>("\"fast\"").unwrap_err();
+        assert!(why.to_string().contains("900Mb/s"), "{why}");
+        let why = serde_json::from_str::<Span>("\"-1h\"").unwrap_err();
+        assert!(why.to_string().contains("PT2H"), "{why}");
+    }
+
+    #[test]
+    fn a_length_of_time_is_written_as_iso_8601_has_it() {
+        let span = Span(Duration::from_mins(150));
+        assert_eq!(serde_json::to_string(&span).unwrap(), "\"PT2H30M\"");
+        assert_eq!(span.to_string(), "2h 30m");
+    }
+}

@@ -1,0 +1,8 @@
+//! The books: who may have what, what is kept, and what is left when something fails.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod bounds;
+mod follow;
+mod life;
+mod shelf;
+mod world;

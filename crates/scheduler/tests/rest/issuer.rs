@@ -1,0 +1,160 @@
+//! Tokens that an issuer signed, whose keys are fetched from it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use data_encoding::BASE64URL_NOPAD;
+use lighthaul_io::clock::unix_nanos;
+use lighthaul_scheduler::client::Filter;
+use lighthaul_scheduler::https::fetcher;
+use lighthaul_scheduler::identity::{Issuer, Keys};
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
+
+use crate::stage::{Setup, Stage, bytes};
+
+/// An issuer on loopback, who changes its keys.
+struct House {
+    address: SocketAddr,
+    keys: Arc<Mutex<Vec<Value>>>,
+}
+
+impl House {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let keys = Arc::new(Mutex::new(Vec::new()));
+        let shown = Arc::clone(&keys);
+        thread::spawn(move || {
+            for tcp in listener.incoming() {
+                let mut tcp = tcp.unwrap();
+                let mut some = [0; 4096];
+                let _ = tcp.read(&mut some).unwrap();
+                let body = json!({"keys": *shown.lock().unwrap()}).to_string();
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                    body.len()
+                );
+                tcp.write_all((head + &body).as_bytes()).unwrap();
+            }
+        });
+        Self { address, keys }
+    }
+
+    /// A new key, known to those who ask from now on.
+    fn key(&self, kid: &str) -> Ed25519KeyPair {
+        let octets = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        let pair = Ed25519KeyPair::from_pkcs8(octets.as_ref()).unwrap();
+        let x = BASE64URL_NOPAD.encode(pair.public_key().as_ref());
+        self.keys
+            .lock()
+            .unwrap()
+            .push(json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x}));
+        pair
+    }
+
+    fn stage(&self) -> Stage {
+        let issuer = Issuer {
+            name: "https://idp.example.org/".to_owned(),
+            audiences: vec!["lighthaul".to_owned()],
+            users: None,
+            operators: Some("operate".to_owned()),
+            admins: None,
+        };
+        let keys = Keys::new(fetcher().unwrap(), format!("http://{}/jwks", self.address));
+        Stage::of(Setup {
+            issuer: Some((issuer, keys)),
+            ..Setup::default()
+        })
+    }
+}
+
+/// A token that holds for an hour from `at`, in seconds since 1970.
+fn token(pair: &Ed25519KeyPair, kid: &str, at: u64, scope: &str) -> String {
+    let encode = |part: Value| BASE64URL_NOPAD.encode(part.to_string().as_bytes());
+    let head = encode(json!({"alg": "EdDSA", "kid": kid}));
+    let claims = encode(
+        json!({"iss": "https://idp.example.org/", "sub": "ada", "aud": "lighthaul",
+                               "iat": at, "exp": at + 3600, "scope": scope}),
+    );
+    let signature =
+        BASE64URL_NOPAD.encode(pair.sign(format!("{head}.{claims}").as_bytes()).as_ref());
+    format!("{head}.{claims}.{signature}")
+}
+
+fn now() -> u64 {
+    unix_nanos() / 1_000_000_000
+}
+
+#[test]
+fn who_the_issuer_signed_for_books_and_nobody_else() {
+    let house = House::new();
+    let pair = house.key("one");
+    let stage = house.stage();
+    let made = stage
+        .client(&token(&pair, "one", now(), "openid"))
+        .reserve(&bytes(1_000_000))
+        .unwrap();
+    assert_eq!(made.owner, "ada@idp.example.org");
+    // another of that name, here
+    assert_eq!(stage.client("ada").reserve(&bytes(1)).unwrap().owner, "ada");
+    let operator = stage.client(&token(&pair, "one", now(), "openid operate"));
+    assert_eq!(
+        operator
+            .reservations(&Filter::default(), None)
+            .unwrap()
+            .items
+            .len(),
+        2
+    );
+    let forger = House::new().key("one");
+    for (token, says) in [
+        (
+            token(&forger, "one", now(), "operate"),
+            "no key of the issuer",
+        ),
+        (token(&pair, "one", now() - 7200, "operate"), "expired"),
+        (
+            token(&pair, "one", now() + 7200, "operate"),
+            "does not hold yet",
+        ),
+        (
+            token(&pair, "two", now(), "operate"),
+            "no key of the issuer",
+        ),
+    ] {
+        let problem = stage.problem("GET", "/v1/reservations", &token, "");
+        assert_eq!(problem.status, 401);
+        assert!(problem.detail.contains(says), "{problem:?}");
+    }
+}
+
+#[test]
+fn an_issuer_that_is_away_lets_nobody_in_and_the_service_goes_on() {
+    let house = House::new();
+    let pair = house.key("one");
+    // nobody listens at port 1
+    let issuer = Issuer {
+        name: "https://idp.example.org/".to_owned(),
+        audiences: vec!["lighthaul".to_owned()],
+        users: None,
+        operators: None,
+        admins: None,
+    };
+    let keys = Keys::new(fetcher().unwrap(), "http://127.0.0.1:1/jwks".to_owned());
+    let stage = Stage::of(Setup {
+        issuer: Some((issuer, keys)),
+        ..Setup::default()
+    });
+    let problem = stage.problem(
+        "GET",
+        "/v1/reservations",
+        &token(&pair, "one", now(), ""),
+        "",
+    );
+    assert_eq!(problem.status, 401);
+    assert!(stage.client("ada").topology().is_ok());
+}

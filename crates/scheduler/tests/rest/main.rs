@@ -1,0 +1,13 @@
+//! A real scheduler on loopback, asked over HTTP and HTTPS with real tokens.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test has sockets and threads")]
+
+mod bad_input;
+mod described;
+mod events;
+mod forward;
+mod issuer;
+mod life;
+mod race;
+mod stage;
+mod tls;
