@@ -9,8 +9,9 @@ use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_lab::settings::{LinkSettings, Settings};
 
+use crate::demo::daemon::Daemon;
 use crate::demo::table::table;
-use crate::demo::{copy, tcp, tree};
+use crate::demo::{booked, copy, tcp, tree};
 
 /// Copies a tree between two hosts of a lab, then sends as many bytes over TCP, and compares.
 ///
@@ -44,15 +45,12 @@ pub(crate) fn run_in(folder: &Path) -> Result<(), String> {
         size.bytes as f64 / f64::from(1 << 30)
     );
     let lab = lab()?;
-    let mut rows = vec![copy::copy(
-        &lab,
-        &release.join("lighthaul"),
-        folder,
-        &source,
-        size,
-    )?];
+    let program = release.join("lighthaul");
+    let daemon = Daemon::start(&lab, &program, folder)?;
+    let mut rows = vec![copy::copy(&lab, &program, &daemon, &source, size)?];
     rows.extend(tcp::send(&lab, size)?);
     println!("\n{}", table(&rows, LINK_BPS));
+    println!("\n{}", booked::compare(&lab, &program, &daemon, folder)?);
     Ok(())
 }
 

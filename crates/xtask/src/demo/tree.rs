@@ -47,7 +47,7 @@ fn link(from: &Path, to: &Path, size: &mut Size) -> std::io::Result<()> {
 }
 
 /// A file that no one can compress.
-fn noise(path: &Path, bytes: u64) -> std::io::Result<()> {
+pub(super) fn noise(path: &Path, bytes: u64) -> std::io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut rng = Rng::new(SEED);
     for _ in 0..bytes / 8 {

@@ -1,0 +1,144 @@
+//! Four copies at once over the same link: each on a circuit that it books, and all over TCP.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use lighthaul_io::clock::Clock;
+use lighthaul_lab::emulate::Lab;
+use serde_json::Value;
+
+use super::daemon::{Daemon, run, start};
+use super::tree::noise;
+
+/// When each of the copies was done, by whom it was moved.
+struct Done {
+    name: &'static str,
+    seconds: Vec<f64>,
+    /// By how many seconds before the time promised, where one was.
+    early: Vec<f64>,
+}
+
+/// Copies four files at once, booked and not, and says when each was there.
+pub(crate) fn compare(
+    lab: &Lab,
+    program: &Path,
+    daemon: &Daemon,
+    folder: &Path,
+) -> Result<String, String> {
+    let world = |why: std::io::Error| format!("cannot prepare four files: {why}");
+    for nth in 1..=COPIES {
+        noise(&folder.join(format!("part{nth}")), BYTES).map_err(world)?;
+    }
+    let file = |name: &str| folder.join(name);
+    fs::write(file("network.toml"), NETWORK).map_err(world)?;
+    let token = run(Command::new(program)
+        .args(["token", "demo", "--role", "user", "--tokens"])
+        .arg(file("tokens")))?;
+    let mut serve = lab.command("a", program).map_err(|e| e.to_string())?;
+    serve.args(["scheduler", "--no-tls", "--topology"]);
+    serve.arg(file("network.toml"));
+    serve.arg("--store").arg(file("books"));
+    serve.arg("--tokens").arg(file("tokens"));
+    let _scheduler = start(&mut serve, "booking at")?;
+    let mut lines = Vec::new();
+    for (name, options) in WAYS {
+        println!(
+            "\nfour at once: lighthaul cp {} part{{1,2,3,4}} lh://b/",
+            options.join(" ")
+        );
+        let clock = Clock::start();
+        let copies = (1..=COPIES).map(|nth| {
+            let mut cp = lab.command("a", program).map_err(|e| e.to_string())?;
+            cp.args(["cp", "--json", "--progress", "none", "--quiet"]);
+            cp.args(options)
+                .args(["--far-node", "b", "--scheduler", SCHEDULER]);
+            cp.env("LIGHTHAUL_TOKEN", token.trim());
+            daemon.known_to(&mut cp);
+            cp.arg(file(&format!("part{nth}")));
+            cp.arg(format!("lh://b/{name}{nth}"));
+            Ok(thread::spawn(move || {
+                run(&mut cp).map(|events| (clock.now(), events))
+            }))
+        });
+        let copies: Vec<_> = copies.collect::<Result<_, String>>()?;
+        let mut done = Done {
+            name,
+            seconds: Vec::new(),
+            early: Vec::new(),
+        };
+        for copy in copies {
+            let (at, events) = copy.join().map_err(|_| "a copy panicked")??;
+            done.seconds.push(at.as_secs_f64());
+            done.early.extend(early(&events));
+        }
+        lines.push(done);
+    }
+    Ok(told(&lines))
+}
+
+/// By how many seconds a copy was done before the time promised, if one was.
+fn early(events: &str) -> Option<f64> {
+    let events = events
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut released = events.filter(|event| event["type"] == "released");
+    released.next()?["early_s"].as_f64()
+}
+
+/// A line for each way, and what it means.
+fn told(lines: &[Done]) -> String {
+    let mut text = format!(
+        "{:<18}{:>30}{:>9}\n",
+        "", "each there after, seconds", "mean"
+    );
+    for done in lines {
+        let mut seconds = done.seconds.clone();
+        seconds.sort_by(f64::total_cmp);
+        let each: Vec<_> = seconds.iter().map(|at| format!("{at:.1}")).collect();
+        let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
+        let _ = writeln!(text, "{:<18}{:>30}{mean:>9.1}", done.name, each.join("  "));
+    }
+    for done in lines.iter().filter(|done| !done.early.is_empty()) {
+        let least = done.early.iter().copied().fold(f64::INFINITY, f64::min);
+        let kept = if least < 0.0 { "missed" } else { "kept" };
+        let _ = writeln!(
+            text,
+            "\n{}: each was promised a time; the tightest was {kept} by {:.1} s",
+            done.name,
+            least.abs()
+        );
+    }
+    text
+}
+
+const COPIES: u64 = 4;
+const BYTES: u64 = 300 << 20;
+const WAYS: [(&str, &[&str]); 2] = [
+    ("booked", &["--book", "--node", "a"]),
+    ("tcp", &["--protocol", "tcp"]),
+];
+const SCHEDULER: &str = "http://127.0.0.1:4811";
+/// What the link carries, less a little for what controls the copies.
+const NETWORK: &str =
+    "[[link]]\nname = \"lambda\"\nfrom = \"a\"\nto = \"b\"\ncapacity = \"980Mb/s\"\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_is_told_in_order_with_its_mean() {
+        let done = Done {
+            name: "booked",
+            seconds: vec![4.0, 2.0],
+            early: vec![0.5, 0.25],
+        };
+        let text = told(&[done]);
+        assert!(text.contains("2.0  4.0      3.0"), "{text}");
+        assert!(text.contains("kept by 0.2 s"), "{text}");
+        assert_eq!(early("{\"type\":\"released\",\"early_s\":1.5}"), Some(1.5));
+    }
+}
