@@ -407,7 +407,8 @@ impl Scale {
             .find(|step| span / step <= 11.0)
             .unwrap_or(span);
         (0..12)
-            .map(|nth| f64::from(nth) * step)
+            // to the number of which this is a sum, not to what is left of it in binary
+            .map(|nth| (f64::from(nth) * step * 1e9).round() / 1e9)
             .filter(|tick| self.values.contains(tick))
             .collect()
     }

@@ -103,7 +103,10 @@ impl Table {
             };
             let (now, then) = (self.number(key, column), accepted.number(key, column));
             let same = match (now, then) {
-                (Some(now), Some(then)) => (now - then).abs() <= then.abs() * tolerance,
+                // an accepted number has two decimals
+                (Some(now), Some(then)) => {
+                    (now - then).abs() <= (then.abs() * tolerance).max(0.005)
+                }
                 (now, then) => now == then,
             };
             if !same {

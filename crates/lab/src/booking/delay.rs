@@ -51,7 +51,7 @@ pub fn row(plan: &BookingPlan, load: f64) -> Vec<Option<f64>> {
             .collect();
         let (delay, half) = interval(&delays);
         let (above, above_half) = interval(&above);
-        [delay, half, above, above_half].map(Some)
+        [delay, half, above, above_half].map(|number| Some(rounded(number)))
     });
     std::iter::once(Some(load)).chain(cells).collect()
 }
@@ -97,6 +97,11 @@ fn interval(numbers: &[f64]) -> (f64, f64) {
         .sum();
     let quantile = QUANTILES[(numbers.len() - 2).min(QUANTILES.len() - 1)];
     (mean, quantile * libm::sqrt(squares / (count - 1.0) / count))
+}
+
+/// As a table's file has it, so that what is drawn again is as it was accepted.
+fn rounded(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
 }
 
 /// How columns end before they say that they were simulated.

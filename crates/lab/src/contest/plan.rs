@@ -430,7 +430,7 @@ mod tests {
             ("reno", "vegas"),
             ("queue_packets = 10", "queue_packets = 0"),
             ("[share]", "[shares]"),
-            ("10Mb/s", "10"),
+            ("10Mb/s", "fast"),
         ] {
             let text = SHARE.replace(from, to);
             assert!(ContestPlan::parse("p", &text).is_err(), "{to}");
