@@ -201,18 +201,15 @@ impl Shaper {
             messages.push(self.filter(RTM_DELTFILTER, 0, before));
         }
         let class = self.class(stands.minor, change.rate);
-        let filter = self.filter(RTM_NEWTFILTER, NLM_F_CREATE, &stands);
-        let filter = write_filter(filter, &label, MAJOR | u32::from(stands.minor));
-        let is_same = whole.is_some_and(|before| before.rate.is_some() == change.rate.is_some());
-        if is_same {
-            messages.push(class);
-        } else if change.rate.is_some() {
-            messages.extend([class, filter]);
-        } else if whole.is_some() {
+        let filter = || {
+            let message = self.filter(RTM_NEWTFILTER, NLM_F_CREATE, &stands);
+            write_filter(message, &label, MAJOR | u32::from(stands.minor))
+        };
+        match whole {
+            Some(before) if before.rate.is_some() == change.rate.is_some() => messages.push(class),
             // nothing goes in any more before what is in it loses its rate
-            messages.extend([filter, class]);
-        } else {
-            messages.extend([class, filter]);
+            Some(_) if change.rate.is_none() => messages.extend([filter(), class]),
+            _ => messages.extend([class, filter()]),
         }
         (stands, messages)
     }

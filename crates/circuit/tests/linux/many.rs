@@ -56,7 +56,8 @@ fn a_thousand_circuits_are_made_changed_and_removed() {
     let mut late = lateness(&events);
     late.sort_unstable();
     println!(
-        "1000 changes at one instant, the last {:?} behind it",
+        "1000 changes at one instant, the first {:?} behind it, the last {:?}",
+        late[0],
         late[late.len() - 1]
     );
     let standing = stage.shaper(10_000).unwrap().inspect().unwrap();
