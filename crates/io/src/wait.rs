@@ -12,6 +12,12 @@ use crate::clock::Clock;
 /// A wait shorter than this is spun, since falling asleep and waking up take longer.
 const SPIN_NANOS: u64 = 20_000;
 
+/// Of a wait longer than this the kernel's thousandth matters (`select_estimate_accuracy`).
+const LONG_NANOS: u64 = 50_000_000;
+
+/// No wait of the kernel's is longer, so that every number of nanoseconds fits it.
+const HOUR_NANOS: u64 = 3_600_000_000_000;
+
 /// Something another thread raises to wake the one that waits on it.
 #[derive(Clone, Debug)]
 pub struct Sign {
@@ -96,10 +102,19 @@ impl Watch {
 /// Waits until one of `watches` is ready or `until` has come. May wake some tens of microseconds
 /// late, which a pacer allows for, and never spins long.
 pub fn wait(clock: Clock, watches: &mut [Watch], until: Instant) -> io::Result<()> {
-    let left = until.since(clock.now()).as_nanos();
-    let left = u64::try_from(left).unwrap_or(u64::MAX);
-    if left >= SPIN_NANOS {
-        return poll(watches, left);
+    loop {
+        let left = until.since(clock.now()).as_nanos();
+        let left = u64::try_from(left).unwrap_or(u64::MAX);
+        if left < SPIN_NANOS {
+            break;
+        }
+        // the kernel lets a long wait be late by a thousandth of it, so that its end is a wait of its own
+        let is_long = left > LONG_NANOS;
+        let part = if is_long { left - left / 64 } else { left };
+        let part = part.min(HOUR_NANOS);
+        if poll(watches, part)? || !is_long {
+            return Ok(());
+        }
     }
     poll(watches, 0)?;
     while clock.now() < until && !watches.iter().any(|watch| watch.readable || watch.writable) {
@@ -108,8 +123,8 @@ pub fn wait(clock: Clock, watches: &mut [Watch], until: Instant) -> io::Result<(
     Ok(())
 }
 
-/// Asks or waits at most `nanos` for any of `watches`.
-fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<()> {
+/// Asks or waits at most `nanos` for any of `watches`; answers whether it ended before that.
+fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<bool> {
     const MOST: usize = 40;
     assert!(
         watches.len() <= MOST,
@@ -124,29 +139,23 @@ fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<()> {
         poll.fd = watch.fd;
         poll.events = libc::POLLIN | if watch.write { libc::POLLOUT } else { 0 };
     }
-    let forever = nanos > 3_600_000_000_000;
     let time = libc::timespec {
         tv_sec: (nanos / 1_000_000_000).cast_signed(),
         tv_nsec: (nanos % 1_000_000_000).cast_signed(),
     };
-    let time = if forever {
-        std::ptr::null()
-    } else {
-        &raw const time
-    };
-    // SAFETY: polls has at least watches.len() entries; time is null or valid; no signal mask.
+    // SAFETY: polls has at least watches.len() entries; time is valid; no signal mask.
     let count = unsafe {
         libc::ppoll(
             polls.as_mut_ptr(),
             watches.len() as libc::nfds_t,
-            time,
+            &raw const time,
             std::ptr::null(),
         )
     };
     if count < 0 {
         let error = io::Error::last_os_error();
         return if error.kind() == io::ErrorKind::Interrupted {
-            Ok(())
+            Ok(true)
         } else {
             Err(error)
         };
@@ -155,5 +164,5 @@ fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<()> {
         watch.readable = poll.revents & !libc::POLLOUT != 0;
         watch.writable = poll.revents & libc::POLLOUT != 0;
     }
-    Ok(())
+    Ok(count > 0)
 }
