@@ -114,9 +114,9 @@ pub(crate) struct Welcome {
     pub(crate) admin_scope: Option<String>,
 }
 
-/// Which scheduler is asked, and how it is known.
+/// Which scheduler is asked.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Asking {
+pub(crate) struct At {
     /// Where the scheduler is
     #[arg(
         long,
@@ -125,6 +125,13 @@ pub(crate) struct Asking {
         env = "LIGHTHAUL_SCHEDULER"
     )]
     pub(crate) scheduler: String,
+}
+
+/// Which scheduler is asked, and how it is known.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Asking {
+    #[command(flatten)]
+    pub(crate) at: At,
     /// The file with the token that the scheduler knows us by; or the token itself in `LIGHTHAUL_TOKEN`
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKEN_FILE")]
     pub(crate) token_file: Option<PathBuf>,
@@ -141,14 +148,8 @@ pub(crate) struct Booked {
     /// Book what the copy needs, wait for it, keep to it, and leave to others what is left of it
     #[arg(long, conflicts_with_all = ["trc", "limit"], env = "LIGHTHAUL_BOOK")]
     pub(crate) book: bool,
-    /// Where the scheduler is that --book asks
-    #[arg(
-        long,
-        value_name = "URL",
-        default_value = "https://127.0.0.1:4811",
-        env = "LIGHTHAUL_SCHEDULER"
-    )]
-    pub(crate) scheduler: String,
+    #[command(flatten)]
+    pub(crate) at: At,
     /// The file with the token that the scheduler knows us by [default: as the daemon does]
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE")]
     pub(crate) scheduler_token: Option<PathBuf>,

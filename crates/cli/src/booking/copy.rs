@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
     };
     circuit.announce(printer);
     let result = circuit
-        .wait()
+        .wait(printer)
         .and_then(|()| circuit.carry(args, printer, copy));
     circuit.give_back(&result, printer);
     result
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
 fn asking(args: &Cp) -> Asking {
     let token_file = args.booked.scheduler_token.clone();
     Asking {
-        scheduler: args.booked.scheduler.clone(),
+        at: args.booked.at.clone(),
         token_file: token_file.or_else(|| args.via.far.token_file.clone()),
         pin: None,
         output: Output { json: args.json },
@@ -178,10 +178,26 @@ impl Circuit {
         printer.tell(event, &text);
     }
 
-    /// Waits until it is time to call the far side.
-    fn wait(&self) -> Result<(), Error> {
-        let call_at = self.start().0.saturating_sub(nanos(CALL));
-        sleep(Duration::from_nanos(call_at.saturating_sub(unix_nanos())))
+    /// Waits until it is time to call the far side. What waits may be moved forward when others leave something, so it
+    /// is looked at again until it is too near for that.
+    fn wait(&mut self, printer: &mut Printer) -> Result<(), Error> {
+        loop {
+            let call_at = self.start().0.saturating_sub(nanos(CALL));
+            let left = Duration::from_nanos(call_at.saturating_sub(unix_nanos()));
+            let Some(unsettled) = left.checked_sub(SETTLED) else {
+                return sleep(left);
+            };
+            sleep(unsettled.min(LOOK))?;
+            let before = self.start();
+            let reservation = self.client.reservation(self.reservation.id);
+            self.reservation = reservation.map_err(failed)?;
+            if self.reservation.state.is_final() {
+                return Err(self.useless("it is over before it has begun"));
+            }
+            if self.start() != before {
+                self.announce(printer);
+            }
+        }
     }
 
     /// Copies as the vector has it; what has to be tried again when it is over crosses as it would without one.
@@ -314,6 +330,10 @@ const fn nanos(time: Duration) -> u64 {
 /// How long before its circuit a copy is planned at the earliest, and how long before it calls the far side.
 const LEAD: Duration = Duration::from_millis(1500);
 const CALL: Duration = Duration::from_secs(1);
+/// The scheduler moves nothing that begins sooner than in ten seconds.
+const SETTLED: Duration = Duration::from_secs(8);
+/// How often a reservation is looked at again.
+const LOOK: Duration = Duration::from_secs(4);
 /// The part of the bytes that headers add at most, where the path carries packets of 1500 bytes: one in so many.
 const HEADS: u64 = 20;
 /// What is booked beyond that for losses and the last answers, in hundredths.

@@ -15,13 +15,13 @@ use crate::places;
 
 /// Asks the scheduler that is meant.
 pub(crate) fn reach(asking: &Asking) -> Result<Client, Error> {
-    let name = host(&asking.scheduler)?;
+    let name = host(&asking.at.scheduler)?;
     let pin = asking.pin.clone();
     let known = Known {
         by_certificate: pin.is_none(),
         by_key: Box::new(move |shown| check(pin.as_deref(), &name, shown)),
     };
-    Client::new(&asking.scheduler, known, token(asking)?).map_err(failed)
+    Client::new(&asking.at.scheduler, known, token(asking)?).map_err(failed)
 }
 
 /// The host and port of a URL, which is what the scheduler is known by.

@@ -372,6 +372,37 @@ fn a_copy_books_its_circuit_keeps_to_it_and_gives_back_what_is_left() {
 }
 
 #[test]
+fn a_copy_that_waits_goes_when_others_leave() {
+    let booking = Booking::start("booking-early", &["--no-tls"]);
+    let far = Far::start("booking-early-far", &[]);
+    let ada = booking.token("ada", "user");
+    let words = ["book", "--json", "paris", "milan", "--size", "90GB"];
+    let before = one(&booking.run(&ada, &words).assert_succeeded());
+    let source = far.near.at("source");
+    fs::write(&source, vec![7; 1_000_000]).unwrap();
+    let target = far.place("copy");
+    let hosts = ["--book", "--node", "paris", "--far-node", "milan", "--json"];
+    let mut copy = far.copy(&hosts, &[source.to_str().unwrap(), &target]);
+    copy.args(["--scheduler", &booking.url])
+        .env("LIGHTHAUL_TOKEN", &ada);
+    let mut copy = Running::start(copy);
+    copy.prints("booked");
+    // twelve minutes are left to others
+    let id = before["id"].to_string();
+    booking.run(&ada, &["cancel", &id]).assert_succeeded();
+    let events = assert_valid(&copy.finish().assert_succeeded());
+    let booked = |event: &&Value| event["type"] == "booked";
+    let starts = events.iter().filter(booked);
+    let starts: Vec<_> = starts.map(|event| &event["steps"][0]["from"]).collect();
+    assert_eq!(starts.len(), 2, "{events:?}");
+    assert!(starts[1].as_str() < starts[0].as_str(), "{starts:?}");
+    assert_eq!(
+        fs::read(far.target.join("copy")).unwrap(),
+        vec![7; 1_000_000]
+    );
+}
+
+#[test]
 fn a_copy_that_cannot_book_says_why() {
     let booking = Booking::start("booking-copy-bad", &["--no-tls"]);
     let ada = booking.token("ada", "user");
