@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Trc};
 
-use crate::parts::TRAIN_BYTES_MAX;
+use super::TRAIN_BYTES_MAX;
 
 /// Plain numbers in, due times out.
 #[derive(Clone, Debug)]
