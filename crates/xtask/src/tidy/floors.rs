@@ -112,7 +112,7 @@ const PREFIX: &str = "lighthaul-";
 const FLOORS: [(u8, &[&str]); 6] = [
     (1, &["base"]),
     (2, &["proto", "schedule", "sim", "io"]),
-    (3, &["transfer", "circuit"]),
+    (3, &["transfer", "circuit", "gateway"]),
     (4, &["daemon", "lab", "scheduler"]),
     (5, &["cli"]),
     (6, &["xtask"]),

@@ -1,0 +1,10 @@
+//! How programs get in that know nothing of gateways.
+//!
+//! - [`socks`]: SOCKS5; [`connect`]: HTTP CONNECT: two ways to say where one wants to go, each a [`handshake`]
+//! - [`refusal`]: why somebody cannot go there; [`credentials`]: who may ask
+
+pub mod connect;
+pub mod credentials;
+pub mod handshake;
+pub mod refusal;
+pub mod socks;
