@@ -14,11 +14,12 @@ use clap::Args;
   lighthaul wrap -- curl -O http://far.example.org/run1.h5
   lighthaul wrap --socks 10.0.0.1:1080 -- globus-url-copy -p 4 src dst
 
-The status is that of the command; 127 if there is no such command, 126 if it cannot be captured (because it is linked
-statically, or runs with another user's rights), and 125 if the library is missing.
+The status is that of the command; 127 if there is no such command, 126 if it cannot be captured
+(because it is linked statically, or runs with another user's rights), and 125 if the library is
+missing.
 
-A program waits in connect() until the gateway has reached the target, at most 30 s. If --socks is an address of IPv6,
-programs that use sockets of IPv4 get nowhere.")]
+A program waits in connect() until the gateway has reached the target, at most 30 s. If --socks is
+an address of IPv6, programs that use sockets of IPv4 get nowhere.")]
 pub(crate) struct Wrap {
     /// Where the gateway takes SOCKS5
     #[arg(
