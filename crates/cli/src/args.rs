@@ -20,6 +20,7 @@ use crate::manual::{Completions, Man};
 use crate::reach::Via;
 use crate::stream::args::Stream;
 use crate::sums::args::{Manifest, Verify};
+use crate::wrap::args::Wrap;
 
 /// Moves bulk data between sites as fast as the path and both hosts allow, verified end to end.
 #[derive(Debug, Parser)]
@@ -65,6 +66,7 @@ pub(crate) enum Command {
     Reservations(Reservations),
     Cancel(Cancel),
     Calendar(Calendar),
+    Wrap(Wrap),
     /// Print this user's key, or (as root) this host's with --host
     Key(Key),
     /// Let the holder of a key copy to and from this host
@@ -122,6 +124,7 @@ impl Command {
             Self::Calendar(args) => args.asking.output.json,
             Self::Scheduler(_)
             | Self::Serve(_)
+            | Self::Wrap(_)
             | Self::Key(_)
             | Self::Allow(_)
             | Self::Deny(_)

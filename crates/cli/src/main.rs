@@ -27,6 +27,7 @@ mod sums;
 mod third;
 #[cfg(feature = "otel")]
 mod traces;
+mod wrap;
 
 use std::process::ExitCode;
 
@@ -112,6 +113,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
             config.show(grammar);
             Ok(0)
         }
+        Command::Wrap(args) => Ok(wrap::run::run(args)),
         Command::Lab(args) => lab::run(args),
     }
 }
