@@ -15,6 +15,7 @@ use crate::booking::args::{Book, Booked, Calendar, Cancel, Quote, Reservations, 
 use crate::choice::Choice;
 use crate::doctor::args::Doctor;
 use crate::files::args::{Ls, Mkdir, Rm, Stat};
+use crate::gateway::args::Gateway;
 use crate::later::Later;
 use crate::manual::{Completions, Man};
 use crate::reach::Via;
@@ -57,6 +58,7 @@ pub(crate) enum Command {
     Manifest(Manifest),
     /// Let others copy to and from this host
     Serve(Serve),
+    Gateway(Gateway),
     #[command(after_long_help = PROBES)]
     Probe(Probe),
     Doctor(Doctor),
@@ -124,6 +126,7 @@ impl Command {
             Self::Calendar(args) => args.asking.output.json,
             Self::Scheduler(_)
             | Self::Serve(_)
+            | Self::Gateway(_)
             | Self::Wrap(_)
             | Self::Key(_)
             | Self::Allow(_)
@@ -339,7 +342,7 @@ pub(crate) struct Token {
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKENS")]
     pub(crate) tokens: Option<PathBuf>,
     /// For this host's scheduler rather than its daemon: user, operator or admin
-    #[arg(long, conflicts_with_all = ["root", "read_only"])]
+    #[arg(long, conflicts_with_all = ["root", "read_only", "gateway"])]
     pub(crate) role: Option<Role>,
 }
 
@@ -364,6 +367,9 @@ pub(crate) struct Granted {
     /// They may fetch files, and leave none
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// They may send sessions of programs through the gateway here
+    #[arg(long)]
+    pub(crate) gateway: bool,
     /// Until when, from now on, as in 12h or 30d [default: for ever; what is signed ends after 30d]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) expires: Option<u64>,

@@ -11,6 +11,7 @@ mod dial;
 mod doctor;
 mod figures;
 mod files;
+mod gateway;
 mod lab;
 mod later;
 mod log;
@@ -65,7 +66,7 @@ fn main() -> ExitCode {
     };
     if matches!(
         command,
-        Command::Cp(_) | Command::Stream(_) | Command::Serve(_)
+        Command::Cp(_) | Command::Stream(_) | Command::Serve(_) | Command::Gateway(_)
     ) && let Err(error) = interrupt::catch()
     {
         print::say(&format!("lighthaul: signals cannot be caught: {error}"));
@@ -93,6 +94,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Verify(args) => sums::check::run(args),
         Command::Manifest(args) => sums::make::run(args),
         Command::Serve(args) => serve::run(args).map(|()| 0),
+        Command::Gateway(args) => gateway::run::run(args).map(|()| 0),
         Command::Probe(args) => probe::run(args).map(|()| 0),
         Command::Doctor(args) => doctor::run::run(args),
         Command::Scheduler(args) => booking::service::run(args).map(|()| 0),

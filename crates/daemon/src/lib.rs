@@ -3,11 +3,13 @@
 //! - [`serve`]: the daemon; [`client`]: calling one
 //! - [`known`]: the daemons that a user knows; [`allowed`]: the keys that a daemon knows, and their [`rights`];
 //!   [`statement`]: what an authority signs for a key
+//! - [`gateways`]: links between gateways
 //! - [`third`]: having one daemon send to another; `relay` and `invitation`: what those two do then
 //! - `admission`, `lobby`: letting callers in; `joins`: further connections of one that is in; `warden`: whether they may stay
 
 pub mod allowed;
 pub mod client;
+pub mod gateways;
 pub mod known;
 pub mod rights;
 pub mod serve;

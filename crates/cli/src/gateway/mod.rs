@@ -1,0 +1,3 @@
+//! `lighthaul gateway`.
+pub(crate) mod args;
+pub(crate) mod run;

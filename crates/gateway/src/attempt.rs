@@ -1,0 +1,116 @@
+//! Calling a target, address by address.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+
+use lighthaul_base::Instant;
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::capture::refusal::Refusal;
+use crate::poll::Poll;
+use crate::target::Target;
+
+/// A target that is being called.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    target: Target,
+    until: Instant,
+    /// Addresses that were not tried yet, the first last.
+    left: Vec<SocketAddr>,
+    socket: Option<Socket>,
+}
+
+impl Attempt {
+    /// A target whose addresses are not known yet, to be reached until then.
+    pub(crate) const fn new(target: Target, until: Instant) -> Self {
+        Self {
+            target,
+            until,
+            left: Vec::new(),
+            socket: None,
+        }
+    }
+
+    pub(crate) const fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Its addresses are known.
+    pub(crate) fn begin(
+        &mut self,
+        mut addresses: Vec<SocketAddr>,
+        poll: &Poll,
+        token: u64,
+    ) -> Result<(), Refusal> {
+        addresses.reverse();
+        self.left = addresses;
+        self.next(poll, token, Refusal::Unreachable)
+    }
+
+    /// Looks how it goes; answers the connection once there is one.
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        poll: &Poll,
+        token: u64,
+    ) -> Result<Option<TcpStream>, Refusal> {
+        if now >= self.until {
+            return Err(Refusal::TimedOut);
+        }
+        let Some(socket) = &self.socket else {
+            return Ok(None);
+        };
+        if let Ok(Some(error)) = socket.take_error() {
+            let why = refusal(&error);
+            self.next(poll, token, why)?;
+            return Ok(None);
+        }
+        if socket.peer_addr().is_err() {
+            return Ok(None);
+        }
+        Ok(self.socket.take().map(TcpStream::from))
+    }
+
+    /// Calls the next address; if there is none, that is why.
+    fn next(&mut self, poll: &Poll, token: u64, mut why: Refusal) -> Result<(), Refusal> {
+        self.socket = None;
+        while let Some(address) = self.left.pop() {
+            match call(address, poll, token) {
+                Ok(socket) => {
+                    self.socket = Some(socket);
+                    return Ok(());
+                }
+                Err(error) => why = refusal(&error),
+            }
+        }
+        Err(why)
+    }
+}
+
+fn call(address: SocketAddr, poll: &Poll, token: u64) -> io::Result<Socket> {
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&address.into()) {
+        Err(error) if !is(&error, Errno::INPROGRESS) => return Err(error),
+        _ => {}
+    }
+    poll.add(&socket, token)?;
+    Ok(socket)
+}
+
+fn refusal(error: &io::Error) -> Refusal {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Refusal::Refused,
+        io::ErrorKind::TimedOut => Refusal::TimedOut,
+        io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::AddrNotAvailable => Refusal::Unreachable,
+        _ => Refusal::Broken,
+    }
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    Errno::from_io_error(error) == Some(errno)
+}
