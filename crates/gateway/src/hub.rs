@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lighthaul_base::Instant;
+use lighthaul_base::{Instant, Trc};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::drive::{Next, Owner};
 use lighthaul_io::error::Error;
@@ -55,6 +55,8 @@ pub(crate) struct Hub {
     /// What ends the connection as soon as possible.
     pub(crate) next: Option<After>,
     draining: bool,
+    /// What the channel takes, if somebody says so from moment to moment.
+    pub(crate) trc: Option<Option<Trc>>,
 }
 
 /// What is wanted of the thread once it has let go of the connection.
@@ -74,14 +76,14 @@ impl Hub {
     pub(crate) fn new(
         settings: Arc<Settings>,
         status: Arc<Status>,
-        calls: Calls,
+        (clock, calls): (Clock, Calls),
         resolver: Resolver,
     ) -> std::io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&calls.sign, SIGN)?;
         Ok(Self {
             settings,
-            clock: Clock::start(),
+            clock,
             status,
             depot: Rc::new(RefCell::new(Depot::new(1, 1, 0))),
             sessions: BTreeMap::new(),
@@ -96,6 +98,7 @@ impl Hub {
             resolver,
             next: None,
             draining: false,
+            trc: None,
         })
     }
 
@@ -109,6 +112,7 @@ impl Hub {
                 Ok(Call::Pause(answer)) => return Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => return Some(After::Join(joint)),
                 Ok(Call::Drain) => return Some(After::End),
+                Ok(Call::Follow(trc)) => self.trc = Some(trc),
                 // without a link there is nobody to carry it
                 Ok(Call::Newcomer(newcomer)) => turn_away(newcomer, Refusal::Broken),
                 Ok(Call::Resolved(..)) => {}
@@ -386,6 +390,10 @@ impl Hub {
                 Ok(Call::Pause(answer)) => self.next = Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => self.next = Some(After::Join(joint)),
                 Ok(Call::Drain) => self.draining = true,
+                Ok(Call::Follow(trc)) => {
+                    link.follow(self.clock.now(), trc.clone());
+                    self.trc = Some(trc);
+                }
                 Err(_) => break,
             }
         }
@@ -432,7 +440,10 @@ impl Owner<Link> for Hub {
             }
             Event::Whole(whole) => self.take(link, &whole),
             Event::Kept(parts) => self.let_go(&parts),
-            Event::Ripe => self.launch(link, now),
+            Event::Ripe => {
+                self.launch(link, now);
+                self.status.want(link.sender().has_more());
+            }
             Event::Silent => {
                 return Err(Error::TimedOut(
                     "nothing was heard of the other gateway for some seconds".into(),

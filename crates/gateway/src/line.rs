@@ -33,20 +33,22 @@ use crate::status::Status;
 pub struct Line {
     caller: Caller,
     status: Arc<Status>,
+    clock: Clock,
 }
 
 impl Line {
     /// Starts a thread for an end that has no connection yet.
     pub fn start(settings: Arc<Settings>) -> io::Result<Self> {
         let (caller, calls) = calls()?;
-        let status = Arc::<Status>::default();
+        let (status, clock) = (Arc::<Status>::default(), Clock::start());
         let resolver = Resolver::start(Arc::clone(&settings.allowed), caller.clone())?;
         let line = Self {
             caller,
             status: Arc::clone(&status),
+            clock,
         };
         thread::Builder::new().name("link".into()).spawn(move || {
-            match Hub::new(settings, status, calls, resolver) {
+            match Hub::new(settings, status, (clock, calls), resolver) {
                 Ok(hub) => Worker { hub, end: None }.run(),
                 Err(error) => warn!("a link could not begin: {error}"),
             }
@@ -79,6 +81,21 @@ impl Line {
     /// Takes nobody in any more; the thread ends with its last session.
     pub fn drain(&self) {
         self.caller.call_patiently(Call::Drain);
+    }
+
+    /// Keeps to another vector from now on, by [`Line::clock`], whatever becomes of connections.
+    pub fn follow(&self, trc: Option<Trc>) {
+        self.caller.call_patiently(Call::Follow(trc));
+    }
+
+    /// Has the thread look around, so that it says soon whether it has something to send.
+    pub(crate) fn nudge(&self) {
+        self.caller.nudge();
+    }
+
+    /// The clock that vectors are followed by.
+    pub const fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// What it counts.
@@ -178,7 +195,8 @@ impl Worker {
         config
             .check()
             .map_err(|why| Error::PeerMisbehaved(why.to_string()))?;
-        let trc = settings.rate.or(joint.rate).map(Trc::steady);
+        let steady = || settings.rate.or(joint.rate).map(Trc::steady);
+        let trc = self.hub.trc.clone().unwrap_or_else(steady);
         let depot = Depot::new(
             config.packet_len,
             config.page_len(),

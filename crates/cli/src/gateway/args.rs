@@ -8,6 +8,7 @@ use clap::Args;
 use lighthaul_base::{Rate, Size};
 use lighthaul_gateway::allowed::Rule;
 
+use super::cluster::Together;
 use crate::args::{Far, LogFormat};
 
 /// Carry connections of unmodified programs over a long path, to and from another gateway
@@ -70,6 +71,8 @@ pub(crate) struct Gateway {
     /// How the log on standard error is written; `LIGHTHAUL_LOG` says how much, as in `debug`
     #[arg(long, value_enum, default_value_t, env = "LIGHTHAUL_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,
+    #[command(flatten)]
+    pub(crate) together: Together,
     #[command(flatten)]
     pub(crate) far: Far,
 }

@@ -1,3 +1,4 @@
 //! `lighthaul gateway`.
 pub(crate) mod args;
+mod cluster;
 pub(crate) mod run;

@@ -20,6 +20,7 @@ use sd_notify::NotifyState;
 use tracing::{info, warn};
 
 use super::args::Gateway;
+use super::cluster;
 use crate::args::Far;
 use crate::dial::{dial, load_key};
 use crate::remote::PORT;
@@ -43,6 +44,10 @@ pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
         Some(outgoing) => Some(open_doors(args, outgoing)?),
         None => None,
     };
+    let cluster = match &outgoing {
+        Some(outgoing) => cluster::join(args, &outgoing.line)?,
+        None => None,
+    };
     let server = match args.listen {
         Some(address) => Some(serve(args, address, &settings)?),
         None => None,
@@ -58,6 +63,7 @@ pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
         keeper.join().ok();
     }
     drop(doors);
+    drop(cluster);
     result
 }
 

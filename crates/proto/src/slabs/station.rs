@@ -18,6 +18,8 @@ pub struct Station {
     heard: BTreeMap<SessionId, Heard>,
     /// Bytes that programs here may have waiting and under way.
     memory: u64,
+    /// Programs here are only read from in whole pages.
+    in_pages: bool,
     /// Programs of the far side are not read from, by these numbers.
     deaf: Vec<u8>,
     /// The most that was held for programs here.
@@ -96,6 +98,7 @@ impl Station {
             programs,
             heard: BTreeMap::new(),
             memory,
+            in_pages: false,
             deaf: Vec::new(),
             held_max: 0,
             seen: Instant::ZERO,
@@ -107,6 +110,13 @@ impl Station {
     #[must_use]
     pub fn deaf_to(mut self, numbers: &[u8]) -> Self {
         self.deaf = numbers.into();
+        self
+    }
+
+    /// Programs here are read from in whole pages, but at their end: as those that are ahead of who reads.
+    #[must_use]
+    pub const fn in_pages(mut self) -> Self {
+        self.in_pages = true;
         self
     }
 
@@ -140,7 +150,8 @@ impl Station {
                 let flow = self.link.flow(session);
                 let held = flow.map_or(0, |flow| flow.queued_bytes() + flow.in_flight());
                 let len = (program.due(now) - said).min(page_len);
-                if held + len > self.memory / self.programs.len() as u64 {
+                let is_short = self.in_pages && len < page_len && said + len < program.bytes;
+                if is_short || held + len > self.memory / self.programs.len() as u64 {
                     break;
                 }
                 self.link.supply(now, session, len as u32);

@@ -27,7 +27,7 @@ impl Config {
             members,
             me,
             slot: Duration::from_millis(10),
-            guard: Duration::from_micros(300),
+            guard: Duration::from_micros(100),
             beat: Duration::from_millis(5),
             fresh: Duration::from_millis(60),
         }
