@@ -17,6 +17,7 @@ use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::{Door, Path, explore};
 use lighthaul_transfer::session::{LANES, Session};
+use tracing::info;
 
 /// Links that other gateways have begun here.
 #[derive(Debug)]
@@ -204,9 +205,15 @@ fn carry(session: &Session, line: &Line, path: Path, agreed: Agreed) -> Result<(
         heard: agreed.heard,
         ended,
     };
+    let how = match (&joint.udp, agreed.plain) {
+        (None, _) => "over TCP, since no datagram passes",
+        (Some(_), true) => "plain",
+        (Some(_), false) => "encrypted",
+    };
     if !line.join(joint) {
         return Err(Error::new(Code::Network, "the link is gone"));
     }
+    info!("the link carries sessions, {how}");
     loop {
         match why.recv_timeout(LOOK) {
             Ok(error) => return Err(error.into()),

@@ -44,7 +44,15 @@ pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
         None => None,
     };
     let server = match args.listen {
-        Some(address) => Some(serve(args, address, &settings)?),
+        Some(address) => {
+            // what is not for here goes on
+            let onward = outgoing.as_ref().map(|outgoing| outgoing.line.clone());
+            let settings = Settings {
+                onward,
+                ..settings.as_ref().clone()
+            };
+            Some(serve(args, address, &Arc::new(settings))?)
+        }
         None => None,
     };
     sd_notify::notify(&[NotifyState::Ready]).ok();
@@ -79,6 +87,7 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
         age: args.age,
         patience: args.patience,
         sessions_max: args.sessions,
+        onward: None,
     })
 }
 
