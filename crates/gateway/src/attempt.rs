@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
 
 use lighthaul_base::Instant;
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::capture::refusal::Refusal;
 use crate::poll::Poll;
@@ -16,6 +18,7 @@ use crate::target::Target;
 pub(crate) struct Attempt {
     target: Target,
     until: Instant,
+    keepalive: Duration,
     /// Addresses that were not tried yet, the first last.
     left: Vec<SocketAddr>,
     socket: Option<Socket>,
@@ -23,10 +26,11 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     /// A target whose addresses are not known yet, to be reached until then.
-    pub(crate) const fn new(target: Target, until: Instant) -> Self {
+    pub(crate) const fn new(target: Target, until: Instant, keepalive: Duration) -> Self {
         Self {
             target,
             until,
+            keepalive,
             left: Vec::new(),
             socket: None,
         }
@@ -69,6 +73,7 @@ impl Attempt {
         if socket.peer_addr().is_err() {
             return Ok(None);
         }
+        look_after(socket, self.keepalive).ok();
         Ok(self.socket.take().map(TcpStream::from))
     }
 
@@ -100,6 +105,15 @@ fn call(address: SocketAddr, poll: &Poll, token: u64) -> io::Result<Socket> {
     Ok(socket)
 }
 
+/// Has the kernel ask, now and then, whether the host at the other end is still there, and reset the connection if nobody answers.
+pub(crate) fn look_after(socket: &impl AsFd, keepalive: Duration) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new()
+        .with_time(keepalive)
+        .with_interval((keepalive / 4).max(KEEPALIVE_MIN))
+        .with_retries(KEEPALIVES);
+    SockRef::from(socket).set_tcp_keepalive(&keepalive)
+}
+
 fn refusal(error: &io::Error) -> Refusal {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Refusal::Refused,
@@ -114,3 +128,8 @@ fn refusal(error: &io::Error) -> Refusal {
 fn is(error: &io::Error, errno: Errno) -> bool {
     Errno::from_io_error(error) == Some(errno)
 }
+
+/// How often somebody is asked who does not answer.
+const KEEPALIVES: u32 = 4;
+/// The kernel counts in seconds.
+const KEEPALIVE_MIN: Duration = Duration::from_secs(1);

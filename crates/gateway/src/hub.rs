@@ -105,10 +105,13 @@ impl Hub {
             if let Some(after) = self.next.take() {
                 return Some(after);
             }
+            if self.draining && self.sessions.is_empty() {
+                return Some(After::End);
+            }
             match self.calls.queue.try_recv() {
                 Ok(Call::Pause(answer)) => return Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => return Some(After::Join(joint)),
-                Ok(Call::Drain) => return Some(After::End),
+                Ok(Call::Drain) => self.draining = true,
                 // without a link there is nobody to carry it
                 Ok(Call::Newcomer(newcomer)) => turn_away(newcomer, Refusal::Broken),
                 Ok(Call::Resolved(..)) => {}
@@ -137,6 +140,7 @@ impl Hub {
         for (token, handshake) in std::mem::take(&mut self.greeted) {
             if let Some(session) = self.sessions.get_mut(&token) {
                 session.say(&handshake.answer(Err(Refusal::Broken)));
+                session.part();
             }
         }
         self.sessions.clear();
@@ -227,7 +231,8 @@ impl Hub {
         debug!("session {id} to {target}");
         let token = self.enter(Session::new(id));
         let until = self.clock.now() + CONNECT;
-        self.attempts.insert(token, Attempt::new(target, until));
+        let attempt = Attempt::new(target, until, self.settings.keepalive);
+        self.attempts.insert(token, attempt);
     }
 
     /// The addresses of a session's target are known.
@@ -391,9 +396,13 @@ impl Hub {
         }
     }
 
-    fn look_at_sockets(&mut self) -> Result<(), Error> {
+    fn look_at_sockets(&mut self, link: &mut Link) -> Result<(), Error> {
         let failed = |error| Error::world("waiting for sockets", error);
         for ready in self.poll.ready().map_err(failed)? {
+            let session = self.sessions.get(&ready.token);
+            if ready.broken && session.is_some_and(Session::is_reset) {
+                self.end(link, ready.token, Refusal::Broken);
+            }
             if let Some(session) = self.sessions.get_mut(&ready.token) {
                 session.from_edge.is_ready |= ready.readable;
                 session.to_edge.is_ready |= ready.writable;
@@ -412,10 +421,11 @@ impl Hub {
 
     /// Whether the connection is to be let go of.
     fn check(&self) -> Result<(), Error> {
-        if self.next.is_some() {
-            return Err(Error::Network("the link is connected anew".into()));
+        match &self.next {
+            None => Ok(()),
+            Some(After::End) => Err(Error::Network("the gateway has been stopped".into())),
+            Some(_) => Err(Error::Network("the link is connected anew".into())),
         }
-        Ok(())
     }
 }
 
@@ -446,7 +456,7 @@ impl Owner<Link> for Hub {
     }
 
     fn tick(&mut self, link: &mut Link, now: Instant) -> Result<Next, Error> {
-        self.look_at_sockets()?;
+        self.look_at_sockets(link)?;
         self.hear_calls(link);
         self.look_at_attempts(link, now);
         self.pump(link, now);
@@ -464,14 +474,14 @@ impl Owner<Link> for Hub {
     }
 }
 
-/// Sends a program away.
+/// Sends a program away: with words, or with a reset where there are none for it.
 pub(crate) fn turn_away(newcomer: Newcomer, why: Refusal) {
-    if let Some(handshake) = newcomer.handshake {
-        let mut session = Session::new(SessionId([0; 16]));
-        if session.connect(newcomer.socket).is_ok() {
-            session.say(&handshake.answer(Err(why)));
-            session.part();
-        }
+    let mut session = Session::new(SessionId([0; 16]));
+    if session.connect(newcomer.socket).is_ok()
+        && let Some(handshake) = newcomer.handshake
+    {
+        session.say(&handshake.answer(Err(why)));
+        session.part();
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Settings {
     pub age: Duration,
     /// How long sessions outlive their connection.
     pub patience: Duration,
+    /// How long a program or target may be silent before its host is asked whether it is still there.
+    pub keepalive: Duration,
     /// Sessions of one link at a time.
     pub sessions_max: usize,
 }
