@@ -1,7 +1,9 @@
 //! Links between this gateway and others: who calls whom, and what both agree on before pages flow.
+//! What is to be seen of them: `links`.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,12 +19,19 @@ use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::{Door, Path, explore};
 use lighthaul_transfer::session::{LANES, Session};
+use tracing::info;
 
-/// Links that other gateways have begun here.
+use crate::links::Seen;
+
+/// All links of this gateway.
 #[derive(Debug)]
 pub struct Gateways {
     settings: Arc<Settings>,
+    /// Those that others have begun.
     lines: Mutex<BTreeMap<Name, Line>>,
+    /// Those that this gateway has begun, and to whom.
+    began: Mutex<Vec<(String, Line)>>,
+    draining: AtomicBool,
 }
 
 /// Whose link, and what it is called there.
@@ -44,6 +53,8 @@ impl Gateways {
         Self {
             settings,
             lines: Mutex::default(),
+            began: Mutex::default(),
+            draining: AtomicBool::new(false),
         }
     }
 
@@ -90,6 +101,9 @@ impl Gateways {
             let heard = line.pause().filter(|_| greeting.heard.is_some());
             return Ok((line, heard));
         }
+        if self.draining.load(Ordering::Relaxed) {
+            return Err(Error::new(Code::Network, "the gateway there is stopping"));
+        }
         let mut lines = self.lock();
         lines.retain(|_, line| {
             let sight = line.status().sight();
@@ -108,13 +122,44 @@ impl Gateways {
         Ok((line, None))
     }
 
-    /// Every link: whose, and its line.
-    pub fn lines(&self) -> Vec<(Fingerprint, Line)> {
-        let lines = self.lock();
-        lines
-            .iter()
-            .map(|((peer, _), line)| (*peer, line.clone()))
-            .collect()
+    /// Counts a link that this gateway has begun among its own.
+    pub fn include(&self, peer: &str, line: Line) {
+        self.began().push((peer.to_owned(), line));
+    }
+
+    /// What is to be seen of every link.
+    pub fn links(&self) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for (peer, line) in self.began().iter() {
+            seen.push(Seen::of(peer.clone(), true, line));
+        }
+        for ((peer, _), line) in self.lock().iter() {
+            seen.push(Seen::of(peer.to_string(), false, line));
+        }
+        seen
+    }
+
+    /// Takes no session and no link any more; links end with their last session.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        for line in self.all() {
+            line.drain();
+        }
+    }
+
+    /// Whether all links have ended.
+    pub fn is_over(&self) -> bool {
+        self.all().iter().all(Line::is_over)
+    }
+
+    fn all(&self) -> Vec<Line> {
+        let began: Vec<Line> = self.began().iter().map(|(_, line)| line.clone()).collect();
+        let called: Vec<Line> = self.lock().values().cloned().collect();
+        [began, called].concat()
+    }
+
+    fn began(&self) -> std::sync::MutexGuard<'_, Vec<(String, Line)>> {
+        self.began.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Name, Line>> {
@@ -192,6 +237,11 @@ fn carry(session: &Session, line: &Line, path: Path, agreed: Agreed) -> Result<(
     if let Some(udp) = &udp {
         udp.set_buffers(BUFFERS);
     }
+    let how = match (agreed.heard.is_some(), datagram_len) {
+        (true, _) => "it goes on".to_owned(),
+        (false, 0) => "it is new, and no datagrams pass".to_owned(),
+        (false, len) => format!("it is new, with datagrams of {len} bytes"),
+    };
     let joint = Joint {
         control: session.control.clone(),
         stream,
@@ -207,6 +257,7 @@ fn carry(session: &Session, line: &Line, path: Path, agreed: Agreed) -> Result<(
     if !line.join(joint) {
         return Err(Error::new(Code::Network, "the link is gone"));
     }
+    info!("a link is up with {}: {how}", session.peer);
     loop {
         match why.recv_timeout(LOOK) {
             Ok(error) => return Err(error.into()),

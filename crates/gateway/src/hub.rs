@@ -113,7 +113,10 @@ impl Hub {
                 Ok(Call::Join(joint)) => return Some(After::Join(joint)),
                 Ok(Call::Drain) => self.draining = true,
                 // without a link there is nobody to carry it
-                Ok(Call::Newcomer(newcomer)) => turn_away(newcomer, Refusal::Broken),
+                Ok(Call::Newcomer(newcomer)) => {
+                    self.status.refused();
+                    turn_away(newcomer, Refusal::Broken);
+                }
                 Ok(Call::Resolved(..)) => {}
                 Err(std::sync::mpsc::TryRecvError::Disconnected) => return Some(After::Orphaned),
                 Err(std::sync::mpsc::TryRecvError::Empty) => {
@@ -136,6 +139,7 @@ impl Hub {
         let count = self.sessions.len();
         if count > 0 {
             warn!("{count} sessions ended with their link");
+            self.status.broke(count as u64);
         }
         for (token, handshake) in std::mem::take(&mut self.greeted) {
             if let Some(session) = self.sessions.get_mut(&token) {
@@ -154,6 +158,7 @@ impl Hub {
     /// Takes a program in.
     fn welcome(&mut self, link: &mut Link, newcomer: Newcomer) {
         if self.sessions.len() >= self.settings.sessions_max || self.draining {
+            self.status.refused();
             turn_away(newcomer, Refusal::Busy);
             return;
         }
@@ -225,6 +230,7 @@ impl Hub {
         };
         let full = self.sessions.len() >= self.settings.sessions_max || self.draining;
         if full || !self.resolver.ask(id, target.clone()) {
+            self.status.refused();
             link.answer(id, false, &word::encode_refusal(Refusal::Busy));
             return;
         }
@@ -282,6 +288,7 @@ impl Hub {
             info!("{} was not reached: {why}", attempt.target());
         }
         if let Some(session) = self.remove(link, token) {
+            self.status.refused();
             link.answer(session.id, false, &word::encode_refusal(why));
         }
     }
@@ -289,6 +296,7 @@ impl Hub {
     /// Ends a session at once, on both sides.
     pub(crate) fn end(&mut self, link: &mut Link, token: u64, why: Refusal) {
         if let Some(session) = self.remove(link, token) {
+            self.status.broke(1);
             link.reset(session.id, &word::encode_refusal(why));
         }
     }
@@ -333,6 +341,7 @@ impl Hub {
         }
         if let Err(why) = outcome {
             info!("session {id} was refused: {why}");
+            self.status.refused();
             self.remove(link, token);
         }
     }
@@ -437,6 +446,7 @@ impl Owner<Link> for Hub {
             Event::Reset(id, words) => {
                 if let Some(token) = self.tokens.get(&id).copied() {
                     debug!("session {id} was reset: {}", word::decode_refusal(&words));
+                    self.status.broke(1);
                     self.remove(link, token);
                 }
             }
