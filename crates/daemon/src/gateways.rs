@@ -90,7 +90,7 @@ impl Gateways {
             heard,
             plain,
         };
-        carry(session, &line, path, agreed)
+        carry(session, &line, path, &agreed)
     }
 
     /// The line of a link, and how many messages it has heard if it goes on.
@@ -117,7 +117,7 @@ impl Gateways {
             let text = format!("{LINES_MAX} links are there already; try again later");
             return Err(Error::new(Code::Network, text));
         }
-        let line = Line::start(Arc::clone(&self.settings)).map_err(starting)?;
+        let line = Line::start(Arc::clone(&self.settings)).map_err(|e| starting(&e))?;
         lines.insert(name, line.clone());
         Ok((line, None))
     }
@@ -214,7 +214,7 @@ impl Outgoing {
             heard: theirs.heard.filter(|_| heard.is_some()),
             plain: self.plain,
         };
-        carry(session, &self.line, path, agreed)
+        carry(session, &self.line, path, &agreed)
     }
 }
 
@@ -227,7 +227,7 @@ struct Agreed {
 }
 
 /// Gives a connection to a line, and waits until it ends.
-fn carry(session: &Session, line: &Line, path: Path, agreed: Agreed) -> Result<(), Error> {
+fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<(), Error> {
     let keys = session.secrets.object(0);
     let stream = session.control.open(LANES)?;
     let (ended, why) = sync_channel(1);
@@ -285,7 +285,7 @@ fn unclear() -> Error {
     )
 }
 
-fn starting(error: io::Error) -> Error {
+fn starting(error: &io::Error) -> Error {
     Error::new(Code::Network, format!("a link could not begin: {error}"))
 }
 

@@ -17,7 +17,6 @@ mod running;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/scratch.rs"]
 mod scratch;
-#[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/stage.rs"]
 mod stage;
 mod transparent;

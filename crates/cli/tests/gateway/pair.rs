@@ -125,11 +125,18 @@ pub(crate) fn gateway(stage: &Stage, scratch: &Scratch, host: &str) -> Command {
         .arg("gateway")
         .env("XDG_CONFIG_HOME", scratch.at("config"))
         .env("XDG_STATE_HOME", scratch.at("state"))
-        .env("XDG_RUNTIME_DIR", scratch.folder(&format!("{host}-run")))
         .env("LIGHTHAUL_LOG", "debug")
         .arg("--key")
-        .arg(key);
+        .arg(key)
+        .arg("--status-socket")
+        .arg(socket(host));
     command
+}
+
+/// Where the gateway on a host shows how it is; the name of a socket must be short.
+pub(crate) fn socket(host: &str) -> PathBuf {
+    let name = format!("lighthaul-test-{}-{host}", std::process::id());
+    std::env::temp_dir().join(name)
 }
 
 /// Lets some time go by, in which something must not happen.
