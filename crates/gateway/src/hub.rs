@@ -25,10 +25,11 @@ use crate::capture::handshake::Handshake;
 use crate::capture::refusal::Refusal;
 use crate::depot::Depot;
 use crate::poll::Poll;
-use crate::resolve::Resolver;
+use crate::resolve::{Resolver, look_up};
 use crate::session::{Piece, Session};
 use crate::settings::Settings;
 use crate::status::Status;
+use crate::target::Host;
 use crate::word::{self, NOWHERE, Opening};
 
 /// Sessions, their sockets, and where their bytes lie.
@@ -229,7 +230,8 @@ impl Hub {
             return;
         };
         let full = self.sessions.len() >= self.settings.sessions_max || self.draining;
-        if full || !self.resolver.ask(id, target.clone()) {
+        let is_known = matches!(target.host, Host::Ip(_));
+        if full || !(is_known || self.resolver.ask(id, target.clone())) {
             self.status.refused();
             link.answer(id, false, &word::encode_refusal(Refusal::Busy));
             return;
@@ -237,8 +239,12 @@ impl Hub {
         debug!("session {id} to {target}");
         let token = self.enter(Session::new(id));
         let until = self.clock.now() + CONNECT;
+        let found = is_known.then(|| look_up(&self.settings.allowed, &target));
         let attempt = Attempt::new(target, until, self.settings.keepalive);
         self.attempts.insert(token, attempt);
+        if let Some(found) = found {
+            self.call_target(link, id, found);
+        }
     }
 
     /// The addresses of a session's target are known.

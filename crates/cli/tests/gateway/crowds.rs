@@ -10,9 +10,10 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 
-use crate::pair::{LONG, Pair, pass};
+use crate::pair::{LONG, Pair, inner, pass};
 use crate::programs::echo;
 use crate::running::becomes_true;
+use crate::watching::shown;
 
 #[test]
 fn of_a_thousand_sessions_a_second_none_is_lost_and_none_leaves_anything() {
@@ -24,7 +25,7 @@ fn of_a_thousand_sessions_a_second_none_is_lost_and_none_leaves_anything() {
     let listen = || std::net::TcpListener::bind("10.77.0.2:7001");
     let listener = pair.stage.lab.within("b", listen).unwrap();
     let target = echo(listener, CALLERS * EACH);
-    let ids = [pair.ingress.id(), pair.egress.id()];
+    let ids = [inner(&pair.ingress), inner(&pair.egress)];
     let before = ids.map(files);
     thread::scope(|scope| {
         for nth in 0..CALLERS {
@@ -33,6 +34,12 @@ fn of_a_thousand_sessions_a_second_none_is_lost_and_none_leaves_anything() {
         }
     });
     target.join().unwrap();
+    for host in ["a", "b"] {
+        becomes_true("every session has ended in good order", || {
+            let link = shown(host);
+            link["sessions"] == 0 && link["sessions_ended"] == CALLERS * EACH
+        });
+    }
     for (id, before) in ids.into_iter().zip(before) {
         becomes_true("no file is left open", || files(id) <= before);
     }

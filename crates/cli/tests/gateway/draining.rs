@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-use crate::pair::{Pair, SOCKS};
+use crate::pair::{Pair, SOCKS, signal};
 use crate::programs::{assert_reset, hear, tell};
 use crate::running::becomes_true;
 use crate::scratch::noise;
@@ -19,7 +19,7 @@ fn an_ingress_that_is_stopped_ends_its_sessions_in_good_order() {
     let sayer = tell(&ends.target, said.clone());
     let mut beginning = vec![0; 100_000];
     ends.program.read_exact(&mut beginning).unwrap();
-    pair.ingress.signal("TERM");
+    signal(&pair.ingress, "TERM");
     pair.ingress.says("stopping, with 1 sessions to end");
     becomes_true("nobody is let in any more", || {
         let address = SOCKS.parse().unwrap();
@@ -45,7 +45,7 @@ fn an_egress_that_is_stopped_takes_no_session_and_ends_with_the_last() {
         return;
     };
     let mut ends = pair.session();
-    pair.egress.signal("TERM");
+    signal(&pair.egress, "TERM");
     pair.egress.says("stopping, with 1 sessions to end");
     assert_eq!(pair.reach("10.77.0.2:9").unwrap_err(), 1);
     ends.program.write_all(b"still there").unwrap();
@@ -63,9 +63,9 @@ fn who_stops_a_gateway_twice_cuts_its_sessions_off() {
         return;
     };
     let mut ends = pair.session();
-    pair.ingress.signal("TERM");
+    signal(&pair.ingress, "TERM");
     pair.ingress.says("stopping, with 1 sessions to end");
-    pair.ingress.signal("TERM");
+    signal(&pair.ingress, "TERM");
     assert_reset("the program", &mut ends.program);
     let outcome = pair.ingress.finish();
     assert!(outcome.said("1 sessions are cut off"), "{outcome:?}");
@@ -79,7 +79,7 @@ fn a_gateway_waits_for_its_sessions_no_longer_than_its_patience() {
         return;
     };
     let mut ends = pair.session();
-    pair.egress.signal("INT");
+    signal(&pair.egress, "INT");
     pair.egress.says("1 sessions are cut off");
     assert_reset("the target", &mut ends.target);
     assert_reset("the program", &mut ends.program);

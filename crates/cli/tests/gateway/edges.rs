@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
 
-use crate::pair::{Pair, pass};
+use crate::pair::{Pair, inner, pass};
 use crate::programs::{assert_reset, hear, tell};
 
 #[test]
@@ -41,7 +41,7 @@ fn who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory() {
         beside < 3 * alone,
         "{beside:?} beside those who do not read, {alone:?} without"
     );
-    for id in [pair.ingress.id(), pair.egress.id()] {
+    for id in [inner(&pair.ingress), inner(&pair.egress)] {
         let most = most_memory(id);
         assert!(most < 132 << 10, "{most} KiB of memory");
     }

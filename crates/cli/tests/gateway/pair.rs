@@ -1,5 +1,6 @@
 //! Two gateways with a long path between: one on the host `a`, near the programs, one on `b`, near their targets.
 
+use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
@@ -107,6 +108,25 @@ impl Pair {
             self.stage.unblock(host);
         }
     }
+}
+
+/// The process itself behind those that keep it in its cell.
+pub(crate) fn inner(gateway: &Running) -> u32 {
+    let mut id = gateway.id();
+    loop {
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        match children.split_whitespace().next() {
+            Some(child) => id = child.parse().unwrap(),
+            None => return id,
+        }
+    }
+}
+
+/// Sends a gateway the signal of this name, as in `INT`.
+pub(crate) fn signal(gateway: &Running, name: &str) {
+    let id = inner(gateway).to_string();
+    let status = Command::new("kill").args(["-s", name, &id]).status();
+    assert!(status.unwrap().success());
 }
 
 /// Runs the command outside of the lab.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 
-use crate::pair::{B, CONNECT, Pair, gateway, say};
+use crate::pair::{B, CONNECT, Pair, gateway, inner, say};
 use crate::running::{Running, becomes_true};
 
 #[test]
@@ -56,7 +56,8 @@ fn who_says_nothing_is_sent_away_and_holds_nothing() {
     let Some(pair) = Pair::start("who_says_nothing_is_sent_away_and_holds_nothing") else {
         return;
     };
-    let files = || fs::read_dir(format!("/proc/{}/fd", pair.ingress.id())).unwrap().count();
+    let id = inner(&pair.ingress);
+    let files = || fs::read_dir(format!("/proc/{id}/fd")).unwrap().count();
     let before = files();
     let mut silent = pair.dial(crate::pair::SOCKS);
     let mut heard = Vec::new();

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use crate::pair::{Pair, pass};
+use crate::pair::{Pair, inner, pass};
 use crate::programs::{assert_reset, hear, reset};
 
 #[test]
@@ -62,7 +62,7 @@ fn a_session_that_is_half_over_and_silent_costs_nothing() {
     let mut ends = pair.session();
     ends.program.shutdown(Shutdown::Write).unwrap();
     hear(&mut ends.target).1.unwrap();
-    let ids = [pair.ingress.id(), pair.egress.id()];
+    let ids = [inner(&pair.ingress), inner(&pair.egress)];
     let before = ids.map(ticks);
     pass(Duration::from_secs(3));
     for (id, before) in ids.into_iter().zip(before) {

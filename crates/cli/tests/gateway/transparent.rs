@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use lighthaul_io::namespace::Namespace;
 
-use crate::pair::{LONG, Pair};
+use crate::pair::{LONG, Pair, signal};
 
 /// A host that nobody but the egress can reach.
 const FAR: &str = "203.0.113.7";
@@ -40,7 +40,7 @@ fn an_unmodified_program_gets_where_it_wants_and_no_rule_is_left() {
     assert!(output.status.success() && output.stdout == b"answer", "{output:?}");
 
     assert!(tables(&pair).contains("lighthaul"), "{}", tables(&pair));
-    pair.ingress.signal("TERM");
+    signal(&pair.ingress, "TERM");
     pair.ingress.says("no session is left");
     assert!(!tables(&pair).contains("lighthaul"), "{}", tables(&pair));
 }

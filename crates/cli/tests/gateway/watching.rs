@@ -60,7 +60,7 @@ fn where_no_gateway_is_status_says_so() {
 }
 
 /// The one link of the gateway on a host.
-fn shown(host: &str) -> Value {
+pub(crate) fn shown(host: &str) -> Value {
     let socket = socket(host);
     let outcome = status(&["--socket", socket.to_str().unwrap(), "--once", "--json"]);
     let event = outcome.assert_succeeded().events().remove(0);
