@@ -237,11 +237,6 @@ fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<
     if let Some(udp) = &udp {
         udp.set_buffers(BUFFERS);
     }
-    let how = match (agreed.heard.is_some(), datagram_len) {
-        (true, _) => "it goes on".to_owned(),
-        (false, 0) => "it is new, and no datagrams pass".to_owned(),
-        (false, len) => format!("it is new, with datagrams of {len} bytes"),
-    };
     let joint = Joint {
         control: session.control.clone(),
         stream,
@@ -254,10 +249,15 @@ fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<
         heard: agreed.heard,
         ended,
     };
+    let how = match (&joint.udp, agreed.plain) {
+        (None, _) => "over TCP, since no datagram passes",
+        (Some(_), true) => "plain",
+        (Some(_), false) => "encrypted",
+    };
     if !line.join(joint) {
         return Err(Error::new(Code::Network, "the link is gone"));
     }
-    info!("a link is up with {}: {how}", session.peer);
+    info!("the link carries sessions, {how}");
     loop {
         match why.recv_timeout(LOOK) {
             Ok(error) => return Err(error.into()),

@@ -1,7 +1,7 @@
 //! Calling a target, address by address.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -9,35 +9,60 @@ use lighthaul_base::Instant;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
+use crate::bond::Preface;
 use crate::capture::refusal::Refusal;
 use crate::poll::Poll;
 use crate::target::Target;
+use crate::word::NOWHERE;
 
 /// A target that is being called.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     target: Target,
+    hops: u8,
     until: Instant,
     keepalive: Duration,
     /// Addresses that were not tried yet, the first last.
     left: Vec<SocketAddr>,
     socket: Option<Socket>,
+    /// It is called by another gateway, which says how it goes.
+    onward: Option<Preface>,
 }
 
 impl Attempt {
     /// A target whose addresses are not known yet, to be reached until then.
-    pub(crate) const fn new(target: Target, until: Instant, keepalive: Duration) -> Self {
+    pub(crate) const fn new(
+        target: Target,
+        hops: u8,
+        until: Instant,
+        keepalive: Duration,
+    ) -> Self {
         Self {
             target,
+            hops,
             until,
             keepalive,
             left: Vec::new(),
             socket: None,
+            onward: None,
         }
+    }
+
+    /// It is called by another gateway, which answers on `socket`.
+    pub(crate) fn go_on(&mut self, socket: Socket, poll: &Poll, token: u64) -> Result<(), Refusal> {
+        poll.add(&socket, token).map_err(|_| Refusal::Broken)?;
+        self.socket = Some(socket);
+        self.onward = Some(Preface::default());
+        Ok(())
     }
 
     pub(crate) const fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// Gateways that may still be crossed.
+    pub(crate) const fn hops(&self) -> u8 {
+        self.hops
     }
 
     /// Its addresses are known.
@@ -52,19 +77,26 @@ impl Attempt {
         self.next(poll, token, Refusal::Unreachable)
     }
 
-    /// Looks how it goes; answers the connection once there is one.
+    /// Looks how it goes; answers the connection once there is one, and from where it was called.
     pub(crate) fn look(
         &mut self,
         now: Instant,
         poll: &Poll,
         token: u64,
-    ) -> Result<Option<TcpStream>, Refusal> {
+    ) -> Result<Option<(Socket, SocketAddr)>, Refusal> {
         if now >= self.until {
             return Err(Refusal::TimedOut);
         }
-        let Some(socket) = &self.socket else {
+        let Some(socket) = &mut self.socket else {
             return Ok(None);
         };
+        if let Some(preface) = &mut self.onward {
+            let Some(outcome) = preface.read(socket) else {
+                return Ok(None);
+            };
+            let from = outcome?;
+            return Ok(self.socket.take().map(|socket| (socket, from)));
+        }
         if let Ok(Some(error)) = socket.take_error() {
             let why = refusal(&error);
             self.next(poll, token, why)?;
@@ -74,7 +106,9 @@ impl Attempt {
             return Ok(None);
         }
         look_after(socket, self.keepalive).ok();
-        Ok(self.socket.take().map(TcpStream::from))
+        let from = socket.local_addr().ok().and_then(|from| from.as_socket());
+        let from = from.unwrap_or(NOWHERE);
+        Ok(self.socket.take().map(|socket| (socket, from)))
     }
 
     /// Calls the next address; if there is none, that is why.

@@ -13,7 +13,7 @@ use lighthaul_io::wait::{Sign, Watch, wait};
 use tracing::{debug, warn};
 
 use crate::attempt::look_after;
-use crate::call::Newcomer;
+use crate::call::{HOPS_MAX, Newcomer};
 use crate::capture::connect::Connect;
 use crate::capture::credentials::Credentials;
 use crate::capture::handshake::{Handshake, Progress};
@@ -230,10 +230,13 @@ impl Porter {
         rest: Vec<u8>,
     ) {
         self.line.take(Newcomer {
-            socket,
+            session: None,
+            socket: socket.into(),
             target,
             handshake,
             rest,
+            hops: HOPS_MAX,
+            tie: None,
         });
     }
 }

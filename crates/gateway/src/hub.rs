@@ -1,8 +1,7 @@
 //! All sessions of one link in this gateway: between the sockets of programs and the machine of the link.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::TcpStream;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
@@ -13,17 +12,21 @@ use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::drive::{Next, Owner};
 use lighthaul_io::error::Error;
+use lighthaul_io::identity::chance;
 use lighthaul_io::wait::{Watch, wait};
 use lighthaul_proto::slabs::receiver::Whole;
 use lighthaul_proto::slabs::sender::Part;
 use lighthaul_proto::slabs::{Event, Link, SessionId};
+use socket2::Socket;
 use tracing::{debug, info, warn};
 
 use crate::attempt::Attempt;
+use crate::bond::{self, Onward};
 use crate::call::{Call, Calls, Joint, Newcomer};
 use crate::capture::handshake::Handshake;
 use crate::capture::refusal::Refusal;
 use crate::depot::Depot;
+use crate::line::Line;
 use crate::poll::Poll;
 use crate::resolve::{Resolver, look_up};
 use crate::session::{Piece, Session};
@@ -56,6 +59,8 @@ pub(crate) struct Hub {
     /// What ends the connection as soon as possible.
     pub(crate) next: Option<After>,
     draining: bool,
+    /// Newcomers who came while there was no connection, and when.
+    waiting: VecDeque<(Instant, Newcomer)>,
 }
 
 /// What is wanted of the thread once it has let go of the connection.
@@ -97,6 +102,7 @@ impl Hub {
             resolver,
             next: None,
             draining: false,
+            waiting: VecDeque::new(),
         })
     }
 
@@ -112,12 +118,12 @@ impl Hub {
             match self.calls.queue.try_recv() {
                 Ok(Call::Pause(answer)) => return Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => return Some(After::Join(joint)),
-                Ok(Call::Drain) => self.draining = true,
-                // without a link there is nobody to carry it
-                Ok(Call::Newcomer(newcomer)) => {
-                    self.status.refused();
-                    turn_away(newcomer, Refusal::Broken);
+                Ok(Call::Drain) => {
+                    self.draining = true;
+                    let waiting = std::mem::take(&mut self.waiting).into_iter();
+                    waiting.for_each(|(_, newcomer)| self.ask_to_wait(newcomer));
                 }
+                Ok(Call::Newcomer(newcomer)) => self.ask_to_wait(newcomer),
                 Ok(Call::Resolved(..)) => {}
                 Err(std::sync::mpsc::TryRecvError::Disconnected) => return Some(After::Orphaned),
                 Err(std::sync::mpsc::TryRecvError::Empty) => {
@@ -125,6 +131,7 @@ impl Hub {
                         return None;
                     }
                     let mut watches = [Watch::read(self.calls.sign.as_raw_fd())];
+                    self.dismiss();
                     let look = until.min(self.clock.now() + LOOK);
                     if wait(self.clock, &mut watches, look).is_err() {
                         return None;
@@ -132,6 +139,27 @@ impl Hub {
                     self.calls.sign.lower();
                 }
             }
+        }
+    }
+
+    /// There is no connection to carry a newcomer, but there may soon be one.
+    fn ask_to_wait(&mut self, newcomer: Newcomer) {
+        if self.waiting.len() < WAITING_MAX && !self.draining {
+            self.waiting.push_back((self.clock.now(), newcomer));
+        } else {
+            self.status.refused();
+            turn_away(newcomer, Refusal::Busy);
+        }
+    }
+
+    /// Sends those away who have waited for a connection for too long.
+    fn dismiss(&mut self) {
+        let late = self.clock.now();
+        while let Some((_, newcomer)) =
+            self.waiting.pop_front_if(|(since, _)| *since + CONNECT <= late)
+        {
+            self.status.refused();
+            turn_away(newcomer, Refusal::Broken);
         }
     }
 
@@ -163,20 +191,23 @@ impl Hub {
             turn_away(newcomer, Refusal::Busy);
             return;
         }
-        let id = SessionId(lighthaul_io::identity::chance());
         let Newcomer {
+            session,
             socket,
             target,
             handshake,
             rest,
+            hops,
+            tie,
         } = newcomer;
+        // what crosses several gateways has one name on all of them, unless it goes in a circle
+        let free = |id: &SessionId| !self.tokens.contains_key(id);
+        let id = session.filter(free).unwrap_or_else(|| SessionId(chance()));
         debug!("session {id} to {target}");
-        let words = Opening {
-            hops: HOPS_MAX,
-            target,
-        };
+        let words = Opening { hops, target };
         link.open(id, &words.encode());
         let mut session = Session::new(id);
+        session.tie = tie;
         session
             .from_edge
             .begin_with(&rest, &mut self.depot.borrow_mut());
@@ -207,7 +238,7 @@ impl Hub {
     }
 
     /// A session gets its socket.
-    fn connect(&mut self, link: &mut Link, token: u64, socket: TcpStream) {
+    fn connect(&mut self, link: &mut Link, token: u64, socket: Socket) {
         let watched = self.poll.add(&socket, token);
         let Some(session) = self.sessions.get_mut(&token) else {
             return;
@@ -225,7 +256,7 @@ impl Hub {
 
     /// The other side begins a session.
     fn open(&mut self, link: &mut Link, id: SessionId, words: &[u8]) {
-        let Ok(Opening { target, .. }) = Opening::decode(words) else {
+        let Ok(Opening { hops, target }) = Opening::decode(words) else {
             link.answer(id, false, &word::encode_refusal(Refusal::Broken));
             return;
         };
@@ -240,7 +271,7 @@ impl Hub {
         let token = self.enter(Session::new(id));
         let until = self.clock.now() + CONNECT;
         let found = is_known.then(|| look_up(&self.settings.allowed, &target));
-        let attempt = Attempt::new(target, until, self.settings.keepalive);
+        let attempt = Attempt::new(target, hops, until, self.settings.keepalive);
         self.attempts.insert(token, attempt);
         if let Some(found) = found {
             self.call_target(link, id, found);
@@ -257,12 +288,38 @@ impl Hub {
         let Some(token) = self.tokens.get(&id).copied() else {
             return;
         };
-        if let Some(attempt) = self.attempts.get_mut(&token) {
-            match found.and_then(|addresses| attempt.begin(addresses, &self.poll, token)) {
-                Ok(()) => {}
-                Err(why) => self.refuse(link, token, why),
-            }
+        let onward = self.settings.onward.clone();
+        let begun = match (self.attempts.get_mut(&token), found, onward) {
+            (None, ..) => Ok(()),
+            (Some(_), Err(Refusal::NotAllowed), Some(line)) => self.go_on(token, &line),
+            (Some(_), Err(why), _) => Err(why),
+            (Some(attempt), Ok(addresses), _) => attempt.begin(addresses, &self.poll, token),
+        };
+        if let Err(why) = begun {
+            self.refuse(link, token, why);
         }
+    }
+
+    /// A session whose target is not ours to call goes on to a further gateway.
+    fn go_on(&mut self, token: u64, line: &Line) -> Result<(), Refusal> {
+        let (Some(attempt), Some(session)) =
+            (self.attempts.get_mut(&token), self.sessions.get_mut(&token))
+        else {
+            return Ok(());
+        };
+        let hops = attempt.hops().checked_sub(1).ok_or(Refusal::Unreachable)?;
+        let [(came, ours), (goes, theirs)] = bond::tie().map_err(|_| Refusal::Busy)?;
+        session.tie = Some(ours);
+        line.take(Newcomer {
+            session: Some(session.id),
+            socket: goes,
+            target: attempt.target().clone(),
+            handshake: Some(Box::new(Onward)),
+            rest: Vec::new(),
+            hops,
+            tie: Some(theirs),
+        });
+        attempt.go_on(came, &self.poll, token)
     }
 
     /// Looks how calling a target goes.
@@ -272,9 +329,8 @@ impl Hub {
         };
         match attempt.look(now, &self.poll, token) {
             Ok(None) => {}
-            Ok(Some(socket)) => {
+            Ok(Some((socket, from))) => {
                 self.attempts.remove(&token);
-                let from = socket.local_addr().unwrap_or(NOWHERE);
                 if let Some(session) = self.sessions.get_mut(&token) {
                     link.answer(session.id, true, &word::encode_reached(from));
                     if let Err(error) = session.connect(socket) {
@@ -399,6 +455,9 @@ impl Hub {
     /// Does what others ask for.
     fn hear_calls(&mut self, link: &mut Link) {
         self.calls.sign.lower();
+        while let Some((_, newcomer)) = self.waiting.pop_front() {
+            self.welcome(link, newcomer);
+        }
         while self.next.is_none() {
             match self.calls.queue.try_recv() {
                 Ok(Call::Newcomer(newcomer)) => self.welcome(link, newcomer),
@@ -493,6 +552,7 @@ impl Owner<Link> for Hub {
 /// Sends a program away: with words, or with a reset where there are none for it.
 pub(crate) fn turn_away(newcomer: Newcomer, why: Refusal) {
     let mut session = Session::new(SessionId([0; 16]));
+    session.tie = newcomer.tie;
     if session.connect(newcomer.socket).is_ok()
         && let Some(handshake) = newcomer.handshake
     {
@@ -503,9 +563,9 @@ pub(crate) fn turn_away(newcomer: Newcomer, why: Refusal) {
 
 /// What calls are known by.
 const SIGN: u64 = u64::MAX;
-/// Gateways that a session may cross.
-const HOPS_MAX: u8 = 8;
 /// How long a target may take to answer.
 const CONNECT: Duration = Duration::from_secs(10);
+/// Newcomers who wait for a connection between gateways.
+const WAITING_MAX: usize = 1 << 10;
 /// How often a thread without a connection looks around.
 const LOOK: Duration = Duration::from_secs(1);

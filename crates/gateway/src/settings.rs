@@ -6,6 +6,7 @@ use std::time::Duration;
 use lighthaul_base::{Rate, Size};
 
 use crate::allowed::Allowed;
+use crate::line::Line;
 
 /// How a gateway works.
 #[derive(Clone, Debug)]
@@ -26,4 +27,6 @@ pub struct Settings {
     pub keepalive: Duration,
     /// Sessions of one link at a time.
     pub sessions_max: usize,
+    /// Where sessions of other gateways go on whose target is not allowed here.
+    pub onward: Option<Line>,
 }

@@ -38,9 +38,14 @@ pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
 fn carry(args: &Gateway) -> Result<(), Error> {
     check(args)?;
     let _log = log::start(args.log_format)?;
-    let settings = Arc::new(settings(args)?);
-    let gateways = Arc::new(Gateways::new(Arc::clone(&settings)));
-    let outgoing = begin(args, &settings, &gateways)?;
+    let mut settings = settings(args)?;
+    let outgoing = begin(args, &settings)?;
+    // what is not for here goes on
+    settings.onward = outgoing.as_ref().map(|outgoing| outgoing.line.clone());
+    let gateways = Arc::new(Gateways::new(Arc::new(settings)));
+    if let (Some(outgoing), Some(peer)) = (&outgoing, args.peer.first()) {
+        gateways.include(peer, outgoing.line.clone());
+    }
     let mut entrance = match &outgoing {
         Some(outgoing) => Some(Entrance::open(args, outgoing.line.clone())?),
         None => None,
@@ -86,16 +91,12 @@ fn check(args: &Gateway) -> Result<(), Error> {
 }
 
 /// Begins the link to the other gateway, if there is one to call.
-fn begin(
-    args: &Gateway,
-    settings: &Arc<Settings>,
-    gateways: &Gateways,
-) -> Result<Option<Arc<Outgoing>>, Error> {
-    let Some(peer) = args.peer.first() else {
+fn begin(args: &Gateway, settings: &Settings) -> Result<Option<Arc<Outgoing>>, Error> {
+    if args.peer.is_empty() {
         return Ok(None);
-    };
-    let outgoing = Outgoing::new(Arc::clone(settings), args.plain).map_err(|e| starting(&e))?;
-    gateways.include(peer, outgoing.line.clone());
+    }
+    let settings = Arc::new(settings.clone());
+    let outgoing = Outgoing::new(settings, args.plain).map_err(|e| starting(&e))?;
     Ok(Some(Arc::new(outgoing)))
 }
 
@@ -148,6 +149,7 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
         patience: args.patience,
         keepalive: args.keepalive,
         sessions_max: args.sessions,
+        onward: None,
     })
 }
 

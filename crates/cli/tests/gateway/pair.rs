@@ -195,6 +195,6 @@ fn start_ingress(
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
 const PATH: &str = "rate = \"100Mb/s\"\nrtt = \"40ms\"";
 /// What a gateway says once programs can cross.
-pub(crate) const UP: &str = "a link is up";
+pub(crate) const UP: &str = "the link carries sessions";
 /// How long anything may take.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
