@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
 
 use lighthaul_base::Instant;
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::bond::Preface;
 use crate::capture::refusal::Refusal;
@@ -19,6 +21,7 @@ pub(crate) struct Attempt {
     target: Target,
     hops: u8,
     until: Instant,
+    keepalive: Duration,
     /// Addresses that were not tried yet, the first last.
     left: Vec<SocketAddr>,
     socket: Option<Socket>,
@@ -28,11 +31,17 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     /// A target whose addresses are not known yet, to be reached until then.
-    pub(crate) const fn new(target: Target, hops: u8, until: Instant) -> Self {
+    pub(crate) const fn new(
+        target: Target,
+        hops: u8,
+        until: Instant,
+        keepalive: Duration,
+    ) -> Self {
         Self {
             target,
             hops,
             until,
+            keepalive,
             left: Vec::new(),
             socket: None,
             onward: None,
@@ -96,6 +105,7 @@ impl Attempt {
         if socket.peer_addr().is_err() {
             return Ok(None);
         }
+        look_after(socket, self.keepalive).ok();
         let from = socket.local_addr().ok().and_then(|from| from.as_socket());
         let from = from.unwrap_or(NOWHERE);
         Ok(self.socket.take().map(|socket| (socket, from)))
@@ -129,6 +139,15 @@ fn call(address: SocketAddr, poll: &Poll, token: u64) -> io::Result<Socket> {
     Ok(socket)
 }
 
+/// Has the kernel ask, now and then, whether the host at the other end is still there, and reset the connection if nobody answers.
+pub(crate) fn look_after(socket: &impl AsFd, keepalive: Duration) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new()
+        .with_time(keepalive)
+        .with_interval((keepalive / 4).max(KEEPALIVE_MIN))
+        .with_retries(KEEPALIVES);
+    SockRef::from(socket).set_tcp_keepalive(&keepalive)
+}
+
 fn refusal(error: &io::Error) -> Refusal {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Refusal::Refused,
@@ -143,3 +162,8 @@ fn refusal(error: &io::Error) -> Refusal {
 fn is(error: &io::Error, errno: Errno) -> bool {
     Errno::from_io_error(error) == Some(errno)
 }
+
+/// How often somebody is asked who does not answer.
+const KEEPALIVES: u32 = 4;
+/// The kernel counts in seconds.
+const KEEPALIVE_MIN: Duration = Duration::from_secs(1);

@@ -28,10 +28,11 @@ use crate::capture::refusal::Refusal;
 use crate::depot::Depot;
 use crate::line::Line;
 use crate::poll::Poll;
-use crate::resolve::Resolver;
+use crate::resolve::{Resolver, look_up};
 use crate::session::{Piece, Session};
 use crate::settings::Settings;
 use crate::status::Status;
+use crate::target::Host;
 use crate::word::{self, NOWHERE, Opening};
 
 /// Sessions, their sockets, and where their bytes lie.
@@ -111,10 +112,17 @@ impl Hub {
             if let Some(after) = self.next.take() {
                 return Some(after);
             }
+            if self.draining && self.sessions.is_empty() {
+                return Some(After::End);
+            }
             match self.calls.queue.try_recv() {
                 Ok(Call::Pause(answer)) => return Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => return Some(After::Join(joint)),
-                Ok(Call::Drain) => return Some(After::End),
+                Ok(Call::Drain) => {
+                    self.draining = true;
+                    let waiting = std::mem::take(&mut self.waiting).into_iter();
+                    waiting.for_each(|(_, newcomer)| self.ask_to_wait(newcomer));
+                }
                 Ok(Call::Newcomer(newcomer)) => self.ask_to_wait(newcomer),
                 Ok(Call::Resolved(..)) => {}
                 Err(std::sync::mpsc::TryRecvError::Disconnected) => return Some(After::Orphaned),
@@ -136,9 +144,10 @@ impl Hub {
 
     /// There is no connection to carry a newcomer, but there may soon be one.
     fn ask_to_wait(&mut self, newcomer: Newcomer) {
-        if self.waiting.len() < WAITING_MAX {
+        if self.waiting.len() < WAITING_MAX && !self.draining {
             self.waiting.push_back((self.clock.now(), newcomer));
         } else {
+            self.status.refused();
             turn_away(newcomer, Refusal::Busy);
         }
     }
@@ -149,6 +158,7 @@ impl Hub {
         while let Some((_, newcomer)) =
             self.waiting.pop_front_if(|(since, _)| *since + CONNECT <= late)
         {
+            self.status.refused();
             turn_away(newcomer, Refusal::Broken);
         }
     }
@@ -158,10 +168,12 @@ impl Hub {
         let count = self.sessions.len();
         if count > 0 {
             warn!("{count} sessions ended with their link");
+            self.status.broke(count as u64);
         }
         for (token, handshake) in std::mem::take(&mut self.greeted) {
             if let Some(session) = self.sessions.get_mut(&token) {
                 session.say(&handshake.answer(Err(Refusal::Broken)));
+                session.part();
             }
         }
         self.sessions.clear();
@@ -175,6 +187,7 @@ impl Hub {
     /// Takes a program in.
     fn welcome(&mut self, link: &mut Link, newcomer: Newcomer) {
         if self.sessions.len() >= self.settings.sessions_max || self.draining {
+            self.status.refused();
             turn_away(newcomer, Refusal::Busy);
             return;
         }
@@ -248,15 +261,21 @@ impl Hub {
             return;
         };
         let full = self.sessions.len() >= self.settings.sessions_max || self.draining;
-        if full || !self.resolver.ask(id, target.clone()) {
+        let is_known = matches!(target.host, Host::Ip(_));
+        if full || !(is_known || self.resolver.ask(id, target.clone())) {
+            self.status.refused();
             link.answer(id, false, &word::encode_refusal(Refusal::Busy));
             return;
         }
         debug!("session {id} to {target}");
         let token = self.enter(Session::new(id));
         let until = self.clock.now() + CONNECT;
-        self.attempts
-            .insert(token, Attempt::new(target, hops, until));
+        let found = is_known.then(|| look_up(&self.settings.allowed, &target));
+        let attempt = Attempt::new(target, hops, until, self.settings.keepalive);
+        self.attempts.insert(token, attempt);
+        if let Some(found) = found {
+            self.call_target(link, id, found);
+        }
     }
 
     /// The addresses of a session's target are known.
@@ -331,6 +350,7 @@ impl Hub {
             info!("{} was not reached: {why}", attempt.target());
         }
         if let Some(session) = self.remove(link, token) {
+            self.status.refused();
             link.answer(session.id, false, &word::encode_refusal(why));
         }
     }
@@ -338,6 +358,7 @@ impl Hub {
     /// Ends a session at once, on both sides.
     pub(crate) fn end(&mut self, link: &mut Link, token: u64, why: Refusal) {
         if let Some(session) = self.remove(link, token) {
+            self.status.broke(1);
             link.reset(session.id, &word::encode_refusal(why));
         }
     }
@@ -382,6 +403,7 @@ impl Hub {
         }
         if let Err(why) = outcome {
             info!("session {id} was refused: {why}");
+            self.status.refused();
             self.remove(link, token);
         }
     }
@@ -448,9 +470,13 @@ impl Hub {
         }
     }
 
-    fn look_at_sockets(&mut self) -> Result<(), Error> {
+    fn look_at_sockets(&mut self, link: &mut Link) -> Result<(), Error> {
         let failed = |error| Error::world("waiting for sockets", error);
         for ready in self.poll.ready().map_err(failed)? {
+            let session = self.sessions.get(&ready.token);
+            if ready.broken && session.is_some_and(Session::is_reset) {
+                self.end(link, ready.token, Refusal::Broken);
+            }
             if let Some(session) = self.sessions.get_mut(&ready.token) {
                 session.from_edge.is_ready |= ready.readable;
                 session.to_edge.is_ready |= ready.writable;
@@ -469,10 +495,11 @@ impl Hub {
 
     /// Whether the connection is to be let go of.
     fn check(&self) -> Result<(), Error> {
-        if self.next.is_some() {
-            return Err(Error::Network("the link is connected anew".into()));
+        match &self.next {
+            None => Ok(()),
+            Some(After::End) => Err(Error::Network("the gateway has been stopped".into())),
+            Some(_) => Err(Error::Network("the link is connected anew".into())),
         }
-        Ok(())
     }
 }
 
@@ -484,6 +511,7 @@ impl Owner<Link> for Hub {
             Event::Reset(id, words) => {
                 if let Some(token) = self.tokens.get(&id).copied() {
                     debug!("session {id} was reset: {}", word::decode_refusal(&words));
+                    self.status.broke(1);
                     self.remove(link, token);
                 }
             }
@@ -503,7 +531,7 @@ impl Owner<Link> for Hub {
     }
 
     fn tick(&mut self, link: &mut Link, now: Instant) -> Result<Next, Error> {
-        self.look_at_sockets()?;
+        self.look_at_sockets(link)?;
         self.hear_calls(link);
         self.look_at_attempts(link, now);
         self.pump(link, now);
@@ -521,14 +549,15 @@ impl Owner<Link> for Hub {
     }
 }
 
-/// Sends a program away.
+/// Sends a program away: with words, or with a reset where there are none for it.
 pub(crate) fn turn_away(newcomer: Newcomer, why: Refusal) {
-    if let Some(handshake) = newcomer.handshake {
-        let mut session = Session::new(SessionId([0; 16]));
-        if session.connect(newcomer.socket).is_ok() {
-            session.say(&handshake.answer(Err(why)));
-            session.part();
-        }
+    let mut session = Session::new(SessionId([0; 16]));
+    session.tie = newcomer.tie;
+    if session.connect(newcomer.socket).is_ok()
+        && let Some(handshake) = newcomer.handshake
+    {
+        session.say(&handshake.answer(Err(why)));
+        session.part();
     }
 }
 

@@ -46,10 +46,11 @@ impl Line {
             status: Arc::clone(&status),
         };
         thread::Builder::new().name("link".into()).spawn(move || {
-            match Hub::new(settings, status, calls, resolver) {
+            match Hub::new(settings, Arc::clone(&status), calls, resolver) {
                 Ok(hub) => Worker { hub, end: None }.run(),
                 Err(error) => warn!("a link could not begin: {error}"),
             }
+            status.over();
         })?;
         Ok(line)
     }
@@ -79,6 +80,11 @@ impl Line {
     /// Takes nobody in any more; the thread ends with its last session.
     pub fn drain(&self) {
         self.caller.call_patiently(Call::Drain);
+    }
+
+    /// Whether its thread has ended.
+    pub fn is_over(&self) -> bool {
+        self.status.is_over()
     }
 
     /// What it counts.

@@ -119,6 +119,12 @@ impl Session {
         Ok(())
     }
 
+    /// Whether its program has reset the connection; who reads it hears so anyway.
+    pub(crate) fn is_reset(&self) -> bool {
+        let error = self.socket.as_ref().map(Socket::take_error);
+        matches!(error, Some(Ok(Some(_)) | Err(_)))
+    }
+
     /// Says something to the program before what the other side does.
     pub(crate) fn say(&mut self, octets: &[u8]) {
         if let Some(socket) = &mut self.socket
@@ -196,7 +202,7 @@ impl FromEdge {
                 }
             }
             match result {
-                Ok(0) => self.ended = true,
+                Ok(0) => (self.ended, self.is_ready) = (true, false),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_ready = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

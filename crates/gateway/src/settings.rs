@@ -23,6 +23,8 @@ pub struct Settings {
     pub age: Duration,
     /// How long sessions outlive their connection.
     pub patience: Duration,
+    /// How long a program or target may be silent before its host is asked whether it is still there.
+    pub keepalive: Duration,
     /// Sessions of one link at a time.
     pub sessions_max: usize,
     /// Where sessions of other gateways go on whose target is not allowed here.

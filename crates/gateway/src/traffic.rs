@@ -88,6 +88,7 @@ impl Hub {
             && let Some(mut session) = self.remove(link, token)
         {
             self.status.ended();
+            debug!("session {} is over", session.id);
             session.part();
         }
     }
