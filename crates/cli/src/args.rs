@@ -15,7 +15,7 @@ use crate::booking::args::{Book, Booked, Calendar, Cancel, Quote, Reservations, 
 use crate::choice::Choice;
 use crate::doctor::args::Doctor;
 use crate::files::args::{Ls, Mkdir, Rm, Stat};
-use crate::gateway::args::Gateway;
+use crate::gateway::args::{Action, Gateway};
 use crate::later::Later;
 use crate::manual::{Completions, Man};
 use crate::reach::Via;
@@ -124,9 +124,11 @@ impl Command {
             Self::Reservations(args) => args.asking.output.json,
             Self::Cancel(args) => args.asking.output.json,
             Self::Calendar(args) => args.asking.output.json,
+            Self::Gateway(args) => {
+                matches!(&args.action, Some(Action::Status(status)) if status.json)
+            }
             Self::Scheduler(_)
             | Self::Serve(_)
-            | Self::Gateway(_)
             | Self::Wrap(_)
             | Self::Key(_)
             | Self::Allow(_)

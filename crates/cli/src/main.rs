@@ -38,6 +38,7 @@ use lighthaul_transfer::error::{Code, Error};
 
 use crate::args::{Cli, Command};
 use crate::config::Config;
+use crate::gateway::args::Gateway;
 
 fn main() -> ExitCode {
     let config = match Config::load(&Cli::command()) {
@@ -64,11 +65,7 @@ fn main() -> ExitCode {
         manual::version(cli.json);
         return ExitCode::SUCCESS;
     };
-    if matches!(
-        command,
-        Command::Cp(_) | Command::Stream(_) | Command::Serve(_) | Command::Gateway(_)
-    ) && let Err(error) = interrupt::catch()
-    {
+    if let Err(error) = catch(command) {
         print::say(&format!("lighthaul: signals cannot be caught: {error}"));
     }
     match run(command, &config, &grammar) {
@@ -80,6 +77,18 @@ fn main() -> ExitCode {
             failed(&error)
         }
     }
+}
+
+/// Has commands that have something to finish asked to stop, rather than stopped.
+fn catch(command: &Command) -> std::io::Result<()> {
+    if let Command::Gateway(Gateway { action: None, .. }) = command {
+        return interrupt::catch_gently();
+    }
+    let is_work = matches!(
+        command,
+        Command::Cp(_) | Command::Stream(_) | Command::Serve(_)
+    );
+    if is_work { interrupt::catch() } else { Ok(()) }
 }
 
 /// Does what the command says; answers the exit status.

@@ -1,7 +1,9 @@
 //! Links between this gateway and others: who calls whom, and what both agree on before pages flow.
+//! What is to be seen of them: `links`.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,12 +19,19 @@ use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::{Door, Path, explore};
 use lighthaul_transfer::session::{LANES, Session};
+use tracing::info;
 
-/// Links that other gateways have begun here.
+use crate::links::Seen;
+
+/// All links of this gateway.
 #[derive(Debug)]
 pub struct Gateways {
     settings: Arc<Settings>,
+    /// Those that others have begun.
     lines: Mutex<BTreeMap<Name, Line>>,
+    /// Those that this gateway has begun, and to whom.
+    began: Mutex<Vec<(String, Line)>>,
+    draining: AtomicBool,
 }
 
 /// Whose link, and what it is called there.
@@ -44,6 +53,8 @@ impl Gateways {
         Self {
             settings,
             lines: Mutex::default(),
+            began: Mutex::default(),
+            draining: AtomicBool::new(false),
         }
     }
 
@@ -79,7 +90,7 @@ impl Gateways {
             heard,
             plain,
         };
-        carry(session, &line, path, agreed)
+        carry(session, &line, path, &agreed)
     }
 
     /// The line of a link, and how many messages it has heard if it goes on.
@@ -89,6 +100,9 @@ impl Gateways {
         if let Some(line) = known {
             let heard = line.pause().filter(|_| greeting.heard.is_some());
             return Ok((line, heard));
+        }
+        if self.draining.load(Ordering::Relaxed) {
+            return Err(Error::new(Code::Network, "the gateway there is stopping"));
         }
         let mut lines = self.lock();
         lines.retain(|_, line| {
@@ -103,18 +117,49 @@ impl Gateways {
             let text = format!("{LINES_MAX} links are there already; try again later");
             return Err(Error::new(Code::Network, text));
         }
-        let line = Line::start(Arc::clone(&self.settings)).map_err(starting)?;
+        let line = Line::start(Arc::clone(&self.settings)).map_err(|e| starting(&e))?;
         lines.insert(name, line.clone());
         Ok((line, None))
     }
 
-    /// Every link: whose, and its line.
-    pub fn lines(&self) -> Vec<(Fingerprint, Line)> {
-        let lines = self.lock();
-        lines
-            .iter()
-            .map(|((peer, _), line)| (*peer, line.clone()))
-            .collect()
+    /// Counts a link that this gateway has begun among its own.
+    pub fn include(&self, peer: &str, line: Line) {
+        self.began().push((peer.to_owned(), line));
+    }
+
+    /// What is to be seen of every link.
+    pub fn links(&self) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for (peer, line) in self.began().iter() {
+            seen.push(Seen::of(peer.clone(), true, line));
+        }
+        for ((peer, _), line) in self.lock().iter() {
+            seen.push(Seen::of(peer.to_string(), false, line));
+        }
+        seen
+    }
+
+    /// Takes no session and no link any more; links end with their last session.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        for line in self.all() {
+            line.drain();
+        }
+    }
+
+    /// Whether all links have ended.
+    pub fn is_over(&self) -> bool {
+        self.all().iter().all(Line::is_over)
+    }
+
+    fn all(&self) -> Vec<Line> {
+        let began: Vec<Line> = self.began().iter().map(|(_, line)| line.clone()).collect();
+        let called: Vec<Line> = self.lock().values().cloned().collect();
+        [began, called].concat()
+    }
+
+    fn began(&self) -> std::sync::MutexGuard<'_, Vec<(String, Line)>> {
+        self.began.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Name, Line>> {
@@ -169,7 +214,7 @@ impl Outgoing {
             heard: theirs.heard.filter(|_| heard.is_some()),
             plain: self.plain,
         };
-        carry(session, &self.line, path, agreed)
+        carry(session, &self.line, path, &agreed)
     }
 }
 
@@ -182,7 +227,7 @@ struct Agreed {
 }
 
 /// Gives a connection to a line, and waits until it ends.
-fn carry(session: &Session, line: &Line, path: Path, agreed: Agreed) -> Result<(), Error> {
+fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<(), Error> {
     let keys = session.secrets.object(0);
     let stream = session.control.open(LANES)?;
     let (ended, why) = sync_channel(1);
@@ -204,9 +249,15 @@ fn carry(session: &Session, line: &Line, path: Path, agreed: Agreed) -> Result<(
         heard: agreed.heard,
         ended,
     };
+    let how = match (&joint.udp, agreed.plain) {
+        (None, _) => "over TCP, since no datagram passes",
+        (Some(_), true) => "plain",
+        (Some(_), false) => "encrypted",
+    };
     if !line.join(joint) {
         return Err(Error::new(Code::Network, "the link is gone"));
     }
+    info!("the link carries sessions, {how}");
     loop {
         match why.recv_timeout(LOOK) {
             Ok(error) => return Err(error.into()),
@@ -234,7 +285,7 @@ fn unclear() -> Error {
     )
 }
 
-fn starting(error: io::Error) -> Error {
+fn starting(error: &io::Error) -> Error {
     Error::new(Code::Network, format!("a link could not begin: {error}"))
 }
 

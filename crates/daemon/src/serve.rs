@@ -104,10 +104,14 @@ impl Server {
         let (listener, udp) = bind_both(settings.address)?;
         // a caller may be gone again between the sign that it is there and its being taken
         listener.set_nonblocking(true)?;
+        let metrics = match &settings.gateway {
+            Some(gateways) => Metrics::of_gateway(Arc::clone(gateways)),
+            None => Metrics::new(),
+        };
         let service = Arc::new(Service {
             settings,
             sessions: Sessions::default(),
-            metrics: Metrics::new(),
+            metrics,
             invitations: Invitations::default(),
             joins: Joins::default(),
             lobby: Arc::default(),

@@ -139,7 +139,7 @@ fn check(
         (Request::Gateway(_), Some(_)) if !rights.gateway => {
             return refuse(
                 "your key may not use the gateway there; its operator can change that with `lighthaul allow \
-                 KEY NAME gateway`",
+                 --gateway KEY NAME`",
             );
         }
         (Request::Gateway(_) | Request::Probe(_) | Request::Checkup, _) | (_, None) => {}

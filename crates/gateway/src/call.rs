@@ -1,6 +1,6 @@
 //! What reaches a link's thread from others.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use lighthaul_base::{Rate, Trc};
@@ -10,7 +10,9 @@ use lighthaul_io::seal::Key;
 use lighthaul_io::udp::Udp;
 use lighthaul_io::wait::Sign;
 use lighthaul_proto::slabs::SessionId;
+use socket2::Socket;
 
+use crate::bond::Tie;
 use crate::capture::handshake::Handshake;
 use crate::capture::refusal::Refusal;
 use crate::target::Target;
@@ -18,14 +20,20 @@ use crate::target::Target;
 /// A connection of a program that wants to go somewhere.
 #[derive(Debug)]
 pub struct Newcomer {
+    /// What its session is called, if it has a name already.
+    pub session: Option<SessionId>,
     /// Does not block.
-    pub socket: TcpStream,
+    pub socket: Socket,
     /// Where to.
     pub target: Target,
     /// What tells the program how it went; nothing if it believes that it is there already.
     pub handshake: Option<Box<dyn Handshake>>,
     /// What it has said so far.
     pub rest: Vec<u8>,
+    /// Gateways that its session may still cross.
+    pub hops: u8,
+    /// It is a session of another link that goes on.
+    pub tie: Option<Tie>,
 }
 
 /// An authenticated connection between two gateways.
@@ -116,5 +124,7 @@ pub(crate) fn calls() -> std::io::Result<(Caller, Calls)> {
     Ok((Caller { queue, sign }, calls))
 }
 
+/// Gateways that a session may cross.
+pub const HOPS_MAX: u8 = 8;
 /// Calls that wait; a newcomer beyond is sent away.
 const CALLS_MAX: usize = 1 << 10;

@@ -6,7 +6,7 @@ use std::mem;
 use std::ops::Range;
 use std::rc::Rc;
 
-use crc_fast::{CrcAlgorithm, checksum, checksum_combine};
+use crc_fast::{CrcAlgorithm, Digest};
 use lighthaul_base::Span;
 use lighthaul_io::error::Error;
 use lighthaul_io::store::Store;
@@ -16,7 +16,6 @@ use lighthaul_io::store::Store;
 pub(crate) struct Page {
     bytes: Box<[u8]>,
     len: usize,
-    crc: u32,
 }
 
 impl Page {
@@ -46,23 +45,11 @@ impl Page {
         self.len == self.bytes.len()
     }
 
-    /// Takes its CRC, now that all its bytes are there.
-    pub(crate) fn close(&mut self) {
-        self.crc = checksum(CrcAlgorithm::Crc32Iscsi, self.bytes()) as u32;
-    }
-
     /// The CRC-32C of pages in a row.
     pub(crate) fn crc_of(pages: &[Self]) -> u32 {
-        let combine = |crc, page: &Self| {
-            checksum_combine(
-                CrcAlgorithm::Crc32Iscsi,
-                crc,
-                page.crc.into(),
-                page.len as u64,
-            )
-        };
-        let nothing = checksum(CrcAlgorithm::Crc32Iscsi, &[]);
-        pages.iter().fold(nothing, combine) as u32
+        let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+        pages.iter().for_each(|page| digest.update(page.bytes()));
+        digest.finalize() as u32
     }
 }
 
@@ -115,7 +102,6 @@ impl Depot {
         Page {
             bytes: self.memory(),
             len: 0,
-            crc: 0,
         }
     }
 
@@ -166,9 +152,7 @@ impl Depot {
             let bytes = bytes.unwrap_or_else(|| self.memory());
             let len = left.min(self.page_len);
             left -= len;
-            let mut page = Page { bytes, len, crc: 0 };
-            page.close();
-            collected.push(page);
+            collected.push(Page { bytes, len });
         }
         collected
     }
@@ -296,7 +280,6 @@ mod tests {
         let mut page = depot.take();
         page.rest()[..len].fill(octet);
         page.grow(len);
-        page.close();
         page
     }
 
@@ -305,7 +288,7 @@ mod tests {
         let mut depot = Depot::new(4, 16, 8);
         let pages = [page(&mut depot, 1, 16), page(&mut depot, 2, 3)];
         let bytes = [[1; 16].as_slice(), &[2; 3]].concat();
-        let crc = checksum(CrcAlgorithm::Crc32Iscsi, &bytes) as u32;
+        let crc = crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, &bytes) as u32;
         assert_eq!(Page::crc_of(&pages), crc);
         assert_eq!(Page::crc_of(&[]), 0);
     }

@@ -12,7 +12,8 @@ use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::{Sign, Watch, wait};
 use tracing::{debug, warn};
 
-use crate::call::Newcomer;
+use crate::attempt::look_after;
+use crate::call::{HOPS_MAX, Newcomer};
 use crate::capture::connect::Connect;
 use crate::capture::credentials::Credentials;
 use crate::capture::handshake::{Handshake, Progress};
@@ -51,8 +52,8 @@ pub struct Doors {
 }
 
 impl Doors {
-    /// Lets programs in by these doors, to `line`.
-    pub fn open(doors: Vec<Door>, line: Line) -> io::Result<Self> {
+    /// Lets programs in by these doors, to `line`; a silent one is asked so often whether it is still there.
+    pub fn open(doors: Vec<Door>, line: Line, keepalive: Duration) -> io::Result<Self> {
         let poll = Poll::new()?;
         let sign = Sign::new()?;
         poll.add(&sign, SIGN)?;
@@ -63,6 +64,7 @@ impl Doors {
             last_token: doors.len() as u64,
             doors,
             line,
+            keepalive,
             poll,
             clock: Clock::start(),
             guests: BTreeMap::new(),
@@ -85,6 +87,7 @@ impl Drop for Doors {
 struct Porter {
     doors: Vec<Door>,
     line: Line,
+    keepalive: Duration,
     poll: Poll,
     clock: Clock,
     guests: BTreeMap<u64, Guest>,
@@ -151,6 +154,7 @@ impl Porter {
 
     fn receive(&mut self, nth: usize, socket: TcpStream, from: SocketAddr) -> io::Result<()> {
         socket.set_nonblocking(true)?;
+        look_after(&socket, self.keepalive)?;
         let handshake: Box<dyn Handshake> = match &self.doors[nth].kind {
             Kind::Socks(credentials) => Box::new(Socks::new(credentials.clone())),
             Kind::Connect(credentials) => Box::new(Connect::new(credentials.clone())),
@@ -226,10 +230,13 @@ impl Porter {
         rest: Vec<u8>,
     ) {
         self.line.take(Newcomer {
-            socket,
+            session: None,
+            socket: socket.into(),
             target,
             handshake,
             rest,
+            hops: HOPS_MAX,
+            tie: None,
         });
     }
 }

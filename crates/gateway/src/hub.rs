@@ -1,8 +1,7 @@
 //! All sessions of one link in this gateway: between the sockets of programs and the machine of the link.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::TcpStream;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
@@ -13,22 +12,27 @@ use lighthaul_base::{Instant, Trc};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::drive::{Next, Owner};
 use lighthaul_io::error::Error;
+use lighthaul_io::identity::chance;
 use lighthaul_io::wait::{Watch, wait};
 use lighthaul_proto::slabs::receiver::Whole;
 use lighthaul_proto::slabs::sender::Part;
 use lighthaul_proto::slabs::{Event, Link, SessionId};
+use socket2::Socket;
 use tracing::{debug, info, warn};
 
 use crate::attempt::Attempt;
+use crate::bond::{self, Onward};
 use crate::call::{Call, Calls, Joint, Newcomer};
 use crate::capture::handshake::Handshake;
 use crate::capture::refusal::Refusal;
 use crate::depot::Depot;
+use crate::line::Line;
 use crate::poll::Poll;
-use crate::resolve::Resolver;
+use crate::resolve::{Resolver, look_up};
 use crate::session::{Piece, Session};
 use crate::settings::Settings;
 use crate::status::Status;
+use crate::target::Host;
 use crate::word::{self, NOWHERE, Opening};
 
 /// Sessions, their sockets, and where their bytes lie.
@@ -55,6 +59,8 @@ pub(crate) struct Hub {
     /// What ends the connection as soon as possible.
     pub(crate) next: Option<After>,
     draining: bool,
+    /// Newcomers who came while there was no connection, and when.
+    waiting: VecDeque<(Instant, Newcomer)>,
     /// What the channel takes, if somebody says so from moment to moment.
     pub(crate) trc: Option<Option<Trc>>,
 }
@@ -98,6 +104,7 @@ impl Hub {
             resolver,
             next: None,
             draining: false,
+            waiting: VecDeque::new(),
             trc: None,
         })
     }
@@ -108,13 +115,19 @@ impl Hub {
             if let Some(after) = self.next.take() {
                 return Some(after);
             }
+            if self.draining && self.sessions.is_empty() {
+                return Some(After::End);
+            }
             match self.calls.queue.try_recv() {
                 Ok(Call::Pause(answer)) => return Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => return Some(After::Join(joint)),
-                Ok(Call::Drain) => return Some(After::End),
+                Ok(Call::Drain) => {
+                    self.draining = true;
+                    let waiting = std::mem::take(&mut self.waiting).into_iter();
+                    waiting.for_each(|(_, newcomer)| self.ask_to_wait(newcomer));
+                }
                 Ok(Call::Follow(trc)) => self.trc = Some(trc),
-                // without a link there is nobody to carry it
-                Ok(Call::Newcomer(newcomer)) => turn_away(newcomer, Refusal::Broken),
+                Ok(Call::Newcomer(newcomer)) => self.ask_to_wait(newcomer),
                 Ok(Call::Resolved(..)) => {}
                 Err(std::sync::mpsc::TryRecvError::Disconnected) => return Some(After::Orphaned),
                 Err(std::sync::mpsc::TryRecvError::Empty) => {
@@ -122,6 +135,7 @@ impl Hub {
                         return None;
                     }
                     let mut watches = [Watch::read(self.calls.sign.as_raw_fd())];
+                    self.dismiss();
                     let look = until.min(self.clock.now() + LOOK);
                     if wait(self.clock, &mut watches, look).is_err() {
                         return None;
@@ -132,15 +146,39 @@ impl Hub {
         }
     }
 
+    /// There is no connection to carry a newcomer, but there may soon be one.
+    fn ask_to_wait(&mut self, newcomer: Newcomer) {
+        if self.waiting.len() < WAITING_MAX && !self.draining {
+            self.waiting.push_back((self.clock.now(), newcomer));
+        } else {
+            self.status.refused();
+            turn_away(newcomer, Refusal::Busy);
+        }
+    }
+
+    /// Sends those away who have waited for a connection for too long.
+    fn dismiss(&mut self) {
+        let late = self.clock.now();
+        while let Some((_, newcomer)) = self
+            .waiting
+            .pop_front_if(|(since, _)| *since + CONNECT <= late)
+        {
+            self.status.refused();
+            turn_away(newcomer, Refusal::Broken);
+        }
+    }
+
     /// Ends all sessions at once: their programs see a reset.
     pub(crate) fn fail_all(&mut self) {
         let count = self.sessions.len();
         if count > 0 {
             warn!("{count} sessions ended with their link");
+            self.status.broke(count as u64);
         }
         for (token, handshake) in std::mem::take(&mut self.greeted) {
             if let Some(session) = self.sessions.get_mut(&token) {
                 session.say(&handshake.answer(Err(Refusal::Broken)));
+                session.part();
             }
         }
         self.sessions.clear();
@@ -154,23 +192,27 @@ impl Hub {
     /// Takes a program in.
     fn welcome(&mut self, link: &mut Link, newcomer: Newcomer) {
         if self.sessions.len() >= self.settings.sessions_max || self.draining {
+            self.status.refused();
             turn_away(newcomer, Refusal::Busy);
             return;
         }
-        let id = SessionId(lighthaul_io::identity::chance());
         let Newcomer {
+            session,
             socket,
             target,
             handshake,
             rest,
+            hops,
+            tie,
         } = newcomer;
+        // what crosses several gateways has one name on all of them, unless it goes in a circle
+        let free = |id: &SessionId| !self.tokens.contains_key(id);
+        let id = session.filter(free).unwrap_or_else(|| SessionId(chance()));
         debug!("session {id} to {target}");
-        let words = Opening {
-            hops: HOPS_MAX,
-            target,
-        };
+        let words = Opening { hops, target };
         link.open(id, &words.encode());
         let mut session = Session::new(id);
+        session.tie = tie;
         session
             .from_edge
             .begin_with(&rest, &mut self.depot.borrow_mut());
@@ -201,7 +243,7 @@ impl Hub {
     }
 
     /// A session gets its socket.
-    fn connect(&mut self, link: &mut Link, token: u64, socket: TcpStream) {
+    fn connect(&mut self, link: &mut Link, token: u64, socket: Socket) {
         let watched = self.poll.add(&socket, token);
         let Some(session) = self.sessions.get_mut(&token) else {
             return;
@@ -219,19 +261,26 @@ impl Hub {
 
     /// The other side begins a session.
     fn open(&mut self, link: &mut Link, id: SessionId, words: &[u8]) {
-        let Ok(Opening { target, .. }) = Opening::decode(words) else {
+        let Ok(Opening { hops, target }) = Opening::decode(words) else {
             link.answer(id, false, &word::encode_refusal(Refusal::Broken));
             return;
         };
         let full = self.sessions.len() >= self.settings.sessions_max || self.draining;
-        if full || !self.resolver.ask(id, target.clone()) {
+        let is_known = matches!(target.host, Host::Ip(_));
+        if full || !(is_known || self.resolver.ask(id, target.clone())) {
+            self.status.refused();
             link.answer(id, false, &word::encode_refusal(Refusal::Busy));
             return;
         }
         debug!("session {id} to {target}");
         let token = self.enter(Session::new(id));
         let until = self.clock.now() + CONNECT;
-        self.attempts.insert(token, Attempt::new(target, until));
+        let found = is_known.then(|| look_up(&self.settings.allowed, &target));
+        let attempt = Attempt::new(target, hops, until, self.settings.keepalive);
+        self.attempts.insert(token, attempt);
+        if let Some(found) = found {
+            self.call_target(link, id, found);
+        }
     }
 
     /// The addresses of a session's target are known.
@@ -244,12 +293,38 @@ impl Hub {
         let Some(token) = self.tokens.get(&id).copied() else {
             return;
         };
-        if let Some(attempt) = self.attempts.get_mut(&token) {
-            match found.and_then(|addresses| attempt.begin(addresses, &self.poll, token)) {
-                Ok(()) => {}
-                Err(why) => self.refuse(link, token, why),
-            }
+        let onward = self.settings.onward.clone();
+        let begun = match (self.attempts.get_mut(&token), found, onward) {
+            (None, ..) => Ok(()),
+            (Some(_), Err(Refusal::NotAllowed), Some(line)) => self.go_on(token, &line),
+            (Some(_), Err(why), _) => Err(why),
+            (Some(attempt), Ok(addresses), _) => attempt.begin(addresses, &self.poll, token),
+        };
+        if let Err(why) = begun {
+            self.refuse(link, token, why);
         }
+    }
+
+    /// A session whose target is not ours to call goes on to a further gateway.
+    fn go_on(&mut self, token: u64, line: &Line) -> Result<(), Refusal> {
+        let (Some(attempt), Some(session)) =
+            (self.attempts.get_mut(&token), self.sessions.get_mut(&token))
+        else {
+            return Ok(());
+        };
+        let hops = attempt.hops().checked_sub(1).ok_or(Refusal::Unreachable)?;
+        let [(came, ours), (goes, theirs)] = bond::tie().map_err(|_| Refusal::Busy)?;
+        session.tie = Some(ours);
+        line.take(Newcomer {
+            session: Some(session.id),
+            socket: goes,
+            target: attempt.target().clone(),
+            handshake: Some(Box::new(Onward)),
+            rest: Vec::new(),
+            hops,
+            tie: Some(theirs),
+        });
+        attempt.go_on(came, &self.poll, token)
     }
 
     /// Looks how calling a target goes.
@@ -259,9 +334,8 @@ impl Hub {
         };
         match attempt.look(now, &self.poll, token) {
             Ok(None) => {}
-            Ok(Some(socket)) => {
+            Ok(Some((socket, from))) => {
                 self.attempts.remove(&token);
-                let from = socket.local_addr().unwrap_or(NOWHERE);
                 if let Some(session) = self.sessions.get_mut(&token) {
                     link.answer(session.id, true, &word::encode_reached(from));
                     if let Err(error) = session.connect(socket) {
@@ -281,6 +355,7 @@ impl Hub {
             info!("{} was not reached: {why}", attempt.target());
         }
         if let Some(session) = self.remove(link, token) {
+            self.status.refused();
             link.answer(session.id, false, &word::encode_refusal(why));
         }
     }
@@ -288,6 +363,7 @@ impl Hub {
     /// Ends a session at once, on both sides.
     pub(crate) fn end(&mut self, link: &mut Link, token: u64, why: Refusal) {
         if let Some(session) = self.remove(link, token) {
+            self.status.broke(1);
             link.reset(session.id, &word::encode_refusal(why));
         }
     }
@@ -332,6 +408,7 @@ impl Hub {
         }
         if let Err(why) = outcome {
             info!("session {id} was refused: {why}");
+            self.status.refused();
             self.remove(link, token);
         }
     }
@@ -383,6 +460,9 @@ impl Hub {
     /// Does what others ask for.
     fn hear_calls(&mut self, link: &mut Link) {
         self.calls.sign.lower();
+        while let Some((_, newcomer)) = self.waiting.pop_front() {
+            self.welcome(link, newcomer);
+        }
         while self.next.is_none() {
             match self.calls.queue.try_recv() {
                 Ok(Call::Newcomer(newcomer)) => self.welcome(link, newcomer),
@@ -399,9 +479,13 @@ impl Hub {
         }
     }
 
-    fn look_at_sockets(&mut self) -> Result<(), Error> {
+    fn look_at_sockets(&mut self, link: &mut Link) -> Result<(), Error> {
         let failed = |error| Error::world("waiting for sockets", error);
         for ready in self.poll.ready().map_err(failed)? {
+            let session = self.sessions.get(&ready.token);
+            if ready.broken && session.is_some_and(Session::is_reset) {
+                self.end(link, ready.token, Refusal::Broken);
+            }
             if let Some(session) = self.sessions.get_mut(&ready.token) {
                 session.from_edge.is_ready |= ready.readable;
                 session.to_edge.is_ready |= ready.writable;
@@ -420,10 +504,11 @@ impl Hub {
 
     /// Whether the connection is to be let go of.
     fn check(&self) -> Result<(), Error> {
-        if self.next.is_some() {
-            return Err(Error::Network("the link is connected anew".into()));
+        match &self.next {
+            None => Ok(()),
+            Some(After::End) => Err(Error::Network("the gateway has been stopped".into())),
+            Some(_) => Err(Error::Network("the link is connected anew".into())),
         }
-        Ok(())
     }
 }
 
@@ -435,6 +520,7 @@ impl Owner<Link> for Hub {
             Event::Reset(id, words) => {
                 if let Some(token) = self.tokens.get(&id).copied() {
                     debug!("session {id} was reset: {}", word::decode_refusal(&words));
+                    self.status.broke(1);
                     self.remove(link, token);
                 }
             }
@@ -457,7 +543,7 @@ impl Owner<Link> for Hub {
     }
 
     fn tick(&mut self, link: &mut Link, now: Instant) -> Result<Next, Error> {
-        self.look_at_sockets()?;
+        self.look_at_sockets(link)?;
         self.hear_calls(link);
         self.look_at_attempts(link, now);
         self.pump(link, now);
@@ -475,22 +561,23 @@ impl Owner<Link> for Hub {
     }
 }
 
-/// Sends a program away.
+/// Sends a program away: with words, or with a reset where there are none for it.
 pub(crate) fn turn_away(newcomer: Newcomer, why: Refusal) {
-    if let Some(handshake) = newcomer.handshake {
-        let mut session = Session::new(SessionId([0; 16]));
-        if session.connect(newcomer.socket).is_ok() {
-            session.say(&handshake.answer(Err(why)));
-            session.part();
-        }
+    let mut session = Session::new(SessionId([0; 16]));
+    session.tie = newcomer.tie;
+    if session.connect(newcomer.socket).is_ok()
+        && let Some(handshake) = newcomer.handshake
+    {
+        session.say(&handshake.answer(Err(why)));
+        session.part();
     }
 }
 
 /// What calls are known by.
 const SIGN: u64 = u64::MAX;
-/// Gateways that a session may cross.
-const HOPS_MAX: u8 = 8;
 /// How long a target may take to answer.
 const CONNECT: Duration = Duration::from_secs(10);
+/// Newcomers who wait for a connection between gateways.
+const WAITING_MAX: usize = 1 << 10;
 /// How often a thread without a connection looks around.
 const LOOK: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Trc};
+use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::drive::{Counters, Lane, run};
 use lighthaul_io::error::Error;
@@ -48,10 +48,11 @@ impl Line {
             clock,
         };
         thread::Builder::new().name("link".into()).spawn(move || {
-            match Hub::new(settings, status, (clock, calls), resolver) {
+            match Hub::new(settings, Arc::clone(&status), (clock, calls), resolver) {
                 Ok(hub) => Worker { hub, end: None }.run(),
                 Err(error) => warn!("a link could not begin: {error}"),
             }
+            status.over();
         })?;
         Ok(line)
     }
@@ -81,6 +82,11 @@ impl Line {
     /// Takes nobody in any more; the thread ends with its last session.
     pub fn drain(&self) {
         self.caller.call_patiently(Call::Drain);
+    }
+
+    /// Whether its thread has ended.
+    pub fn is_over(&self) -> bool {
+        self.status.is_over()
     }
 
     /// Keeps to another vector from now on, by [`Line::clock`], whatever becomes of connections.
@@ -225,7 +231,10 @@ fn config(settings: &Settings, joint: &Joint) -> Config {
         packet_len,
         overhead_len: header_len(joint.stream.peer()) + (CONNECTION_LEN + TAG_LEN) as u32,
         stream: joint.stream.number(),
-        burst: None,
+        burst: settings
+            .rate
+            .or(joint.rate)
+            .map(|rate| burst(rate, packet_len)),
         settle: SETTLE,
         ack_every: ACK,
         patience: SILENCE,
@@ -234,6 +243,12 @@ fn config(settings: &Settings, joint: &Joint) -> Config {
         pages_max: pages(settings.memory.0 / 2).clamp(PAGES_MIN, PAGES_MAX),
         window: joint.window.max(page_len as u32),
     }
+}
+
+/// What leaves at once on a channel that nobody polices, so that a host that is busy for a moment loses nothing of it.
+fn burst(rate: Rate, packet_len: u32) -> u32 {
+    let bytes = rate.bytes_in(BURST).min(BURST_BYTES_MAX);
+    (bytes as u32).max(4 * packet_len)
 }
 
 /// What the machine talks over.
@@ -255,6 +270,9 @@ fn lane(joint: Joint, clock: Clock) -> Lane {
     }
 }
 
+/// The longest burst: queues take it.
+const BURST: Duration = Duration::from_millis(4);
+const BURST_BYTES_MAX: u64 = 4 << 20;
 /// How long a datagram may be overtaken.
 const SETTLE: Duration = Duration::from_millis(2);
 /// How often it is said what came.

@@ -18,6 +18,8 @@ pub(crate) struct Ready {
     pub(crate) token: u64,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
+    /// The connection has failed.
+    pub(crate) broken: bool,
 }
 
 impl Poll {
@@ -58,6 +60,7 @@ impl Poll {
                     token: data.u64(),
                     readable: flags.intersects(Flags::IN | Flags::RDHUP | gone),
                     writable: flags.intersects(Flags::OUT | gone),
+                    broken: flags.contains(Flags::ERR),
                 }
             })
             .collect())

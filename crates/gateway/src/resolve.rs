@@ -65,4 +65,4 @@ pub(crate) fn look_up(allowed: &Allowed, target: &Target) -> Result<Vec<SocketAd
 }
 
 /// Names that wait to be looked up.
-const QUESTIONS_MAX: usize = 256;
+const QUESTIONS_MAX: usize = 1 << 12;

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::time::Duration;
 
 use crc_fast::{CrcAlgorithm, Digest};
-use lighthaul_base::Instant;
 use lighthaul_proto::slabs::SessionId;
-use socket2::SockRef;
+use socket2::Socket;
 use tracing::debug;
 
+use crate::bond::Tie;
 use crate::depot::{Depot, Page};
 
 /// A session that has a socket.
@@ -18,7 +18,9 @@ use crate::depot::{Depot, Page};
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     /// The program, once there is one.
-    pub(crate) socket: Option<TcpStream>,
+    pub(crate) socket: Option<Socket>,
+    /// The program is another gateway's link, on which the session goes on.
+    pub(crate) tie: Option<Tie>,
     pub(crate) from_edge: FromEdge,
     pub(crate) to_edge: ToEdge,
 }
@@ -58,10 +60,6 @@ pub(crate) struct ToEdge {
     end: Option<u64>,
     /// The program was told that this is all.
     shut: bool,
-    /// Since when bytes are counted, how many came in the time before, and how many since.
-    since: Instant,
-    before: u64,
-    lately: u64,
 }
 
 /// A record's bytes.
@@ -84,6 +82,7 @@ impl Session {
         Self {
             id,
             socket: None,
+            tie: None,
             from_edge: FromEdge {
                 is_ready: false,
                 tail: None,
@@ -103,22 +102,27 @@ impl Session {
                 digest: Digest::new(CrcAlgorithm::Crc64Nvme),
                 end: None,
                 shut: false,
-                since: Instant::ZERO,
-                before: 0,
-                lately: 0,
             },
         }
     }
 
     /// There is a program, whose socket does not block. Should this process die, it sees a reset, never an end that
     /// was none.
-    pub(crate) fn connect(&mut self, socket: TcpStream) -> io::Result<()> {
-        socket.set_nodelay(true)?;
-        SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
+    pub(crate) fn connect(&mut self, socket: Socket) -> io::Result<()> {
+        if self.tie.is_none() {
+            socket.set_tcp_nodelay(true)?;
+            socket.set_linger(Some(Duration::ZERO))?;
+        }
         self.socket = Some(socket);
         self.from_edge.is_ready = true;
         self.to_edge.is_ready = true;
         Ok(())
+    }
+
+    /// Whether its program has reset the connection; who reads it hears so anyway.
+    pub(crate) fn is_reset(&self) -> bool {
+        let error = self.socket.as_ref().map(Socket::take_error);
+        matches!(error, Some(Ok(Some(_)) | Err(_)))
     }
 
     /// Says something to the program before what the other side does.
@@ -132,14 +136,24 @@ impl Session {
 
     /// Parts with the program in good order: what the kernel still has for it is delivered.
     pub(crate) fn part(&mut self) {
+        self.tie = None;
         if let Some(socket) = self.socket.take() {
-            SockRef::from(&socket).set_linger(None).ok();
+            socket.set_linger(None).ok();
         }
     }
 
     /// Whether both directions are over.
     pub(crate) fn is_over(&self) -> bool {
         self.from_edge.told_end && self.from_edge.waiting.is_empty() && self.to_edge.shut
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // who parted in good order has none
+        if let Some(tie) = &self.tie {
+            tie.sever();
+        }
     }
 }
 
@@ -160,7 +174,7 @@ impl FromEdge {
     /// Reads what there is, of at most so many pages; answers how many bytes.
     pub(crate) fn read(
         &mut self,
-        socket: &mut TcpStream,
+        socket: &mut Socket,
         depot: &mut Depot,
         pages: usize,
     ) -> io::Result<u64> {
@@ -188,7 +202,7 @@ impl FromEdge {
                 }
             }
             match result {
-                Ok(0) => self.ended = true,
+                Ok(0) => (self.ended, self.is_ready) = (true, false),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_ready = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -208,13 +222,17 @@ impl FromEdge {
         std::mem::take(&mut self.fresh)
     }
 
-    /// The digest of all, once all was supplied.
-    pub(crate) fn end(&mut self) -> Option<u64> {
+    /// The digest of all, once all was supplied; fails if the other half of the session knows of another.
+    pub(crate) fn end(&mut self, tie: Option<&Tie>) -> io::Result<Option<u64>> {
         if !self.ended || self.told_end || self.tail.is_some() {
-            return None;
+            return Ok(None);
+        }
+        let digest = self.digest.finalize();
+        if tie.is_some_and(|tie| !tie.agrees(digest)) {
+            return Err(io::Error::other("the session broke off on another link"));
         }
         self.told_end = true;
-        Some(self.digest.finalize())
+        Ok(Some(digest))
     }
 
     /// All pages that wait; nobody will send them.
@@ -230,8 +248,7 @@ impl FromEdge {
         }
     }
 
-    fn close(&mut self, mut page: Page) {
-        page.close();
+    fn close(&mut self, page: Page) {
         self.digest.update(page.bytes());
         self.fresh.push(page.len() as u32);
         self.waiting.push_back(page);
@@ -257,25 +274,17 @@ impl ToEdge {
         self.written
     }
 
-    /// Counts bytes that the socket has taken; answers how many those were in a quarter of a second of late.
-    pub(crate) fn recent(&mut self, now: Instant, bytes: u64) -> u64 {
-        if now >= self.since + RECENT {
-            self.before = if now >= self.since + 2 * RECENT {
-                0
-            } else {
-                self.lately
-            };
-            (self.since, self.lately) = (now, 0);
-        }
-        self.lately += bytes;
-        self.before.max(self.lately)
+    /// Whether the program has taken all that came in order.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     /// Writes what the socket takes; shuts it when that was all.
     pub(crate) fn write(
         &mut self,
-        socket: &mut TcpStream,
+        socket: &mut Socket,
         depot: &mut Depot,
+        tie: Option<&Tie>,
     ) -> io::Result<Written> {
         let mut done = Written::default();
         while self.is_ready && !self.waiting.is_empty() {
@@ -301,7 +310,10 @@ impl ToEdge {
         self.written += done.bytes;
         if self.waiting.is_empty() && !self.shut && self.end.is_some() {
             self.shut = true;
-            self.compare()?;
+            let digest = self.compare()?;
+            if let Some(tie) = tie {
+                tie.finish(digest);
+            }
             socket.shutdown(Shutdown::Write)?;
         }
         Ok(done)
@@ -315,9 +327,10 @@ impl ToEdge {
     }
 
     /// Whether what was said on the other side is what came.
-    fn compare(&self) -> io::Result<()> {
-        if self.end == Some(self.digest.finalize()) {
-            return Ok(());
+    fn compare(&self) -> io::Result<u64> {
+        let digest = self.digest.finalize();
+        if self.end == Some(digest) {
+            return Ok(digest);
         }
         Err(io::Error::other(
             "what came is not what was sent: the digests of the two ends differ",
@@ -344,5 +357,3 @@ impl ToEdge {
 /// Pages that one call reads into, and writes from: about a megabyte.
 const READ_PAGES: usize = 16;
 const WRITE_PAGES: usize = 16;
-/// What is called recently.
-const RECENT: Duration = Duration::from_millis(250);

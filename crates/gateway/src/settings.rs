@@ -6,6 +6,7 @@ use std::time::Duration;
 use lighthaul_base::{Rate, Size};
 
 use crate::allowed::Allowed;
+use crate::line::Line;
 
 /// How a gateway works.
 #[derive(Clone, Debug)]
@@ -22,6 +23,10 @@ pub struct Settings {
     pub age: Duration,
     /// How long sessions outlive their connection.
     pub patience: Duration,
+    /// How long a program or target may be silent before its host is asked whether it is still there.
+    pub keepalive: Duration,
     /// Sessions of one link at a time.
     pub sessions_max: usize,
+    /// Where sessions of other gateways go on whose target is not allowed here.
+    pub onward: Option<Line>,
 }

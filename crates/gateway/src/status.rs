@@ -13,6 +13,8 @@ use crate::depot::Depot;
 pub struct Status {
     sessions: AtomicUsize,
     sessions_ended: AtomicU64,
+    sessions_refused: AtomicU64,
+    sessions_broken: AtomicU64,
     read: AtomicU64,
     wrote: AtomicU64,
     slabs_sent: AtomicU64,
@@ -21,6 +23,7 @@ pub struct Status {
     datagrams_resent: AtomicU64,
     datagrams_received: AtomicU64,
     memory_out: AtomicU64,
+    memory_in: AtomicU64,
     credit: AtomicU64,
     rate: AtomicU64,
     connected: AtomicBool,
@@ -28,6 +31,7 @@ pub struct Status {
     wants: AtomicBool,
     /// Raised when there is something to send again.
     waker: OnceLock<Sign>,
+    over: AtomicBool,
 }
 
 /// What they say at one moment.
@@ -37,6 +41,10 @@ pub struct Sight {
     pub sessions: u64,
     /// Sessions that ended in good order.
     pub sessions_ended: u64,
+    /// Sessions that were not begun, for want of a target, of leave or of room.
+    pub sessions_refused: u64,
+    /// Sessions that ended in a reset, or with their link.
+    pub sessions_broken: u64,
     /// Bytes that programs have said.
     pub read: u64,
     /// Bytes that programs were told.
@@ -53,6 +61,8 @@ pub struct Sight {
     pub datagrams_received: u64,
     /// Bytes of memory that what leaves takes.
     pub memory_out: u64,
+    /// Bytes of memory that what came takes until it has gone on.
+    pub memory_in: u64,
     /// Pages that the other side still has a place for.
     pub credit: u64,
     /// What the channel carries now, in bits a second; zero in a gap, or if it has no limit.
@@ -69,6 +79,8 @@ impl Status {
         Sight {
             sessions: self.sessions.load(Relaxed) as u64,
             sessions_ended: self.sessions_ended.load(Relaxed),
+            sessions_refused: self.sessions_refused.load(Relaxed),
+            sessions_broken: self.sessions_broken.load(Relaxed),
             read: self.read.load(Relaxed),
             wrote: self.wrote.load(Relaxed),
             slabs_sent: self.slabs_sent.load(Relaxed),
@@ -77,6 +89,7 @@ impl Status {
             datagrams_resent: self.datagrams_resent.load(Relaxed),
             datagrams_received: self.datagrams_received.load(Relaxed),
             memory_out: self.memory_out.load(Relaxed),
+            memory_in: self.memory_in.load(Relaxed),
             credit: self.credit.load(Relaxed),
             rate_bps: self.rate.load(Relaxed),
             connected: self.connected.load(Relaxed),
@@ -113,6 +126,23 @@ impl Status {
         self.sessions_ended.fetch_add(1, Relaxed);
     }
 
+    pub(crate) fn refused(&self) {
+        self.sessions_refused.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn broke(&self, count: u64) {
+        self.sessions_broken.fetch_add(count, Relaxed);
+    }
+
+    /// The link is over for good.
+    pub(crate) fn over(&self) {
+        self.over.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
     pub(crate) fn read(&self, bytes: u64) {
         self.read.fetch_add(bytes, Relaxed);
     }
@@ -137,6 +167,9 @@ impl Status {
         let page_len = u64::from(link.config().page_len());
         self.memory_out
             .store(depot.held() as u64 * page_len, Relaxed);
+        let receiver = link.receiver();
+        let taken = u64::from(link.config().pages_max).saturating_sub(receiver.room());
+        self.memory_in.store(taken * page_len, Relaxed);
         self.credit.store(sender.room(), Relaxed);
         let rate = sender.rate().map_or(0, lighthaul_base::Rate::as_bps);
         self.rate.store(rate, Relaxed);

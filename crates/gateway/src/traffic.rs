@@ -7,7 +7,7 @@ use lighthaul_proto::slabs::{Link, Plan};
 use tracing::debug;
 
 use crate::capture::refusal::Refusal;
-use crate::depot::Page;
+use crate::depot::{Depot, Page};
 use crate::hub::Hub;
 
 impl Hub {
@@ -35,22 +35,20 @@ impl Hub {
         };
         let mut depot = self.depot.borrow_mut();
         let id = session.id;
-        let written = session.to_edge.write(socket, &mut depot);
+        let written = session
+            .to_edge
+            .write(socket, &mut depot, session.tie.as_ref());
         let mut result = written.map(|written| {
             link.free(written.pages);
             self.status.wrote(written.bytes);
             if written.bytes > 0 {
-                let recent = session.to_edge.recent(self.clock.now(), written.bytes);
-                let window = window(link, recent);
+                let window = window(link, session.to_edge.is_drained());
                 link.allow(id, session.to_edge.written() + window);
             }
         });
         if result.is_ok() && session.from_edge.is_ready {
-            let held = link
-                .flow(id)
-                .map_or(0, |flow| flow.in_flight() + flow.queued_bytes());
-            let held = (held / u64::from(link.config().page_len())) as usize;
-            let pages = depot.room().saturating_sub(held).min(TURN_PAGES);
+            let waiting = session.from_edge.waiting.len();
+            let pages = room(link, &depot).saturating_sub(waiting).min(TURN_PAGES);
             let read = session.from_edge.read(socket, &mut depot, pages);
             result = read.map(|bytes| self.status.read(bytes));
             if session.from_edge.is_ready {
@@ -79,13 +77,20 @@ impl Hub {
         for len in session.from_edge.supplies() {
             link.supply(now, session.id, len);
         }
-        if let Some(digest) = session.from_edge.end() {
-            link.finish(session.id, digest);
+        match session.from_edge.end(session.tie.as_ref()) {
+            Ok(Some(digest)) => link.finish(session.id, digest),
+            Ok(None) => {}
+            Err(error) => {
+                debug!("session {} ended: {error}", session.id);
+                self.end(link, token, Refusal::Broken);
+                return;
+            }
         }
         if session.is_over()
             && let Some(mut session) = self.remove(link, token)
         {
             self.status.ended();
+            debug!("session {} is over", session.id);
             session.part();
         }
     }
@@ -103,6 +108,10 @@ impl Hub {
             for token in sessions {
                 self.supply(link, token);
             }
+            self.busy.append(&mut self.starved);
+        }
+        if !self.busy.is_empty() {
+            self.come_back();
         }
     }
 
@@ -125,14 +134,31 @@ impl Hub {
     }
 }
 
-/// How far a session may be ahead of what its program has taken, which was so much of late: what it takes in two round trips at that
-/// speed, but never so much that few could take it all.
-fn window(link: &Link, recent: u64) -> u64 {
+/// How many pages may wait for the channel besides those that do: what it carries in a moment, so that programs feel its rate
+/// soon; all there is memory for while it carries nothing.
+fn room(link: &Link, depot: &Depot) -> usize {
+    let sender = link.sender();
+    let waiting = depot.held().saturating_sub(sender.held_pages() as usize);
+    let Some(rate) = sender.rate() else {
+        return depot.room();
+    };
     let config = link.config();
-    let free = link.receiver().room() * u64::from(config.page_len());
-    (2 * recent).min(free / 4).max(config.window.into())
+    let ahead = rate.bytes_in(AHEAD) / u64::from(config.page_len());
+    let most = ahead.max(2 * u64::from(config.slab_pages)) as usize;
+    most.saturating_sub(waiting).min(depot.room())
 }
 
+/// How far a session may be ahead of what its program has taken: a part of the room there is, if the program takes all that
+/// comes, so that those that do not cannot take it all.
+fn window(link: &Link, is_drained: bool) -> u64 {
+    let config = link.config();
+    let free = link.receiver().room() * u64::from(config.page_len());
+    let most = if is_drained { free / 4 } else { 0 };
+    most.max(config.window.into())
+}
+
+/// How much of the channel's time waits for it.
+const AHEAD: Duration = Duration::from_millis(100);
 /// For how long sessions are looked at before datagrams get their turn.
 const TURN: Duration = Duration::from_millis(1);
 /// Pages that one session may be read from at a time: about 2 MB.

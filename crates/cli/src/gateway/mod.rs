@@ -1,4 +1,7 @@
 //! `lighthaul gateway`.
 pub(crate) mod args;
+mod board;
 mod cluster;
+mod entrance;
 pub(crate) mod run;
+mod status;

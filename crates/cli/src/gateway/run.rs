@@ -1,6 +1,5 @@
 //! Runs a gateway until it is stopped.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -8,40 +7,48 @@ use std::time::Duration;
 
 use lighthaul_base::Size;
 use lighthaul_daemon::gateways::{Gateways, Outgoing};
+use lighthaul_daemon::links;
 use lighthaul_daemon::serve::{self, Server, Welcome};
 use lighthaul_gateway::allowed::Allowed;
-use lighthaul_gateway::capture::credentials::Credentials;
-use lighthaul_gateway::door::{Door, Doors, Kind, listen};
 use lighthaul_gateway::settings::Settings;
 use lighthaul_gateway::target::Target;
+use lighthaul_io::clock::Clock;
 use lighthaul_io::{interrupt, tls};
 use lighthaul_transfer::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
-use super::args::Gateway;
+use super::args::{Action, Gateway};
+use super::board::Board;
 use super::cluster;
+use super::entrance::Entrance;
+use super::status;
 use crate::args::Far;
 use crate::dial::{dial, load_key};
 use crate::remote::PORT;
 use crate::{log, places};
 
-/// Carries sessions until it is stopped.
+/// Carries sessions until it is stopped, or does what else was asked for.
 pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
-    if args.listen.is_none() && args.peer.is_empty() {
-        let text = "a gateway needs somebody to carry for: --listen ADDR, --peer HOST, or both";
-        return Err(Error::new(Code::Usage, text));
+    match &args.action {
+        Some(Action::Status(args)) => status::run(args),
+        None => carry(args),
     }
+}
+
+fn carry(args: &Gateway) -> Result<(), Error> {
+    check(args)?;
     let _log = log::start(args.log_format)?;
-    let settings = Arc::new(settings(args)?);
-    let outgoing = if args.peer.is_empty() {
-        None
-    } else {
-        let outgoing = Outgoing::new(Arc::clone(&settings), args.plain).map_err(starting)?;
-        Some(Arc::new(outgoing))
-    };
-    let doors = match &outgoing {
-        Some(outgoing) => Some(open_doors(args, outgoing)?),
+    let mut settings = settings(args)?;
+    let outgoing = begin(args, &settings)?;
+    // what is not for here goes on
+    settings.onward = outgoing.as_ref().map(|outgoing| outgoing.line.clone());
+    let gateways = Arc::new(Gateways::new(Arc::new(settings)));
+    if let (Some(outgoing), Some(peer)) = (&outgoing, args.peer.first()) {
+        gateways.include(peer, outgoing.line.clone());
+    }
+    let mut entrance = match &outgoing {
+        Some(outgoing) => Some(Entrance::open(args, outgoing.line.clone())?),
         None => None,
     };
     let cluster = match &outgoing {
@@ -49,22 +56,95 @@ pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
         None => None,
     };
     let server = match args.listen {
-        Some(address) => Some(serve(args, address, &settings)?),
+        Some(address) => Some(serve(args, address, &gateways)?),
         None => None,
     };
+    if let (Some(address), None) = (args.metrics_listen, &server) {
+        let failed = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
+        let address = links::export(address, &gateways).map_err(failed)?;
+        info!("metrics at http://{address}/metrics");
+    }
+    let _board = show(args, &gateways);
     sd_notify::notify(&[NotifyState::Ready]).ok();
+    let server = server.map(|server| thread::spawn(move || server.run().map_err(|e| starting(&e))));
     let keeper = outgoing.map(|outgoing| keep(args, &outgoing));
-    let result = match server {
-        Some(server) => server.run().map_err(starting),
-        None => Ok(()),
-    };
+    while !interrupt::is_ending() && server.as_ref().is_none_or(|server| !server.is_finished()) {
+        thread::park_timeout(LOOK);
+    }
+    sd_notify::notify(&[NotifyState::Stopping]).ok();
+    entrance.iter_mut().for_each(Entrance::close);
+    drain(args, &gateways);
+    interrupt::request();
     if let Some(keeper) = keeper {
-        // it ends when somebody asks to stop
         keeper.join().ok();
     }
-    drop(doors);
     drop(cluster);
-    result
+    server.map_or(Ok(()), |server| server.join().unwrap_or(Ok(())))
+}
+
+/// Refuses what cannot be meant.
+fn check(args: &Gateway) -> Result<(), Error> {
+    let wrong = |text: &str| Err(Error::new(Code::Usage, text));
+    if args.listen.is_none() && args.peer.is_empty() {
+        return wrong("a gateway needs somebody to carry for: --listen ADDR, --peer HOST, or both");
+    }
+    let doors = [args.socks.len(), args.connect.len(), args.forward.len()];
+    let is_entrance = doors != [0; 3] || args.capture.transparent;
+    if args.peer.is_empty() && is_entrance {
+        return wrong("programs come in, but it is not said where to: add --peer HOST");
+    }
+    Ok(())
+}
+
+/// Begins the link to the other gateway, if there is one to call.
+fn begin(args: &Gateway, settings: &Settings) -> Result<Option<Arc<Outgoing>>, Error> {
+    if args.peer.is_empty() {
+        return Ok(None);
+    }
+    let settings = Arc::new(settings.clone());
+    let outgoing = Outgoing::new(settings, args.plain).map_err(|e| starting(&e))?;
+    Ok(Some(Arc::new(outgoing)))
+}
+
+/// Shows how the gateway is, if there is a place for that.
+fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<Board> {
+    let path = args.status_socket.clone();
+    let path = path.unwrap_or_else(places::gateway_socket);
+    match Board::open(&path, gateways) {
+        Ok(board) => Some(board),
+        Err(error) => {
+            let path = path.display();
+            warn!(
+                "`lighthaul gateway status` will not find this gateway at {path}: {error}; give --status-socket PATH"
+            );
+            None
+        }
+    }
+}
+
+/// Waits until the last session is over, or nobody wants to wait any longer.
+fn drain(args: &Gateway, gateways: &Gateways) {
+    gateways.drain();
+    let left = || {
+        gateways
+            .links()
+            .iter()
+            .map(|link| link.sight.sessions)
+            .sum::<u64>()
+    };
+    info!(
+        "stopping, with {} sessions to end; once more ends them",
+        left()
+    );
+    let clock = Clock::start();
+    let until = clock.now() + args.patience;
+    while !gateways.is_over() && !interrupt::is_requested() && clock.now() < until {
+        thread::park_timeout(LOOK);
+    }
+    match left() {
+        0 => info!("no session is left"),
+        left => warn!("{left} sessions are cut off"),
+    }
 }
 
 fn settings(args: &Gateway) -> Result<Settings, Error> {
@@ -84,69 +164,14 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
         slab: args.slab,
         age: args.age,
         patience: args.patience,
+        keepalive: args.keepalive,
         sessions_max: args.sessions,
+        onward: None,
     })
 }
 
-/// Listens wherever programs may come in.
-fn open_doors(args: &Gateway, outgoing: &Outgoing) -> Result<Doors, Error> {
-    let credentials = credentials(args)?;
-    let mut doors = Vec::new();
-    let mut add = |address: &SocketAddr, kind: Kind, what: &str| {
-        let failed = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
-        let listener = listen(*address).map_err(failed)?;
-        let here = listener.local_addr().map_err(failed)?;
-        info!("{what} at {here}");
-        doors.push(Door { listener, kind });
-        Ok::<_, Error>(())
-    };
-    for address in &args.socks {
-        add(address, Kind::Socks(credentials.clone()), "SOCKS5")?;
-    }
-    for address in &args.connect {
-        add(address, Kind::Connect(credentials.clone()), "HTTP CONNECT")?;
-    }
-    for forward in &args.forward {
-        let (address, target) = parse_forward(forward)?;
-        let what = format!("the way to {target}");
-        add(&address, Kind::Forward(target), &what)?;
-    }
-    if doors.is_empty() && args.listen.is_none() {
-        let text = "no program can come in: give --socks, --connect or --forward";
-        return Err(Error::new(Code::Usage, text));
-    }
-    Doors::open(doors, outgoing.line.clone()).map_err(starting)
-}
-
-/// Reads `ADDR=TARGET`.
-fn parse_forward(text: &str) -> Result<(SocketAddr, Target), Error> {
-    let unclear = || {
-        let text = format!("--forward {text}: write ADDR=TARGET, as in 127.0.0.1:8080=host:80");
-        Error::new(Code::Usage, text)
-    };
-    let (address, target) = text.split_once('=').ok_or_else(unclear)?;
-    let address = address.parse().map_err(|_| unclear())?;
-    Ok((address, target.parse().map_err(|_| unclear())?))
-}
-
-fn credentials(args: &Gateway) -> Result<Option<Credentials>, Error> {
-    let Some(path) = &args.credentials else {
-        return Ok(None);
-    };
-    let failed = |e| Error::file(Code::Open, "cannot read", path, &e);
-    let text = fs::read_to_string(path).map_err(failed)?;
-    let unclear = || {
-        let text = format!("{}: write NAME:PASSWORD on one line", path.display());
-        Error::new(Code::Usage, text)
-    };
-    let (name, password) = text.trim_end().split_once(':').ok_or_else(unclear)?;
-    Credentials::new(name, password)
-        .map(Some)
-        .map_err(|_| unclear())
-}
-
 /// Listens for other gateways.
-fn serve(args: &Gateway, address: SocketAddr, settings: &Arc<Settings>) -> Result<Server, Error> {
+fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Result<Server, Error> {
     let listening = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
     let identity = load_key(&args.far.key.path.clone().unwrap_or_else(places::host_key))?;
     let key = tls::fingerprint(&identity)?;
@@ -163,10 +188,13 @@ fn serve(args: &Gateway, address: SocketAddr, settings: &Arc<Settings>) -> Resul
         root: None,
         plain: args.plain,
         relay: false,
-        gateway: Some(Arc::new(Gateways::new(Arc::clone(settings)))),
+        gateway: Some(Arc::clone(gateways)),
         metrics: args.metrics_listen,
     })
     .map_err(listening)?;
+    if let Some(address) = server.metrics_address() {
+        info!("metrics at http://{address}/metrics");
+    }
     info!(
         "listening on {} (TCP and UDP)",
         server.address().map_err(listening)?
@@ -180,7 +208,8 @@ fn keep(args: &Gateway, outgoing: &Arc<Outgoing>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut last = String::new();
         for peer in peers.iter().cycle() {
-            if interrupt::is_requested() {
+            let is_over = interrupt::is_ending() && outgoing.line.is_over();
+            if interrupt::is_requested() || is_over {
                 return;
             }
             if let Err(error) = connect(&far, &outgoing, peer) {
@@ -220,7 +249,7 @@ fn address(text: &str) -> Result<(String, u16), Error> {
     Ok((text.to_owned(), PORT))
 }
 
-fn starting(error: std::io::Error) -> Error {
+fn starting(error: &std::io::Error) -> Error {
     Error::new(
         Code::Network,
         format!("the gateway could not start: {error}"),
@@ -231,3 +260,5 @@ fn starting(error: std::io::Error) -> Error {
 const MEMORY_MIN: u64 = 4 << 20;
 /// How long after a failure the next attempt is made.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How often it is looked whether somebody asked to stop.
+const LOOK: Duration = Duration::from_millis(100);

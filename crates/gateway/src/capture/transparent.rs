@@ -78,12 +78,15 @@ fn listen(address: IpAddr) -> io::Result<TcpListener> {
     )?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    // first, since who may bind to anything is not told that a family is switched off here
+    socket.bind(&address.into())?;
+    if address.is_ipv6() {
         socket.set_ip_transparent_v6(true)?;
     } else {
         socket.set_ip_transparent_v4(true)?;
     }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
     socket.listen(WAITING_MAX)?;
     Ok(socket.into())
 }

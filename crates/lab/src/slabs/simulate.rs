@@ -87,20 +87,25 @@ fn size(plan: &SlabPlan, slab: u64, buffer: u64) -> Vec<Option<f64>> {
     let mut programs = bulk(plan, each);
     programs.extend(keystrokes(plan));
     let part = run(&stage, programs, till);
-    let age = part.age_ms(1, BULK, 99);
-    vec![Some(used * 100.0), age, part.age_ms(BULK + 1, u8::MAX, 99)]
+    let age = part.age_ms(1..=BULK, from, 99);
+    vec![
+        Some(used * 100.0),
+        age,
+        part.age_ms(BULK + 1..=u8::MAX, from, 99),
+    ]
 }
 
-/// What of its open time a channel is used, and how old bytes are, that opens late; programs talk every other second.
+/// What of its open time a channel is used, and how old bytes are, that opens late; programs talk for a second
+/// each, one behind the other, from edges that are never faster than four fifths of the channel.
 fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f64>> {
     let stage = Stage::new(plan, plan.slab, buffer);
     let rate = stage.payload_rate().scaled(4, 5);
-    let talks = u8::try_from(plan.time.as_secs() / 2)
+    let talks = u8::try_from(plan.time.as_secs() / EVERY.as_secs())
         .unwrap_or(u8::MAX)
         .max(1);
     let program = |nth: u8| {
-        let start = Instant::ZERO + Duration::from_secs(2) * u32::from(nth);
-        Program::new(nth + 1, start, rate.bytes_in(Duration::from_secs(1)), rate)
+        let start = Instant::ZERO + EVERY * u32::from(nth);
+        Program::new(nth + 1, start, rate.bytes_in(Duration::from_secs(1)), rate).steady()
     };
     let programs: Vec<Program> = (0..talks).map(program).collect();
     let mut diary = Diary::new(&programs);
@@ -122,7 +127,7 @@ fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f
     vec![
         Some(share * 100.0),
         Some(came * 100.0),
-        diary.age_ms(1, u8::MAX, 99),
+        diary.age_ms(0..=u8::MAX, Instant::ZERO, 99),
     ]
 }
 
@@ -270,6 +275,8 @@ pub const LOAD: [&str; 5] = [
     "interval_paper_ms",
 ];
 
+/// From the start of one talk to the next.
+const EVERY: Duration = Duration::from_secs(4);
 /// Programs that say much.
 const BULK: u8 = 4;
 /// Faster than any channel.

@@ -1,6 +1,7 @@
 //! Gateways and a channel in virtual time.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Trc};
@@ -141,7 +142,11 @@ impl Diary {
     pub fn hear(&mut self, at: Instant, told: &Told) {
         match told {
             Told::Reached(session, bytes) => self.note(at, *session, *bytes),
-            Told::Ended(_) => {}
+            Told::Ended(session) => {
+                let program = self.programs.get(&session.0[15]);
+                let bytes = program.map_or(0, |program| program.bytes);
+                self.note(at, *session, bytes);
+            }
             // machines that cannot fail do not, on a channel that is only full
             Told::Failed(why) => panic!("{why}"),
             Told::Wrong(session) => panic!("what came of {session} is not what was said"),
@@ -155,6 +160,9 @@ impl Diary {
             return;
         };
         let said = |byte: u64| program.start + program.rate.time_for(byte);
+        if bytes == before {
+            return;
+        }
         self.pieces.push(Piece {
             at,
             number,
@@ -174,13 +182,16 @@ impl Diary {
             .sum()
     }
 
-    /// How old what came was, in milliseconds, that so many of a hundred pieces did not exceed; of programs with numbers from `first`
-    /// to `last`.
-    pub fn age_ms(&self, first: u8, last: u8, of_a_hundred: usize) -> Option<f64> {
-        let ours = self
-            .pieces
-            .iter()
-            .filter(|piece| (first..=last).contains(&piece.number));
+    /// How old what came from some moment on was, in milliseconds, that so many of a hundred pieces did not exceed; of programs with
+    /// these numbers.
+    pub fn age_ms(
+        &self,
+        numbers: RangeInclusive<u8>,
+        from: Instant,
+        of_a_hundred: usize,
+    ) -> Option<f64> {
+        let ours = |piece: &&Piece| piece.at >= from && numbers.contains(&piece.number);
+        let ours = self.pieces.iter().filter(ours);
         let mut ages: Vec<Duration> = ours.map(|piece| piece.at.since(piece.since)).collect();
         ages.sort();
         let nth = ages.len().saturating_sub(1) * of_a_hundred / 100;

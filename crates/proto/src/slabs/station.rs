@@ -39,6 +39,8 @@ pub struct Program {
     pub bytes: u64,
     /// How fast, at most.
     pub rate: Rate,
+    /// What it could not say in time it says later, no faster than the rest.
+    steady: bool,
     said: u64,
     opened: bool,
 }
@@ -72,9 +74,17 @@ impl Program {
             start,
             bytes,
             rate,
+            steady: false,
             said: 0,
             opened: false,
         }
+    }
+
+    /// One that is never faster than its rate, even if it could not say anything for a while.
+    #[must_use]
+    pub const fn steady(mut self) -> Self {
+        self.steady = true;
+        self
     }
 
     fn session(&self) -> SessionId {
@@ -151,7 +161,13 @@ impl Station {
                 let held = flow.map_or(0, |flow| flow.queued_bytes() + flow.in_flight());
                 let len = (program.due(now) - said).min(page_len);
                 let is_short = self.in_pages && len < page_len && said + len < program.bytes;
-                if is_short || held + len > self.memory / self.programs.len() as u64 {
+                if is_short {
+                    break;
+                }
+                if held + len > self.memory / self.programs.len() as u64 {
+                    if program.steady {
+                        self.programs[nth].start = now - program.rate.time_for(said);
+                    }
                     break;
                 }
                 self.link.supply(now, session, len as u32);
