@@ -83,8 +83,7 @@ fn panels(plan: &SlabPlan) -> Vec<Panel> {
         ],
         Kind::Provisioning => vec![
             of("open channel used, %", PROVISIONING[0], false),
-            of("came in time, %", PROVISIONING[1], false),
-            of("delay, 99 %, ms", PROVISIONING[2], true),
+            of("last byte, ms", PROVISIONING[1], true),
         ],
         Kind::Cluster => vec![
             fixed(

@@ -182,6 +182,20 @@ impl Diary {
             .sum()
     }
 
+    /// How old the last byte of each program was when it came, in milliseconds and in the mean; nothing unless all came.
+    pub fn last_ms(&self) -> Option<f64> {
+        let mut all = Duration::ZERO;
+        for program in self.programs.values() {
+            let ours = |piece: &&Piece| piece.number == program.number;
+            let last = self.pieces.iter().rev().find(ours)?;
+            if self.reached.get(&program.number) != Some(&program.bytes) {
+                return None;
+            }
+            all += last.at.since(last.till);
+        }
+        Some(all.as_secs_f64() * 1e3 / self.programs.len() as f64)
+    }
+
     /// How old what came from some moment on was, in milliseconds, that so many of a hundred pieces did not exceed; of programs with
     /// these numbers.
     pub fn age_ms(

@@ -1,0 +1,226 @@
+//! Gateways that share one channel by turns: real processes on this host, some of which die.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_io::clock::Clock;
+use lighthaul_io::wait::wait;
+
+#[expect(dead_code, reason = "tests of copies use the rest")]
+#[path = "../cp/running.rs"]
+mod running;
+#[expect(dead_code, reason = "tests of copies use the rest")]
+#[path = "../cp/scratch.rs"]
+mod scratch;
+
+use running::Running;
+use scratch::Scratch;
+
+/// Three gateways near programs, one near their targets, all on the loopback interface.
+struct Cluster {
+    elements: Vec<Running>,
+    _egress: Running,
+    /// What came for each element's program.
+    came: Vec<Arc<AtomicU64>>,
+    /// Programs go on for as long as this does not say otherwise.
+    over: Arc<AtomicBool>,
+}
+
+impl Cluster {
+    fn start(name: &str) -> (Scratch, Self) {
+        let scratch = Scratch::new(name);
+        let path = |name: &str| scratch.at(name).to_str().unwrap().to_owned();
+        std::fs::write(scratch.at("secret"), "what only elements know").unwrap();
+        let pin = say(&["key", "--key", &path("egress")]);
+        let members = free_places();
+        for nth in 0..COUNT {
+            let key = say(&["key", "--key", &path(&format!("key{nth}"))]);
+            say(&[
+                "allow",
+                &key,
+                "element",
+                "--gateway",
+                "--allowed",
+                &path("allowed"),
+            ]);
+        }
+        let gateway = |key: &str| {
+            let mut command = Command::new(PROGRAM);
+            let state = (scratch.at("config"), scratch.at("state"));
+            command.args([
+                "gateway",
+                "--rate",
+                RATE,
+                "--slab",
+                "256KiB",
+                "--key",
+                &path(key),
+            ]);
+            command
+                .env("XDG_CONFIG_HOME", state.0)
+                .env("XDG_STATE_HOME", state.1);
+            let board = format!("lighthaul-cluster-{}-{key}", std::process::id());
+            command
+                .arg("--status-socket")
+                .arg(std::env::temp_dir().join(board));
+            command
+        };
+        let mut command = gateway("egress");
+        command.args(["--listen", "127.0.0.1:0", "--allow", "127.0.0.1:*"]);
+        command.args(["--allowed", &path("allowed")]);
+        let mut egress = Running::start(command);
+        let place = last_word(&egress.says("listening on"), "listening on ");
+        let (mut elements, mut came) = (Vec::new(), Vec::new());
+        let over = Arc::<AtomicBool>::default();
+        for (nth, listen) in members.iter().enumerate() {
+            let target = TcpListener::bind("127.0.0.1:0").unwrap();
+            let forward = format!("127.0.0.1:0={}", target.local_addr().unwrap());
+            let mut command = gateway(&format!("key{nth}"));
+            command.args(["--peer", &place, "--pin", &pin, "--forward", &forward]);
+            command.args(["--cluster", &members.join(","), "--cluster-listen", listen]);
+            command.args(["--cluster-key", &path("secret")]);
+            let mut element = Running::start(command);
+            element.says("the link carries sessions");
+            let door = last_word(&element.says("the way to"), " at ");
+            elements.push(element);
+            came.push(talk(&door, target, &over));
+        }
+        let _egress = egress;
+        (
+            scratch,
+            Self {
+                elements,
+                _egress,
+                came,
+                over,
+            },
+        )
+    }
+
+    /// Bytes that came for each program within some time.
+    fn came_in(&self, time: Duration) -> Vec<u64> {
+        let look = || {
+            self.came
+                .iter()
+                .map(|came| came.load(Relaxed))
+                .collect::<Vec<_>>()
+        };
+        let before = look();
+        pass(time);
+        look()
+            .iter()
+            .zip(before)
+            .map(|(now, before)| now - before)
+            .collect()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.over.store(true, Relaxed);
+    }
+}
+
+#[test]
+fn gateways_share_a_channel_and_the_others_go_on_when_one_dies() {
+    let name = "gateways_share_a_channel_and_the_others_go_on_when_one_dies";
+    let (_scratch, mut cluster) = Cluster::start(name);
+    pass(Duration::from_secs(2));
+    let came = cluster.came_in(Duration::from_secs(4));
+    let all: u64 = came.iter().sum();
+    let used = all as f64 * 8.0 / 4.0 / RATE_BPS;
+    eprintln!("{came:?} bytes in 4 s: {used:.3} of the channel");
+    assert!(used < 1.02, "more than the channel was sent: {used}");
+    for came in &came {
+        let share = *came as f64 * 3.0 / all as f64;
+        assert!(
+            (0.8..1.25).contains(&share),
+            "a share is {share} of what it should be"
+        );
+    }
+    cluster.elements[0].kill();
+    pass(BOUND);
+    let came = cluster.came_in(Duration::from_secs(4));
+    eprintln!("{came:?} bytes in 4 s after the first died");
+    let share = came[1] as f64 * 2.0 / (came[1] + came[2]) as f64;
+    assert!(
+        (0.8..1.25).contains(&share),
+        "a share is {share} of what it should be"
+    );
+    cluster.elements[1].kill();
+    pass(BOUND);
+    let alone = cluster.came_in(Duration::from_secs(4))[2];
+    eprintln!("{alone} bytes in 4 s for the last");
+    assert!(
+        alone > came[2],
+        "{alone} bytes for who is alone, {} for one of two",
+        came[2]
+    );
+}
+
+/// A program that says all it can to its target; answers what came.
+fn talk(door: &str, target: TcpListener, over: &Arc<AtomicBool>) -> Arc<AtomicU64> {
+    let came = Arc::<AtomicU64>::default();
+    let (count, ends) = (Arc::clone(&came), Arc::clone(over));
+    thread::spawn(move || {
+        let Ok((mut stream, _)) = target.accept() else {
+            return;
+        };
+        let mut bytes = vec![0; 1 << 16];
+        while !ends.load(Relaxed) {
+            match stream.read(&mut bytes) {
+                Ok(0) | Err(_) => return,
+                Ok(len) => count.fetch_add(len as u64, Relaxed),
+            };
+        }
+    });
+    let door: SocketAddr = door.parse().unwrap();
+    let (mut stream, ends) = (TcpStream::connect(door).unwrap(), Arc::clone(over));
+    thread::spawn(move || {
+        let bytes = vec![7; 1 << 16];
+        while !ends.load(Relaxed) && stream.write_all(&bytes).is_ok() {}
+    });
+    came
+}
+
+/// Places where elements can listen.
+fn free_places() -> Vec<String> {
+    let bind = |_| UdpSocket::bind("127.0.0.1:0").unwrap();
+    let sockets: Vec<UdpSocket> = (0..COUNT).map(bind).collect();
+    let place = |socket: &UdpSocket| socket.local_addr().unwrap().to_string();
+    sockets.iter().map(place).collect()
+}
+
+/// What a line says behind these words, up to the next blank.
+fn last_word(line: &str, behind: &str) -> String {
+    let rest = line.rsplit_once(behind).unwrap().1;
+    rest.split_whitespace().next().unwrap().to_owned()
+}
+
+/// Runs the command; answers its first line.
+fn say(words: &[&str]) -> String {
+    let output = Command::new(PROGRAM).args(words).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Lets some time go by.
+fn pass(time: Duration) {
+    let clock = Clock::start();
+    wait(clock, &mut [], clock.now() + time).unwrap();
+}
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
+const COUNT: usize = 3;
+const RATE: &str = "60Mb/s";
+const RATE_BPS: f64 = 60e6;
+/// By then the others have the channel, even on a machine that has much else to do.
+const BOUND: Duration = Duration::from_secs(1);
