@@ -85,28 +85,20 @@ fn panels(plan: &SlabPlan) -> Vec<Panel> {
             of("open channel used, %", PROVISIONING[0], false),
             of("last byte, ms", PROVISIONING[1], true),
         ],
-        Kind::Cluster => vec![
-            fixed(
-                "channel used, %",
-                &[
-                    (1, "token, all busy", false),
-                    (4, "1/N each, all busy", false),
-                    (7, "token, half busy", true),
-                    (10, "1/N each, half busy", true),
-                ],
-                false,
-            ),
-            fixed(
-                "lost, of a million",
-                &[
-                    (2, "token, all busy", false),
-                    (5, "1/N each, all busy", false),
-                    (8, "token, half busy", true),
-                    (11, "1/N each, half busy", true),
-                ],
-                false,
-            ),
-        ],
+        Kind::Cluster => ["channel used, %", "lost, %"]
+            .into_iter()
+            .zip(1..)
+            .map(|(label, nth)| {
+                let curves = [
+                    (nth, "token, all busy", false),
+                    (nth + 3, "1/N each, all busy", false),
+                    (nth + 6, "1/N each, in step", false),
+                    (nth + 9, "token, half busy", true),
+                    (nth + 12, "1/N each, half busy", true),
+                ];
+                fixed(label, &curves, false)
+            })
+            .collect(),
         Kind::Load => vec![
             fixed(
                 "ms",

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Rng, Trc};
 use lighthaul_proto::slabs::station::{Program, Station};
 use lighthaul_sim::{Heard, LinkConfig, Network};
@@ -81,19 +80,14 @@ fn size(plan: &SlabPlan, slab: u64, buffer: u64) -> Vec<Option<f64>> {
     let till = Instant::ZERO + plan.time;
     let full = run(&stage, bulk(plan, Rate::from_mbps(FAST_MBPS)), till);
     let from = Instant::ZERO + plan.time / 4;
-    let carried = full.bytes(BULK, from, till);
-    let time = till.since(from);
-    let used = Rate::of(carried, time).as_mbps_f64() / stage.payload_rate().as_mbps_f64();
+    let used = full.throughput(from).map(|rate| rate.as_mbps_f64());
+    let used = used.map(|mbps| 100.0 * mbps / stage.payload_rate().as_mbps_f64());
     let each = stage.payload_rate().scaled(4, 5 * u32::from(BULK));
     let mut programs = bulk(plan, each);
     programs.extend(keystrokes(plan));
     let part = run(&stage, programs, till);
     let age = part.age_ms(1..=BULK, from, 99);
-    vec![
-        Some(used * 100.0),
-        age,
-        part.age_ms(BULK + 1..=u8::MAX, from, 99),
-    ]
+    vec![used, age, part.age_ms(BULK + 1..=u8::MAX, from, 99)]
 }
 
 /// What of its open time a channel is used, and how old bytes are, that opens late; programs talk for a second
@@ -126,38 +120,26 @@ fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f
     vec![Some(share * 100.0), diary.last_ms()]
 }
 
-/// What gateways together make of a channel, and what it loses: in turns, and all at once; with all of them busy, and half.
+/// What gateways together make of a channel, and what it loses: in turns, all at once, and all at once in step; the first
+/// two with half of them busy, too.
 fn cluster(plan: &SlabPlan, count: u64) -> Vec<Option<f64>> {
     let count = u8::try_from(count).unwrap_or(1);
     // a little of the channel stays free, so that what once was queued can drain
     let rate = plan.rate.scaled(99, 100);
     let part = rate.scaled(1, count.into());
-    let share = |busy: u8| {
-        let by_turns = mean(plan, |_| turns(count, busy, rate, plan.time));
-        // nobody has told them when the others' trains leave
-        let steady = |rng: &mut Rng| {
-            let from = Instant::from_nanos(rng.next_u64() % 10_000_000);
-            let till = Instant::ZERO + plan.time * 2;
-            let step = Step {
-                from,
-                till,
-                rate: part,
-            };
-            Trc::new(vec![step]).unwrap_or_else(|_| Trc::steady(part))
-        };
-        let together = mean(plan, |rng| (0..busy).map(|_| steady(rng)).collect());
-        [by_turns, together]
-    };
-    let [all, half] = [share(count), share(count.div_ceil(2))];
-    all.into_iter().chain(half).flatten().collect()
+    let by_turns = |busy: u8| mean(plan, &turns(count, busy, rate, plan.time), SPREAD);
+    let parts = |busy: u8, spread| mean(plan, &vec![Trc::steady(part); busy.into()], spread);
+    let half = count.div_ceil(2);
+    let all = [by_turns(count), parts(count, SPREAD), parts(count, 0)];
+    let few = [by_turns(half), parts(half, SPREAD)];
+    all.into_iter().chain(few).flatten().collect()
 }
 
-/// The mean over some seeds of what gateways have that follow such vectors.
-fn mean(plan: &SlabPlan, vectors: impl Fn(&mut Rng) -> Vec<Trc>) -> [Option<f64>; 3] {
+/// The mean over some seeds of what gateways have that follow such vectors and begin within so many nanoseconds of each other.
+fn mean(plan: &SlabPlan, vectors: &[Trc], spread_nanos: u64) -> [Option<f64>; 3] {
     let mut sums = [0.0; 3];
     for seed in 0..SEEDS {
-        let mut rng = Rng::new(SEED + seed);
-        let numbers = share(plan, vectors(&mut rng), SEED + seed);
+        let numbers = share(plan, vectors, (SEED + seed, spread_nanos));
         sums.iter_mut()
             .zip(numbers)
             .for_each(|(sum, number)| *sum += number);
@@ -166,16 +148,20 @@ fn mean(plan: &SlabPlan, vectors: impl Fn(&mut Rng) -> Vec<Trc>) -> [Option<f64>
 }
 
 /// What gateways that follow these vectors make of a channel, what it loses, and what the least of them has of what the most has.
-fn share(plan: &SlabPlan, vectors: Vec<Trc>, seed: u64) -> [f64; 3] {
+fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> [f64; 3] {
     let mut stage = Stage::new(plan, plan.slab, plan.slab * 32);
     // trains that the queue has room for
     stage.config.burst = u32::try_from(plan.queue_bytes_max / 2).ok();
     let mut network = Network::new([stage.channel()], seed);
-    let mut diaries = Vec::new();
+    let (mut diaries, mut rng) = (Vec::new(), Rng::new(seed));
     for trc in vectors {
-        let programs = bulk(plan, Rate::from_mbps(FAST_MBPS));
+        let begin = Duration::from_nanos(200_000_000 + rng.next_u64() % (spread_nanos + 1));
+        let mut programs = bulk(plan, Rate::from_mbps(FAST_MBPS));
+        programs
+            .iter_mut()
+            .for_each(|program| program.start = Instant::ZERO + begin);
         diaries.push(Diary::new(&programs));
-        let left = stage.ingress(programs, BULK.into(), trc);
+        let left = stage.ingress(programs, BULK.into(), trc.clone());
         network.add(left, stage.egress(), &stage.way());
     }
     let till = Instant::ZERO + plan.time;
@@ -194,7 +180,7 @@ fn share(plan: &SlabPlan, vectors: Vec<Trc>, seed: u64) -> [f64; 3] {
     let (least, most) = (carried.iter().min(), carried.iter().max());
     let even = least.zip(most);
     let even = even.map_or(0.0, |(least, most)| 100.0 * *least as f64 / *most as f64);
-    [used * 100.0, lost * 1e6, even]
+    [used * 100.0, lost * 100.0, even]
 }
 
 /// How long slabs take to form and to cross, and how far apart they come, as so many megabits a second are offered.
@@ -272,20 +258,23 @@ fn keystrokes(plan: &SlabPlan) -> Vec<Program> {
 pub const SIZE: [&str; 3] = ["used_percent", "bulk_p99_ms", "key_p99_ms"];
 /// Of each latency: what of the open channel is used, how old the last byte of a talk is when it comes.
 pub const PROVISIONING: [&str; 2] = ["used_percent", "last_ms"];
-/// By turns, and all at once: what of the channel is used, what it loses, and what the least has of what the most has; and the same
+/// By turns, all at once, and all at once in step: what of the channel is used, what it loses, and what the least has of what the most has; and the same
 /// with half of the gateways.
-pub const CLUSTER: [&str; 12] = [
+pub const CLUSTER: [&str; 15] = [
     "token_used_percent",
-    "token_lost_ppm",
+    "token_lost_percent",
     "token_least_percent",
     "parts_used_percent",
-    "parts_lost_ppm",
+    "parts_lost_percent",
     "parts_least_percent",
+    "step_used_percent",
+    "step_lost_percent",
+    "step_least_percent",
     "token_half_used_percent",
-    "token_half_lost_ppm",
+    "token_half_lost_percent",
     "token_half_least_percent",
     "parts_half_used_percent",
-    "parts_half_lost_ppm",
+    "parts_half_lost_percent",
     "parts_half_least_percent",
 ];
 /// Of slabs: how long they take to form and to cross, how far apart they come, what they carry; and what the paper says of the third.
@@ -306,5 +295,7 @@ const FAST_MBPS: u64 = 40_000;
 /// What a slab of 128 MB takes in the paper (section V).
 const PAPER_TRANSFER_MS: f64 = 109.0;
 const SEED: u64 = 20_261_121;
+/// Within which time gateways begin that know nothing of each other.
+const SPREAD: u64 = 10_000_000;
 /// How often the gateways of a cluster are looked at.
 const SEEDS: u64 = 5;

@@ -182,6 +182,14 @@ impl Diary {
             .sum()
     }
 
+    /// What came from the first arrival behind some moment to the last one.
+    pub fn throughput(&self, from: Instant) -> Option<Rate> {
+        let mut pieces = self.pieces.iter().filter(|piece| piece.at >= from);
+        let (first, last) = (pieces.next()?, self.pieces.last()?);
+        let time = last.at.since(first.at);
+        (!time.is_zero()).then(|| Rate::of(pieces.map(|piece| piece.len).sum(), time))
+    }
+
     /// How old the last byte of each program was when it came, in milliseconds and in the mean; nothing unless all came.
     pub fn last_ms(&self) -> Option<f64> {
         let mut all = Duration::ZERO;
