@@ -33,20 +33,22 @@ use crate::status::Status;
 pub struct Line {
     caller: Caller,
     status: Arc<Status>,
+    clock: Clock,
 }
 
 impl Line {
     /// Starts a thread for an end that has no connection yet.
     pub fn start(settings: Arc<Settings>) -> io::Result<Self> {
         let (caller, calls) = calls()?;
-        let status = Arc::<Status>::default();
+        let (status, clock) = (Arc::<Status>::default(), Clock::start());
         let resolver = Resolver::start(Arc::clone(&settings.allowed), caller.clone())?;
         let line = Self {
             caller,
             status: Arc::clone(&status),
+            clock,
         };
         thread::Builder::new().name("link".into()).spawn(move || {
-            match Hub::new(settings, Arc::clone(&status), calls, resolver) {
+            match Hub::new(settings, Arc::clone(&status), (clock, calls), resolver) {
                 Ok(hub) => Worker { hub, end: None }.run(),
                 Err(error) => warn!("a link could not begin: {error}"),
             }
@@ -85,6 +87,16 @@ impl Line {
     /// Whether its thread has ended.
     pub fn is_over(&self) -> bool {
         self.status.is_over()
+    }
+
+    /// Keeps to another vector from now on, by [`Line::clock`], whatever becomes of connections.
+    pub fn follow(&self, trc: Option<Trc>) {
+        self.caller.call_patiently(Call::Follow(trc));
+    }
+
+    /// The clock that vectors are followed by.
+    pub const fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// What it counts.
@@ -184,7 +196,8 @@ impl Worker {
         config
             .check()
             .map_err(|why| Error::PeerMisbehaved(why.to_string()))?;
-        let trc = settings.rate.or(joint.rate).map(Trc::steady);
+        let steady = || settings.rate.or(joint.rate).map(Trc::steady);
+        let trc = self.hub.trc.clone().unwrap_or_else(steady);
         let depot = Depot::new(
             config.packet_len,
             config.page_len(),
@@ -213,7 +226,11 @@ fn config(settings: &Settings, joint: &Joint) -> Config {
         packet_len,
         overhead_len: header_len(joint.stream.peer()) + (CONNECTION_LEN + TAG_LEN) as u32,
         stream: joint.stream.number(),
-        burst: settings.rate.or(joint.rate).map(|rate| burst(rate, packet_len)),
+        burst: settings
+            .rate
+            .or(joint.rate)
+            .filter(|_| !settings.booked)
+            .map(|rate| burst(rate, packet_len)),
         settle: SETTLE,
         ack_every: ACK,
         patience: SILENCE,

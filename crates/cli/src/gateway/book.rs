@@ -28,7 +28,7 @@ pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {
     };
     let client = reach(&asking)?;
     let (ahead, _) = client.clock_offset().map_err(failed)?;
-    let mut booker = Booker {
+    let booker = Booker {
         client,
         ahead,
         request: NewReservation {
@@ -45,6 +45,7 @@ pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {
         speed: 0,
         idle_since: None,
         retry_at: Instant::ZERO,
+        refused: String::new(),
     };
     booker.follow();
     thread::spawn(move || booker.run());
@@ -65,6 +66,8 @@ struct Booker {
     speed: u64,
     idle_since: Option<Instant>,
     retry_at: Instant,
+    /// Why nothing was booked last time.
+    refused: String,
 }
 
 /// A reservation, by the line's clock.
@@ -108,8 +111,8 @@ impl Booker {
         }
         self.idle_since = None;
         let end = self.windows.last().map_or(now, Window::end);
-        let ends_soon = end < now + AHEAD;
-        if now >= self.retry_at && (self.left(now) < backlog || ends_soon) {
+        let soon = self.speed.saturating_mul(AHEAD.as_millis() as u64) / 1000;
+        if now >= self.retry_at && self.left(now) < backlog.saturating_add(soon) {
             self.book(end.max(now + LEAD), backlog);
         }
     }
@@ -144,11 +147,16 @@ impl Booker {
                     window.id,
                     window.steps.len()
                 );
+                self.refused.clear();
                 self.windows.push(window);
                 self.follow();
             }
             Err(why) => {
-                warn!("nothing was booked for {size} bytes, and will be tried again: {why}");
+                let why = why.to_string();
+                if why != self.refused {
+                    warn!("nothing was booked for {size} bytes, and will be tried again: {why}");
+                }
+                self.refused = why;
                 self.retry_at = self.line.clock().now() + RETRY;
             }
         }
@@ -172,7 +180,9 @@ impl Booker {
     fn follow(&self) {
         let mut steps: Vec<Step> = Vec::new();
         for step in self.windows.iter().flat_map(|window| &window.steps) {
-            let from = steps.last().map_or(step.from, |last| step.from.max(last.till));
+            let from = steps
+                .last()
+                .map_or(step.from, |last| step.from.max(last.till));
             if from < step.till {
                 steps.push(Step { from, ..*step });
             }
@@ -216,7 +226,7 @@ const PAST: Step = Step {
 const LOOK: Duration = Duration::from_millis(100);
 /// How long before its first step a window is asked for.
 const LEAD: Duration = Duration::from_millis(300);
-/// How long before the end of the last window the next is asked for.
+/// For how long what programs say has to be booked already.
 const AHEAD: Duration = Duration::from_millis(700);
 /// How much of what programs say is booked at a time.
 const WINDOW: Duration = Duration::from_secs(3);

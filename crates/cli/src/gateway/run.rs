@@ -20,6 +20,7 @@ use tracing::{info, warn};
 
 use super::args::{Action, Gateway};
 use super::board::Board;
+use super::book;
 use super::entrance::Entrance;
 use super::status;
 use crate::args::Far;
@@ -45,6 +46,9 @@ fn carry(args: &Gateway) -> Result<(), Error> {
     let gateways = Arc::new(Gateways::new(Arc::new(settings)));
     if let (Some(outgoing), Some(peer)) = (&outgoing, args.peer.first()) {
         gateways.include(peer, outgoing.line.clone());
+    }
+    if let Some(outgoing) = outgoing.as_ref().filter(|_| args.booked.book) {
+        book::start(args, outgoing.line.clone())?;
     }
     let mut entrance = match &outgoing {
         Some(outgoing) => Some(Entrance::open(args, outgoing.line.clone())?),
@@ -108,7 +112,9 @@ fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<Board> {
         Ok(board) => Some(board),
         Err(error) => {
             let path = path.display();
-            warn!("`lighthaul gateway status` will not find this gateway at {path}: {error}; give --status-socket PATH");
+            warn!(
+                "`lighthaul gateway status` will not find this gateway at {path}: {error}; give --status-socket PATH"
+            );
             None
         }
     }
@@ -117,8 +123,17 @@ fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<Board> {
 /// Waits until the last session is over, or nobody wants to wait any longer.
 fn drain(args: &Gateway, gateways: &Gateways) {
     gateways.drain();
-    let left = || gateways.links().iter().map(|link| link.sight.sessions).sum::<u64>();
-    info!("stopping, with {} sessions to end; once more ends them", left());
+    let left = || {
+        gateways
+            .links()
+            .iter()
+            .map(|link| link.sight.sessions)
+            .sum::<u64>()
+    };
+    info!(
+        "stopping, with {} sessions to end; once more ends them",
+        left()
+    );
     let clock = Clock::start();
     let until = clock.now() + args.patience;
     while !gateways.is_over() && !interrupt::is_requested() && clock.now() < until {
@@ -143,6 +158,7 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
     Ok(Settings {
         allowed: Arc::new(allowed),
         rate: args.rate,
+        booked: args.booked.book,
         memory: args.memory,
         slab: args.slab,
         age: args.age,

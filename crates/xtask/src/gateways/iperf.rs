@@ -70,6 +70,10 @@ pub(super) fn measure(site: &Site, path: &Path, way: Way, seconds: u32) -> Resul
         way: name,
         value: bytes * 8.0 / took / 1e6,
         unit: "Mb/s",
-        remark: if way == Way::Gateways { cost } else { String::new() },
+        remark: if way == Way::Gateways {
+            cost
+        } else {
+            String::new()
+        },
     })
 }
