@@ -8,5 +8,6 @@ pub mod pair;
 pub mod rbudp;
 pub mod sabul;
 pub mod stripe;
+pub mod token;
 pub mod transfer;
 pub mod vbtp;

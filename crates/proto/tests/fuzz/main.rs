@@ -17,12 +17,14 @@ mod rbudp;
 mod sabul;
 #[path = "../../../../fuzz/src/stripe.rs"]
 mod stripe;
+#[path = "../../../../fuzz/src/token.rs"]
+mod token;
 #[path = "../../../../fuzz/src/vbtp.rs"]
 mod vbtp;
 
 use harmless::{Body, assert_harmless, assert_seeds_harmless};
 
-const TARGETS: [(&str, Body); 11] = [
+const TARGETS: [(&str, Body); 13] = [
     ("fec_wire", fec::wire),
     ("fec_machines", fec::machines),
     ("rbudp_wire", rbudp::wire),
@@ -31,6 +33,8 @@ const TARGETS: [(&str, Body); 11] = [
     ("sabul_machines", sabul::machines),
     ("stripe_wire", stripe::wire),
     ("stripe_machines", stripe::machines),
+    ("token_wire", token::wire),
+    ("token_machine", token::machine),
     ("trc", vbtp::trc),
     ("vbtp_wire", vbtp::wire),
     ("vbtp_machines", vbtp::machines),
@@ -68,6 +72,11 @@ proptest! {
     #[test]
     fn likely_calls_of_stripe_are_harmless(octets in likely::stripe::calls()) {
         assert_harmless(stripe::machines, &octets);
+    }
+
+    #[test]
+    fn likely_calls_of_a_cluster_are_harmless(octets in likely::token::calls()) {
+        assert_harmless(token::machine, &octets);
     }
 
     #[test]
