@@ -6,7 +6,7 @@
 )]
 
 #[expect(dead_code, reason = "other tests need the rest")]
-#[path = "books/world.rs"]
+#[path = "../books/world.rs"]
 mod world;
 
 use std::path::PathBuf;
