@@ -7,6 +7,7 @@
 
 mod server;
 mod taking_over;
+mod tls;
 #[expect(dead_code, reason = "other tests need the rest")]
 #[path = "../books/world.rs"]
 mod world;
