@@ -1,11 +1,13 @@
 //! What the fuzz targets do with their octets, one file for each room; `pair` is what three protocols share.
 
+pub mod circuit;
 pub mod fec;
 pub mod io;
 pub mod lab;
 pub mod pair;
 pub mod rbudp;
 pub mod sabul;
+pub mod scheduler;
 pub mod stripe;
 pub mod transfer;
 pub mod vbtp;
