@@ -119,7 +119,7 @@ impl Shaper {
                 kind,
                 rest,
             } if interface == index => Some((handle, kind, rest)),
-            _ => None,
+            Said::Discipline { .. } | Said::Class { .. } | Said::Filter { .. } => None,
         });
         let what = format!("look at {}", self.interface);
         let roots = roots.map_err(Error::kernel(what))?;
@@ -139,7 +139,7 @@ impl Shaper {
         let all = Message::new(RTM_GETTCLASS, NLM_F_DUMP, self.subject(0, 0));
         let classes = self.netlink.dump(&all, |reply| match Said::of(&reply)? {
             Said::Class { minor, rate } => Some((minor, rate)),
-            _ => None,
+            Said::Discipline { .. } | Said::Filter { .. } => None,
         });
         Ok(classes?.into_iter().collect())
     }

@@ -21,9 +21,8 @@ impl Ends {
     pub(super) fn of(args: &Cp) -> Result<Self, Error> {
         let places = args.paths.iter().map(|text| Place::parse(text));
         let mut sources: Vec<Place> = places.collect::<Result<_, _>>()?;
-        let (target, source) = match (sources.pop(), sources.first()) {
-            (Some(target), Some(source)) => (target, source),
-            _ => return Err(misuse("say what to copy, and where to")),
+        let (Some(target), Some(source)) = (sources.pop(), sources.first()) else {
+            return Err(misuse("say what to copy, and where to"));
         };
         let here = || args.booked.node.clone().map_or_else(own_name, Ok);
         let far = |place: &Place| args.booked.far_node.clone().unwrap_or_else(|| host(place));

@@ -42,10 +42,9 @@ impl Server {
             ))
         })?;
         config.ssl_mode(mode);
-        let tls = match mode {
-            SslMode::Disable => None,
-            _ => Some(connector(roots.as_deref())?),
-        };
+        let tls = (mode != SslMode::Disable)
+            .then(|| connector(roots.as_deref()))
+            .transpose()?;
         Ok(Self { config, tls })
     }
 

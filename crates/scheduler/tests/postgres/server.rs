@@ -126,6 +126,7 @@ impl Drop for Server {
 }
 
 /// A port of this host that nobody listens at.
+#[expect(clippy::disallowed_methods, reason = "a test has sockets")]
 pub(crate) fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()

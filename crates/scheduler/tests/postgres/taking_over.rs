@@ -341,7 +341,7 @@ impl Drop for Folder {
 const ROUNDS: usize = 20;
 /// What is asked after a kill.
 const MORE: u32 = 4;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const TOKEN: &str = "a token";
 const READY: &str = "listening";
 const STORE: &str = "LIGHTHAUL_TEST_STORE";
