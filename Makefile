@@ -18,6 +18,7 @@ build: ## build the command lighthaul, in target/release
 	$(CARGO) build --release --locked
 install: build ## put the command, its completions, man pages and units for systemd below /usr/local
 	install -D -m 755 $(TARGET)/release/lighthaul $(PREFIX)/bin/lighthaul
+	install -D -m 755 $(TARGET)/release/liblighthaul_wrap.so $(PREFIX)/lib/lighthaul/liblighthaul_wrap.so
 	$(TARGET)/release/lighthaul man $(TARGET)/man
 	install -d $(SHARE)/man/man1
 	install -m 644 $(TARGET)/man/*.1 $(SHARE)/man/man1

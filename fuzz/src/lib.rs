@@ -2,6 +2,7 @@
 
 pub mod circuit;
 pub mod fec;
+pub mod gateway;
 pub mod io;
 pub mod lab;
 pub mod pair;

@@ -32,6 +32,19 @@ pub struct Step {
 }
 
 impl Trc {
+    /// One step of `rate` that ends with the century: a channel that is always there.
+    pub fn steady(rate: Rate) -> Self {
+        let rate = rate.clamp(RATE_MIN, RATE_MAX);
+        let step = Step {
+            from: Instant::ZERO,
+            till: TILL_MAX,
+            rate,
+        };
+        Self {
+            steps: [step].into(),
+        }
+    }
+
     /// A vector of these steps, in order.
     pub fn new(steps: Vec<Step>) -> Result<Self, Misuse> {
         if steps.is_empty() {

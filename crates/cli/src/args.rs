@@ -15,11 +15,13 @@ use crate::booking::args::{Book, Booked, Calendar, Cancel, Quote, Reservations, 
 use crate::choice::Choice;
 use crate::doctor::args::Doctor;
 use crate::files::args::{Ls, Mkdir, Rm, Stat};
+use crate::gateway::args::{Action, Gateway};
 use crate::later::Later;
 use crate::manual::{Completions, Man};
 use crate::reach::Via;
 use crate::stream::args::Stream;
 use crate::sums::args::{Manifest, Verify};
+use crate::wrap::args::Wrap;
 
 /// Moves bulk data between sites as fast as the path and both hosts allow, verified end to end.
 #[derive(Debug, Parser)]
@@ -56,6 +58,7 @@ pub(crate) enum Command {
     Manifest(Manifest),
     /// Let others copy to and from this host
     Serve(Serve),
+    Gateway(Gateway),
     #[command(after_long_help = PROBES)]
     Probe(Probe),
     Doctor(Doctor),
@@ -65,6 +68,7 @@ pub(crate) enum Command {
     Reservations(Reservations),
     Cancel(Cancel),
     Calendar(Calendar),
+    Wrap(Wrap),
     /// Print this user's key, or (as root) this host's with --host
     Key(Key),
     /// Let the holder of a key copy to and from this host
@@ -120,8 +124,10 @@ impl Command {
             Self::Reservations(args) => args.asking.output.json,
             Self::Cancel(args) => args.asking.output.json,
             Self::Calendar(args) => args.asking.output.json,
+            Self::Gateway(args) => matches!(&args.action, Some(Action::Status(status)) if status.json),
             Self::Scheduler(_)
             | Self::Serve(_)
+            | Self::Wrap(_)
             | Self::Key(_)
             | Self::Allow(_)
             | Self::Deny(_)
@@ -336,7 +342,7 @@ pub(crate) struct Token {
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKENS")]
     pub(crate) tokens: Option<PathBuf>,
     /// For this host's scheduler rather than its daemon: user, operator or admin
-    #[arg(long, conflicts_with_all = ["root", "read_only"])]
+    #[arg(long, conflicts_with_all = ["root", "read_only", "gateway"])]
     pub(crate) role: Option<Role>,
 }
 
@@ -361,6 +367,9 @@ pub(crate) struct Granted {
     /// They may fetch files, and leave none
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// They may send sessions of programs through the gateway here
+    #[arg(long)]
+    pub(crate) gateway: bool,
     /// Until when, from now on, as in 12h or 30d [default: for ever; what is signed ends after 30d]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) expires: Option<u64>,

@@ -21,9 +21,10 @@ use crate::places;
 use crate::print::print;
 
 /// The commands that have options worth keeping.
-const SECTIONS: [&str; 10] = [
+const SECTIONS: [&str; 11] = [
     "cp",
     "serve",
+    "gateway",
     "probe",
     "stream",
     "scheduler",

@@ -11,6 +11,7 @@ mod dial;
 mod doctor;
 mod figures;
 mod files;
+mod gateway;
 mod lab;
 mod later;
 mod log;
@@ -27,6 +28,7 @@ mod sums;
 mod third;
 #[cfg(feature = "otel")]
 mod traces;
+mod wrap;
 
 use std::process::ExitCode;
 
@@ -35,6 +37,7 @@ use lighthaul_io::interrupt;
 use lighthaul_transfer::error::{Code, Error};
 
 use crate::args::{Cli, Command};
+use crate::gateway::args::Gateway;
 use crate::config::Config;
 
 fn main() -> ExitCode {
@@ -62,11 +65,7 @@ fn main() -> ExitCode {
         manual::version(cli.json);
         return ExitCode::SUCCESS;
     };
-    if matches!(
-        command,
-        Command::Cp(_) | Command::Stream(_) | Command::Serve(_)
-    ) && let Err(error) = interrupt::catch()
-    {
+    if let Err(error) = catch(command) {
         print::say(&format!("lighthaul: signals cannot be caught: {error}"));
     }
     match run(command, &config, &grammar) {
@@ -78,6 +77,15 @@ fn main() -> ExitCode {
             failed(&error)
         }
     }
+}
+
+/// Has commands that have something to finish asked to stop, rather than stopped.
+fn catch(command: &Command) -> std::io::Result<()> {
+    if let Command::Gateway(Gateway { action: None, .. }) = command {
+        return interrupt::catch_gently();
+    }
+    let is_work = matches!(command, Command::Cp(_) | Command::Stream(_) | Command::Serve(_));
+    if is_work { interrupt::catch() } else { Ok(()) }
 }
 
 /// Does what the command says; answers the exit status.
@@ -92,6 +100,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
         Command::Verify(args) => sums::check::run(args),
         Command::Manifest(args) => sums::make::run(args),
         Command::Serve(args) => serve::run(args).map(|()| 0),
+        Command::Gateway(args) => gateway::run::run(args).map(|()| 0),
         Command::Probe(args) => probe::run(args).map(|()| 0),
         Command::Doctor(args) => doctor::run::run(args),
         Command::Scheduler(args) => booking::service::run(args).map(|()| 0),
@@ -112,6 +121,7 @@ fn run(command: &Command, config: &Config, grammar: &clap::Command) -> Result<u8
             config.show(grammar);
             Ok(0)
         }
+        Command::Wrap(args) => Ok(wrap::run::run(args)),
         Command::Lab(args) => lab::run(args),
     }
 }

@@ -30,6 +30,19 @@ pub(crate) fn configs() -> [PathBuf; 2] {
     [PathBuf::from("/etc/lighthaul"), user_folder()].map(|folder| folder.join("config.toml"))
 }
 
+/// Where this host's gateway may be asked how it is: its service manager's folder for it, the system's, or this user's.
+pub(crate) fn gateway_socket() -> PathBuf {
+    let set = |name| env::var_os(name).map(PathBuf::from);
+    let folder = if let Some(folder) = set("RUNTIME_DIRECTORY") {
+        folder
+    } else if rustix::process::geteuid().is_root() {
+        PathBuf::from("/run/lighthaul")
+    } else {
+        set("XDG_RUNTIME_DIR").map_or_else(user_folder, |folder| folder.join("lighthaul"))
+    };
+    folder.join("gateway.sock")
+}
+
 /// The key with which this user calls daemons.
 pub(crate) fn user_key() -> PathBuf {
     user_folder().join("key")

@@ -39,6 +39,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             root: args.root.clone(),
             plain: true,
             relay: true,
+            gateway: None,
             metrics: None,
         };
         return serve_once(settings, &mut stdout());
@@ -59,6 +60,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         root: args.root.clone(),
         plain: args.plain,
         relay: !args.no_relay,
+        gateway: None,
         metrics: args.metrics_listen,
     };
     let server = Server::listen(settings).map_err(|e| listening(&e))?;

@@ -154,6 +154,7 @@ fn vouched(octets: &[u8], key: Fingerprint, keys: &Allowed, now: u64) -> Result<
         within: claimed.root,
         name: claimed.name,
         read_only: claimed.read_only || most.read_only,
+        gateway: claimed.gateway && most.gateway,
         expires: claimed.expires.into_iter().chain(most.expires).min(),
     })
 }

@@ -3,12 +3,15 @@
 //! - [`serve`]: the daemon; [`client`]: calling one
 //! - [`known`]: the daemons that a user knows; [`allowed`]: the keys that a daemon knows, and their [`rights`];
 //!   [`statement`]: what an authority signs for a key
+//! - [`gateways`]: links between gateways; [`links`]: what is to be seen of them
 //! - [`third`]: having one daemon send to another; `relay` and `invitation`: what those two do then
 //! - `admission`, `lobby`: letting callers in; `joins`: further connections of one that is in; `warden`: whether they may stay
 
 pub mod allowed;
 pub mod client;
+pub mod gateways;
 pub mod known;
+pub mod links;
 pub mod rights;
 pub mod serve;
 pub mod statement;

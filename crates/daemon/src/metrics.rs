@@ -1,6 +1,7 @@
 //! What a daemon counts, for Prometheus: base units, and `lighthaul_` in front of every name.
 
 use std::fmt;
+use std::sync::Arc;
 
 use lighthaul_transfer::error::Code;
 use lighthaul_transfer::watch::{Failed, Motion, Sight, Summary};
@@ -10,6 +11,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+
+use crate::gateways::Gateways;
 
 /// Counters by one label.
 type By<V> = Family<[(&'static str, V); 1], Counter>;
@@ -42,6 +45,14 @@ pub(crate) enum Refusal {
 }
 
 impl Metrics {
+    /// The counters of a gateway, besides those of whom it serves.
+    pub(crate) fn of_gateway(gateways: Arc<Gateways>) -> Self {
+        let mut metrics = Self::new();
+        let registry = metrics.registry.sub_registry_with_prefix("gateway");
+        registry.register_collector(Box::new(gateways));
+        metrics
+    }
+
     /// Counters that stand at nothing.
     pub(crate) fn new() -> Self {
         let mut metrics = Self::default();

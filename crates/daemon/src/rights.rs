@@ -17,6 +17,8 @@ pub struct Rights {
     pub within: Option<PathBuf>,
     /// Files may be fetched, but none may be left.
     pub read_only: bool,
+    /// Sessions of programs may be sent through the gateway here, to where it lets them go.
+    pub gateway: bool,
     /// When they end, in seconds since 1970.
     pub expires: Option<u64>,
 }
@@ -28,12 +30,12 @@ pub enum NotRights {
     #[error("a quote is not closed")]
     Quote,
     /// A word that is no option.
-    #[error("\"{0}\" is no option: there are root=DIR, ro and expires=SECONDS")]
+    #[error("\"{0}\" is no option: there are root=DIR, ro, gateway and expires=SECONDS")]
     Option(String),
 }
 
 impl Rights {
-    /// Reads `NAME root=DIR ro expires=SECONDS`, quoted as in a shell. A word that is not understood
+    /// Reads `NAME root=DIR ro gateway expires=SECONDS`, quoted as in a shell. A word that is not understood
     /// makes the whole line worthless, since it may have meant less.
     pub fn parse(text: &str) -> Result<Self, NotRights> {
         let words = shlex::split(text).ok_or(NotRights::Quote)?;
@@ -45,6 +47,7 @@ impl Rights {
                     rights.expires = time.parse().ok();
                 }
                 None if word == "ro" => rights.read_only = true,
+                None if word == "gateway" && nth > 0 => rights.gateway = true,
                 None if nth == 0 => rights.name = word,
                 _ => return Err(NotRights::Option(word)),
             }
@@ -94,6 +97,9 @@ impl fmt::Display for Rights {
         }
         if self.read_only {
             f.write_str(" ro")?;
+        }
+        if self.gateway {
+            f.write_str(" gateway")?;
         }
         if let Some(end) = self.expires {
             write!(f, " expires={end}")?;
@@ -150,8 +156,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rights_survive_print_and_parse(name in "[^\0]{0,9}", root in "[^\0]{1,9}", read_only: bool, expires: Option<u64>) {
-            let rights = Rights { name, root: Some(root.into()), read_only, expires, within: None };
+        fn rights_survive_print_and_parse(name in "[^\0]{0,9}", root in "[^\0]{1,9}", read_only: bool, gateway: bool, expires: Option<u64>) {
+            let rights = Rights { name, root: Some(root.into()), read_only, gateway, expires, within: None };
             let read = Rights::parse(&rights.to_string());
             // a name that is an option, or none, is the only thing that is not kept
             if !rights.name.is_empty() && rights.name != "ro" && !rights.name.contains('=') {

@@ -23,6 +23,7 @@ use tracing::{debug, field, info, info_span, warn};
 use crate::admission::{NotAdmitted, Refused, admit};
 use crate::dispatch::Sessions;
 use crate::exporter;
+use crate::gateways::Gateways;
 use crate::invitation::Invitations;
 use crate::joins::Joins;
 use crate::lobby::{Lobby, Place};
@@ -53,6 +54,8 @@ pub struct Settings {
     pub plain: bool,
     /// Clients may have files sent to other daemons.
     pub relay: bool,
+    /// Sessions of programs that come in from other gateways; without one, files are served.
+    pub gateway: Option<Arc<Gateways>>,
     /// Where metrics can be asked for, if anywhere.
     pub metrics: Option<SocketAddr>,
 }
@@ -101,10 +104,14 @@ impl Server {
         let (listener, udp) = bind_both(settings.address)?;
         // a caller may be gone again between the sign that it is there and its being taken
         listener.set_nonblocking(true)?;
+        let metrics = match &settings.gateway {
+            Some(gateways) => Metrics::of_gateway(Arc::clone(gateways)),
+            None => Metrics::new(),
+        };
         let service = Arc::new(Service {
             settings,
             sessions: Sessions::default(),
-            metrics: Metrics::new(),
+            metrics,
             invitations: Invitations::default(),
             joins: Joins::default(),
             lobby: Arc::default(),

@@ -130,6 +130,21 @@ fn check(
     {
         return refuse("you are expected there for something else");
     }
+    match (&hello.request, &settings.gateway) {
+        (Request::Gateway(_), None) => {
+            return refuse(
+                "no gateway is there, but a daemon for files: start `lighthaul gateway`",
+            );
+        }
+        (Request::Gateway(_), Some(_)) if !rights.gateway => {
+            return refuse(
+                "your key may not use the gateway there; its operator can change that with `lighthaul allow \
+                 --gateway KEY NAME`",
+            );
+        }
+        (Request::Gateway(_) | Request::Probe(_) | Request::Checkup, _) | (_, None) => {}
+        (_, Some(_)) => return refuse("a gateway is there, which has no files"),
+    }
     if let Request::Relay(_) = hello.request
         && !settings.relay
     {
@@ -155,7 +170,11 @@ const fn writes(request: &Request) -> bool {
         Request::Receive(_) | Request::Expect(..) => true,
         Request::Files(verb) => verb.changes(),
         Request::Stream(wanted) => wanted.to,
-        Request::Send(_) | Request::Relay(_) | Request::Probe(_) | Request::Checkup => false,
+        Request::Send(_)
+        | Request::Relay(_)
+        | Request::Probe(_)
+        | Request::Checkup
+        | Request::Gateway(_) => false,
     }
 }
 
@@ -168,6 +187,7 @@ const fn direction(request: &Request) -> &'static str {
         Request::Probe(_) | Request::Checkup => "probe",
         Request::Files(_) => "files",
         Request::Stream(_) => "stream",
+        Request::Gateway(_) => "gateway",
     }
 }
 
@@ -195,7 +215,10 @@ fn fulfil(
     lock().insert(number, probes);
     let (_open, joins) = service.joins.open(session);
     let door = Door::Called(&arrivals, &joins);
-    let result = work(session, &door, hello, rights, meter);
+    let result = match &hello.request {
+        Request::Gateway(words) => link(session, &door, words, &hello, service),
+        _ => work(session, &door, hello, rights, meter),
+    };
     lock().remove(&number);
     result
 }
@@ -263,7 +286,24 @@ fn work(
         }
         Request::Stream(ref wanted) => carry(session, door, wanted, &hello, rights),
         Request::Expect(..) => Err(Error::new(Code::Usage, "nobody is expected there")),
+        Request::Gateway(_) => Err(Error::new(Code::Usage, "there is no gateway there")),
     }
+}
+
+/// Carries sessions of programs for another gateway.
+fn link(
+    session: &Session,
+    door: &Door<'_>,
+    words: &[u8],
+    hello: &Hello,
+    service: &Service,
+) -> Result<Summary, Error> {
+    let Some(gateway) = &service.settings.gateway else {
+        return Err(Error::new(Code::Usage, "there is no gateway there"));
+    };
+    session.say(&Message::Welcome(Vec::new()))?;
+    gateway.answer(session, door, words, hello.plain)?;
+    Ok(Summary::default())
 }
 
 /// Carries a stream between a caller and a pipe or file here.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::rights::Rights;
 
 /// Keeps what is signed here from being taken for anything else that the key may sign.
-const LABEL: &[u8] = b"lighthaul statement 1\0";
+const LABEL: &[u8] = b"lighthaul statement 2\0";
 
 /// What is signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +19,7 @@ struct Claim {
     name: String,
     root: Option<String>,
     read_only: bool,
+    gateway: bool,
     expires: u64,
 }
 
@@ -46,6 +47,7 @@ pub fn sign(authority: &Identity, key: Fingerprint, rights: &Rights, expires: u6
         name: rights.name.clone(),
         root: rights.root.as_ref().map(|root| root.display().to_string()),
         read_only: rights.read_only,
+        gateway: rights.gateway,
         expires,
     };
     let claim = postcard::to_allocvec(&claim).unwrap_or_default();
@@ -78,6 +80,7 @@ pub fn read(octets: &[u8], key: Fingerprint, now: u64) -> Result<(Fingerprint, R
         name: claim.name,
         root: claim.root.map(Into::into),
         read_only: claim.read_only,
+        gateway: claim.gateway,
         expires: Some(claim.expires),
         ..Rights::default()
     };

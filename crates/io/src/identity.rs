@@ -103,13 +103,18 @@ pub const SIGNATURE_LEN: usize = 64;
 /// What stands before an Ed25519 key in its `SubjectPublicKeyInfo` (RFC 8410, 4).
 const INFO: [u8; 12] = [48, 42, 48, 5, 6, 3, 43, 101, 112, 3, 33, 0];
 
-/// A secret whose bearer is let in, of 256 bits of chance.
-pub fn token() -> String {
-    let mut octets = [0; 32];
+/// Octets that nobody can guess.
+pub fn chance<const N: usize>() -> [u8; N] {
+    let mut octets = [0; N];
     SystemRandom::new()
         .fill(&mut octets)
         .expect("the system has randomness");
-    format!("lht_{}", HEXLOWER.encode(&octets))
+    octets
+}
+
+/// A secret whose bearer is let in, of 256 bits of chance.
+pub fn token() -> String {
+    format!("lht_{}", HEXLOWER.encode(&chance::<32>()))
 }
 
 /// SHA-256 of a public key (its `SubjectPublicKeyInfo`, RFC 7250), as people compare it.

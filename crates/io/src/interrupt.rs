@@ -1,11 +1,26 @@
-//! Being asked to stop: the first signal is a request, the second the end.
+//! Being asked to stop: the first signal is a request, the second the end. Who stops gently is asked to come to an end
+//! by one more before these.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::error::Error;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
+/// Signals that still come before one is a request.
+static GENTLE: AtomicU8 = AtomicU8::new(0);
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// The same as [`catch`], but a first signal only asks to take on nothing more and to end what there is: [`is_ending`].
+pub fn catch_gently() -> io::Result<()> {
+    GENTLE.store(1, Ordering::Relaxed);
+    catch()
+}
+
+/// Whether somebody asked to come to an end, or to stop.
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::Relaxed) || is_requested()
+}
 
 /// Takes Ctrl-C, hang-up and termination for requests from now on; a second one ends the process.
 pub fn catch() -> io::Result<()> {
@@ -42,6 +57,10 @@ pub fn check() -> Result<(), Error> {
 }
 
 extern "C" fn on_signal(signal: libc::c_int) {
+    ENDING.store(true, Ordering::Relaxed);
+    if GENTLE.swap(0, Ordering::Relaxed) > 0 {
+        return;
+    }
     if REQUESTED.swap(true, Ordering::Relaxed) {
         // SAFETY: _exit may be called from a signal handler.
         unsafe { libc::_exit(128 + signal) };

@@ -18,7 +18,7 @@ use crate::relay::{Relay, Relayed};
 use crate::stream;
 
 /// The version of everything below; both sides must speak the same.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// The longest message that is taken.
 pub const MESSAGE_MAX: usize = 1 << 20;
 
@@ -78,6 +78,8 @@ pub enum Message {
     Joined(u32),
     /// A word about a stream.
     Stream(stream::word::Word),
+    /// What gateways say of the link between them, in their own words.
+    Gateway(Vec<u8>),
 }
 
 /// One message about the list of entries, on a stream of its own.
@@ -166,6 +168,8 @@ pub enum Request {
     Expect([u8; 32], Target),
     /// Carry a stream.
     Stream(stream::word::Wanted),
+    /// Carry sessions of programs, on a link that these words tell of.
+    Gateway(Vec<u8>),
 }
 
 /// Where files go.

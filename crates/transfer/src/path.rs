@@ -39,6 +39,8 @@ pub struct Path {
     pub sockets: Vec<Udp>,
     /// The longest datagram that passes, without its UDP header.
     pub datagram_len: usize,
+    /// The longest that passes both ways; zero if none does.
+    pub both_ways_len: usize,
     /// Of a million datagrams in trains, how many did not arrive, as far as is known.
     pub lost_ppm: u32,
     prober: Prober,
@@ -69,6 +71,7 @@ pub fn explore(
         return Ok(Path {
             sockets: Vec::new(),
             datagram_len: 0,
+            both_ways_len: 0,
             lost_ppm: 0,
             prober,
         });
@@ -130,6 +133,7 @@ pub fn explore(
     Ok(Path {
         sockets,
         datagram_len,
+        both_ways_len: theirs.min(arrived),
         lost_ppm: 0,
         prober,
     })

@@ -1,12 +1,13 @@
 //! Chores: `cargo xtask tidy` holds the rules of the house, `cargo xtask demo` shows what it is for,
 //! `cargo xtask bench` compares it with its peers, `cargo xtask crash` kills it while it copies,
-//! `cargo xtask sim` runs protocols in random worlds, `cargo xtask man` writes its man pages.
+//! `cargo xtask gateways` compares gateways with direct connections, `cargo xtask sim` runs protocols in random worlds, `cargo xtask man` writes its man pages.
 #![expect(clippy::print_stdout, reason = "a chore speaks")]
 #![expect(clippy::print_stderr, reason = "a chore speaks")]
 
 mod bench;
 mod crash;
 mod demo;
+mod gateways;
 mod man;
 mod sim;
 mod tidy;
@@ -22,10 +23,11 @@ fn main() -> ExitCode {
         ["bench", ..] => return bench::main(std::env::args_os().skip(2)),
         ["crash", ..] => return crash::main(std::env::args_os().skip(2).collect()),
         ["sim", rest @ ..] => sim::main(rest),
+        ["gateways", ..] => return gateways::main(std::env::args_os().skip(2)),
         ["man"] => man::run(root()),
         ["demo"] => demo::run(),
         ["demo", "in", folder] => demo::run_in(Path::new(folder)),
-        _ => Err("usage: cargo xtask tidy | demo | bench | crash | sim | man".to_owned()),
+        _ => Err("usage: cargo xtask tidy | demo | bench | crash | gateways | sim | man".to_owned()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

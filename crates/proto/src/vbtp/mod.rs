@@ -17,17 +17,13 @@
 //!
 //! - [`config`]: what both sides agree on; [`wire`]: what crosses
 //! - [`sender`], [`receiver`]: the two machines; [`peer`]: what an honest one never says
-//! - [`profile`]: follows the vector; `turns`: which packet each resend was
 pub mod config;
 pub mod peer;
-pub mod profile;
 pub mod receiver;
 pub mod sender;
-mod turns;
 pub mod wire;
 
 pub use config::{Config, Misuse, PACKETS_MAX};
 pub use peer::PeerMisbehaved;
-pub use profile::Profile;
 pub use receiver::{Receiver, ReceiverEvent};
 pub use sender::{Sender, SenderEvent};

@@ -7,10 +7,9 @@ use lighthaul_base::{
     Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Trc, Via,
 };
 
-use super::turns::Turns;
 use super::wire::{self, Control, Packet, Report, Sent, TURNS_MAX};
-use super::{Config, PeerMisbehaved, Profile};
-use crate::parts::{Events, LossList};
+use super::{Config, PeerMisbehaved};
+use crate::parts::{Events, LossList, Profile, Turns};
 
 /// Sends an object over a circuit as its vector has it, again what is said to be missing, and the tail on the stream.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ mod rbudp;
 mod rbudp_peers;
 mod sabul;
 mod sabul_peers;
+mod slabs;
 mod stripe;
 mod vbtp;
 mod vbtp_run;

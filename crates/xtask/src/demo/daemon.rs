@@ -58,7 +58,7 @@ pub(crate) fn key(program: &Path, path: &Path) -> Result<String, String> {
 }
 
 /// What a command prints; its failure is ours.
-pub(super) fn run(command: &mut Command) -> Result<String, String> {
+pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     let name = command
         .get_args()
         .next()
@@ -77,7 +77,7 @@ pub(super) fn run(command: &mut Command) -> Result<String, String> {
 }
 
 /// Starts a server and waits until it says that it is at work; what it says later is read and forgotten.
-pub(super) fn start(serve: &mut Command, says: &str) -> Result<Running, String> {
+pub(crate) fn start(serve: &mut Command, says: &str) -> Result<Running, String> {
     let mut server = serve
         .stderr(Stdio::piped())
         .spawn()

@@ -5,8 +5,8 @@
 //! - [`booked`]: four at once, on circuits and over TCP
 mod booked;
 mod copy;
-mod daemon;
-mod show;
+pub(crate) mod daemon;
+pub(crate) mod show;
 mod table;
 mod tcp;
 mod tree;

@@ -1,20 +1,21 @@
-//! Which packet each resend was, as long as nobody knows whether it came.
+//! Which packet each datagram was, as long as nobody knows whether it came.
 
 use alloc::collections::VecDeque;
 use core::ops::Range;
 
-/// Resends in the order in which they left, of which at most so many are under way.
+/// Datagrams in the order in which they left, of which at most so many are under way.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
+pub struct Turns {
     /// The turn of the first of them.
     first: u64,
     /// A packet's number, or nothing once the turn is known to be lost.
-    numbers: VecDeque<Option<u32>>,
+    numbers: VecDeque<Option<u64>>,
     len_max: usize,
 }
 
 impl Turns {
-    pub(super) const fn new(len_max: usize) -> Self {
+    /// Room for so many that are under way.
+    pub const fn new(len_max: usize) -> Self {
         Self {
             first: 0,
             numbers: VecDeque::new(),
@@ -22,50 +23,46 @@ impl Turns {
         }
     }
 
-    /// How many resends there have been.
-    pub(super) fn count(&self) -> u64 {
+    /// How many turns there have been.
+    pub fn count(&self) -> u64 {
         self.first + self.numbers.len() as u64
     }
 
     /// Whether one more may leave.
-    pub(super) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.numbers.len() < self.len_max
     }
 
-    /// Packet `number` leaves again; answers in which turn.
-    pub(super) fn push(&mut self, number: u64) -> u64 {
+    /// Packet `number` leaves; answers in which turn.
+    pub fn push(&mut self, number: u64) -> u64 {
         assert!(self.has_room(), "whoever resends asks for room first");
         let turn = self.count();
-        self.numbers.push_back(Some(number as u32));
+        self.numbers.push_back(Some(number));
         turn
     }
 
     /// The packet of a turn that may still come.
-    pub(super) fn number(&self, turn: u64) -> Option<u64> {
+    pub fn number(&self, turn: u64) -> Option<u64> {
         let nth = usize::try_from(turn.checked_sub(self.first)?).ok()?;
-        self.numbers.get(nth).copied().flatten().map(u64::from)
+        self.numbers.get(nth).copied().flatten()
     }
 
     /// Gives up the turns of a range, and answers their packets.
-    pub(super) fn lose(&mut self, range: Range<u64>) -> impl Iterator<Item = u64> + '_ {
+    pub fn lose(&mut self, range: Range<u64>) -> impl Iterator<Item = u64> + '_ {
         let within = |turn: u64| turn.clamp(self.first, self.count()) - self.first;
         let (from, till) = (within(range.start), within(range.end));
         let lost = self.numbers.range_mut(from as usize..till as usize);
-        lost.filter_map(Option::take).map(u64::from)
+        lost.filter_map(Option::take)
     }
 
     /// The packets of all turns from `turn` on that may still come.
-    pub(super) fn since(&self, turn: u64) -> impl Iterator<Item = u64> + '_ {
+    pub fn since(&self, turn: u64) -> impl Iterator<Item = u64> + '_ {
         let from = turn.clamp(self.first, self.count()) - self.first;
-        self.numbers
-            .range(from as usize..)
-            .flatten()
-            .copied()
-            .map(u64::from)
+        self.numbers.range(from as usize..).flatten().copied()
     }
 
     /// Forgets all turns below one, which came or were given up.
-    pub(super) fn forget_below(&mut self, turn: u64) {
+    pub fn forget_below(&mut self, turn: u64) {
         let known = turn.clamp(self.first, self.count()) - self.first;
         self.numbers.drain(..known as usize);
         self.first += known;

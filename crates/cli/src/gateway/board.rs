@@ -1,0 +1,95 @@
+//! Where a gateway shows how it is: a socket in the file system that says so once, in one line of JSON, to whoever opens it.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_daemon::gateways::Gateways;
+use lighthaul_daemon::links::Seen;
+use serde_json::{Value, json};
+use tracing::debug;
+
+/// The socket; it goes when this value goes.
+#[derive(Debug)]
+pub(super) struct Board {
+    path: PathBuf,
+}
+
+impl Board {
+    /// Shows the links of `gateways` at `path`, in place of what a gateway left there that is gone.
+    pub(super) fn open(path: &Path, gateways: &Arc<Gateways>) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let listener = match UnixListener::bind(path) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                if UnixStream::connect(path).is_ok() {
+                    return Err(error);
+                }
+                fs::remove_file(path)?;
+                UnixListener::bind(path)?
+            }
+            bound => bound?,
+        };
+        let gateways = Arc::clone(gateways);
+        thread::Builder::new().name("board".into()).spawn(move || {
+            for stream in listener.incoming() {
+                if let Err(error) = stream.and_then(|stream| tell(stream, &gateways)) {
+                    debug!("somebody was not shown how the gateway is: {error}");
+                    thread::park_timeout(BREATH);
+                }
+            }
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+        })
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        fs::remove_file(&self.path).ok();
+    }
+}
+
+fn tell(mut stream: UnixStream, gateways: &Gateways) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let links: Vec<Value> = gateways.links().iter().map(link).collect();
+    let event = json!({"v": 1, "type": "gateway", "links": links});
+    writeln!(stream, "{event}")
+}
+
+/// A link in words of JSON.
+fn link(seen: &Seen) -> Value {
+    let sight = &seen.sight;
+    json!({
+        "peer": seen.peer,
+        "side": seen.side(),
+        "connected": sight.connected,
+        "reconnections": sight.reconnections,
+        "sessions": sight.sessions,
+        "sessions_ended": sight.sessions_ended,
+        "sessions_refused": sight.sessions_refused,
+        "sessions_reset": sight.sessions_broken,
+        "bytes_out": sight.read,
+        "bytes_in": sight.wrote,
+        "memory_out_bytes": sight.memory_out,
+        "memory_in_bytes": sight.memory_in,
+        "slabs": sight.slabs_sent,
+        "slabs_held": sight.slabs_held,
+        "credit_pages": sight.credit,
+        "datagrams_sent": sight.datagrams_sent,
+        "datagrams_resent": sight.datagrams_resent,
+        "datagrams_received": sight.datagrams_received,
+        "rate_bps": sight.rate_bps,
+    })
+}
+
+/// How long who asks may take to listen.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait after a failure, since the next may come at once.
+const BREATH: Duration = Duration::from_millis(20);

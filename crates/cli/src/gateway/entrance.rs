@@ -1,0 +1,129 @@
+//! Where programs come in.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+
+use lighthaul_gateway::capture::credentials::Credentials;
+use lighthaul_gateway::capture::rules::{Rules, Transparent};
+use lighthaul_gateway::capture::transparent::Listeners;
+use lighthaul_gateway::door::{Door, Doors, Kind, listen};
+use lighthaul_gateway::line::Line;
+use lighthaul_gateway::target::Target;
+use lighthaul_transfer::error::{Code, Error};
+use tracing::{info, warn};
+
+use super::args::{Capture, Gateway};
+
+/// Doors, and what leads to them; closed by [`Entrance::close`].
+#[derive(Debug)]
+pub(super) struct Entrance {
+    rules: Option<Rules>,
+    doors: Option<Doors>,
+}
+
+impl Entrance {
+    /// Lets programs in wherever they may come, to `line`.
+    pub(super) fn open(args: &Gateway, line: Line) -> Result<Self, Error> {
+        let mut doors = doors(args)?;
+        let mut rules = None;
+        if args.capture.transparent {
+            let (captured, installed) = capture(&args.capture)?;
+            doors.extend(captured);
+            rules = Some(installed);
+        }
+        if doors.is_empty() && args.listen.is_none() {
+            let text = "no program can come in: give --socks, --connect, --forward or --transparent";
+            return Err(Error::new(Code::Usage, text));
+        }
+        let failed = |e| Error::new(Code::Network, format!("nobody can be let in: {e}"));
+        let doors = Doors::open(doors, line, args.keepalive).map_err(failed)?;
+        let doors = Some(doors);
+        Ok(Self { rules, doors })
+    }
+
+    /// Lets nobody in any more; what is captured goes its own way again.
+    pub(super) fn close(&mut self) {
+        if let Some(rules) = self.rules.take()
+            && let Err(error) = rules.remove()
+        {
+            warn!("{error}");
+        }
+        self.doors = None;
+    }
+}
+
+fn doors(args: &Gateway) -> Result<Vec<Door>, Error> {
+    let credentials = credentials(args)?;
+    let mut doors = Vec::new();
+    let mut add = |address: &SocketAddr, kind: Kind, what: &str| {
+        let failed = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
+        let listener = listen(*address).map_err(failed)?;
+        let here = listener.local_addr().map_err(failed)?;
+        info!("{what} at {here}");
+        doors.push(Door { listener, kind });
+        Ok::<_, Error>(())
+    };
+    for address in &args.socks {
+        add(address, Kind::Socks(credentials.clone()), "SOCKS5")?;
+    }
+    for address in &args.connect {
+        add(address, Kind::Connect(credentials.clone()), "HTTP CONNECT")?;
+    }
+    for forward in &args.forward {
+        let (address, target) = parse_forward(forward)?;
+        let what = format!("the way to {target}");
+        add(&address, Kind::Forward(target), &what)?;
+    }
+    Ok(doors)
+}
+
+/// Has the kernel hand over connections that are meant for others. Who comes before the doors are open waits.
+fn capture(args: &Capture) -> Result<(Vec<Door>, Rules), Error> {
+    let failed = |e: lighthaul_gateway::capture::error::Error| {
+        Error::new(Code::Permission, format!("--transparent: {e}"))
+    };
+    let listeners = Listeners::open().map_err(failed)?;
+    let wanted = Transparent {
+        arriving: args.device.is_some() || args.user.is_empty(),
+        device: args.device.clone(),
+        users: args.user.clone(),
+        prefixes: args.to.clone(),
+        ports: args.ports.clone(),
+        ..Transparent::default()
+    };
+    let rules = Rules::install(&wanted, &listeners).map_err(failed)?;
+    info!("connections that are meant for others are captured");
+    let door = |listener: TcpListener| Door {
+        listener,
+        kind: Kind::Transparent,
+    };
+    let doors = std::iter::once(listeners.v4).chain(listeners.v6).map(door);
+    Ok((doors.collect(), rules))
+}
+
+/// Reads `ADDR=TARGET`.
+fn parse_forward(text: &str) -> Result<(SocketAddr, Target), Error> {
+    let unclear = || {
+        let text = format!("--forward {text}: write ADDR=TARGET, as in 127.0.0.1:8080=host:80");
+        Error::new(Code::Usage, text)
+    };
+    let (address, target) = text.split_once('=').ok_or_else(unclear)?;
+    let address = address.parse().map_err(|_| unclear())?;
+    Ok((address, target.parse().map_err(|_| unclear())?))
+}
+
+fn credentials(args: &Gateway) -> Result<Option<Credentials>, Error> {
+    let Some(path) = &args.credentials else {
+        return Ok(None);
+    };
+    let failed = |e| Error::file(Code::Open, "cannot read", path, &e);
+    let text = fs::read_to_string(path).map_err(failed)?;
+    let unclear = || {
+        let text = format!("{}: write NAME:PASSWORD on one line", path.display());
+        Error::new(Code::Usage, text)
+    };
+    let (name, password) = text.trim_end().split_once(':').ok_or_else(unclear)?;
+    Credentials::new(name, password)
+        .map(Some)
+        .map_err(|_| unclear())
+}

@@ -1,0 +1,6 @@
+//! `lighthaul gateway`.
+pub(crate) mod args;
+mod board;
+mod entrance;
+pub(crate) mod run;
+mod status;

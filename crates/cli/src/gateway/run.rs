@@ -1,0 +1,247 @@
+//! Runs a gateway until it is stopped.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use lighthaul_base::Size;
+use lighthaul_daemon::gateways::{Gateways, Outgoing};
+use lighthaul_daemon::links;
+use lighthaul_daemon::serve::{self, Server, Welcome};
+use lighthaul_gateway::allowed::Allowed;
+use lighthaul_gateway::settings::Settings;
+use lighthaul_gateway::target::Target;
+use lighthaul_io::clock::Clock;
+use lighthaul_io::{interrupt, tls};
+use lighthaul_transfer::error::{Code, Error};
+use sd_notify::NotifyState;
+use tracing::{info, warn};
+
+use super::args::{Action, Gateway};
+use super::board::Board;
+use super::entrance::Entrance;
+use super::status;
+use crate::args::Far;
+use crate::dial::{dial, load_key};
+use crate::remote::PORT;
+use crate::{log, places};
+
+/// Carries sessions until it is stopped, or does what else was asked for.
+pub(crate) fn run(args: &Gateway) -> Result<(), Error> {
+    match &args.action {
+        Some(Action::Status(args)) => status::run(args),
+        None => carry(args),
+    }
+}
+
+fn carry(args: &Gateway) -> Result<(), Error> {
+    check(args)?;
+    let _log = log::start(args.log_format)?;
+    let mut settings = settings(args)?;
+    let outgoing = begin(args, &settings)?;
+    // what is not for here goes on
+    settings.onward = outgoing.as_ref().map(|outgoing| outgoing.line.clone());
+    let gateways = Arc::new(Gateways::new(Arc::new(settings)));
+    if let (Some(outgoing), Some(peer)) = (&outgoing, args.peer.first()) {
+        gateways.include(peer, outgoing.line.clone());
+    }
+    let mut entrance = match &outgoing {
+        Some(outgoing) => Some(Entrance::open(args, outgoing.line.clone())?),
+        None => None,
+    };
+    let server = match args.listen {
+        Some(address) => Some(serve(args, address, &gateways)?),
+        None => None,
+    };
+    if let (Some(address), None) = (args.metrics_listen, &server) {
+        let failed = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
+        let address = links::export(address, &gateways).map_err(failed)?;
+        info!("metrics at http://{address}/metrics");
+    }
+    let _board = show(args, &gateways);
+    sd_notify::notify(&[NotifyState::Ready]).ok();
+    let server = server.map(|server| thread::spawn(move || server.run().map_err(|e| starting(&e))));
+    let keeper = outgoing.map(|outgoing| keep(args, &outgoing));
+    while !interrupt::is_ending() && server.as_ref().is_none_or(|server| !server.is_finished()) {
+        thread::park_timeout(LOOK);
+    }
+    sd_notify::notify(&[NotifyState::Stopping]).ok();
+    entrance.iter_mut().for_each(Entrance::close);
+    drain(args, &gateways);
+    interrupt::request();
+    if let Some(keeper) = keeper {
+        keeper.join().ok();
+    }
+    server.map_or(Ok(()), |server| server.join().unwrap_or(Ok(())))
+}
+
+/// Refuses what cannot be meant.
+fn check(args: &Gateway) -> Result<(), Error> {
+    let wrong = |text: &str| Err(Error::new(Code::Usage, text));
+    if args.listen.is_none() && args.peer.is_empty() {
+        return wrong("a gateway needs somebody to carry for: --listen ADDR, --peer HOST, or both");
+    }
+    let doors = [args.socks.len(), args.connect.len(), args.forward.len()];
+    let is_entrance = doors != [0; 3] || args.capture.transparent;
+    if args.peer.is_empty() && is_entrance {
+        return wrong("programs come in, but it is not said where to: add --peer HOST");
+    }
+    Ok(())
+}
+
+/// Begins the link to the other gateway, if there is one to call.
+fn begin(args: &Gateway, settings: &Settings) -> Result<Option<Arc<Outgoing>>, Error> {
+    if args.peer.is_empty() {
+        return Ok(None);
+    }
+    let settings = Arc::new(settings.clone());
+    let outgoing = Outgoing::new(settings, args.plain).map_err(|e| starting(&e))?;
+    Ok(Some(Arc::new(outgoing)))
+}
+
+/// Shows how the gateway is, if there is a place for that.
+fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<Board> {
+    let path = args.status_socket.clone();
+    let path = path.unwrap_or_else(places::gateway_socket);
+    match Board::open(&path, gateways) {
+        Ok(board) => Some(board),
+        Err(error) => {
+            let path = path.display();
+            warn!("`lighthaul gateway status` will not find this gateway at {path}: {error}; give --status-socket PATH");
+            None
+        }
+    }
+}
+
+/// Waits until the last session is over, or nobody wants to wait any longer.
+fn drain(args: &Gateway, gateways: &Gateways) {
+    gateways.drain();
+    let left = || gateways.links().iter().map(|link| link.sight.sessions).sum::<u64>();
+    info!("stopping, with {} sessions to end; once more ends them", left());
+    let clock = Clock::start();
+    let until = clock.now() + args.patience;
+    while !gateways.is_over() && !interrupt::is_requested() && clock.now() < until {
+        thread::park_timeout(LOOK);
+    }
+    match left() {
+        0 => info!("no session is left"),
+        left => warn!("{left} sessions are cut off"),
+    }
+}
+
+fn settings(args: &Gateway) -> Result<Settings, Error> {
+    let allowed = Allowed::new(args.allow.clone());
+    let least = Size(MEMORY_MIN);
+    if args.memory < least {
+        let text = format!(
+            "--memory {} is too little: give it at least {least}",
+            args.memory
+        );
+        return Err(Error::new(Code::Usage, text));
+    }
+    Ok(Settings {
+        allowed: Arc::new(allowed),
+        rate: args.rate,
+        memory: args.memory,
+        slab: args.slab,
+        age: args.age,
+        patience: args.patience,
+        keepalive: args.keepalive,
+        sessions_max: args.sessions,
+        onward: None,
+    })
+}
+
+/// Listens for other gateways.
+fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Result<Server, Error> {
+    let listening = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
+    let identity = load_key(&args.far.key.path.clone().unwrap_or_else(places::host_key))?;
+    let key = tls::fingerprint(&identity)?;
+    let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
+    info!("this gateway's key is {key}");
+    info!("gateways with keys in {} may call", allowed.display());
+    let server = Server::listen(serve::Settings {
+        address,
+        identity,
+        welcome: Welcome::Listed {
+            keys: allowed,
+            tokens: places::tokens(),
+        },
+        root: None,
+        plain: args.plain,
+        relay: false,
+        gateway: Some(Arc::clone(gateways)),
+        metrics: args.metrics_listen,
+    })
+    .map_err(listening)?;
+    if let Some(address) = server.metrics_address() {
+        info!("metrics at http://{address}/metrics");
+    }
+    info!(
+        "listening on {} (TCP and UDP)",
+        server.address().map_err(listening)?
+    );
+    Ok(server)
+}
+
+/// Keeps a link to the other gateway, in a thread of its own, until somebody asks to stop.
+fn keep(args: &Gateway, outgoing: &Arc<Outgoing>) -> JoinHandle<()> {
+    let (peers, far, outgoing) = (args.peer.clone(), args.far.clone(), Arc::clone(outgoing));
+    thread::spawn(move || {
+        let mut last = String::new();
+        for peer in peers.iter().cycle() {
+            let is_over = interrupt::is_ending() && outgoing.line.is_over();
+            if interrupt::is_requested() || is_over {
+                return;
+            }
+            if let Err(error) = connect(&far, &outgoing, peer) {
+                let text = format!("{peer}: {error}");
+                if text != last {
+                    warn!("{text}");
+                }
+                last = text;
+            }
+            thread::park_timeout(AGAIN);
+        }
+    })
+}
+
+/// One connection to the other gateway, until it ends.
+fn connect(far: &Far, outgoing: &Outgoing, peer: &str) -> Result<(), Error> {
+    let (host, port) = address(peer)?;
+    let session = dial(far, &host, port)?;
+    info!("connected to {peer}");
+    let result = outgoing.run(&session);
+    if let Err(error) = &result {
+        session.give_up(error);
+    }
+    result
+}
+
+/// Reads `HOST` or `HOST:PORT`.
+fn address(text: &str) -> Result<(String, u16), Error> {
+    if let Ok(target) = text.parse::<Target>() {
+        let host = target.host.to_string();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        return Ok((bare.to_owned(), target.port));
+    }
+    if text.is_empty() {
+        return Err(Error::new(Code::Usage, "--peer needs a host"));
+    }
+    Ok((text.to_owned(), PORT))
+}
+
+fn starting(error: &std::io::Error) -> Error {
+    Error::new(
+        Code::Network,
+        format!("the gateway could not start: {error}"),
+    )
+}
+
+/// With less, a link has no room for a slab.
+const MEMORY_MIN: u64 = 4 << 20;
+/// How long after a failure the next attempt is made.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How often it is looked whether somebody asked to stop.
+const LOOK: Duration = Duration::from_millis(100);

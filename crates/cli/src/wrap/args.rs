@@ -1,0 +1,35 @@
+//! The grammar of `lighthaul wrap`.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+
+use clap::Args;
+
+/// Run a program whose TCP connections go through a gateway, though it knows of none.
+///
+/// The program is started with a library that stands in for libc's `connect`: what goes to another host over TCP goes by
+/// SOCKS5 to the gateway, and so does what its children send. Connections to this host, UDP and names are left alone.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  lighthaul wrap -- curl -O http://far.example.org/run1.h5
+  lighthaul wrap --socks 10.0.0.1:1080 -- globus-url-copy -p 4 src dst
+
+The status is that of the command; 127 if there is no such command, 126 if it cannot be captured
+(because it is linked statically, or runs with another user's rights), and 125 if the library is
+missing.
+
+A program waits in connect() until the gateway has reached the target, at most 30 s. If --socks is
+an address of IPv6, programs that use sockets of IPv4 get nowhere.")]
+pub(crate) struct Wrap {
+    /// Where the gateway takes SOCKS5
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = "127.0.0.1:1080",
+        env = "LIGHTHAUL_SOCKS"
+    )]
+    pub(crate) socks: SocketAddr,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}

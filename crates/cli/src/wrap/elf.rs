@@ -1,0 +1,189 @@
+//! What the file of a program says of how it is linked: the ELF of the System V ABI, chapters 4 and 5.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+
+/// What matters of such a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Elf {
+    /// Its class, order of octets and machine.
+    pub(super) kind: (u8, u8, u64),
+    /// Whether a dynamic linker starts it.
+    pub(super) has_interpreter: bool,
+    /// Whether Go's linker has left its note.
+    pub(super) is_go: bool,
+}
+
+impl Elf {
+    /// Reads a file; nothing if it is something else.
+    pub(super) fn read(file: &File) -> io::Result<Option<Self>> {
+        let mut head = [0; HEAD];
+        let len = read_some(file, &mut head, 0)?;
+        if len < HEAD_NARROW || !head.starts_with(b"\x7fELF") {
+            return Ok(None);
+        }
+        let form = Form {
+            is_wide: head[4] == WIDE,
+            is_little: head[5] == LITTLE,
+        };
+        let machine = form.number(&head[18..20]);
+        let (offset, size, count) = if form.is_wide {
+            (&head[32..40], &head[54..56], &head[56..58])
+        } else {
+            (&head[28..32], &head[42..44], &head[44..46])
+        };
+        let size = form.number(size);
+        let mut elf = Self {
+            kind: (head[4], head[5], machine),
+            has_interpreter: false,
+            is_go: false,
+        };
+        for nth in 0..form.number(count).min(SEGMENTS_MAX) {
+            let at = nth
+                .checked_mul(size)
+                .and_then(|at| at.checked_add(form.number(offset)));
+            let mut segment = [0; SEGMENT];
+            if at.map_or(Ok(0), |at| read_some(file, &mut segment, at))? < SEGMENT_NARROW {
+                break;
+            }
+            match form.number(&segment[..4]) {
+                INTERPRETER => elf.has_interpreter = true,
+                NOTES => elf.is_go |= form.has_go_note(file, &segment)?,
+                _ => {}
+            }
+        }
+        Ok(Some(elf))
+    }
+}
+
+/// How numbers lie in a file.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    is_wide: bool,
+    is_little: bool,
+}
+
+impl Form {
+    /// A number of at most eight octets.
+    fn number(self, octets: &[u8]) -> u64 {
+        let add = |sum: u64, octet: &u8| (sum << 8) | u64::from(*octet);
+        if self.is_little {
+            octets.iter().rev().fold(0, add)
+        } else {
+            octets.iter().fold(0, add)
+        }
+    }
+
+    /// Whether one of a segment's notes is of Go.
+    fn has_go_note(self, file: &File, segment: &[u8; SEGMENT]) -> io::Result<bool> {
+        let (offset, len) = if self.is_wide {
+            (&segment[8..16], &segment[32..40])
+        } else {
+            (&segment[4..8], &segment[16..20])
+        };
+        let mut notes = vec![
+            0;
+            usize::try_from(self.number(len))
+                .unwrap_or(NOTES_MAX)
+                .min(NOTES_MAX)
+        ];
+        let len = read_some(file, &mut notes, self.number(offset))?;
+        let mut rest = &notes[..len];
+        while let Some((head, behind)) = rest.split_at_checked(12) {
+            let padded =
+                |at: usize| (self.number(&head[at..at + 4]) as usize).saturating_add(3) & !3;
+            if behind.starts_with(b"Go\0\0") {
+                return Ok(true);
+            }
+            let next = padded(0).saturating_add(padded(4));
+            rest = behind.get(next..).unwrap_or_default();
+        }
+        Ok(false)
+    }
+}
+
+/// Reads what there is, up to the room's end.
+fn read_some(file: &File, room: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < room.len() {
+        match file.read_at(&mut room[filled..], offset.saturating_add(filled as u64)) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(why) if why.kind() == ErrorKind::Interrupted => {}
+            // an offset beyond what any file can have
+            Err(why) if why.kind() == ErrorKind::InvalidInput => break,
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(filled)
+}
+
+const HEAD: usize = 64;
+const HEAD_NARROW: usize = 52;
+const WIDE: u8 = 2;
+const LITTLE: u8 = 1;
+/// A segment's line in a wide file; in others it is shorter.
+const SEGMENT: usize = 56;
+const SEGMENT_NARROW: usize = 32;
+/// `PT_INTERP` and `PT_NOTE`.
+const INTERPRETER: u64 = 3;
+const NOTES: u64 = 4;
+/// More than linkers make.
+const SEGMENTS_MAX: u64 = 256;
+const NOTES_MAX: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    fn read(octets: &[u8]) -> Option<Elf> {
+        let own = format!(
+            "lighthaul-elf-{}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        );
+        let path = std::env::temp_dir().join(own);
+        fs::write(&path, octets).unwrap();
+        let elf = Elf::read(&File::open(&path).unwrap()).unwrap();
+        fs::remove_file(path).unwrap();
+        elf
+    }
+
+    #[test]
+    fn programs_of_this_system_have_an_interpreter() {
+        let elf = Elf::read(&File::open(Path::new("/proc/self/exe")).unwrap()).unwrap();
+        assert!(elf.is_some_and(|elf| elf.has_interpreter && !elf.is_go));
+    }
+
+    #[test]
+    fn any_octets_read_without_panic() {
+        assert_eq!(read(b""), None);
+        assert_eq!(read(b"#!/bin/sh\n"), None);
+        let any = prop::collection::vec(any::<u8>(), 0..300);
+        let outcome = proptest::test_runner::TestRunner::default().run(&any, |octets| {
+            let head = [b"\x7fELF\x02\x01", &octets[..]].concat();
+            read(&head);
+            Ok(())
+        });
+        assert!(outcome.is_ok(), "{outcome:?}");
+    }
+
+    #[test]
+    fn static_programs_and_those_of_go_are_told_apart() {
+        let mut file = vec![0; HEAD + SEGMENT];
+        file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        (file[32], file[54], file[56]) = (HEAD as u8, SEGMENT as u8, 1);
+        assert!(read(&file).is_some_and(|elf| !elf.has_interpreter && !elf.is_go));
+        file[HEAD] = 4;
+        file[HEAD + 8] = (HEAD + SEGMENT) as u8;
+        file[HEAD + 32] = 36;
+        file.extend(b"\x04\0\0\0\x04\0\0\0\x01\0\0\0GNU\0abcd");
+        file.extend(b"\x04\0\0\0\0\0\0\0\x04\0\0\0Go\0\0");
+        assert!(read(&file).is_some_and(|elf| elf.is_go));
+    }
+}

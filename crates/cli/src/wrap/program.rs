@@ -1,0 +1,121 @@
+//! Which programs the dynamic linker lets the library into.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::wrap::elf::Elf;
+use crate::wrap::run::Trouble;
+
+/// The file of a command, as a shell finds it.
+pub(super) fn find(name: &OsStr) -> Result<PathBuf, Trouble> {
+    let is_path = name.as_bytes().contains(&b'/');
+    let folders = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let places: Vec<PathBuf> = if is_path {
+        vec![name.into()]
+    } else {
+        env::split_paths(&folders)
+            .map(|folder| folder.join(name))
+            .collect()
+    };
+    let mut refused = None;
+    for place in places {
+        match place.metadata() {
+            Ok(metadata) if metadata.is_file() && metadata.mode() & 0o111 != 0 => return Ok(place),
+            Ok(_) => refused = Some(place),
+            Err(_) => {}
+        }
+    }
+    Err(match refused {
+        Some(place) => {
+            Trouble::blocked(format!("{} is no program that can be run", place.display()))
+        }
+        None => Trouble::missing(format!(
+            "{} is not found: see whether it is installed, or say where it is",
+            name.display()
+        )),
+    })
+}
+
+/// Whether a program can be captured; where it is a script, whether what runs it can.
+pub(super) fn check(path: &Path, library: &Path) -> Result<(), Trouble> {
+    let unread =
+        |why: io::Error| Trouble::blocked(format!("cannot look into {}: {why}", path.display()));
+    let mut path = path.to_owned();
+    for _ in 0..SCRIPTS_MAX {
+        let metadata = path.metadata().map_err(unread)?;
+        let Ok(file) = File::open(&path) else {
+            // it may be run all the same
+            return Ok(());
+        };
+        if let Some(next) = interpreter(&file).map_err(unread)? {
+            path = next;
+            continue;
+        }
+        let linked = linked(&file, library).map_err(unread)?;
+        return match foreign_rights(&path, &metadata).or(linked) {
+            Some(why) => Err(Trouble::blocked(format!("{} {why}", path.display()))),
+            None => Ok(()),
+        };
+    }
+    Ok(())
+}
+
+/// What runs a script.
+fn interpreter(file: &File) -> io::Result<Option<PathBuf>> {
+    let mut head = Vec::new();
+    file.take(HEAD).read_to_end(&mut head)?;
+    let line = head
+        .split(|octet| *octet == b'\n')
+        .next()
+        .unwrap_or_default();
+    let Some(words) = line.strip_prefix(b"#!") else {
+        return Ok(None);
+    };
+    let word = words.trim_ascii().split(u8::is_ascii_whitespace).next();
+    Ok(word.map(|word| OsStr::from_bytes(word).into()))
+}
+
+/// Whether it runs with rights that its caller has not, so that the dynamic linker loads nothing of the caller's.
+fn foreign_rights(path: &Path, metadata: &Metadata) -> Option<String> {
+    let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+    let mode = metadata.mode();
+    let is_user = mode & 0o4000 != 0 && metadata.uid() != user.as_raw();
+    let is_group = mode & 0o2000 != 0 && metadata.gid() != group.as_raw();
+    let mut room = [0_u8; 64];
+    let has_capabilities = rustix::fs::getxattr(path, "security.capability", &mut room[..]).is_ok();
+    (is_user || is_group || (has_capabilities && !user.is_root())).then(|| {
+        "runs with rights that you have not, so it loads no library of yours and cannot be captured: run it as who has \
+         them, or have the gateway capture this user"
+            .to_owned()
+    })
+}
+
+/// Whether it is linked so that it has a `connect` of its own.
+fn linked(file: &File, library: &Path) -> io::Result<Option<String>> {
+    let Some(elf) = Elf::read(file)? else {
+        return Ok(None);
+    };
+    let own = Elf::read(&File::open(library)?)?;
+    let why = if !elf.has_interpreter {
+        "is linked statically, so it loads no library and cannot be captured"
+    } else if elf.is_go {
+        "is written in Go, which connects without libc, so it cannot be captured"
+    } else if own.is_some_and(|own| own.kind != elf.kind) {
+        "is of another architecture than this program's library, so it cannot be captured"
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(format!(
+        "{why}: give it the gateway as its proxy, or have the gateway capture this user"
+    )))
+}
+
+/// As many lines of `#!` as the kernel follows.
+const SCRIPTS_MAX: usize = 5;
+/// As long a line of `#!` as it reads.
+const HEAD: u64 = 256;

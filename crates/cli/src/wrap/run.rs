@@ -1,0 +1,112 @@
+//! Starting a program behind the library that captures its connections.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::print::say;
+use crate::wrap::args::Wrap;
+use crate::wrap::program;
+
+/// Becomes the command; answers a status only where that fails.
+pub(crate) fn run(args: &Wrap) -> u8 {
+    let trouble = match prepare(args) {
+        Ok(mut command) => {
+            let why = command.exec();
+            Trouble::blocked(format!("cannot run {}: {why}", args.command[0].display()))
+        }
+        Err(trouble) => trouble,
+    };
+    say(&format!("lighthaul wrap: {}", trouble.text));
+    trouble.status
+}
+
+/// Why a program was not started, and the status that says so, as `env` has it.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) status: u8,
+    pub(super) text: String,
+}
+
+impl Trouble {
+    /// There is no such program.
+    pub(super) const fn missing(text: String) -> Self {
+        Self { status: 127, text }
+    }
+
+    /// It cannot be started, or not be captured.
+    pub(super) const fn blocked(text: String) -> Self {
+        Self { status: 126, text }
+    }
+
+    /// Something of ours is not as it should be.
+    const fn ours(text: String) -> Self {
+        Self { status: 125, text }
+    }
+}
+
+fn prepare(args: &Wrap) -> Result<Command, Trouble> {
+    let library = library()?;
+    let (name, rest) = args
+        .command
+        .split_first()
+        .ok_or_else(|| Trouble::missing("say which command".to_owned()))?;
+    let path = program::find(name)?;
+    program::check(&path, &library)?;
+    let mut command = Command::new(path);
+    command
+        .arg0(name)
+        .args(rest)
+        .env(GATEWAY, args.socks.to_string())
+        .env(PRELOAD, preload(&library, env::var_os(PRELOAD)));
+    Ok(command)
+}
+
+/// The library, beside this program or where `make install` puts it.
+fn library() -> Result<PathBuf, Trouble> {
+    let own = env::current_exe()
+        .map_err(|why| Trouble::ours(format!("cannot find out where this program is: {why}")))?;
+    let folder = own.parent().unwrap_or_else(|| Path::new("/"));
+    let places = [
+        folder.join(LIBRARY),
+        folder.join("../lib/lighthaul").join(LIBRARY),
+    ];
+    let found = places.iter().find_map(|place| place.canonicalize().ok());
+    let library = found.ok_or_else(|| {
+        let [beside, installed] = places.map(|place| place.display().to_string());
+        Trouble::ours(format!(
+            "the library that captures connections is neither {beside} nor {installed}: run `make install`, or put it there"
+        ))
+    })?;
+    // the dynamic linker takes both for ends of names
+    if library
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .any(|octet| b" :".contains(octet))
+    {
+        return Err(Trouble::ours(format!(
+            "{} cannot be loaded, since there is a space or a colon in its path: put it elsewhere",
+            library.display()
+        )));
+    }
+    Ok(library)
+}
+
+/// What is loaded before libc: ours, and what was to be already.
+fn preload(library: &Path, others: Option<OsString>) -> OsString {
+    let mut all = library.as_os_str().to_owned();
+    if let Some(others) = others.filter(|others| !others.is_empty()) {
+        all.push(OsStr::new(":"));
+        all.push(others);
+    }
+    all
+}
+
+const LIBRARY: &str = "liblighthaul_wrap.so";
+const PRELOAD: &str = "LD_PRELOAD";
+/// Where the library looks for the gateway.
+const GATEWAY: &str = "LIGHTHAUL_WRAP";

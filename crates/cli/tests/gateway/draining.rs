@@ -1,0 +1,86 @@
+//! Gateways that are stopped.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+
+use crate::pair::{Pair, SOCKS, signal};
+use crate::programs::{assert_reset, hear, tell};
+use crate::running::becomes_true;
+use crate::scratch::noise;
+
+#[test]
+fn an_ingress_that_is_stopped_ends_its_sessions_in_good_order() {
+    let name = "an_ingress_that_is_stopped_ends_its_sessions_in_good_order";
+    let Some(mut pair) = Pair::start(name) else {
+        return;
+    };
+    let mut ends = pair.session();
+    let said = noise(10_000_000, 5);
+    let sayer = tell(&ends.target, said.clone());
+    let mut beginning = vec![0; 100_000];
+    ends.program.read_exact(&mut beginning).unwrap();
+    signal(&pair.ingress, "TERM");
+    pair.ingress.says("stopping, with 1 sessions to end");
+    becomes_true("nobody is let in any more", || {
+        let address = SOCKS.parse().unwrap();
+        let call = || Ok(std::net::TcpStream::connect(std::net::SocketAddr::clone(&address)).is_err());
+        pair.stage.lab.within("a", call).unwrap()
+    });
+    let (rest, end) = hear(&mut ends.program);
+    end.unwrap();
+    sayer.join().unwrap().unwrap();
+    assert!([beginning, rest].concat() == said);
+    ends.program.write_all(b"thanks").unwrap();
+    ends.program.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(hear(&mut ends.target).0, b"thanks");
+    let outcome = pair.ingress.finish();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.said("no session is left"), "{outcome:?}");
+}
+
+#[test]
+fn an_egress_that_is_stopped_takes_no_session_and_ends_with_the_last() {
+    let name = "an_egress_that_is_stopped_takes_no_session_and_ends_with_the_last";
+    let Some(mut pair) = Pair::start(name) else {
+        return;
+    };
+    let mut ends = pair.session();
+    signal(&pair.egress, "TERM");
+    pair.egress.says("stopping, with 1 sessions to end");
+    assert_eq!(pair.reach("10.77.0.2:9").unwrap_err(), 1);
+    ends.program.write_all(b"still there").unwrap();
+    ends.program.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(hear(&mut ends.target).0, b"still there");
+    drop(ends.target);
+    hear(&mut ends.program).1.unwrap();
+    let outcome = pair.egress.finish();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+}
+
+#[test]
+fn who_stops_a_gateway_twice_cuts_its_sessions_off() {
+    let Some(mut pair) = Pair::start("who_stops_a_gateway_twice_cuts_its_sessions_off") else {
+        return;
+    };
+    let mut ends = pair.session();
+    signal(&pair.ingress, "TERM");
+    pair.ingress.says("stopping, with 1 sessions to end");
+    signal(&pair.ingress, "TERM");
+    assert_reset("the program", &mut ends.program);
+    let outcome = pair.ingress.finish();
+    assert!(outcome.said("1 sessions are cut off"), "{outcome:?}");
+}
+
+#[test]
+fn a_gateway_waits_for_its_sessions_no_longer_than_its_patience() {
+    let patience = ["--patience", "1s"];
+    let name = "a_gateway_waits_for_its_sessions_no_longer_than_its_patience";
+    let Some(mut pair) = Pair::start_with(name, &patience, &patience) else {
+        return;
+    };
+    let mut ends = pair.session();
+    signal(&pair.egress, "INT");
+    pair.egress.says("1 sessions are cut off");
+    assert_reset("the target", &mut ends.target);
+    assert_reset("the program", &mut ends.program);
+}

@@ -1,0 +1,81 @@
+//! Gateways that die in the middle.
+
+use std::io::{ErrorKind, Read, Write};
+use std::thread;
+
+use crate::pair::Pair;
+use crate::programs::{Ends, assert_reset, echo, hear, tell};
+
+/// Has the target say more than can have crossed, and hears the beginning of it.
+fn begin(ends: &mut Ends) -> thread::JoinHandle<std::io::Result<()>> {
+    let sayer = tell(&ends.target, vec![7; 200_000_000]);
+    let mut beginning = vec![0; 1_000_000];
+    ends.program.read_exact(&mut beginning).unwrap();
+    sayer
+}
+
+/// What an egress is told so that most of what a target says is not said yet, and that it soon gives up.
+const SMALL: [&str; 4] = ["--memory", "32MiB", "--patience", "2s"];
+
+/// Insists that a new program is carried.
+fn assert_carries(pair: &Pair) {
+    let (listener, address) = pair.target();
+    let target = echo(listener, 1);
+    let mut program = pair.reach(&address.to_string()).unwrap();
+    program.write_all(b"still there?").unwrap();
+    program.shutdown(std::net::Shutdown::Write).unwrap();
+    let (heard, end) = hear(&mut program);
+    end.unwrap();
+    assert_eq!(heard, b"still there?");
+    target.join().unwrap();
+}
+
+#[test]
+fn an_egress_that_dies_resets_its_sessions_and_the_next_one_carries_new_ones() {
+    let name = "an_egress_that_dies_resets_its_sessions_and_the_next_one_carries_new_ones";
+    let Some(mut pair) = Pair::start_with(name, &[], &SMALL) else {
+        return;
+    };
+    let mut ends = pair.session();
+    let sayer = begin(&mut ends);
+    pair.kill_egress();
+    assert!(
+        sayer.join().unwrap().is_err(),
+        "the target could say it all"
+    );
+    pair.restart_egress();
+    assert_reset("the program", &mut ends.program);
+    assert_carries(&pair);
+}
+
+#[test]
+fn an_ingress_that_dies_resets_both_ends() {
+    let name = "an_ingress_that_dies_resets_both_ends";
+    let Some(mut pair) = Pair::start_with(name, &[], &SMALL) else {
+        return;
+    };
+    let mut ends = pair.session();
+    ends.program.write_all(&[1; 100_000]).unwrap();
+    let sayer = begin(&mut ends);
+    pair.ingress.kill();
+    assert_reset("the program", &mut ends.program);
+    // who is told of it first is who writes
+    let why = sayer.join().unwrap().unwrap_err();
+    assert_eq!(why.kind(), ErrorKind::ConnectionReset, "the target saw {why}");
+    pair.restart_ingress();
+    assert_carries(&pair);
+}
+
+#[test]
+fn who_comes_while_there_is_no_link_is_told_so() {
+    let forward = ["--forward", "127.0.0.1:7001=10.77.0.2:7001"];
+    let Some(mut pair) =
+        Pair::start_with("who_comes_while_there_is_no_link_is_told_so", &forward, &[])
+    else {
+        return;
+    };
+    pair.kill_egress();
+    pair.ingress.says("the connection of a link ended");
+    assert_eq!(pair.reach("10.77.0.2:7001").unwrap_err(), 1);
+    assert_reset("who cannot be told", &mut pair.dial("127.0.0.1:7001"));
+}

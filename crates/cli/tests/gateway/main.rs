@@ -1,0 +1,24 @@
+//! Two gateways as people use them: real processes on hosts of a lab, and programs that know nothing of them.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+
+mod crowds;
+mod draining;
+mod edges;
+mod killed;
+mod outages;
+mod pair;
+mod programs;
+mod refusals;
+mod resets;
+#[expect(dead_code, reason = "tests of copies use the rest")]
+#[path = "../cp/running.rs"]
+mod running;
+#[expect(dead_code, reason = "tests of copies use the rest")]
+#[path = "../cp/scratch.rs"]
+mod scratch;
+#[path = "../cp/stage.rs"]
+mod stage;
+mod transparent;
+mod watching;
+mod whole;

@@ -1,0 +1,42 @@
+//! Paths between gateways that are gone for a while.
+
+use std::io::Read;
+use std::thread;
+use std::time::Duration;
+
+use crate::pair::{Pair, pass};
+use crate::programs::{hear, tell};
+use crate::scratch::noise;
+
+#[test]
+fn a_session_goes_on_when_the_path_is_back() {
+    let Some(mut pair) = Pair::start("a_session_goes_on_when_the_path_is_back") else {
+        return;
+    };
+    let mut ends = pair.session();
+    let (there, back) = (noise(20_000_000, 3), noise(20_000_000, 4));
+    let sayers = [
+        tell(&ends.program, there.clone()),
+        tell(&ends.target, back.clone()),
+    ];
+    let mut beginning = vec![0; 1_000_000];
+    ends.program.read_exact(&mut beginning).unwrap();
+    pair.cut();
+    pair.ingress.says("the connection of a link ended");
+    pair.egress.says("the connection of a link ended");
+    // longer than it takes to notice, and so that several attempts fail
+    pass(Duration::from_secs(7));
+    pair.mend();
+    let mut target = ends.target.try_clone().unwrap();
+    let listener = thread::spawn(move || hear(&mut target));
+    let (rest, end) = hear(&mut ends.program);
+    end.unwrap();
+    beginning.extend(rest);
+    assert!(beginning == back, "what came back is not what was said");
+    let (heard, end) = listener.join().unwrap();
+    end.unwrap();
+    assert!(heard == there, "what arrived is not what was said");
+    for sayer in sayers {
+        sayer.join().unwrap().unwrap();
+    }
+}

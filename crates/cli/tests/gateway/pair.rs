@@ -1,0 +1,200 @@
+//! Two gateways with a long path between: one on the host `a`, near the programs, one on `b`, near their targets.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use lighthaul_io::clock::Clock;
+use lighthaul_io::wait::wait;
+
+use crate::running::Running;
+use crate::scratch::Scratch;
+use crate::stage::Stage;
+
+/// Two gateways; what they run on outlives them.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) ingress: Running,
+    pub(crate) egress: Running,
+    pub(crate) scratch: Scratch,
+    pub(crate) stage: Stage,
+    pin: String,
+    options: [Vec<String>; 2],
+}
+
+/// Where programs on `a` find the ingress.
+pub(crate) const SOCKS: &str = "127.0.0.1:1080";
+pub(crate) const CONNECT: &str = "127.0.0.1:3128";
+/// The address of `b`.
+pub(crate) const B: &str = "10.77.0.2";
+
+impl Pair {
+    /// Two gateways on a path of 100 Mb/s and 40 ms, or nothing if there can be no lab here.
+    pub(crate) fn start(name: &str) -> Option<Self> {
+        Self::start_with(name, &[], &[])
+    }
+
+    /// The same, with further options for the ingress and for the egress.
+    pub(crate) fn start_with(name: &str, ingress: &[&str], egress: &[&str]) -> Option<Self> {
+        let stage = Stage::pair(name, PATH)?;
+        let scratch = Scratch::new(name);
+        let fingerprint = |key: &str| say(&["key", "--key", scratch.at(key).to_str().unwrap()]);
+        let (ours, pin) = (fingerprint("a-key"), fingerprint("b-key"));
+        let allowed = scratch.at("allowed");
+        let allowed = allowed.to_str().unwrap();
+        say(&["allow", &ours, "a", "--gateway", "--allowed", allowed]);
+        let options = [ingress, egress].map(|row| row.iter().map(|w| (*w).to_owned()).collect());
+        let egress = start_egress(&stage, &scratch, &options);
+        let ingress = start_ingress(&stage, &scratch, &pin, &options);
+        let mut pair = Self {
+            ingress,
+            egress,
+            scratch,
+            stage,
+            pin,
+            options,
+        };
+        pair.ingress.says(UP);
+        Some(pair)
+    }
+
+    /// Kills the egress; there is none then.
+    pub(crate) fn kill_egress(&mut self) {
+        self.egress.kill();
+    }
+
+    /// Starts another egress in its place, and waits until the ingress has found it.
+    pub(crate) fn restart_egress(&mut self) {
+        self.egress = start_egress(&self.stage, &self.scratch, &self.options);
+        self.egress.says(UP);
+    }
+
+    /// Starts another ingress in its place.
+    pub(crate) fn restart_ingress(&mut self) {
+        self.ingress = start_ingress(&self.stage, &self.scratch, &self.pin, &self.options);
+        self.ingress.says(UP);
+    }
+
+    /// A target on `b`.
+    pub(crate) fn target(&self) -> (TcpListener, SocketAddr) {
+        let bind = || TcpListener::bind((B, 0));
+        let listener = self.stage.lab.within("b", bind).unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    /// A connection on `a`.
+    pub(crate) fn dial(&self, address: &str) -> TcpStream {
+        let address: SocketAddr = address.parse().unwrap();
+        let call = || TcpStream::connect_timeout(&address, LONG);
+        let stream = self.stage.lab.within("a", call).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_write_timeout(Some(LONG)).unwrap();
+        stream
+    }
+
+    /// Has the path carry nothing.
+    pub(crate) fn cut(&self) {
+        for host in ["a", "b"] {
+            self.stage.block(host, "iifname != lo");
+        }
+    }
+
+    /// Has the path carry everything again.
+    pub(crate) fn mend(&self) {
+        for host in ["a", "b"] {
+            self.stage.unblock(host);
+        }
+    }
+}
+
+/// The process itself behind those that keep it in its cell.
+pub(crate) fn inner(gateway: &Running) -> u32 {
+    let mut id = gateway.id();
+    loop {
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        match children.split_whitespace().next() {
+            Some(child) => id = child.parse().unwrap(),
+            None => return id,
+        }
+    }
+}
+
+/// Sends a gateway the signal of this name, as in `INT`.
+pub(crate) fn signal(gateway: &Running, name: &str) {
+    let id = inner(gateway).to_string();
+    let status = Command::new("kill").args(["-s", name, &id]).status();
+    assert!(status.unwrap().success());
+}
+
+/// Runs the command outside of the lab.
+pub(crate) fn say(words: &[&str]) -> String {
+    let output = Command::new(PROGRAM).args(words).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// The gateway command on a host of the stage, with a configuration to itself.
+pub(crate) fn gateway(stage: &Stage, scratch: &Scratch, host: &str) -> Command {
+    let mut command = stage.lab.command(host, PROGRAM).unwrap();
+    let key: PathBuf = scratch.at(&format!("{host}-key"));
+    command
+        .arg("gateway")
+        .env("XDG_CONFIG_HOME", scratch.at("config"))
+        .env("XDG_STATE_HOME", scratch.at("state"))
+        .env("LIGHTHAUL_LOG", "debug")
+        .arg("--key")
+        .arg(key)
+        .arg("--status-socket")
+        .arg(socket(host));
+    command
+}
+
+/// Where the gateway on a host shows how it is; the name of a socket must be short.
+pub(crate) fn socket(host: &str) -> PathBuf {
+    let name = format!("lighthaul-test-{}-{host}", std::process::id());
+    std::env::temp_dir().join(name)
+}
+
+/// Lets some time go by, in which something must not happen.
+pub(crate) fn pass(time: Duration) {
+    let clock = Clock::start();
+    wait(clock, &mut [], clock.now() + time).unwrap();
+}
+
+fn start_egress(stage: &Stage, scratch: &Scratch, options: &[Vec<String>; 2]) -> Running {
+    let mut command = gateway(stage, scratch, "b");
+    command
+        .args(["--listen", "0.0.0.0:4810", "--rate", "90Mb/s"])
+        .args(["--allow", "10.77.0.2:*,absent.invalid:*", "--allowed"])
+        .arg(scratch.at("allowed"))
+        .args(&options[1]);
+    let mut egress = Running::start(command);
+    egress.says("listening on");
+    egress
+}
+
+fn start_ingress(
+    stage: &Stage,
+    scratch: &Scratch,
+    pin: &str,
+    options: &[Vec<String>; 2],
+) -> Running {
+    let mut command = gateway(stage, scratch, "a");
+    command
+        .args(["--peer", "10.77.0.2:4810", "--pin", pin])
+        .args(["--socks", SOCKS, "--connect", CONNECT])
+        .args(["--rate", "90Mb/s"])
+        .args(&options[0]);
+    Running::start(command)
+}
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
+const PATH: &str = "rate = \"100Mb/s\"\nrtt = \"40ms\"";
+/// What a gateway says once programs can cross.
+pub(crate) const UP: &str = "the link carries sessions";
+/// How long anything may take.
+pub(crate) const LONG: Duration = Duration::from_secs(60);

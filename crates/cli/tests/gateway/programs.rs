@@ -1,0 +1,103 @@
+//! Programs and their targets: a few lines of SOCKS5, and what both see of each other.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
+
+use crate::pair::{LONG, Pair, SOCKS};
+
+/// A program that has reached its target, and the target's end.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) program: TcpStream,
+    pub(crate) target: TcpStream,
+}
+
+impl Pair {
+    /// A session from a program on `a` to a target on `b`.
+    pub(crate) fn session(&self) -> Ends {
+        let (listener, address) = self.target();
+        let program = self.reach(&address.to_string()).unwrap();
+        let (target, _) = listener.accept().unwrap();
+        target.set_read_timeout(Some(LONG)).unwrap();
+        target.set_write_timeout(Some(LONG)).unwrap();
+        Ends { program, target }
+    }
+
+    /// Goes to a target, given as address or name with a port; the reply of SOCKS5 if that fails.
+    pub(crate) fn reach(&self, target: &str) -> Result<TcpStream, u8> {
+        socks(self.dial(SOCKS), target)
+    }
+}
+
+/// Says over `stream` where to go, and hears how it went.
+pub(crate) fn socks(mut stream: TcpStream, target: &str) -> Result<TcpStream, u8> {
+    let mut words = vec![5, 1, 0, 5, 1, 0];
+    if let Ok(SocketAddr::V4(address)) = target.parse() {
+        words.push(1);
+        words.extend(address.ip().octets());
+        words.extend(address.port().to_be_bytes());
+    } else {
+        let (name, port) = target.rsplit_once(':').unwrap();
+        words.extend([3, name.len() as u8]);
+        words.extend(name.as_bytes());
+        words.extend(port.parse::<u16>().unwrap().to_be_bytes());
+    }
+    let mut reply = [0; 12];
+    let heard = stream
+        .write_all(&words)
+        .and_then(|()| stream.read_exact(&mut reply));
+    match (heard, reply[3]) {
+        (Ok(()), 0) => Ok(stream),
+        (Ok(()), why) => Err(why),
+        (Err(why), _) => panic!("the gateway said nothing of {target}: {why}"),
+    }
+}
+
+/// Has the socket reset its connection when it is dropped.
+pub(crate) fn reset(stream: TcpStream) {
+    set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+}
+
+/// How a stream ends for who reads it, and what came until then.
+pub(crate) fn hear(stream: &mut TcpStream) -> (Vec<u8>, io::Result<()>) {
+    let mut heard = Vec::new();
+    let result = stream.read_to_end(&mut heard).map(|_| ());
+    (heard, result)
+}
+
+/// Insists that the stream ends with a reset, and not as if all had been said.
+pub(crate) fn assert_reset(who: &str, stream: &mut TcpStream) {
+    match hear(stream).1 {
+        Err(why) if why.kind() == ErrorKind::ConnectionReset => {}
+        other => panic!("{who} saw {other:?} and no reset"),
+    }
+}
+
+/// Writes all of `bytes` from a thread of its own, then says that this was all.
+pub(crate) fn tell(stream: &TcpStream, bytes: Vec<u8>) -> JoinHandle<io::Result<()>> {
+    let mut stream = stream.try_clone().unwrap();
+    thread::spawn(move || {
+        stream.write_all(&bytes)?;
+        stream.shutdown(std::net::Shutdown::Write)
+    })
+}
+
+/// Answers so many callers, each with what it said, until it has said all.
+pub(crate) fn echo(listener: TcpListener, callers: usize) -> JoinHandle<()> {
+    thread::spawn(move || {
+        for _ in 0..callers {
+            let (stream, _) = listener.accept().unwrap();
+            thread::spawn(move || {
+                let mut reader = stream.try_clone().unwrap();
+                let mut writer = &stream;
+                if io::copy(&mut reader, &mut writer).is_ok() {
+                    stream.shutdown(std::net::Shutdown::Write).ok();
+                }
+            });
+        }
+    })
+}

@@ -1,0 +1,86 @@
+//! Who is not let in, and where nobody gets.
+
+use std::fs;
+use std::io::{Read, Write};
+
+use crate::pair::{B, CONNECT, Pair, gateway, inner, say};
+use crate::running::{Running, becomes_true};
+
+#[test]
+fn where_nobody_gets_programs_hear_why() {
+    let Some(mut pair) = Pair::start("where_nobody_gets_programs_hear_why") else {
+        return;
+    };
+    assert_eq!(pair.reach("10.77.0.1:9").unwrap_err(), 2);
+    pair.egress.says("10.77.0.1:9 was not reached: the gateway does not allow this target");
+    let (listener, address) = pair.target();
+    drop(listener);
+    assert_eq!(pair.reach(&address.to_string()).unwrap_err(), 5);
+    pair.egress.says("was not reached: the target refused the connection");
+    assert_eq!(pair.reach("absent.invalid:80").unwrap_err(), 4);
+    pair.egress.says("absent.invalid:80 was not reached: the target's name cannot be resolved");
+    for (target, status) in [
+        ("10.77.0.1:9", "HTTP/1.1 403 "),
+        (&address.to_string(), "HTTP/1.1 502 "),
+    ] {
+        let said = ask(&pair, target);
+        assert!(said.starts_with(status), "{target}: {said}");
+    }
+}
+
+#[test]
+fn a_gateway_that_nobody_knows_gets_one_clear_sentence() {
+    let name = "a_gateway_that_nobody_knows_gets_one_clear_sentence";
+    let Some(mut pair) = Pair::start(name) else {
+        return;
+    };
+    pair.ingress.kill();
+    let pin = say(&["key", "--key", pair.scratch.at("b-key").to_str().unwrap()]);
+    fs::remove_file(pair.scratch.at("a-key")).unwrap();
+    let key = say(&["key", "--key", pair.scratch.at("a-key").to_str().unwrap()]);
+    let mut stranger = other_ingress(&pair, &pin);
+    let told = stranger.says("WARN");
+    assert!(told.contains(&key) && told.contains("lighthaul allow"), "{told}");
+    stranger.kill();
+
+    let allowed = pair.scratch.at("allowed");
+    say(&["allow", &key, "other", "--allowed", allowed.to_str().unwrap()]);
+    let mut guest = other_ingress(&pair, &pin);
+    let told = guest.says("WARN");
+    assert!(told.contains("--gateway"), "{told}");
+    guest.kill();
+}
+
+#[test]
+fn who_says_nothing_is_sent_away_and_holds_nothing() {
+    let Some(pair) = Pair::start("who_says_nothing_is_sent_away_and_holds_nothing") else {
+        return;
+    };
+    let id = inner(&pair.ingress);
+    let files = || fs::read_dir(format!("/proc/{id}/fd")).unwrap().count();
+    let before = files();
+    let mut silent = pair.dial(crate::pair::SOCKS);
+    let mut heard = Vec::new();
+    silent.read_to_end(&mut heard).unwrap();
+    assert!(heard.is_empty());
+    becomes_true("nothing is left of it", || files() == before);
+}
+
+/// An ingress with another key in place of the one that is gone.
+fn other_ingress(pair: &Pair, pin: &str) -> Running {
+    let mut command = gateway(&pair.stage, &pair.scratch, "a");
+    command
+        .args(["--peer", "10.77.0.2:4810", "--pin", pin])
+        .args(["--socks", "127.0.0.1:1081"])
+        .env("LIGHTHAUL_LOG", "warn");
+    Running::start(command)
+}
+
+/// What the gateway says to a program that speaks HTTP CONNECT.
+fn ask(pair: &Pair, target: &str) -> String {
+    let mut stream = pair.dial(CONNECT);
+    write!(stream, "CONNECT {target} HTTP/1.1\r\nHost: {B}\r\n\r\n").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    said
+}

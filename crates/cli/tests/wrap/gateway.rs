@@ -1,0 +1,78 @@
+//! A gateway that goes nowhere: it notes where a program wants to go, and answers as if it were there.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+/// A gateway for a test.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    pub(crate) address: SocketAddr,
+    wanted: Receiver<String>,
+}
+
+impl Gateway {
+    /// One that gives every request this reply; zero is success, and then `says` comes from the target.
+    pub(crate) fn start(reply: u8, says: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, wanted) = channel();
+        thread::spawn(move || {
+            for stream in listener.incoming().take(CALLS_MAX) {
+                let target = serve(stream.unwrap(), reply, says);
+                if sender.send(target).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { address, wanted }
+    }
+
+    /// Where the next program wanted to go.
+    pub(crate) fn wanted(&self) -> String {
+        self.wanted
+            .recv_timeout(SOON)
+            .expect("a program asked the gateway")
+    }
+
+    /// Whether nobody has asked for anything else.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.wanted.try_recv().is_err()
+    }
+}
+
+fn serve(mut stream: TcpStream, reply: u8, says: &str) -> String {
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    assert_eq!(read(&mut stream, 3), [5, 1, 0]);
+    stream.write_all(&[5, 0]).unwrap();
+    let head = read(&mut stream, 4);
+    assert_eq!(head[..3], [5, 1, 0]);
+    let len = if head[3] == 1 { 4 } else { 16 };
+    let ip = read(&mut stream, len);
+    let port = read(&mut stream, 2);
+    let port = u16::from_be_bytes([port[0], port[1]]);
+    let target = match <[u8; 4]>::try_from(ip.as_slice()) {
+        Ok(ip) => SocketAddr::from((ip, port)),
+        Err(_) => SocketAddr::from((<[u8; 16]>::try_from(ip).unwrap(), port)),
+    };
+    // what the target says comes right behind the reply, and is not the gateway's
+    let answer = [&[5, reply, 0, 1, 10, 0, 0, 1, 0, 80][..], says.as_bytes()].concat();
+    stream
+        .write_all(if reply == 0 { &answer } else { &answer[..10] })
+        .unwrap();
+    // what the program says is read, or it might be told that nobody did
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    stream.read_to_end(&mut Vec::new()).ok();
+    target.to_string()
+}
+
+fn read(stream: &mut TcpStream, len: usize) -> Vec<u8> {
+    let mut octets = vec![0; len];
+    stream.read_exact(&mut octets).unwrap();
+    octets
+}
+
+const CALLS_MAX: usize = 20;
+const SOON: Duration = Duration::from_secs(20);

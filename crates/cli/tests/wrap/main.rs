@@ -1,0 +1,8 @@
+//! `lighthaul wrap` as people use it: real programs, the real library, and a gateway that is a few lines of SOCKS5.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+
+mod captured;
+mod gateway;
+mod refused;
+mod wrapping;

@@ -1,0 +1,115 @@
+//! Programs that cannot be captured, and what is said of them.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use crate::wrapping::{LIGHTHAUL, run, skip, wrap};
+
+const NOBODY: &str = "127.0.0.1:9";
+
+/// A folder that goes with its test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let name = format!("{name}-{}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn program(&self, name: &str, octets: &[u8], mode: u32) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, octets).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn complaint(program: &Path) -> (Option<i32>, String) {
+    let (code, out, err) = run(wrap(NOBODY.parse().unwrap()).arg(program));
+    assert_eq!(out, "");
+    assert_eq!(err.lines().count(), 1, "one sentence: {err}");
+    (code, err)
+}
+
+#[test]
+fn what_is_not_there_is_not_found() {
+    for name in ["no-such-program", "/no/such/program", "./no-such-program"] {
+        let (code, err) = complaint(Path::new(name));
+        assert_eq!(code, Some(127), "{err}");
+        assert!(err.contains(name), "{err}");
+    }
+}
+
+#[test]
+fn what_is_no_program_is_not_run() {
+    let scratch = Scratch::new("wrap-text");
+    let (code, err) = complaint(&scratch.program("text", b"words", 0o644));
+    assert!(code == Some(126) && err.contains("is no program"), "{err}");
+}
+
+#[test]
+fn static_programs_are_refused_also_behind_a_script() {
+    let scratch = Scratch::new("wrap-static");
+    let mut elf = vec![0; 64];
+    elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    let program = scratch.program("static", &elf, 0o755);
+    let script = format!("#!{}\n", program.display());
+    let script = scratch.program("script", script.as_bytes(), 0o755);
+    for path in [&program, &script] {
+        let (code, err) = complaint(path);
+        assert_eq!(code, Some(126), "{err}");
+        assert!(err.contains("static is linked statically"), "{err}");
+    }
+}
+
+#[test]
+fn programs_with_the_rights_of_others_are_refused() {
+    let name = "programs_with_the_rights_of_others_are_refused";
+    let scratch = Scratch::new("wrap-setuid");
+    let octets = fs::read("/bin/true").unwrap();
+    let program = scratch.program("true", &octets, 0o755);
+    if let Err(why) = chown(&program, Some(65534), None) {
+        return skip(name, &format!("giving files away takes root: {why}"));
+    }
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    let (code, err) = complaint(&program);
+    assert!(
+        code == Some(126) && err.contains("rights that you have not"),
+        "{err}"
+    );
+}
+
+#[test]
+fn without_the_library_it_says_where_it_looked() {
+    let scratch = Scratch::new("wrap-alone");
+    let alone = scratch.0.join("lighthaul");
+    fs::hard_link(LIGHTHAUL, &alone).unwrap();
+    let (code, _, err) = run(std::process::Command::new(&alone).args(["wrap", "--", "true"]));
+    assert_eq!(code, Some(125), "{err}");
+    assert!(
+        err.contains("liblighthaul_wrap.so") && err.contains("make install"),
+        "{err}"
+    );
+}
+
+#[test]
+fn what_was_to_be_loaded_before_is_kept_and_the_status_is_the_commands() {
+    let mut command = wrap(NOBODY.parse().unwrap());
+    command.env("LD_PRELOAD", "libc.so.6");
+    let said = run(command.args(["sh", "-c", "echo $LD_PRELOAD $LIGHTHAUL_WRAP; exit 7"]));
+    assert_eq!(said.0, Some(7), "{said:?}");
+    let line = said.1.trim_end();
+    assert!(
+        line.ends_with("/liblighthaul_wrap.so:libc.so.6 127.0.0.1:9"),
+        "{said:?}"
+    );
+}

@@ -1,0 +1,61 @@
+//! The command, and the library beside it.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+pub(crate) const LIGHTHAUL: &str = env!("CARGO_BIN_EXE_lighthaul");
+
+/// `lighthaul wrap` with this gateway.
+pub(crate) fn wrap(gateway: SocketAddr) -> Command {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    BUILT.get_or_init(build);
+    let mut command = Command::new(LIGHTHAUL);
+    command
+        .args(["wrap", "--socks", &gateway.to_string(), "--"])
+        .env("LC_ALL", "C");
+    command
+}
+
+/// Runs it and returns what it says.
+pub(crate) fn run(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    let text = |octets| String::from_utf8(octets).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// Says past the test runner's capture that a test is skipped.
+pub(crate) fn skip(test: &str, why: &str) {
+    let line = format!("skipped: {test}: {why}\n");
+    io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+/// Puts the library where the command looks for it; of a test of this package alone it is no part.
+fn build() {
+    let folder = Path::new(LIGHTHAUL).parent().unwrap();
+    let profile = match folder.file_name().and_then(|name| name.to_str()).unwrap() {
+        "debug" => "dev",
+        other => other,
+    };
+    let status = Command::new(env!("CARGO"))
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--offline",
+            "--package",
+            "lighthaul-wrap",
+        ])
+        .args(["--profile", profile, "--target-dir"])
+        .arg(folder.parent().unwrap())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .unwrap();
+    assert!(status.success(), "the library cannot be built");
+}

@@ -1,0 +1,301 @@
+//! Links between this gateway and others: who calls whom, and what both agree on before pages flow.
+//! What is to be seen of them: `links`.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_gateway::call::Joint;
+use lighthaul_gateway::line::Line;
+use lighthaul_gateway::settings::Settings;
+use lighthaul_gateway::word::Greeting;
+use lighthaul_io::identity::{Fingerprint, chance};
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
+use lighthaul_transfer::options::Options;
+use lighthaul_transfer::path::{Door, Path, explore};
+use lighthaul_transfer::session::{LANES, Session};
+use tracing::info;
+
+use crate::links::Seen;
+
+/// All links of this gateway.
+#[derive(Debug)]
+pub struct Gateways {
+    settings: Arc<Settings>,
+    /// Those that others have begun.
+    lines: Mutex<BTreeMap<Name, Line>>,
+    /// Those that this gateway has begun, and to whom.
+    began: Mutex<Vec<(String, Line)>>,
+    draining: AtomicBool,
+}
+
+/// Whose link, and what it is called there.
+type Name = (Fingerprint, [u8; 16]);
+
+/// A link to another gateway, as its caller knows it.
+#[derive(Debug)]
+pub struct Outgoing {
+    settings: Arc<Settings>,
+    /// Carries the sessions of programs.
+    pub line: Line,
+    name: [u8; 16],
+    plain: bool,
+}
+
+impl Gateways {
+    /// No link yet.
+    pub fn new(settings: Arc<Settings>) -> Self {
+        Self {
+            settings,
+            lines: Mutex::default(),
+            began: Mutex::default(),
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// Carries a link that its caller tells of in `words`, until its connection ends.
+    pub(crate) fn answer(
+        &self,
+        session: &Session,
+        door: &Door<'_>,
+        words: &[u8],
+        plain: bool,
+    ) -> Result<(), Error> {
+        let greeting = Greeting::decode(words).map_err(|_| unclear())?;
+        let (line, heard) = self.line(session.peer, &greeting)?;
+        let mut path = explore(session, door, false, 1)?;
+        let message = path.listen(session)?;
+        let theirs = understand(message)?;
+        let rate = if heard.is_none() && self.settings.rate.is_none() {
+            path.measure(session)?
+        } else {
+            None
+        };
+        let window = theirs.window.min(WINDOW);
+        let ours = Greeting {
+            heard,
+            window,
+            ..theirs
+        };
+        session.say(&Message::Gateway(ours.encode()))?;
+        let heard = theirs.heard.filter(|_| heard.is_some());
+        let agreed = Agreed {
+            rate,
+            window,
+            heard,
+            plain,
+        };
+        carry(session, &line, path, &agreed)
+    }
+
+    /// The line of a link, and how many messages it has heard if it goes on.
+    fn line(&self, peer: Fingerprint, greeting: &Greeting) -> Result<(Line, Option<u64>), Error> {
+        let name = (peer, greeting.link);
+        let known = self.lock().get(&name).cloned();
+        if let Some(line) = known {
+            let heard = line.pause().filter(|_| greeting.heard.is_some());
+            return Ok((line, heard));
+        }
+        if self.draining.load(Ordering::Relaxed) {
+            return Err(Error::new(Code::Network, "the gateway there is stopping"));
+        }
+        let mut lines = self.lock();
+        lines.retain(|_, line| {
+            let sight = line.status().sight();
+            let is_used = sight.connected || sight.sessions > 0;
+            if !is_used {
+                line.drain();
+            }
+            is_used
+        });
+        if lines.len() >= LINES_MAX {
+            let text = format!("{LINES_MAX} links are there already; try again later");
+            return Err(Error::new(Code::Network, text));
+        }
+        let line = Line::start(Arc::clone(&self.settings)).map_err(|e| starting(&e))?;
+        lines.insert(name, line.clone());
+        Ok((line, None))
+    }
+
+    /// Counts a link that this gateway has begun among its own.
+    pub fn include(&self, peer: &str, line: Line) {
+        self.began().push((peer.to_owned(), line));
+    }
+
+    /// What is to be seen of every link.
+    pub fn links(&self) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for (peer, line) in self.began().iter() {
+            seen.push(Seen::of(peer.clone(), true, line));
+        }
+        for ((peer, _), line) in self.lock().iter() {
+            seen.push(Seen::of(peer.to_string(), false, line));
+        }
+        seen
+    }
+
+    /// Takes no session and no link any more; links end with their last session.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        for line in self.all() {
+            line.drain();
+        }
+    }
+
+    /// Whether all links have ended.
+    pub fn is_over(&self) -> bool {
+        self.all().iter().all(Line::is_over)
+    }
+
+    fn all(&self) -> Vec<Line> {
+        let began: Vec<Line> = self.began().iter().map(|(_, line)| line.clone()).collect();
+        let called: Vec<Line> = self.lock().values().cloned().collect();
+        [began, called].concat()
+    }
+
+    fn began(&self) -> std::sync::MutexGuard<'_, Vec<(String, Line)>> {
+        self.began.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Name, Line>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outgoing {
+    /// A link that has no connection yet.
+    pub fn new(settings: Arc<Settings>, plain: bool) -> io::Result<Self> {
+        Ok(Self {
+            line: Line::start(Arc::clone(&settings))?,
+            settings,
+            name: chance(),
+            plain,
+        })
+    }
+
+    /// Carries the link over a connection to the other gateway, until that ends.
+    pub fn run(&self, session: &Session) -> Result<(), Error> {
+        let heard = self.line.pause();
+        let mut greeting = Greeting {
+            link: self.name,
+            heard,
+            window: WINDOW,
+            datagram_len: 0,
+        };
+        session.say(&Message::Hello(Hello {
+            version: VERSION,
+            request: Request::Gateway(greeting.encode()),
+            plain: self.plain,
+            rate_bps: None,
+            limit: String::new(),
+            options: Options::default(),
+            protocols: Vec::new(),
+        }))?;
+        let Message::Welcome(_) = session.hear()? else {
+            return Err(unclear());
+        };
+        let mut path = explore(session, &Door::Caller(true), true, 1)?;
+        let rate = if heard.is_none() && self.settings.rate.is_none() {
+            path.measure(session)?
+        } else {
+            None
+        };
+        greeting.datagram_len = path.both_ways_len as u16;
+        session.say(&Message::Gateway(greeting.encode()))?;
+        let theirs = understand(path.listen(session)?)?;
+        let agreed = Agreed {
+            rate,
+            window: theirs.window.min(WINDOW),
+            heard: theirs.heard.filter(|_| heard.is_some()),
+            plain: self.plain,
+        };
+        carry(session, &self.line, path, &agreed)
+    }
+}
+
+/// What two gateways have agreed on.
+struct Agreed {
+    rate: Option<Rate>,
+    window: u32,
+    heard: Option<u64>,
+    plain: bool,
+}
+
+/// Gives a connection to a line, and waits until it ends.
+fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<(), Error> {
+    let keys = session.secrets.object(0);
+    let stream = session.control.open(LANES)?;
+    let (ended, why) = sync_channel(1);
+    let datagram_len = path.both_ways_len as u16;
+    let udp = path.sockets.into_iter().next();
+    let udp = udp.filter(|_| datagram_len > 0);
+    if let Some(udp) = &udp {
+        udp.set_buffers(BUFFERS);
+    }
+    let joint = Joint {
+        control: session.control.clone(),
+        stream,
+        udp,
+        connection: keys.connection,
+        keys: (!agreed.plain).then_some((keys.seal, keys.open)),
+        rate: agreed.rate.map(|rate| rate.scaled(MARGIN.0, MARGIN.1)),
+        datagram_len,
+        window: agreed.window,
+        heard: agreed.heard,
+        ended,
+    };
+    let how = match (&joint.udp, agreed.plain) {
+        (None, _) => "over TCP, since no datagram passes",
+        (Some(_), true) => "plain",
+        (Some(_), false) => "encrypted",
+    };
+    if !line.join(joint) {
+        return Err(Error::new(Code::Network, "the link is gone"));
+    }
+    info!("the link carries sessions, {how}");
+    loop {
+        match why.recv_timeout(LOOK) {
+            Ok(error) => return Err(error.into()),
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => session.halt.check()?,
+        }
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "whatever else a peer says is out of turn"
+)]
+fn understand(message: Message) -> Result<Greeting, Error> {
+    match message {
+        Message::Gateway(words) => Greeting::decode(&words).map_err(|_| unclear()),
+        _ => Err(unclear()),
+    }
+}
+
+fn unclear() -> Error {
+    Error::new(
+        Code::Protocol,
+        "the other gateway sent a message that makes no sense; do both sides run the same version?",
+    )
+}
+
+fn starting(error: &io::Error) -> Error {
+    Error::new(Code::Network, format!("a link could not begin: {error}"))
+}
+
+/// Links from other gateways at a time.
+const LINES_MAX: usize = 64;
+/// Bytes that a session may send before it is told more.
+const WINDOW: u32 = 1 << 20;
+/// Socket buffers, each way.
+const BUFFERS: usize = 16 << 20;
+/// The part of a measured rate that is used: nobody yields on a channel.
+const MARGIN: (u32, u32) = (19, 20);
+/// How often it is looked whether the session may go on.
+const LOOK: Duration = Duration::from_millis(200);

@@ -1,0 +1,212 @@
+//! What is to be seen of links between gateways: for people, for programs, and for Prometheus.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+
+use lighthaul_gateway::line::Line;
+use lighthaul_gateway::status::Sight;
+use lighthaul_io::tcp;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+
+use crate::exporter;
+use crate::gateways::Gateways;
+use crate::metrics::Metrics;
+
+/// One link at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Whom this gateway has called, or the key of who has called it.
+    pub peer: String,
+    /// Whether this gateway has called.
+    pub is_ours: bool,
+    /// What it counts.
+    pub sight: Sight,
+}
+
+impl Seen {
+    pub(crate) fn of(peer: String, is_ours: bool, line: &Line) -> Self {
+        let sight = line.status().sight();
+        Self {
+            peer,
+            is_ours,
+            sight,
+        }
+    }
+
+    /// Who began it, as a word.
+    pub const fn side(&self) -> &'static str {
+        if self.is_ours { "caller" } else { "called" }
+    }
+}
+
+/// Shows `/metrics` where a gateway has no daemon that does; answers where.
+pub fn export(address: SocketAddr, gateways: &Arc<Gateways>) -> io::Result<SocketAddr> {
+    let listener = tcp::listen(address)?;
+    let address = listener.local_addr()?;
+    let metrics = Metrics::of_gateway(Arc::clone(gateways));
+    thread::Builder::new()
+        .name("metrics".into())
+        .spawn(move || exporter::run(&listener, &metrics))?;
+    Ok(address)
+}
+
+impl Collector for Gateways {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let links = self.links();
+        for column in COLUMNS {
+            column.encode(&links, &mut encoder)?;
+        }
+        Ok(())
+    }
+}
+
+/// One metric of all links.
+struct Column {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<fn() -> Unit>,
+    /// Whether it only grows.
+    grows: bool,
+    /// Its values, each with one label more, if it has several.
+    values: fn(&Sight) -> Vec<(&'static str, u64)>,
+    label: &'static str,
+}
+
+impl Column {
+    const fn gauge(name: &'static str, help: &'static str, values: Values) -> Self {
+        Self {
+            name,
+            help,
+            unit: None,
+            grows: false,
+            values,
+            label: "",
+        }
+    }
+
+    const fn counter(name: &'static str, help: &'static str, values: Values) -> Self {
+        let grows = true;
+        Self {
+            grows,
+            ..Self::gauge(name, help, values)
+        }
+    }
+
+    const fn by(self, label: &'static str) -> Self {
+        Self { label, ..self }
+    }
+
+    const fn in_unit(self, unit: fn() -> Unit) -> Self {
+        Self {
+            unit: Some(unit),
+            ..self
+        }
+    }
+
+    fn encode(&self, links: &[Seen], encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let kind = if self.grows {
+            MetricType::Counter
+        } else {
+            MetricType::Gauge
+        };
+        let unit = self.unit.map(|unit| unit());
+        let mut family = encoder.encode_descriptor(self.name, self.help, unit.as_ref(), kind)?;
+        for (number, link) in links.iter().enumerate() {
+            let number = number.to_string();
+            for (which, value) in (self.values)(&link.sight) {
+                let mut labels = vec![
+                    ("link", number.as_str()),
+                    ("peer", link.peer.as_str()),
+                    ("side", link.side()),
+                ];
+                if !self.label.is_empty() {
+                    labels.push((self.label, which));
+                }
+                let labels = labels.as_slice();
+                let one = family.encode_family(&labels)?;
+                if self.grows {
+                    ConstCounter::new(value).encode(one)?;
+                } else {
+                    let value = i64::try_from(value).unwrap_or(i64::MAX);
+                    ConstGauge::new(value).encode(one)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+type Values = fn(&Sight) -> Vec<(&'static str, u64)>;
+
+const COLUMNS: [Column; 11] = [
+    Column::gauge("connected", "Whether there is a connection", |sight| {
+        vec![("", sight.connected.into())]
+    }),
+    Column::counter("reconnections", "Connections but the first", |sight| {
+        vec![("", sight.reconnections)]
+    }),
+    Column::gauge("sessions", "Sessions of programs now", |sight| {
+        vec![("", sight.sessions)]
+    }),
+    Column::counter(
+        "sessions_ended",
+        "Sessions by how they ended: in good order, refused at their beginning, reset",
+        |sight| {
+            vec![
+                ("order", sight.sessions_ended),
+                ("refused", sight.sessions_refused),
+                ("reset", sight.sessions_broken),
+            ]
+        },
+    )
+    .by("how"),
+    Column::counter(
+        "carried",
+        "Bytes that programs here have said (out) and were told (in)",
+        |sight| vec![("out", sight.read), ("in", sight.wrote)],
+    )
+    .by("direction")
+    .in_unit(|| Unit::Bytes),
+    Column::counter("slabs", "Slabs formed", |sight| vec![("", sight.slabs_sent)]),
+    Column::gauge(
+        "slabs_held",
+        "Slabs that the other gateway does not keep yet",
+        |sight| vec![("", sight.slabs_held)],
+    ),
+    Column::counter(
+        "datagrams",
+        "Datagrams: sent, of these sent again, received",
+        |sight| {
+            vec![
+                ("sent", sight.datagrams_sent),
+                ("resent", sight.datagrams_resent),
+                ("received", sight.datagrams_received),
+            ]
+        },
+    )
+    .by("kind"),
+    Column::gauge(
+        "memory",
+        "Memory that what leaves (out) and what came (in) takes",
+        |sight| vec![("out", sight.memory_out), ("in", sight.memory_in)],
+    )
+    .by("direction")
+    .in_unit(|| Unit::Bytes),
+    Column::gauge(
+        "credit_pages",
+        "Pages that the other gateway still has a place for",
+        |sight| vec![("", sight.credit)],
+    ),
+    Column::gauge("rate", "What the channel carries now; 0 without a limit", |sight| {
+        vec![("", sight.rate_bps / 8)]
+    })
+    .in_unit(|| Unit::Other("bytes_per_second".to_owned())),
+];

@@ -1,0 +1,441 @@
+//! Where an egress lets programs go: nowhere that no rule names.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+use crate::ports::Ports;
+use crate::prefix::Prefix;
+use crate::target::{Host, Target, bracketed};
+
+/// The rules of an egress; without one it lets nobody go anywhere.
+///
+/// A program asks for a name or an address, and a name is looked up here: so the target is judged before that
+/// ([`Self::admits_name`]), and each address that it turns out to have ([`Self::admits_address`]) before it is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    rules: Vec<Rule>,
+}
+
+/// Some hosts and some ports of theirs, as in `10.0.0.0/8:5001`, `*.example.org:443`, `[fd00::]/8:*`,
+/// `host:1000-2000` or `*:*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    hosts: Hosts,
+    ports: Ports,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Hosts {
+    /// Every host, and none in particular.
+    All,
+    /// Those of these addresses, however they are asked for.
+    Prefix(Prefix),
+    /// The one of this name, without a dot at its end.
+    Name(String),
+    /// All whose names end so, behind a dot.
+    Below(String),
+}
+
+impl Allowed {
+    /// What these rules let through.
+    pub const fn new(rules: Vec<Rule>) -> Self {
+        Self { rules }
+    }
+
+    /// Whether it is worth to look for the target's addresses: one of them, at least, might be admitted.
+    pub fn admits_name(&self, target: &Target) -> bool {
+        match target.host {
+            Host::Ip(address) => self.admits_address(target, (address, target.port).into()),
+            Host::Name(_) => self.about(target.port).any(|rule| match &rule.hosts {
+                Hosts::Prefix(_) => true,
+                Hosts::All | Hosts::Name(_) | Hosts::Below(_) => rule.hosts.has(&target.host),
+            }),
+        }
+    }
+
+    /// Whether `address` may be called for somebody who asked for `target`.
+    ///
+    /// A rule about a name admits whatever the name stands for, but not what has a special meaning on the egress itself
+    /// (loopback, link-local, multicast, unspecified and broadcast addresses): otherwise who has a name could have it point
+    /// there (DNS rebinding). Those take a rule with a prefix of nothing else, say `127.0.0.0/8:*`.
+    pub fn admits_address(&self, target: &Target, address: SocketAddr) -> bool {
+        let ip = address.ip().to_canonical();
+        let special = special(ip);
+        self.about(address.port()).any(|rule| match &rule.hosts {
+            Hosts::Prefix(prefix) => {
+                prefix.contains(ip) && special.is_none_or(|special| special.covers(prefix))
+            }
+            Hosts::All | Hosts::Name(_) | Hosts::Below(_) => {
+                special.is_none() && rule.hosts.has(&target.host)
+            }
+        })
+    }
+
+    /// The rules about a port.
+    fn about(&self, port: u16) -> impl Iterator<Item = &Rule> {
+        self.rules
+            .iter()
+            .filter(move |rule| rule.ports.contains(port))
+    }
+}
+
+impl Hosts {
+    /// Whether a host was asked for by a name that this has.
+    fn has(&self, host: &Host) -> bool {
+        match (self, host) {
+            (Self::All, _) => true,
+            (Self::Name(mine), Host::Name(name)) => mine == without_dot(name),
+            (Self::Below(mine), Host::Name(name)) => without_dot(name)
+                .strip_suffix(mine.as_str())
+                .is_some_and(|rest| rest.ends_with('.')),
+            (Self::Prefix(_), _) | (_, Host::Ip(_)) => false,
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.hosts {
+            Hosts::All => f.write_str("*")?,
+            Hosts::Name(name) => f.write_str(name)?,
+            Hosts::Below(name) => write!(f, "*.{name}")?,
+            Hosts::Prefix(prefix) => match (prefix.address(), prefix.bits()) {
+                (IpAddr::V4(address), bits) => write!(f, "{address}/{bits}")?,
+                (IpAddr::V6(address), bits) => write!(f, "[{address}]/{bits}")?,
+            },
+        }
+        write!(f, ":{}", self.ports)
+    }
+}
+
+impl FromStr for Rule {
+    type Err = NotARule;
+
+    fn from_str(text: &str) -> Result<Self, NotARule> {
+        let wrong = || NotARule(text.to_owned());
+        let (hosts, ports) = text.rsplit_once(':').ok_or_else(wrong)?;
+        Ok(Self {
+            hosts: read_hosts(hosts).ok_or_else(wrong)?,
+            ports: ports.parse().map_err(|_| wrong())?,
+        })
+    }
+}
+
+/// What was written is no rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} allows nothing: write hosts and ports as 10.0.0.0/8:5001, [fd00::]/8:*, *.example.org:443 or host:1000-2000"
+)]
+pub struct NotARule(String);
+
+fn read_hosts(text: &str) -> Option<Hosts> {
+    if text == "*" {
+        return Some(Hosts::All);
+    }
+    if let Some(name) = text.strip_prefix("*.") {
+        return read_name(name).map(Hosts::Below);
+    }
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits)),
+        None => (text, None),
+    };
+    let plain = match bracketed(address) {
+        Some(inner) => inner.contains(':').then_some(inner)?,
+        None => (!address.contains(':')).then_some(address)?,
+    };
+    let prefix = match bits {
+        Some(bits) => format!("{plain}/{bits}").parse().ok(),
+        None => plain.parse().ok(),
+    };
+    match (prefix, bits) {
+        (Some(prefix), _) => Some(Hosts::Prefix(prefix)),
+        (None, None) => read_name(plain).map(Hosts::Name),
+        (None, Some(_)) => None,
+    }
+}
+
+fn read_name(text: &str) -> Option<String> {
+    match Host::new(text)? {
+        Host::Name(name) => Some(without_dot(&name).to_owned()),
+        Host::Ip(_) => None,
+    }
+}
+
+fn without_dot(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+/// The range with a meaning of its own that an address is in.
+fn special(address: IpAddr) -> Option<Prefix> {
+    SPECIAL
+        .iter()
+        .filter_map(|(first, bits)| Prefix::new(*first, *bits))
+        .find(|range| range.contains(address))
+}
+
+/// What stands for something else on each host or link: RFC 6890 and RFC 5771; RFC 4291 for IPv6.
+const SPECIAL: [(IpAddr, u8); 9] = [
+    (v4(0), 8),
+    (v4(127), 8),
+    (IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), 16),
+    (v4(224), 4),
+    (IpAddr::V4(Ipv4Addr::BROADCAST), 32),
+    (v6(0, 0), 128),
+    (v6(0, 1), 128),
+    (v6(0xfe80, 0), 10),
+    (v6(0xff00, 0), 8),
+];
+
+const fn v4(first: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(first, 0, 0, 0))
+}
+
+const fn v6(first: u16, last: u16) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn allowed(rules: &[&str]) -> Allowed {
+        Allowed::new(rules.iter().map(|rule| rule.parse().unwrap()).collect())
+    }
+
+    fn target(text: &str) -> Target {
+        text.parse().unwrap()
+    }
+
+    fn admits(rules: &[&str], asked: &str, found: &str) -> bool {
+        let (allowed, target) = (allowed(rules), target(asked));
+        let admits = allowed.admits_address(&target, found.parse().unwrap());
+        assert!(
+            allowed.admits_name(&target) || !admits,
+            "what may be called is looked up: {rules:?} {asked} {found}"
+        );
+        admits
+    }
+
+    #[test]
+    fn rules_are_read_and_written() {
+        for (text, written) in [
+            ("10.1.0.0/8:5001", "10.0.0.0/8:5001"),
+            ("10.0.0.1:*", "10.0.0.1/32:*"),
+            ("[fd00::]/8:*", "[fd00::]/8:*"),
+            ("[::1]:80", "[::1]/128:80"),
+            ("*.Example.org.:443", "*.example.org:443"),
+            ("host:1000-2000", "host:1000-2000"),
+            ("*:*", "*:*"),
+        ] {
+            assert_eq!(text.parse::<Rule>().unwrap().to_string(), written);
+        }
+        for text in [
+            "",
+            "*",
+            "host",
+            "host:",
+            "host:0",
+            "fd00::/8:*",
+            "[10.0.0.1]:1",
+            "10.0.0.0/33:1",
+            "a*.b:1",
+            "*.*:1",
+            "*.10.0.0.1:1",
+            "127.1:80",
+            "host/8:1",
+            "[host]:1",
+            "**:1",
+            "*.:1",
+            "10.0.0.0/:1",
+        ] {
+            assert!(text.parse::<Rule>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn without_a_rule_nobody_goes_anywhere() {
+        assert!(!admits(&[], "example.org:443", "203.0.113.7:443"));
+        assert!(!admits(&[], "203.0.113.7:443", "203.0.113.7:443"));
+        assert!(!Allowed::default().admits_name(&target("example.org:443")));
+    }
+
+    #[test]
+    fn names_are_compared_whole_and_whatever_their_letters() {
+        let rules = ["*.example.org:443", "host:1-10"];
+        for (asked, is_admitted) in [
+            ("a.example.org:443", true),
+            ("A.b.Example.ORG.:443", true),
+            ("example.org:443", false),
+            ("badexample.org:443", false),
+            ("a.example.org:444", false),
+            ("a.example.org.evil:443", false),
+            ("host:443", false),
+            ("host.:10", true),
+            ("host.evil:10", false),
+            ("203.0.113.7:443", false),
+        ] {
+            let port = asked.rsplit(':').next().unwrap();
+            let found = format!("203.0.113.7:{port}");
+            assert_eq!(admits(&rules, asked, &found), is_admitted, "{asked}");
+        }
+    }
+
+    #[test]
+    fn a_name_cannot_point_into_the_egress() {
+        for found in [
+            "127.0.0.1:80",
+            "127.1.2.3:80",
+            "0.0.0.0:80",
+            "169.254.169.254:80",
+            "224.0.0.1:80",
+            "255.255.255.255:80",
+            "[::]:80",
+            "[::1]:80",
+            "[fe80::1]:80",
+            "[ff02::1]:80",
+            "[::ffff:127.0.0.1]:80",
+            "[::ffff:0.0.0.0]:80",
+        ] {
+            let broad = [
+                "*:*",
+                "*.example.org:*",
+                "0.0.0.0/0:*",
+                "[::]/0:*",
+                "96.0.0.0/3:*",
+            ];
+            assert!(!admits(&broad, "a.example.org:80", found), "{found}");
+            assert!(!admits(&broad, found, found), "{found}");
+        }
+        assert!(admits(
+            &["127.0.0.0/8:80"],
+            "a.example.org:80",
+            "127.0.0.1:80"
+        ));
+        assert!(admits(
+            &["127.0.0.1:80"],
+            "127.0.0.1:80",
+            "[::ffff:127.0.0.1]:80"
+        ));
+        assert!(admits(&["[::1]:80"], "localhost:80", "[::1]:80"));
+    }
+
+    #[test]
+    fn an_address_is_admitted_under_any_name() {
+        let rules = ["10.0.0.0/8:5001"];
+        assert!(admits(&rules, "db.inside:5001", "10.9.9.9:5001"));
+        assert!(!admits(&rules, "db.inside:5001", "11.9.9.9:5001"));
+        assert!(!allowed(&rules).admits_name(&target("db.inside:5002")));
+    }
+
+    /// Prefixes, and whether they are of nothing but special addresses.
+    const PREFIXES: [(&str, bool); 12] = [
+        ("0.0.0.0/0", false),
+        ("10.0.0.0/8", false),
+        ("10.1.0.0/16", false),
+        ("127.0.0.0/8", true),
+        ("127.0.0.1/32", true),
+        ("126.0.0.0/7", false),
+        ("169.254.0.0/16", true),
+        ("224.0.0.0/3", false),
+        ("[::]/0", false),
+        ("[fd00::]/8", false),
+        ("[::1]/128", true),
+        ("[fe80::]/9", false),
+    ];
+    const NAMES: [&str; 6] = ["*", "*.a.b", "*.b", "a.b", "b", "c.a.b"];
+    const HOSTS: [&str; 9] = [
+        "a.b",
+        "b",
+        "c.a.b",
+        "ca.b",
+        "d.c.a.b.",
+        "x",
+        "10.1.2.3",
+        "127.0.0.1",
+        "[::1]",
+    ];
+    const FOUND: [&str; 12] = [
+        "10.1.2.3",
+        "10.2.3.4",
+        "126.0.0.1",
+        "127.0.0.1",
+        "127.9.9.9",
+        "169.254.1.1",
+        "225.0.0.1",
+        "240.0.0.1",
+        "[::1]",
+        "[fd12::1]",
+        "[fe80::1]",
+        "[::ffff:127.0.0.1]",
+    ];
+
+    fn digits(address: IpAddr) -> String {
+        match address.to_canonical() {
+            IpAddr::V4(address) => format!("4{:032b}", u32::from(address)),
+            IpAddr::V6(address) => format!("6{:0128b}", u128::from(address)),
+        }
+    }
+
+    fn is_special(address: IpAddr) -> bool {
+        match address.to_canonical() {
+            IpAddr::V4(ip) => {
+                ip.is_loopback()
+                    || ip.is_link_local()
+                    || ip.is_multicast()
+                    || ip.is_broadcast()
+                    || ip.octets()[0] == 0
+            }
+            IpAddr::V6(ip) => {
+                ip.is_loopback()
+                    || ip.is_unspecified()
+                    || ip.is_multicast()
+                    || ip.is_unicast_link_local()
+            }
+        }
+    }
+
+    /// What the rules say, as slowly as they are explained.
+    fn reference(rules: &[(usize, u16, u16)], asked: &str, found: SocketAddr) -> bool {
+        let asked: Vec<&str> = asked.trim_end_matches('.').rsplit('.').collect();
+        rules.iter().any(|(nth, first, last)| {
+            if !(*first..=*last).contains(&found.port()) {
+                return false;
+            }
+            if let Some((prefix, is_of_special)) = PREFIXES.get(*nth) {
+                let (address, bits) = prefix.split_once('/').unwrap();
+                let address = address.trim_matches(['[', ']']).parse().unwrap();
+                let kept = 1 + bits.parse::<usize>().unwrap();
+                return digits(found.ip()).starts_with(&digits(address)[..kept])
+                    && (*is_of_special || !is_special(found.ip()));
+            }
+            let name: Vec<&str> = NAMES[nth - PREFIXES.len()].rsplit('.').collect();
+            let matches = match name.split_last() {
+                Some((&"*", [])) => true,
+                Some((&"*", rest)) => asked.len() > rest.len() && asked.starts_with(rest),
+                _ => asked == name,
+            };
+            matches && !is_special(found.ip())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn rules_say_what_the_slow_reference_says(
+            rules in prop::collection::vec((0..PREFIXES.len() + NAMES.len(), 1_u16..6, 1_u16..6), 0..6),
+            host in 0..HOSTS.len(), found in 0..FOUND.len(), port in 1_u16..6,
+        ) {
+            let rules: Vec<_> = rules.into_iter().map(|(nth, a, b)| (nth, a.min(b), a.max(b))).collect();
+            let texts: Vec<String> = rules.iter().map(|(nth, first, last)| {
+                let hosts = PREFIXES.get(*nth).map_or_else(|| NAMES[nth - PREFIXES.len()], |(prefix, _)| *prefix);
+                format!("{hosts}:{first}-{last}")
+            }).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let asked = format!("{}:{port}", HOSTS[host]);
+            // an address is its own
+            let found: SocketAddr = asked.parse().unwrap_or_else(|_| format!("{}:{port}", FOUND[found]).parse().unwrap());
+            prop_assert_eq!(admits(&texts, &asked, &found.to_string()), reference(&rules, HOSTS[host], found));
+        }
+    }
+}

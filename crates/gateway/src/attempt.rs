@@ -1,0 +1,169 @@
+//! Calling a target, address by address.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+
+use crate::bond::Preface;
+use crate::capture::refusal::Refusal;
+use crate::poll::Poll;
+use crate::target::Target;
+use crate::word::NOWHERE;
+
+/// A target that is being called.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    target: Target,
+    hops: u8,
+    until: Instant,
+    keepalive: Duration,
+    /// Addresses that were not tried yet, the first last.
+    left: Vec<SocketAddr>,
+    socket: Option<Socket>,
+    /// It is called by another gateway, which says how it goes.
+    onward: Option<Preface>,
+}
+
+impl Attempt {
+    /// A target whose addresses are not known yet, to be reached until then.
+    pub(crate) const fn new(
+        target: Target,
+        hops: u8,
+        until: Instant,
+        keepalive: Duration,
+    ) -> Self {
+        Self {
+            target,
+            hops,
+            until,
+            keepalive,
+            left: Vec::new(),
+            socket: None,
+            onward: None,
+        }
+    }
+
+    /// It is called by another gateway, which answers on `socket`.
+    pub(crate) fn go_on(&mut self, socket: Socket, poll: &Poll, token: u64) -> Result<(), Refusal> {
+        poll.add(&socket, token).map_err(|_| Refusal::Broken)?;
+        self.socket = Some(socket);
+        self.onward = Some(Preface::default());
+        Ok(())
+    }
+
+    pub(crate) const fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Gateways that may still be crossed.
+    pub(crate) const fn hops(&self) -> u8 {
+        self.hops
+    }
+
+    /// Its addresses are known.
+    pub(crate) fn begin(
+        &mut self,
+        mut addresses: Vec<SocketAddr>,
+        poll: &Poll,
+        token: u64,
+    ) -> Result<(), Refusal> {
+        addresses.reverse();
+        self.left = addresses;
+        self.next(poll, token, Refusal::Unreachable)
+    }
+
+    /// Looks how it goes; answers the connection once there is one, and from where it was called.
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        poll: &Poll,
+        token: u64,
+    ) -> Result<Option<(Socket, SocketAddr)>, Refusal> {
+        if now >= self.until {
+            return Err(Refusal::TimedOut);
+        }
+        let Some(socket) = &mut self.socket else {
+            return Ok(None);
+        };
+        if let Some(preface) = &mut self.onward {
+            let Some(outcome) = preface.read(socket) else {
+                return Ok(None);
+            };
+            let from = outcome?;
+            return Ok(self.socket.take().map(|socket| (socket, from)));
+        }
+        if let Ok(Some(error)) = socket.take_error() {
+            let why = refusal(&error);
+            self.next(poll, token, why)?;
+            return Ok(None);
+        }
+        if socket.peer_addr().is_err() {
+            return Ok(None);
+        }
+        look_after(socket, self.keepalive).ok();
+        let from = socket.local_addr().ok().and_then(|from| from.as_socket());
+        let from = from.unwrap_or(NOWHERE);
+        Ok(self.socket.take().map(|socket| (socket, from)))
+    }
+
+    /// Calls the next address; if there is none, that is why.
+    fn next(&mut self, poll: &Poll, token: u64, mut why: Refusal) -> Result<(), Refusal> {
+        self.socket = None;
+        while let Some(address) = self.left.pop() {
+            match call(address, poll, token) {
+                Ok(socket) => {
+                    self.socket = Some(socket);
+                    return Ok(());
+                }
+                Err(error) => why = refusal(&error),
+            }
+        }
+        Err(why)
+    }
+}
+
+fn call(address: SocketAddr, poll: &Poll, token: u64) -> io::Result<Socket> {
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&address.into()) {
+        Err(error) if !is(&error, Errno::INPROGRESS) => return Err(error),
+        _ => {}
+    }
+    poll.add(&socket, token)?;
+    Ok(socket)
+}
+
+/// Has the kernel ask, now and then, whether the host at the other end is still there, and reset the connection if nobody answers.
+pub(crate) fn look_after(socket: &impl AsFd, keepalive: Duration) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new()
+        .with_time(keepalive)
+        .with_interval((keepalive / 4).max(KEEPALIVE_MIN))
+        .with_retries(KEEPALIVES);
+    SockRef::from(socket).set_tcp_keepalive(&keepalive)
+}
+
+fn refusal(error: &io::Error) -> Refusal {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Refusal::Refused,
+        io::ErrorKind::TimedOut => Refusal::TimedOut,
+        io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::AddrNotAvailable => Refusal::Unreachable,
+        _ => Refusal::Broken,
+    }
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    Errno::from_io_error(error) == Some(errno)
+}
+
+/// How often somebody is asked who does not answer.
+const KEEPALIVES: u32 = 4;
+/// The kernel counts in seconds.
+const KEEPALIVE_MIN: Duration = Duration::from_secs(1);

@@ -1,0 +1,123 @@
+//! What reaches a link's thread from others.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use lighthaul_base::Rate;
+use lighthaul_io::control::{Control, Stream};
+use lighthaul_io::error::Error;
+use lighthaul_io::seal::Key;
+use lighthaul_io::udp::Udp;
+use lighthaul_io::wait::Sign;
+use lighthaul_proto::slabs::SessionId;
+use socket2::Socket;
+
+use crate::bond::Tie;
+use crate::capture::handshake::Handshake;
+use crate::capture::refusal::Refusal;
+use crate::target::Target;
+
+/// A connection of a program that wants to go somewhere.
+#[derive(Debug)]
+pub struct Newcomer {
+    /// What its session is called, if it has a name already.
+    pub session: Option<SessionId>,
+    /// Does not block.
+    pub socket: Socket,
+    /// Where to.
+    pub target: Target,
+    /// What tells the program how it went; nothing if it believes that it is there already.
+    pub handshake: Option<Box<dyn Handshake>>,
+    /// What it has said so far.
+    pub rest: Vec<u8>,
+    /// Gateways that its session may still cross.
+    pub hops: u8,
+    /// It is a session of another link that goes on.
+    pub tie: Option<Tie>,
+}
+
+/// An authenticated connection between two gateways.
+#[derive(Debug)]
+pub struct Joint {
+    /// Keeps the connection.
+    pub control: Control,
+    /// Carries letters.
+    pub stream: Stream,
+    /// Carries pages, if datagrams pass.
+    pub udp: Option<Udp>,
+    /// Marks our datagrams and letters.
+    pub connection: u64,
+    /// Seals and opens datagrams; without, they are plain.
+    pub keys: Option<(Key, Key)>,
+    /// What the channel takes, if nobody set that.
+    pub rate: Option<Rate>,
+    /// The longest datagram that passes, without its UDP header.
+    pub datagram_len: u16,
+    /// Bytes that a session may send before it is told more: as both sides agreed.
+    pub window: u32,
+    /// How many messages the peer has heard on this link; nothing if it is new on either side.
+    pub heard: Option<u64>,
+    /// Hears why the connection ended.
+    pub ended: SyncSender<Error>,
+}
+
+/// What a link's thread is asked for.
+#[derive(Debug)]
+pub(crate) enum Call {
+    Newcomer(Newcomer),
+    /// The addresses of a session's target, or why it has none.
+    Resolved(SessionId, Result<Vec<SocketAddr>, Refusal>),
+    /// Let go of the connection, and say how many messages were heard; nothing if there is no link.
+    Pause(SyncSender<Option<u64>>),
+    Join(Box<Joint>),
+    /// No more sessions; when the last is over, the thread ends.
+    Drain,
+}
+
+/// Where calls come in.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pub(crate) queue: Receiver<Call>,
+    pub(crate) sign: Sign,
+}
+
+/// Calls a link's thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    queue: SyncSender<Call>,
+    sign: Sign,
+}
+
+impl Caller {
+    /// Asks for something; gives it back if the thread is gone, or too much waits.
+    pub(crate) fn call(&self, call: Call) -> Result<(), Call> {
+        let result = self.queue.try_send(call).map_err(|error| match error {
+            TrySendError::Full(call) | TrySendError::Disconnected(call) => call,
+        });
+        self.sign.raise();
+        result
+    }
+
+    /// The same, waiting until there is room; answers whether the thread is there.
+    pub(crate) fn call_patiently(&self, call: Call) -> bool {
+        let sent = self.queue.send(call).is_ok();
+        self.sign.raise();
+        sent
+    }
+}
+
+/// A way to call a link's thread.
+pub(crate) fn calls() -> std::io::Result<(Caller, Calls)> {
+    let (queue, incoming) = sync_channel(CALLS_MAX);
+    let sign = Sign::new()?;
+    let calls = Calls {
+        queue: incoming,
+        sign: sign.clone(),
+    };
+    Ok((Caller { queue, sign }, calls))
+}
+
+/// Gateways that a session may cross.
+pub const HOPS_MAX: u8 = 8;
+/// Calls that wait; a newcomer beyond is sent away.
+const CALLS_MAX: usize = 1 << 10;

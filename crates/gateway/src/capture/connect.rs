@@ -1,0 +1,409 @@
+//! HTTP CONNECT: RFC 9110, section 9.3.6, in messages of RFC 9112.
+
+use std::mem;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use data_encoding::BASE64;
+use httparse::{EMPTY_HEADER, Header, Request};
+
+use crate::capture::credentials::Credentials;
+use crate::capture::handshake::{Handshake, Progress};
+use crate::capture::refusal::Refusal;
+use crate::target::Target;
+
+/// The gateway's side of a request to be connected.
+#[derive(Clone, Debug)]
+pub struct Connect {
+    credentials: Option<Credentials>,
+    /// The head of the request, as far as it came.
+    came: Vec<u8>,
+    /// How much of it has been searched for its end.
+    searched: usize,
+    is_over: bool,
+}
+
+/// An answer that is not a connection.
+struct No {
+    status: &'static str,
+    /// Lines of the head, each with its end.
+    lines: &'static str,
+    why: &'static str,
+}
+
+impl Connect {
+    /// One for a program that has just connected; where there are `credentials`, it has to say them.
+    pub const fn new(credentials: Option<Credentials>) -> Self {
+        Self {
+            credentials,
+            came: Vec::new(),
+            searched: 0,
+            is_over: false,
+        }
+    }
+
+    /// Where the head ends, as soon as an empty line says so.
+    fn end(&mut self) -> Option<usize> {
+        // lines that are empty may come first: RFC 9112, section 2.2
+        let start = self.came.iter().position(|octet| !is_line_end(*octet))?;
+        let from = self.searched.max(start);
+        let ends = self.came[from..].iter().enumerate();
+        let end = ends
+            .filter(|(_, octet)| **octet == b'\n')
+            .find_map(|(at, _)| {
+                let line = self.came[start..from + at]
+                    .rsplit(|octet| *octet == b'\n')
+                    .next()?;
+                matches!(line, b"" | b"\r").then_some(from + at + 1)
+            });
+        self.searched = self.came.len();
+        end
+    }
+
+    fn judge(&self, head: &[u8]) -> Result<Target, No> {
+        let mut headers = [EMPTY_HEADER; HEADERS_MAX];
+        let mut request = Request::new(&mut headers);
+        match request.parse(head) {
+            Ok(status) if status.is_complete() => {}
+            Err(httparse::Error::TooManyHeaders) => return Err(TOO_LARGE),
+            Ok(_) | Err(_) => return Err(MALFORMED),
+        }
+        if request.method != Some("CONNECT") {
+            return Err(NOT_CONNECT);
+        }
+        if request.version == Some(1) && values(request.headers, "host").count() != 1 {
+            return Err(NO_HOST);
+        }
+        if has_content(request.headers) {
+            return Err(CONTENT);
+        }
+        if !self.admits(request.headers) {
+            return Err(LOCKED);
+        }
+        Target::from_str(request.path.unwrap_or_default()).map_err(|_| NO_TARGET)
+    }
+
+    /// Whether the program says the credentials: RFC 7617, section 2.
+    fn admits(&self, headers: &[Header<'_>]) -> bool {
+        let Some(credentials) = &self.credentials else {
+            return true;
+        };
+        let mut said = values(headers, "proxy-authorization");
+        let (Some(said), None) = (said.next(), said.next()) else {
+            return false;
+        };
+        let Some((scheme, word)) = said.split_at_checked("Basic ".len()) else {
+            return false;
+        };
+        let word = BASE64.decode(word.trim_ascii()).unwrap_or_default();
+        let mut parts = word.splitn(2, |octet| *octet == b':');
+        let (user, password) = (parts.next().unwrap_or_default(), parts.next());
+        scheme.eq_ignore_ascii_case(b"Basic ")
+            && credentials.admits(user, password.unwrap_or_default())
+    }
+
+    fn refuse(&mut self, no: &No) -> Progress {
+        self.is_over = true;
+        self.came.clear();
+        Progress::refused(no.reply(), no.why)
+    }
+}
+
+impl Handshake for Connect {
+    fn take(&mut self, octets: &[u8]) -> Progress {
+        if self.is_over {
+            return Progress::refused(Vec::new(), "octets came behind the end of the handshake");
+        }
+        self.came.extend_from_slice(octets);
+        if let Some(no) = self.came.first().and_then(|first| foreign(*first)) {
+            return self.refuse(&no);
+        }
+        let end = self.end();
+        if end.unwrap_or(self.came.len()) > HEAD_MAX {
+            return self.refuse(&TOO_LARGE);
+        }
+        let Some(end) = end else {
+            return Progress::More { reply: Vec::new() };
+        };
+        match self.judge(&self.came[..end]) {
+            Ok(target) => {
+                self.is_over = true;
+                let mut rest = mem::take(&mut self.came);
+                rest.drain(..end);
+                Progress::Wants { target, rest }
+            }
+            Err(no) => self.refuse(&no),
+        }
+    }
+
+    fn answer(&self, outcome: Result<SocketAddr, Refusal>) -> Vec<u8> {
+        let Err(refusal) = outcome else {
+            // no length, no coding: what follows is the tunnel
+            return b"HTTP/1.1 200 Connection established\r\n\r\n".to_vec();
+        };
+        let (status, reason) = refusal.status();
+        let later = match refusal {
+            Refusal::Busy => "Retry-After: 1\r\n",
+            Refusal::NotAllowed
+            | Refusal::Unreachable
+            | Refusal::Refused
+            | Refusal::TimedOut
+            | Refusal::Unresolved
+            | Refusal::Broken => "",
+        };
+        let lines = format!("{later}Proxy-Status: lighthaul; error={reason}\r\n");
+        reply(status, &lines, &refusal.to_string())
+    }
+}
+
+impl No {
+    fn reply(&self) -> Vec<u8> {
+        if self.status.is_empty() {
+            return Vec::new();
+        }
+        reply(self.status, self.lines, self.why)
+    }
+}
+
+fn reply(status: &str, lines: &str, why: &str) -> Vec<u8> {
+    let len = why.len() + 1;
+    let common = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n";
+    format!("HTTP/1.1 {status}\r\n{lines}{common}Content-Length: {len}\r\n\r\n{why}\n").into_bytes()
+}
+
+/// Somebody who speaks something else.
+const fn foreign(first: u8) -> Option<No> {
+    match first {
+        4 | 5 => Some(SOCKS),
+        0x16 => Some(TLS),
+        _ => None,
+    }
+}
+
+const fn is_line_end(octet: u8) -> bool {
+    matches!(octet, b'\r' | b'\n')
+}
+
+/// The values of all headers of this name.
+fn values<'a>(headers: &'a [Header<'a>], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    headers
+        .iter()
+        .filter(move |header| header.name.eq_ignore_ascii_case(name))
+        .map(|header| header.value)
+}
+
+/// Whether something belongs to the request that a gateway might take for the tunnel's octets.
+fn has_content(headers: &[Header<'_>]) -> bool {
+    values(headers, "transfer-encoding").next().is_some()
+        || values(headers, "content-length").any(|value| value != b"0")
+}
+
+/// More than programs say.
+const HEAD_MAX: usize = 16 << 10;
+const HEADERS_MAX: usize = 100;
+
+const TOO_LARGE: No = No {
+    status: "431 Request Header Fields Too Large",
+    lines: "",
+    why: "the request's head is larger than 16 KiB or has more than 100 lines",
+};
+const MALFORMED: No = No {
+    status: "400 Bad Request",
+    lines: "",
+    why: "this is no request of HTTP/1.1",
+};
+const NOT_CONNECT: No = No {
+    status: "405 Method Not Allowed",
+    lines: "Allow: CONNECT\r\n",
+    why: "this gateway takes CONNECT alone: for plain HTTP have the program use it by SOCKS5",
+};
+const NO_HOST: No = No {
+    status: "400 Bad Request",
+    lines: "",
+    why: "a request of HTTP/1.1 has one Host line",
+};
+const CONTENT: No = No {
+    status: "400 Bad Request",
+    lines: "",
+    why: "a CONNECT request has no content",
+};
+const LOCKED: No = No {
+    status: "407 Proxy Authentication Required",
+    lines: "Proxy-Authenticate: Basic realm=\"lighthaul gateway\", charset=\"UTF-8\"\r\n",
+    why: "this gateway asks for a name and a password, and these are not they",
+};
+const NO_TARGET: No = No {
+    status: "400 Bad Request",
+    lines: "",
+    why: "CONNECT takes a host and a port, as in example.org:443",
+};
+const SOCKS: No = No {
+    status: "",
+    lines: "",
+    why: "the program speaks SOCKS: have it use HTTP CONNECT, or the port for SOCKS5",
+};
+const TLS: No = No {
+    status: "",
+    lines: "",
+    why: "the program speaks TLS to the gateway: have it use http:// for the proxy, not https://",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn locked() -> Connect {
+        // of which "alice:secret" is the Base64
+        Connect::new(Some("alice:secret".parse().unwrap()))
+    }
+
+    fn wants(target: &str, rest: &[u8]) -> Progress {
+        Progress::Wants {
+            target: target.parse().unwrap(),
+            rest: rest.to_vec(),
+        }
+    }
+
+    fn refused(mut connect: Connect, request: &str) -> String {
+        let progress = connect.take(request.as_bytes());
+        let Progress::Refused { reply, why } = progress else {
+            panic!("not refused: {request:?}: {progress:?}");
+        };
+        assert!(!why.is_empty());
+        String::from_utf8(reply).unwrap()
+    }
+
+    #[test]
+    fn a_program_says_where_it_wants_to_go() {
+        for (request, target, rest) in [
+            (
+                "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n",
+                "example.org:443",
+                "",
+            ),
+            (
+                "CONNECT example.org:443 HTTP/1.0\r\n\r\n",
+                "example.org:443",
+                "",
+            ),
+            (
+                "CONNECT [::1]:5001 HTTP/1.0\n\nGET /\r\n\r\n",
+                "[::1]:5001",
+                "GET /\r\n\r\n",
+            ),
+            (
+                "\r\n\r\nCONNECT 10.0.0.1:1 HTTP/1.1\r\nHOST:x\r\nContent-Length: 0\r\n\r\n\r\n\r\n",
+                "10.0.0.1:1",
+                "\r\n\r\n",
+            ),
+        ] {
+            let mut connect = Connect::new(None);
+            assert_eq!(
+                connect.take(request.as_bytes()),
+                wants(target, rest.as_bytes())
+            );
+            let answer = connect.answer(Ok("10.0.0.1:1".parse().unwrap()));
+            assert!(answer.starts_with(b"HTTP/1.1 200 ") && answer.ends_with(b"\r\n\r\n"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_to_connect_is_told_why() {
+        for (request, status) in [
+            (
+                "GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n",
+                "405 ",
+            ),
+            ("connect example.org:443 HTTP/1.0\r\n\r\n", "405 "),
+            ("CONNECT example.org HTTP/1.0\r\n\r\n", "400 "),
+            ("CONNECT example.org:0 HTTP/1.0\r\n\r\n", "400 "),
+            ("CONNECT http://example.org:443/ HTTP/1.0\r\n\r\n", "400 "),
+            ("CONNECT u@example.org:443 HTTP/1.0\r\n\r\n", "400 "),
+            ("CONNECT example.org:443 HTTP/1.1\r\n\r\n", "400 "),
+            (
+                "CONNECT example.org:443 HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+                "400 ",
+            ),
+            (
+                "CONNECT example.org:443 HTTP/1.0\r\nContent-Length: 1\r\n\r\n",
+                "400 ",
+            ),
+            (
+                "CONNECT example.org:443 HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+                "400 ",
+            ),
+            ("CONNECT example.org:443 HTTP/2.0\r\n\r\n", "400 "),
+            ("CONNECT example.org:443\r\n\r\n", "400 "),
+            ("nonsense\n\n", "400 "),
+        ] {
+            let reply = refused(Connect::new(None), request);
+            assert!(
+                reply.starts_with(&format!("HTTP/1.1 {status}")),
+                "{request:?}: {reply}"
+            );
+            let is_allowed = reply.contains("\r\nAllow: CONNECT\r\n");
+            assert_eq!(is_allowed, status == "405 ", "{reply}");
+        }
+        assert_eq!(refused(Connect::new(None), "\x05\x01\0"), "");
+        assert_eq!(refused(Connect::new(None), "\x16\x03\x01"), "");
+    }
+
+    #[test]
+    fn a_head_is_bounded() {
+        let long = format!(
+            "CONNECT example.org:443 HTTP/1.0\r\nX: {}",
+            "a".repeat(HEAD_MAX)
+        );
+        assert!(refused(Connect::new(None), &long).starts_with("HTTP/1.1 431 "));
+        let blank = "\r\n".repeat(HEAD_MAX);
+        assert!(refused(Connect::new(None), &blank).starts_with("HTTP/1.1 431 "));
+        let many = format!(
+            "CONNECT a:1 HTTP/1.0\r\n{}\r\n",
+            "X: y\r\n".repeat(HEADERS_MAX + 1)
+        );
+        assert!(refused(Connect::new(None), &many).starts_with("HTTP/1.1 431 "));
+        // what is behind it is not
+        let mut connect = Connect::new(None);
+        let rest = "a".repeat(2 * HEAD_MAX);
+        let octets = format!("CONNECT a:1 HTTP/1.0\r\n\r\n{rest}");
+        assert_eq!(
+            connect.take(octets.as_bytes()),
+            wants("a:1", rest.as_bytes())
+        );
+    }
+
+    #[test]
+    fn who_has_to_say_a_password_gets_nowhere_without() {
+        let request = |line: &str| format!("CONNECT example.org:443 HTTP/1.0\r\n{line}\r\n");
+        for line in [
+            "",
+            "Proxy-Authorization: Basic\r\n",
+            "Proxy-Authorization: Bearer YWxpY2U6c2VjcmV0\r\n",
+            "Proxy-Authorization: Basic YWxpY2U6c2VjcmVU\r\n",
+            "Proxy-Authorization: Basic !\r\n",
+            "Authorization: Basic YWxpY2U6c2VjcmV0\r\n",
+            "Proxy-Authorization: Basic YWxpY2U6c2VjcmV0\r\nProxy-Authorization: Basic YWxpY2U6c2VjcmV0\r\n",
+        ] {
+            let reply = refused(locked(), &request(line));
+            assert!(
+                reply.starts_with("HTTP/1.1 407 ") && reply.contains("Proxy-Authenticate: Basic")
+            );
+        }
+        let line = "proxy-authorization: basic YWxpY2U6c2VjcmV0\r\n";
+        let progress = locked().take(request(line).as_bytes());
+        assert_eq!(progress, wants("example.org:443", b""));
+    }
+
+    #[test]
+    fn every_refusal_has_a_status() {
+        for refusal in Refusal::ALL {
+            let reply = String::from_utf8(Connect::new(None).answer(Err(refusal))).unwrap();
+            let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+            assert!(
+                head.contains(&format!("Content-Length: {}", body.len())),
+                "{reply}"
+            );
+            assert!(head.contains("Proxy-Status: lighthaul; error="), "{reply}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Why somebody cannot go where they want.
+
+/// The reasons that programs can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No rule of the egress lets anybody go there.
+    #[error("the gateway does not allow this target; its operator can, with --allow")]
+    NotAllowed,
+    /// No path leads there.
+    #[error("there is no path from the gateway to the target")]
+    Unreachable,
+    /// Nobody listens there.
+    #[error("the target refused the connection")]
+    Refused,
+    /// Nobody answered.
+    #[error("the target did not answer in time")]
+    TimedOut,
+    /// Nobody knows the name.
+    #[error("the target's name cannot be resolved at the gateway")]
+    Unresolved,
+    /// There are too many sessions.
+    #[error("the gateway has no room for another session; try again later")]
+    Busy,
+    /// Something went wrong between here and there.
+    #[error("the gateways could not carry the connection")]
+    Broken,
+}
+
+impl Refusal {
+    /// Every one of them.
+    pub const ALL: [Self; 7] = [
+        Self::NotAllowed,
+        Self::Unreachable,
+        Self::Refused,
+        Self::TimedOut,
+        Self::Unresolved,
+        Self::Busy,
+        Self::Broken,
+    ];
+
+    /// The reply of SOCKS5 (RFC 1928, section 6).
+    pub(crate) const fn reply(self) -> u8 {
+        match self {
+            Self::Busy | Self::Broken => 1,
+            Self::NotAllowed => 2,
+            Self::Unreachable => 3,
+            Self::Unresolved => 4,
+            Self::Refused => 5,
+            Self::TimedOut => 6,
+        }
+    }
+
+    /// The status of HTTP, and what `Proxy-Status` calls the reason (RFC 9209, section 2.3).
+    pub(crate) const fn status(self) -> (&'static str, &'static str) {
+        match self {
+            Self::NotAllowed => ("403 Forbidden", "destination_ip_prohibited"),
+            Self::Unreachable => ("502 Bad Gateway", "destination_ip_unroutable"),
+            Self::Refused => ("502 Bad Gateway", "connection_refused"),
+            Self::TimedOut => ("504 Gateway Timeout", "connection_timeout"),
+            Self::Unresolved => ("502 Bad Gateway", "dns_error"),
+            Self::Busy => ("503 Service Unavailable", "connection_limit_reached"),
+            Self::Broken => ("502 Bad Gateway", "connection_terminated"),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The programs that tell the kernel what to capture.
+
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+
+use crate::capture::error::Error;
+
+/// A program and the package that it comes with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tool {
+    name: &'static str,
+    package: &'static str,
+}
+
+/// Rules about packets, in one transaction.
+pub(super) const NFT: Tool = Tool {
+    name: "nft",
+    package: "nftables",
+};
+/// Routes, and which of them a packet takes.
+pub(super) const IP: Tool = Tool {
+    name: "ip",
+    package: "iproute2",
+};
+
+impl Tool {
+    /// Has it do `what` with these words and this input.
+    pub(super) fn run(self, what: &'static str, words: &[&str], input: &str) -> Result<(), Error> {
+        let tool = self.name;
+        let failed = |source: io::Error| {
+            if source.kind() == io::ErrorKind::NotFound {
+                let package = self.package;
+                Error::NoTool { tool, package }
+            } else {
+                Error::World { what, source }
+            }
+        };
+        let mut child = Command::new(tool)
+            .args(words)
+            // what this process has there is none of its business
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        if let Some(mut pipe) = child.stdin.take() {
+            // who does not read to the end says why
+            pipe.write_all(input.as_bytes()).ok();
+        }
+        let output = child.wait_with_output().map_err(failed)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let why = String::from_utf8_lossy(&output.stderr);
+        let why: Vec<&str> = why.split_whitespace().take(WORDS_MAX).collect();
+        let why = why.join(" ");
+        if why.contains("Operation not permitted") {
+            return Err(Error::NotPermitted(what.to_owned()));
+        }
+        Err(Error::Tool { what, tool, why })
+    }
+}
+
+/// As much of a complaint as fits a line of a log.
+const WORDS_MAX: usize = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_is_missing_is_named_with_its_package() {
+        let tool = Tool {
+            name: "no-such-tool",
+            package: "some-package",
+        };
+        let why = tool.run("try", &[], "").unwrap_err().to_string();
+        assert!(
+            why.contains("no-such-tool, which is not installed"),
+            "{why}"
+        );
+        assert!(why.contains("install some-package"), "{why}");
+    }
+
+    #[test]
+    fn a_tool_that_fails_is_quoted() {
+        let tool = Tool {
+            name: "sh",
+            package: "dash",
+        };
+        let fail = |words: &str| tool.run("try", &["-c", words], "").unwrap_err().to_string();
+        assert_eq!(fail("echo a  b >&2; exit 1"), "cannot try: sh says: a b");
+        assert!(fail("echo Operation not permitted >&2; exit 1").contains("takes root"));
+    }
+}

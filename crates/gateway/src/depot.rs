@@ -1,0 +1,320 @@
+//! Where pages lie: those on their way out until they are kept elsewhere, those that came until they have gone on.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::mem;
+use std::ops::Range;
+use std::rc::Rc;
+
+use crc_fast::{CrcAlgorithm, Digest};
+use lighthaul_base::Span;
+use lighthaul_io::error::Error;
+use lighthaul_io::store::Store;
+
+/// A page's memory, and how much of it has bytes.
+#[derive(Debug)]
+pub(crate) struct Page {
+    bytes: Box<[u8]>,
+    len: usize,
+}
+
+impl Page {
+    /// The bytes it has.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Memory that has no bytes yet.
+    pub(crate) fn rest(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.len..]
+    }
+
+    /// So many more have bytes.
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        self.len += bytes;
+        debug_assert!(self.len <= self.bytes.len());
+    }
+
+    /// How many bytes it has.
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is room for more.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.len == self.bytes.len()
+    }
+
+    /// The CRC-32C of pages in a row.
+    pub(crate) fn crc_of(pages: &[Self]) -> u32 {
+        let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+        pages.iter().for_each(|page| digest.update(page.bytes()));
+        digest.finalize() as u32
+    }
+}
+
+/// All pages of one link.
+#[derive(Debug)]
+pub(crate) struct Depot {
+    packet_len: u64,
+    page_len: usize,
+    free: Vec<Box<[u8]>>,
+    /// Pages with bytes from our edges, and how many there may be.
+    out: usize,
+    out_max: usize,
+    /// The number of the first page in `leaving`.
+    first: u64,
+    leaving: VecDeque<Option<Rc<Page>>>,
+    /// The number of the first page in `coming`.
+    first_coming: u64,
+    coming: VecDeque<Option<Box<[u8]>>>,
+}
+
+impl Depot {
+    /// Room for so many pages of our own; for those of the peer it asks no more than it gets.
+    pub(crate) fn new(packet_len: u32, page_len: u32, out_max: usize) -> Self {
+        Self {
+            packet_len: packet_len.into(),
+            page_len: page_len as usize,
+            free: Vec::new(),
+            out: 0,
+            out_max,
+            first: 0,
+            leaving: VecDeque::new(),
+            first_coming: 0,
+            coming: VecDeque::new(),
+        }
+    }
+
+    /// How many pages of our own there may still be.
+    pub(crate) const fn room(&self) -> usize {
+        self.out_max.saturating_sub(self.out)
+    }
+
+    /// Pages of our own.
+    pub(crate) const fn held(&self) -> usize {
+        self.out
+    }
+
+    /// Memory for a page of our own.
+    pub(crate) fn take(&mut self) -> Page {
+        self.out += 1;
+        Page {
+            bytes: self.memory(),
+            len: 0,
+        }
+    }
+
+    /// A page of our own is not needed any more.
+    pub(crate) fn give_back(&mut self, page: Page) {
+        self.out -= 1;
+        self.recycle(page);
+    }
+
+    /// A page that came is not needed any more.
+    pub(crate) fn recycle(&mut self, page: Page) {
+        if self.free.len() < FREE_MAX {
+            self.free.push(page.bytes);
+        }
+    }
+
+    /// A page gets the next number.
+    pub(crate) fn launch(&mut self, page: Page) {
+        self.leaving.push_back(Some(Rc::new(page)));
+    }
+
+    /// Pages are kept elsewhere.
+    pub(crate) fn let_go(&mut self, pages: Range<u64>) {
+        for number in pages {
+            let nth = (number - self.first) as usize;
+            let page = self.leaving.get_mut(nth).and_then(Option::take);
+            if let Some(page) = page {
+                self.out -= 1;
+                // a train that still points at it lets it go
+                if let Ok(page) = Rc::try_unwrap(page) {
+                    self.recycle(page);
+                }
+            }
+        }
+        while self.leaving.front().is_some_and(Option::is_none) {
+            self.leaving.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Pages that came, of which all but the last are full and which have `len` bytes in all.
+    pub(crate) fn collect(&mut self, pages: Range<u64>, len: u32) -> Vec<Page> {
+        let mut left = len as usize;
+        let mut collected = Vec::with_capacity((pages.end - pages.start) as usize);
+        for number in pages {
+            let nth = (number - self.first_coming) as usize;
+            let bytes = self.coming.get_mut(nth).and_then(Option::take);
+            let bytes = bytes.unwrap_or_else(|| self.memory());
+            let len = left.min(self.page_len);
+            left -= len;
+            collected.push(Page { bytes, len });
+        }
+        collected
+    }
+
+    /// Pages below this number will not come any more.
+    pub(crate) fn forget_below(&mut self, page: u64) {
+        while self.first_coming < page && self.coming.front().is_none_or(Option::is_none) {
+            self.coming.pop_front();
+            self.first_coming += 1;
+        }
+    }
+
+    /// Pages that were collected are to come again.
+    pub(crate) fn restore(&mut self, first: u64, pages: Vec<Page>) {
+        for (number, page) in (first..).zip(pages) {
+            *self.place(number) = Some(page.bytes);
+        }
+    }
+
+    fn memory(&mut self) -> Box<[u8]> {
+        let free = self.free.pop();
+        free.unwrap_or_else(|| vec![0; self.page_len].into())
+    }
+
+    fn place(&mut self, number: u64) -> &mut Option<Box<[u8]>> {
+        let nth = number.saturating_sub(self.first_coming) as usize;
+        if nth >= self.coming.len() {
+            self.coming.resize_with(nth + 1, || None);
+        }
+        &mut self.coming[nth]
+    }
+}
+
+/// A depot as a driver sees it.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    depot: Rc<RefCell<Depot>>,
+    packet_len: u64,
+    page_packets: u64,
+    /// The page that is being sent, and those before it that have not left.
+    sending: Option<(u64, Rc<Page>)>,
+    gathered: Vec<Rc<Page>>,
+    /// The page that a packet is being placed in.
+    placing: Option<(u64, Box<[u8]>)>,
+}
+
+impl Shelf {
+    pub(crate) fn new(depot: &Rc<RefCell<Depot>>) -> Self {
+        let (packet_len, page_len) = {
+            let depot = depot.borrow();
+            (depot.packet_len, depot.page_len as u64)
+        };
+        Self {
+            depot: Rc::clone(depot),
+            packet_len,
+            page_packets: page_len / packet_len,
+            sending: None,
+            gathered: Vec::new(),
+            placing: None,
+        }
+    }
+
+    /// The page of a span, and where in it the span lies.
+    fn locate(&self, span: Span) -> (u64, Range<usize>) {
+        let number = span.offset / self.packet_len;
+        let from = (number % self.page_packets * self.packet_len) as usize;
+        (number / self.page_packets, from..from + span.len as usize)
+    }
+}
+
+impl Store for Shelf {
+    fn gather(&mut self, span: Span) -> Result<&[u8], Error> {
+        let (number, within) = self.locate(span);
+        let is_here = matches!(&self.sending, Some((page, _)) if *page == number);
+        if !is_here {
+            let depot = self.depot.borrow();
+            let nth = number.checked_sub(depot.first).map(|nth| nth as usize);
+            let page = nth.and_then(|nth| depot.leaving.get(nth)).cloned();
+            let page = page.flatten();
+            let page = page.ok_or_else(|| Error::Store("a page is gone before it left".into()))?;
+            if let Some((_, page)) = self.sending.replace((number, page)) {
+                self.gathered.push(page);
+            }
+        }
+        let page = self
+            .sending
+            .as_ref()
+            .map_or(&[][..], |(_, page)| &page.bytes);
+        Ok(&page[within])
+    }
+
+    fn sent(&mut self) {
+        self.gathered.clear();
+        self.sending = None;
+    }
+
+    fn slot(&mut self, span: Span) -> Result<Option<&mut [u8]>, Error> {
+        let (number, within) = self.locate(span);
+        let mut depot = self.depot.borrow_mut();
+        if number < depot.first_coming {
+            return Ok(None);
+        }
+        let bytes = mem::take(depot.place(number));
+        let bytes = bytes.unwrap_or_else(|| depot.memory());
+        let (_, bytes) = self.placing.insert((number, bytes));
+        Ok(Some(&mut bytes[within]))
+    }
+
+    fn placed(&mut self, _span: Span) -> Result<(), Error> {
+        if let Some((number, bytes)) = self.placing.take() {
+            *self.depot.borrow_mut().place(number) = Some(bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Pages whose memory is kept for the next.
+const FREE_MAX: usize = 1 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(depot: &mut Depot, octet: u8, len: usize) -> Page {
+        let mut page = depot.take();
+        page.rest()[..len].fill(octet);
+        page.grow(len);
+        page
+    }
+
+    #[test]
+    fn a_row_of_pages_has_the_crc_of_its_bytes() {
+        let mut depot = Depot::new(4, 16, 8);
+        let pages = [page(&mut depot, 1, 16), page(&mut depot, 2, 3)];
+        let bytes = [[1; 16].as_slice(), &[2; 3]].concat();
+        let crc = crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, &bytes) as u32;
+        assert_eq!(Page::crc_of(&pages), crc);
+        assert_eq!(Page::crc_of(&[]), 0);
+    }
+
+    #[test]
+    fn what_was_placed_is_collected_and_what_was_launched_is_gathered() {
+        let depot = Rc::new(RefCell::new(Depot::new(4, 16, 8)));
+        let mut shelf = Shelf::new(&depot);
+        for offset in [32, 36, 16, 20, 24, 28] {
+            let slot = shelf.slot(Span::new(offset, 4)).unwrap().unwrap();
+            slot.fill(offset as u8);
+            shelf.placed(Span::new(offset, 4)).unwrap();
+        }
+        let pages = depot.borrow_mut().collect(1..3, 24);
+        assert_eq!(pages[0].bytes()[12..], [28; 4]);
+        assert_eq!(pages[1].bytes(), [[32; 4], [36; 4]].concat());
+        depot.borrow_mut().forget_below(3);
+        assert!(shelf.slot(Span::new(16, 4)).unwrap().is_none());
+
+        let launched = page(&mut depot.borrow_mut(), 7, 10);
+        depot.borrow_mut().launch(launched);
+        assert_eq!(shelf.gather(Span::new(8, 2)).unwrap(), [7; 2]);
+        assert_eq!(depot.borrow().held(), 1);
+        depot.borrow_mut().let_go(0..1);
+        assert_eq!(depot.borrow().held(), 0);
+        shelf.sent();
+        assert!(shelf.gather(Span::new(0, 4)).is_err());
+    }
+}

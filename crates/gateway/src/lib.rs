@@ -1,0 +1,30 @@
+//! Floor 3: gateways, which take in what unmodified programs send, and carry it over a long path for them.
+//!
+//! - [`target`]: where a program wants to go; [`allowed`]: where an egress lets it go
+//! - [`capture`]: how programs get in that know nothing of gateways; [`door`]: where they do
+//! - [`line`]: one end of a link, with its sessions, whatever becomes of its connections; [`call`]: what it is asked for
+//! - `hub`: all sessions of a link; `traffic`: their bytes between sockets and slabs; `session`: one of them
+//! - `attempt`, `resolve`: calling targets; `bond`: sessions that go on to a further gateway; `poll`: which sockets are ready; `depot`: where pages lie
+//! - [`word`]: what gateways say to each other; [`settings`]: what they are told; [`status`]: what they count
+//! - [`prefix`], [`ports`]: addresses and ports that belong together
+
+pub mod allowed;
+pub mod call;
+pub mod capture;
+pub mod door;
+pub mod line;
+pub mod ports;
+pub mod prefix;
+pub mod settings;
+pub mod status;
+pub mod target;
+pub mod word;
+
+mod attempt;
+pub mod bond;
+mod depot;
+mod hub;
+mod poll;
+mod resolve;
+mod session;
+mod traffic;

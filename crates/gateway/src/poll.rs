@@ -1,0 +1,77 @@
+//! Which sockets have something to read or room to write, told once each time that changes.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+use rustix::event::{Timespec, epoll};
+
+/// Sockets, each with a number.
+#[derive(Debug)]
+pub(crate) struct Poll {
+    fd: OwnedFd,
+}
+
+/// What changed about one of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    pub(crate) token: u64,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    /// The connection has failed.
+    pub(crate) broken: bool,
+}
+
+impl Poll {
+    pub(crate) fn new() -> io::Result<Self> {
+        let fd = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Self { fd })
+    }
+
+    /// Watches a socket until it is closed.
+    pub(crate) fn add(&self, socket: &impl AsFd, token: u64) -> io::Result<()> {
+        use epoll::EventFlags as Flags;
+        let flags = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
+        let data = epoll::EventData::new_u64(token);
+        Ok(epoll::add(&self.fd, socket, data, flags)?)
+    }
+
+    /// Watches a socket no more.
+    pub(crate) fn remove(&self, socket: &impl AsFd) {
+        // one that is not watched is no harm
+        epoll::delete(&self.fd, socket).ok();
+    }
+
+    /// What changed since it was last asked.
+    pub(crate) fn ready(&self) -> io::Result<Vec<Ready>> {
+        use epoll::EventFlags as Flags;
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut events = [MaybeUninit::uninit(); READY_MAX];
+        let (ready, _) = epoll::wait(&self.fd, &mut events[..], Some(&now))?;
+        let gone = Flags::HUP | Flags::ERR;
+        Ok(ready
+            .iter()
+            .map(|event| {
+                let (data, flags) = (event.data, event.flags);
+                Ready {
+                    token: data.u64(),
+                    readable: flags.intersects(Flags::IN | Flags::RDHUP | gone),
+                    writable: flags.intersects(Flags::OUT | gone),
+                    broken: flags.contains(Flags::ERR),
+                }
+            })
+            .collect())
+    }
+}
+
+impl AsRawFd for Poll {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// Changes that are taken at a time.
+const READY_MAX: usize = 256;

@@ -1,0 +1,68 @@
+//! Names of targets, looked up in a thread of its own, since the system's resolver blocks.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+use lighthaul_proto::slabs::SessionId;
+
+use crate::allowed::Allowed;
+use crate::call::{Call, Caller};
+use crate::capture::refusal::Refusal;
+use crate::target::{Host, Target};
+
+/// Asks for addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolver {
+    queue: SyncSender<(SessionId, Target)>,
+}
+
+impl Resolver {
+    /// A thread that answers to `caller`.
+    pub(crate) fn start(allowed: Arc<Allowed>, caller: Caller) -> std::io::Result<Self> {
+        let (queue, questions) = sync_channel::<(SessionId, Target)>(QUESTIONS_MAX);
+        thread::Builder::new()
+            .name("resolver".into())
+            .spawn(move || {
+                for (session, target) in questions {
+                    let found = look_up(&allowed, &target);
+                    if !caller.call_patiently(Call::Resolved(session, found)) {
+                        return;
+                    }
+                }
+            })?;
+        Ok(Self { queue })
+    }
+
+    /// Asks; answers whether there was room to.
+    pub(crate) fn ask(&self, session: SessionId, target: Target) -> bool {
+        self.queue.try_send((session, target)).is_ok()
+    }
+}
+
+/// The addresses of a target that may be called.
+pub(crate) fn look_up(allowed: &Allowed, target: &Target) -> Result<Vec<SocketAddr>, Refusal> {
+    if !allowed.admits_name(target) {
+        return Err(Refusal::NotAllowed);
+    }
+    let found: Vec<SocketAddr> = match &target.host {
+        Host::Ip(ip) => vec![SocketAddr::new(*ip, target.port)],
+        Host::Name(name) => (name.as_str(), target.port)
+            .to_socket_addrs()
+            .map_err(|_| Refusal::Unresolved)?
+            .collect(),
+    };
+    if found.is_empty() {
+        return Err(Refusal::Unresolved);
+    }
+    let admitted = |address: &SocketAddr| allowed.admits_address(target, *address);
+    let found: Vec<SocketAddr> = found.into_iter().filter(admitted).collect();
+    if found.is_empty() {
+        return Err(Refusal::NotAllowed);
+    }
+    Ok(found)
+}
+
+/// Names that wait to be looked up.
+const QUESTIONS_MAX: usize = 1 << 12;

@@ -1,0 +1,32 @@
+//! What a gateway is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lighthaul_base::{Rate, Size};
+
+use crate::allowed::Allowed;
+use crate::line::Line;
+
+/// How a gateway works.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where sessions from the other side may go.
+    pub allowed: Arc<Allowed>,
+    /// What the channel to the other side carries; what a probe finds, if nothing.
+    pub rate: Option<Rate>,
+    /// Memory for each link: half of it for what comes, half for what leaves.
+    pub memory: Size,
+    /// A slab has at most so much.
+    pub slab: Size,
+    /// How long bytes wait for a slab to fill while the channel is idle.
+    pub age: Duration,
+    /// How long sessions outlive their connection.
+    pub patience: Duration,
+    /// How long a program or target may be silent before its host is asked whether it is still there.
+    pub keepalive: Duration,
+    /// Sessions of one link at a time.
+    pub sessions_max: usize,
+    /// Where sessions of other gateways go on whose target is not allowed here.
+    pub onward: Option<Line>,
+}

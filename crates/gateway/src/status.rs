@@ -1,0 +1,151 @@
+//! What a link counts, for those who look.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use lighthaul_proto::slabs::Link;
+
+use crate::depot::Depot;
+
+/// The counters of one link.
+#[derive(Debug, Default)]
+pub struct Status {
+    sessions: AtomicUsize,
+    sessions_ended: AtomicU64,
+    sessions_refused: AtomicU64,
+    sessions_broken: AtomicU64,
+    read: AtomicU64,
+    wrote: AtomicU64,
+    slabs_sent: AtomicU64,
+    slabs_held: AtomicU64,
+    datagrams_sent: AtomicU64,
+    datagrams_resent: AtomicU64,
+    datagrams_received: AtomicU64,
+    memory_out: AtomicU64,
+    memory_in: AtomicU64,
+    credit: AtomicU64,
+    rate: AtomicU64,
+    connected: AtomicBool,
+    reconnections: AtomicU64,
+    over: AtomicBool,
+}
+
+/// What they say at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// Sessions now.
+    pub sessions: u64,
+    /// Sessions that ended in good order.
+    pub sessions_ended: u64,
+    /// Sessions that were not begun, for want of a target, of leave or of room.
+    pub sessions_refused: u64,
+    /// Sessions that ended in a reset, or with their link.
+    pub sessions_broken: u64,
+    /// Bytes that programs have said.
+    pub read: u64,
+    /// Bytes that programs were told.
+    pub wrote: u64,
+    /// Slabs formed.
+    pub slabs_sent: u64,
+    /// Of these, slabs of which the other side has not said that it keeps them.
+    pub slabs_held: u64,
+    /// Datagrams sent.
+    pub datagrams_sent: u64,
+    /// Of these, those that were sent again.
+    pub datagrams_resent: u64,
+    /// Datagrams received.
+    pub datagrams_received: u64,
+    /// Bytes of memory that what leaves takes.
+    pub memory_out: u64,
+    /// Bytes of memory that what came takes until it has gone on.
+    pub memory_in: u64,
+    /// Pages that the other side still has a place for.
+    pub credit: u64,
+    /// What the channel carries now, in bits a second; zero in a gap, or if it has no limit.
+    pub rate_bps: u64,
+    /// Whether there is a connection.
+    pub connected: bool,
+    /// Connections but the first.
+    pub reconnections: u64,
+}
+
+impl Status {
+    /// What they say now.
+    pub fn sight(&self) -> Sight {
+        Sight {
+            sessions: self.sessions.load(Relaxed) as u64,
+            sessions_ended: self.sessions_ended.load(Relaxed),
+            sessions_refused: self.sessions_refused.load(Relaxed),
+            sessions_broken: self.sessions_broken.load(Relaxed),
+            read: self.read.load(Relaxed),
+            wrote: self.wrote.load(Relaxed),
+            slabs_sent: self.slabs_sent.load(Relaxed),
+            slabs_held: self.slabs_held.load(Relaxed),
+            datagrams_sent: self.datagrams_sent.load(Relaxed),
+            datagrams_resent: self.datagrams_resent.load(Relaxed),
+            datagrams_received: self.datagrams_received.load(Relaxed),
+            memory_out: self.memory_out.load(Relaxed),
+            memory_in: self.memory_in.load(Relaxed),
+            credit: self.credit.load(Relaxed),
+            rate_bps: self.rate.load(Relaxed),
+            connected: self.connected.load(Relaxed),
+            reconnections: self.reconnections.load(Relaxed),
+        }
+    }
+
+    pub(crate) fn sessions(&self, count: usize) {
+        self.sessions.store(count, Relaxed);
+    }
+
+    pub(crate) fn ended(&self) {
+        self.sessions_ended.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn refused(&self) {
+        self.sessions_refused.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn broke(&self, count: u64) {
+        self.sessions_broken.fetch_add(count, Relaxed);
+    }
+
+    /// The link is over for good.
+    pub(crate) fn over(&self) {
+        self.over.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    pub(crate) fn read(&self, bytes: u64) {
+        self.read.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn wrote(&self, bytes: u64) {
+        self.wrote.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn connected(&self, is: bool, again: bool) {
+        self.connected.store(is, Relaxed);
+        self.reconnections.fetch_add(u64::from(again), Relaxed);
+    }
+
+    pub(crate) fn look(&self, link: &Link, depot: &Depot) {
+        let sender = link.sender();
+        self.slabs_sent.store(sender.next_slab(), Relaxed);
+        self.slabs_held.store(sender.held_slabs(), Relaxed);
+        self.datagrams_sent.store(sender.sent(), Relaxed);
+        self.datagrams_resent.store(sender.resent(), Relaxed);
+        let received = link.receiver().datagrams();
+        self.datagrams_received.store(received, Relaxed);
+        let page_len = u64::from(link.config().page_len());
+        self.memory_out
+            .store(depot.held() as u64 * page_len, Relaxed);
+        let receiver = link.receiver();
+        let taken = u64::from(link.config().pages_max).saturating_sub(receiver.room());
+        self.memory_in.store(taken * page_len, Relaxed);
+        self.credit.store(sender.room(), Relaxed);
+        let rate = sender.rate().map_or(0, lighthaul_base::Rate::as_bps);
+        self.rate.store(rate, Relaxed);
+    }
+}

@@ -1,0 +1,163 @@
+//! Bytes between sockets and the link: who is read from, who is written to, what becomes a slab.
+
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_proto::slabs::{Link, Plan};
+use tracing::debug;
+
+use crate::capture::refusal::Refusal;
+use crate::depot::{Depot, Page};
+use crate::hub::Hub;
+
+impl Hub {
+    /// Looks at all sessions that something has happened to, for a moment.
+    pub(crate) fn pump(&mut self, link: &mut Link, now: Instant) {
+        let until = now + TURN;
+        while let Some(token) = self.busy.pop_first() {
+            self.serve(link, token);
+            if self.clock.now() >= until {
+                break;
+            }
+        }
+        if !self.busy.is_empty() {
+            self.come_back();
+        }
+    }
+
+    /// Writes what came for a session, and reads what its program says.
+    fn serve(&mut self, link: &mut Link, token: u64) {
+        let Some(session) = self.sessions.get_mut(&token) else {
+            return;
+        };
+        let Some(socket) = &mut session.socket else {
+            return;
+        };
+        let mut depot = self.depot.borrow_mut();
+        let id = session.id;
+        let written = session.to_edge.write(socket, &mut depot, session.tie.as_ref());
+        let mut result = written.map(|written| {
+            link.free(written.pages);
+            self.status.wrote(written.bytes);
+            if written.bytes > 0 {
+                let window = window(link, session.to_edge.is_drained());
+                link.allow(id, session.to_edge.written() + window);
+            }
+        });
+        if result.is_ok() && session.from_edge.is_ready {
+            let waiting = session.from_edge.waiting.len();
+            let pages = room(link, &depot).saturating_sub(waiting).min(TURN_PAGES);
+            let read = session.from_edge.read(socket, &mut depot, pages);
+            result = read.map(|bytes| self.status.read(bytes));
+            if session.from_edge.is_ready {
+                if pages < TURN_PAGES {
+                    self.starved.insert(token);
+                } else {
+                    self.busy.insert(token);
+                }
+            }
+        }
+        drop(depot);
+        if let Err(error) = result {
+            debug!("session {id} ended: {error}");
+            self.end(link, token, Refusal::Broken);
+            return;
+        }
+        self.supply(link, token);
+    }
+
+    /// Tells the link what waits for a slab; lets a session go that is over.
+    fn supply(&mut self, link: &mut Link, token: u64) {
+        let Some(session) = self.sessions.get_mut(&token) else {
+            return;
+        };
+        let now = self.clock.now();
+        for len in session.from_edge.supplies() {
+            link.supply(now, session.id, len);
+        }
+        match session.from_edge.end(session.tie.as_ref()) {
+            Ok(Some(digest)) => link.finish(session.id, digest),
+            Ok(None) => {}
+            Err(error) => {
+                debug!("session {} ended: {error}", session.id);
+                self.end(link, token, Refusal::Broken);
+                return;
+            }
+        }
+        if session.is_over()
+            && let Some(mut session) = self.remove(link, token)
+        {
+            self.status.ended();
+            debug!("session {} is over", session.id);
+            session.part();
+        }
+    }
+
+    /// Forms and sends what is ripe.
+    pub(crate) fn launch(&mut self, link: &mut Link, now: Instant) {
+        while let Some(plan) = link.form(now) {
+            let crcs = self.load(&plan);
+            let mut sessions: Vec<u64> = Vec::with_capacity(plan.runs.len());
+            for (id, _) in &plan.runs {
+                sessions.extend(self.token(*id));
+            }
+            link.launch(plan, &crcs);
+            sessions.dedup();
+            for token in sessions {
+                self.supply(link, token);
+            }
+            self.busy.append(&mut self.starved);
+        }
+        if !self.busy.is_empty() {
+            self.come_back();
+        }
+    }
+
+    /// Moves the pages of a slab to where the driver finds them; answers the CRC of each run.
+    fn load(&mut self, plan: &Plan) -> Vec<u32> {
+        let mut depot = self.depot.borrow_mut();
+        let mut crcs = Vec::with_capacity(plan.runs.len());
+        for (id, run) in &plan.runs {
+            let token = self.tokens.get(id);
+            let session = token.and_then(|token| self.sessions.get_mut(token));
+            let waiting = session.map(|session| &mut session.from_edge.waiting);
+            let pages: Vec<Page> = waiting
+                .into_iter()
+                .flat_map(|waiting| waiting.drain(..run.lens.len()))
+                .collect();
+            crcs.push(Page::crc_of(&pages));
+            pages.into_iter().for_each(|page| depot.launch(page));
+        }
+        crcs
+    }
+}
+
+/// How many pages may wait for the channel besides those that do: what it carries in a moment, so that programs feel its rate
+/// soon; all there is memory for while it carries nothing.
+fn room(link: &Link, depot: &Depot) -> usize {
+    let sender = link.sender();
+    let waiting = depot.held().saturating_sub(sender.held_pages() as usize);
+    let Some(rate) = sender.rate() else {
+        return depot.room();
+    };
+    let config = link.config();
+    let ahead = rate.bytes_in(AHEAD) / u64::from(config.page_len());
+    let most = ahead.max(2 * u64::from(config.slab_pages)) as usize;
+    most.saturating_sub(waiting).min(depot.room())
+}
+
+/// How far a session may be ahead of what its program has taken: a part of the room there is, if the program takes all that
+/// comes, so that those that do not cannot take it all.
+fn window(link: &Link, is_drained: bool) -> u64 {
+    let config = link.config();
+    let free = link.receiver().room() * u64::from(config.page_len());
+    let most = if is_drained { free / 4 } else { 0 };
+    most.max(config.window.into())
+}
+
+/// How much of the channel's time waits for it.
+const AHEAD: Duration = Duration::from_millis(100);
+/// For how long sessions are looked at before datagrams get their turn.
+const TURN: Duration = Duration::from_millis(1);
+/// Pages that one session may be read from at a time: about 2 MB.
+const TURN_PAGES: usize = 32;

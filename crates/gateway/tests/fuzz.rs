@@ -1,0 +1,88 @@
+//! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
+
+#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+
+use proptest::prelude::*;
+
+#[path = "../../../fuzz/src/gateway.rs"]
+mod gateway;
+#[path = "../../../fuzz/harmless.rs"]
+mod harmless;
+
+use harmless::{Body, assert_harmless, assert_seeds_harmless};
+
+const TARGETS: [(&str, Body); 4] = [
+    ("capture_socks", gateway::socks),
+    ("capture_connect", gateway::connect),
+    ("target", gateway::target),
+    ("allowed", gateway::allowed),
+];
+
+/// Whole conversations of SOCKS5, most of them right.
+fn socks() -> impl Strategy<Value = Vec<u8>> {
+    let greeting = prop_oneof![
+        Just(b"\x05\x01\0".to_vec()),
+        Just(b"\x05\x02\0\x02".to_vec())
+    ];
+    let password = prop_oneof![
+        Just(b"\x01\x05alice\x06secret".to_vec()),
+        Just(b"\x01\0\x02xx".to_vec()),
+        Just(Vec::new())
+    ];
+    let host = prop_oneof![
+        Just(b"\x01\x0a\0\0\x01".to_vec()),
+        Just(b"\x03\x03a.b".to_vec()),
+        any::<[u8; 16]>().prop_map(|octets| [&[4][..], &octets].concat()),
+        prop::collection::vec(any::<u8>(), 0..6),
+    ];
+    let rest = prop::collection::vec(any::<u8>(), 0..6);
+    (any::<u8>(), greeting, password, 0_u8..4, host, rest).prop_map(
+        |(first, greeting, password, command, host, rest)| {
+            let request = [5, command, 0];
+            [&[first][..], &greeting, &password, &request, &host, &rest].concat()
+        },
+    )
+}
+
+/// Requests of HTTP, most of them right.
+fn requests() -> impl Strategy<Value = String> {
+    "[\u{0}-\u{20}](\r\n)?(CONNECT|GET) (a\\.b:443|\\[::1\\]:[0-9]{0,5}|[!-~]{0,9}) HTTP/1\\.[0-2]\r?\n\
+     ((Host|Content-Length|Proxy-Authorization): (0|x|Basic YWxpY2U6c2VjcmV0)\r?\n){0,3}\r?\n[ -~]{0,9}"
+}
+
+proptest! {
+    #[test]
+    fn handshakes_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+        assert_harmless(gateway::socks, &octets);
+        assert_harmless(gateway::connect, &octets);
+        assert_harmless(gateway::target, &octets);
+    }
+
+    #[test]
+    fn socks_is_the_same_however_it_is_cut(octets in socks()) {
+        assert_harmless(gateway::socks, &octets);
+    }
+
+    #[test]
+    fn requests_are_the_same_however_they_are_cut(text in requests()) {
+        assert_harmless(gateway::connect, text.as_bytes());
+    }
+
+    #[test]
+    fn targets_survive_any_name(name in "[0-9a-zA-Z.x:_-]{0,20}", port: u16) {
+        let octets = [&[3, name.len() as u8][..], name.as_bytes(), &port.to_be_bytes()].concat();
+        assert_harmless(gateway::target, &octets);
+    }
+
+    #[test]
+    fn rules_survive_any_text(text in "\\PC{0,30}|[0-9a-f.:*\\[\\]/-]{0,30}") {
+        assert_harmless(gateway::allowed, text.as_bytes());
+    }
+}
+
+#[test]
+fn what_the_fuzzer_kept_stays_harmless() {
+    for (target, body) in TARGETS {
+        assert_seeds_harmless(target, body);
+    }
+}

@@ -1,0 +1,78 @@
+//! A gateway that is killed, and the next one.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use lighthaul_gateway::capture::rules::{Rules, Transparent};
+use lighthaul_gateway::capture::transparent::Listeners;
+use lighthaul_io::namespace::Namespace;
+
+use crate::stage::{Stage, call, greet, hear};
+
+/// Where the process that is killed finds its host.
+const HOST: &str = "LIGHTHAUL_TEST_HOST";
+
+#[test]
+#[ignore = "it is the program that the other test kills"]
+fn holder() {
+    let Ok(host) = std::env::var(HOST) else {
+        return;
+    };
+    let host = Namespace::open(Path::new(&host)).unwrap();
+    host.enter().unwrap();
+    let listeners = Listeners::open().unwrap();
+    let capture = Transparent {
+        users: vec![65534],
+        ..Transparent::default()
+    };
+    let rules = Rules::install(&capture, &listeners).unwrap();
+    io::stdout().write_all(b"\nready\n").unwrap();
+    // till somebody kills it
+    io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    drop(rules);
+    panic!("it was not killed");
+}
+
+#[test]
+fn what_a_killed_gateway_left_is_removed_by_the_next_one() {
+    let Some(stage) = Stage::start("what_a_killed_gateway_left_is_removed_by_the_next_one") else {
+        return;
+    };
+    let before = stage.told();
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kill::holder", "--ignored", "--nocapture"])
+        .env(HOST, stage.gateway.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    let is_ready = lines.any(|line| line.is_ok_and(|line| line == "ready"));
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(is_ready, "the holder held nothing");
+    assert_ne!(stage.told(), before, "the kernel was told to capture");
+
+    // what arrives goes its way where nobody listens
+    let server = stage.serve("203.0.113.7:5001");
+    let stream = call(&stage.client, "203.0.113.7:5001");
+    greet(&server);
+    hear(stream);
+
+    let capture = Transparent {
+        ports: vec!["5001".parse().unwrap()],
+        mark: 77,
+        table: 78,
+        ..Transparent::default()
+    };
+    let (listeners, rules) = stage.capture(&capture);
+    let stream = call(&stage.client, "203.0.113.7:5001");
+    assert_eq!(
+        greet(&listeners.v4),
+        Some("203.0.113.7:5001".parse().unwrap())
+    );
+    hear(stream);
+    stage.remove(rules);
+    assert_eq!(stage.told(), before);
+}

@@ -1,0 +1,181 @@
+//! A client, a gateway's host and a server in a row.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::time::Duration;
+
+use lighthaul_gateway::capture::error::Error;
+use lighthaul_gateway::capture::rules::{Rules, Transparent};
+use lighthaul_gateway::capture::transparent::{Listeners, wanted};
+use lighthaul_gateway::target::Target;
+use lighthaul_io::clock::Clock;
+use lighthaul_io::namespace::{Namespace, check};
+use lighthaul_io::wait::{Watch, wait};
+
+/// Three hosts that nobody else uses.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) client: Namespace,
+    pub(crate) gateway: Namespace,
+    pub(crate) server: Namespace,
+}
+
+/// The server's addresses.
+pub(crate) const SERVER: [&str; 2] = ["203.0.113.7", "fd03::7"];
+
+impl Stage {
+    /// Sets it up, or says by name that the test is skipped.
+    pub(crate) fn start(test: &str) -> Option<Self> {
+        let nft = Command::new("nft")
+            .env("PATH", PATH)
+            .arg("--version")
+            .output();
+        if let Err(why) = check().and(nft) {
+            // past the test runner's capture
+            let line = format!("skipped: {test}: no namespaces or no nft: {why}\n");
+            io::stderr().write_all(line.as_bytes()).unwrap();
+            return None;
+        }
+        let create = || Namespace::create().unwrap();
+        let (client, gateway, server) = (create(), create(), create());
+        let (to_client, to_server) = (client.path(), server.path());
+        let far = [to_client.display(), to_server.display()];
+        run(&gateway, "ip link set lo up");
+        for (near, far) in ["inner", "outer"].iter().zip(far) {
+            run(
+                &gateway,
+                &format!("ip link add {near} type veth peer name wire netns {far}"),
+            );
+        }
+        for (host, device, number) in [
+            (&gateway, "inner", "10.1.0.1/24 fd01::1/64"),
+            (&gateway, "outer", "10.2.0.1/24 fd02::1/64"),
+            (&client, "wire", "10.1.0.2/24 fd01::2/64"),
+            (
+                &server,
+                "wire",
+                "10.2.0.2/24 fd02::2/64 203.0.113.7/32 fd03::7/128",
+            ),
+        ] {
+            for address in number.split(' ') {
+                let nodad = if address.contains(':') { "nodad" } else { "" };
+                run(host, &format!("ip addr add {address} dev {device} {nodad}"));
+            }
+            run(host, &format!("ip link set {device} up"));
+        }
+        for (host, near) in [(&client, 1), (&server, 2)] {
+            run(host, &format!("ip route add default via 10.{near}.0.1"));
+            run(host, &format!("ip -6 route add default via fd0{near}::1"));
+        }
+        run(&gateway, "ip route add 203.0.113.0/24 via 10.2.0.2");
+        run(&gateway, "ip -6 route add fd03::/16 via fd02::2");
+        let forward = || {
+            fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+            fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")
+        };
+        gateway.within(forward).unwrap();
+        Some(Self {
+            client,
+            gateway,
+            server,
+        })
+    }
+
+    /// Captures at the gateway.
+    pub(crate) fn capture(&self, capture: &Transparent) -> (Listeners, Rules) {
+        let listeners = self.listeners();
+        let rules = self.install(capture, &listeners).unwrap();
+        (listeners, rules)
+    }
+
+    pub(crate) fn listeners(&self) -> Listeners {
+        self.gateway
+            .within(|| Ok(Listeners::open()))
+            .unwrap()
+            .unwrap()
+    }
+
+    #[expect(
+        clippy::unwrap_in_result,
+        reason = "the namespace is there, or the test is none"
+    )]
+    pub(crate) fn install(
+        &self,
+        capture: &Transparent,
+        listeners: &Listeners,
+    ) -> Result<Rules, Error> {
+        let install = || Ok(Rules::install(capture, listeners));
+        self.gateway.within(install).unwrap()
+    }
+
+    pub(crate) fn remove(&self, rules: Rules) {
+        self.gateway.within(|| Ok(rules.remove())).unwrap().unwrap();
+    }
+
+    /// All that the gateway's kernel has been told, as far as it can be ours.
+    pub(crate) fn told(&self) -> String {
+        let rules = ["nft list ruleset", "ip -4 rule", "ip -6 rule"];
+        let mut told: Vec<String> = rules
+            .iter()
+            .map(|words| run(&self.gateway, words))
+            .collect();
+        for words in ["ip -4 route show table all", "ip -6 route show table all"] {
+            let routes = run(&self.gateway, words);
+            let is_ours =
+                |line: &&str| line.contains("proto 108") || line.starts_with("local default");
+            told.extend(routes.lines().filter(is_ours).map(str::to_owned));
+        }
+        told.join("\n")
+    }
+
+    /// A listener of the server's.
+    pub(crate) fn serve(&self, address: &str) -> TcpListener {
+        let listener = self.server.within(|| TcpListener::bind(address)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        listener
+    }
+}
+
+/// Calls from a host.
+pub(crate) fn call(host: &Namespace, address: &str) -> TcpStream {
+    let address: SocketAddr = address.parse().unwrap();
+    let connect = || TcpStream::connect_timeout(&address, SOON);
+    let stream = host.within(connect).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream
+}
+
+/// What the next connection of a listener was meant for; it gets a word, and the end.
+pub(crate) fn greet(listener: &TcpListener) -> Option<Target> {
+    let clock = Clock::start();
+    let mut watches = [Watch::read(listener.as_raw_fd())];
+    wait(clock, &mut watches, clock.now() + SOON).unwrap();
+    let (mut stream, _) = listener.accept().expect("somebody called");
+    let target = wanted(&stream).unwrap();
+    stream.write_all(b"hello").unwrap();
+    target
+}
+
+/// Reads what a greeted caller gets.
+pub(crate) fn hear(mut stream: TcpStream) {
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).unwrap();
+    assert_eq!(heard, "hello");
+}
+
+/// Runs a tool in a host and returns what it says.
+pub(crate) fn run(host: &Namespace, words: &str) -> String {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let mut command = Command::new(words[0]);
+    command.env("PATH", PATH).args(&words[1..]);
+    let output = host.within(|| command.output()).unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words:?}: {complaint}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+const SOON: Duration = Duration::from_secs(10);

@@ -1,0 +1,159 @@
+//! Which bytes make the next slab (section IV): a share of each session's fill, when there is enough, or it has waited enough.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use lighthaul_base::Instant;
+
+use super::Config;
+use super::flow::{Flow, Run};
+use super::wire::{RECORDS_MAX, SessionId};
+
+/// A slab that can be sent, once the CRCs of its runs are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What it is made of; pages in this order.
+    pub runs: Vec<(SessionId, Run)>,
+    /// It goes before those that are not.
+    pub urgent: bool,
+}
+
+impl Plan {
+    /// Pages of it.
+    pub fn pages(&self) -> u64 {
+        self.runs.iter().map(|(_, run)| run.lens.len() as u64).sum()
+    }
+}
+
+/// The sessions that have something to say.
+#[derive(Debug, Default)]
+pub struct Former {
+    ready: BTreeSet<SessionId>,
+    /// Those of them that say little.
+    urgent: BTreeSet<SessionId>,
+    /// Who had the first part of the slab before.
+    last: Option<SessionId>,
+}
+
+/// What the channel would take now.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// The moment.
+    pub now: Instant,
+    /// Pages that there is a place for.
+    pub room: u64,
+    /// Whether the slab before is about to end.
+    pub is_hungry: bool,
+}
+
+impl Former {
+    /// Looks at a session again.
+    pub fn look(&mut self, session: SessionId, flow: Option<&Flow>) {
+        let ready = flow.filter(|flow| flow.is_ready());
+        note(&mut self.ready, session, ready.is_some());
+        note(
+            &mut self.urgent,
+            session,
+            ready.is_some_and(Flow::is_urgent),
+        );
+    }
+
+    /// Whether nobody has anything to say.
+    pub fn is_empty(&self) -> bool {
+        self.ready.is_empty()
+    }
+
+    /// Whether a slab can be formed.
+    pub fn is_ripe(&self, flows: &BTreeMap<SessionId, Flow>, config: &Config, slot: Slot) -> bool {
+        let waited = || self.ripens(flows, config) <= slot.now;
+        slot.room > 0 && (!self.urgent.is_empty() || slot.is_hungry && waited())
+    }
+
+    /// When a slab can be formed of what there is, should the channel be idle.
+    pub fn ripens(&self, flows: &BTreeMap<SessionId, Flow>, config: &Config) -> Instant {
+        let (mut pages, mut first) = (0, Instant::NEVER);
+        for flow in self.ready.iter().filter_map(|session| flows.get(session)) {
+            pages += flow.pages();
+            if pages >= u64::from(config.slab_pages) {
+                return Instant::ZERO;
+            }
+            // an end does not wait
+            first = first.min(flow.since().unwrap_or(Instant::ZERO));
+        }
+        if first == Instant::NEVER {
+            first
+        } else {
+            first + config.age
+        }
+    }
+
+    /// Forms a slab, if one is ripe.
+    pub fn form(
+        &mut self,
+        flows: &mut BTreeMap<SessionId, Flow>,
+        config: &Config,
+        slot: Slot,
+    ) -> Option<Plan> {
+        if !self.is_ripe(flows, config, slot) {
+            return None;
+        }
+        let urgent = !self.urgent.is_empty();
+        let among = if urgent { &self.urgent } else { &self.ready };
+        let runs = take_shares(&self.in_turn(among), flows, config, slot.room);
+        self.last = runs.first().map(|(session, _)| *session);
+        for (session, _) in &runs {
+            self.look(*session, flows.get(session));
+        }
+        Some(Plan { runs, urgent })
+    }
+
+    /// Those of a set, from the one behind who was first last time.
+    fn in_turn(&self, among: &BTreeSet<SessionId>) -> Vec<SessionId> {
+        let behind = |session: &SessionId| self.last.is_none_or(|last| *session > last);
+        let (mut first, then): (Vec<_>, Vec<_>) = among.iter().copied().partition(behind);
+        first.extend(then);
+        first
+    }
+}
+
+/// To each session a share that is to the slab as its fill is to all fills, and at least a page.
+fn take_shares(
+    sessions: &[SessionId],
+    flows: &mut BTreeMap<SessionId, Flow>,
+    config: &Config,
+    room: u64,
+) -> Vec<(SessionId, Run)> {
+    let most = room.min(config.slab_pages.into());
+    let fills = sessions.iter().filter_map(|session| flows.get(session));
+    let all: u64 = fills.map(Flow::pages).sum();
+    let (mut left, mut runs) = (most, Vec::new());
+    for session in sessions {
+        let Some(flow) = flows.get_mut(session) else {
+            continue;
+        };
+        let fill = flow.pages();
+        let share = if all <= most {
+            fill
+        } else {
+            (fill * most / all).max(1).min(fill)
+        };
+        // each page may need a record of its own
+        let records = RECORDS_MAX - runs.len();
+        let share = share.min(left).min(records as u64);
+        if records == 0 || share == 0 && fill > 0 {
+            continue;
+        }
+        left -= share;
+        let taken = flow.take(share, config.page_len());
+        runs.extend(taken.into_iter().map(|run| (*session, run)));
+    }
+    runs
+}
+
+fn note(set: &mut BTreeSet<SessionId>, session: SessionId, belongs: bool) {
+    if belongs {
+        set.insert(session);
+    } else {
+        set.remove(&session);
+    }
+}

@@ -1,0 +1,472 @@
+//! What crosses between two gateways, big-endian and without padding.
+//!
+//! A datagram's head has sixteen octets: its turn, which no other datagram of its direction has, and the number of the
+//! packet that follows. On the stream the first octet is the kind: 1 open, 2 answer, 3 reset, 4 slab, 5 verdict, 6 report,
+//! 7 question, 8 credit, 9 window, 10 heard.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+
+use lighthaul_base::codec::{put_range, put_varint};
+use lighthaul_base::{Malformed, Reader};
+
+/// What a session is called from end to end, however many gateways and connections it crosses: 128 bits of chance.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SessionId(pub [u8; 16]);
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+/// The decoded head of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// How many datagrams left before it.
+    pub turn: u64,
+    /// Its number: 44 for each page, in the order of the pages.
+    pub number: u64,
+}
+
+impl Packet {
+    /// The head's octets.
+    pub fn encode(self) -> [u8; HEAD_LEN] {
+        let mut octets = [0; HEAD_LEN];
+        octets[..8].copy_from_slice(&self.turn.to_be_bytes());
+        octets[8..].copy_from_slice(&self.number.to_be_bytes());
+        octets
+    }
+
+    /// Reads a head.
+    pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(head);
+        let packet = Self {
+            turn: reader.u64()?,
+            number: reader.u64()?,
+        };
+        reader.finish()?;
+        Ok(packet)
+    }
+}
+
+/// A part of one session in a slab (section IV's slab record): its pages follow those of the record before, all of them
+/// full but the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Whose bytes.
+    pub session: SessionId,
+    /// Where they are in what the session says in this direction.
+    pub offset: u64,
+    /// How many.
+    pub len: u32,
+    /// Their CRC-32C.
+    pub crc: u32,
+    /// With nothing behind them: the digest of all that the session has said in this direction.
+    pub end: Option<u64>,
+}
+
+/// A message of the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Letter<'a> {
+    /// A session begins; its bytes may follow at once.
+    Open {
+        /// Its name.
+        session: SessionId,
+        /// Where to, in its owner's words.
+        words: &'a [u8],
+    },
+    /// What came of it.
+    Answer {
+        /// Its name.
+        session: SessionId,
+        /// Whether it goes on.
+        accepted: bool,
+        /// How that came, in its owner's words.
+        words: &'a [u8],
+    },
+    /// A session is over at once, whatever was still to come.
+    Reset {
+        /// Its name.
+        session: SessionId,
+        /// The reason, in its owner's words.
+        words: &'a [u8],
+    },
+    /// What a slab is made of.
+    Slab {
+        /// Its number; they count up.
+        slab: u64,
+        /// The number of its first page.
+        page: u64,
+        /// Its parts.
+        records: Vec<Record>,
+    },
+    /// All of a slab came and is in our custody, or these of its records are not what their CRC says.
+    Verdict {
+        /// Which slab.
+        slab: u64,
+        /// The records to be sent again; none if it is kept.
+        bad: Vec<u32>,
+    },
+    /// What came of the datagrams: all turns below came, or are, or were, reported as lost.
+    Report {
+        /// The first turn that may still come.
+        below: u64,
+        /// Turns that were lost.
+        lost: Vec<Range<u64>>,
+    },
+    /// So many turns there were, and none is about to follow.
+    Question {
+        /// How many.
+        turns: u64,
+    },
+    /// Pages below this number have a place.
+    Credit {
+        /// The first that has none.
+        pages: u64,
+    },
+    /// A session's bytes below this offset have a place.
+    Window {
+        /// Its name.
+        session: SessionId,
+        /// The first that has none.
+        limit: u64,
+    },
+    /// So many messages were heard; this one is not counted.
+    Heard {
+        /// How many.
+        count: u64,
+    },
+}
+
+impl<'a> Letter<'a> {
+    /// Its octets.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(48);
+        match self {
+            Self::Open { session, words } => {
+                out.push(OPEN);
+                out.extend(session.0);
+                out.extend(*words);
+            }
+            Self::Answer {
+                session,
+                accepted,
+                words,
+            } => {
+                out.push(ANSWER);
+                out.extend(session.0);
+                out.push((*accepted).into());
+                out.extend(*words);
+            }
+            Self::Reset { session, words } => {
+                out.push(RESET);
+                out.extend(session.0);
+                out.extend(*words);
+            }
+            Self::Slab {
+                slab,
+                page,
+                records,
+            } => put_slab(&mut out, *slab, *page, records),
+            Self::Verdict { slab, bad } => {
+                out.push(VERDICT);
+                out.extend(slab.to_be_bytes());
+                bad.iter()
+                    .for_each(|nth| put_varint(&mut out, (*nth).into()));
+            }
+            Self::Report { below, lost } => {
+                out.push(REPORT);
+                out.extend(below.to_be_bytes());
+                lost.iter()
+                    .fold(0, |done, range| put_range(&mut out, done, range));
+            }
+            Self::Question { turns } => put_number(&mut out, QUESTION, *turns),
+            Self::Credit { pages } => put_number(&mut out, CREDIT, *pages),
+            Self::Window { session, limit } => {
+                out.push(WINDOW);
+                out.extend(session.0);
+                out.extend(limit.to_be_bytes());
+            }
+            Self::Heard { count } => put_number(&mut out, HEARD, *count),
+        }
+        out
+    }
+
+    /// Reads a message.
+    pub fn decode(octets: &'a [u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(octets);
+        let letter = match reader.u8()? {
+            OPEN => Self::Open {
+                session: session(&mut reader)?,
+                words: reader.rest(),
+            },
+            ANSWER => Self::Answer {
+                session: session(&mut reader)?,
+                accepted: flag(&mut reader)?,
+                words: reader.rest(),
+            },
+            RESET => Self::Reset {
+                session: session(&mut reader)?,
+                words: reader.rest(),
+            },
+            SLAB => slab(&mut reader)?,
+            VERDICT => Self::Verdict {
+                slab: reader.u64()?,
+                bad: verdict(&mut reader)?,
+            },
+            REPORT => Self::Report {
+                below: reader.u64()?,
+                lost: ranges(&mut reader)?,
+            },
+            QUESTION => Self::Question {
+                turns: reader.u64()?,
+            },
+            CREDIT => Self::Credit {
+                pages: reader.u64()?,
+            },
+            WINDOW => Self::Window {
+                session: session(&mut reader)?,
+                limit: reader.u64()?,
+            },
+            HEARD => Self::Heard {
+                count: reader.u64()?,
+            },
+            _ => return Err(Malformed),
+        };
+        reader.finish()?;
+        Ok(letter)
+    }
+}
+
+fn put_number(out: &mut Vec<u8>, kind: u8, number: u64) {
+    out.push(kind);
+    out.extend(number.to_be_bytes());
+}
+
+fn put_slab(out: &mut Vec<u8>, slab: u64, page: u64, records: &[Record]) {
+    out.push(SLAB);
+    out.extend(slab.to_be_bytes());
+    out.extend(page.to_be_bytes());
+    for record in records {
+        out.extend(record.session.0);
+        out.extend(record.offset.to_be_bytes());
+        out.extend(record.len.to_be_bytes());
+        out.extend(record.crc.to_be_bytes());
+        out.push(record.end.is_some().into());
+        out.extend(record.end.iter().flat_map(|digest| digest.to_be_bytes()));
+    }
+}
+
+fn slab<'a>(reader: &mut Reader<'_>) -> Result<Letter<'a>, Malformed> {
+    let (slab, page) = (reader.u64()?, reader.u64()?);
+    let mut records = Vec::new();
+    while !reader.is_empty() {
+        if records.len() == RECORDS_MAX {
+            return Err(Malformed);
+        }
+        records.push(record(reader)?);
+    }
+    if records.is_empty() {
+        return Err(Malformed);
+    }
+    Ok(Letter::Slab {
+        slab,
+        page,
+        records,
+    })
+}
+
+fn record(reader: &mut Reader<'_>) -> Result<Record, Malformed> {
+    let session = session(reader)?;
+    let (offset, len, crc) = (reader.u64()?, reader.u32()?, reader.u32()?);
+    let end = flag(reader)?.then(|| reader.u64()).transpose()?;
+    // nothing is said only where it is the end
+    let says_something = len > 0 || end.is_some();
+    if !says_something || offset.checked_add(len.into()).is_none() {
+        return Err(Malformed);
+    }
+    Ok(Record {
+        session,
+        offset,
+        len,
+        crc,
+        end,
+    })
+}
+
+fn session(reader: &mut Reader<'_>) -> Result<SessionId, Malformed> {
+    reader.array().map(SessionId)
+}
+
+fn flag(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    match reader.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed),
+    }
+}
+
+fn verdict(reader: &mut Reader<'_>) -> Result<Vec<u32>, Malformed> {
+    let mut bad = Vec::new();
+    while !reader.is_empty() {
+        let nth = u32::try_from(reader.varint()?).map_err(|_| Malformed)?;
+        if bad.len() == RECORDS_MAX || bad.last().is_some_and(|last| *last >= nth) {
+            return Err(Malformed);
+        }
+        bad.push(nth);
+    }
+    Ok(bad)
+}
+
+fn ranges(reader: &mut Reader<'_>) -> Result<Vec<Range<u64>>, Malformed> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    while !reader.is_empty() {
+        if ranges.len() == RANGES_MAX {
+            return Err(Malformed);
+        }
+        let done = ranges.last().map_or(0, |range| range.end);
+        ranges.push(reader.range(done)?);
+    }
+    Ok(ranges)
+}
+
+/// Octets of a datagram's head.
+pub const HEAD_LEN: usize = 16;
+/// The most records of a slab.
+pub const RECORDS_MAX: usize = 1 << 12;
+/// The most ranges of a report.
+pub const RANGES_MAX: usize = 1 << 10;
+
+const OPEN: u8 = 1;
+const ANSWER: u8 = 2;
+const RESET: u8 = 3;
+const SLAB: u8 = 4;
+const VERDICT: u8 = 5;
+const REPORT: u8 = 6;
+const QUESTION: u8 = 7;
+const CREDIT: u8 = 8;
+const WINDOW: u8 = 9;
+const HEARD: u8 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec;
+
+    const SESSION: SessionId = SessionId(*b"abcdefghijklmnop");
+
+    fn letters() -> Vec<Letter<'static>> {
+        let record = |end| Record {
+            session: SESSION,
+            offset: 1 << 40,
+            len: 70_000,
+            crc: 0xdead_beef,
+            end,
+        };
+        vec![
+            Letter::Open {
+                session: SESSION,
+                words: b"to",
+            },
+            Letter::Answer {
+                session: SESSION,
+                accepted: true,
+                words: b"",
+            },
+            Letter::Reset {
+                session: SESSION,
+                words: b"why",
+            },
+            Letter::Slab {
+                slab: 7,
+                page: 1 << 50,
+                records: vec![record(None), record(Some(9))],
+            },
+            Letter::Verdict {
+                slab: 7,
+                bad: vec![],
+            },
+            Letter::Verdict {
+                slab: 7,
+                bad: vec![0, 300],
+            },
+            Letter::Report {
+                below: 99,
+                lost: vec![0..1, 5..90],
+            },
+            Letter::Question { turns: 3 },
+            Letter::Credit { pages: 4 },
+            Letter::Window {
+                session: SESSION,
+                limit: 5,
+            },
+            Letter::Heard { count: 6 },
+        ]
+    }
+
+    #[test]
+    fn letters_survive_the_wire() {
+        for letter in letters() {
+            assert_eq!(Letter::decode(&letter.encode()), Ok(letter));
+        }
+        let packet = Packet {
+            turn: 1 << 60,
+            number: 44,
+        };
+        assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
+        assert_eq!(Packet::decode(&[0; 15]), Err(Malformed));
+    }
+
+    #[test]
+    fn what_nobody_says_is_refused() {
+        let nothing = Record {
+            session: SESSION,
+            offset: 0,
+            len: 0,
+            crc: 0,
+            end: None,
+        };
+        let beyond = Record {
+            offset: u64::MAX,
+            len: 1,
+            ..nothing
+        };
+        for records in [vec![], vec![nothing], vec![beyond]] {
+            let letter = Letter::Slab {
+                slab: 0,
+                page: 0,
+                records,
+            };
+            assert_eq!(Letter::decode(&letter.encode()), Err(Malformed));
+        }
+        let twice = Letter::Verdict {
+            slab: 0,
+            bad: vec![1, 1],
+        };
+        assert_eq!(Letter::decode(&twice.encode()), Err(Malformed));
+        assert_eq!(Letter::decode(&[]), Err(Malformed));
+        assert_eq!(Letter::decode(&[11]), Err(Malformed));
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_read_or_refused(octets in prop::collection::vec(any::<u8>(), 0..200), kind in 0_u8..12) {
+            let mut octets = octets;
+            if let Some(first) = octets.first_mut() {
+                *first = kind;
+            }
+            if let Ok(letter) = Letter::decode(&octets) {
+                prop_assert_eq!(Letter::decode(&letter.encode()), Ok(letter));
+            }
+        }
+    }
+}

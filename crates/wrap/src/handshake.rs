@@ -1,0 +1,160 @@
+//! What is said to the gateway: SOCKS5 as RFC 1928 has it, without a password.
+
+use std::net::{IpAddr, SocketAddr};
+
+use libc::c_int;
+
+/// What carries octets to the gateway and back; failures are numbers of `errno`.
+pub(crate) trait Wire {
+    /// Sends all of them.
+    fn send(&mut self, octets: &[u8]) -> Result<(), c_int>;
+    /// Fills `room`, and takes no octet more.
+    fn receive(&mut self, room: &mut [u8]) -> Result<(), c_int>;
+}
+
+/// Has the gateway connect to `target`.
+pub(crate) fn shake(wire: &mut impl Wire, target: SocketAddr) -> Result<(), c_int> {
+    wire.send(&[VERSION, 1, FREE])?;
+    let mut method = [0; 2];
+    wire.receive(&mut method)?;
+    if method != [VERSION, FREE] {
+        // it wants a password, or is no gateway
+        return Err(libc::EACCES);
+    }
+    let (request, len) = request(target);
+    wire.send(&request[..len])?;
+    let mut head = [0; 5];
+    wire.receive(&mut head)?;
+    let rest = match (head[0], head[1], head[3]) {
+        (VERSION, 0, V4) => 4 + 2 - 1,
+        (VERSION, 0, V6) => 16 + 2 - 1,
+        (VERSION, 0, NAME) => usize::from(head[4]) + 2,
+        (VERSION, reply, _) if reply > 0 => return Err(errno(reply)),
+        _ => return Err(libc::ECONNRESET),
+    };
+    // the address from which the gateway called is of no use to the program, but has to be out of its way
+    wire.receive(&mut [0; 255 + 2][..rest])
+}
+
+/// A request to connect, and its length: section 4.
+fn request(target: SocketAddr) -> ([u8; REQUEST_MAX], usize) {
+    let mut request = [0; REQUEST_MAX];
+    request[..3].copy_from_slice(&[VERSION, CONNECT, 0]);
+    let end = match target.ip().to_canonical() {
+        IpAddr::V4(ip) => {
+            request[3] = V4;
+            request[4..8].copy_from_slice(&ip.octets());
+            8
+        }
+        IpAddr::V6(ip) => {
+            request[3] = V6;
+            request[4..20].copy_from_slice(&ip.octets());
+            20
+        }
+    };
+    request[end..end + 2].copy_from_slice(&target.port().to_be_bytes());
+    (request, end + 2)
+}
+
+/// What a program understands of a gateway's reply: section 6.
+const fn errno(reply: u8) -> c_int {
+    match reply {
+        2 => libc::EACCES,
+        3 => libc::ENETUNREACH,
+        4 => libc::EHOSTUNREACH,
+        6 => libc::ETIMEDOUT,
+        8 => libc::EAFNOSUPPORT,
+        _ => libc::ECONNREFUSED,
+    }
+}
+
+const VERSION: u8 = 5;
+const FREE: u8 = 0;
+const CONNECT: u8 = 1;
+const V4: u8 = 1;
+const NAME: u8 = 3;
+const V6: u8 = 4;
+const REQUEST_MAX: usize = 4 + 16 + 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A gateway that says what it was told to.
+    struct Script {
+        says: Vec<u8>,
+        heard: Vec<u8>,
+    }
+
+    impl Wire for Script {
+        fn send(&mut self, octets: &[u8]) -> Result<(), c_int> {
+            self.heard.extend_from_slice(octets);
+            Ok(())
+        }
+
+        fn receive(&mut self, room: &mut [u8]) -> Result<(), c_int> {
+            if self.says.len() < room.len() {
+                return Err(libc::ECONNRESET);
+            }
+            room.copy_from_slice(&self.says[..room.len()]);
+            self.says.drain(..room.len());
+            Ok(())
+        }
+    }
+
+    fn ask(target: &str, says: &[u8]) -> (Result<(), c_int>, Script) {
+        let says = says.to_vec();
+        let mut script = Script {
+            says,
+            heard: Vec::new(),
+        };
+        let outcome = shake(&mut script, target.parse().unwrap());
+        (outcome, script)
+    }
+
+    #[test]
+    fn the_target_is_said_and_nothing_behind_the_reply_is_touched() {
+        for reply in [
+            &[5, 0, 5, 0, 0, 1, 10, 0, 0, 1, 0, 80, 42][..],
+            &[&[5, 0, 5, 0, 0, 4][..], &[0; 18], &[42]].concat(),
+            &[5, 0, 5, 0, 0, 3, 2, b'a', b'b', 0, 80, 42],
+            &[5, 0, 5, 0, 0, 3, 0, 0, 80, 42],
+        ] {
+            let (outcome, script) = ask("203.0.113.7:5001", reply);
+            assert_eq!((outcome, script.says), (Ok(()), vec![42]), "{reply:?}");
+            assert_eq!(
+                script.heard,
+                [5, 1, 0, 5, 1, 0, 1, 203, 0, 113, 7, 0x13, 0x89]
+            );
+        }
+        let (_, script) = ask("[2001:db8::1]:80", &[5, 0]);
+        assert_eq!(script.heard[3..9], [5, 1, 0, 4, 0x20, 0x01]);
+        let (_, mapped) = ask("[::ffff:203.0.113.7]:80", &[5, 0]);
+        assert_eq!(mapped.heard[6], V4);
+    }
+
+    #[test]
+    fn a_program_hears_of_a_refusal_what_the_kernel_would_say() {
+        for (reply, errno) in [
+            (1, libc::ECONNREFUSED),
+            (2, libc::EACCES),
+            (3, libc::ENETUNREACH),
+            (4, libc::EHOSTUNREACH),
+            (5, libc::ECONNREFUSED),
+            (6, libc::ETIMEDOUT),
+        ] {
+            let says = [5, 0, 5, reply, 0, 1, 0, 0, 0, 0, 0, 0];
+            assert_eq!(ask("203.0.113.7:80", &says).0, Err(errno), "{reply}");
+        }
+        for (says, errno) in [
+            (&[5, 0xff][..], libc::EACCES),
+            (b"HTTP/1.1 400", libc::EACCES),
+            (&[5], libc::ECONNRESET),
+            (&[5, 0, 5, 0, 0], libc::ECONNRESET),
+            (&[5, 0, 4, 0, 0, 1, 0, 0, 0, 0, 0, 0], libc::ECONNRESET),
+            (&[5, 0, 5, 0, 0, 9, 0, 0, 0, 0, 0, 0], libc::ECONNRESET),
+        ] {
+            assert_eq!(ask("203.0.113.7:80", says).0, Err(errno), "{says:?}");
+        }
+    }
+}

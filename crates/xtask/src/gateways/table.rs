@@ -1,0 +1,38 @@
+//! What came of it.
+
+use std::fmt;
+
+/// One measurement.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) path: String,
+    pub(super) way: String,
+    pub(super) value: f64,
+    pub(super) unit: &'static str,
+    pub(super) remark: String,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) lines: Vec<Line>,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path,
+            way,
+            value,
+            unit,
+            remark,
+        } = self;
+        write!(f, "{path:<28} {way:<26} {value:>9.1} {unit:<5} {remark}")
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines.iter().try_for_each(|line| writeln!(f, "{line}"))
+    }
+}

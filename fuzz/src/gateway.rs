@@ -1,0 +1,84 @@
+//! Gateways' decoders: what programs say before their own octets flow, targets, and what an operator allows.
+
+use lighthaul_base::codec::Reader;
+use lighthaul_gateway::allowed::Rule;
+use lighthaul_gateway::capture::connect::Connect;
+use lighthaul_gateway::capture::credentials::Credentials;
+use lighthaul_gateway::capture::handshake::{Handshake, Progress};
+use lighthaul_gateway::capture::refusal::Refusal;
+use lighthaul_gateway::capture::socks::Socks;
+use lighthaul_gateway::target::Target;
+
+/// Takes a program's side of SOCKS5, with a password asked for or not; how its octets are cut makes no difference.
+pub fn socks(octets: &[u8]) {
+    uncut(octets, |credentials| Box::new(Socks::new(credentials)));
+}
+
+/// The same for HTTP CONNECT.
+pub fn connect(octets: &[u8]) {
+    uncut(octets, |credentials| Box::new(Connect::new(credentials)));
+}
+
+/// Reads a target as a peer or a program wrote it; what is read crosses again, as octets and as text.
+pub fn target(octets: &[u8]) {
+    if let Ok(target) = Target::read(&mut Reader::new(octets)) {
+        let mut out = Vec::new();
+        target.put(&mut out);
+        let mut reader = Reader::new(&out);
+        assert_eq!(Target::read(&mut reader).as_ref(), Ok(&target));
+        assert!(reader.is_empty());
+        assert_eq!(target.to_string().parse().as_ref(), Ok(&target));
+    }
+}
+
+/// Reads a rule that somebody wrote; what is read is written in a way that reads the same.
+pub fn allowed(octets: &[u8]) {
+    let text = String::from_utf8_lossy(octets);
+    if let Ok(rule) = text.parse::<Rule>() {
+        assert_eq!(rule.to_string().parse().as_ref(), Ok(&rule));
+    }
+}
+
+/// All that was sent, and how it ended.
+type Outcome = (Vec<u8>, Option<Result<(Target, Vec<u8>), String>>);
+
+/// Fails where it matters how octets were cut. The first says whether a password is asked for, and where to cut.
+fn uncut(octets: &[u8], make: impl Fn(Option<Credentials>) -> Box<dyn Handshake>) {
+    let Some((first, octets)) = octets.split_first() else {
+        return;
+    };
+    let make = || {
+        let credentials = Credentials::new("alice", "secret").expect("they are short");
+        make((first & 1 == 1).then_some(credentials))
+    };
+    let whole = outcome(make().as_mut(), octets, octets.len().max(1));
+    assert_eq!(outcome(make().as_mut(), octets, 1), whole);
+    let cut = usize::from(first >> 1) + 1;
+    assert_eq!(outcome(make().as_mut(), octets, cut), whole);
+}
+
+fn outcome(handshake: &mut dyn Handshake, octets: &[u8], cut: usize) -> Outcome {
+    let mut said = Vec::new();
+    let mut taken = 0;
+    for piece in octets.chunks(cut) {
+        taken += piece.len();
+        match handshake.take(piece) {
+            Progress::More { reply } => said.extend(reply),
+            Progress::Wants { target, mut rest } => {
+                assert!(
+                    octets[..taken].ends_with(&rest),
+                    "what is behind is not touched"
+                );
+                assert_eq!(target.to_string().parse().as_ref(), Ok(&target));
+                rest.extend(&octets[taken..]);
+                said.extend(handshake.answer(Err(Refusal::Busy)));
+                return (said, Some(Ok((target, rest))));
+            }
+            Progress::Refused { reply, why } => {
+                said.extend(reply);
+                return (said, Some(Err(why)));
+            }
+        }
+    }
+    (said, None)
+}
