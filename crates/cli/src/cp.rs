@@ -238,10 +238,10 @@ pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
     })
 }
 
-/// The protocol by its name: one that follows a vector if there is one, and nobody wants another.
+/// The protocol by its name: one that follows a vector if there is one, and nobody wants another. That auto
+/// comes to the same is said by whoever chooses.
 fn protocol_of(args: &Cp) -> String {
-    let open = [Protocol::default().name(), AUTO].contains(&args.protocol.as_str());
-    if open && args.trc.is_some() {
+    if args.protocol == Protocol::default().name() && args.trc.is_some() {
         return Protocol::Vbtp.to_string();
     }
     args.protocol.clone()

@@ -18,7 +18,7 @@ use crate::relay::{Relay, Relayed};
 use crate::stream;
 
 /// The version of everything below; both sides must speak the same.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// The longest message that is taken.
 pub const MESSAGE_MAX: usize = 1 << 20;
 
@@ -34,8 +34,8 @@ pub enum Message {
     /// The server agrees, and has protocols of these names.
     Welcome(Vec<String>),
     /// Datagrams of at most so many octets arrive here, zero if none do, and by these lanes, a bit
-    /// for each.
-    Reached(u16, u8),
+    /// for each; and how much of the time somebody here waits for a processor, in percent.
+    Reached(u16, u8, u8),
     /// A train arrived here: so many octets in so many nanoseconds.
     Train(u64, u64),
     /// How objects will be sent.
