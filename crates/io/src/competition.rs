@@ -138,7 +138,7 @@ impl Competition {
         self.others = Pattern::note(self.others, now, others, None);
         let away = others.max(quota);
         if away >= GAP {
-            self.away_max = away.max(self.away_max - self.away_max / 16);
+            self.away_max = away.max(self.away_max / 16 * 15);
         }
         true
     }

@@ -28,8 +28,8 @@ fn waited(pressure: &str) -> Option<u8> {
     let word = some
         .split(' ')
         .find_map(|word| word.strip_prefix("avg10="))?;
-    let percent: f64 = word.parse().ok()?;
-    Some(percent.clamp(0.0, 100.0) as u8)
+    let (percent, _) = word.split_once('.')?;
+    percent.parse().ok().map(|percent: u8| percent.min(100))
 }
 
 fn first(line: &str) -> Option<f64> {

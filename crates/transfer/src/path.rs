@@ -127,18 +127,22 @@ pub fn explore(
     };
     let datagram_len = if sending { theirs } else { arrived };
     let common = ours & lanes;
-    let sockets = sockets
-        .into_iter()
-        .filter(|(lane, _)| datagram_len > 0 && common >> lane & 1 == 1)
-        .map(|(_, udp)| udp)
-        .collect();
+    let common = if datagram_len > 0 { common } else { 0 };
     Ok(Path {
-        sockets,
+        sockets: of_lanes(sockets, common),
         datagram_len,
         lost_ppm: 0,
         waited,
         prober,
     })
+}
+
+/// The sockets of the lanes that have a bit.
+fn of_lanes(sockets: Vec<(u8, Udp)>, mask: u8) -> Vec<Udp> {
+    let kept = sockets
+        .into_iter()
+        .filter(|(lane, _)| mask >> lane & 1 == 1);
+    kept.map(|(_, udp)| udp).collect()
 }
 
 /// A bit for each lane.
