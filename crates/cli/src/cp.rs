@@ -10,7 +10,7 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::Door;
-use lighthaul_transfer::protocol::{self, AUTO, Protocol};
+use lighthaul_transfer::protocol::{self, Protocol};
 use lighthaul_transfer::receive;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::send;
