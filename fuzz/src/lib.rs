@@ -7,6 +7,7 @@ pub mod lab;
 pub mod pair;
 pub mod rbudp;
 pub mod sabul;
+pub mod slabs;
 pub mod stripe;
 pub mod transfer;
 pub mod vbtp;
