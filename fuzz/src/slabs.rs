@@ -104,6 +104,26 @@ impl End {
         self.hand(now, message);
     }
 
+    /// Delivers all that is on its way, in order.
+    fn deliver_all(&mut self, now: Instant) {
+        let letters = std::mem::take(&mut self.letters);
+        let datagrams = std::mem::take(&mut self.datagrams);
+        for transmit in letters.iter().chain(&datagrams) {
+            self.deliver(now, transmit);
+        }
+    }
+
+    /// Delivers the next letter, and one of the datagrams, which is kept for another time.
+    fn deliver_one(&mut self, now: Instant, nth: usize) {
+        if let Some(letter) = self.letters.pop_front() {
+            self.deliver(now, &letter);
+        }
+        if !self.datagrams.is_empty() {
+            let datagram = self.datagrams[nth % self.datagrams.len()].clone();
+            self.deliver(now, &datagram);
+        }
+    }
+
     fn hear(&mut self, event: Event) {
         match event {
             Event::Opened(session, _) => {
@@ -158,7 +178,8 @@ impl Ends {
                 end.custody -= pages;
                 end.link.free(pages);
             }
-            10 | 11 => self.deliver(side, usize::from(reader.u8().ok()?)),
+            10 => end.deliver_all(now),
+            11 => end.deliver_one(now, usize::from(reader.u8().ok()?)),
             12 => {
                 end.datagrams.pop();
             }
@@ -174,18 +195,6 @@ impl Ends {
             _ => return None,
         }
         Some(())
-    }
-
-    /// Delivers the next letter, and one of the datagrams, which is kept for another time.
-    fn deliver(&mut self, side: usize, nth: usize) {
-        let end = &mut self.ends[side];
-        if let Some(letter) = end.letters.pop_front() {
-            end.deliver(self.now, &letter);
-        }
-        if !end.datagrams.is_empty() {
-            let datagram = end.datagrams[nth % end.datagrams.len()].clone();
-            end.deliver(self.now, &datagram);
-        }
     }
 
     /// The connection is lost with all that was on its way, and made anew.
@@ -232,6 +241,7 @@ impl Ends {
 /// What an owner does with one of its sessions.
 fn about(end: &mut End, what: u8, now: Instant, reader: &mut Reader<'_>) -> Option<()> {
     let session = SessionId([reader.u8().ok()? % SESSIONS; 16]);
+    let number = u32::from(reader.u16().ok()?);
     let state = end.sessions.get(&session).copied();
     match (what, state) {
         (2, None) => {
@@ -239,7 +249,7 @@ fn about(end: &mut End, what: u8, now: Instant, reader: &mut Reader<'_>) -> Opti
             end.sessions.insert(session, false);
         }
         (2, Some(_)) => {
-            let accepted = reader.u8().ok()? != 0;
+            let accepted = number % 8 != 0;
             end.link.answer(session, accepted, b"here");
             if !accepted {
                 end.sessions.remove(&session);
@@ -250,14 +260,14 @@ fn about(end: &mut End, what: u8, now: Instant, reader: &mut Reader<'_>) -> Opti
             end.sessions.remove(&session);
         }
         (4, Some(false)) => {
-            let len = u32::from(reader.u16().ok()?) % end.link.config().page_len() + 1;
+            let len = number % end.link.config().page_len() + 1;
             end.link.supply(now, session, len);
         }
         (5, Some(_)) => {
             end.link.finish(session, 7);
             end.sessions.insert(session, true);
         }
-        (6, _) => end.link.allow(session, reader.u64().ok()?),
+        (6, _) => end.link.allow(session, u64::from(number) << 4),
         _ => {}
     }
     Some(())

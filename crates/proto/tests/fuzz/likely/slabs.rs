@@ -19,19 +19,17 @@ pub fn calls() -> impl Strategy<Value = Vec<u8>> {
 
 fn call() -> impl Strategy<Value = Vec<u8>> {
     let (session, side) = (0_u8..4, prop_oneof![Just(0_u8), Just(0x80)]);
+    let about = prop_oneof![3 => Just(2_u8), 1 => Just(3), 8 => Just(4), 2 => Just(5), 2 => Just(6)];
     let what = prop_oneof![
         2 => (0_u32..20_000_000).prop_map(|nanos| [&[0][..], &nanos.to_be_bytes()].concat()),
         1 => (1_u64..1_000_000_000).prop_map(|rate| [&[1][..], &rate.to_be_bytes()].concat()),
-        3 => (session.clone(), any::<bool>()).prop_map(|(id, yes)| vec![2, id, u8::from(yes)]),
-        1 => session.clone().prop_map(|id| vec![3, id]),
-        8 => (session.clone(), any::<[u8; 2]>()).prop_map(|(id, len)| vec![4, id, len[0], len[1]]),
-        2 => session.clone().prop_map(|id| vec![5, id]),
-        2 => (session, 0_u64..1_000_000)
-            .prop_map(|(id, limit)| [&[6, id][..], &limit.to_be_bytes()].concat()),
+        16 => (about, session, any::<[u8; 2]>())
+            .prop_map(|(what, id, number)| vec![what, id, number[0], number[1]]),
         4 => Just(vec![7]),
         8 => (0_u8..8).prop_map(|good| vec![8, good]),
         4 => any::<u8>().prop_map(|pages| vec![9, pages]),
-        16 => any::<u8>().prop_map(|nth| vec![10, nth]),
+        16 => Just(vec![10]),
+        4 => any::<u8>().prop_map(|nth| vec![11, nth]),
         1 => Just(vec![12]),
         1 => Just(vec![13]),
         1 => letter().prop_map(|head| {
