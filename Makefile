@@ -28,6 +28,7 @@ install: build ## put the command, its completions, man pages and unit for syste
 	$(TARGET)/release/lighthaul completions fish > $(SHARE)/fish/vendor_completions.d/lighthaul.fish
 	install -d $(PREFIX)/lib/systemd/system
 	sed 's,/usr/local/bin,$(PREFIX)/bin,' dist/lighthaul.service > $(PREFIX)/lib/systemd/system/lighthaul.service
+	sed 's,/usr/local/bin,$(PREFIX)/bin,' dist/lighthaul-gateway.service > $(PREFIX)/lib/systemd/system/lighthaul-gateway.service
 demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
 test: setup ## run every test; those that need a lab say so where there can be none

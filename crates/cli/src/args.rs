@@ -124,7 +124,9 @@ impl Command {
             Self::Reservations(args) => args.asking.output.json,
             Self::Cancel(args) => args.asking.output.json,
             Self::Calendar(args) => args.asking.output.json,
-            Self::Gateway(args) => matches!(&args.action, Some(Action::Status(status)) if status.json),
+            Self::Gateway(args) => {
+                matches!(&args.action, Some(Action::Status(status)) if status.json)
+            }
             Self::Scheduler(_)
             | Self::Serve(_)
             | Self::Wrap(_)

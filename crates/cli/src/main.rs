@@ -37,8 +37,8 @@ use lighthaul_io::interrupt;
 use lighthaul_transfer::error::{Code, Error};
 
 use crate::args::{Cli, Command};
-use crate::gateway::args::Gateway;
 use crate::config::Config;
+use crate::gateway::args::Gateway;
 
 fn main() -> ExitCode {
     let config = match Config::load(&Cli::command()) {
@@ -84,7 +84,10 @@ fn catch(command: &Command) -> std::io::Result<()> {
     if let Command::Gateway(Gateway { action: None, .. }) = command {
         return interrupt::catch_gently();
     }
-    let is_work = matches!(command, Command::Cp(_) | Command::Stream(_) | Command::Serve(_));
+    let is_work = matches!(
+        command,
+        Command::Cp(_) | Command::Stream(_) | Command::Serve(_)
+    );
     if is_work { interrupt::catch() } else { Ok(()) }
 }
 

@@ -175,7 +175,9 @@ const COLUMNS: [Column; 11] = [
     )
     .by("direction")
     .in_unit(|| Unit::Bytes),
-    Column::counter("slabs", "Slabs formed", |sight| vec![("", sight.slabs_sent)]),
+    Column::counter("slabs", "Slabs formed", |sight| {
+        vec![("", sight.slabs_sent)]
+    }),
     Column::gauge(
         "slabs_held",
         "Slabs that the other gateway does not keep yet",
@@ -205,8 +207,10 @@ const COLUMNS: [Column; 11] = [
         "Pages that the other gateway still has a place for",
         |sight| vec![("", sight.credit)],
     ),
-    Column::gauge("rate", "What the channel carries now; 0 without a limit", |sight| {
-        vec![("", sight.rate_bps / 8)]
-    })
+    Column::gauge(
+        "rate",
+        "What the channel carries now; 0 without a limit",
+        |sight| vec![("", sight.rate_bps / 8)],
+    )
     .in_unit(|| Unit::Other("bytes_per_second".to_owned())),
 ];

@@ -31,12 +31,7 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     /// A target whose addresses are not known yet, to be reached until then.
-    pub(crate) const fn new(
-        target: Target,
-        hops: u8,
-        until: Instant,
-        keepalive: Duration,
-    ) -> Self {
+    pub(crate) const fn new(target: Target, hops: u8, until: Instant, keepalive: Duration) -> Self {
         Self {
             target,
             hops,

@@ -99,16 +99,35 @@ pub(crate) struct Capture {
     #[arg(long)]
     pub(crate) transparent: bool,
     /// Of these, only those to such ports, as in 5001 or 2811-2820
-    #[arg(long = "capture-ports", value_name = "PORTS", requires = "transparent", value_delimiter = ',')]
+    #[arg(
+        long = "capture-ports",
+        value_name = "PORTS",
+        requires = "transparent",
+        value_delimiter = ','
+    )]
     pub(crate) ports: Vec<Ports>,
     /// Of these, only those to such addresses, as in 203.0.113.0/24
-    #[arg(long = "capture-to", value_name = "PREFIX", requires = "transparent", value_delimiter = ',')]
+    #[arg(
+        long = "capture-to",
+        value_name = "PREFIX",
+        requires = "transparent",
+        value_delimiter = ','
+    )]
     pub(crate) to: Vec<Prefix>,
     /// Of these, only those that arrive at this interface
-    #[arg(long = "capture-device", value_name = "DEVICE", requires = "transparent")]
+    #[arg(
+        long = "capture-device",
+        value_name = "DEVICE",
+        requires = "transparent"
+    )]
     pub(crate) device: Option<String>,
     /// Those of programs on this host that run as this user, by number; of other hosts then only with --capture-device
-    #[arg(long = "capture-user", value_name = "UID", requires = "transparent", value_delimiter = ',')]
+    #[arg(
+        long = "capture-user",
+        value_name = "UID",
+        requires = "transparent",
+        value_delimiter = ','
+    )]
     pub(crate) user: Vec<u32>,
 }
 

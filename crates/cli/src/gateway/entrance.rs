@@ -32,7 +32,8 @@ impl Entrance {
             rules = Some(installed);
         }
         if doors.is_empty() && args.listen.is_none() {
-            let text = "no program can come in: give --socks, --connect, --forward or --transparent";
+            let text =
+                "no program can come in: give --socks, --connect, --forward or --transparent";
             return Err(Error::new(Code::Usage, text));
         }
         let failed = |e| Error::new(Code::Network, format!("nobody can be let in: {e}"));

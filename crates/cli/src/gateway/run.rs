@@ -108,7 +108,9 @@ fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<Board> {
         Ok(board) => Some(board),
         Err(error) => {
             let path = path.display();
-            warn!("`lighthaul gateway status` will not find this gateway at {path}: {error}; give --status-socket PATH");
+            warn!(
+                "`lighthaul gateway status` will not find this gateway at {path}: {error}; give --status-socket PATH"
+            );
             None
         }
     }
@@ -117,8 +119,17 @@ fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<Board> {
 /// Waits until the last session is over, or nobody wants to wait any longer.
 fn drain(args: &Gateway, gateways: &Gateways) {
     gateways.drain();
-    let left = || gateways.links().iter().map(|link| link.sight.sessions).sum::<u64>();
-    info!("stopping, with {} sessions to end; once more ends them", left());
+    let left = || {
+        gateways
+            .links()
+            .iter()
+            .map(|link| link.sight.sessions)
+            .sum::<u64>()
+    };
+    info!(
+        "stopping, with {} sessions to end; once more ends them",
+        left()
+    );
     let clock = Clock::start();
     let until = clock.now() + args.patience;
     while !gateways.is_over() && !interrupt::is_requested() && clock.now() < until {

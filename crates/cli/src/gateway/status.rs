@@ -89,8 +89,17 @@ impl Look {
             let more = number(name).saturating_sub(earlier[name].as_u64().unwrap_or(0));
             Rate::of(more, self.at.since(at)).to_string()
         };
-        let state = if link["connected"] == true { "up" } else { "down" };
-        let peer: String = link["peer"].as_str().unwrap_or("?").chars().take(24).collect();
+        let state = if link["connected"] == true {
+            "up"
+        } else {
+            "down"
+        };
+        let peer: String = link["peer"]
+            .as_str()
+            .unwrap_or("?")
+            .chars()
+            .take(24)
+            .collect();
         let size = |name: &str| Size(number(name)).to_string();
         vec![
             peer,

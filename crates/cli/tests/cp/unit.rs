@@ -1,4 +1,4 @@
-//! The daemon as a unit of systemd.
+//! The daemon and the gateway as units of systemd.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -8,10 +8,13 @@ use std::time::Duration;
 use crate::far::{Near, PROGRAM};
 use crate::running::Running;
 
-/// The unit, with the program that was built.
-fn unit() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/lighthaul.service");
-    let text = fs::read_to_string(path).unwrap();
+/// The units.
+const NAMES: [&str; 2] = ["lighthaul.service", "lighthaul-gateway.service"];
+
+/// A unit, with the program that was built.
+fn unit(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist");
+    let text = fs::read_to_string(format!("{folder}/{name}")).unwrap();
     assert!(text.contains("/usr/local/bin/lighthaul"));
     text.replace("/usr/local/bin/lighthaul", PROGRAM)
 }
@@ -19,12 +22,13 @@ fn unit() -> String {
 #[test]
 fn what_the_unit_starts_is_understood() {
     let near = Near::new("unit-line", None);
-    let unit = unit();
-    let line = unit
-        .lines()
-        .find_map(|line| line.strip_prefix("ExecStart="));
-    let words: Vec<_> = line.unwrap().split(' ').skip(1).chain(["--help"]).collect();
-    near.run(near.lighthaul(&words)).assert_succeeded();
+    for unit in NAMES.map(unit) {
+        let line = unit
+            .lines()
+            .find_map(|line| line.strip_prefix("ExecStart="));
+        let words: Vec<_> = line.unwrap().split(' ').skip(1).chain(["--help"]).collect();
+        near.run(near.lighthaul(&words)).assert_succeeded();
+    }
 }
 
 #[test]
@@ -38,14 +42,16 @@ fn systemd_finds_nothing_wrong_with_the_unit() {
         return;
     }
     let near = Near::new("unit-verified", None);
-    let path = near.at("lighthaul.service");
-    fs::write(&path, unit()).unwrap();
-    let mut verify = Command::new("systemd-analyze");
-    verify
-        .args(["verify", "--man=no", "--recursive-errors=no"])
-        .arg(&path);
-    let outcome = near.run(verify).assert_succeeded();
-    assert!(!outcome.said("lighthaul.service"), "{outcome:?}");
+    for name in NAMES {
+        let path = near.at(name);
+        fs::write(&path, unit(name)).unwrap();
+        let mut verify = Command::new("systemd-analyze");
+        verify
+            .args(["verify", "--man=no", "--recursive-errors=no"])
+            .arg(&path);
+        let outcome = near.run(verify).assert_succeeded();
+        assert!(!outcome.said(name), "{outcome:?}");
+    }
 }
 
 #[test]

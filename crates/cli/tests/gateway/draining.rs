@@ -23,7 +23,8 @@ fn an_ingress_that_is_stopped_ends_its_sessions_in_good_order() {
     pair.ingress.says("stopping, with 1 sessions to end");
     becomes_true("nobody is let in any more", || {
         let address = SOCKS.parse().unwrap();
-        let call = || Ok(std::net::TcpStream::connect(std::net::SocketAddr::clone(&address)).is_err());
+        let call =
+            || Ok(std::net::TcpStream::connect(std::net::SocketAddr::clone(&address)).is_err());
         pair.stage.lab.within("a", call).unwrap()
     });
     let (rest, end) = hear(&mut ends.program);

@@ -51,7 +51,10 @@ fn who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory() {
     drop(pair);
     for sayer in sayers {
         if let Err(why) = sayer.join().unwrap() {
-            let is_cut = matches!(why.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+            let is_cut = matches!(
+                why.kind(),
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+            );
             assert!(is_cut, "{why}");
         }
     }

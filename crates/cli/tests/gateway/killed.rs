@@ -61,7 +61,11 @@ fn an_ingress_that_dies_resets_both_ends() {
     assert_reset("the program", &mut ends.program);
     // who is told of it first is who writes
     let why = sayer.join().unwrap().unwrap_err();
-    assert_eq!(why.kind(), ErrorKind::ConnectionReset, "the target saw {why}");
+    assert_eq!(
+        why.kind(),
+        ErrorKind::ConnectionReset,
+        "the target saw {why}"
+    );
     pair.restart_ingress();
     assert_carries(&pair);
 }

@@ -12,13 +12,16 @@ fn where_nobody_gets_programs_hear_why() {
         return;
     };
     assert_eq!(pair.reach("10.77.0.1:9").unwrap_err(), 2);
-    pair.egress.says("10.77.0.1:9 was not reached: the gateway does not allow this target");
+    pair.egress
+        .says("10.77.0.1:9 was not reached: the gateway does not allow this target");
     let (listener, address) = pair.target();
     drop(listener);
     assert_eq!(pair.reach(&address.to_string()).unwrap_err(), 5);
-    pair.egress.says("was not reached: the target refused the connection");
+    pair.egress
+        .says("was not reached: the target refused the connection");
     assert_eq!(pair.reach("absent.invalid:80").unwrap_err(), 4);
-    pair.egress.says("absent.invalid:80 was not reached: the target's name cannot be resolved");
+    pair.egress
+        .says("absent.invalid:80 was not reached: the target's name cannot be resolved");
     for (target, status) in [
         ("10.77.0.1:9", "HTTP/1.1 403 "),
         (&address.to_string(), "HTTP/1.1 502 "),
@@ -40,11 +43,20 @@ fn a_gateway_that_nobody_knows_gets_one_clear_sentence() {
     let key = say(&["key", "--key", pair.scratch.at("a-key").to_str().unwrap()]);
     let mut stranger = other_ingress(&pair, &pin);
     let told = stranger.says("WARN");
-    assert!(told.contains(&key) && told.contains("lighthaul allow"), "{told}");
+    assert!(
+        told.contains(&key) && told.contains("lighthaul allow"),
+        "{told}"
+    );
     stranger.kill();
 
     let allowed = pair.scratch.at("allowed");
-    say(&["allow", &key, "other", "--allowed", allowed.to_str().unwrap()]);
+    say(&[
+        "allow",
+        &key,
+        "other",
+        "--allowed",
+        allowed.to_str().unwrap(),
+    ]);
     let mut guest = other_ingress(&pair, &pin);
     let told = guest.says("WARN");
     assert!(told.contains("--gateway"), "{told}");

@@ -14,7 +14,13 @@ const FAR: &str = "203.0.113.7";
 #[test]
 fn an_unmodified_program_gets_where_it_wants_and_no_rule_is_left() {
     let name = "an_unmodified_program_gets_where_it_wants_and_no_rule_is_left";
-    let capture = ["--transparent", "--capture-device", "inner", "--capture-ports", "5001"];
+    let capture = [
+        "--transparent",
+        "--capture-device",
+        "inner",
+        "--capture-ports",
+        "5001",
+    ];
     let allow = ["--allow", "203.0.113.0/24:*"];
     let Some(mut pair) = Pair::start_with(name, &capture, &allow) else {
         return;
@@ -27,7 +33,12 @@ fn an_unmodified_program_gets_where_it_wants_and_no_rule_is_left() {
     let listener = pair.stage.lab.within("b", listen).unwrap();
     let script = format!("exec 3<>/dev/tcp/{FAR}/5001; echo question >&3; cat <&3");
     let program = client
-        .within(|| Command::new("bash").args(["-c", &script]).stdout(Stdio::piped()).spawn())
+        .within(|| {
+            Command::new("bash")
+                .args(["-c", &script])
+                .stdout(Stdio::piped())
+                .spawn()
+        })
         .unwrap();
     let (mut target, _) = listener.accept().unwrap();
     target.set_read_timeout(Some(LONG)).unwrap();
@@ -37,7 +48,10 @@ fn an_unmodified_program_gets_where_it_wants_and_no_rule_is_left() {
     target.write_all(b"answer").unwrap();
     drop(target);
     let output = program.wait_with_output().unwrap();
-    assert!(output.status.success() && output.stdout == b"answer", "{output:?}");
+    assert!(
+        output.status.success() && output.stdout == b"answer",
+        "{output:?}"
+    );
 
     assert!(tables(&pair).contains("lighthaul"), "{}", tables(&pair));
     signal(&pair.ingress, "TERM");

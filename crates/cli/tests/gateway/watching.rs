@@ -29,7 +29,11 @@ fn sessions_and_their_bytes_are_shown_in_a_table_as_json_and_to_prometheus() {
         link["sessions_ended"] == 1 && link["sessions_refused"] == 1
     });
     let link = shown("a");
-    for (name, value) in [("sessions", 1), ("bytes_out", 300_000), ("bytes_in", 300_000)] {
+    for (name, value) in [
+        ("sessions", 1),
+        ("bytes_out", 300_000),
+        ("bytes_in", 300_000),
+    ] {
         assert_eq!(link[name], value, "{name}: {link}");
     }
     assert_eq!(link["connected"], true);

@@ -465,7 +465,8 @@ mod tests {
                 *first = kind;
             }
             if let Ok(letter) = Letter::decode(&octets) {
-                prop_assert_eq!(Letter::decode(&letter.encode()), Ok(letter));
+                let encoded = letter.encode();
+                prop_assert_eq!(Letter::decode(&encoded), Ok(letter));
             }
         }
     }
