@@ -114,10 +114,7 @@ pub(crate) struct Preface(Vec<u8>);
 
 impl Preface {
     /// Reads on; answers what became of the target once that is known.
-    pub(crate) fn read(
-        &mut self,
-        socket: &mut Socket,
-    ) -> Option<Result<SocketAddr, Refusal>> {
+    pub(crate) fn read(&mut self, socket: &mut Socket) -> Option<Result<SocketAddr, Refusal>> {
         loop {
             let wanted = match self.0.get(1) {
                 None => 2 - self.0.len(),
@@ -150,10 +147,7 @@ mod tests {
 
     #[test]
     fn what_became_of_the_target_comes_before_its_bytes() {
-        for outcome in [
-            Ok("192.0.2.1:7".parse().unwrap()),
-            Err(Refusal::Refused),
-        ] {
+        for outcome in [Ok("192.0.2.1:7".parse().unwrap()), Err(Refusal::Refused)] {
             let [(mut came, _), (mut goes, _)] = tie().unwrap();
             let mut preface = Preface::default();
             assert_eq!(preface.read(&mut came), None);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use lighthaul_base::Rate;
+use lighthaul_base::{Rate, Trc};
 use lighthaul_io::control::{Control, Stream};
 use lighthaul_io::error::Error;
 use lighthaul_io::seal::Key;
@@ -70,6 +70,8 @@ pub(crate) enum Call {
     /// Let go of the connection, and say how many messages were heard; nothing if there is no link.
     Pause(SyncSender<Option<u64>>),
     Join(Box<Joint>),
+    /// What the channel takes from now on, whatever becomes of connections.
+    Follow(Option<Trc>),
     /// No more sessions; when the last is over, the thread ends.
     Drain,
 }

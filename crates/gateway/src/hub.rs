@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lighthaul_base::Instant;
+use lighthaul_base::{Instant, Trc};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::drive::{Next, Owner};
 use lighthaul_io::error::Error;
@@ -58,6 +58,8 @@ pub(crate) struct Hub {
     resolver: Resolver,
     /// What ends the connection as soon as possible.
     pub(crate) next: Option<After>,
+    /// What the channel takes, if somebody says so from moment to moment.
+    pub(crate) trc: Option<Option<Trc>>,
     draining: bool,
     /// Newcomers who came while there was no connection, and when.
     waiting: VecDeque<(Instant, Newcomer)>,
@@ -80,14 +82,15 @@ impl Hub {
     pub(crate) fn new(
         settings: Arc<Settings>,
         status: Arc<Status>,
-        calls: Calls,
+        (clock, calls): (Clock, Calls),
         resolver: Resolver,
     ) -> std::io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&calls.sign, SIGN)?;
         Ok(Self {
             settings,
-            clock: Clock::start(),
+            clock,
+            trc: None,
             status,
             depot: Rc::new(RefCell::new(Depot::new(1, 1, 0))),
             sessions: BTreeMap::new(),
@@ -118,6 +121,7 @@ impl Hub {
             match self.calls.queue.try_recv() {
                 Ok(Call::Pause(answer)) => return Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => return Some(After::Join(joint)),
+                Ok(Call::Follow(trc)) => self.trc = Some(trc),
                 Ok(Call::Drain) => {
                     self.draining = true;
                     let waiting = std::mem::take(&mut self.waiting).into_iter();
@@ -155,8 +159,9 @@ impl Hub {
     /// Sends those away who have waited for a connection for too long.
     fn dismiss(&mut self) {
         let late = self.clock.now();
-        while let Some((_, newcomer)) =
-            self.waiting.pop_front_if(|(since, _)| *since + CONNECT <= late)
+        while let Some((_, newcomer)) = self
+            .waiting
+            .pop_front_if(|(since, _)| *since + CONNECT <= late)
         {
             self.status.refused();
             turn_away(newcomer, Refusal::Broken);
@@ -464,6 +469,10 @@ impl Hub {
                 Ok(Call::Resolved(id, found)) => self.call_target(link, id, found),
                 Ok(Call::Pause(answer)) => self.next = Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => self.next = Some(After::Join(joint)),
+                Ok(Call::Follow(trc)) => {
+                    link.follow(self.clock.now(), trc.clone());
+                    self.trc = Some(trc);
+                }
                 Ok(Call::Drain) => self.draining = true,
                 Err(_) => break,
             }

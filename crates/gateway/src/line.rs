@@ -8,7 +8,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Trc};
+use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::drive::{Counters, Lane, run};
 use lighthaul_io::error::Error;
@@ -33,20 +33,22 @@ use crate::status::Status;
 pub struct Line {
     caller: Caller,
     status: Arc<Status>,
+    clock: Clock,
 }
 
 impl Line {
     /// Starts a thread for an end that has no connection yet.
     pub fn start(settings: Arc<Settings>) -> io::Result<Self> {
         let (caller, calls) = calls()?;
-        let status = Arc::<Status>::default();
+        let (status, clock) = (Arc::<Status>::default(), Clock::start());
         let resolver = Resolver::start(Arc::clone(&settings.allowed), caller.clone())?;
         let line = Self {
             caller,
             status: Arc::clone(&status),
+            clock,
         };
         thread::Builder::new().name("link".into()).spawn(move || {
-            match Hub::new(settings, Arc::clone(&status), calls, resolver) {
+            match Hub::new(settings, Arc::clone(&status), (clock, calls), resolver) {
                 Ok(hub) => Worker { hub, end: None }.run(),
                 Err(error) => warn!("a link could not begin: {error}"),
             }
@@ -85,6 +87,16 @@ impl Line {
     /// Whether its thread has ended.
     pub fn is_over(&self) -> bool {
         self.status.is_over()
+    }
+
+    /// Keeps to another vector from now on, by [`Line::clock`], whatever becomes of connections.
+    pub fn follow(&self, trc: Option<Trc>) {
+        self.caller.call_patiently(Call::Follow(trc));
+    }
+
+    /// The clock that vectors are followed by.
+    pub const fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// What it counts.
@@ -184,7 +196,8 @@ impl Worker {
         config
             .check()
             .map_err(|why| Error::PeerMisbehaved(why.to_string()))?;
-        let trc = settings.rate.or(joint.rate).map(Trc::steady);
+        let steady = || settings.rate.or(joint.rate).map(Trc::steady);
+        let trc = self.hub.trc.clone().unwrap_or_else(steady);
         let depot = Depot::new(
             config.packet_len,
             config.page_len(),
@@ -213,7 +226,11 @@ fn config(settings: &Settings, joint: &Joint) -> Config {
         packet_len,
         overhead_len: header_len(joint.stream.peer()) + (CONNECTION_LEN + TAG_LEN) as u32,
         stream: joint.stream.number(),
-        burst: None,
+        burst: settings
+            .rate
+            .or(joint.rate)
+            .filter(|_| !settings.booked)
+            .map(|rate| burst(rate, packet_len)),
         settle: SETTLE,
         ack_every: ACK,
         patience: SILENCE,
@@ -222,6 +239,12 @@ fn config(settings: &Settings, joint: &Joint) -> Config {
         pages_max: pages(settings.memory.0 / 2).clamp(PAGES_MIN, PAGES_MAX),
         window: joint.window.max(page_len as u32),
     }
+}
+
+/// What leaves at once on a channel that nobody polices, so that a host that is busy for a moment loses nothing of it.
+fn burst(rate: Rate, packet_len: u32) -> u32 {
+    let bytes = rate.bytes_in(BURST).min(BURST_BYTES_MAX);
+    (bytes as u32).max(4 * packet_len)
 }
 
 /// What the machine talks over.
@@ -243,6 +266,9 @@ fn lane(joint: Joint, clock: Clock) -> Lane {
     }
 }
 
+/// The longest burst: queues take it.
+const BURST: Duration = Duration::from_millis(4);
+const BURST_BYTES_MAX: u64 = 4 << 20;
 /// How long a datagram may be overtaken.
 const SETTLE: Duration = Duration::from_millis(2);
 /// How often it is said what came.

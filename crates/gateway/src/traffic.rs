@@ -35,7 +35,9 @@ impl Hub {
         };
         let mut depot = self.depot.borrow_mut();
         let id = session.id;
-        let written = session.to_edge.write(socket, &mut depot, session.tie.as_ref());
+        let written = session
+            .to_edge
+            .write(socket, &mut depot, session.tie.as_ref());
         let mut result = written.map(|written| {
             link.free(written.pages);
             self.status.wrote(written.bytes);

@@ -27,7 +27,9 @@ fn main() -> ExitCode {
         ["man"] => man::run(root()),
         ["demo"] => demo::run(),
         ["demo", "in", folder] => demo::run_in(Path::new(folder)),
-        _ => Err("usage: cargo xtask tidy | demo | bench | crash | gateways | sim | man".to_owned()),
+        _ => {
+            Err("usage: cargo xtask tidy | demo | bench | crash | gateways | sim | man".to_owned())
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -20,6 +20,7 @@ use tracing::{info, warn};
 
 use super::args::{Action, Gateway};
 use super::board::Board;
+use super::book;
 use super::entrance::Entrance;
 use super::status;
 use crate::args::Far;
@@ -45,6 +46,9 @@ fn carry(args: &Gateway) -> Result<(), Error> {
     let gateways = Arc::new(Gateways::new(Arc::new(settings)));
     if let (Some(outgoing), Some(peer)) = (&outgoing, args.peer.first()) {
         gateways.include(peer, outgoing.line.clone());
+    }
+    if let Some(outgoing) = outgoing.as_ref().filter(|_| args.booked.book) {
+        book::start(args, outgoing.line.clone())?;
     }
     let mut entrance = match &outgoing {
         Some(outgoing) => Some(Entrance::open(args, outgoing.line.clone())?),
@@ -154,6 +158,7 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
     Ok(Settings {
         allowed: Arc::new(allowed),
         rate: args.rate,
+        booked: args.booked.book,
         memory: args.memory,
         slab: args.slab,
         age: args.age,

@@ -12,7 +12,12 @@ use super::site::Path;
 #[command(name = "cargo xtask gateways")]
 pub(super) struct Args {
     /// What to measure
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "long,short,delays,near,keys,brief")]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "long,short,delays,near,keys,brief"
+    )]
     pub(super) part: Vec<Part>,
     /// How often each is measured
     #[arg(long, default_value_t = 1)]

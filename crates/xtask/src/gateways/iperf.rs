@@ -1,6 +1,8 @@
 //! Streams of iperf3.
 
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
+use std::thread;
 
 use serde_json::Value;
 
@@ -25,11 +27,13 @@ pub(super) fn measure(site: &Site, path: &Path, way: Way, seconds: u32) -> Resul
     serve.args(["-s", "-1", "--forceflush", "-p", &port.to_string()]);
     serve.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = serve.spawn().map(Running).map_err(|e| failed(&e))?;
-    if let Some(mut pipe) = server.0.stdout.take() {
-        // it says something as soon as it listens
-        let mut octet = [0];
-        std::io::Read::read(&mut pipe, &mut octet).ok();
+    let pipe = server.0.stdout.take().ok_or("iperf3 has no output")?;
+    let mut said = BufReader::new(pipe).lines().map_while(Result::ok);
+    if !said.any(|line| line.contains("listening")) {
+        return Err(failed(&"the server does not listen"));
     }
+    // what it says later is read and forgotten, so that it does not wait for that
+    thread::spawn(move || said.for_each(drop));
     let direct = site.lab.address("s").map_err(|e| failed(&e))?.to_string();
     let (host, port, control) = match way {
         Way::Gateways => (site.entry.as_str(), PORTS[0], "cubic"),
@@ -66,6 +70,10 @@ pub(super) fn measure(site: &Site, path: &Path, way: Way, seconds: u32) -> Resul
         way: name,
         value: bytes * 8.0 / took / 1e6,
         unit: "Mb/s",
-        remark: if way == Way::Gateways { cost } else { String::new() },
+        remark: if way == Way::Gateways {
+            cost
+        } else {
+            String::new()
+        },
     })
 }

@@ -70,4 +70,3 @@ fn streams(site: &Site, path: &Path, part: Part, args: &Args) -> Result<Vec<Line
     }
     Ok(lines)
 }
-

@@ -89,7 +89,11 @@ impl Site {
         let lab = Lab::start(&description).map_err(|e| e.to_string())?;
         let folder = Folder::new().map_err(world)?;
         let file = |name: &str| folder.0.join(name);
-        let (ga, gb) = if path.is_near() { ("c", "s") } else { ("ga", "gb") };
+        let (ga, gb) = if path.is_near() {
+            ("c", "s")
+        } else {
+            ("ga", "gb")
+        };
         let ours = key(&args.lighthaul, &file("a"))?;
         let pin = key(&args.lighthaul, &file("b"))?;
         run(Command::new(&args.lighthaul)
@@ -111,14 +115,22 @@ impl Site {
             Ok::<_, String>(command)
         };
         let mut serve = common(gb, "b")?;
-        serve.args(["--listen", "0.0.0.0:4810", "--allow", &format!("{server}:*")]);
+        serve.args([
+            "--listen",
+            "0.0.0.0:4810",
+            "--allow",
+            &format!("{server}:*"),
+        ]);
         serve.arg("--allowed").arg(file("allowed"));
         let egress = start(&mut serve, "listening")?;
         let mut call = common(ga, "a")?;
         let gateway = address(gb)?;
         call.args(["--peer", &format!("{gateway}:4810"), "--pin", &pin]);
         for port in PORTS {
-            call.args(["--forward", &format!("0.0.0.0:{port}={server}:{}", port - SHIFT)]);
+            call.args([
+                "--forward",
+                &format!("0.0.0.0:{port}={server}:{}", port - SHIFT),
+            ]);
         }
         let ingress = start(&mut call, "the link carries")?;
         let entry = address(ga)?.to_string();
@@ -184,4 +196,3 @@ impl Drop for Folder {
 pub(super) const PORTS: [u16; 3] = [15_201, 17_001, 17_002];
 /// The difference.
 pub(super) const SHIFT: u16 = 10_000;
-

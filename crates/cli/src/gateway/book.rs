@@ -1,0 +1,240 @@
+//! Windows for a gateway: books what its backlog needs, keeps to what was granted, and gives back what it does not need.
+
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_base::trc::Step;
+use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_gateway::line::Line;
+use lighthaul_io::clock::unix_nanos;
+use lighthaul_io::interrupt;
+use lighthaul_scheduler::client::Client;
+use lighthaul_scheduler::word::{Bps, Bytes, Moment, NewReservation, Reservation};
+use lighthaul_transfer::error::Error;
+use tracing::{info, warn};
+
+use super::args::Gateway;
+use crate::booking::args::Asking;
+use crate::booking::reach::{failed, reach};
+use crate::files::args::Output;
+
+/// Books for a line, in a thread of its own, until somebody asks to stop.
+pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {
+    let asking = Asking {
+        at: args.booked.at.clone(),
+        token_file: args.booked.scheduler_token.clone(),
+        pin: None,
+        output: Output { json: false },
+    };
+    let client = reach(&asking)?;
+    let (ahead, _) = client.clock_offset().map_err(failed)?;
+    let booker = Booker {
+        client,
+        ahead,
+        request: NewReservation {
+            from: args.booked.node.clone(),
+            to: args.booked.far_node.clone(),
+            rate_max: args.rate.map(Bps::from),
+            margin_percent: Some(0),
+            commit: true,
+            ..NewReservation::default()
+        },
+        line,
+        windows: Vec::new(),
+        read: 0,
+        speed: 0,
+        idle_since: None,
+        retry_at: Instant::ZERO,
+        refused: String::new(),
+    };
+    booker.follow();
+    thread::spawn(move || booker.run());
+    Ok(())
+}
+
+/// What it knows.
+struct Booker {
+    client: Client,
+    /// By how many nanoseconds the scheduler's clock is ahead of this host's.
+    ahead: i64,
+    /// What every request has.
+    request: NewReservation,
+    line: Line,
+    windows: Vec<Window>,
+    /// Bytes that programs had said when it was last looked, and how many they say in a second.
+    read: u64,
+    speed: u64,
+    idle_since: Option<Instant>,
+    retry_at: Instant,
+    /// Why nothing was booked last time.
+    refused: String,
+}
+
+/// A reservation, by the line's clock.
+struct Window {
+    id: u64,
+    steps: Vec<Step>,
+}
+
+impl Window {
+    fn end(&self) -> Instant {
+        self.steps.last().map_or(Instant::ZERO, |step| step.till)
+    }
+}
+
+impl Booker {
+    fn run(mut self) {
+        while !interrupt::is_requested() {
+            self.look();
+            thread::park_timeout(LOOK);
+        }
+        self.give_back("the gateway stops");
+    }
+
+    /// Books, or gives back, as the backlog asks for.
+    fn look(&mut self) {
+        let now = self.line.clock().now();
+        let sight = self.line.status().sight();
+        let said = sight.read.saturating_sub(self.read);
+        self.read = sight.read;
+        let speed = (said as f64 / LOOK.as_secs_f64()) as u64;
+        // what a moment says counts for an eighth
+        self.speed = (self.speed * 7 + speed) / 8;
+        self.windows.retain(|window| window.end() > now);
+        let backlog = sight.memory_out;
+        if backlog == 0 {
+            let since = *self.idle_since.get_or_insert(now);
+            if now >= since + IDLE && !self.windows.is_empty() {
+                self.give_back("nothing is left to send");
+            }
+            return;
+        }
+        self.idle_since = None;
+        let end = self.windows.last().map_or(now, Window::end);
+        let soon = self.speed.saturating_mul(AHEAD.as_millis() as u64) / 1000;
+        if now >= self.retry_at && self.left(now) < backlog.saturating_add(soon) {
+            self.book(end.max(now + LEAD), backlog);
+        }
+    }
+
+    /// Bytes that the windows still carry.
+    fn left(&self, now: Instant) -> u64 {
+        let steps = self.windows.iter().flat_map(|window| &window.steps);
+        let bytes = steps.map(|step| {
+            let from = step.from.max(now);
+            step.rate.bytes_in(step.till.since(from))
+        });
+        bytes.sum()
+    }
+
+    /// Books what the backlog needs, and what will be said until it is done.
+    fn book(&mut self, start: Instant, backlog: u64) {
+        let bytes = backlog.max(self.speed.saturating_mul(WINDOW.as_secs()));
+        let size = bytes + bytes / HEADS + BYTES_MIN;
+        let request = NewReservation {
+            size: Some(Bytes(size)),
+            start: Some(self.there(start)),
+            ..self.request.clone()
+        };
+        match self.client.reserve(&request).map_err(failed) {
+            Ok(reservation) => {
+                let window = Window {
+                    id: reservation.id,
+                    steps: self.here(&reservation),
+                };
+                info!(
+                    "reservation {} is ours for {size} bytes, in {} steps",
+                    window.id,
+                    window.steps.len()
+                );
+                self.refused.clear();
+                self.windows.push(window);
+                self.follow();
+            }
+            Err(why) => {
+                let why = why.to_string();
+                if why != self.refused {
+                    warn!("nothing was booked for {size} bytes, and will be tried again: {why}");
+                }
+                self.refused = why;
+                self.retry_at = self.line.clock().now() + RETRY;
+            }
+        }
+    }
+
+    /// Leaves to others what is left of the windows.
+    fn give_back(&mut self, why: &str) {
+        for window in std::mem::take(&mut self.windows) {
+            let id = window.id;
+            // what has not begun is called off instead
+            let released = self.client.release(id, why);
+            match released.or_else(|_| self.client.cancel(id, why)) {
+                Ok(_) => info!("reservation {id} was given back: {why}"),
+                Err(error) => warn!("reservation {id} could not be given back: {error}"),
+            }
+        }
+        self.follow();
+    }
+
+    /// Tells the line what its channel carries: the windows, and nothing before, between and behind them.
+    fn follow(&self) {
+        let mut steps: Vec<Step> = Vec::new();
+        for step in self.windows.iter().flat_map(|window| &window.steps) {
+            let from = steps
+                .last()
+                .map_or(step.from, |last| step.from.max(last.till));
+            if from < step.till {
+                steps.push(Step { from, ..*step });
+            }
+        }
+        let nothing = || Trc::new(vec![PAST]).ok();
+        self.line.follow(Trc::new(steps).ok().or_else(nothing));
+    }
+
+    /// A moment of the line's, by the scheduler's clock.
+    fn there(&self, at: Instant) -> Moment {
+        let left = at.since(self.line.clock().now());
+        let nanos = unix_nanos().saturating_add(left.as_nanos() as u64);
+        Moment(nanos.saturating_add_signed(self.ahead))
+    }
+
+    /// The steps of a reservation, by the line's clock.
+    fn here(&self, reservation: &Reservation) -> Vec<Step> {
+        let (now, wall) = (self.line.clock().now(), unix_nanos());
+        let at = |moment: Moment| {
+            let moment = moment.0.saturating_add_signed(self.ahead.saturating_neg());
+            let ahead = Duration::from_nanos(moment.saturating_sub(wall));
+            let behind = Duration::from_nanos(wall.saturating_sub(moment));
+            now + ahead - behind
+        };
+        let steps = reservation.steps.iter().filter_map(|step| {
+            let rate = Rate::from_bps(step.rate_bps)?;
+            let (from, till) = (at(step.from), at(step.till));
+            (from < till).then_some(Step { from, till, rate })
+        });
+        steps.collect()
+    }
+}
+
+/// A vector that is over.
+const PAST: Step = Step {
+    from: Instant::ZERO,
+    till: Instant::from_nanos(1),
+    rate: Rate::from_mbps(1),
+};
+/// How often the backlog is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long before its first step a window is asked for.
+const LEAD: Duration = Duration::from_millis(300);
+/// For how long what programs say has to be booked already.
+const AHEAD: Duration = Duration::from_millis(700);
+/// How much of what programs say is booked at a time.
+const WINDOW: Duration = Duration::from_secs(3);
+/// How long nothing is there to send before windows are given back.
+const IDLE: Duration = Duration::from_millis(500);
+/// How long after a refusal it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// One byte of headers and resends in so many.
+const HEADS: u64 = 12;
+/// What is booked at least.
+const BYTES_MIN: u64 = 1 << 20;
