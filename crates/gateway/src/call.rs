@@ -100,6 +100,11 @@ impl Caller {
         result
     }
 
+    /// Wakes the thread.
+    pub(crate) fn nudge(&self) {
+        self.sign.raise();
+    }
+
     /// The same, waiting until there is room; answers whether the thread is there.
     pub(crate) fn call_patiently(&self, call: Call) -> bool {
         let sent = self.queue.send(call).is_ok();

@@ -58,11 +58,11 @@ pub(crate) struct Hub {
     resolver: Resolver,
     /// What ends the connection as soon as possible.
     pub(crate) next: Option<After>,
-    /// What the channel takes, if somebody says so from moment to moment.
-    pub(crate) trc: Option<Option<Trc>>,
     draining: bool,
     /// Newcomers who came while there was no connection, and when.
     waiting: VecDeque<(Instant, Newcomer)>,
+    /// What the channel takes, if somebody says so from moment to moment.
+    pub(crate) trc: Option<Option<Trc>>,
 }
 
 /// What is wanted of the thread once it has let go of the connection.
@@ -90,7 +90,6 @@ impl Hub {
         Ok(Self {
             settings,
             clock,
-            trc: None,
             status,
             depot: Rc::new(RefCell::new(Depot::new(1, 1, 0))),
             sessions: BTreeMap::new(),
@@ -106,6 +105,7 @@ impl Hub {
             next: None,
             draining: false,
             waiting: VecDeque::new(),
+            trc: None,
         })
     }
 
@@ -383,7 +383,9 @@ impl Hub {
         }
         let pages = session.to_edge.drain();
         link.free(pages.len() as u64);
-        pages.into_iter().for_each(|page| depot.recycle(page));
+        for page in pages {
+            depot.recycle(page);
+        }
         drop(depot);
         Some(session)
     }
@@ -434,7 +436,9 @@ impl Hub {
         let session = token.and_then(|token| self.sessions.get_mut(&token));
         let Some(session) = session else {
             // it ended meanwhile
-            collected.into_iter().for_each(|page| depot.recycle(page));
+            for page in collected {
+                depot.recycle(page);
+            }
             link.free(count);
             return;
         };
@@ -526,7 +530,10 @@ impl Owner<Link> for Hub {
             }
             Event::Whole(whole) => self.take(link, &whole),
             Event::Kept(parts) => self.let_go(&parts),
-            Event::Ripe => self.launch(link, now),
+            Event::Ripe => {
+                self.launch(link, now);
+                self.status.want(link.sender().has_more());
+            }
             Event::Silent => {
                 return Err(Error::TimedOut(
                     "nothing was heard of the other gateway for some seconds".into(),

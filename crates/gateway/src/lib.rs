@@ -5,12 +5,14 @@
 //! - [`line`]: one end of a link, with its sessions, whatever becomes of its connections; [`call`]: what it is asked for
 //! - `hub`: all sessions of a link; `traffic`: their bytes between sockets and slabs; `session`: one of them
 //! - `attempt`, `resolve`: calling targets; `bond`: sessions that go on to a further gateway; `poll`: which sockets are ready; `depot`: where pages lie
+//! - [`cluster`]: gateways that share one channel, each in its turn
 //! - [`word`]: what gateways say to each other; [`settings`]: what they are told; [`status`]: what they count
 //! - [`prefix`], [`ports`]: addresses and ports that belong together
 
 pub mod allowed;
 pub mod call;
 pub mod capture;
+pub mod cluster;
 pub mod door;
 pub mod line;
 pub mod ports;

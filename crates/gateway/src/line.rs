@@ -94,6 +94,11 @@ impl Line {
         self.caller.call_patiently(Call::Follow(trc));
     }
 
+    /// Has the thread look around, so that it says soon whether it has something to send.
+    pub(crate) fn nudge(&self) {
+        self.caller.nudge();
+    }
+
     /// The clock that vectors are followed by.
     pub const fn clock(&self) -> Clock {
         self.clock

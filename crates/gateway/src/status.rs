@@ -1,7 +1,9 @@
 //! What a link counts, for those who look.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use lighthaul_io::wait::Sign;
 use lighthaul_proto::slabs::Link;
 
 use crate::depot::Depot;
@@ -26,6 +28,9 @@ pub struct Status {
     rate: AtomicU64,
     connected: AtomicBool,
     reconnections: AtomicU64,
+    wants: AtomicBool,
+    /// Raised when there is something to send again.
+    waker: OnceLock<Sign>,
     over: AtomicBool,
 }
 
@@ -92,6 +97,27 @@ impl Status {
         }
     }
 
+    /// Whether something waits for the channel.
+    pub(crate) fn wants(&self) -> bool {
+        self.wants.load(Relaxed)
+    }
+
+    /// Has a sign raised whenever that begins.
+    pub(crate) fn watch_wants(&self, sign: Sign) {
+        self.waker.set(sign).ok();
+    }
+
+    /// Something waits for the channel, or nothing does.
+    pub(crate) fn want(&self, wants: bool) {
+        let wanted = self.wants.swap(wants, Relaxed);
+        if wants
+            && !wanted
+            && let Some(waker) = self.waker.get()
+        {
+            waker.raise();
+        }
+    }
+
     pub(crate) fn sessions(&self, count: usize) {
         self.sessions.store(count, Relaxed);
     }
@@ -147,5 +173,6 @@ impl Status {
         self.credit.store(sender.room(), Relaxed);
         let rate = sender.rate().map_or(0, lighthaul_base::Rate::as_bps);
         self.rate.store(rate, Relaxed);
+        self.want(sender.has_more());
     }
 }

@@ -16,7 +16,7 @@ const TARGETS: [(&str, Body); 5] = [
     ("capture_connect", gateway::connect),
     ("target", gateway::target),
     ("allowed", gateway::allowed),
-    ("gateway_word", gateway::word),
+    ("word", gateway::word),
 ];
 
 /// Whole conversations of SOCKS5, most of them right.

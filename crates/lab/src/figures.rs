@@ -11,6 +11,7 @@ use crate::latency;
 use crate::plan::{Case, Plan, Series};
 use crate::plot::{plot, plot_crowd};
 use crate::simulate::simulate;
+use crate::slabs;
 use crate::table::{EMULATION, Table};
 use crate::vector::VectorPlan;
 
@@ -51,6 +52,7 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
         figures.push(keep(dir, &plan.name, plan.simulate(), draw)?);
     }
     figures.extend(latency::figures::figures(&dir.join("latency"))?);
+    figures.extend(slabs::figures::figures(&dir.join("slabs"))?);
     figures.extend(booking::figures::figures(&dir.join("booking"))?);
     for crowd in crowds(dir)? {
         let draw = |table: &Table| plot_crowd(&crowd, table);

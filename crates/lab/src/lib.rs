@@ -5,7 +5,7 @@
 //! - [`plan`]: a figure to be; [`simulate`]: its numbers in virtual time; [`table`], [`plot`]: what is
 //!   kept of them; [`vector`]: those of transfers that follow one; [`crowd`]: those of many flows;
 //!   [`figures`]: all of them
-//! - [`contest`], [`latency`], [`booking`]: figures of other kinds; [`picture`]: shapes as PNG or SVG
+//! - [`contest`], [`latency`], [`booking`], [`slabs`]: figures of other kinds; [`picture`]: shapes as PNG or SVG
 //! - [`quantity`]: rates, sizes, times and chances as people write them
 //! - [`error`]: what goes wrong
 
@@ -24,6 +24,7 @@ pub mod plot;
 pub mod quantity;
 pub mod settings;
 pub mod simulate;
+pub mod slabs;
 pub mod table;
 pub mod vector;
 

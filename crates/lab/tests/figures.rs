@@ -12,6 +12,7 @@ use lighthaul_lab::figures::{TOLERANCE, accepted, crowds, plans, vector_plans};
 use lighthaul_lab::latency;
 use lighthaul_lab::plot::{plot, plot_crowd};
 use lighthaul_lab::simulate::simulate;
+use lighthaul_lab::slabs;
 use lighthaul_lab::table::Table;
 
 #[test]
@@ -46,6 +47,27 @@ fn simulated_vectors_are_as_they_were_accepted() {
         let differences = table.differences(&accepted, TOLERANCE);
         assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
         assert!(plan.plot(&accepted).unwrap().starts_with(b"\x89PNG"));
+    }
+}
+
+#[test]
+fn simulated_slabs_are_as_they_were_accepted() {
+    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures/slabs"));
+    let plans = slabs::figures::plans(dir).unwrap();
+    assert_eq!(plans.len(), 4);
+    for mut plan in plans {
+        let accepted = accepted(dir, &plan.name).unwrap();
+        let mut accepted = accepted.expect("a figure has its table");
+        assert!(
+            slabs::plot::plot(&plan, &accepted)
+                .unwrap()
+                .starts_with(b"\x89PNG")
+        );
+        // the whole of it is drawn by `make figures`
+        plan.values.truncate(1);
+        accepted.rows.truncate(1);
+        let differences = slabs::simulate::simulate(&plan).differences(&accepted, TOLERANCE);
+        assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
     }
 }
 

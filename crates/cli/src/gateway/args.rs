@@ -10,6 +10,7 @@ use lighthaul_gateway::allowed::Rule;
 use lighthaul_gateway::ports::Ports;
 use lighthaul_gateway::prefix::Prefix;
 
+use super::cluster::Together;
 use crate::args::{Far, LogFormat};
 use crate::booking::args::At;
 
@@ -90,6 +91,8 @@ pub(crate) struct Gateway {
     /// How the log on standard error is written; `LIGHTHAUL_LOG` says how much, as in `debug`
     #[arg(long, value_enum, default_value_t, env = "LIGHTHAUL_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,
+    #[command(flatten)]
+    pub(crate) together: Together,
     #[command(flatten)]
     pub(crate) far: Far,
 }

@@ -2,6 +2,7 @@
 pub(crate) mod args;
 mod board;
 mod book;
+mod cluster;
 mod entrance;
 pub(crate) mod run;
 mod status;

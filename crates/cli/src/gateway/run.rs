@@ -20,7 +20,7 @@ use tracing::{info, warn};
 
 use super::args::{Action, Gateway};
 use super::board::Board;
-use super::book;
+use super::{book, cluster};
 use super::entrance::Entrance;
 use super::status;
 use crate::args::Far;
@@ -54,6 +54,10 @@ fn carry(args: &Gateway) -> Result<(), Error> {
         Some(outgoing) => Some(Entrance::open(args, outgoing.line.clone())?),
         None => None,
     };
+    let cluster = match &outgoing {
+        Some(outgoing) => cluster::join(args, &outgoing.line)?,
+        None => None,
+    };
     let server = match args.listen {
         Some(address) => Some(serve(args, address, &gateways)?),
         None => None,
@@ -77,6 +81,7 @@ fn carry(args: &Gateway) -> Result<(), Error> {
     if let Some(keeper) = keeper {
         keeper.join().ok();
     }
+    drop(cluster);
     server.map_or(Ok(()), |server| server.join().unwrap_or(Ok(())))
 }
 

@@ -20,6 +20,7 @@
 //! - [`config`]: what both sides agree on; [`wire`]: what crosses; [`peer`]: what an honest one never says
 //! - [`sender`], [`receiver`]: one direction's pages; [`flow`]: one session's bytes; [`form`]: which of them make a slab
 //! - [`station`]: a gateway of which only lengths exist
+//! - [`token`]: gateways that take turns on one channel
 //! - [`mail`]: messages that survive their connection; [`link`]: both directions, and all sessions, between two gateways
 pub mod config;
 pub mod flow;
@@ -30,6 +31,7 @@ pub mod peer;
 pub mod receiver;
 pub mod sender;
 pub mod station;
+pub mod token;
 pub mod wire;
 
 pub use config::{Config, Misuse};

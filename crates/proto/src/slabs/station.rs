@@ -18,6 +18,8 @@ pub struct Station {
     heard: BTreeMap<SessionId, Heard>,
     /// Bytes that programs here may have waiting and under way.
     memory: u64,
+    /// Programs here are only read from in whole pages.
+    in_pages: bool,
     /// Programs of the far side are not read from, by these numbers.
     deaf: Vec<u8>,
     /// The most that was held for programs here.
@@ -37,6 +39,8 @@ pub struct Program {
     pub bytes: u64,
     /// How fast, at most.
     pub rate: Rate,
+    /// What it could not say in time it says later, no faster than the rest.
+    steady: bool,
     said: u64,
     opened: bool,
 }
@@ -70,9 +74,17 @@ impl Program {
             start,
             bytes,
             rate,
+            steady: false,
             said: 0,
             opened: false,
         }
+    }
+
+    /// One that is never faster than its rate, even if it could not say anything for a while.
+    #[must_use]
+    pub const fn steady(mut self) -> Self {
+        self.steady = true;
+        self
     }
 
     fn session(&self) -> SessionId {
@@ -96,6 +108,7 @@ impl Station {
             programs,
             heard: BTreeMap::new(),
             memory,
+            in_pages: false,
             deaf: Vec::new(),
             held_max: 0,
             seen: Instant::ZERO,
@@ -107,6 +120,13 @@ impl Station {
     #[must_use]
     pub fn deaf_to(mut self, numbers: &[u8]) -> Self {
         self.deaf = numbers.into();
+        self
+    }
+
+    /// Programs here are read from in whole pages, but at their end: as those that are ahead of who reads.
+    #[must_use]
+    pub const fn in_pages(mut self) -> Self {
+        self.in_pages = true;
         self
     }
 
@@ -140,7 +160,14 @@ impl Station {
                 let flow = self.link.flow(session);
                 let held = flow.map_or(0, |flow| flow.queued_bytes() + flow.in_flight());
                 let len = (program.due(now) - said).min(page_len);
+                let is_short = self.in_pages && len < page_len && said + len < program.bytes;
+                if is_short {
+                    break;
+                }
                 if held + len > self.memory / self.programs.len() as u64 {
+                    if program.steady {
+                        self.programs[nth].start = now - program.rate.time_for(said);
+                    }
                     break;
                 }
                 self.link.supply(now, session, len as u32);

@@ -222,8 +222,9 @@ impl<'a> Letter<'a> {
             Self::Verdict { slab, bad } => {
                 out.push(VERDICT);
                 out.extend(slab.to_be_bytes());
-                bad.iter()
-                    .for_each(|nth| put_varint(&mut out, (*nth).into()));
+                for nth in bad {
+                    put_varint(&mut out, (*nth).into());
+                }
             }
             Self::Report { below, lost } => {
                 out.push(REPORT);
@@ -508,8 +509,8 @@ mod tests {
                 *first = kind;
             }
             if let Ok(letter) = Letter::decode(&octets) {
-                let encoded = letter.encode();
-                prop_assert_eq!(Letter::decode(&encoded), Ok(letter));
+                let again = letter.encode();
+                prop_assert_eq!(Letter::decode(&again), Ok(letter));
             }
         }
     }

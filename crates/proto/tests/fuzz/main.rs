@@ -19,6 +19,8 @@ mod sabul;
 mod slabs;
 #[path = "../../../../fuzz/src/stripe.rs"]
 mod stripe;
+#[path = "../../../../fuzz/src/token.rs"]
+mod token;
 #[path = "../../../../fuzz/src/vbtp.rs"]
 mod vbtp;
 
@@ -35,6 +37,8 @@ const TARGETS: [(&str, Body); 13] = [
     ("slabs_machines", slabs::machines),
     ("stripe_wire", stripe::wire),
     ("stripe_machines", stripe::machines),
+    ("token_wire", token::wire),
+    ("token_machine", token::machine),
     ("trc", vbtp::trc),
     ("vbtp_wire", vbtp::wire),
     ("vbtp_machines", vbtp::machines),
@@ -77,6 +81,11 @@ proptest! {
     #[test]
     fn likely_calls_of_stripe_are_harmless(octets in likely::stripe::calls()) {
         assert_harmless(stripe::machines, &octets);
+    }
+
+    #[test]
+    fn likely_calls_of_a_cluster_are_harmless(octets in likely::token::calls()) {
+        assert_harmless(token::machine, &octets);
     }
 
     #[test]

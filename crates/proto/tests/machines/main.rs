@@ -11,5 +11,6 @@ mod sabul;
 mod sabul_peers;
 mod slabs;
 mod stripe;
+mod token;
 mod vbtp;
 mod vbtp_run;

@@ -1,0 +1,317 @@
+//! An element of a cluster: a thread that talks to the others, and tells a link when the channel is its own.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use lighthaul_base::trc::Step;
+use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_io::clock::{Clock, unix_nanos};
+use lighthaul_io::udp::Udp;
+use lighthaul_io::wait::{Sign, Watch, wait};
+use lighthaul_proto::slabs::token::{Config, Element, Slot, Words};
+use ring::hmac;
+use tracing::{info, warn};
+
+use crate::line::Line;
+
+/// Who is in a cluster, and what they share.
+#[derive(Clone)]
+pub struct Settings {
+    /// Where each element listens, in the same order for all of them.
+    pub members: Vec<SocketAddr>,
+    /// Which of these addresses is ours.
+    pub listen: SocketAddr,
+    /// What only they know.
+    pub secret: Vec<u8>,
+    /// What the channel carries.
+    pub rate: Rate,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Settings({} of {:?})", self.listen, self.members)
+    }
+}
+
+impl Settings {
+    /// How the elements take turns, or why these settings make no cluster.
+    pub fn config(&self) -> Result<Config, String> {
+        let place = self.members.iter().position(|at| *at == self.listen);
+        let Some(me) = place else {
+            return Err(format!(
+                "{} is not among the elements: list it where every element lists it",
+                self.listen
+            ));
+        };
+        let first_of = |at: &SocketAddr| self.members.iter().position(|other| other == at);
+        let twice = (0..self.members.len()).find(|nth| first_of(&self.members[*nth]) != Some(*nth));
+        if let Some(nth) = twice {
+            return Err(format!("{} is listed twice", self.members[nth]));
+        }
+        if self.secret.len() < SECRET_MIN {
+            return Err(format!("the secret has fewer than {SECRET_MIN} octets"));
+        }
+        let count = u8::try_from(self.members.len()).unwrap_or(u8::MAX);
+        let config = Config::new(count, me as u8);
+        config.check().map_err(|why| why.to_string())?;
+        Ok(config)
+    }
+}
+
+/// Takes part in a cluster for as long as it lives.
+#[derive(Debug)]
+pub struct Cluster {
+    stop: Arc<AtomicBool>,
+    sign: Sign,
+    counts: Arc<Counts>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What an element counts.
+#[derive(Debug, Default)]
+pub struct Counts {
+    taken: AtomicU64,
+    founded: AtomicU64,
+    had_nanos: AtomicU64,
+}
+
+impl Counts {
+    /// How often the token was taken, how often made anew, and how long the channel was ours.
+    pub fn sight(&self) -> (u64, u64, Duration) {
+        let had = Duration::from_nanos(self.had_nanos.load(Relaxed));
+        (self.taken.load(Relaxed), self.founded.load(Relaxed), had)
+    }
+}
+
+impl Cluster {
+    /// Joins the cluster; from now on `line` sends when it has the token.
+    pub fn join(settings: &Settings, line: Line) -> Result<Self, String> {
+        let config = settings.config()?;
+        let failed = |why: io::Error| format!("cannot listen on {}: {why}", settings.listen);
+        let udp = Udp::bind(settings.listen).map_err(failed)?;
+        udp.stop_coalescing();
+        let sign = Sign::new().map_err(failed)?;
+        line.status().watch_wants(sign.clone());
+        let (stop, counts) = (Arc::<AtomicBool>::default(), Arc::<Counts>::default());
+        let clock = line.clock();
+        let worker = Worker {
+            element: Element::new(clock.now(), config, unix_nanos()),
+            post: Post::new(settings, udp),
+            clock,
+            line,
+            rate: settings.rate,
+            sign: sign.clone(),
+            stop: Arc::clone(&stop),
+            counts: Arc::clone(&counts),
+            told: None,
+            idle: 0,
+        };
+        let builder = thread::Builder::new().name("cluster".into());
+        let thread = builder.spawn(move || worker.run()).map_err(failed)?;
+        info!(
+            "element {} of {} of a cluster",
+            config.me + 1,
+            config.members
+        );
+        Ok(Self {
+            stop,
+            sign,
+            counts,
+            thread: Some(thread),
+        })
+    }
+
+    /// What it counts.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        self.sign.raise();
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+/// The thread.
+struct Worker {
+    element: Element,
+    post: Post,
+    clock: Clock,
+    line: Line,
+    rate: Rate,
+    sign: Sign,
+    stop: Arc<AtomicBool>,
+    counts: Arc<Counts>,
+    /// The slot that the line knows of.
+    told: Option<Slot>,
+    /// How often in a row the line had nothing to send.
+    idle: u32,
+}
+
+impl Worker {
+    fn run(mut self) {
+        self.line.follow(Some(never(self.rate)));
+        while !self.stop.load(Relaxed) {
+            if let Err(error) = self.turn() {
+                warn!("the other elements cannot be heard: {error}");
+                thread::park_timeout(BREATH);
+            }
+        }
+        self.line.follow(Some(never(self.rate)));
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        self.sign.lower();
+        for _ in 0..HEARD_MAX {
+            let Some(words) = self.post.receive()? else {
+                break;
+            };
+            self.element.handle_words(self.clock.now(), words);
+        }
+        let now = self.clock.now();
+        // bytes come in pieces: one look that finds none says little
+        let wants = self.line.status().wants();
+        self.idle = if wants { 0 } else { self.idle + 1 };
+        let is_sure = wants || self.idle >= IDLE_LOOKS;
+        if is_sure {
+            self.element.handle_want(now, wants);
+        }
+        self.element.handle_timeout(now);
+        self.tell_line();
+        while let Some(words) = self.element.poll_words() {
+            self.post.send(&words)?;
+        }
+        let look = if self.told.is_some() {
+            self.line.nudge();
+            now + LOOK
+        } else {
+            Instant::NEVER
+        };
+        let until = self.element.poll_timeout().min(look);
+        let mut watches = [
+            Watch::read(self.post.udp.as_raw_fd()),
+            Watch::read(self.sign.as_raw_fd()),
+        ];
+        wait(self.clock, &mut watches, until)
+    }
+
+    /// Tells the line of a slot that began, grew, or ended before its time.
+    fn tell_line(&mut self) {
+        let slot = self.element.slot();
+        if slot == self.told {
+            return;
+        }
+        let now = self.clock.now();
+        let trc = slot.and_then(|slot| window(slot, self.rate));
+        if let (Some(slot), Some(trc)) = (slot, trc) {
+            self.count(slot);
+            self.line.follow(Some(trc));
+        } else if self.told.is_some_and(|told| now < told.till) {
+            self.line.follow(Some(never(self.rate)));
+        }
+        self.told = slot;
+    }
+
+    fn count(&self, slot: Slot) {
+        let (taken, founded) = self.element.counts();
+        self.counts.taken.store(taken, Relaxed);
+        self.counts.founded.store(founded, Relaxed);
+        let from = self.told.map_or(slot.from, |told| told.till.min(slot.till));
+        let had = slot.till.since(from.max(slot.from));
+        let nanos = u64::try_from(had.as_nanos()).unwrap_or(u64::MAX);
+        self.counts.had_nanos.fetch_add(nanos, Relaxed);
+    }
+}
+
+/// Messages with proof that an element said them (HMAC-SHA-256).
+struct Post {
+    udp: Udp,
+    members: Vec<SocketAddr>,
+    key: hmac::Key,
+    /// What the cluster is, so that no message of another one with the same secret is heard.
+    name: Vec<u8>,
+    drops: u32,
+}
+
+impl Post {
+    fn new(settings: &Settings, udp: Udp) -> Self {
+        let names: Vec<String> = settings.members.iter().map(ToString::to_string).collect();
+        Self {
+            udp,
+            members: settings.members.clone(),
+            key: hmac::Key::new(hmac::HMAC_SHA256, &settings.secret),
+            name: names.join(",").into_bytes(),
+            drops: 0,
+        }
+    }
+
+    fn send(&self, words: &Words) -> io::Result<()> {
+        let mut octets = words.encode();
+        octets.extend(self.proof(&octets).as_ref());
+        self.udp
+            .send(&octets, self.members.get(usize::from(words.to)).copied())
+    }
+
+    /// The next message of another element that is there; what is not one is left out.
+    fn receive(&mut self) -> io::Result<Option<Words>> {
+        let mut buffer = [0; RECEIVED_MAX];
+        for _ in 0..HEARD_MAX {
+            let Some(received) = self.udp.receive_into(&mut buffer, &mut self.drops)? else {
+                return Ok(None);
+            };
+            if let Some(words) = self.open(&buffer[..received.len]) {
+                return Ok(Some(words));
+            }
+        }
+        Ok(None)
+    }
+
+    fn open(&self, octets: &[u8]) -> Option<Words> {
+        let (words, proof) = octets.split_last_chunk::<PROOF_LEN>()?;
+        let said = [&self.name, words].concat();
+        hmac::verify(&self.key, &said, proof).ok()?;
+        Words::decode(words).ok()
+    }
+
+    fn proof(&self, octets: &[u8]) -> hmac::Tag {
+        hmac::sign(&self.key, &[&self.name, octets].concat())
+    }
+}
+
+/// The vector of a slot.
+fn window(slot: Slot, rate: Rate) -> Option<Trc> {
+    let Slot { from, till } = slot;
+    Trc::new(vec![Step { from, till, rate }]).ok()
+}
+
+/// A vector that is over.
+fn never(rate: Rate) -> Trc {
+    let (from, till) = (Instant::ZERO, Instant::from_nanos(1));
+    Trc::new(vec![Step { from, till, rate }]).unwrap_or_else(|_| Trc::steady(rate))
+}
+
+/// Octets of a secret, at least.
+const SECRET_MIN: usize = 16;
+/// Octets of SHA-256.
+const PROOF_LEN: usize = 32;
+/// No message has more octets.
+const RECEIVED_MAX: usize = 256;
+/// Messages that are heard before anything else is done.
+const HEARD_MAX: usize = 256;
+/// How often it is looked whether the line still has something to send, in its slot.
+const LOOK: Duration = Duration::from_millis(1);
+/// Looks that must find nothing before the channel goes to others.
+const IDLE_LOOKS: u32 = 2;
+/// How long to wait after a failure, since the next may come at once.
+const BREATH: Duration = Duration::from_millis(20);

@@ -1,0 +1,130 @@
+//! A gateway whose channel is provisioned when there is something to send, and given back when there is not.
+
+use std::time::Duration;
+
+use lighthaul_base::trc::Step;
+use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit, Trc};
+use lighthaul_proto::slabs::station::{Station, Told};
+
+/// A station with such a channel.
+#[derive(Debug)]
+pub struct Dialled {
+    /// The station.
+    pub station: Station,
+    rate: Rate,
+    latency: Duration,
+    state: State,
+    /// How long the channel was open.
+    pub open: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Closed,
+    /// Open from then on.
+    Opening(Instant),
+    /// Since then, and idle since.
+    Open(Instant, Option<Instant>),
+}
+
+impl Dialled {
+    /// The channel of `station` opens so long after its first byte is there.
+    pub fn new(mut station: Station, rate: Rate, latency: Duration) -> Self {
+        station.link.follow(Instant::ZERO, Some(closed(rate)));
+        Self {
+            station,
+            rate,
+            latency,
+            state: State::Closed,
+            open: Duration::ZERO,
+        }
+    }
+
+    fn look(&mut self, now: Instant) {
+        let is_idle = !self.station.link.sender().has_more();
+        match self.state {
+            State::Closed if !is_idle => self.state = State::Opening(now + self.latency),
+            State::Opening(at) if now >= at => {
+                self.state = State::Open(now, None);
+                let steady = Some(Trc::steady(self.rate));
+                self.station.link.follow(now, steady);
+            }
+            State::Open(since, None) if is_idle => self.state = State::Open(since, Some(now)),
+            State::Open(since, Some(_)) if !is_idle => self.state = State::Open(since, None),
+            State::Open(since, Some(idle)) if now >= idle + IDLE => {
+                self.open += now.since(since);
+                self.state = State::Closed;
+                self.station.link.follow(now, Some(closed(self.rate)));
+            }
+            State::Closed | State::Opening(_) | State::Open(..) => {}
+        }
+    }
+
+    /// How long the channel was open until then.
+    pub fn open_until(&self, now: Instant) -> Duration {
+        match self.state {
+            State::Open(since, _) => self.open + now.since(since),
+            State::Closed | State::Opening(_) => self.open,
+        }
+    }
+
+    fn due(&self) -> Instant {
+        match self.state {
+            State::Opening(at) => at,
+            State::Open(_, Some(idle)) => idle + IDLE,
+            State::Closed | State::Open(_, None) => Instant::NEVER,
+        }
+    }
+}
+
+impl Endpoint for Dialled {
+    type Event = Told;
+
+    fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
+        let span = self.station.handle_message(now, message);
+        self.look(now);
+        span
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.look(now);
+        self.station.handle_timeout(now);
+        self.look(now);
+    }
+
+    fn handle_rate(&mut self, _: Instant, _: Rate) {}
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        let transmit = self.station.poll_transmit(now);
+        if transmit.is_none() {
+            self.look(now);
+        }
+        transmit
+    }
+
+    fn poll_event(&mut self) -> Option<Told> {
+        self.station.poll_event()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        let ours = Deadline {
+            at: self.due(),
+            why: "channel",
+        };
+        let theirs = self.station.poll_timeout();
+        Some(theirs.map_or(
+            ours,
+            |theirs| if theirs.at < ours.at { theirs } else { ours },
+        ))
+    }
+}
+
+/// A vector that is over.
+fn closed(rate: Rate) -> Trc {
+    let (from, till) = (Instant::ZERO, Instant::from_nanos(1));
+    let step = Step { from, till, rate };
+    Trc::new(vec![step]).unwrap_or_else(|_| Trc::steady(rate))
+}
+
+/// How long a channel is idle before it is given back.
+const IDLE: Duration = Duration::from_millis(20);

@@ -1,0 +1,12 @@
+//! Figures of slabs (SLaBS): what gateways make of their buffers, of channels that open late, and of one channel for several.
+//!
+//! - [`plan`]: a figure to be; [`simulate`]: its numbers, by the machines that ship
+//! - [`stage`]: gateways in virtual time; [`dialled`]: one whose channel opens when it is needed; [`turns`]: the slots of a cluster
+//! - [`plot`]: the picture; [`figures`]: all of them
+pub mod dialled;
+pub mod figures;
+pub mod plan;
+pub mod plot;
+pub mod simulate;
+pub mod stage;
+pub mod turns;

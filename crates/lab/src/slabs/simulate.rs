@@ -1,0 +1,286 @@
+//! Figures of slabs in virtual time.
+
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_proto::slabs::station::{Program, Station};
+use lighthaul_sim::{Heard, LinkConfig, Network};
+
+use super::dialled::Dialled;
+use super::plan::{Kind, SlabPlan};
+use super::stage::{Diary, Piece, Stage};
+use super::turns::turns;
+use crate::table::Table;
+
+/// Simulates every point of a plan.
+pub fn simulate(plan: &SlabPlan) -> Table {
+    let row = |value: &u64| {
+        let point = match plan.kind {
+            Kind::Size => plan
+                .series
+                .iter()
+                .flat_map(|buffer| size(plan, *value, *buffer))
+                .collect(),
+            Kind::Provisioning => {
+                let of = |latency: &u64| provisioning(plan, *value, Duration::from_nanos(*latency));
+                plan.series.iter().flat_map(of).collect()
+            }
+            Kind::Cluster => cluster(plan, *value),
+            Kind::Load => load(plan, *value),
+        };
+        let value = *value as f64 / scale(plan.kind);
+        std::iter::once(Some(value)).chain(point).collect()
+    };
+    let columns = columns(plan);
+    Table {
+        columns,
+        rows: plan.values.iter().map(row).collect(),
+    }
+}
+
+/// What the numbers of a table are in, against those of the plan.
+fn scale(kind: Kind) -> f64 {
+    match kind {
+        Kind::Size | Kind::Provisioning => f64::from(1 << 20),
+        Kind::Cluster => 1.0,
+        Kind::Load => 1000.0,
+    }
+}
+
+/// The columns' names.
+pub fn columns(plan: &SlabPlan) -> Vec<String> {
+    let (first, tails): (&str, &[&str]) = match plan.kind {
+        Kind::Size => ("slab_mib", &SIZE),
+        Kind::Provisioning => ("buffer_mib", &PROVISIONING),
+        Kind::Cluster => ("gateways", &CLUSTER),
+        Kind::Load => ("offered_gbps", &LOAD),
+    };
+    let mut columns = vec![first.to_owned()];
+    if plan.series.is_empty() {
+        columns.extend(tails.iter().map(ToString::to_string));
+    }
+    for series in &plan.series {
+        let name = curve_name(plan.kind, *series);
+        columns.extend(tails.iter().map(|tail| format!("{name}_{tail}")));
+    }
+    columns
+}
+
+/// What a curve is called in the table.
+pub fn curve_name(kind: Kind, series: u64) -> String {
+    match kind {
+        Kind::Provisioning => format!("{}ms", series / 1_000_000),
+        Kind::Size | Kind::Cluster | Kind::Load => format!("{}mib", series >> 20),
+    }
+}
+
+/// Utilisation when programs say all they can; delays of bytes and keystrokes when they say four fifths of what fits.
+fn size(plan: &SlabPlan, slab: u64, buffer: u64) -> Vec<Option<f64>> {
+    let stage = Stage::new(plan, slab, buffer);
+    let till = Instant::ZERO + plan.time;
+    let full = run(&stage, bulk(plan, Rate::from_mbps(FAST_MBPS)), till);
+    let from = Instant::ZERO + plan.time / 4;
+    let carried = full.bytes(BULK, from, till);
+    let time = till.since(from);
+    let used = Rate::of(carried, time).as_mbps_f64() / stage.payload_rate().as_mbps_f64();
+    let each = stage.payload_rate().scaled(4, 5 * u32::from(BULK));
+    let mut programs = bulk(plan, each);
+    programs.extend(keystrokes(plan));
+    let part = run(&stage, programs, till);
+    let age = part.age_ms(1..=BULK, from, 99);
+    vec![
+        Some(used * 100.0),
+        age,
+        part.age_ms(BULK + 1..=u8::MAX, from, 99),
+    ]
+}
+
+/// What of its open time a channel is used, and how old bytes are, that opens late; programs talk for a second
+/// each, one behind the other, from edges that are never faster than four fifths of the channel.
+fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f64>> {
+    let stage = Stage::new(plan, plan.slab, buffer);
+    let rate = stage.payload_rate().scaled(4, 5);
+    let talks = u8::try_from(plan.time.as_secs() / EVERY.as_secs())
+        .unwrap_or(u8::MAX)
+        .max(1);
+    let program = |nth: u8| {
+        let start = Instant::ZERO + EVERY * u32::from(nth);
+        Program::new(nth + 1, start, rate.bytes_in(Duration::from_secs(1)), rate).steady()
+    };
+    let programs: Vec<Program> = (0..talks).map(program).collect();
+    let mut diary = Diary::new(&programs);
+    // one talks at a time, and has all of the buffer unless the one before is late
+    let station = stage.ingress(programs, 1, Trc::steady(stage.rate));
+    let left = Dialled::new(station, stage.rate, latency);
+    let mut network = Network::new([stage.channel()], SEED);
+    network.add(left, stage.egress(), &stage.way());
+    let till = Instant::ZERO + plan.time;
+    network.run(till, |at, _, heard| {
+        let (Heard::Left(told) | Heard::Right(told)) = heard;
+        diary.hear(at, &told);
+    });
+    let open = network.flows()[0].left().open_until(till);
+    let all = diary.bytes(u8::MAX, Instant::ZERO, till);
+    let share = stage.payload_rate().time_for(all).as_secs_f64() / open.as_secs_f64();
+    let said = rate.bytes_in(Duration::from_secs(1)) * u64::from(talks);
+    let came = all as f64 / said as f64;
+    vec![
+        Some(share * 100.0),
+        Some(came * 100.0),
+        diary.age_ms(0..=u8::MAX, Instant::ZERO, 99),
+    ]
+}
+
+/// What gateways together make of a channel, and what it loses: in turns, and all at once; with all of them busy, and half.
+fn cluster(plan: &SlabPlan, count: u64) -> Vec<Option<f64>> {
+    let count = u8::try_from(count).unwrap_or(1);
+    // a little of the channel stays free, so that what once was queued can drain
+    let rate = plan.rate.scaled(99, 100);
+    let part = rate.scaled(1, count.into());
+    let share = |busy: u8| {
+        let together = vec![Trc::steady(part); busy.into()];
+        let by_turns = turns(count, busy, rate, plan.time);
+        [by_turns, together].map(|vectors| share(plan, vectors))
+    };
+    let [all, half] = [share(count), share(count.div_ceil(2))];
+    all.into_iter().chain(half).flatten().collect()
+}
+
+fn share(plan: &SlabPlan, vectors: Vec<Trc>) -> [Option<f64>; 3] {
+    let stage = Stage::new(plan, plan.slab, plan.slab * 32);
+    let mut network = Network::new([stage.channel()], SEED);
+    let mut diaries = Vec::new();
+    for trc in vectors {
+        let programs = bulk(plan, Rate::from_mbps(FAST_MBPS));
+        diaries.push(Diary::new(&programs));
+        let left = stage.ingress(programs, BULK.into(), trc);
+        network.add(left, stage.egress(), &stage.way());
+    }
+    let till = Instant::ZERO + plan.time;
+    network.run(till, |at, nth, heard| {
+        if let Heard::Right(told) = heard {
+            diaries[nth].hear(at, &told);
+        }
+    });
+    let from = Instant::ZERO + plan.time / 4;
+    let carried = diaries.iter().map(|diary| diary.bytes(BULK, from, till));
+    let carried: Vec<u64> = carried.collect();
+    let all = Rate::of(carried.iter().sum(), till.since(from));
+    let used = all.as_mbps_f64() / stage.payload_rate().as_mbps_f64();
+    let counters = network.links()[0].counters();
+    let lost = counters.dropped_queue.packets as f64 / counters.offered.packets.max(1) as f64;
+    let (least, most) = (carried.iter().min(), carried.iter().max());
+    let even = least.zip(most);
+    let even = even.map(|(least, most)| 100.0 * *least as f64 / *most as f64);
+    [Some(used * 100.0), Some(lost * 1e6), even]
+}
+
+/// How long slabs take to form and to cross, and how far apart they come, as so many megabits a second are offered.
+fn load(plan: &SlabPlan, mbps: u64) -> Vec<Option<f64>> {
+    let mut stage = Stage::new(plan, plan.slab, plan.slab * 8);
+    // none is sent before it is full
+    stage.config.age = plan.time;
+    let offered = Rate::from_mbps(mbps);
+    let programs = vec![Program::new(1, Instant::ZERO, u64::MAX >> 8, offered)];
+    let till = Instant::ZERO + plan.time;
+    let diary = run(&stage, programs, till);
+    let mut slabs = diary.pieces;
+    // what is said at first is little, and goes at once
+    slabs.retain(|piece| piece.len > plan.slab / 2);
+    let mean = |of: &dyn Fn(&Piece) -> Duration| {
+        let all: Duration = slabs.iter().map(of).sum();
+        let count = u32::try_from(slabs.len()).unwrap_or(0);
+        (count > 0).then(|| (all / count.max(1)).as_secs_f64() * 1e3)
+    };
+    let form = mean(&|piece: &Piece| piece.till.since(piece.since));
+    let cross = mean(&|piece: &Piece| piece.at.since(piece.till).saturating_sub(stage.delay()));
+    let (first, last) = (slabs.first(), slabs.last());
+    let between = first.zip(last).filter(|_| slabs.len() > 1);
+    let interval = between.map(|(first, last)| {
+        last.at.since(first.at).as_secs_f64() * 1e3 / (slabs.len() - 1) as f64
+    });
+    let later: u64 = slabs.iter().skip(1).map(|piece| piece.len).sum();
+    let throughput = between
+        .map(|(first, last)| Rate::of(later, last.at.since(first.at)).as_mbps_f64() / 1000.0);
+    let paper = form.map(|form| form + PAPER_TRANSFER_MS);
+    vec![form, cross, interval, throughput, paper]
+}
+
+/// Runs one gateway and its peer.
+fn run(stage: &Stage, programs: Vec<Program>, till: Instant) -> Diary {
+    let mut diary = Diary::new(&programs);
+    let count = programs
+        .iter()
+        .filter(|program| program.number <= BULK)
+        .count();
+    let left = stage.ingress(programs, count as u64, Trc::steady(stage.rate));
+    let channel: LinkConfig = stage.channel();
+    let mut network: Network<Station, Station> = Network::new([channel], SEED);
+    network.add(left, stage.egress(), &stage.way());
+    network.run(till, |at, _, heard| {
+        if let Heard::Right(told) = heard {
+            diary.hear(at, &told);
+        }
+    });
+    diary
+}
+
+/// Programs that say so much a second each, without an end.
+fn bulk(plan: &SlabPlan, rate: Rate) -> Vec<Program> {
+    let bytes = rate.bytes_in(plan.time * 2);
+    (1..=BULK)
+        .map(|number| Program::new(number, Instant::ZERO, bytes, rate))
+        .collect()
+}
+
+/// Sessions of 20 bytes, one every 37 ms.
+fn keystrokes(plan: &SlabPlan) -> Vec<Program> {
+    let every = Duration::from_millis(37);
+    let first = plan.time / 4;
+    let room = plan.time / 2;
+    let count = u8::try_from(room.as_nanos() / every.as_nanos()).unwrap_or(u8::MAX);
+    let program = |nth: u8| {
+        let start = Instant::ZERO + first + every * u32::from(nth);
+        Program::new(BULK + 1 + nth, start, 20, Rate::from_mbps(FAST_MBPS))
+    };
+    (0..count.min(u8::MAX - BULK - 1)).map(program).collect()
+}
+
+/// Of each buffer: what of the channel is used, and how old bytes and keystrokes are.
+pub const SIZE: [&str; 3] = ["used_percent", "bulk_p99_ms", "key_p99_ms"];
+/// Of each latency: what of the open channel is used, what came of what was said, and how old it was.
+pub const PROVISIONING: [&str; 3] = ["used_percent", "came_percent", "p99_ms"];
+/// By turns, and all at once: what of the channel is used, what it loses, and what the least has of what the most has; and the same
+/// with half of the gateways.
+pub const CLUSTER: [&str; 12] = [
+    "token_used_percent",
+    "token_lost_ppm",
+    "token_least_percent",
+    "parts_used_percent",
+    "parts_lost_ppm",
+    "parts_least_percent",
+    "token_half_used_percent",
+    "token_half_lost_ppm",
+    "token_half_least_percent",
+    "parts_half_used_percent",
+    "parts_half_lost_ppm",
+    "parts_half_least_percent",
+];
+/// Of slabs: how long they take to form and to cross, how far apart they come, what they carry; and what the paper says of the third.
+pub const LOAD: [&str; 5] = [
+    "formation_ms",
+    "transfer_ms",
+    "interval_ms",
+    "throughput_gbps",
+    "interval_paper_ms",
+];
+
+/// From the start of one talk to the next.
+const EVERY: Duration = Duration::from_secs(4);
+/// Programs that say much.
+const BULK: u8 = 4;
+/// Faster than any channel.
+const FAST_MBPS: u64 = 40_000;
+/// What a slab of 128 MB takes in the paper (section V).
+const PAPER_TRANSFER_MS: f64 = 109.0;
+const SEED: u64 = 20_261_121;

@@ -1,0 +1,77 @@
+//! The slots that elements of a cluster have while all of them are busy, from the machine that ships.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lighthaul_base::trc::Step;
+use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_proto::slabs::token::{Config, Element, Slot, Words};
+
+/// For each of the first `busy` of `count` elements, the vector of its slots on a channel of `rate`, from when they have agreed who
+/// begins; the others have nothing to send.
+pub fn turns(count: u8, busy: u8, rate: Rate, time: Duration) -> Vec<Trc> {
+    let element = |me| {
+        let mut element = Element::new(Instant::ZERO, Config::new(count, me), 1);
+        element.handle_want(Instant::ZERO, me < busy);
+        element
+    };
+    let mut elements: Vec<Element> = (0..count).map(element).collect();
+    let mut slots: Vec<Vec<Slot>> = vec![Vec::new(); count.into()];
+    let mut inbox: BTreeMap<(Instant, u64), Words> = BTreeMap::new();
+    let (mut now, mut serial) = (Instant::ZERO, 0);
+    let start = Instant::ZERO + WARM_UP;
+    while now < start + time {
+        for (element, slots) in elements.iter_mut().zip(&mut slots) {
+            element.handle_timeout(now);
+            note(slots, element.slot());
+        }
+        while let Some(entry) = inbox.first_entry().filter(|entry| entry.key().0 <= now) {
+            let words = entry.remove();
+            let to = usize::from(words.to);
+            elements[to].handle_words(now, words);
+            note(&mut slots[to], elements[to].slot());
+        }
+        for element in &mut elements {
+            while let Some(words) = element.poll_words() {
+                serial += 1;
+                inbox.insert((now + HOP, serial), words);
+            }
+        }
+        let first = inbox
+            .first_key_value()
+            .map_or(Instant::NEVER, |first| first.0.0);
+        let due = elements.iter().map(Element::poll_timeout);
+        now = due.fold(first, Instant::min);
+    }
+    let busy = usize::from(busy);
+    slots[..busy]
+        .iter()
+        .map(|slots| vector(slots, rate, start))
+        .collect()
+}
+
+/// Keeps a slot that is new, or has become longer.
+fn note(slots: &mut Vec<Slot>, slot: Option<Slot>) {
+    let Some(slot) = slot else {
+        return;
+    };
+    match slots.last_mut().filter(|last| last.from == slot.from) {
+        Some(last) => *last = slot,
+        None => slots.push(slot),
+    }
+}
+
+fn vector(slots: &[Slot], rate: Rate, start: Instant) -> Trc {
+    let step = |slot: &Slot| {
+        let from = Instant::ZERO + slot.from.since(start);
+        let till = Instant::ZERO + slot.till.since(start);
+        (from < till).then_some(Step { from, till, rate })
+    };
+    let steps = slots.iter().filter_map(step).collect();
+    Trc::new(steps).unwrap_or_else(|_| Trc::steady(rate))
+}
+
+/// How long a message takes from one element to another.
+const HOP: Duration = Duration::from_micros(80);
+/// By then a cluster that began has its first token.
+const WARM_UP: Duration = Duration::from_secs(1);

@@ -1,0 +1,494 @@
+//! One element of a cluster: told what others say and whether it has something to send, asked what to say and whether it may send.
+
+use alloc::collections::VecDeque;
+use lighthaul_base::Instant;
+
+use super::Config;
+use super::peers::Peers;
+use super::wire::{Generation, Mark, Word, Words};
+
+/// An element that takes turns with others.
+#[derive(Clone, Debug)]
+pub struct Element {
+    config: Config,
+    peers: Peers,
+    seen: Instant,
+    /// Tokens of lower generations are not taken.
+    pledge: Generation,
+    /// The highest that was heard of, and when it was last heard of.
+    best: Mark,
+    news_at: Instant,
+    wants: bool,
+    hold: Option<Hold>,
+    offer: Option<Offer>,
+    proposal: Option<Proposal>,
+    /// No proposal before this.
+    propose_at: Instant,
+    /// Beats of late, and when they were said.
+    said: VecDeque<(u64, Instant)>,
+    count: u64,
+    beat_at: Instant,
+    out: VecDeque<Words>,
+    taken: u64,
+    founded: u64,
+}
+
+/// The time in which an element has the channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Its beginning.
+    pub from: Instant,
+    /// The first moment that is not its.
+    pub till: Instant,
+}
+
+/// The token is ours, or was handed on a moment ago.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    mark: Mark,
+    slot: Slot,
+    /// When others were last told.
+    announced_at: Instant,
+    passed: bool,
+}
+
+/// A token that was handed on, until it is heard of.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    mark: Mark,
+    words: Words,
+    again_at: Instant,
+    until: Instant,
+}
+
+/// A generation that we would make, and who has agreed, a bit each.
+#[derive(Clone, Copy, Debug)]
+struct Proposal {
+    generation: Generation,
+    agreed: u32,
+}
+
+impl Element {
+    /// An element that knows nothing yet; the config must pass [`Config::check`]. `count` must be higher than that of any beat
+    /// of an earlier life, as the time of day is.
+    pub fn new(now: Instant, config: Config, count: u64) -> Self {
+        assert_eq!(
+            config.check(),
+            Ok(()),
+            "a config is checked before it is used"
+        );
+        Self {
+            config,
+            peers: Peers::new(config),
+            seen: now,
+            pledge: Generation::default(),
+            best: Mark::default(),
+            news_at: now,
+            wants: false,
+            hold: None,
+            offer: None,
+            proposal: None,
+            propose_at: now,
+            said: VecDeque::new(),
+            count,
+            beat_at: now,
+            out: VecDeque::new(),
+            taken: 0,
+            founded: 0,
+        }
+    }
+
+    /// What all elements agree on.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// How often the token was taken, and made anew.
+    pub const fn counts(&self) -> (u64, u64) {
+        (self.taken, self.founded)
+    }
+
+    /// Whether the token is here, used or resting.
+    pub fn holds(&self) -> bool {
+        self.hold.is_some_and(|hold| !hold.passed)
+    }
+
+    /// The slot in which it may send, if it may, as of the last moment it was told.
+    pub fn slot(&self) -> Option<Slot> {
+        let hold = self.hold.filter(|hold| hold.passed || self.wants)?;
+        (self.seen < hold.slot.till).then_some(hold.slot)
+    }
+
+    /// Hears whether there is something to send.
+    pub fn handle_want(&mut self, now: Instant, wants: bool) {
+        self.look(now);
+        if wants && !self.wants {
+            if let Some(hold) = self.hold.as_mut().filter(|hold| !hold.passed) {
+                hold.slot = Slot {
+                    from: now,
+                    till: now + self.config.slot,
+                };
+            }
+            // not at once, should it come and go all the time
+            let last = self.said.back().map_or(now, |(_, at)| *at);
+            self.beat_at = self.beat_at.min(last + self.config.beat / 8);
+        }
+        self.wants = wants;
+        self.work(now);
+    }
+
+    /// Hears another element.
+    pub fn handle_words(&mut self, now: Instant, words: Words) {
+        self.look(now);
+        let Words { from, to, word } = words;
+        let (me, members) = (self.config.me, self.config.members);
+        if to != me || from == me || from >= members {
+            return;
+        }
+        match word {
+            Word::Beat {
+                count,
+                pledge,
+                wants,
+                holds,
+            } => {
+                if self.peers.hear(now, from, count, wants) {
+                    if let Some(mark) = holds {
+                        self.handle_news(now, mark);
+                    }
+                    self.raise(now, pledge);
+                }
+            }
+            Word::Token { mark, beat } => self.handle_token(now, mark, beat),
+            Word::Propose { generation } => self.handle_proposal(now, from, generation),
+            Word::Answer { generation, agreed } => {
+                self.handle_answer(now, from, generation, agreed)
+            }
+        }
+        self.work(now);
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.look(now);
+        self.work(now);
+    }
+
+    /// The next message for another.
+    pub fn poll_words(&mut self) -> Option<Words> {
+        self.out.pop_front()
+    }
+
+    /// When something is due.
+    pub fn poll_timeout(&self) -> Instant {
+        let offer = self.offer.map_or(Instant::NEVER, |offer| offer.again_at);
+        let hold = self.hold.map_or(Instant::NEVER, |hold| {
+            if hold.passed {
+                hold.slot.till
+            } else {
+                hold.slot.till - self.config.guard
+            }
+        });
+        self.beat_at.min(offer).min(hold)
+    }
+
+    /// Time passes; after a while in which it did so unseen, nothing that was known of others means anything.
+    fn look(&mut self, now: Instant) {
+        if now > self.seen + self.config.fresh / 2 {
+            self.news_at = now;
+            self.proposal = None;
+            self.peers.forget();
+        }
+        self.seen = self.seen.max(now);
+    }
+
+    fn work(&mut self, now: Instant) {
+        self.take_turn(now);
+        self.found(now);
+        if now >= self.beat_at {
+            self.propose(now);
+            self.beat(now);
+        }
+        if let Some(offer) = self.offer.as_mut().filter(|offer| now >= offer.again_at) {
+            let words = offer.words;
+            offer.again_at = now + self.config.beat / 2;
+            if now >= offer.until {
+                self.offer = None;
+            }
+            self.say(words);
+        }
+    }
+
+    /// Hands the token on, or keeps it.
+    fn take_turn(&mut self, now: Instant) {
+        let Some(hold) = &mut self.hold else {
+            return;
+        };
+        let lapsed = now >= hold.announced_at + self.config.fresh;
+        if lapsed || hold.passed && now >= hold.slot.till {
+            // of what was not announced for so long, others may think that it is lost
+            self.hold = None;
+            return;
+        }
+        let is_over = now + self.config.guard >= hold.slot.till;
+        if hold.passed || self.wants && !is_over {
+            return;
+        }
+        match self.peers.next_that_wants(now) {
+            Some((to, beat)) => self.pass(now, to, beat),
+            None if is_over => hold.slot.till = now.max(hold.slot.till) + self.config.slot,
+            None => {}
+        }
+    }
+
+    fn pass(&mut self, now: Instant, to: u8, beat: u64) {
+        let Some(hold) = &mut self.hold else {
+            return;
+        };
+        let mark = hold.mark.next();
+        hold.passed = true;
+        if !self.wants || now >= hold.slot.till {
+            self.hold = None;
+        }
+        let words = self.words(to, Word::Token { mark, beat });
+        self.offer = Some(Offer {
+            mark,
+            words,
+            again_at: now + self.config.beat / 2,
+            until: now + self.config.fresh / 2,
+        });
+        (self.best, self.news_at) = (mark, now);
+        self.say(words);
+    }
+
+    fn handle_token(&mut self, now: Instant, mark: Mark, beat: u64) {
+        let fresh = self.config.fresh;
+        let is_fresh = |said: &(u64, Instant)| said.0 == beat && now < said.1 + fresh;
+        if mark > self.best && mark.generation >= self.pledge && self.said.iter().any(is_fresh) {
+            self.taken += 1;
+            self.take(now, mark);
+        }
+    }
+
+    fn take(&mut self, now: Instant, mark: Mark) {
+        let till = now + self.config.slot;
+        self.hold = Some(Hold {
+            mark,
+            slot: Slot { from: now, till },
+            announced_at: now,
+            passed: false,
+        });
+        (self.best, self.news_at) = (mark, now);
+        self.pledge = self.pledge.max(mark.generation);
+        self.offer = None;
+        self.proposal = None;
+        // all should know, so that nobody looks for it
+        self.beat(now);
+    }
+
+    /// Somebody else has a token.
+    fn handle_news(&mut self, now: Instant, mark: Mark) {
+        if mark < self.best {
+            return;
+        }
+        (self.best, self.news_at) = (mark, now);
+        self.proposal = None;
+        if self
+            .hold
+            .is_some_and(|hold| !hold.passed && hold.mark < mark)
+        {
+            self.hold = None;
+        }
+        if self.offer.is_some_and(|offer| offer.mark <= mark) {
+            self.offer = None;
+        }
+    }
+
+    /// Somebody takes no token below this generation, so nor do we; ours becomes a higher one.
+    fn raise(&mut self, now: Instant, pledge: Generation) {
+        if pledge <= self.pledge {
+            return;
+        }
+        self.pledge = pledge;
+        self.offer = self.offer.filter(|offer| offer.mark.generation >= pledge);
+        self.proposal = self
+            .proposal
+            .filter(|proposal| proposal.generation >= pledge);
+        if let Some(hold) = self.hold.as_mut().filter(|hold| !hold.passed) {
+            self.pledge = pledge.after(self.config.me);
+            hold.mark = Mark {
+                generation: self.pledge,
+                sequence: 0,
+            };
+            (self.best, self.news_at) = (hold.mark, now);
+            self.beat(now);
+        }
+    }
+
+    /// Proposes a new token if the one that was is lost, and to do so is our part.
+    fn propose(&mut self, now: Instant) {
+        let is_quiet = now >= self.news_at + self.config.silence();
+        if self.hold.is_some() || !is_quiet || self.peers.is_lower_living(now) {
+            self.proposal = None;
+            return;
+        }
+        if self.proposal.is_none() {
+            if now < self.propose_at {
+                return;
+            }
+            self.pledge = self.pledge.after(self.config.me);
+            self.proposal = Some(Proposal {
+                generation: self.pledge,
+                agreed: 0,
+            });
+        }
+        let generation = self.pledge;
+        for to in self.peers.others() {
+            self.say(self.words(to, Word::Propose { generation }));
+        }
+        self.found(now);
+    }
+
+    fn handle_proposal(&mut self, now: Instant, from: u8, generation: Generation) {
+        let is_quiet = now >= self.news_at + self.config.life();
+        if self.holds() || !is_quiet || generation < self.pledge {
+            if self.holds() {
+                self.raise(now, generation);
+            }
+            let word = Word::Answer {
+                generation,
+                agreed: false,
+            };
+            self.say(self.words(from, word));
+            return;
+        }
+        self.raise(now, generation);
+        let agreed = true;
+        self.say(self.words(from, Word::Answer { generation, agreed }));
+    }
+
+    fn handle_answer(&mut self, now: Instant, from: u8, generation: Generation, agreed: bool) {
+        let Some(proposal) = &mut self.proposal else {
+            return;
+        };
+        if proposal.generation != generation {
+            return;
+        }
+        if agreed {
+            proposal.agreed |= 1 << from;
+        } else {
+            self.proposal = None;
+            self.propose_at = now + self.config.beat * 2;
+        }
+    }
+
+    /// Makes the token anew, once all that live have agreed.
+    fn found(&mut self, now: Instant) {
+        let Some(proposal) = self.proposal else {
+            return;
+        };
+        let has_agreed = |nth: u8| proposal.agreed & 1 << nth != 0;
+        let waits = |nth: u8| self.peers.is_living(now, nth) && !has_agreed(nth);
+        if self.peers.others().any(waits) {
+            return;
+        }
+        self.founded += 1;
+        let mark = Mark {
+            generation: proposal.generation,
+            sequence: 0,
+        };
+        self.take(now, mark);
+    }
+
+    fn beat(&mut self, now: Instant) {
+        self.count += 1;
+        self.beat_at = now + self.config.beat;
+        let fresh = self.config.fresh;
+        self.said.retain(|(_, at)| now < *at + fresh);
+        if self.said.len() == SAID_MAX {
+            self.said.pop_front();
+        }
+        self.said.push_back((self.count, now));
+        let hold = self.hold.as_mut().filter(|hold| !hold.passed);
+        let holds = hold.map(|hold| {
+            hold.announced_at = now;
+            hold.mark
+        });
+        let word = Word::Beat {
+            count: self.count,
+            pledge: self.pledge,
+            wants: self.wants,
+            holds,
+        };
+        for to in self.peers.others() {
+            self.say(self.words(to, word));
+        }
+    }
+
+    const fn words(&self, to: u8, word: Word) -> Words {
+        let from = self.config.me;
+        Words { from, to, word }
+    }
+
+    fn say(&mut self, words: Words) {
+        if self.out.len() == OUT_MAX {
+            // a world that takes nothing gets the newest once it does
+            self.out.pop_front();
+        }
+        self.out.push_back(words);
+    }
+}
+
+/// Beats that are remembered.
+const SAID_MAX: usize = 256;
+/// Messages that wait for the world.
+const OUT_MAX: usize = 1 << 10;
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn who_is_alone_has_the_channel_for_good() {
+        let config = Config::new(3, 1);
+        let mut element = Element::new(Instant::ZERO, config, 0);
+        element.handle_want(Instant::ZERO, true);
+        let mut now = Instant::ZERO;
+        let mut since = None;
+        while now < Instant::from_nanos(1_000_000_000) {
+            now = now.max(element.poll_timeout());
+            element.handle_timeout(now);
+            while element.poll_words().is_some() {}
+            match (since, element.slot()) {
+                (None, Some(_)) => since = Some(now),
+                (Some(_), slot) => assert!(slot.is_some(), "it is lost at {now}"),
+                (None, None) => {}
+            }
+        }
+        let limit = Instant::ZERO + config.silence() + config.beat * 2;
+        assert!(since.is_some_and(|since| since < limit));
+        assert_eq!(element.counts(), (0, 1));
+    }
+
+    #[test]
+    fn a_token_that_was_handed_on_long_ago_is_nobodys() {
+        let config = Config::new(2, 1);
+        let mut element = Element::new(Instant::ZERO, config, 0);
+        element.handle_timeout(Instant::ZERO);
+        let mark = Mark::default().next();
+        let word = Word::Token { mark, beat: 1 };
+        let words = Words {
+            from: 0,
+            to: 1,
+            word,
+        };
+        let late = Instant::ZERO + config.fresh;
+        let mut other = element.clone();
+        element.handle_words(late, words);
+        assert!(!element.holds());
+        other.handle_words(late - Duration::from_nanos(1), words);
+        assert!(other.holds());
+    }
+}
