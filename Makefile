@@ -27,7 +27,7 @@ install: build ## put the command, its completions, man pages and units for syst
 	$(TARGET)/release/lighthaul completions zsh > $(SHARE)/zsh/site-functions/_lighthaul
 	$(TARGET)/release/lighthaul completions fish > $(SHARE)/fish/vendor_completions.d/lighthaul.fish
 	install -d $(PREFIX)/lib/systemd/system
-	for unit in lighthaul lighthaul-scheduler; do \
+	for unit in lighthaul lighthaul-gateway lighthaul-scheduler; do \
 		sed 's,/usr/local/bin,$(PREFIX)/bin,' dist/$$unit.service > $(PREFIX)/lib/systemd/system/$$unit.service; done
 demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo

@@ -9,6 +9,7 @@ pub mod pair;
 pub mod rbudp;
 pub mod sabul;
 pub mod scheduler;
+pub mod slabs;
 pub mod stripe;
 pub mod token;
 pub mod transfer;

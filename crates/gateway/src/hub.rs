@@ -383,7 +383,9 @@ impl Hub {
         }
         let pages = session.to_edge.drain();
         link.free(pages.len() as u64);
-        pages.into_iter().for_each(|page| depot.recycle(page));
+        for page in pages {
+            depot.recycle(page);
+        }
         drop(depot);
         Some(session)
     }
@@ -434,7 +436,9 @@ impl Hub {
         let session = token.and_then(|token| self.sessions.get_mut(&token));
         let Some(session) = session else {
             // it ended meanwhile
-            collected.into_iter().for_each(|page| depot.recycle(page));
+            for page in collected {
+                depot.recycle(page);
+            }
             link.free(count);
             return;
         };

@@ -1,4 +1,4 @@
-//! The daemon and the scheduler as units of systemd.
+//! The daemon, the gateway and the scheduler as units of systemd.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -8,7 +8,11 @@ use std::time::Duration;
 use crate::far::{Near, PROGRAM};
 use crate::running::Running;
 
-const UNITS: [&str; 2] = ["lighthaul.service", "lighthaul-scheduler.service"];
+const UNITS: [&str; 3] = [
+    "lighthaul.service",
+    "lighthaul-gateway.service",
+    "lighthaul-scheduler.service",
+];
 
 /// A unit, with the program that was built.
 fn unit(name: &str) -> String {
