@@ -187,8 +187,10 @@ impl Booker {
                 steps.push(Step { from, ..*step });
             }
         }
-        let nothing = || Trc::new(vec![PAST]).ok();
-        self.line.follow(Trc::new(steps).ok().or_else(nothing));
+        let vector = Trc::new(steps).or_else(|_| Trc::new(vec![PAST]));
+        if let Ok(trc) = vector {
+            self.line.follow(trc);
+        }
     }
 
     /// A moment of the line's, by the scheduler's clock.
