@@ -20,9 +20,9 @@ use tracing::{info, warn};
 
 use super::args::{Action, Gateway};
 use super::board::Board;
-use super::{book, cluster};
 use super::entrance::Entrance;
 use super::status;
+use super::{book, cluster};
 use crate::args::Far;
 use crate::dial::{dial, load_key};
 use crate::remote::PORT;
