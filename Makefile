@@ -16,7 +16,7 @@ setup: ## install the tools that lab and demo use, where they are missing
 	@scripts/setup $(NEEDS)
 build: ## build the command lighthaul, in target/release
 	$(CARGO) build --release --locked
-install: build ## put the command, its completions, man pages and unit for systemd below /usr/local
+install: build ## put the command, its completions, man pages and units for systemd below /usr/local
 	install -D -m 755 $(TARGET)/release/lighthaul $(PREFIX)/bin/lighthaul
 	install -D -m 755 $(TARGET)/release/liblighthaul_wrap.so $(PREFIX)/lib/lighthaul/liblighthaul_wrap.so
 	$(TARGET)/release/lighthaul man $(TARGET)/man
@@ -27,7 +27,8 @@ install: build ## put the command, its completions, man pages and unit for syste
 	$(TARGET)/release/lighthaul completions zsh > $(SHARE)/zsh/site-functions/_lighthaul
 	$(TARGET)/release/lighthaul completions fish > $(SHARE)/fish/vendor_completions.d/lighthaul.fish
 	install -d $(PREFIX)/lib/systemd/system
-	sed 's,/usr/local/bin,$(PREFIX)/bin,' dist/lighthaul.service > $(PREFIX)/lib/systemd/system/lighthaul.service
+	for unit in lighthaul lighthaul-gateway lighthaul-scheduler; do \
+		sed 's,/usr/local/bin,$(PREFIX)/bin,' dist/$$unit.service > $(PREFIX)/lib/systemd/system/$$unit.service; done
 demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
 test: setup ## run every test; those that need a lab say so where there can be none

@@ -8,6 +8,9 @@ use lighthaul_gateway::capture::handshake::{Handshake, Progress};
 use lighthaul_gateway::capture::refusal::Refusal;
 use lighthaul_gateway::capture::socks::Socks;
 use lighthaul_gateway::target::Target;
+use lighthaul_gateway::word::{
+    Greeting, Opening, decode_reached, decode_refusal, encode_reached, encode_refusal,
+};
 
 /// Takes a program's side of SOCKS5, with a password asked for or not; how its octets are cut makes no difference.
 pub fn socks(octets: &[u8]) {
@@ -37,6 +40,21 @@ pub fn allowed(octets: &[u8]) {
     if let Ok(rule) = text.parse::<Rule>() {
         assert_eq!(rule.to_string().parse().as_ref(), Ok(&rule));
     }
+}
+
+/// Reads what another gateway says of a link or a session; what is read crosses again.
+pub fn word(octets: &[u8]) {
+    if let Ok(greeting) = Greeting::decode(octets) {
+        assert_eq!(greeting.encode(), octets);
+    }
+    if let Ok(opening) = Opening::decode(octets) {
+        assert_eq!(Opening::decode(&opening.encode()), Ok(opening));
+    }
+    if let Ok(from) = decode_reached(octets) {
+        assert_eq!(decode_reached(&encode_reached(from)), Ok(from));
+    }
+    let why = decode_refusal(octets);
+    assert_eq!(decode_refusal(&encode_refusal(why)), why);
 }
 
 /// All that was sent, and how it ended.

@@ -1,5 +1,6 @@
 //! What the fuzz targets do with their octets, one file for each room; `pair` is what three protocols share.
 
+pub mod circuit;
 pub mod fec;
 pub mod gateway;
 pub mod io;
@@ -7,6 +8,8 @@ pub mod lab;
 pub mod pair;
 pub mod rbudp;
 pub mod sabul;
+pub mod scheduler;
+pub mod slabs;
 pub mod stripe;
 pub mod token;
 pub mod transfer;

@@ -403,7 +403,7 @@ pub(crate) struct Trust {
 /// Measure what a path and the hosts at its ends can do.
 ///
 /// That is the network alone, with the copy into memory that every transfer needs, RBUDP itself, plain and
-/// sealed, and the disks.
+/// sealed, the other protocols, and the disks.
 #[derive(Args, Debug)]
 pub(crate) struct Probe {
     /// `lh://HOST[:PORT]/` where `lighthaul serve` runs; leave it out to probe a disk alone
@@ -411,13 +411,13 @@ pub(crate) struct Probe {
     /// What to measure
     #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
     pub(crate) what: Vec<What>,
-    /// Bits a second on the wire [default: as fast as the hosts can]
+    /// Bits a second on the wire [default: as fast as the hosts can; 10Gb/s for sabul, sabul-swift and vbtp]
     #[arg(long)]
     pub(crate) rate: Option<Rate>,
     /// Seconds that each raw measurement lasts
     #[arg(long, default_value_t = 3.0)]
     pub(crate) seconds: f64,
-    /// Bytes that RBUDP moves, and that the disk is tried with
+    /// Bytes that a protocol moves, and that the disk is tried with
     #[arg(long, default_value = "2GiB")]
     pub(crate) size: Size,
     /// A folder here whose disk is tried: writing, then reading
@@ -469,6 +469,16 @@ pub(crate) enum What {
     SealedScatter,
     /// RBUDP+ whose receiver copies each packet to its place
     Plus,
+    /// SABUL by its paper's rules
+    Sabul,
+    /// SABUL by the second set of rules
+    SabulSwift,
+    /// VBTP on a circuit of the rate
+    Vbtp,
+    /// One stream, encrypted
+    Tcp,
+    /// Many streams, encrypted
+    Ptcp,
 }
 
 #[derive(Debug, Subcommand)]

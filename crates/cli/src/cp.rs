@@ -10,7 +10,7 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::Door;
-use lighthaul_transfer::protocol::{self, AUTO, Protocol};
+use lighthaul_transfer::protocol::{self, Protocol};
 use lighthaul_transfer::receive;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::send;
@@ -238,10 +238,10 @@ pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
     })
 }
 
-/// The protocol by its name: one that follows a vector if there is one, and nobody wants another.
+/// The protocol by its name: one that follows a vector if there is one, and nobody wants another. That auto
+/// comes to the same is said by whoever chooses.
 fn protocol_of(args: &Cp) -> String {
-    let open = [Protocol::default().name(), AUTO].contains(&args.protocol.as_str());
-    if open && args.trc.is_some() {
+    if args.protocol == Protocol::default().name() && args.trc.is_some() {
         return Protocol::Vbtp.to_string();
     }
     args.protocol.clone()

@@ -36,7 +36,7 @@ pub(crate) struct Later {
     /// Stop at this local time, as in 18:30 or 2031-05-01T06:00; the same command goes on later
     #[arg(long, value_name = "TIME")]
     pub(crate) stop_at: Option<LocalTime>,
-    /// With --book, be done by this local time, or hear what could be had instead
+    /// With --book, have all there, checked and synced, by this local time, or hear what could be had instead
     #[arg(long, value_name = "TIME", visible_alias = "by", requires = "book")]
     pub(crate) deadline: Option<LocalTime>,
     /// Write what failed to FILE, for --files-from to read

@@ -59,6 +59,8 @@ pub(crate) struct Printer {
     start: Option<Start>,
     speed: f64,
     line_open: bool,
+    /// The bytes that a dry run plans to send, where they are counted and nothing is shown.
+    counted: Option<u64>,
 }
 
 impl Printer {
@@ -77,11 +79,41 @@ impl Printer {
             start: None,
             speed: 0.0,
             line_open: false,
+            counted: None,
+        }
+    }
+
+    /// A printer that shows nothing, and counts the bytes that a dry run plans to send.
+    pub(crate) fn counting() -> Self {
+        let mut printer = Self::new(Settings {
+            progress: Progress::None,
+            json: false,
+            stats: false,
+            quiet: true,
+            explain: false,
+        });
+        printer.counted = Some(0);
+        printer
+    }
+
+    /// What it has counted.
+    pub(crate) fn counted(&self) -> u64 {
+        self.counted.unwrap_or(0)
+    }
+
+    fn count(bytes: &mut u64, sight: &Sight) {
+        if let Sight::Planned(planned) = sight
+            && !matches!(planned.action, Action::Delete | Action::Exclude)
+        {
+            *bytes = bytes.saturating_add(planned.bytes);
         }
     }
 
     /// Shows what was seen.
     pub(crate) fn watch(&mut self, sight: Sight) {
+        if let Some(bytes) = &mut self.counted {
+            return Self::count(bytes, &sight);
+        }
         match sight {
             Sight::Started(start) => self.started(start),
             Sight::Moving(motion) => self.moving(motion),

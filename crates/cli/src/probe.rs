@@ -9,6 +9,7 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::measure::{self, Ask, Measured};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
+use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::{probe, protocol};
 use serde_json::json;
 
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &Probe) -> Result<(), Error> {
 }
 
 fn wanted(what: &[What]) -> Vec<(&'static str, measure::What)> {
+    use measure::What::By;
     [
         (What::Network, "network", measure::What::Network),
         (What::Copy, "network and copy", measure::What::Copy),
@@ -55,6 +57,11 @@ fn wanted(what: &[What]) -> Vec<(&'static str, measure::What)> {
             measure::What::SealedScatter,
         ),
         (What::Plus, "rbudp+ copy", measure::What::Plus),
+        (What::Sabul, "sabul", By(Protocol::Sabul)),
+        (What::SabulSwift, "sabul-swift", By(Protocol::SabulSwift)),
+        (What::Vbtp, "vbtp", By(Protocol::Vbtp)),
+        (What::Tcp, "tcp", By(Protocol::Tcp)),
+        (What::Ptcp, "ptcp", By(Protocol::Ptcp)),
     ]
     .into_iter()
     .filter(|(flag, ..)| what.contains(&What::All) || what.contains(flag))

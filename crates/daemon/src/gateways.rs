@@ -71,7 +71,7 @@ impl Gateways {
         let mut path = explore(session, door, false, 1)?;
         let message = path.listen(session)?;
         let theirs = understand(message)?;
-        let rate = if heard.is_none() && self.settings.rate.is_none() {
+        let rate = if heard.is_none() && self.settings.measures() {
             path.measure(session)?
         } else {
             None
@@ -200,7 +200,7 @@ impl Outgoing {
             return Err(unclear());
         };
         let mut path = explore(session, &Door::Caller(true), true, 1)?;
-        let rate = if heard.is_none() && self.settings.rate.is_none() {
+        let rate = if heard.is_none() && self.settings.measures() {
             path.measure(session)?
         } else {
             None

@@ -215,9 +215,10 @@ fn fulfil(
     lock().insert(number, probes);
     let (_open, joins) = service.joins.open(session);
     let door = Door::Called(&arrivals, &joins);
-    let result = match &hello.request {
-        Request::Gateway(words) => link(session, &door, words, &hello, service),
-        _ => work(session, &door, hello, rights, meter),
+    let result = if let Request::Gateway(words) = &hello.request {
+        link(session, &door, words, &hello, service)
+    } else {
+        work(session, &door, hello, rights, meter)
     };
     lock().remove(&number);
     result

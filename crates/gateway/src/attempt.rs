@@ -143,6 +143,10 @@ pub(crate) fn look_after(socket: &impl AsFd, keepalive: Duration) -> io::Result<
     SockRef::from(socket).set_tcp_keepalive(&keepalive)
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "programs can tell no other reasons apart"
+)]
 fn refusal(error: &io::Error) -> Refusal {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Refusal::Refused,

@@ -48,7 +48,9 @@ impl Page {
     /// The CRC-32C of pages in a row.
     pub(crate) fn crc_of(pages: &[Self]) -> u32 {
         let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-        pages.iter().for_each(|page| digest.update(page.bytes()));
+        for page in pages {
+            digest.update(page.bytes());
+        }
         digest.finalize() as u32
     }
 }

@@ -62,7 +62,7 @@ pub(crate) struct Hub {
     /// Newcomers who came while there was no connection, and when.
     waiting: VecDeque<(Instant, Newcomer)>,
     /// What the channel takes, if somebody says so from moment to moment.
-    pub(crate) trc: Option<Option<Trc>>,
+    pub(crate) trc: Option<Trc>,
 }
 
 /// What is wanted of the thread once it has let go of the connection.
@@ -121,12 +121,12 @@ impl Hub {
             match self.calls.queue.try_recv() {
                 Ok(Call::Pause(answer)) => return Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => return Some(After::Join(joint)),
+                Ok(Call::Follow(trc)) => self.trc = Some(trc),
                 Ok(Call::Drain) => {
                     self.draining = true;
                     let waiting = std::mem::take(&mut self.waiting).into_iter();
                     waiting.for_each(|(_, newcomer)| self.ask_to_wait(newcomer));
                 }
-                Ok(Call::Follow(trc)) => self.trc = Some(trc),
                 Ok(Call::Newcomer(newcomer)) => self.ask_to_wait(newcomer),
                 Ok(Call::Resolved(..)) => {}
                 Err(std::sync::mpsc::TryRecvError::Disconnected) => return Some(After::Orphaned),
@@ -383,7 +383,9 @@ impl Hub {
         }
         let pages = session.to_edge.drain();
         link.free(pages.len() as u64);
-        pages.into_iter().for_each(|page| depot.recycle(page));
+        for page in pages {
+            depot.recycle(page);
+        }
         drop(depot);
         Some(session)
     }
@@ -434,7 +436,9 @@ impl Hub {
         let session = token.and_then(|token| self.sessions.get_mut(&token));
         let Some(session) = session else {
             // it ended meanwhile
-            collected.into_iter().for_each(|page| depot.recycle(page));
+            for page in collected {
+                depot.recycle(page);
+            }
             link.free(count);
             return;
         };
@@ -469,11 +473,11 @@ impl Hub {
                 Ok(Call::Resolved(id, found)) => self.call_target(link, id, found),
                 Ok(Call::Pause(answer)) => self.next = Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => self.next = Some(After::Join(joint)),
-                Ok(Call::Drain) => self.draining = true,
                 Ok(Call::Follow(trc)) => {
-                    link.follow(self.clock.now(), trc.clone());
+                    link.follow(self.clock.now(), Some(trc.clone()));
                     self.trc = Some(trc);
                 }
+                Ok(Call::Drain) => self.draining = true,
                 Err(_) => break,
             }
         }

@@ -15,6 +15,8 @@ pub struct Settings {
     pub allowed: Arc<Allowed>,
     /// What the channel to the other side carries; what a probe finds, if nothing.
     pub rate: Option<Rate>,
+    /// The channel is booked: it carries what [`Line::follow`](crate::line::Line::follow) is told, and a policer takes bursts of a millisecond.
+    pub booked: bool,
     /// Memory for each link: half of it for what comes, half for what leaves.
     pub memory: Size,
     /// A slab has at most so much.
@@ -29,4 +31,11 @@ pub struct Settings {
     pub sessions_max: usize,
     /// Where sessions of other gateways go on whose target is not allowed here.
     pub onward: Option<Line>,
+}
+
+impl Settings {
+    /// Whether the channel's rate has to be found out.
+    pub const fn measures(&self) -> bool {
+        self.rate.is_none() && !self.booked
+    }
 }

@@ -128,7 +128,9 @@ impl Hub {
                 .flat_map(|waiting| waiting.drain(..run.lens.len()))
                 .collect();
             crcs.push(Page::crc_of(&pages));
-            pages.into_iter().for_each(|page| depot.launch(page));
+            for page in pages {
+                depot.launch(page);
+            }
         }
         crcs
     }

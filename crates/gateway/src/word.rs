@@ -1,4 +1,8 @@
 //! What gateways say to each other about links and sessions.
+//!
+//! A link begins with two greetings, one each way, inside the messages of a session between two Lighthaul hosts: a version (1 octet,
+//! 1), the link's name (16), how many messages were heard on it (8, all ones if it is new), the bytes of a session's window (4),
+//! and the longest datagram (2, 0 if none passes). Then letters and packets follow as `lighthaul_proto::slabs::wire` has them.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -11,11 +11,12 @@ mod harmless;
 
 use harmless::{Body, assert_harmless, assert_seeds_harmless};
 
-const TARGETS: [(&str, Body); 4] = [
+const TARGETS: [(&str, Body); 5] = [
     ("capture_socks", gateway::socks),
     ("capture_connect", gateway::connect),
     ("target", gateway::target),
     ("allowed", gateway::allowed),
+    ("word", gateway::word),
 ];
 
 /// Whole conversations of SOCKS5, most of them right.
@@ -56,6 +57,13 @@ proptest! {
         assert_harmless(gateway::socks, &octets);
         assert_harmless(gateway::connect, &octets);
         assert_harmless(gateway::target, &octets);
+        assert_harmless(gateway::word, &octets);
+    }
+
+    #[test]
+    fn words_of_gateways_survive(hops: u8, kind in 1_u8..5, rest in prop::collection::vec(any::<u8>(), 0..40)) {
+        assert_harmless(gateway::word, &[&[hops, kind], &rest[..]].concat());
+        assert_harmless(gateway::word, &[&[kind], &rest[..]].concat());
     }
 
     #[test]

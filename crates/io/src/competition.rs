@@ -12,7 +12,7 @@
 //!
 //! It looks only after the thread was away from its loop for `GAP`, and every `LOOK` at most
 //! until it has found something: two or three system calls, some microseconds, a hundred times a
-//! second.
+//! second. Then it also looks into the socket every `SAMPLE`, one call.
 
 use std::fs::{self, File};
 use std::os::fd::RawFd;
@@ -33,6 +33,9 @@ pub struct Competition {
     spent: Spent,
     seen: Instant,
     looked: Instant,
+    sampled: Instant,
+    /// The longest absence, where the last ones count most.
+    away_max: Duration,
     /// Absences because of others, and because of the quota: they differ too much for one pattern.
     others: Option<Pattern>,
     quota: Option<Pattern>,
@@ -81,19 +84,38 @@ impl Competition {
             },
             seen: Instant::ZERO,
             looked: Instant::ZERO,
+            sampled: Instant::ZERO,
+            away_max: Duration::ZERO,
             others: None,
             quota: None,
             socket: (0, 0),
         }
     }
 
-    /// Hears that the thread is awake; answers whether it had a look at how things are.
+    /// Hears that the thread is awake; answers whether it had a look at who else is, or into the socket
+    /// because of them.
     pub fn look(&mut self, now: Instant, socket: Option<RawFd>) -> bool {
+        let mut has_looked = self.look_at_others(now);
+        let alone = self.others.is_none() && self.quota.is_none();
+        if alone {
+            self.away_max = Duration::ZERO;
+        } else if now.since(self.sampled) >= SAMPLE {
+            has_looked = true;
+            self.sampled = now;
+            self.socket = socket.and_then(socket_memory).unwrap_or_default();
+        }
+        has_looked
+    }
+
+    fn look_at_others(&mut self, now: Instant) -> bool {
         let gap = now.since(self.seen);
         self.seen = now;
         let Some(sources) = &self.sources else {
-            let sources = self.sources.insert(Sources::open());
-            self.spent = sources.spent();
+            self.spent = self.sources.insert(Sources::open()).spent();
+            // who had to wait before the first datagram will have to again
+            let waited = self.spent.others.min(WAITED_MAX);
+            self.others = Pattern::note(None, now, waited, None);
+            self.away_max = self.others.map_or(Duration::ZERO, |others| others.away);
             return true;
         };
         let alone = self.others.is_none() && self.quota.is_none();
@@ -114,8 +136,9 @@ impl Competition {
             Duration::ZERO
         };
         self.others = Pattern::note(self.others, now, others, None);
-        if self.others.is_some() || self.quota.is_some() {
-            self.socket = socket.and_then(socket_memory).unwrap_or_default();
+        let away = others.max(quota);
+        if away >= GAP {
+            self.away_max = away.max(self.away_max / 16 * 15);
         }
         true
     }
@@ -128,6 +151,7 @@ impl Competition {
         Load {
             socket_bytes: self.socket.0,
             socket_bytes_max: self.socket.1,
+            away_max: self.away_max,
             absence: absence.map(|pattern| Absence {
                 from: pattern.back + pattern.every.saturating_sub(pattern.away),
                 len: pattern.away,
@@ -267,8 +291,12 @@ fn field(text: &[u8], nth: usize) -> Option<u64> {
 /// A thread that is away from its loop for less than this has missed nothing that a socket does not
 /// hold.
 const GAP: Duration = Duration::from_millis(1);
+/// What a thread waited before it looked first says no more than this of a single absence.
+const WAITED_MAX: Duration = Duration::from_millis(100);
 /// As long as nobody competes, it looks this often.
 const LOOK: Duration = Duration::from_millis(10);
+/// As long as somebody competes, it looks into the socket this often.
+const SAMPLE: Duration = Duration::from_micros(50);
 /// Competition that has not been seen for four times its pattern and this is over.
 const FORGET: Duration = Duration::from_millis(50);
 /// Groups in groups that are looked at.

@@ -34,6 +34,7 @@ pub mod memory;
 pub mod metadata;
 pub mod namespace;
 pub mod naming;
+pub mod pressure;
 pub mod probe;
 pub mod read_ahead;
 pub mod seal;

@@ -4,6 +4,7 @@
 //! Files as in section 3.3 of the paper (bounded Pareto, 500 MB to 100 GB; 1, 5 or 10 of 100 channels of 10 Gb/s). The
 //! calendar is filled until so many are outstanding; then some are released and as many booked, again and again. Time is
 //! the thread's CPU time, since a machine has other work; p50 and p99 are of single bookings, the rates of many together.
+//! A view is of what falls into a thousandth of the time that is booked.
 #![expect(clippy::print_stdout, reason = "it is run to be read")]
 #![expect(clippy::unwrap_used, reason = "an example")]
 #![expect(clippy::cast_sign_loss, reason = "no size and no time is below zero")]
@@ -22,9 +23,9 @@ fn main() {
         .nth(1)
         .map_or(1_000_000, |most| most.parse().unwrap());
     println!(
-        "| links | requests | outstanding | bookings/s | release+book/s | p50 µs | p99 µs | steps each | the paper's list, bookings/s |"
+        "| links | requests | outstanding | bookings/s | release+book/s | p50 µs | p99 µs | steps each | a view, µs | of bookings | the paper's list, bookings/s |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
     let sizes = || {
         [1000, 10_000, 100_000, 1_000_000]
             .into_iter()
@@ -165,6 +166,25 @@ impl World {
         now() - begin
     }
 
+    /// How many microseconds it takes to find those of a link that fall into a thousandth of the time that is booked, and
+    /// how many that are.
+    fn view(&mut self) -> (f64, f64) {
+        let (link, _) = self.calendar.topology().links().next().unwrap();
+        let (mut nanos, mut found) = (0, 0);
+        for _ in 0..VIEWS {
+            let from = self.rng.below(self.long);
+            let till = Instant::from_nanos(from + self.long / 1000);
+            let begin = now();
+            found += self
+                .calendar
+                .allocations(link, Instant::from_nanos(from), till)
+                .count();
+            nanos += now() - begin;
+        }
+        let each = f64::from(VIEWS);
+        (nanos as f64 / each / 1000.0, found as f64 / each)
+    }
+
     fn run(&mut self, name: &str, way: &dyn Fn(&mut Rng) -> Way, list: &str) {
         for _ in 0..self.size {
             let request = self.request(way, true);
@@ -190,10 +210,11 @@ impl World {
             singles.push(self.book(&[request]).0.saturating_sub(idle));
         }
         singles.sort_unstable();
+        let (view, found) = self.view();
         let micros = |part: usize| singles[singles.len() * part / 100] as f64 / 1000.0;
         let per_second = |nanos: u64| bookings as f64 * 1e9 / nanos as f64;
         println!(
-            "| {name} | {} | {:.0} | {:.0} | {:.1} | {:.1} | {:.1} | {list} |",
+            "| {name} | {} | {:.0} | {:.0} | {:.1} | {:.1} | {:.1} | {view:.1} | {found:.1} | {list} |",
             self.size,
             per_second(booking),
             per_second(booking + releasing),
@@ -323,4 +344,5 @@ const MEAN_BYTES: f64 = 2.269e9;
 const RING: u64 = 25;
 const BATCH: usize = 100;
 const SINGLES: usize = 20_000;
+const VIEWS: u32 = 100;
 const NANOS_EACH: u64 = 1_000_000_000;

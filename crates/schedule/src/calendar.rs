@@ -17,6 +17,7 @@ use crate::path::{Path, shortest};
 use crate::plan::{Ask, Field};
 use crate::refusal::{Counter, Refusal};
 use crate::request::{Request, Way};
+use crate::roll::Roll;
 use crate::stock::{Owner, Stock};
 use crate::topology::{LinkId, NodeId, Topology};
 
@@ -62,7 +63,7 @@ pub struct Calendar {
     pub(crate) config: Config,
     topology: Topology,
     pub(crate) stocks: Vec<Stock>,
-    pub(crate) bookings: BTreeMap<Id, Booking>,
+    pub(crate) bookings: Roll,
     pub(crate) outages: BTreeMap<Id, Outage>,
     /// What was before this is forgotten.
     since: Instant,
@@ -88,7 +89,7 @@ impl Calendar {
             config,
             topology,
             stocks,
-            bookings: BTreeMap::new(),
+            bookings: Roll::default(),
             outages: BTreeMap::new(),
             since: Instant::ZERO,
             next: 0,
@@ -112,7 +113,7 @@ impl Calendar {
             request: request.clone(),
             grant,
         };
-        Ok(&self.bookings.entry(id).or_insert(booking).grant)
+        Ok(&self.bookings.insert(id, booking).grant)
     }
 
     /// What would be granted if it were booked now.
@@ -149,25 +150,26 @@ impl Calendar {
             .flat_map(move |stock| stock.free(owner, from, till))
     }
 
-    /// The bookings that have something of a link between two moments.
+    /// The bookings that have something of a link between two moments; how long it takes to find them does not depend on
+    /// how many there are at other times.
     pub fn allocations(
         &self,
         link: LinkId,
         from: Instant,
         till: Instant,
     ) -> impl Iterator<Item = (Id, &Booking)> {
-        self.bookings()
-            .filter(move |(_, booking)| booking.has(link, from, till))
+        let near = self.bookings.between(from, till);
+        near.filter(move |(_, booking)| booking.has(link, from, till))
     }
 
     /// All bookings, by their numbers.
     pub fn bookings(&self) -> impl Iterator<Item = (Id, &Booking)> {
-        self.bookings.iter().map(|(id, booking)| (*id, booking))
+        self.bookings.all()
     }
 
     /// The booking of a number.
     pub fn booking(&self, id: Id) -> Option<&Booking> {
-        self.bookings.get(&id)
+        self.bookings.find(id)
     }
 
     /// The links that it is about.
@@ -181,9 +183,13 @@ impl Calendar {
         let before = before.max(self.since);
         self.since = before;
         let over = |booking: &Booking| booking.grant.end() <= before;
-        let bookings = self.bookings.iter().filter(|(_, booking)| over(booking));
-        let ids: Vec<Id> = bookings.map(|(id, _)| *id).collect();
-        self.bookings.retain(|_, booking| !over(booking));
+        let begun = self.bookings.between(Instant::ZERO, before);
+        let begun = begun.filter(|(_, booking)| over(booking));
+        let mut ids: Vec<Id> = begun.map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        for id in &ids {
+            self.bookings.remove(*id);
+        }
         self.outages.retain(|_, outage| outage.till > before);
         self.stocks
             .iter_mut()
@@ -233,7 +239,7 @@ impl Calendar {
 
     /// Refuses a number that is in use.
     pub(crate) fn check_id(&self, id: Id) -> Result<(), Refusal> {
-        if self.bookings.contains_key(&id) || self.outages.contains_key(&id) {
+        if self.bookings.contains(id) || self.outages.contains_key(&id) {
             return Err(Refusal::Taken(id));
         }
         Ok(())

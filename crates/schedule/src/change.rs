@@ -37,7 +37,7 @@ pub enum Scope {
 impl Calendar {
     /// Ends a booking; what it had from now on can be booked at once, and is returned.
     pub fn release(&mut self, now: Instant, id: Id) -> Result<Vec<Step>, Refusal> {
-        let mut booking = self.bookings.remove(&id).ok_or(Refusal::Missing(id))?;
+        let mut booking = self.bookings.remove(id).ok_or(Refusal::Missing(id))?;
         let rest = booking.grant.split_off(self.first_from(now));
         self.give(booking.request.owner, &booking.grant.path, &rest);
         Ok(rest)
@@ -97,7 +97,7 @@ impl Calendar {
             Scope::All => booking.grant.end() > now,
         });
         let moves = ids.into_iter().take(most).filter_map(|id| {
-            let need = self.bookings.get(&id)?.request.need;
+            let need = self.bookings.find(id)?.request.need;
             let no_later = |was: &Grant, new: &Grant| {
                 let suits = new.end() <= was.end();
                 suits
@@ -128,7 +128,7 @@ impl Calendar {
         suits: impl Fn(&Grant, &Grant) -> Result<(), Refusal>,
     ) -> Result<Moved, Refusal> {
         let now = self.first_from(now);
-        let mut booking = self.bookings.remove(&id).ok_or(Refusal::Missing(id))?;
+        let mut booking = self.bookings.remove(id).ok_or(Refusal::Missing(id))?;
         let (owner, was) = (booking.request.owner, booking.grant.clone());
         let rest = booking.grant.split_off(now);
         self.give(owner, &was.path, &rest);
@@ -205,24 +205,28 @@ impl Calendar {
 
     /// Ends a booking at a moment, and lets go of what it had from then on.
     pub(crate) fn cut(&mut self, id: Id, at: Instant) {
-        if let Some(booking) = self.bookings.get_mut(&id) {
+        let cut = self.bookings.change(id, |booking| {
             let rest = booking.grant.split_off(at);
-            let (owner, path) = (booking.request.owner, Arc::clone(&booking.grant.path));
+            let path = Arc::clone(&booking.grant.path);
+            (booking.request.owner, path, rest)
+        });
+        if let Some((owner, path, rest)) = cut {
             self.give(owner, &path, &rest);
         }
     }
 
     /// A booking that is not over.
     fn booking_to_change(&self, now: Instant, id: Id) -> Result<&Booking, Refusal> {
-        let booking = self.bookings.get(&id).ok_or(Refusal::Missing(id))?;
+        let booking = self.bookings.find(id).ok_or(Refusal::Missing(id))?;
         let ahead = booking.grant.end() > now;
         ahead.then_some(booking).ok_or(Refusal::Over(id))
     }
 
     /// Notes what a booking is for since it was changed.
     fn rewrite(&mut self, id: Id, need: Need) -> Result<&Grant, Refusal> {
-        let booking = self.bookings.get_mut(&id).ok_or(Refusal::Missing(id))?;
-        booking.request.need = need;
+        self.bookings
+            .change(id, |booking| booking.request.need = need);
+        let booking = self.bookings.find(id).ok_or(Refusal::Missing(id))?;
         Ok(&booking.grant)
     }
 }

@@ -6,6 +6,7 @@
 //! - [`request`], [`grant`], [`refusal`]: what is asked for, what is promised, why not and what instead
 //! - [`calendar`]: all bookings; [`change`]: those that end early, grow or move; [`outage`]: links that are out;
 //!   [`restore`]: those that a journal has kept
+//! - `roll`: bookings by their numbers, and by when they are
 //! - `stock`: what a link has for whom; `plan`: how a request is fitted in; `counter`: what could be had instead
 //! - `vbls`, [`fbls`]: the disciplines; [`packet`]: what packets would do, to compare with
 #![no_std]
@@ -28,6 +29,7 @@ mod plan;
 pub mod refusal;
 pub mod request;
 pub mod restore;
+mod roll;
 mod stock;
 pub mod topology;
 mod vbls;

@@ -67,7 +67,7 @@ impl Calendar {
             self.cut(id, from);
             let rest = self.booking(id).map(|booking| booking.grant.steps.len());
             if rest == Some(0) {
-                self.bookings.remove(&id);
+                self.bookings.remove(id);
             }
             displaced.lost.push(id);
         }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_schedule::{
-    Booking, Calendar, Config, Counter, Detail, Grant, Id, Link, Need, Outage, Owner, Refusal,
-    Request, Scope, Shape, Topology, Way,
+    Booking, Calendar, Config, Counter, Detail, Grant, Id, Link, LinkId, Need, Outage, Owner,
+    Refusal, Request, Scope, Shape, Topology, Way,
 };
 use proptest::prelude::*;
 
@@ -174,7 +174,30 @@ fn assert_sound(calendar: &Calendar, now: u64) {
                 .fill(step.bps / GBPS);
         }
         assert_eq!(said[now as usize..], free[now as usize..], "{name}");
+        for (from, till) in [
+            (0, END as u64),
+            (now, now + 7),
+            (now / 2, now + 1),
+            (now, now),
+        ] {
+            assert_allocations(calendar, link, at(from), at(till));
+        }
     }
+}
+
+/// The bookings of a time are those that are found by looking at each.
+fn assert_allocations(calendar: &Calendar, link: LinkId, from: Instant, till: Instant) {
+    let has = |booking: &Booking| {
+        let mut steps = booking.grant().steps().iter();
+        booking.grant().path().links().contains(&link)
+            && steps.any(|step| step.from < till && step.till > from)
+    };
+    let all = calendar.bookings().filter(|(_, booking)| has(booking));
+    let all: Vec<Id> = all.map(|(id, _)| id).collect();
+    let found = calendar.allocations(link, from, till);
+    let mut found: Vec<Id> = found.map(|(id, _)| id).collect();
+    found.sort_unstable();
+    assert_eq!(found, all, "from {from:?} till {till:?}");
 }
 
 /// The rates at each nanosecond from the start on that a wish would get on a path, found the dumbest way.

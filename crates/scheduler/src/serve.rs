@@ -16,7 +16,7 @@ use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -60,6 +60,8 @@ pub struct Server {
     desk: Desk,
     router: Router,
     runtime: Runtime,
+    /// What tells it to stop, heard from the beginning on.
+    stops: [Signal; 2],
     circuits: Option<Circuits>,
 }
 
@@ -87,7 +89,15 @@ impl Server {
             .max_blocking_threads(BLOCKING_THREADS)
             .enable_all()
             .build()?;
+        let stops = {
+            let _inside = runtime.enter();
+            [
+                signal(SignalKind::terminate())?,
+                signal(SignalKind::interrupt())?,
+            ]
+        };
         Ok(Self {
+            stops,
             listener,
             tls,
             router: router(desk.clone(), forwarder),
@@ -110,13 +120,12 @@ impl Server {
             desk,
             router,
             runtime,
+            stops: [mut terminated, mut interrupted],
             circuits,
         } = self;
         let keeper = circuits.map(Keeper::start).transpose()?;
         let stopped = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let mut terminated = signal(SignalKind::terminate())?;
-            let mut interrupted = signal(SignalKind::interrupt())?;
             tokio::spawn(tick(desk));
             tokio::spawn(accept(listener, tls.map(TlsAcceptor::from), router));
             let either = std::pin::pin!(terminated.recv());

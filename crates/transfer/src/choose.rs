@@ -19,7 +19,9 @@ pub struct Facts {
     pub lost_ppm: u32,
     /// What the system lets wait in a socket; packets are lost where it is too little.
     pub buffer_bytes: usize,
-    /// The path is booked, so there is nobody to share it with.
+    /// In which part of the last seconds somebody waited for a processor of the receiving host, in percent.
+    pub waited: u8,
+    /// The path is booked and there is a vector, so there is nobody to share it with.
     pub booked: bool,
     /// Others use the path, and are to have their part.
     pub shared: bool,
@@ -48,7 +50,7 @@ fn reason(facts: &Facts) -> (Protocol, String) {
         return (Protocol::Ptcp, "no UDP datagram arrives".into());
     }
     if facts.booked {
-        return (Protocol::Rbudp, "the path is booked for this".into());
+        return (Protocol::Vbtp, "the path is booked for this".into());
     }
     if let Some(bytes) = facts.bytes.filter(|bytes| *bytes <= LITTLE) {
         let size = Size(bytes);
@@ -57,7 +59,11 @@ fn reason(facts: &Facts) -> (Protocol, String) {
     if facts.shared {
         // where nothing is lost and answers come at once, one stream gets all that is its part
         let near = facts.lost_ppm < FEW_PPM && facts.rtt < NEAR;
-        let protocol = if near { Protocol::Tcp } else { Protocol::Ptcp };
+        let protocol = if near {
+            Protocol::Tcp
+        } else {
+            Protocol::SabulSwift
+        };
         return (protocol, "others are to have their part of the path".into());
     }
     let pause = facts.rate.map_or(0, |rate| rate.bytes_in(PAUSE));
@@ -69,6 +75,13 @@ fn reason(facts: &Facts) -> (Protocol, String) {
     if facts.lost_ppm > LOST_PPM_MAX {
         let text = "so much was lost of what came at once that the path may be policed";
         return (Protocol::Ptcp, text.into());
+    }
+    if facts.waited >= WAITED_ENOUGH {
+        let text = format!(
+            "the receiving host's processors are wanted by others, who waited {} % of the last seconds",
+            facts.waited
+        );
+        return (Protocol::RbudpPlus, text);
     }
     (Protocol::Rbudp, "datagrams fill a path of one's own".into())
 }
@@ -101,6 +114,9 @@ const FEW_PPM: u32 = 1000;
 /// What a receiver may pause for without a loss, and the buffer that is enough at any rate.
 const PAUSE: Duration = Duration::from_millis(2);
 const BUFFER_BYTES_ENOUGH: u64 = 4 << 20;
+/// Others want a host's processors if somebody waits for one for this part of the time; receiving alone makes
+/// nobody wait for so long.
+const WAITED_ENOUGH: u8 = 50;
 /// A path that loses more of a train than this is thought to be policed.
 const LOST_PPM_MAX: u32 = 200_000;
 
@@ -114,6 +130,7 @@ mod tests {
         rate: Some(Rate::from_mbps(940)),
         lost_ppm: 1000,
         buffer_bytes: 4 << 20,
+        waited: 3,
         booked: false,
         shared: false,
         bytes: None,
@@ -124,13 +141,18 @@ mod tests {
 
     #[test]
     fn each_reason_has_its_protocol_and_says_so() {
-        let table: [(Change, Protocol, &str); 11] = [
+        let table: [(Change, Protocol, &str); 17] = [
             (|_| {}, Protocol::Rbudp, "a path of one's own"),
             (|f| f.datagram_len = 0, Protocol::Ptcp, "no UDP datagram"),
-            (|f| f.booked = true, Protocol::Rbudp, "booked"),
+            (|f| f.booked = true, Protocol::Vbtp, "booked"),
+            (
+                |f| (f.booked, f.waited, f.bytes) = (true, 99, Some(1)),
+                Protocol::Vbtp,
+                "booked",
+            ),
             (
                 |f| (f.booked, f.shared) = (true, true),
-                Protocol::Rbudp,
+                Protocol::Vbtp,
                 "booked",
             ),
             (
@@ -140,7 +162,24 @@ mod tests {
             ),
             (|f| f.bytes = Some(1000), Protocol::Tcp, "soon there"),
             (|f| f.bytes = Some(1 << 30), Protocol::Rbudp, "own"),
-            (|f| f.shared = true, Protocol::Ptcp, "others"),
+            (|f| f.shared = true, Protocol::SabulSwift, "others"),
+            (
+                |f| (f.shared, f.datagram_len) = (true, 0),
+                Protocol::Ptcp,
+                "no UDP datagram",
+            ),
+            (
+                |f| (f.shared, f.rtt) = (true, Duration::from_millis(1)),
+                Protocol::SabulSwift,
+                "others",
+            ),
+            (|f| f.waited = 60, Protocol::RbudpPlus, "60 %"),
+            (|f| f.waited = 49, Protocol::Rbudp, "own"),
+            (
+                |f| (f.waited, f.buffer_bytes) = (60, 100_000),
+                Protocol::Ptcp,
+                "in a socket",
+            ),
             (
                 |f| (f.shared, f.lost_ppm, f.rtt) = (true, 0, Duration::from_millis(1)),
                 Protocol::Tcp,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::protocol::Protocol;
+
 /// One measurement that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
@@ -34,6 +36,8 @@ pub enum What {
     SealedScatter,
     /// RBUDP+ whose receiver copies each packet to its place.
     Plus,
+    /// Any protocol, whose receiver copies each packet to its place: datagrams plain, streams as they always are.
+    By(Protocol),
 }
 
 /// What was measured.

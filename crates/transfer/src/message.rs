@@ -34,8 +34,8 @@ pub enum Message {
     /// The server agrees, and has protocols of these names.
     Welcome(Vec<String>),
     /// Datagrams of at most so many octets arrive here, zero if none do, and by these lanes, a bit
-    /// for each.
-    Reached(u16, u8),
+    /// for each; and how much of the time somebody here waits for a processor, in percent.
+    Reached(u16, u8, u8),
     /// A train arrived here: so many octets in so many nanoseconds.
     Train(u64, u64),
     /// How objects will be sent.

@@ -127,12 +127,12 @@ pub(crate) fn settle(rtt: Duration) -> Duration {
 }
 
 /// How many objects move at a time: one is on its way while another waits to hear what came of it,
-/// and more where there are cores for them.
-pub fn lanes(asked: Option<Protocol>) -> usize {
+/// and more where there are cores for them. What is `booked` has a vector.
+pub fn lanes(asked: Option<Protocol>, booked: bool) -> usize {
     if asked.is_some_and(|asked| !asked.is_datagrams()) {
         return 0;
     }
-    if asked == Some(Protocol::Vbtp) {
+    if booked || asked == Some(Protocol::Vbtp) {
         return 1; // which has all of the circuit
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::error::Error as World;
+use lighthaul_io::pressure::processor_wait;
 use lighthaul_io::probe::{self, Heard, LANES_MAX, LENGTHS, Prober};
 use lighthaul_io::tls::Side;
 use lighthaul_io::udp::Udp;
@@ -43,6 +44,8 @@ pub struct Path {
     pub both_ways_len: usize,
     /// Of a million datagrams in trains, how many did not arrive, as far as is known.
     pub lost_ppm: u32,
+    /// In which part of the time somebody waits for a processor of the peer's, in percent.
+    pub waited: u8,
     prober: Prober,
 }
 
@@ -55,8 +58,8 @@ pub enum Door<'a> {
     Called(&'a Arrivals, &'a Joins),
 }
 
-/// What the peer says has reached it: the longest datagram, and the lanes.
-type Reached = (usize, u8);
+/// What the peer says has reached it: the longest datagram, and the lanes; and how its processors are wanted.
+type Reached = (usize, u8, u8);
 
 /// Finds out what passes, by at most `lanes` lanes; `sending` says which direction the data will take.
 pub fn explore(
@@ -73,6 +76,7 @@ pub fn explore(
             datagram_len: 0,
             both_ways_len: 0,
             lost_ppm: 0,
+            waited: 0,
             prober,
         });
     }
@@ -83,6 +87,7 @@ pub fn explore(
         Door::Called(arrivals, _) => answer(session, arrivals, &prober, deadline)?,
     };
     let ours = mask(&sockets);
+    let reached = |len| Message::Reached(len, ours, processor_wait());
     let mut arrived = 0;
     let mut theirs: Option<Reached> = None;
     while let Some((_, udp)) = sockets.first() {
@@ -104,7 +109,7 @@ pub fn explore(
             arrived = arrived.max(first);
             if arrived > 0 {
                 prober.ping(udp).map_err(probing)?;
-                session.say(&Message::Reached(arrived as u16, ours))?;
+                session.say(&reached(arrived as u16))?;
             }
         }
         if theirs.is_none() {
@@ -117,26 +122,31 @@ pub fn explore(
         }
     }
     if arrived == 0 {
-        session.say(&Message::Reached(0, ours))?;
+        session.say(&reached(0))?;
     }
-    let (theirs, lanes) = match theirs {
+    let (theirs, lanes, waited) = match theirs {
         Some(theirs) => theirs,
-        None => hear_reached(session, PATIENCE * 2)?.unwrap_or((0, 0)),
+        None => hear_reached(session, PATIENCE * 2)?.unwrap_or_default(),
     };
     let datagram_len = if sending { theirs } else { arrived };
     let common = ours & lanes;
-    let sockets = sockets
-        .into_iter()
-        .filter(|(lane, _)| datagram_len > 0 && common >> lane & 1 == 1)
-        .map(|(_, udp)| udp)
-        .collect();
+    let common = if datagram_len > 0 { common } else { 0 };
     Ok(Path {
-        sockets,
+        sockets: of_lanes(sockets, common),
         datagram_len,
         both_ways_len: theirs.min(arrived),
         lost_ppm: 0,
+        waited,
         prober,
     })
+}
+
+/// The sockets of the lanes that have a bit.
+fn of_lanes(sockets: Vec<(u8, Udp)>, mask: u8) -> Vec<Udp> {
+    let kept = sockets
+        .into_iter()
+        .filter(|(lane, _)| mask >> lane & 1 == 1);
+    kept.map(|(_, udp)| udp).collect()
 }
 
 /// A bit for each lane.
@@ -257,8 +267,8 @@ fn answer(
 
 fn hear_reached(session: &Session, patience: Duration) -> Result<Option<Reached>, Error> {
     match session.hear_for(patience) {
-        Ok(Message::Reached(len, lanes)) if len == 0 || LENGTHS.contains(&len.into()) => {
-            Ok(Some((usize::from(len), lanes)))
+        Ok(Message::Reached(len, lanes, waited)) if len == 0 || LENGTHS.contains(&len.into()) => {
+            Ok(Some((usize::from(len), lanes, waited)))
         }
         Ok(_) => Err(Error::new(
             Code::Protocol,

@@ -1,11 +1,14 @@
 //! What a path and the hosts at its ends can do: the network alone, with the copy that every transfer
-//! needs (the papers' `app_perf`), and RBUDP from memory to memory with each of its receivers.
+//! needs (the papers' `app_perf`), RBUDP from memory to memory with each of its receivers, and the
+//! other protocols beside it.
 
 use std::time::Duration;
 
-use lighthaul_base::{Endpoint, Instant, Rate};
+use lighthaul_base::trc::Step;
+use lighthaul_base::{Endpoint, Instant, Rate, Trc};
 use lighthaul_io::block::Block;
 use lighthaul_io::clock::cpu_time;
+use lighthaul_io::control::Control;
 use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::flood::{absorb, flood};
@@ -13,6 +16,7 @@ use lighthaul_io::memory::Memory;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Code, Error};
+use crate::join::join;
 use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
 use crate::measure::{Ask, Measured, What};
 use crate::message::{Message, Offer};
@@ -24,15 +28,20 @@ use crate::session::Session;
 
 /// Memory that objects are made of: as much as other tools measure with, which caches hold.
 const RING_BYTES: u32 = 1 << 20;
+/// What is kept to if nobody says a rate, by protocols that need one.
+const RATE_OTHERWISE: Rate = Rate::from_mbps(10_000);
+/// No measurement lasts longer.
+const CIRCUIT: Duration = Duration::from_hours(1);
 
 /// Measures what `ask` says, as the side that sends.
 pub fn ask(session: &Session, ask: Ask, udp: bool) -> Result<Measured, Error> {
-    let path = explore(session, &Door::Caller(udp), true, 1)?;
+    let door = Door::Caller(udp);
+    let path = explore(session, &door, true, lanes(ask.what))?;
     let cpu = cpu_time();
     let measured = if ask.what.is_raw() {
         raw(session, &path, ask)
     } else {
-        rbudp(session, path, ask)
+        protocol(session, (&door, path), ask)
     };
     let ours = cpu_time().saturating_sub(cpu).as_micros() as u64;
     measured.map(|measured| Measured {
@@ -43,12 +52,12 @@ pub fn ask(session: &Session, ask: Ask, udp: bool) -> Result<Measured, Error> {
 
 /// Does the receiving side's part of `ask`.
 pub fn answer(session: &Session, door: &Door<'_>, ask: Ask) -> Result<Measured, Error> {
-    let path = explore(session, door, false, 1)?;
+    let path = explore(session, door, false, lanes(ask.what))?;
     let cpu = cpu_time();
     let mut measured = if ask.what.is_raw() {
         raw_answer(session, &path, ask)?
     } else {
-        rbudp_answer(session, path, ask)?
+        protocol_answer(session, (door, path), ask)?
     };
     measured.cpu_us = cpu_time().saturating_sub(cpu).as_micros() as u64;
     session.say(&Message::Measured(measured))?;
@@ -98,30 +107,36 @@ fn raw_answer(session: &Session, path: &Path, ask: Ask) -> Result<Measured, Erro
     })
 }
 
-fn rbudp(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
-    let rate = ask
-        .rate_bps
-        .and_then(Rate::from_bps)
-        .unwrap_or(Rate::UNLIMITED);
+fn protocol(
+    session: &Session,
+    (door, path): (&Door<'_>, Path),
+    ask: Ask,
+) -> Result<Measured, Error> {
+    let moves_by = moves_by(ask.what);
+    let asked = ask.rate_bps.and_then(Rate::from_bps);
+    let rate = asked.unwrap_or_else(|| rate_otherwise(moves_by));
+    let options = Options::default();
     let offer = Offer {
         settle_us: 0, // as the paper has it; `mover::setup` raises it to the least
-        ..mover::offer(
-            session,
-            (protocol(ask.what), &Options::default()),
-            &path,
-            rate,
-        )
+        ..mover::offer(session, (moves_by, &options), &path, rate)
     };
     let plain = !ask.what.is_sealed();
     session.say(&Message::Offer(offer))?;
-    let mut lane = the_lane(session, &offer, path, plain)?;
-    let setup = mover::setup(&offer, (1, ask.bytes), &lane, plain)?;
+    let joined = join(session, door, offer.joins)?;
+    let learned = mover::width(session, &options, &joined);
+    let mut lane = the_lane(session, &offer, (path, &joined), plain)?;
+    let trc = (moves_by == Protocol::Vbtp).then(|| circuit(session, rate));
+    let trc = trc.transpose()?;
+    let setup = Setup {
+        trc,
+        ..mover::setup(&offer, (1, ask.bytes), &lane, plain)?
+    };
     let mut store = Memory::new(ring(&setup), true);
     let Message::Welcome(_) = session.hear()? else {
         return Err(Error::new(Code::Protocol, "the far side did not get ready"));
     };
     let started = session.clock.now();
-    let mut sender = SendMachine::new(started, &setup, Learned::default());
+    let mut sender = SendMachine::new(started, &setup, learned_by(moves_by, learned));
     run(&mut sender, &mut lane, &mut store, &mut Bare)?;
     let time = session.clock.now().since(started);
     let theirs = heard(session)?;
@@ -134,12 +149,17 @@ fn rbudp(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
     })
 }
 
-fn rbudp_answer(session: &Session, path: Path, ask: Ask) -> Result<Measured, Error> {
+fn protocol_answer(
+    session: &Session,
+    (door, path): (&Door<'_>, Path),
+    ask: Ask,
+) -> Result<Measured, Error> {
     let Message::Offer(offer) = session.hear()? else {
         return Err(Error::new(Code::Protocol, "the peer offered nothing"));
     };
     let plain = !ask.what.is_sealed();
-    let mut lane = the_lane(session, &offer, path, plain)?;
+    let joined = join(session, door, offer.joins)?;
+    let mut lane = the_lane(session, &offer, (path, &joined), plain)?;
     let setup = mover::setup(&offer, (1, ask.bytes), &lane, plain)?;
     let scatter = matches!(ask.what, What::Scatter | What::SealedScatter);
     lane.scatter = scatter.then_some(setup.packet_len);
@@ -151,12 +171,48 @@ fn rbudp_answer(session: &Session, path: Path, ask: Ask) -> Result<Measured, Err
     Ok(outcome(&receiver, setup.object_len, &lane.counters))
 }
 
-const fn protocol(what: What) -> Protocol {
-    if matches!(what, What::Plus) {
-        Protocol::RbudpPlus
-    } else {
-        Protocol::Rbudp
+const fn moves_by(what: What) -> Protocol {
+    match what {
+        What::Plus => Protocol::RbudpPlus,
+        What::By(protocol) => protocol,
+        What::Network
+        | What::Copy
+        | What::Fake
+        | What::Place
+        | What::Scatter
+        | What::Sealed
+        | What::SealedScatter => Protocol::Rbudp,
     }
+}
+
+/// Sockets that a measurement needs.
+fn lanes(what: What) -> usize {
+    usize::from(moves_by(what).is_datagrams())
+}
+
+/// As fast as the hosts can; what keeps to a rate needs one, which is more than they can.
+const fn rate_otherwise(protocol: Protocol) -> Rate {
+    match protocol {
+        Protocol::Vbtp | Protocol::Sabul | Protocol::SabulSwift => RATE_OTHERWISE,
+        Protocol::Rbudp | Protocol::RbudpPlus | Protocol::Tcp | Protocol::Ptcp => Rate::UNLIMITED,
+    }
+}
+
+/// What a machine begins with: how many streams, where there are any.
+fn learned_by(protocol: Protocol, width: Learned) -> Learned {
+    if protocol.is_datagrams() {
+        Learned::default()
+    } else {
+        width
+    }
+}
+
+/// A vector that lasts.
+fn circuit(session: &Session, rate: Rate) -> Result<Trc, Error> {
+    let from = session.clock.now();
+    let till = from + CIRCUIT;
+    let trc = Trc::new(vec![Step { from, till, rate }]);
+    trc.map_err(|why| Error::new(Code::Usage, why.to_string()))
 }
 
 fn outcome(receiver: &ReceiveMachine, bytes: u64, counters: &Counters) -> Measured {
@@ -209,9 +265,14 @@ impl<E: Endpoint<Event = Moved>> Owner<E> for Bare {
 }
 
 /// The one lane of a measurement.
-fn the_lane(session: &Session, offer: &Offer, path: Path, plain: bool) -> Result<Lane, Error> {
+fn the_lane(
+    session: &Session,
+    offer: &Offer,
+    (path, joined): (Path, &[Control]),
+    plain: bool,
+) -> Result<Lane, Error> {
     mover::check(offer, &path)?;
-    let mut lane = mover::lanes_over(session, offer, path, &[])?.swap_remove(0);
+    let mut lane = mover::lanes_over(session, offer, path, joined)?.swap_remove(0);
     mover::rekey(session, &mut lane, 0, plain);
     Ok(lane)
 }

@@ -21,11 +21,12 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::clock::Clock;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::circuit::CircuitId;
 use crate::driver::{Capabilities, Change, Driver, Standing};
 use crate::error::{Error, Result};
+use crate::exec::answer::Answer;
 use crate::exec::program;
 use crate::flow::Flow;
 
@@ -70,8 +71,7 @@ impl Exec {
     pub fn open(clock: Clock, config: Config) -> Result<Self> {
         config.check()?;
         let answer = run(clock, &config, &Request::Capabilities)?;
-        let said = answer.capabilities.ok_or_else(|| nonsense(&config))?;
-        let capabilities = said.read().ok_or_else(|| nonsense(&config))?;
+        let capabilities = answer.capabilities().ok_or_else(|| nonsense(&config))?;
         capabilities.check()?;
         Ok(Self {
             config,
@@ -86,11 +86,8 @@ impl Exec {
 
     /// The program's answers to so many changes.
     fn answers(&self, request: &Request<'_>, count: usize) -> Result<Vec<Result<()>>> {
-        let answer = self.ask(request)?;
-        let answers = answer.answers.filter(|answers| answers.len() == count);
-        let answers = answers.ok_or_else(|| nonsense(&self.config))?;
-        let result = |answer: Option<String>| answer.map_or(Ok(()), |why| Err(Error::Device(why)));
-        Ok(answers.into_iter().map(result).collect())
+        let results = self.ask(request)?.results(count);
+        results.ok_or_else(|| nonsense(&self.config))
     }
 }
 
@@ -121,9 +118,8 @@ impl Driver for Exec {
     }
 
     fn inspect(&mut self) -> Result<Vec<Standing>> {
-        let standing = self.ask(&Request::Inspect)?.standing;
-        let most = self.capabilities.entries_max;
-        let standing = standing.filter(|standing| standing.len() <= most);
+        let answer = self.ask(&Request::Inspect)?;
+        let standing = answer.standing(self.capabilities.entries_max);
         standing.ok_or_else(|| nonsense(&self.config))
     }
 }
@@ -152,39 +148,6 @@ struct SaidChange<'a> {
     rate_bps: u64,
 }
 
-#[derive(Debug, Deserialize)]
-struct Answer {
-    capabilities: Option<SaidCapabilities>,
-    answers: Option<Vec<Option<String>>>,
-    standing: Option<Vec<Standing>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SaidCapabilities {
-    rate_min_bps: u64,
-    rate_max_bps: u64,
-    granularity_bps: u64,
-    guard_nanos: u64,
-    entries_max: usize,
-    is_hitless: bool,
-    overhead_bytes: u16,
-}
-
-impl SaidCapabilities {
-    fn read(&self) -> Option<Capabilities> {
-        Some(Capabilities {
-            rate_min: Rate::from_bps(self.rate_min_bps)?,
-            rate_max: Rate::from_bps(self.rate_max_bps)?,
-            granularity: Rate::from_bps(self.granularity_bps)?,
-            guard: Duration::from_nanos(self.guard_nanos),
-            entries_max: self.entries_max,
-            is_hitless: self.is_hitless,
-            overhead_bytes: self.overhead_bytes,
-        })
-    }
-}
-
 fn run(clock: Clock, config: &Config, request: &Request<'_>) -> Result<Answer> {
     let said = Versioned {
         version: VERSION,
@@ -196,7 +159,7 @@ fn run(clock: Clock, config: &Config, request: &Request<'_>) -> Result<Answer> {
     };
     let said = serde_json::to_vec(&said).map_err(|why| failed(why.to_string()))?;
     let answer = program::run(clock, config, &said)?;
-    serde_json::from_slice(&answer).map_err(|why| {
+    Answer::parse(&answer).map_err(|why| {
         let begin = String::from_utf8_lossy(&answer[..answer.len().min(SHOWN)]).into_owned();
         failed(format!(
             "it answered {begin:?}, which is not what was asked for: {why}"

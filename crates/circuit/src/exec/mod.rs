@@ -1,10 +1,12 @@
 //! Devices that a program speaks for: it reads one JSON object and writes one.
 //!
-//! - [`driver`]: the driver, and what is said
+//! - [`driver`]: the driver, and what is said; [`answer`]: what is answered
 //! - `program`: running a program that may hang
 
+pub mod answer;
 pub mod driver;
 
 mod program;
 
+pub use answer::Answer;
 pub use driver::Exec;

@@ -4,10 +4,12 @@
 //! attributes that it takes are fewer lines than such a crate is packages.
 //!
 //! - [`shaper`]: the driver
+//! - [`dump`]: what the kernel says of an interface
 //! - `program`: which packets belong to a circuit, as the kernel's filter reads it
 //! - `htb`: classes and their rates, as the kernel has them
 //! - `netlink`: asking the kernel; `message`: how questions and answers are written
 
+pub mod dump;
 pub mod shaper;
 
 mod htb;

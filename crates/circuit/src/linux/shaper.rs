@@ -21,10 +21,11 @@ use crate::circuit::CircuitId;
 use crate::driver::{Capabilities, Change, Driver, Standing};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
+use crate::linux::dump::{RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, Said, TCA_BPF_OPS};
 use crate::linux::htb::{self, Class, TCA_KIND, TCA_OPTIONS};
 use crate::linux::message::{Message, Subject};
 use crate::linux::netlink::Netlink;
-use crate::linux::program::{Found, Label};
+use crate::linux::program::Label;
 
 /// Keeps circuits at an interface of the namespace that it was opened in.
 #[derive(Debug)]
@@ -83,20 +84,25 @@ impl Shaper {
         }
         let rates = self.classes().map_err(Error::kernel(what.clone()))?;
         let filters = self.filters().map_err(Error::kernel(what))?;
-        for (filter, found) in filters {
-            let minor = filter.handle as u16;
-            let rate = rates.get(&minor).copied();
-            let (id, flow, is_open) = match found {
-                Found::Whole(label) => (label.id, Some(label.flow), label.is_open),
-                Found::Broken(id) => (id, None, false),
+        for filter in filters {
+            let Said::Filter {
+                minor,
+                priority,
+                circuit,
+                flow,
+                is_open,
+            } = filter
+            else {
+                continue;
             };
+            let rate = rates.get(&minor).copied();
             let stands = Stands {
                 minor,
                 flow: flow.filter(|_| rate.is_some()),
                 rate: rate.filter(|_| is_open),
-                priority: (filter.info >> 16) as u16,
+                priority,
             };
-            self.stands.insert(id, stands);
+            self.stands.insert(circuit, stands);
         }
         Ok(())
     }
@@ -105,12 +111,15 @@ impl Shaper {
     fn look_at_root(&mut self) -> Result<bool> {
         let index = self.index;
         let all = Message::new(RTM_GETQDISC, NLM_F_DUMP, self.subject(0, 0));
-        let roots = self.netlink.dump(&all, |reply| {
-            let subject = reply.subject()?;
-            let is_root = subject.index == index && subject.parent == ROOT;
-            let attributes = reply.attributes();
-            let kind = attributes.text(TCA_KIND).unwrap_or("something").to_owned();
-            is_root.then(|| (subject.handle, kind, htb::read_default(attributes)))
+        let roots = self.netlink.dump(&all, |reply| match Said::of(&reply)? {
+            Said::Discipline {
+                interface,
+                handle,
+                parent: ROOT,
+                kind,
+                rest,
+            } if interface == index => Some((handle, kind, rest)),
+            Said::Discipline { .. } | Said::Class { .. } | Said::Filter { .. } => None,
         });
         let what = format!("look at {}", self.interface);
         let roots = roots.map_err(Error::kernel(what))?;
@@ -128,21 +137,17 @@ impl Shaper {
     /// The rates of our classes.
     fn classes(&mut self) -> io::Result<BTreeMap<u16, Rate>> {
         let all = Message::new(RTM_GETTCLASS, NLM_F_DUMP, self.subject(0, 0));
-        let classes = self.netlink.dump(&all, |reply| {
-            let rate = Class::read_rate(reply.attributes())?;
-            Some((reply.subject()?.handle as u16, rate))
+        let classes = self.netlink.dump(&all, |reply| match Said::of(&reply)? {
+            Said::Class { minor, rate } => Some((minor, rate)),
+            Said::Discipline { .. } | Said::Filter { .. } => None,
         });
         Ok(classes?.into_iter().collect())
     }
 
     /// The filters that carry our mark.
-    fn filters(&mut self) -> io::Result<Vec<(Subject, Found)>> {
+    fn filters(&mut self) -> io::Result<Vec<Said>> {
         let all = Message::new(RTM_GETTFILTER, NLM_F_DUMP, self.subject(0, MAJOR));
-        self.netlink.dump(&all, |reply| {
-            let options = reply.attributes().nest(TCA_OPTIONS)?;
-            let found = Label::read(options.find(TCA_BPF_OPS)?)?;
-            Some((reply.subject()?, found))
-        })
+        self.netlink.dump(&all, |reply| Said::of(&reply))
     }
 
     /// Has the kernel do all changes; answers with the first refusal of each.
@@ -407,13 +412,10 @@ const PROGRAM_STEP: usize = 8;
 const ROOT: u32 = u32::MAX;
 /// `ETH_P_ALL` as it lies on the wire.
 const ANY_PACKET: u32 = 3_u16.to_be() as u32;
-const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
 const RTM_GETQDISC: u16 = 38;
-const RTM_NEWTCLASS: u16 = 40;
 const RTM_DELTCLASS: u16 = 41;
 const RTM_GETTCLASS: u16 = 42;
-const RTM_NEWTFILTER: u16 = 44;
 const RTM_DELTFILTER: u16 = 45;
 const RTM_GETTFILTER: u16 = 46;
 const NLM_F_ACK: u16 = 4;
@@ -422,4 +424,3 @@ const NLM_F_EXCL: u16 = 0x200;
 const NLM_F_CREATE: u16 = 0x400;
 const TCA_BPF_CLASSID: u16 = 3;
 const TCA_BPF_OPS_LEN: u16 = 4;
-const TCA_BPF_OPS: u16 = 5;

@@ -33,7 +33,8 @@ pub(crate) struct Scheduler {
     /// What links carry of which the topology says not what
     #[arg(long, value_name = "RATE")]
     pub(crate) link_capacity: Option<Rate>,
-    /// Where the books are kept: a file, or the postgres:// URL of a server that several schedulers share
+    /// Where the books are kept: a file, or the postgres:// URL of a server that several schedulers share;
+    /// ?sslmode=verify-full in it has TLS spoken, with &sslrootcert=FILE for an authority of your own
     #[arg(long, value_name = "PLACE", env = "LIGHTHAUL_STORE")]
     pub(crate) store: Option<String>,
     /// Make circuits at this host's interface of this rate, as in eth1=10Gb/s; several are separated by commas
@@ -159,7 +160,7 @@ pub(crate) struct Booked {
     /// What the scheduler calls the far side [default: as it is called here]
     #[arg(long, value_name = "HOST")]
     pub(crate) far_node: Option<String>,
-    /// How much is booked [default: what there is to send]
+    /// How much is booked [default: what a dry run finds that there is to send]
     #[arg(long, value_name = "SIZE")]
     pub(crate) book_size: Option<Size>,
     /// Where a circuit is to begin, as `lighthaul book --interface` has it [default: none is made]

@@ -1,62 +1,49 @@
 //! Copies on circuits that are booked for them: asks, waits, keeps to what was granted, and gives back what is left.
 
-use std::fs;
-use std::net::ToSocketAddrs;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_io::clock::unix_nanos;
-use lighthaul_io::ground::Ground;
 use lighthaul_scheduler::client::{Client, Failure};
-use lighthaul_scheduler::word::{Bps, Bytes, FlowAt, Moment, NewReservation, Reservation};
+use lighthaul_scheduler::word::{Bps, Bytes, Moment, NewReservation, Reservation};
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::manifest::Kind;
 use lighthaul_transfer::protocol::Protocol;
-use lighthaul_transfer::send::walk::{Found, Walk};
 use lighthaul_transfer::watch::Summary;
 use serde_json::json;
 
 use super::args::Asking;
+use super::ends::{Ends, flow_to};
 use super::reach::{failed, reach};
+use super::rehearsal::Rehearsal;
 use super::time::shown;
 use crate::args::Cp;
-use crate::cp::options;
 use crate::files::args::Output;
 use crate::later::{self, sleep};
 use crate::print::Printer;
-use crate::remote::Place;
 
 /// What a copy is, once it is known what moves it.
-type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;
+pub(super) type Copy = fn(&Cp, &mut Printer) -> Result<Summary, Error>;
 
 /// Runs `copy`, on a circuit of its own if one is asked for.
 pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
-    if !args.booked.book {
+    if !args.booked.book || args.choice.dry_run.is_some() {
         return later::run(args, printer, copy);
     }
-    let request = request(args)?;
-    let client = reach(&asking(args))?;
-    let (ahead, error) = client.clock_offset().map_err(failed)?;
-    let now = Moment(unix_nanos().saturating_add_signed(ahead));
-    let start = now.0.saturating_add(nanos(LEAD));
-    let request = NewReservation {
-        start: Some(Moment(start)),
-        ..request
-    };
-    let reservation = client.reserve(&request).map_err(failed)?;
-    let mut circuit = Circuit {
-        client,
-        reservation,
-        ahead,
-        error: Duration::from_nanos(error),
-    };
+    args.choice.confirm(&args.paths)?;
+    let mut args = args.clone();
+    args.choice.yes = true;
+    let ends = Ends::of(&args)?;
+    let rehearsal = Rehearsal::of(&args, &ends.sources, &ends.target, copy)?;
+    if rehearsal.bytes == 0 {
+        printer.note("lighthaul: there is nothing to send, so nothing is booked");
+        return later::run(&args, printer, copy);
+    }
+    let mut circuit = Circuit::book(&args, &ends, rehearsal)?;
     circuit.announce(printer);
     let result = circuit
         .wait(printer)
-        .and_then(|()| circuit.carry(args, printer, copy));
+        .and_then(|()| circuit.carry(&args, printer, copy));
     circuit.give_back(&result, printer);
     result
 }
@@ -72,47 +59,6 @@ fn asking(args: &Cp) -> Asking {
     }
 }
 
-/// What the copy needs, but for when.
-fn request(args: &Cp) -> Result<NewReservation, Error> {
-    let places = args.paths.iter().map(|text| Place::parse(text));
-    let places: Vec<Place> = places.collect::<Result<_, _>>()?;
-    let Some((target, sources)) = places.split_last() else {
-        return Err(misuse("say what to copy, and where to"));
-    };
-    let here = || args.booked.node.clone().map_or_else(own_name, Ok);
-    let far = |place: &Place| args.booked.far_node.clone().unwrap_or_else(|| host(place));
-    let (from, to, bytes) = match (sources.first(), target) {
-        (Some(Place::Here(_)), Place::Here(_)) | (None, _) => {
-            return Err(misuse("neither side is remote: write one as HOST:PATH"));
-        }
-        (Some(Place::Here(_)), target) => (here()?, far(target), bytes_here(args, sources)?),
-        (Some(source), Place::Here(_)) => (far(source), here()?, asked_bytes(args)?),
-        _ => {
-            return Err(misuse(
-                "a copy between two others books nothing by itself: `lighthaul book` does, and --trc says what it got",
-            ));
-        }
-    };
-    let circuit = args.booked.circuit.as_deref();
-    let flow = circuit
-        .map(|interface| flow_to(target, interface))
-        .transpose()?;
-    Ok(NewReservation {
-        from: Some(from),
-        to: Some(to),
-        size: Some(Bytes(bytes.saturating_add(bytes / HEADS).max(1))),
-        margin_percent: Some(MARGIN),
-        rate_max: args.rate.map(Bps::from),
-        by: args.later.deadline.map(|by| {
-            let seconds = u64::try_from(by.seconds()).unwrap_or(0);
-            Moment(seconds.saturating_mul(1_000_000_000))
-        }),
-        flow,
-        commit: true,
-        ..NewReservation::default()
-    })
-}
-
 /// A reservation, and how its clock differs from ours.
 struct Circuit {
     client: Client,
@@ -121,9 +67,67 @@ struct Circuit {
     ahead: i64,
     /// How far that may be off.
     error: Duration,
+    /// What is known of the copy that it is for.
+    rehearsal: Rehearsal,
 }
 
 impl Circuit {
+    /// Asks for what the copy needs. The scheduler promises when the circuit is over, and the copy when all is there: what
+    /// comes behind the circuit is taken off a deadline first.
+    fn book(args: &Cp, ends: &Ends, rehearsal: Rehearsal) -> Result<Self, Error> {
+        let client = reach(&asking(args))?;
+        let (ahead, error) = client.clock_offset().map_err(failed)?;
+        let there = |nanos: u64| Moment(nanos.saturating_add_signed(ahead));
+        let epilogue = rehearsal.epilogue();
+        let by = args.later.deadline.map(|by| {
+            let seconds = u64::try_from(by.seconds()).unwrap_or(0);
+            let nanos = seconds.saturating_mul(1_000_000_000);
+            there(nanos.saturating_sub(nanos_of(epilogue)))
+        });
+        let start = unix_nanos().saturating_add(nanos_of(rehearsal.lead() + THINK));
+        let circuit = args.booked.circuit.as_deref();
+        let flow = circuit
+            .map(|interface| flow_to(&ends.target, interface))
+            .transpose()?;
+        let bytes = rehearsal.bytes;
+        let request = NewReservation {
+            from: Some(ends.from.clone()),
+            to: Some(ends.to.clone()),
+            size: Some(Bytes(bytes.saturating_add(bytes / HEADS).max(1))),
+            margin_percent: Some(MARGIN),
+            rate_max: args.rate.map(Bps::from),
+            start: Some(there(start)),
+            by,
+            flow,
+            commit: true,
+            ..NewReservation::default()
+        };
+        let reservation = client.reserve(&request).map_err(|failure| {
+            let mut error = failed(failure);
+            if by.is_some() && error.code == Code::Refused {
+                let epilogue = epilogue.as_secs_f64();
+                error.text = format!(
+                    "{} (the copy itself is done {epilogue:.1} s later, when all is checked and synced)",
+                    error.text
+                );
+            }
+            error
+        })?;
+        Ok(Self {
+            client,
+            reservation,
+            ahead,
+            error: Duration::from_nanos(error),
+            rehearsal,
+        })
+    }
+
+    /// When all is there, checked and synced, by the scheduler's clock.
+    fn promise(&self) -> Moment {
+        let epilogue = nanos_of(self.rehearsal.epilogue());
+        Moment(self.reservation.promised_end.0.saturating_add(epilogue))
+    }
+
     /// A moment of the scheduler's, by the clock of this host.
     const fn here(&self, at: Moment) -> Moment {
         Moment(at.0.saturating_add_signed(self.ahead.saturating_neg()))
@@ -159,17 +163,13 @@ impl Circuit {
     }
 
     fn announce(&self, printer: &mut Printer) {
-        let Reservation {
-            id,
-            path,
-            promised_end,
-            ..
-        } = &self.reservation;
+        let Reservation { id, path, .. } = &self.reservation;
+        let promised_end = self.promise();
         let text = format!(
             "reservation {id} is ours over {}, from {}; all will be there by {}",
             path.join(", "),
             shown(self.start()),
-            shown(self.here(*promised_end)),
+            shown(self.here(promised_end)),
         );
         let event = json!({
             "type": "booked", "reservation": id, "path": path, "steps": self.reservation.steps,
@@ -182,7 +182,8 @@ impl Circuit {
     /// is looked at again until it is too near for that.
     fn wait(&mut self, printer: &mut Printer) -> Result<(), Error> {
         loop {
-            let call_at = self.start().0.saturating_sub(nanos(CALL));
+            let lead = nanos_of(self.rehearsal.lead());
+            let call_at = self.start().0.saturating_sub(lead);
             let left = Duration::from_nanos(call_at.saturating_sub(unix_nanos()));
             let Some(unsettled) = left.checked_sub(SETTLED) else {
                 return sleep(left);
@@ -202,7 +203,17 @@ impl Circuit {
 
     /// Copies as the vector has it; what has to be tried again when it is over crosses as it would without one.
     fn carry(&self, args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
-        let (start, vector) = (self.start(), self.vector()?);
+        let ordinary = Cp {
+            protocol: Protocol::Tcp.to_string(),
+            ..args.clone()
+        };
+        let (start, vector) = match (self.start(), self.vector()) {
+            (start, Ok(vector)) => (start, vector),
+            (_, Err(why)) => {
+                printer.warn(&format!("{why}: the copy goes on without"));
+                return later::run(&ordinary, printer, copy);
+            }
+        };
         let end = start.0.saturating_add(vector.end().as_nanos());
         let booked = Cp {
             trc: Some(vector.to_string()),
@@ -210,18 +221,16 @@ impl Circuit {
             protocol: Protocol::Vbtp.to_string(),
             ..args.clone()
         };
-        let ordinary = Cp {
-            protocol: Protocol::Tcp.to_string(),
-            ..args.clone()
-        };
         later::run(args, printer, |_, printer| {
-            let is_over = unix_nanos().saturating_add(nanos(CALL)) >= end;
+            let is_over = unix_nanos().saturating_add(nanos_of(CALL)) >= end;
             copy(if is_over { &ordinary } else { &booked }, printer)
         })
     }
 
     /// Leaves to others what is left, and says how it went by the plan.
     fn give_back(&mut self, result: &Result<Summary, Error>, printer: &mut Printer) {
+        let promised = self.here(self.promise()).0;
+        let early = (i128::from(promised) - i128::from(unix_nanos())) as f64 / 1e9;
         let id = self.reservation.id;
         let why = match result {
             Ok(_) => "the copy is done".to_owned(),
@@ -232,8 +241,6 @@ impl Circuit {
             Err(Failure::Problem(_)) => self.client.cancel(id, &why),
             released => released,
         };
-        let promised = self.here(self.reservation.promised_end).0;
-        let early = (i128::from(promised) - i128::from(unix_nanos())) as f64 / 1e9;
         let plan = if early >= 0.0 {
             format!("{early:.1} s before the time promised")
         } else {
@@ -252,83 +259,12 @@ impl Circuit {
     }
 }
 
-/// What there is to send here.
-fn bytes_here(args: &Cp, sources: &[Place]) -> Result<u64, Error> {
-    if args.booked.book_size.is_some() || args.choice.files_from.is_some() {
-        return asked_bytes(args);
-    }
-    let paths: Vec<PathBuf> = sources
-        .iter()
-        .filter_map(|place| match place {
-            Place::Here(path) => Some(path.clone()),
-            Place::Ssh { .. } | Place::Daemon { .. } => None,
-        })
-        .collect();
-    let walk = Walk::new(Arc::new(Ground::anywhere()), &paths, options(args)?.rules)?;
-    let sizes = walk.map(|found| match found {
-        Found::Entry(entry, ..) => match entry.kind {
-            Kind::File(size) => size,
-            Kind::Folder | Kind::Leave | Kind::Link(_) => 0,
-        },
-        Found::Skipped(_) | Found::Noted(_) | Found::Excluded(..) | Found::Failed(..) => 0,
-    });
-    Ok(sizes.fold(0, u64::saturating_add))
-}
-
-/// How much somebody says there is.
-fn asked_bytes(args: &Cp) -> Result<u64, Error> {
-    let size = args.booked.book_size.map(|size| size.0);
-    size.ok_or_else(|| {
-        misuse("how much there is to send is not seen from here: say it with --book-size")
-    })
-}
-
-/// What a place's host is called.
-fn host(place: &Place) -> String {
-    match place {
-        Place::Here(_) => String::new(),
-        Place::Daemon { host, .. } => host.clone(),
-        Place::Ssh { host, .. } => host.rsplit('@').next().unwrap_or_default().to_owned(),
-    }
-}
-
-/// The packets that go to a place, and where they meet their circuit: what comes here is not known by its address.
-fn flow_to(target: &Place, interface: &str) -> Result<FlowAt, Error> {
-    let words = if let Place::Here(_) = target {
-        "udp".to_owned()
-    } else {
-        let host = host(target);
-        let unknown = || Error::new(Code::Network, format!("{host} has no address"));
-        let mut addresses = (host.as_str(), 0)
-            .to_socket_addrs()
-            .map_err(|_| unknown())?;
-        format!("udp {}", addresses.next().ok_or_else(unknown)?.ip())
-    };
-    let packets = words.parse().map_err(|why| misuse(&format!("{why}")))?;
-    Ok(FlowAt {
-        interface: interface.to_owned(),
-        packets,
-    })
-}
-
-/// The name of this host.
-fn own_name() -> Result<String, Error> {
-    let path = "/proc/sys/kernel/hostname";
-    let name = fs::read_to_string(path);
-    name.map(|name| name.trim().to_owned())
-        .map_err(|_| misuse("this host has no name: say with --node what the scheduler calls it"))
-}
-
-fn misuse(text: &str) -> Error {
-    Error::new(Code::Usage, text)
-}
-
-const fn nanos(time: Duration) -> u64 {
+const fn nanos_of(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// How long before its circuit a copy is planned at the earliest, and how long before it calls the far side.
-const LEAD: Duration = Duration::from_millis(1500);
+/// How long it may take to book, and until a copy that is tried again moves anything.
+const THINK: Duration = Duration::from_millis(500);
 const CALL: Duration = Duration::from_secs(1);
 /// The scheduler moves nothing that begins sooner than in ten seconds.
 const SETTLED: Duration = Duration::from_secs(8);

@@ -2,7 +2,7 @@
 //!
 //! - [`args`]: their grammar; [`service`]: the scheduler itself; [`reach`]: asking one
 //! - [`book`]: booking, and what comes of it; [`list`]: what is booked; `show`: how it is told
-//! - [`copy`]: copies that book
+//! - [`copy`]: copies that book; `ends`: from where to where; `rehearsal`: what they will need
 //! - [`calendar`]: what is free when, in the terminal (`blocks`) and as a picture (`chart`), along an axis of time (`axis`)
 
 pub(crate) mod args;
@@ -16,5 +16,7 @@ pub(crate) mod service;
 mod axis;
 mod blocks;
 mod chart;
+mod ends;
+mod rehearsal;
 mod show;
 mod time;

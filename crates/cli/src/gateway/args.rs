@@ -12,6 +12,7 @@ use lighthaul_gateway::prefix::Prefix;
 
 use super::cluster::Together;
 use crate::args::{Far, LogFormat};
+use crate::booking::args::At;
 
 /// Carry connections of unmodified programs over a long path, to and from another gateway
 ///
@@ -55,6 +56,8 @@ pub(crate) struct Gateway {
     /// What the channel to the other gateway carries, headers included, as in 1Gb/s [default: as measured at the start]
     #[arg(long, value_name = "RATE")]
     pub(crate) rate: Option<Rate>,
+    #[command(flatten)]
+    pub(crate) booked: Booked,
     /// Memory for each link, in and out
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub(crate) memory: Size,
@@ -159,3 +162,23 @@ const GATEWAYS: &str = "Examples:
   lighthaul gateway --peer gateway.example.org --socks 127.0.0.1:1080 --rate 5Gb/s
   lighthaul gateway --peer gateway.example.org --transparent --capture-device eth1 --capture-ports 5001
   lighthaul gateway status";
+
+/// Whether windows are booked, and of whom.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Booked {
+    /// Book windows of the channel as programs need them, of at most --rate, rather than have it always; what is not needed is
+    /// given back
+    #[arg(long, requires_all = ["peer", "node", "far_node"])]
+    pub(crate) book: bool,
+    #[command(flatten)]
+    pub(crate) at: At,
+    /// The file with the token that the scheduler knows us by
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE")]
+    pub(crate) scheduler_token: Option<PathBuf>,
+    /// What the scheduler calls this gateway
+    #[arg(long, value_name = "HOST", env = "LIGHTHAUL_NODE")]
+    pub(crate) node: Option<String>,
+    /// What it calls the other one
+    #[arg(long, value_name = "HOST")]
+    pub(crate) far_node: Option<String>,
+}

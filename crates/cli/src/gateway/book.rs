@@ -28,7 +28,7 @@ pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {
     };
     let client = reach(&asking)?;
     let (ahead, _) = client.clock_offset().map_err(failed)?;
-    let mut booker = Booker {
+    let booker = Booker {
         client,
         ahead,
         request: NewReservation {
@@ -45,6 +45,7 @@ pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {
         speed: 0,
         idle_since: None,
         retry_at: Instant::ZERO,
+        refused: String::new(),
     };
     booker.follow();
     thread::spawn(move || booker.run());
@@ -65,6 +66,8 @@ struct Booker {
     speed: u64,
     idle_since: Option<Instant>,
     retry_at: Instant,
+    /// Why nothing was booked last time.
+    refused: String,
 }
 
 /// A reservation, by the line's clock.
@@ -94,7 +97,7 @@ impl Booker {
         let sight = self.line.status().sight();
         let said = sight.read.saturating_sub(self.read);
         self.read = sight.read;
-        let speed = (said as f64 / LOOK.as_secs_f64()) as u64;
+        let speed = said.saturating_mul(1000) / LOOK.as_millis() as u64;
         // what a moment says counts for an eighth
         self.speed = (self.speed * 7 + speed) / 8;
         self.windows.retain(|window| window.end() > now);
@@ -108,8 +111,8 @@ impl Booker {
         }
         self.idle_since = None;
         let end = self.windows.last().map_or(now, Window::end);
-        let ends_soon = end < now + AHEAD;
-        if now >= self.retry_at && (self.left(now) < backlog || ends_soon) {
+        let soon = self.speed.saturating_mul(AHEAD.as_millis() as u64) / 1000;
+        if now >= self.retry_at && self.left(now) < backlog.saturating_add(soon) {
             self.book(end.max(now + LEAD), backlog);
         }
     }
@@ -144,11 +147,16 @@ impl Booker {
                     window.id,
                     window.steps.len()
                 );
+                self.refused.clear();
                 self.windows.push(window);
                 self.follow();
             }
             Err(why) => {
-                warn!("nothing was booked for {size} bytes, and will be tried again: {why}");
+                let why = why.to_string();
+                if why != self.refused {
+                    warn!("nothing was booked for {size} bytes, and will be tried again: {why}");
+                }
+                self.refused = why;
                 self.retry_at = self.line.clock().now() + RETRY;
             }
         }
@@ -172,13 +180,17 @@ impl Booker {
     fn follow(&self) {
         let mut steps: Vec<Step> = Vec::new();
         for step in self.windows.iter().flat_map(|window| &window.steps) {
-            let from = steps.last().map_or(step.from, |last| step.from.max(last.till));
+            let from = steps
+                .last()
+                .map_or(step.from, |last| step.from.max(last.till));
             if from < step.till {
                 steps.push(Step { from, ..*step });
             }
         }
-        let nothing = || Trc::new(vec![PAST]).ok();
-        self.line.follow(Trc::new(steps).ok().or_else(nothing));
+        let vector = Trc::new(steps).or_else(|_| Trc::new(vec![PAST]));
+        if let Ok(trc) = vector {
+            self.line.follow(trc);
+        }
     }
 
     /// A moment of the line's, by the scheduler's clock.
@@ -216,7 +228,7 @@ const PAST: Step = Step {
 const LOOK: Duration = Duration::from_millis(100);
 /// How long before its first step a window is asked for.
 const LEAD: Duration = Duration::from_millis(300);
-/// How long before the end of the last window the next is asked for.
+/// For how long what programs say has to be booked already.
 const AHEAD: Duration = Duration::from_millis(700);
 /// How much of what programs say is booked at a time.
 const WINDOW: Duration = Duration::from_secs(3);

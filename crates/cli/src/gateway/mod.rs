@@ -1,6 +1,7 @@
 //! `lighthaul gateway`.
 pub(crate) mod args;
 mod board;
+mod book;
 mod cluster;
 mod entrance;
 pub(crate) mod run;

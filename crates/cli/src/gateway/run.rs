@@ -20,9 +20,9 @@ use tracing::{info, warn};
 
 use super::args::{Action, Gateway};
 use super::board::Board;
-use super::cluster;
 use super::entrance::Entrance;
 use super::status;
+use super::{book, cluster};
 use crate::args::Far;
 use crate::dial::{dial, load_key};
 use crate::remote::PORT;
@@ -46,6 +46,9 @@ fn carry(args: &Gateway) -> Result<(), Error> {
     let gateways = Arc::new(Gateways::new(Arc::new(settings)));
     if let (Some(outgoing), Some(peer)) = (&outgoing, args.peer.first()) {
         gateways.include(peer, outgoing.line.clone());
+    }
+    if let Some(outgoing) = outgoing.as_ref().filter(|_| args.booked.book) {
+        book::start(args, outgoing.line.clone())?;
     }
     let mut entrance = match &outgoing {
         Some(outgoing) => Some(Entrance::open(args, outgoing.line.clone())?),
@@ -160,6 +163,7 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
     Ok(Settings {
         allowed: Arc::new(allowed),
         rate: args.rate,
+        booked: args.booked.book,
         memory: args.memory,
         slab: args.slab,
         age: args.age,

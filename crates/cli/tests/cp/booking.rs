@@ -3,11 +3,15 @@
 use std::fs;
 use std::process::Command;
 
+use lighthaul_scheduler::word::Moment;
 use serde_json::Value;
 
 use crate::far::{Far, Near};
 use crate::running::{Outcome, Running, event};
 use crate::schema::assert_valid;
+
+/// A key that nobody has.
+const NOBODY: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
 
 /// A scheduler of two links in a row, and those who ask it.
 struct Booking {
@@ -372,6 +376,42 @@ fn a_copy_books_its_circuit_keeps_to_it_and_gives_back_what_is_left() {
 }
 
 #[test]
+fn what_comes_here_is_counted_there_before_it_is_booked() {
+    let booking = Booking::start("booking-pull", &["--no-tls"]);
+    let far = Far::start("booking-pull-far", &[]);
+    let ada = booking.token("ada", "user");
+    fs::create_dir(far.target.join("tree")).unwrap();
+    fs::write(far.target.join("tree/large"), vec![7; 3_000_000]).unwrap();
+    fs::write(far.target.join("tree/left.out"), vec![7; 2_000_000]).unwrap();
+    let (source, target) = (far.place("tree"), far.near.at("here"));
+    let copy = || {
+        let hosts = ["--book", "--node", "milan", "--far-node", "paris", "--json"];
+        let more = ["--rate", "100Mb/s", "--exclude", "*.out"];
+        let paths = [source.as_str(), target.to_str().unwrap()];
+        let mut copy = far.copy(&[hosts.as_slice(), more.as_slice()].concat(), &paths);
+        copy.args(["--scheduler", &booking.url])
+            .env("LIGHTHAUL_TOKEN", &ada);
+        assert_valid(&far.near.run(copy).assert_succeeded())
+    };
+    let done = copy();
+    let of = |kind: &str| done.iter().find(|event| event["type"] == kind).unwrap();
+    let steps = of("booked")["steps"].as_array().unwrap();
+    let time = |step: &Value, end: &str| -> Moment { step[end].as_str().unwrap().parse().unwrap() };
+    let nanos = steps
+        .iter()
+        .map(|step| time(step, "till").0 - time(step, "from").0);
+    // 3 MB with a little for heads and losses, at 100 Mb/s
+    let nanos: u64 = nanos.sum();
+    assert!((240_000_000..280_000_000).contains(&nanos), "{nanos}");
+    let promised = time(of("booked"), "promised_end");
+    assert!(promised > time(&steps[steps.len() - 1], "till"));
+    assert_eq!(of("start")["protocol"], "vbtp");
+    assert_eq!(fs::read(target.join("large")).unwrap(), vec![7; 3_000_000]);
+    // what is there is not booked again
+    assert!(copy().iter().all(|event| event["type"] != "booked"));
+}
+
+#[test]
 fn a_copy_that_waits_goes_when_others_leave() {
     let booking = Booking::start("booking-early", &["--no-tls"]);
     let far = Far::start("booking-early-far", &[]);
@@ -410,8 +450,10 @@ fn a_copy_that_cannot_book_says_why() {
     let (here, far, other) = ("/etc/hostname", "lh://127.0.0.1:1/x", "lh://127.0.0.1:2/x");
     run(&["--book", here, "/tmp/x"]).assert_failed(1, "neither side is remote");
     run(&["--book", far, other]).assert_failed(1, "`lighthaul book` does");
-    run(&["--book", far, "/tmp/x"]).assert_failed(1, "say it with --book-size");
-    let rome = ["--book", "--node", "rome", here, far];
+    let piped = ["--book", "--files-from", "-", far, "/tmp/x"];
+    run(&piped).assert_failed(1, "say it with --book-size");
+    run(&["--book", "--pin", NOBODY, far, "/tmp/x"]).assert_failed(10, "127.0.0.1");
+    let rome = ["--book", "--book-size", "1MB", "--node", "rome", here, far];
     run(&rome).assert_failed(1, "rome");
     let alone = ["cp", "--by", "18:00", here, far];
     booking

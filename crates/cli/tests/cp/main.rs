@@ -5,6 +5,7 @@
 mod bad_days;
 mod booking;
 mod choices;
+mod circuits;
 mod copies;
 mod crashes;
 mod credentials;

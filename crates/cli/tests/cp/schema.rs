@@ -55,6 +55,12 @@ pub(crate) fn check(schema: &Value, rule: &Value, value: &Value) -> Result<(), S
                     .iter()
                     .all(|name| there.contains_key(name.as_str().unwrap()))
             }
+            "items" => {
+                for item in value.as_array().into_iter().flatten() {
+                    check(schema, rule, item)?;
+                }
+                true
+            }
             "properties" => {
                 for (name, value) in value.as_object().into_iter().flatten() {
                     let rule = rule

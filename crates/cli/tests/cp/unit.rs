@@ -1,4 +1,4 @@
-//! The daemon as a unit of systemd.
+//! The daemon, the gateway and the scheduler as units of systemd.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -8,27 +8,35 @@ use std::time::Duration;
 use crate::far::{Near, PROGRAM};
 use crate::running::Running;
 
-/// The unit, with the program that was built.
-fn unit() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/lighthaul.service");
+const UNITS: [&str; 3] = [
+    "lighthaul.service",
+    "lighthaul-gateway.service",
+    "lighthaul-scheduler.service",
+];
+
+/// A unit, with the program that was built.
+fn unit(name: &str) -> String {
+    let path = format!("{}/../../dist/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(path).unwrap();
-    assert!(text.contains("/usr/local/bin/lighthaul"));
+    assert!(text.contains("/usr/local/bin/lighthaul "));
     text.replace("/usr/local/bin/lighthaul", PROGRAM)
 }
 
 #[test]
-fn what_the_unit_starts_is_understood() {
+fn what_the_units_start_is_understood() {
     let near = Near::new("unit-line", None);
-    let unit = unit();
-    let line = unit
-        .lines()
-        .find_map(|line| line.strip_prefix("ExecStart="));
-    let words: Vec<_> = line.unwrap().split(' ').skip(1).chain(["--help"]).collect();
-    near.run(near.lighthaul(&words)).assert_succeeded();
+    for name in UNITS {
+        let unit = unit(name);
+        let line = unit
+            .lines()
+            .find_map(|line| line.strip_prefix("ExecStart="));
+        let words: Vec<_> = line.unwrap().split(' ').skip(1).chain(["--help"]).collect();
+        near.run(near.lighthaul(&words)).assert_succeeded();
+    }
 }
 
 #[test]
-fn systemd_finds_nothing_wrong_with_the_unit() {
+fn systemd_finds_nothing_wrong_with_the_units() {
     if Command::new("systemd-analyze")
         .arg("--version")
         .output()
@@ -38,14 +46,43 @@ fn systemd_finds_nothing_wrong_with_the_unit() {
         return;
     }
     let near = Near::new("unit-verified", None);
-    let path = near.at("lighthaul.service");
-    fs::write(&path, unit()).unwrap();
-    let mut verify = Command::new("systemd-analyze");
-    verify
-        .args(["verify", "--man=no", "--recursive-errors=no"])
-        .arg(&path);
-    let outcome = near.run(verify).assert_succeeded();
-    assert!(!outcome.said("lighthaul.service"), "{outcome:?}");
+    for name in UNITS {
+        let path = near.at(name);
+        fs::write(&path, unit(name)).unwrap();
+        let mut verify = Command::new("systemd-analyze");
+        verify
+            .args(["verify", "--man=no", "--recursive-errors=no"])
+            .arg(&path);
+        let outcome = near.run(verify).assert_succeeded();
+        assert!(!outcome.said(name), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_scheduler_is_ready_when_it_can_be_asked() {
+    let near = Near::new("unit-scheduler", None);
+    let (path, topology) = (near.at("notify"), near.at("network.toml"));
+    let link = "[[link]]\nname = \"l\"\nfrom = \"a\"\nto = \"b\"\ncapacity = \"1Gb/s\"\n";
+    fs::write(&topology, link).unwrap();
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_mins(1)))
+        .unwrap();
+    let mut serve = near.lighthaul(&["scheduler", "--listen", "127.0.0.1:0", "--key"]);
+    serve
+        .arg(near.at("host-key"))
+        .arg("--topology")
+        .arg(&topology);
+    serve.arg("--store").arg(near.at("books"));
+    serve.arg("--tokens").arg(near.at("tokens"));
+    serve.env("NOTIFY_SOCKET", &path);
+    let mut scheduler = Running::start(serve);
+    let mut state = [0; 100];
+    let len = socket.recv(&mut state).unwrap();
+    assert!(state[..len].starts_with(b"READY=1"));
+    scheduler.says("booking at");
+    scheduler.signal("TERM");
+    assert_eq!(scheduler.finish().code, Some(0));
 }
 
 #[test]

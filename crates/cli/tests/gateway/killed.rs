@@ -55,7 +55,7 @@ fn an_ingress_that_dies_resets_both_ends() {
         return;
     };
     let mut ends = pair.session();
-    ends.program.write_all(&[1; 100_000]).unwrap();
+    ends.program.write_all(&vec![1; 100_000]).unwrap();
     let sayer = begin(&mut ends);
     pair.ingress.kill();
     assert_reset("the program", &mut ends.program);

@@ -14,6 +14,8 @@ mod resets;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/running.rs"]
 mod running;
+#[path = "../cp/schema.rs"]
+mod schema;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/scratch.rs"]
 mod scratch;

@@ -37,6 +37,10 @@ impl Pair {
     }
 
     /// The same, with further options for the ingress and for the egress.
+    #[expect(
+        clippy::unwrap_in_result,
+        reason = "nothing is for want of a lab alone"
+    )]
     pub(crate) fn start_with(name: &str, ingress: &[&str], egress: &[&str]) -> Option<Self> {
         let stage = Stage::pair(name, PATH)?;
         let scratch = Scratch::new(name);
@@ -197,4 +201,4 @@ const PATH: &str = "rate = \"100Mb/s\"\nrtt = \"40ms\"";
 /// What a gateway says once programs can cross.
 pub(crate) const UP: &str = "the link carries sessions";
 /// How long anything may take.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_mins(1);

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::pair::{Pair, socket};
 use crate::programs::{echo, hear, tell};
 use crate::running::{Outcome, Running, becomes_true};
+use crate::schema::assert_valid;
 
 #[test]
 fn sessions_and_their_bytes_are_shown_in_a_table_as_json_and_to_prometheus() {
@@ -67,7 +68,7 @@ fn where_no_gateway_is_status_says_so() {
 pub(crate) fn shown(host: &str) -> Value {
     let socket = socket(host);
     let outcome = status(&["--socket", socket.to_str().unwrap(), "--once", "--json"]);
-    let event = outcome.assert_succeeded().events().remove(0);
+    let event = assert_valid(&outcome.assert_succeeded()).remove(0);
     event["links"][0].clone()
 }
 

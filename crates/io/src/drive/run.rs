@@ -63,6 +63,7 @@ pub fn run<E: Endpoint, S: Store>(
         scatter: Scatter::new(),
         expected: 0,
         load: Load::default(),
+        has_looked: false,
         rate: None,
         drops: 0,
         broken: Vec::new(),
@@ -81,6 +82,8 @@ pub(super) struct Driver<'a, E, S> {
     /// Where the object goes on behind what came last.
     pub(super) expected: u64,
     pub(super) load: Load,
+    /// It was looked at anew who competes.
+    has_looked: bool,
     /// What the machine was last told to keep.
     rate: Option<Rate>,
     pub(super) drops: u32,
@@ -185,7 +188,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
     fn look_around(&mut self) {
         if let Some(competition) = &mut self.lane.competition {
             let socket = self.lane.udp.as_ref().map(AsRawFd::as_raw_fd);
-            competition.look(self.lane.clock.now(), socket);
+            self.has_looked = competition.look(self.lane.clock.now(), socket);
         }
     }
 
@@ -194,7 +197,8 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         if let Some(competition) = &self.lane.competition {
             load = competition.load(load);
         }
-        if load != self.load {
+        // that nothing has changed is news from where others come and go
+        if load != self.load || self.has_looked && load.away_max > Duration::ZERO {
             self.load = load;
             self.endpoint.handle_load(now, load);
         }

@@ -15,6 +15,8 @@ use core::time::Duration;
 
 use lighthaul_base::{Absence, Instant, Load, Rate};
 
+use super::room::Room;
+
 /// What both sides agree on about pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedbackConfig {
@@ -40,10 +42,21 @@ pub struct Pause {
     pub len: Duration,
 }
 
+/// What a receiver says to its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// An absence that is foreseen.
+    Pause(Pause),
+    /// How long there is room, counted from now, and how long to wait then for the next such wish, which
+    /// takes the place of this one whether or not the silence has begun; of no length, that there is none.
+    Room(Pause),
+}
+
 /// What a receiver makes of its host's absences.
 #[derive(Clone, Debug)]
 pub struct Feedback {
     config: FeedbackConfig,
+    room: Room,
     rate: Rate,
     /// The sender knows of all absences before this moment, the last of which begins at `last`.
     told: Instant,
@@ -60,6 +73,7 @@ impl Feedback {
     pub const fn new(config: FeedbackConfig, rate: Rate) -> Self {
         Self {
             config,
+            room: Room::new(config, rate),
             rate,
             told: Instant::ZERO,
             last: Instant::ZERO,
@@ -68,8 +82,28 @@ impl Feedback {
         }
     }
 
-    /// Hears how the host is doing; answers a pause to ask for.
-    pub fn handle_load(&mut self, now: Instant, load: Load) -> Option<Pause> {
+    /// Hears how the host is doing, and how many octets on the wire it has taken from its socket in all;
+    /// answers what to ask for.
+    pub fn handle_load(&mut self, now: Instant, load: Load, taken: u64) -> Option<Wish> {
+        if self.room.serves(&load) {
+            return self.room.handle_load(now, load, taken).map(Wish::Room);
+        }
+        let end = self.room.end().map(Wish::Room);
+        end.or_else(|| self.foresee(now, load).map(Wish::Pause))
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Instant) -> Option<Wish> {
+        self.room.handle_timeout(now).map(Wish::Room)
+    }
+
+    /// When something is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.room.poll_timeout()
+    }
+
+    /// A pause for an absence that is foreseen, if it is time to ask for one.
+    fn foresee(&mut self, now: Instant, load: Load) -> Option<Pause> {
         self.peak = self.peak.max(load.socket_bytes);
         let absence = self.upcoming(now, load.absence?)?;
         self.learn(load.socket_bytes_max, absence);
@@ -152,12 +186,17 @@ impl Silence {
         }
     }
 
-    /// Hears a wish, and forgets an earlier one for a time that has not begun; answers whether the
-    /// wish made sense.
-    pub fn hear(&mut self, now: Instant, pause: Pause) -> bool {
+    /// Hears a wish, and forgets an earlier one for a time that has not begun, or any if it is about
+    /// room; answers whether the wish made sense.
+    pub fn hear(&mut self, now: Instant, wish: Wish) -> bool {
         let FeedbackConfig { rtt, pause_max } = self.config;
-        if pause.len.is_zero() || pause.after > rtt + pause_max {
+        let (Wish::Pause(pause) | Wish::Room(pause)) = wish;
+        let is_room = matches!(wish, Wish::Room(_));
+        if pause.len.is_zero() && !is_room || pause.after > rtt + pause_max {
             return false;
+        }
+        if is_room {
+            self.till = self.till.min(now);
         }
         // both ends in the sender's time; what is over when it is heard is no pause
         let from = now + pause.after;
@@ -227,21 +266,21 @@ mod tests {
         }
     }
 
-    fn pause(after: u64, len: u64) -> Pause {
-        Pause {
+    fn pause(after: u64, len: u64) -> Wish {
+        Wish::Pause(Pause {
             after: MS * after as u32,
             len: MS * len as u32,
-        }
+        })
     }
 
     #[test]
     fn an_absence_is_told_once_and_as_it_is() {
         let mut feedback = Feedback::new(CONFIG, RATE);
-        assert_eq!(feedback.handle_load(at(0), Load::default()), None);
-        let told = feedback.handle_load(at(0), away(100, 500, 0));
+        assert_eq!(feedback.handle_load(at(0), Load::default(), 0), None);
+        let told = feedback.handle_load(at(0), away(100, 500, 0), 0);
         assert_eq!(told, Some(pause(100, 500)));
-        assert_eq!(feedback.handle_load(at(50), away(100, 500, 0)), None);
-        let told = feedback.handle_load(at(600), away(700, 500, 0));
+        assert_eq!(feedback.handle_load(at(50), away(100, 500, 0), 0), None);
+        let told = feedback.handle_load(at(600), away(700, 500, 0), 0);
         assert_eq!(told, Some(pause(100, 500)));
     }
 
@@ -249,10 +288,10 @@ mod tests {
     fn what_comes_again_is_told_in_time() {
         let mut feedback = Feedback::new(CONFIG, RATE);
         // the first two begin before the sender could heed, the third does not
-        let told = feedback.handle_load(at(100), away(102, 3, 4));
+        let told = feedback.handle_load(at(100), away(102, 3, 4), 0);
         assert_eq!(told, Some(pause(10, 3)));
         assert_eq!(
-            feedback.handle_load(at(101), away(102, 3, 4)),
+            feedback.handle_load(at(101), away(102, 3, 4), 0),
             Some(pause(13, 3))
         );
     }
@@ -266,14 +305,14 @@ mod tests {
             ..away(from, 10, 20)
         };
         // ten milliseconds bring a million, and a quarter of the socket holds that
-        assert_eq!(feedback.handle_load(at(0), roomy(15, 0)), None);
+        assert_eq!(feedback.handle_load(at(0), roomy(15, 0), 0), None);
         // a socket that is always full belongs to a host that is asked for too much
-        let mut last = Duration::ZERO;
+        let mut last = None;
         for nth in 1..20 {
-            let told = feedback.handle_load(at(nth * 20), roomy(nth * 20 + 15, 4_000_000));
-            last = told.map_or(last, |told| told.len);
+            let told = feedback.handle_load(at(nth * 20), roomy(nth * 20 + 15, 4_000_000), 0);
+            last = told.or(last);
         }
-        assert_eq!(last, MS * 40, "not more than four absences");
+        assert_eq!(last, Some(pause(35, 40)), "not more than four absences");
     }
 
     #[test]
@@ -299,17 +338,12 @@ mod tests {
             (Duration::MAX, Duration::MAX),
             (MS, Duration::ZERO),
         ] {
-            assert!(!silence.hear(at(0), Pause { after, len }));
+            assert!(!silence.hear(at(0), Wish::Pause(Pause { after, len })));
         }
         let after = Duration::ZERO;
         for now in 0..3000 {
-            assert!(silence.hear(
-                at(now),
-                Pause {
-                    after,
-                    len: Duration::MAX
-                }
-            ));
+            let len = Duration::MAX;
+            assert!(silence.hear(at(now), Wish::Pause(Pause { after, len })));
             let on = silence.is_on(at(now));
             assert_eq!(on, now == 0 || now % 1000 != 0, "{now} ms");
             if !on {
@@ -335,7 +369,7 @@ mod tests {
                     socket_bytes_max: u64::from(u16::MAX),
                     ..away(from, u64::from(len) % 1000, every)
                 };
-                if let Some(Pause { after, len }) = feedback.handle_load(now, load) {
+                if let Some(Wish::Pause(Pause { after, len })) = feedback.handle_load(now, load, 0) {
                     prop_assert!(len <= config.pause_max && after <= config.rtt + config.pause_max);
                     prop_assert!(now + after >= told, "two pauses at a time");
                     told = now + after + len;
@@ -345,11 +379,11 @@ mod tests {
 
         #[test]
         fn no_silence_outlasts_its_bound(
-            asked in prop::collection::vec((0_u64..300, any::<u64>(), any::<u64>()), 1..100),
+            asked in prop::collection::vec((0_u64..300, any::<u64>(), any::<u64>(), any::<bool>()), 1..100),
         ) {
             let mut silence = Silence::new(at(0), CONFIG);
             let (mut now, mut loud) = (at(0), at(0));
-            for (wait, after, len) in asked {
+            for (wait, after, len, is_room) in asked {
                 let till = now + MS * wait as u32;
                 while now < till {
                     now += MS;
@@ -360,7 +394,9 @@ mod tests {
                     prop_assert!(now.since(loud) <= CONFIG.pause_max);
                 }
                 let micros = |bound| Duration::from_micros(bound % 3_000_000);
-                silence.hear(now, Pause { after: micros(after), len: micros(len) });
+                let pause = Pause { after: micros(after), len: micros(len) };
+                let wish = if is_room { Wish::Room(pause) } else { Wish::Pause(pause) };
+                silence.hear(now, wish);
             }
         }
     }

@@ -3,13 +3,15 @@
 //!
 //! - [`config`]: what both sides agree on; [`wire`]: what crosses
 //! - [`sender`], [`receiver`]: the two machines
-//! - [`feedback`]: RBUDP+, pauses while others have the receiver's processor
+//! - [`feedback`]: RBUDP+, pauses while others have the receiver's processor; [`room`]: when nobody
+//!   knows when that is
 //! - [`model`]: how long it should take; [`plan`]: how a stream of objects is carried
 pub mod config;
 pub mod feedback;
 pub mod model;
 pub mod plan;
 pub mod receiver;
+mod room;
 pub mod sender;
 pub mod wire;
 

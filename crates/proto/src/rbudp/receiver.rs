@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
 
-use super::feedback::{Feedback, Pause};
+use super::feedback::{Feedback, Wish};
 use super::wire::{self, Control, Packet};
 use super::{Config, PeerMisbehaved};
 use crate::parts::{Events, Hold, Tally};
@@ -22,10 +22,12 @@ pub struct Receiver {
     settling: Option<Settling>,
     hold: Hold,
     feedback: Option<Feedback>,
-    /// What the sender should be asked for, and how often it was.
-    pause: Option<Pause>,
+    /// What the sender should be asked for, and how often it was asked for something.
+    wish: Option<Wish>,
     pauses: u64,
     datagrams: u64,
+    /// Octets on the wire of all of them.
+    taken: u64,
     duplicates: u64,
     ignored: u64,
     over: bool,
@@ -78,9 +80,10 @@ impl Receiver {
             feedback: config
                 .feedback
                 .map(|feedback| Feedback::new(feedback, config.rate)),
-            pause: None,
+            wish: None,
             pauses: 0,
             datagrams: 0,
+            taken: 0,
             duplicates: 0,
             ignored: 0,
             over: false,
@@ -130,6 +133,7 @@ impl Receiver {
 
     fn handle_datagram(&mut self, now: Instant, head: &[u8], len: u32) -> Option<Span> {
         self.datagrams += 1;
+        self.taken += u64::from(self.config.wire_bytes(len));
         let span = self.place(head, len)?;
         if let Some(settling) = &mut self.settling {
             settling.at = (now + self.config.settle).min(settling.latest);
@@ -162,7 +166,7 @@ impl Receiver {
     fn handle_control(&mut self, now: Instant, head: &[u8]) {
         match Control::decode(head) {
             Ok(Control::Done { round, sent }) => self.handle_done(now, round, sent),
-            Ok(Control::Tally { .. } | Control::Hold { .. } | Control::Pause(_)) | Err(_) => {
+            Ok(Control::Tally { .. } | Control::Hold { .. } | Control::Wish(_)) | Err(_) => {
                 self.ignored += 1;
             }
         }
@@ -216,10 +220,10 @@ impl Receiver {
         Some(wire::hold(self.config.stream, on))
     }
 
-    fn pause(&mut self) -> Option<Transmit> {
-        let pause = self.pause.take().filter(|_| !self.over)?;
+    fn wish(&mut self) -> Option<Transmit> {
+        let wish = self.wish.take().filter(|_| !self.over)?;
         self.pauses += 1;
-        Some(wire::pause(self.config.stream, pause))
+        Some(wire::wish(self.config.stream, wish))
     }
 }
 
@@ -240,18 +244,22 @@ impl Endpoint for Receiver {
         }
     }
 
-    fn handle_timeout(&mut self, _now: Instant) {}
+    fn handle_timeout(&mut self, now: Instant) {
+        let feedback = self.feedback.as_mut();
+        let wish = feedback.and_then(|feedback| feedback.handle_timeout(now));
+        self.wish = wish.or(self.wish);
+    }
 
     fn handle_load(&mut self, now: Instant, load: Load) {
         if let Some(feedback) = &mut self.feedback {
-            self.pause = feedback.handle_load(now, load);
+            self.wish = feedback.handle_load(now, load, self.taken).or(self.wish);
         }
         self.hold.handle_load(&load);
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.hold()
-            .or_else(|| self.pause())
+            .or_else(|| self.wish())
             .or_else(|| self.tally(now))
     }
 
@@ -260,10 +268,14 @@ impl Endpoint for Receiver {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        self.settling.map(|settling| Deadline {
+        let settling = self.settling.map(|settling| Deadline {
             at: settling.at,
             why: "settle",
-        })
+        });
+        let feedback = self.feedback.as_ref().filter(|_| !self.over);
+        let word = feedback.and_then(Feedback::poll_timeout);
+        let word = word.map(|at| Deadline { at, why: "room" });
+        settling.into_iter().chain(word).min()
     }
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {

@@ -5,7 +5,7 @@ use core::fmt;
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
 
 use super::Config;
-use super::feedback::{Pause, Silence};
+use super::feedback::{Silence, Wish};
 use super::wire::{self, Control, Packet};
 use crate::parts::{Events, Pacer, Tally};
 
@@ -201,7 +201,7 @@ impl Sender {
         match Control::decode(head) {
             Ok(Control::Tally { round, octets }) => self.handle_tally(now, round, octets),
             Ok(Control::Hold { on }) => self.handle_hold(now, on),
-            Ok(Control::Pause(pause)) => self.handle_pause(now, pause),
+            Ok(Control::Wish(wish)) => self.handle_wish(now, wish),
             Ok(Control::Done { .. }) | Err(_) => self.ignored += 1,
         }
     }
@@ -245,9 +245,9 @@ impl Sender {
         self.held = on;
     }
 
-    fn handle_pause(&mut self, now: Instant, pause: Pause) {
+    fn handle_wish(&mut self, now: Instant, wish: Wish) {
         let silence = self.silence.as_mut();
-        if !silence.is_some_and(|silence| silence.hear(now, pause)) {
+        if !silence.is_some_and(|silence| silence.hear(now, wish)) {
             self.ignored += 1;
         }
     }

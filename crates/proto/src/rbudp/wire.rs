@@ -3,14 +3,14 @@
 //! A datagram's head has eight octets: the round in the upper 16 bits, then a bit that is set when the
 //! round is sent for the second time, and the packet's number in the lower 47. The three occur together
 //! at most once, so the head can be a seal's nonce, whatever the body has become in the meantime.
-//! On the stream the first octet is the kind: 1 done signal, 2 tally, 3 hold, 4 pause.
+//! On the stream the first octet is the kind: 1 done signal, 2 tally, 3 hold, 4 pause, 5 room.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use lighthaul_base::{Body, Head, Malformed, Reader, Transmit, Via};
 
-use super::feedback::Pause;
+use super::feedback::{Pause, Wish};
 use crate::parts::Tally;
 
 /// The decoded head of a datagram.
@@ -71,7 +71,7 @@ pub enum Control<'a> {
         on: bool,
     },
     /// Send no datagrams in a time to come (RBUDP+).
-    Pause(Pause),
+    Wish(Wish),
 }
 
 impl<'a> Control<'a> {
@@ -94,10 +94,8 @@ impl<'a> Control<'a> {
                     _ => return Err(Malformed),
                 },
             },
-            PAUSE => Self::Pause(Pause {
-                after: Duration::from_micros(reader.u64()?),
-                len: Duration::from_micros(reader.u64()?),
-            }),
+            PAUSE => Self::Wish(Wish::Pause(times(&mut reader)?)),
+            ROOM => Self::Wish(Wish::Room(times(&mut reader)?)),
             _ => return Err(Malformed),
         };
         reader.finish()?;
@@ -140,10 +138,14 @@ pub fn hold(stream: u16, on: bool) -> Transmit {
 }
 
 /// The receiver's wish to get nothing in a time to come, in whole microseconds.
-pub fn pause(stream: u16, pause: Pause) -> Transmit {
+pub fn wish(stream: u16, wish: Wish) -> Transmit {
+    let (kind, pause) = match wish {
+        Wish::Pause(pause) => (PAUSE, pause),
+        Wish::Room(pause) => (ROOM, pause),
+    };
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let mut head = [0; 17];
-    head[0] = PAUSE;
+    head[0] = kind;
     head[1..9].copy_from_slice(&micros(pause.after).to_be_bytes());
     head[9..].copy_from_slice(&micros(pause.len).to_be_bytes());
     Transmit {
@@ -163,12 +165,20 @@ fn round(reader: &mut Reader<'_>) -> Result<u16, Malformed> {
     }
 }
 
+fn times(reader: &mut Reader<'_>) -> Result<Pause, Malformed> {
+    Ok(Pause {
+        after: Duration::from_micros(reader.u64()?),
+        len: Duration::from_micros(reader.u64()?),
+    })
+}
+
 /// Bits of a packet's number.
 const NUMBER_BITS: u32 = 47;
 const DONE: u8 = 1;
 const TALLY: u8 = 2;
 const HOLD: u8 = 3;
 const PAUSE: u8 = 4;
+const ROOM: u8 = 5;
 
 #[cfg(test)]
 mod tests {
@@ -196,7 +206,8 @@ mod tests {
             len: Duration::from_millis(1),
         };
         let expected = [4, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 3, 0xe8];
-        assert_eq!(pause(0, soon).octets(), expected);
+        assert_eq!(wish(0, Wish::Pause(soon)).octets(), expected);
+        assert_eq!(wish(0, Wish::Room(soon)).octets()[..2], [5, 0]);
     }
 
     #[test]
@@ -236,8 +247,10 @@ mod tests {
             let head = hold(7, on).octets();
             prop_assert_eq!(Control::decode(&head), Ok(Control::Hold { on }));
             let asked = Pause { after: Duration::from_micros(after), len: Duration::from_micros(len) };
-            let head = pause(7, asked).octets();
-            prop_assert_eq!(Control::decode(&head), Ok(Control::Pause(asked)));
+            for asked in [Wish::Pause(asked), Wish::Room(asked)] {
+                let head = wish(7, asked).octets();
+                prop_assert_eq!(Control::decode(&head), Ok(Control::Wish(asked)));
+            }
             let head = tally(7, round, &Tally::new(5)).octets();
             let decoded = Control::Tally { round, octets: &head[3..] };
             prop_assert_eq!(Control::decode(&head), Ok(decoded));

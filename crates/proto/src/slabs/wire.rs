@@ -1,8 +1,51 @@
-//! What crosses between two gateways, big-endian and without padding.
+//! What crosses between two gateways, big-endian and without padding; version 1, which the greeting names before.
 //!
-//! A datagram's head has sixteen octets: its turn, which no other datagram of its direction has, and the number of the
-//! packet that follows. On the stream the first octet is the kind: 1 open, 2 answer, 3 reset, 4 slab, 5 verdict, 6 report,
-//! 7 question, 8 credit, 9 window, 10 heard.
+//! Both sides have agreed on the bytes of a packet (from the longest datagram that passes) and on the window of a session
+//! (the smaller of both). A page is up to 44 packets of one session's bytes; all its packets are full but the last. Pages count
+//! up from 0 in each direction and over all slabs; packet `n` is in page `n / 44`.
+//!
+//! # Datagrams
+//!
+//! | octets | what |
+//! |---|---|
+//! | 8 | the turn: no other datagram of this direction has it, so it is the nonce of the seal, too |
+//! | 8 | the number of the packet that follows |
+//!
+//! They may come before the slab is announced that they are of. A packet that is sent again has a new turn.
+//!
+//! # Messages on the stream
+//!
+//! The first octet is the kind. A session is 16 octets of chance; numbers have 8 octets but where it says otherwise, varints
+//! seven bits an octet, the lowest first, with the high bit in all but the last.
+//!
+//! | kind | what follows |
+//! |---|---|
+//! | 1 open | session; words: hops left (1 octet), target. Bytes may follow at once, as far as the window goes |
+//! | 2 answer | session, 1 or 0; words: the address that the target was called from, or 1 octet of refusal. After 0 it is over |
+//! | 3 reset | session; words: 1 octet of refusal. It is over at once; what comes of it later is dropped |
+//! | 4 slab | its number, its first page, then records: session, offset of the first byte in what the session says in this direction, length (4), CRC-32C (4), 0, or 1 and the digest of all (CRC-64/NVME) if nothing follows |
+//! | 5 verdict | the slab's number, then the records that are not what their CRC says, as varints that grow. None: it is kept |
+//! | 6 report | the first turn that may still come, then lost turns, as ranges: a varint from the end of the range before, and one for how many |
+//! | 7 question | how many turns there were: none is about to follow, and who hears it reports |
+//! | 8 credit | pages below this number have a place |
+//! | 9 window | session, and a limit: its bytes below this offset have a place |
+//! | 10 heard | how many messages but of this kind were heard on this link, on all its connections |
+//!
+//! A target is 1 and four octets, 4 and sixteen, or 3, a length and a name; then 2 octets of port. A session ends when both
+//! directions have ended and are kept; half of it may end long before.
+//!
+//! # What both sides keep to
+//!
+//! - A sender uses no page that it has no credit for, and says no byte of a session behind its limit. Slabs count up by one, and their
+//!   pages follow each other. A record's bytes follow those of the record of that session before.
+//! - It keeps a slab until the verdict that says that it is kept: then the other side answers for it. Of one with bad records it
+//!   sends the pages of these again, as they were.
+//! - What is lost is reported, not what came: turns are in order on a channel, so a gap is a loss once datagrams had time to overtake.
+//!   Who has sent all, and has heard no report that covers it, asks.
+//! - Messages but `heard` are kept until the other side has heard them. On a new connection both say first, in their greetings, how many
+//!   they have heard; what is beyond is told again, in order, and datagrams go on with turns that were never used.
+//! - Who says what cannot be, is not heard any more: the connection ends, and with it all sessions of the link.
+//! - Silence for five seconds ends a connection; `heard` is said every second at least, be it nothing new.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -179,8 +222,9 @@ impl<'a> Letter<'a> {
             Self::Verdict { slab, bad } => {
                 out.push(VERDICT);
                 out.extend(slab.to_be_bytes());
-                bad.iter()
-                    .for_each(|nth| put_varint(&mut out, (*nth).into()));
+                for nth in bad {
+                    put_varint(&mut out, (*nth).into());
+                }
             }
             Self::Report { below, lost } => {
                 out.push(REPORT);

@@ -15,6 +15,8 @@ mod pair;
 mod rbudp;
 #[path = "../../../../fuzz/src/sabul.rs"]
 mod sabul;
+#[path = "../../../../fuzz/src/slabs.rs"]
+mod slabs;
 #[path = "../../../../fuzz/src/stripe.rs"]
 mod stripe;
 #[path = "../../../../fuzz/src/token.rs"]
@@ -24,13 +26,15 @@ mod vbtp;
 
 use harmless::{Body, assert_harmless, assert_seeds_harmless};
 
-const TARGETS: [(&str, Body); 13] = [
+const TARGETS: [(&str, Body); 15] = [
     ("fec_wire", fec::wire),
     ("fec_machines", fec::machines),
     ("rbudp_wire", rbudp::wire),
     ("rbudp_machines", rbudp::machines),
     ("sabul_wire", sabul::wire),
     ("sabul_machines", sabul::machines),
+    ("slabs_wire", slabs::wire),
+    ("slabs_machines", slabs::machines),
     ("stripe_wire", stripe::wire),
     ("stripe_machines", stripe::machines),
     ("token_wire", token::wire),
@@ -67,6 +71,11 @@ proptest! {
     #[test]
     fn likely_calls_of_sabul_are_harmless(octets in likely::sabul::calls()) {
         assert_harmless(sabul::machines, &octets);
+    }
+
+    #[test]
+    fn likely_calls_of_slabs_are_harmless(octets in likely::slabs::calls()) {
+        assert_harmless(slabs::machines, &octets);
     }
 
     #[test]

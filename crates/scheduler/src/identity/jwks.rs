@@ -14,8 +14,8 @@ use ureq::Agent;
 /// An issuer's keys, fetched when they are first needed, when they are old, and when a token names one that is not there.
 #[derive(Debug)]
 pub struct Keys {
-    agent: Agent,
-    url: String,
+    /// Who fetches them, and where; nobody does if they are fixed.
+    from: Option<(Agent, String)>,
     kept: Mutex<Kept>,
 }
 
@@ -31,10 +31,22 @@ impl Keys {
     /// The keys at `url`, which `agent` fetches.
     pub fn new(agent: Agent, url: String) -> Self {
         Self {
-            agent,
-            url,
+            from: Some((agent, url)),
             kept: Mutex::default(),
         }
+    }
+
+    /// The keys of this set, for good; the error says what is wrong with its JSON.
+    pub fn fixed(set: &[u8]) -> Result<Self, serde_json::Error> {
+        let set: Set = serde_json::from_slice(set)?;
+        let kept = Kept {
+            keys: set.good().collect(),
+            ..Kept::default()
+        };
+        Ok(Self {
+            from: None,
+            kept: Mutex::new(kept),
+        })
     }
 
     /// Fetches them before anybody needs them; whether there are any.
@@ -45,15 +57,18 @@ impl Keys {
     /// The keys at `now`, in seconds since 1970, with the one that is called `kid` if the issuer has it; which may take as long
     /// as the issuer takes to answer, for one caller at a time. If it does not, the keys that are known hold on for a day.
     pub(crate) fn at(&self, now: u64, kid: Option<&str>) -> Vec<Jwk> {
+        let Some((agent, url)) = &self.from else {
+            return self.kept().keys.clone();
+        };
         // nobody waits for others here: who names keys that there are not would keep them all waiting
         if self.kept().asks(now, kid) {
-            match self.fetch() {
+            match fetch(agent, url) {
                 Ok(keys) => {
                     let mut kept = self.kept();
                     kept.keys = keys;
                     kept.fetched = Some(now);
                 }
-                Err(why) => warn!("the keys at {} cannot be had: {why}", self.url),
+                Err(why) => warn!("the keys at {url} cannot be had: {why}"),
             }
         }
         let kept = self.kept();
@@ -66,14 +81,13 @@ impl Keys {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn fetch(&self) -> Result<Vec<Jwk>, ureq::Error> {
-        let mut response = self.agent.get(&self.url).call()?;
-        let body = response.body_mut().with_config().limit(BYTES_MAX);
-        let set: Set = body.read_json()?;
-        let keys = set.keys.into_iter().filter(|key| key.algorithm().is_some());
-        Ok(keys.take(KEYS_MAX).collect())
-    }
+fn fetch(agent: &Agent, url: &str) -> Result<Vec<Jwk>, ureq::Error> {
+    let mut response = agent.get(url).call()?;
+    let body = response.body_mut().with_config().limit(BYTES_MAX);
+    let set: Set = body.read_json()?;
+    Ok(set.good().collect())
 }
 
 impl Kept {
@@ -97,6 +111,14 @@ fn age(then: Option<u64>, now: u64) -> u64 {
 #[derive(Deserialize)]
 struct Set {
     keys: Vec<Jwk>,
+}
+
+impl Set {
+    /// Those that are of use here.
+    fn good(self) -> impl Iterator<Item = Jwk> {
+        let keys = self.keys.into_iter();
+        keys.filter(|key| key.algorithm().is_some()).take(KEYS_MAX)
+    }
 }
 
 /// A key (RFC 7517; RFC 7518, 6; RFC 8037).

@@ -3,22 +3,23 @@
 use std::time::Duration;
 
 use postgres::error::SqlState;
-use postgres::{Client, Config, IsolationLevel, NoTls};
+use postgres::{Client, IsolationLevel, NoTls};
+use tracing::warn;
 
 use super::batch::{Batch, Fact};
 use super::contract::{Store, Writer};
 use super::sql;
 use super::sqlite::check_format;
+use super::tls::Server;
 use crate::error::{Error, Result};
 
 /// A server with the books in it.
 ///
 /// Who holds an advisory lock writes, over the very connection that holds it: once that is gone nothing can be written over
-/// it, so that two who both believe to be the writer never both are. What crosses is not encrypted: the server is on this
-/// host, on a network that is trusted, or behind a tunnel.
-#[derive(Debug)]
+/// it, so that two who both believe to be the writer never both are. What crosses is encrypted if the URL has
+/// `sslmode=verify-full` in it; else the server is on this host, on a network that is trusted, or behind a tunnel.
 pub struct Postgres {
-    server: Config,
+    server: Server,
     /// Where this instance is asked.
     url: String,
     link: Option<Link>,
@@ -33,13 +34,15 @@ struct Link {
 impl Postgres {
     /// Goes to the server that `server` names, as in `postgres://user@host/books`; other instances ask this one at `url`.
     pub fn open(server: &str, url: &str) -> Result<Self> {
-        let mut server: Config = server.parse().map_err(|why| {
-            Error::Misuse(format!(
-                "{why}: name the server as in postgres://user@host/books"
-            ))
-        })?;
-        server.connect_timeout(PATIENCE).tcp_user_timeout(PATIENCE);
-        server.options(&format!(
+        let mut server = Server::parse(server)?;
+        if server.is_readable() {
+            warn!(
+                "what crosses to the server of the books can be read on its way: add sslmode=verify-full to its URL"
+            );
+        }
+        let config = &mut server.config;
+        config.connect_timeout(PATIENCE).tcp_user_timeout(PATIENCE);
+        config.options(&format!(
             "-c statement_timeout={0} -c lock_timeout={0}",
             PATIENCE.as_millis()
         ));
@@ -155,6 +158,15 @@ impl Store for Postgres {
     }
 }
 
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Postgres")
+            .field("url", &self.url)
+            .field("link", &self.link)
+            .finish_non_exhaustive()
+    }
+}
+
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Link")
@@ -190,9 +202,12 @@ fn write(
     deal.commit().map(|()| true)
 }
 
-fn connect(server: &Config) -> Result<Link> {
+fn connect(server: &Server) -> Result<Link> {
     let open = || {
-        let mut client = server.connect(NoTls)?;
+        let mut client = match &server.tls {
+            Some(tls) => server.config.connect(tls.clone())?,
+            None => server.config.connect(NoTls)?,
+        };
         // two instances that make the tables at once would trip over each other
         client.batch_execute(&format!(
             "BEGIN; SELECT pg_advisory_xact_lock({MAKING}); {} {WRITER} COMMIT;",
@@ -223,6 +238,9 @@ fn failed(what: &str, why: &postgres::Error) -> Error {
         }
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             "give the user the right to make tables in this database"
+        }
+        None if why.to_string().contains("TLS") => {
+            "see to its certificate and to sslmode and sslrootcert in its URL"
         }
         Some(
             &SqlState::ADMIN_SHUTDOWN | &SqlState::CRASH_SHUTDOWN | &SqlState::CANNOT_CONNECT_NOW,

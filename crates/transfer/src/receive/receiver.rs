@@ -201,8 +201,10 @@ impl<'a> Receiving<'a, '_> {
         lands: &Receiver<Landed>,
     ) -> Result<Summary, Error> {
         let session = self.session;
-        let asked = protocol::asked(&self.settings.options.protocol)?;
-        let mut path = explore(session, door, false, mover::lanes(asked))?;
+        let options = &self.settings.options;
+        let asked = protocol::asked(&options.protocol)?;
+        let lanes = mover::lanes(asked, !options.trc.is_empty());
+        let mut path = explore(session, door, false, lanes)?;
         let Message::Offer(offer) = path.listen(session)? else {
             return Err(Error::new(Code::Protocol, "the peer offered nothing"));
         };

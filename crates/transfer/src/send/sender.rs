@@ -84,12 +84,15 @@ impl Settings {
     /// What a circuit carries when, which only a protocol that follows it needs, and which it does need.
     fn vector(&self) -> Result<Option<Trc>, Error> {
         let text = &self.options.trc;
-        let vbtp = self.options.protocol == Protocol::Vbtp.name();
-        match (vbtp, text.is_empty()) {
-            (false, true) => Ok(None),
-            (true, false) => vector::parse("--trc", text).map(Some),
-            (true, true) => Err(misuse("vbtp follows a circuit's vector: say it with --trc")),
-            (false, false) => Err(misuse("only vbtp follows a vector: leave --trc out")),
+        let asked = protocol::asked(&self.options.protocol)?;
+        match (asked, text.is_empty()) {
+            (Some(Protocol::Vbtp), true) => {
+                Err(misuse("vbtp follows a circuit's vector: say it with --trc"))
+            }
+            (_, true) => Ok(None),
+            // who leaves it open gets what follows the vector
+            (None | Some(Protocol::Vbtp), false) => vector::parse("--trc", text).map(Some),
+            (Some(_), false) => Err(misuse("only vbtp follows a vector: leave --trc out")),
         }
     }
 }
@@ -282,11 +285,10 @@ impl<'a> Sending<'a, '_> {
     fn agree(&mut self, door: &Door<'_>) -> Result<(Offer, Path, Vec<Control>), Error> {
         let session = self.session;
         let asked = self.settings.asked()?;
-        let mut path = explore(session, door, true, mover::lanes(asked))?;
-        let peak = self
-            .settings
-            .vector()?
-            .and_then(|trc| trc.steps().iter().map(|step| step.rate).max());
+        let trc = self.settings.vector()?;
+        let lanes = mover::lanes(asked, trc.is_some());
+        let mut path = explore(session, door, true, lanes)?;
+        let peak = trc.and_then(|trc| trc.steps().iter().map(|step| step.rate).max());
         let mut rate = choose_rate(session, &mut path, peak.or(self.settings.rate))?;
         let chosen = asked.is_none().then(|| self.choose(&path, rate));
         let protocol = chosen.as_ref().map(|choice| choice.protocol).or(asked);
@@ -319,8 +321,9 @@ impl<'a> Sending<'a, '_> {
             rtt: self.session.rtt,
             rate: Some(rate),
             lost_ppm: path.lost_ppm,
+            waited: path.waited,
             buffer_bytes: sockets.first().map_or(0, Udp::buffer_bytes),
-            booked: false,
+            booked: !self.settings.options.trc.is_empty(),
             shared: self.settings.options.shared,
             bytes: self.queue.bytes(),
         })

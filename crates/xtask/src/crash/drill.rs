@@ -124,12 +124,12 @@ fn in_flight(rate: Rate) -> u64 {
         settle_us: 0,
         rtt_us: 0,
         udp: true,
-        lanes: mover::lanes(Some(Protocol::default())) as u8,
+        lanes: mover::lanes(Some(Protocol::default()), false) as u8,
         joins: 0,
     };
     // a rest of a quarter is no object of its own
     mover::object_len(&offer, Duration::ZERO) * 5 / 4
-        * mover::lanes(Some(Protocol::default())) as u64
+        * mover::lanes(Some(Protocol::default()), false) as u64
 }
 
 struct Drill<'a> {

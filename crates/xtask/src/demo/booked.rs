@@ -16,9 +16,13 @@ use super::tree::noise;
 /// When each of the copies was done, by whom it was moved.
 struct Done {
     name: &'static str,
-    seconds: Vec<f64>,
-    /// By how many seconds before the time promised, where one was.
-    early: Vec<f64>,
+    copies: Vec<Copy>,
+}
+
+/// When a copy was done, and by how many seconds that was before the time promised, where one was.
+struct Copy {
+    seconds: f64,
+    early: Option<f64>,
 }
 
 /// Copies four files at once, booked and not, and says when each was there.
@@ -66,14 +70,17 @@ pub(crate) fn compare(
         let copies: Vec<_> = copies.collect::<Result<_, String>>()?;
         let mut done = Done {
             name,
-            seconds: Vec::new(),
-            early: Vec::new(),
+            copies: Vec::new(),
         };
         for copy in copies {
             let (at, events) = copy.join().map_err(|_| "a copy panicked")??;
-            done.seconds.push(at.as_secs_f64());
-            done.early.extend(early(&events));
+            done.copies.push(Copy {
+                seconds: at.as_secs_f64(),
+                early: early(&events),
+            });
         }
+        let order = |one: &Copy, other: &Copy| one.seconds.total_cmp(&other.seconds);
+        done.copies.sort_by(order);
         lines.push(done);
     }
     Ok(told(&lines))
@@ -95,14 +102,19 @@ fn told(lines: &[Done]) -> String {
         "", "each there after, seconds", "mean"
     );
     for done in lines {
-        let mut seconds = done.seconds.clone();
-        seconds.sort_by(f64::total_cmp);
-        let each: Vec<_> = seconds.iter().map(|at| format!("{at:.1}")).collect();
-        let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
-        let _ = writeln!(text, "{:<18}{:>30}{mean:>9.1}", done.name, each.join("  "));
+        let seconds = done.copies.iter().map(|copy| copy.seconds);
+        let promised = done
+            .copies
+            .iter()
+            .filter_map(|copy| Some(copy.seconds + copy.early?));
+        line(&mut text, done.name, &seconds.collect::<Vec<_>>());
+        line(&mut text, "  as promised", &promised.collect::<Vec<_>>());
     }
-    for done in lines.iter().filter(|done| !done.early.is_empty()) {
-        let least = done.early.iter().copied().fold(f64::INFINITY, f64::min);
+    for done in lines {
+        let early = done.copies.iter().filter_map(|copy| copy.early);
+        let Some(least) = early.min_by(f64::total_cmp) else {
+            continue;
+        };
         let kept = if least < 0.0 { "missed" } else { "kept" };
         let _ = writeln!(
             text,
@@ -112,6 +124,16 @@ fn told(lines: &[Done]) -> String {
         );
     }
     text
+}
+
+/// Adds some times and their mean, if there are any.
+fn line(text: &mut String, name: &str, seconds: &[f64]) {
+    if seconds.is_empty() {
+        return;
+    }
+    let each: Vec<_> = seconds.iter().map(|at| format!("{at:.1}")).collect();
+    let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
+    let _ = writeln!(text, "{name:<18}{:>30}{mean:>9.1}", each.join("  "));
 }
 
 const COPIES: u64 = 4;
@@ -131,13 +153,15 @@ mod tests {
 
     #[test]
     fn each_way_is_told_in_order_with_its_mean() {
-        let done = Done {
-            name: "booked",
-            seconds: vec![4.0, 2.0],
-            early: vec![0.5, 0.25],
-        };
-        let text = told(&[done]);
+        let copy = |seconds, early| Copy { seconds, early };
+        let done = |name, copies| Done { name, copies };
+        let text = told(&[
+            done("booked", vec![copy(2.0, Some(0.25)), copy(4.0, Some(0.5))]),
+            done("tcp", vec![copy(5.0, None)]),
+        ]);
         assert!(text.contains("2.0  4.0      3.0"), "{text}");
+        assert!(text.contains("2.2  4.5      3.4"), "{text}");
+        assert_eq!(text.matches("as promised").count(), 1, "{text}");
         assert!(text.contains("kept by 0.2 s"), "{text}");
         assert_eq!(early("{\"type\":\"released\",\"early_s\":1.5}"), Some(1.5));
     }

@@ -92,6 +92,6 @@ fn live<L: Endpoint, R: Endpoint>(
 }
 
 /// How often the machines are looked at.
-const STEP: Duration = Duration::from_millis(10);
+pub(super) const STEP: Duration = Duration::from_millis(10);
 /// No transfer of any world takes so long.
-const TILL: Instant = Instant::from_nanos(200_000_000_000_000);
+pub(super) const TILL: Instant = Instant::from_nanos(200_000_000_000_000);

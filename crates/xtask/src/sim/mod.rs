@@ -3,9 +3,12 @@
 //! - [`worlds`]: a world from a seed, and what may go wrong in it
 //! - [`pairs`]: the machines of each protocol; a new one gets a line in [`pairs::PROTOCOLS`]
 //! - [`checks`]: every byte once, nobody above its rate, always an end
+//! - [`messages`], [`streams`]: worlds and checks of message streams, and of objects striped over streams
 mod checks;
+mod messages;
 mod pairs;
 mod run;
+mod streams;
 mod worlds;
 
 pub(crate) use run::main;

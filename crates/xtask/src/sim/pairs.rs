@@ -9,22 +9,26 @@ use lighthaul_proto::{rbudp, sabul, vbtp};
 use lighthaul_sim::Heard;
 
 use super::checks::{Questions, check};
+use super::messages::run_fec;
+use super::streams::run_stripe;
 use super::worlds::Scene;
 
 /// Runs a protocol in a scene; answers datagrams sent, or what did not hold.
 pub(super) type Protocol = fn(&Scene) -> Result<u64, String>;
 
 /// Every protocol that runs in random worlds.
-pub(super) const PROTOCOLS: [(&str, Protocol); 5] = [
+pub(super) const PROTOCOLS: [(&str, Protocol); 7] = [
     ("rbudp", |scene| run_rbudp(scene, false)),
     ("rbudp+", |scene| run_rbudp(scene, true)),
     ("sabul", |scene| run_sabul(scene, sabul::Mode::Paper)),
     ("sabul-swift", |scene| run_sabul(scene, sabul::Mode::Swift)),
     ("vbtp", run_vbtp),
+    ("stripe", run_stripe),
+    ("fec", run_fec),
 ];
 
 /// A debt is paid back at 1.05 of the rate, in trains.
-fn in_trains(rate: Rate, time: Duration) -> u64 {
+pub(super) fn in_trains(rate: Rate, time: Duration) -> u64 {
     rate.bytes_in(time) * 21 / 20 + TRAIN_BYTES_MAX + 1
 }
 

@@ -78,7 +78,7 @@ impl Scene {
 }
 
 /// A number whose logarithm is as likely here as there.
-fn log_uniform(rng: &mut Rng, least: u64, most: u64) -> u64 {
+pub(super) fn log_uniform(rng: &mut Rng, least: u64, most: u64) -> u64 {
     let share = rng.below(1 << 32) as f64 / 2_f64.powi(32);
     let ratio = most as f64 / least as f64;
     ((least as f64 * ratio.powf(share)) as i64)

@@ -23,6 +23,12 @@ pub(crate) fn all() -> Vec<Box<dyn Peer>> {
         ("lighthaul-memory-scatter", "scatter"),
         ("lighthaul-memory-sealed", "sealed"),
         ("lighthaul-memory-sealed-scatter", "sealed-scatter"),
+        ("lighthaul-memory-rbudp+", "plus"),
+        ("lighthaul-memory-sabul", "sabul"),
+        ("lighthaul-memory-sabul-swift", "sabul-swift"),
+        ("lighthaul-memory-vbtp", "vbtp"),
+        ("lighthaul-memory-tcp", "tcp"),
+        ("lighthaul-memory-ptcp", "ptcp"),
         ("raw-udp", "network"),
         ("raw-udp-copy", "copy"),
     ];

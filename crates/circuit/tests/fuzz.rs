@@ -1,0 +1,66 @@
+//! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
+
+#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+
+use proptest::prelude::*;
+
+#[path = "../../../fuzz/src/circuit.rs"]
+mod circuit;
+#[path = "../../../fuzz/harmless.rs"]
+mod harmless;
+
+use harmless::{assert_harmless, assert_seeds_harmless};
+
+/// Answers as a program may write them, and as it may get them wrong.
+const ANSWER: &str = r#"\{("answers":\[(null|"no"|0)(,null)?\]|"standing":\[\{"id":[0-9]{1,20},"flow":("all"|"udp 10.0.0.2/3[0-9] 5000-[0-9]{1,6}"|null),"rate":(0|[0-9]{1,20}|null)\}\]|"capabilities":\{"rate_min_bps":[0-9]{1,2},"rate_max_bps":[0-9]{1,20},"granularity_bps":1,"guard_nanos":0,"entries_max":[0-9]{1,4},"is_hitless":(true|false),"overhead_bytes":[0-9]{1,5}\})\}"#;
+
+/// A message of traffic control with attributes of any kinds.
+fn likely_message() -> impl Strategy<Value = Vec<u8>> {
+    let kind = prop::sample::select(vec![36_u16, 40, 44, 2, 3]);
+    let attribute = (0_u16..8, prop::collection::vec(any::<u8>(), 0..48));
+    let attributes = prop::collection::vec(attribute, 0..4);
+    (kind, attributes, any::<[u8; 20]>()).prop_map(|(kind, attributes, subject)| {
+        let mut octets = vec![0; 16];
+        octets[4..6].copy_from_slice(&kind.to_ne_bytes());
+        octets.extend(subject);
+        for (kind, value) in attributes {
+            octets.extend((4 + value.len() as u16).to_ne_bytes());
+            octets.extend(kind.to_ne_bytes());
+            octets.extend(value);
+            octets.resize(octets.len().next_multiple_of(4), 0);
+        }
+        let len = octets.len() as u32;
+        octets[..4].copy_from_slice(&len.to_ne_bytes());
+        octets
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn answers_survive_likely_text(text in ANSWER) {
+        assert_harmless(circuit::answer, text.as_bytes());
+    }
+
+    #[test]
+    fn answers_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        assert_harmless(circuit::answer, &octets);
+    }
+
+    #[test]
+    fn messages_of_the_kernel_survive_likely_ones(messages in prop::collection::vec(likely_message(), 0..4)) {
+        assert_harmless(circuit::netlink, &messages.concat());
+    }
+
+    #[test]
+    fn messages_of_the_kernel_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        assert_harmless(circuit::netlink, &octets);
+    }
+}
+
+#[test]
+fn what_the_fuzzer_kept_stays_harmless() {
+    assert_seeds_harmless("exec_answer", circuit::answer);
+    assert_seeds_harmless("netlink", circuit::netlink);
+}

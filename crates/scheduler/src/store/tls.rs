@@ -1,0 +1,132 @@
+//! What a server's URL says of encryption, which its crate does not know all of.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use postgres::Config;
+use postgres::config::{Host, SslMode};
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::error::{Error, Result};
+
+/// A server, and how what crosses is encrypted, if it is.
+pub(super) struct Server {
+    pub(super) config: Config,
+    pub(super) tls: Option<MakeRustlsConnect>,
+}
+
+impl Server {
+    /// Reads where the server is. Encrypted means here that its certificate is for its name, and signed by an authority that
+    /// this host trusts, or by one in the file `sslrootcert`: what is not is no better than plain.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let (rest, mode) = without(text, "sslmode");
+        let (rest, roots) = without(&rest, "sslrootcert");
+        let mode = match mode.as_deref() {
+            None | Some("disable") => SslMode::Disable,
+            Some("prefer") => SslMode::Prefer,
+            Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
+            Some(other) => {
+                return Err(Error::Misuse(format!(
+                    "there is no sslmode={other}: say disable, prefer or verify-full"
+                )));
+            }
+        };
+        let mut config: Config = rest.parse().map_err(|why| {
+            Error::Misuse(format!(
+                "{why}: name the server as in postgres://user@host/books"
+            ))
+        })?;
+        config.ssl_mode(mode);
+        let tls = (mode != SslMode::Disable)
+            .then(|| connector(roots.as_deref()))
+            .transpose()?;
+        Ok(Self { config, tls })
+    }
+
+    /// Whether somebody between here and there could read along.
+    pub(super) fn is_readable(&self) -> bool {
+        let is_near = |host: &Host| match host {
+            #[cfg(unix)]
+            Host::Unix(_) => true,
+            Host::Tcp(name) => ["localhost", "127.0.0.1", "::1"].contains(&name.as_str()),
+        };
+        self.config.get_ssl_mode() != SslMode::Require
+            && !self.config.get_hosts().iter().all(is_near)
+    }
+}
+
+/// What encrypts, and trusts the authorities in a file, or those that this host trusts.
+fn connector(roots: Option<&str>) -> Result<MakeRustlsConnect> {
+    let mut store = RootCertStore::empty();
+    match roots {
+        None => {
+            store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        Some(path) => {
+            let read = CertificateDer::pem_file_iter(Path::new(path)).and_then(Iterator::collect);
+            let read: Vec<_> = read.map_err(|why| {
+                Error::Misuse(format!(
+                    "{path} cannot be used: {why}; sslrootcert names a file of certificates as PEM"
+                ))
+            })?;
+            store.add_parsable_certificates(read);
+        }
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&TLS13])
+        .map_err(|why| Error::Misuse(format!("TLS cannot be set up: {why}")))?
+        .with_root_certificates(store)
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(config))
+}
+
+/// A URL, or words of the kind `host=db`, without a setting; and that setting.
+fn without(text: &str, name: &str) -> (String, Option<String>) {
+    let is_url = text.contains("://");
+    let (head, settings, mark) = match text.split_once('?') {
+        Some((head, settings)) if is_url => (format!("{head}?"), settings, "&"),
+        _ if is_url => return (text.to_owned(), None),
+        _ => (String::new(), text, " "),
+    };
+    let named = |word: &&str| word.split_once('=').is_some_and(|(found, _)| found == name);
+    let (found, kept): (Vec<&str>, Vec<&str>) = settings.split(mark).partition(named);
+    let value = found.last().and_then(|word| word.split_once('='));
+    let value = value.map(|(_, value)| value.to_owned());
+    (format!("{head}{}", kept.join(mark)), value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_url_says_of_encryption_is_taken_out_of_it() {
+        let (rest, mode) = without("postgres://me@db/books?sslmode=require&port=1", "sslmode");
+        assert_eq!(rest, "postgres://me@db/books?port=1");
+        assert_eq!(mode.as_deref(), Some("require"));
+        let (rest, roots) = without("host=db sslrootcert=/a.pem user=me", "sslrootcert");
+        assert_eq!(rest, "host=db user=me");
+        assert_eq!(roots.as_deref(), Some("/a.pem"));
+        assert_eq!(without("postgres://me@db/books", "sslmode").1, None);
+    }
+
+    #[test]
+    fn who_could_read_along_is_known() {
+        let is_readable = |text: &str| Server::parse(text).unwrap().is_readable();
+        assert!(is_readable("postgres://me@db.example.org/books"));
+        assert!(!is_readable("postgres://me@127.0.0.1/books"));
+        assert!(!is_readable("host=/run/postgresql user=me"));
+        assert!(!is_readable(
+            "postgres://me@db.example.org/books?sslmode=verify-full"
+        ));
+        let Err(why) = Server::parse("postgres://me@db/books?sslmode=maybe") else {
+            panic!("it has no meaning");
+        };
+        assert!(why.to_string().contains("verify-full"), "{why}");
+    }
+}

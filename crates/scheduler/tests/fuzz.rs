@@ -1,0 +1,47 @@
+//! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
+
+#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+
+use proptest::prelude::*;
+
+#[path = "../../../fuzz/harmless.rs"]
+mod harmless;
+#[path = "../../../fuzz/src/scheduler.rs"]
+mod scheduler;
+
+use harmless::{assert_harmless, assert_seeds_harmless};
+
+/// Claims as an issuer may sign them, and as it may get them wrong.
+const CLAIMS: &str = r#"\{"iss":"(https://issuer.example/|else)","sub":("ada"|"é"|7),"aud":("lighthaul"|\["x","lighthaul"\]|null),"exp":(2000000001|1|1e9|[0-9]{1,21})(,"nbf":[0-9]{1,20})?(,"scope":("book operate:/x"|\["book"\]|0))?(,"wlcg.groups":\["operate"\])?\}"#;
+/// Keys and a token behind them.
+const TOKEN: &str = r#"\{"keys":\[(\{"kty":"(RSA|EC|OKP)","crv":"(P-256|Ed25519)"(,"n":"[A-Za-z0-9_-]{0,9}","e":"AQAB")?(,"x":"[A-Za-z0-9_-]{0,44}")?\})?\]\}\x00(eyJhbGciOiJFZERTQSJ9|e30)\.[A-Za-z0-9_-]{0,20}\.[A-Za-z0-9_-]{0,90}"#;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn claims_survive_likely_text(text in CLAIMS) {
+        assert_harmless(scheduler::claims, text.as_bytes());
+    }
+
+    #[test]
+    fn claims_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        assert_harmless(scheduler::claims, &octets);
+    }
+
+    #[test]
+    fn tokens_survive_likely_text(text in TOKEN) {
+        assert_harmless(scheduler::token, text.as_bytes());
+    }
+
+    #[test]
+    fn tokens_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        assert_harmless(scheduler::token, &octets);
+    }
+}
+
+#[test]
+fn what_the_fuzzer_kept_stays_harmless() {
+    assert_seeds_harmless("jwt_token", scheduler::token);
+    assert_seeds_harmless("jwt_claims", scheduler::claims);
+}

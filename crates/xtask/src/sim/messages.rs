@@ -1,0 +1,167 @@
+//! Message streams with repair symbols in random worlds, and what must hold of them: a message comes once or
+//! not at all, none before it can or behind the end, late ones are dropped or told as such, and it always ends.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rng};
+use lighthaul_proto::fec::feed::Feed;
+use lighthaul_proto::fec::receiver::Arrived;
+use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, SenderEvent};
+use lighthaul_sim::{Heard, World};
+
+use super::checks::{STEP, TILL};
+use super::pairs::in_trains;
+use super::worlds::{Scene, log_uniform};
+
+/// Runs a message stream in a scene; answers datagrams sent, or what did not hold.
+pub(super) fn run_fec(scene: &Scene) -> Result<u64, String> {
+    let mut rng = Rng::new(scene.seed);
+    let config = config(scene, &mut rng);
+    config.check().map_err(|why| why.to_string())?;
+    let every = Duration::from_micros(log_uniform(&mut rng, 1, 20_000));
+    let messages = 1 + rng.below(5000);
+    let feed = Feed::new(config, every, messages, 1..=config.message_len);
+    let receiver = Receiver::new(Instant::ZERO, config, scene.seed);
+    let mut world = World::new(feed, receiver, &scene.world, scene.seed);
+    let mut told = Told::new(config, scene.world.there.delay);
+    let mut at = Instant::ZERO;
+    while !(told.is_sent && told.is_over) {
+        at += STEP;
+        if at > TILL {
+            return Err(format!("it has not ended at {at}"));
+        }
+        let offered = world.there().counters().offered.bytes;
+        world.run(at, |now, heard| told.hear(now, &heard));
+        let sent = world.there().counters().offered.bytes - offered;
+        if sent > in_trains(config.rate, STEP) {
+            return Err(format!("{sent} bytes left within {STEP:?} at {at}"));
+        }
+        if let Some(wrong) = told.wrong.take() {
+            return Err(format!("{wrong} at {at}"));
+        }
+    }
+    told.sum_up(&world, messages)?;
+    Ok(world.there().counters().offered.packets)
+}
+
+/// A stream as it may be, whose owners gave it a ring for what is under way.
+fn config(scene: &Scene, rng: &mut Rng) -> Config {
+    let sources = 1 + rng.below(20) as u8;
+    let code = match rng.below(3) {
+        0 => Code::None,
+        1 => Code::Xor(sources.min(4)),
+        _ => Code::ReedSolomon(sources, 1 + rng.below(8) as u8),
+    };
+    let deadline = Duration::from_micros(log_uniform(rng, 100, 1_000_000));
+    Config {
+        message_len: scene.packet_len.min(2000),
+        code,
+        blocks: 2 + rng.below(1000) as u16,
+        linger: Duration::from_micros(rng.below(20_000)),
+        deadline: (rng.below(2) == 0).then_some(deadline),
+        late: if rng.below(2) == 0 {
+            Late::Drop
+        } else {
+            Late::Deliver
+        },
+        overhead_len: scene.world.overhead_len,
+        rate: scene.rate,
+        stream: 0,
+        settle: Duration::from_millis(rng.below(200)),
+        ahead_nanos: 0,
+    }
+}
+
+/// What the owners have been told, and the first thing that was wrong with it.
+struct Told {
+    config: Config,
+    delay: Duration,
+    seen: BTreeSet<(u64, u8)>,
+    is_sent: bool,
+    is_over: bool,
+    wrong: Option<String>,
+}
+
+impl Told {
+    const fn new(config: Config, delay: Duration) -> Self {
+        Self {
+            config,
+            delay,
+            seen: BTreeSet::new(),
+            is_sent: false,
+            is_over: false,
+            wrong: None,
+        }
+    }
+
+    fn hear(&mut self, now: Instant, heard: &Heard<SenderEvent, ReceiverEvent>) {
+        let wrong = match heard {
+            Heard::Left(SenderEvent::Complete) if self.is_sent => Some("it was sent twice".into()),
+            Heard::Left(SenderEvent::Complete) => {
+                self.is_sent = true;
+                None
+            }
+            Heard::Right(ReceiverEvent::Complete) if self.is_over => Some("it ended twice".into()),
+            Heard::Right(ReceiverEvent::Complete) => {
+                self.is_over = true;
+                None
+            }
+            Heard::Right(ReceiverEvent::Message(arrived)) => self.judge(now, arrived),
+            Heard::Left(SenderEvent::Room) | Heard::Right(ReceiverEvent::Solve(_)) => None,
+        };
+        self.wrong = self.wrong.take().or(wrong);
+    }
+
+    /// What is wrong with a message, if something is.
+    fn judge(&mut self, now: Instant, arrived: &Arrived) -> Option<String> {
+        let age = now.since(arrived.since);
+        let is_late = self.config.deadline.is_some_and(|most| age > most);
+        let why = if !self.seen.insert((arrived.block, arrived.symbol)) {
+            "came twice"
+        } else if self.is_over {
+            "came behind the end"
+        } else if age + STAMP < self.delay {
+            "was faster than the path"
+        } else if arrived.late != is_late {
+            "was late and not told so, or told so and not late"
+        } else if is_late && self.config.late == Late::Drop {
+            "was late and not dropped"
+        } else if arrived.repaired && self.config.code == Code::None {
+            "was restored from nothing"
+        } else {
+            return None;
+        };
+        Some(format!("{arrived:?}, {age:?} old, {why}"))
+    }
+
+    /// Whether what both sides have counted is what there was.
+    fn sum_up(&self, world: &World<Feed, Receiver>, messages: u64) -> Result<(), String> {
+        let (sender, receiver) = (world.left().sender(), world.right());
+        let counts = receiver.counts();
+        let sent = sender.offered() - sender.dropped();
+        let delivered = self.seen.len() as u64;
+        let dropped = if self.config.late == Late::Drop {
+            counts.late
+        } else {
+            0
+        };
+        let holds = [
+            (sender.offered() == messages, "all were offered"),
+            (counts.received <= sent, "no more came than were sent"),
+            (counts.received == delivered + dropped, "what came was told"),
+            (counts.ignored + sender.ignored() == 0, "all made sense"),
+            (
+                receiver.end().is_some_and(|end| end.sent == sent),
+                "the end says how many were sent",
+            ),
+        ];
+        let broken = holds.iter().find(|(holds, _)| !holds);
+        broken.map_or(Ok(()), |(_, what)| {
+            Err(format!("not so: {what}: {counts:?}, {sent} sent"))
+        })
+    }
+}
+
+/// What a stamp leaves out of a time.
+const STAMP: Duration = Duration::from_micros(1);

@@ -1,0 +1,62 @@
+//! What strangers show a scheduler: signed tokens, and the keys of who signed them.
+
+use data_encoding::BASE64URL_NOPAD;
+use lighthaul_scheduler::identity::{Gate, Issuer, Keys};
+use ring::signature::{Ed25519KeyPair, KeyPair};
+
+/// Reads an issuer's keys, and behind a zero a token; whoever is not let in hears why.
+pub fn token(octets: &[u8]) {
+    let mut parts = octets.splitn(2, |octet| *octet == 0);
+    let (set, token) = (parts.next().unwrap_or_default(), parts.next());
+    let keys = Keys::fixed(set).or_else(|_| Keys::fixed(&own_keys()));
+    let keys = keys.expect("our own keys can be read");
+    let text = String::from_utf8_lossy(token.unwrap_or(set)).into_owned();
+    if let Err(why) = gate(keys).judge(Some(&format!("Bearer {text}")), NOW) {
+        assert!(!why.to_string().is_empty());
+    }
+}
+
+/// Reads claims that our issuer has signed; who is let in by them is named by them, and they hold now.
+pub fn claims(octets: &[u8]) {
+    let head = BASE64URL_NOPAD.encode(br#"{"alg":"EdDSA"}"#);
+    let signed = format!("{head}.{}", BASE64URL_NOPAD.encode(octets));
+    let signature = BASE64URL_NOPAD.encode(pair().sign(signed.as_bytes()).as_ref());
+    let keys = Keys::fixed(&own_keys()).expect("our own keys can be read");
+    match gate(keys).judge(Some(&format!("Bearer {signed}.{signature}")), NOW) {
+        Ok(who) => {
+            let said: serde_json::Value = serde_json::from_slice(octets).expect("it was read");
+            assert_eq!(said["iss"], ISSUER);
+            assert!(said["exp"].as_u64().is_some_and(|end| end > NOW - 60));
+            let subject = said["sub"].as_str().expect("somebody is named");
+            assert_eq!(who.name, format!("{subject}@issuer.example"));
+        }
+        Err(why) => assert!(!why.to_string().contains("has signed"), "{why}"),
+    }
+}
+
+fn gate(keys: Keys) -> Gate {
+    let issuer = Issuer {
+        name: ISSUER.to_owned(),
+        audiences: vec!["lighthaul".to_owned()],
+        users: Some("book".to_owned()),
+        operators: Some("operate".to_owned()),
+        admins: None,
+    };
+    Gate {
+        tokens: None,
+        issuer: Some((issuer, keys)),
+    }
+}
+
+fn pair() -> Ed25519KeyPair {
+    Ed25519KeyPair::from_seed_unchecked(&[7; 32]).expect("any seed is a key")
+}
+
+/// The set that has the key of [`pair`] in it.
+fn own_keys() -> Vec<u8> {
+    let public = BASE64URL_NOPAD.encode(pair().public_key().as_ref());
+    format!(r#"{{"keys":[{{"kty":"OKP","crv":"Ed25519","x":"{public}"}}]}}"#).into_bytes()
+}
+
+const ISSUER: &str = "https://issuer.example/";
+const NOW: u64 = 2_000_000_000;
