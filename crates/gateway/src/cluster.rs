@@ -315,3 +315,66 @@ const LOOK: Duration = Duration::from_millis(1);
 const IDLE_LOOKS: u32 = 2;
 /// How long to wait after a failure, since the next may come at once.
 const BREATH: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_proto::slabs::token::{Generation, Word};
+
+    use super::*;
+
+    fn settings(secret: &str, members: &[&str]) -> Settings {
+        let members: Vec<SocketAddr> = members.iter().map(|at| at.parse().unwrap()).collect();
+        Settings {
+            listen: *members.first().unwrap(),
+            members,
+            secret: secret.into(),
+            rate: Rate::from_mbps(100),
+        }
+    }
+
+    const HERE: &str = "127.0.0.1:0";
+    const SECRET: &str = "what only elements know";
+
+    #[test]
+    fn what_is_no_cluster_is_refused() {
+        let config = |secret, members: &[&str]| settings(secret, members).config();
+        assert_eq!(config(SECRET, &[HERE, "10.0.0.2:1"]), Ok(Config::new(2, 0)));
+        assert!(config("short", &[HERE]).unwrap_err().contains("16"));
+        let twice = config(SECRET, &[HERE, "10.0.0.2:1", "10.0.0.2:1"]);
+        assert!(twice.unwrap_err().contains("twice"));
+        let mut other = settings(SECRET, &[HERE]);
+        other.listen = "10.0.0.3:1".parse().unwrap();
+        assert!(other.config().unwrap_err().contains("not among"));
+    }
+
+    #[test]
+    fn only_who_knows_the_secret_of_this_cluster_is_heard() {
+        let post = |secret, members: &[&str]| {
+            let udp = Udp::bind(HERE.parse().unwrap()).unwrap();
+            Post::new(&settings(secret, members), udp)
+        };
+        let words = Words {
+            from: 1,
+            to: 0,
+            word: Word::Propose {
+                generation: Generation(256),
+            },
+        };
+        let ours = post(SECRET, &[HERE, "10.0.0.2:1"]);
+        let said = |post: &Post| {
+            let mut octets = words.encode();
+            octets.extend(post.proof(&octets).as_ref());
+            octets
+        };
+        assert_eq!(ours.open(&said(&ours)), Some(words));
+        let mut changed = said(&ours);
+        changed[4] ^= 1;
+        assert_eq!(ours.open(&changed), None);
+        assert_eq!(
+            ours.open(&said(&post("what others know", &[HERE, "10.0.0.2:1"]))),
+            None
+        );
+        assert_eq!(ours.open(&said(&post(SECRET, &[HERE, "10.0.0.3:1"]))), None);
+        assert_eq!(ours.open(&[]), None);
+    }
+}

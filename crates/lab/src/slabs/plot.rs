@@ -11,8 +11,9 @@ use crate::table::Table;
 /// Draws the table of a plan; answers a PNG file's octets.
 pub fn plot(plan: &SlabPlan, table: &Table) -> Result<Vec<u8>> {
     let panels = panels(plan);
-    let height = 110.0 + panels.len() as f32 * PANEL + 50.0;
-    let mut canvas = Canvas::new(WIDTH, height as u32);
+    let pixels = 160 + panels.len() as u32 * PANEL_PIXELS;
+    let height = pixels as f32;
+    let mut canvas = Canvas::new(WIDTH, pixels);
     canvas.text(
         &plan.title,
         (f32::midpoint(LEFT, RIGHT), 46.0),
@@ -229,7 +230,8 @@ impl Axis {
 }
 
 const WIDTH: u32 = 1200;
-const PANEL: f32 = 250.0;
+const PANEL_PIXELS: u32 = 250;
+const PANEL: f32 = PANEL_PIXELS as f32;
 const LEFT: f32 = 110.0;
 const RIGHT: f32 = 1180.0;
 const LEGEND: f32 = 310.0;

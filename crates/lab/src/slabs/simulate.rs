@@ -80,7 +80,7 @@ fn size(plan: &SlabPlan, slab: u64, buffer: u64) -> Vec<Option<f64>> {
     let till = Instant::ZERO + plan.time;
     let full = run(&stage, bulk(plan, Rate::from_mbps(FAST_MBPS)), till);
     let from = Instant::ZERO + plan.time / 4;
-    let used = full.throughput(from).map(|rate| rate.as_mbps_f64());
+    let used = full.throughput(from).map(Rate::as_mbps_f64);
     let used = used.map(|mbps| 100.0 * mbps / stage.payload_rate().as_mbps_f64());
     let each = stage.payload_rate().scaled(4, 5 * u32::from(BULK));
     let mut programs = bulk(plan, each);
@@ -157,9 +157,9 @@ fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> 
     for trc in vectors {
         let begin = Duration::from_nanos(200_000_000 + rng.next_u64() % (spread_nanos + 1));
         let mut programs = bulk(plan, Rate::from_mbps(FAST_MBPS));
-        programs
-            .iter_mut()
-            .for_each(|program| program.start = Instant::ZERO + begin);
+        for program in &mut programs {
+            program.start = Instant::ZERO + begin;
+        }
         diaries.push(Diary::new(&programs));
         let left = stage.ingress(programs, BULK.into(), trc.clone());
         network.add(left, stage.egress(), &stage.way());

@@ -62,7 +62,7 @@ impl Stage {
             burst: None,
             settle: Duration::from_millis(2),
             ack_every: Duration::from_millis(10),
-            patience: Duration::from_secs(3600),
+            patience: Duration::from_hours(1),
             slab_pages: pages(slab).clamp(1, SLAB_PAGES_MAX),
             age: Duration::from_millis(1),
             pages_max: pages(buffer).clamp(PAGES_MIN, PAGES_MAX),
