@@ -13,6 +13,7 @@ use lighthaul_lab::latency;
 use lighthaul_lab::plot::{plot, plot_crowd};
 use lighthaul_lab::simulate::simulate;
 use lighthaul_lab::slabs;
+use lighthaul_lab::slabs::plan::Kind;
 use lighthaul_lab::table::Table;
 
 #[test]
@@ -63,9 +64,16 @@ fn simulated_slabs_are_as_they_were_accepted() {
                 .unwrap()
                 .starts_with(b"\x89PNG")
         );
-        // the whole of it is drawn by `make figures`
+        // the whole of it is drawn by `make figures`, and what takes many seeds
+        if plan.kind == Kind::Cluster {
+            continue;
+        }
         plan.values.truncate(1);
+        plan.series.truncate(1);
+        let columns = slabs::simulate::columns(&plan).len();
+        accepted.columns.truncate(columns);
         accepted.rows.truncate(1);
+        accepted.rows[0].truncate(columns);
         let differences = slabs::simulate::simulate(&plan).differences(&accepted, TOLERANCE);
         assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
     }
