@@ -71,7 +71,7 @@ pub(crate) enum Call {
     Pause(SyncSender<Option<u64>>),
     Join(Box<Joint>),
     /// What the channel takes from now on, whatever becomes of connections.
-    Follow(Option<Trc>),
+    Follow(Trc),
     /// No more sessions; when the last is over, the thread ends.
     Drain,
 }

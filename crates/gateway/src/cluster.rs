@@ -161,14 +161,14 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
-        self.line.follow(Some(never(self.rate)));
+        self.line.follow(never(self.rate));
         while !self.stop.load(Relaxed) {
             if let Err(error) = self.turn() {
                 warn!("the other elements cannot be heard: {error}");
                 thread::park_timeout(BREATH);
             }
         }
-        self.line.follow(Some(never(self.rate)));
+        self.line.follow(never(self.rate));
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -216,9 +216,9 @@ impl Worker {
         let trc = slot.and_then(|slot| window(slot, self.rate));
         if let (Some(slot), Some(trc)) = (slot, trc) {
             self.count(slot);
-            self.line.follow(Some(trc));
+            self.line.follow(trc);
         } else if self.told.is_some_and(|told| now < told.till) {
-            self.line.follow(Some(never(self.rate)));
+            self.line.follow(never(self.rate));
         }
         self.told = slot;
     }

@@ -62,7 +62,7 @@ pub(crate) struct Hub {
     /// Newcomers who came while there was no connection, and when.
     waiting: VecDeque<(Instant, Newcomer)>,
     /// What the channel takes, if somebody says so from moment to moment.
-    pub(crate) trc: Option<Option<Trc>>,
+    pub(crate) trc: Option<Trc>,
 }
 
 /// What is wanted of the thread once it has let go of the connection.
@@ -474,7 +474,7 @@ impl Hub {
                 Ok(Call::Pause(answer)) => self.next = Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => self.next = Some(After::Join(joint)),
                 Ok(Call::Follow(trc)) => {
-                    link.follow(self.clock.now(), trc.clone());
+                    link.follow(self.clock.now(), Some(trc.clone()));
                     self.trc = Some(trc);
                 }
                 Ok(Call::Drain) => self.draining = true,

@@ -90,7 +90,7 @@ impl Line {
     }
 
     /// Keeps to another vector from now on, by [`Line::clock`], whatever becomes of connections.
-    pub fn follow(&self, trc: Option<Trc>) {
+    pub fn follow(&self, trc: Trc) {
         self.caller.call_patiently(Call::Follow(trc));
     }
 
@@ -202,7 +202,7 @@ impl Worker {
             .check()
             .map_err(|why| Error::PeerMisbehaved(why.to_string()))?;
         let steady = || settings.rate.or(joint.rate).map(Trc::steady);
-        let trc = self.hub.trc.clone().unwrap_or_else(steady);
+        let trc = self.hub.trc.clone().or_else(steady);
         let depot = Depot::new(
             config.packet_len,
             config.page_len(),

@@ -97,7 +97,7 @@ impl Booker {
         let sight = self.line.status().sight();
         let said = sight.read.saturating_sub(self.read);
         self.read = sight.read;
-        let speed = (said as f64 / LOOK.as_secs_f64()) as u64;
+        let speed = said.saturating_mul(1000) / LOOK.as_millis() as u64;
         // what a moment says counts for an eighth
         self.speed = (self.speed * 7 + speed) / 8;
         self.windows.retain(|window| window.end() > now);
@@ -187,8 +187,10 @@ impl Booker {
                 steps.push(Step { from, ..*step });
             }
         }
-        let nothing = || Trc::new(vec![PAST]).ok();
-        self.line.follow(Trc::new(steps).ok().or_else(nothing));
+        let vector = Trc::new(steps).or_else(|_| Trc::new(vec![PAST]));
+        if let Ok(trc) = vector {
+            self.line.follow(trc);
+        }
     }
 
     /// A moment of the line's, by the scheduler's clock.

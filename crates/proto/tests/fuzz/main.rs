@@ -26,7 +26,7 @@ mod vbtp;
 
 use harmless::{Body, assert_harmless, assert_seeds_harmless};
 
-const TARGETS: [(&str, Body); 13] = [
+const TARGETS: [(&str, Body); 15] = [
     ("fec_wire", fec::wire),
     ("fec_machines", fec::machines),
     ("rbudp_wire", rbudp::wire),

@@ -18,7 +18,7 @@ const CONFIG: Config = Config {
     burst: None,
     settle: Duration::from_millis(2),
     ack_every: Duration::from_millis(10),
-    patience: Duration::from_secs(3600),
+    patience: Duration::from_hours(1),
     slab_pages: 136,
     age: Duration::from_millis(1),
     pages_max: 4096,
@@ -237,7 +237,7 @@ proptest! {
             pair.run_till(at);
             pair.break_off();
         }
-        pair.run_till(at + Duration::from_secs(60));
+        pair.run_till(at + Duration::from_mins(1));
         prop_assert_eq!(pair.ended.len(), 2 * sizes.len());
         prop_assert!(pair.stations.iter().all(Station::is_done));
     }

@@ -61,10 +61,9 @@ impl Part {
     pub(super) fn paths(self) -> Vec<Path> {
         match self {
             Self::Long => ["0", "0.01%", "1%"].map(|loss| Path::wan(115, loss)).into(),
-            Self::Short => vec![Path::wan(115, "0")],
             Self::Delays => [25, 75, 125, 175].map(|rtt| Path::wan(rtt, "0")).into(),
             Self::Near => vec![Path::near()],
-            Self::Keys => vec![Path::wan(115, "0")],
+            Self::Short | Self::Keys => vec![Path::wan(115, "0")],
             Self::Brief => vec![Path::wan(10, "0")],
         }
     }
@@ -73,7 +72,9 @@ impl Part {
     pub(super) const fn ways(self) -> &'static [Way] {
         match self {
             Self::Near => &[Way::Gateways, Way::Direct("cubic")],
-            _ => &[Way::Gateways, Way::Direct("cubic"), Way::Direct("bbr")],
+            Self::Long | Self::Short | Self::Delays | Self::Keys | Self::Brief => {
+                &[Way::Gateways, Way::Direct("cubic"), Way::Direct("bbr")]
+            }
         }
     }
 
@@ -82,7 +83,7 @@ impl Part {
         match self {
             Self::Short => 5,
             Self::Near => args.seconds.min(10),
-            _ => args.seconds,
+            Self::Long | Self::Delays | Self::Keys | Self::Brief => args.seconds,
         }
     }
 }

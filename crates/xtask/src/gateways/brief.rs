@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
+use lighthaul_io::tcp;
 
 use super::args::Args;
 use super::site::{PORTS, Path, SHIFT, Site, memory_mib, process};
@@ -19,7 +20,9 @@ pub(super) fn measure(site: &Site, path: &Path, args: &Args) -> Result<Line, Str
     let port = PORTS[2] - SHIFT;
     let listener = site
         .lab
-        .within("s", move || TcpListener::bind(("0.0.0.0", port)))
+        .within("s", move || {
+            tcp::listen((Ipv4Addr::UNSPECIFIED, port).into())
+        })
         .map_err(|e| e.to_string())?;
     for _ in 0..SERVERS {
         let listener = listener.try_clone().map_err(|e| e.to_string())?;
@@ -80,7 +83,7 @@ fn answer(mut socket: TcpStream) -> std::io::Result<()> {
 }
 
 fn ask(host: &str, port: u16, nth: u32) -> std::io::Result<bool> {
-    let mut socket = TcpStream::connect((host, port))?;
+    let mut socket = tcp::connect(host, port).map_err(std::io::Error::other)?;
     socket.set_read_timeout(Some(Duration::from_secs(20)))?;
     let said = nth.to_be_bytes().repeat(25);
     socket.write_all(&said)?;

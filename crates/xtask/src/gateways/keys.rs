@@ -1,11 +1,12 @@
 //! Single octets, there and back: what somebody feels who types.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
+use lighthaul_io::tcp;
 
 use super::site::{PORTS, Path, SHIFT, Site};
 use super::table::Line;
@@ -15,7 +16,9 @@ pub(super) fn measure(site: &Site, path: &Path) -> Result<Line, String> {
     let port = PORTS[1] - SHIFT;
     let listener = site
         .lab
-        .within("s", move || TcpListener::bind(("0.0.0.0", port)))
+        .within("s", move || {
+            tcp::listen((Ipv4Addr::UNSPECIFIED, port).into())
+        })
         .map_err(|e| e.to_string())?;
     thread::spawn(move || {
         for socket in listener.incoming().flatten() {
@@ -54,7 +57,7 @@ fn echo(mut socket: TcpStream) {
 
 fn type_keys(host: &str, port: u16) -> std::io::Result<Vec<Duration>> {
     let clock = Clock::start();
-    let mut socket = TcpStream::connect((host, port))?;
+    let mut socket = tcp::connect(host, port).map_err(std::io::Error::other)?;
     socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut times = Vec::new();

@@ -162,7 +162,7 @@ impl Element {
             Word::Token { mark, beat } => self.handle_token(now, mark, beat),
             Word::Propose { generation } => self.handle_proposal(now, from, generation),
             Word::Answer { generation, agreed } => {
-                self.handle_answer(now, from, generation, agreed)
+                self.handle_answer(now, from, generation, agreed);
             }
         }
         self.work(now);

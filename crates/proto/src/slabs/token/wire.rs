@@ -12,6 +12,7 @@ pub struct Generation(pub u64);
 
 impl Generation {
     /// The next one above this that `me` may make.
+    #[must_use]
     pub const fn after(self, me: u8) -> Self {
         Self(((self.0 >> 8).saturating_add(1) << 8) | me as u64)
     }
