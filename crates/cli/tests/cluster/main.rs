@@ -92,12 +92,11 @@ impl Cluster {
             elements.push(element);
             came.push(talk(&door, target, &over));
         }
-        let _egress = egress;
         (
             scratch,
             Self {
                 elements,
-                _egress,
+                _egress: egress,
                 came,
                 over,
             },
