@@ -77,9 +77,12 @@ impl Gateways {
             None
         };
         let window = theirs.window.min(WINDOW);
+        // both sides cut pages in the same way, whatever either of them got
+        let datagram_len = theirs.datagram_len.min(path.both_ways_len as u16);
         let ours = Greeting {
             heard,
             window,
+            datagram_len,
             ..theirs
         };
         session.say(&Message::Gateway(ours.encode()))?;
@@ -87,6 +90,7 @@ impl Gateways {
         let agreed = Agreed {
             rate,
             window,
+            datagram_len,
             heard,
             plain,
         };
@@ -211,6 +215,7 @@ impl Outgoing {
         let agreed = Agreed {
             rate,
             window: theirs.window.min(WINDOW),
+            datagram_len: theirs.datagram_len.min(greeting.datagram_len),
             heard: theirs.heard.filter(|_| heard.is_some()),
             plain: self.plain,
         };
@@ -222,6 +227,8 @@ impl Outgoing {
 struct Agreed {
     rate: Option<Rate>,
     window: u32,
+    /// The longest datagram that passes both ways; zero if none does.
+    datagram_len: u16,
     heard: Option<u64>,
     plain: bool,
 }
@@ -231,7 +238,7 @@ fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<
     let keys = session.secrets.object(0);
     let stream = session.control.open(LANES)?;
     let (ended, why) = sync_channel(1);
-    let datagram_len = path.both_ways_len as u16;
+    let datagram_len = agreed.datagram_len;
     let udp = path.sockets.into_iter().next();
     let udp = udp.filter(|_| datagram_len > 0);
     if let Some(udp) = &udp {

@@ -120,6 +120,8 @@ struct Worker {
 struct End {
     link: Link,
     shelf: Shelf,
+    /// What its channel carries, unless somebody says so from moment to moment.
+    trc: Option<Trc>,
 }
 
 impl Worker {
@@ -186,11 +188,13 @@ impl Worker {
             .resume(now, joint.heard.unwrap_or(0))
             .map_err(misbehaved)?;
         self.hub.status.connected(true, false);
-        let has_datagrams = joint.udp.is_some();
+        let fits = datagram_len(end.link.config().packet_len) <= usize::from(joint.datagram_len);
         let mut lane = lane(joint, self.hub.clock);
-        if !has_datagrams {
-            end.link.follow(now, None);
-        }
+        // a path that has become narrower carries pages on the stream, which has a rate of its own
+        lane.udp = lane.udp.filter(|_| fits);
+        let booked = || self.hub.trc.clone().or_else(|| end.trc.clone());
+        let trc = lane.udp.as_ref().and_then(|_| booked());
+        end.link.follow(now, trc);
         run(&mut end.link, &mut lane, &mut end.shelf, &mut self.hub)
     }
 
@@ -210,7 +214,8 @@ impl Worker {
         );
         self.hub.depot = Rc::new(RefCell::new(depot));
         self.end = Some(End {
-            link: Link::new(now, config, trc),
+            link: Link::new(now, config, trc.clone()),
+            trc,
             shelf: Shelf::new(&self.hub.depot),
         });
         Ok(())
@@ -250,6 +255,11 @@ fn config(settings: &Settings, joint: &Joint) -> Config {
 fn burst(rate: Rate, packet_len: u32) -> u32 {
     let bytes = rate.bytes_in(BURST).min(BURST_BYTES_MAX);
     (bytes as u32).max(4 * packet_len)
+}
+
+/// Octets of a datagram with a packet of `packet_len`.
+const fn datagram_len(packet_len: u32) -> usize {
+    CONNECTION_LEN + HEAD_LEN + TAG_LEN + packet_len as usize
 }
 
 /// What the machine talks over.

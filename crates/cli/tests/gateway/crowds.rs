@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
@@ -45,11 +45,11 @@ fn of_a_thousand_sessions_a_second_none_is_lost_and_none_leaves_anything() {
     }
 }
 
-/// What one of those does who share the calls: each on time, whatever became of those before it.
+/// What one of those does who share the calls: each on time, unless too many before it still wait.
 #[expect(clippy::unwrap_in_result, reason = "the test fails, not the call")]
 fn call(nth: usize) -> io::Result<()> {
     let address = "127.0.0.1:7001".parse().unwrap();
-    let (called, waiting) = channel::<(TcpStream, String)>();
+    let (called, waiting) = sync_channel::<(TcpStream, String)>(WAITING_MAX);
     let hearer = thread::spawn(move || {
         for (mut stream, word) in waiting {
             let mut heard = String::new();
@@ -78,6 +78,8 @@ fn files(id: u32) -> usize {
     fs::read_dir(format!("/proc/{id}/fd")).unwrap().count()
 }
 
+/// Who has called and has no answer yet, of each: a slow host is called less often, rather than out of files.
+const WAITING_MAX: usize = 100;
 /// Who calls, how often each does, and when.
 const CALLERS: usize = 4;
 const EACH: usize = 800;

@@ -22,6 +22,19 @@ pub(crate) struct Pair {
     pub(crate) stage: Stage,
     pin: String,
     options: [Vec<String>; 2],
+    _sockets: Sockets,
+}
+
+/// Removes what gateways leave that are killed.
+#[derive(Debug)]
+struct Sockets;
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        for host in ["a", "b"] {
+            fs::remove_file(socket(host)).ok();
+        }
+    }
 }
 
 /// Where programs on `a` find the ingress.
@@ -59,6 +72,7 @@ impl Pair {
             stage,
             pin,
             options,
+            _sockets: Sockets,
         };
         pair.ingress.says(UP);
         Some(pair)

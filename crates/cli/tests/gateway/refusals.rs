@@ -42,7 +42,7 @@ fn a_gateway_that_nobody_knows_gets_one_clear_sentence() {
     fs::remove_file(pair.scratch.at("a-key")).unwrap();
     let key = say(&["key", "--key", pair.scratch.at("a-key").to_str().unwrap()]);
     let mut stranger = other_ingress(&pair, &pin);
-    let told = stranger.says("WARN");
+    let told = stranger.says("WARN 10.77.0.2:4810: ");
     assert!(
         told.contains(&key) && told.contains("lighthaul allow"),
         "{told}"
@@ -58,7 +58,7 @@ fn a_gateway_that_nobody_knows_gets_one_clear_sentence() {
         allowed.to_str().unwrap(),
     ]);
     let mut guest = other_ingress(&pair, &pin);
-    let told = guest.says("WARN");
+    let told = guest.says("WARN 10.77.0.2:4810: ");
     assert!(told.contains("--gateway"), "{told}");
     guest.kill();
 }

@@ -354,7 +354,10 @@ impl Receiver {
         } else if !self.lost.is_empty() {
             self.lost.remove(turn);
         }
-        if let Some(question) = &mut self.question {
+        if let Some(question) = &mut self.question
+            && turn < question.turns
+        {
+            // a host that was busy has more of them in its socket
             question.at = (now + self.config.settle).min(question.latest);
         }
     }
@@ -443,7 +446,7 @@ const fn full(packets: u64) -> u64 {
 /// Ranges of lost turns that are remembered; what overflows is found when the sender asks.
 const LOSSES_MAX: usize = 1 << 16;
 /// For how long datagrams may go on coming before a question is answered, in times of settling.
-const SETTLES_MAX: u32 = 10;
+const SETTLES_MAX: u32 = 100;
 /// A credit is told once this part of the room has become free.
 const CREDIT_PART: u32 = 16;
 /// How far pages may be ahead of the first that is missing, in times of the room there is.
