@@ -29,7 +29,7 @@ pub(crate) struct Gateway {
     /// What to do instead of carrying
     #[command(subcommand)]
     pub(crate) action: Option<Action>,
-    /// Where other gateways may call, for TCP and UDP alike, as in [::]:4810 [default: nowhere]
+    /// Where other gateways may call, for TCP and UDP alike, as in `[::]:4810` [default: nowhere]
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
     /// The gateway that sessions go to, as in gateway.example.org or 192.0.2.1:4810; further addresses of it, in case that path is
