@@ -2,7 +2,7 @@
 //!
 //! - [`target`]: where a program wants to go; [`allowed`]: where an egress lets it go
 //! - [`capture`]: how programs get in that know nothing of gateways; [`door`]: where they do
-//! - [`line`]: one end of a link, with its sessions, whatever becomes of its connections; [`call`]: what it is asked for
+//! - [`mod@line`]: one end of a link, with its sessions, whatever becomes of its connections; [`call`]: what it is asked for
 //! - `hub`: all sessions of a link; `traffic`: their bytes between sockets and slabs; `session`: one of them
 //! - `attempt`, `resolve`: calling targets; `bond`: sessions that go on to a further gateway; `poll`: which sockets are ready; `depot`: where pages lie
 //! - [`cluster`]: gateways that share one channel, each in its turn

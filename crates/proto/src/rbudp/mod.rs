@@ -3,7 +3,7 @@
 //!
 //! - [`config`]: what both sides agree on; [`wire`]: what crosses
 //! - [`sender`], [`receiver`]: the two machines
-//! - [`feedback`]: RBUDP+, pauses while others have the receiver's processor; [`room`]: when nobody
+//! - [`feedback`]: RBUDP+, pauses while others have the receiver's processor; `room`: when nobody
 //!   knows when that is
 //! - [`model`]: how long it should take; [`plan`]: how a stream of objects is carried
 pub mod config;
