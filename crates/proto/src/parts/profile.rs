@@ -2,7 +2,7 @@
 //!
 //! It is the policer's own token bucket seen from the sender. What the vector carries fills it and every datagram is
 //! taken from it; it holds one burst, and begins empty. So what has left is never ahead of the vector, and, while
-//! there is something to send and the world comes in time, never behind it by more than half a burst, or a train: a step's
+//! there is something to send and the world comes in time, never behind it by more than half a train, or one: a step's
 //! boundary needs no action to be kept. A world that is late loses what does not fit in the burst: a policer
 //! takes no catching up.
 
@@ -36,7 +36,7 @@ struct Hold {
     till: Instant,
     /// What the bucket holds, as work.
     burst: u128,
-    /// What opens the gate: half a burst, but no more than a train, and at least one datagram; as work.
+    /// What opens the gate, and at least one datagram; as work.
     quantum: u128,
 }
 
@@ -147,7 +147,7 @@ impl Profile {
                 let datagram = u64::from(self.datagram_bytes);
                 let by_time = rate.bytes_in(BURST_TIME).max(2 * datagram);
                 let burst = self.burst.map_or(by_time, u64::from);
-                let quantum = (burst / 2).min(TRAIN_BYTES_MAX).max(datagram);
+                let quantum = quantum(burst).max(datagram);
                 Hold {
                     rate: Some(rate),
                     till: step.till,
@@ -181,6 +181,15 @@ impl Profile {
             self.now.till
         };
         self.due = (self.seen + wait).min(till);
+    }
+}
+
+/// What opens the gate: a train where a burst has several, else half of one, so that a world that is a little late loses nothing.
+fn quantum(burst: u64) -> u64 {
+    if burst >= 4 * TRAIN_BYTES_MAX {
+        TRAIN_BYTES_MAX
+    } else {
+        burst.min(TRAIN_BYTES_MAX) / 2
     }
 }
 
