@@ -2,7 +2,7 @@
 //!
 //! It is the policer's own token bucket seen from the sender. What the vector carries fills it and every datagram is
 //! taken from it; it holds one burst, and begins empty. So what has left is never ahead of the vector, and, while
-//! there is something to send and the world comes in time, never behind it by more than half a train, or one: a step's
+//! there is something to send and the world comes in time, never behind it by more than a train: a step's
 //! boundary needs no action to be kept. A world that is late loses what does not fit in the burst: a policer
 //! takes no catching up.
 

@@ -161,7 +161,7 @@ mod tests {
         ]);
         assert!(text.contains("2.0  4.0      3.0"), "{text}");
         assert!(text.contains("2.2  4.5      3.4"), "{text}");
-        assert_eq!(text.matches("as promised").count(), 1, "{text}");
+        assert_eq!(text.matches("  as promised").count(), 1, "{text}");
         assert!(text.contains("kept by 0.2 s"), "{text}");
         assert_eq!(early("{\"type\":\"released\",\"early_s\":1.5}"), Some(1.5));
     }
