@@ -11,6 +11,8 @@ use super::{Config, PeerMisbehaved};
 /// What waits to be sent, and what may come.
 #[derive(Debug)]
 pub struct Flow {
+    /// The slabs from which on records that bear its name are its own, going out and coming in: a name may have been another's.
+    first_slabs: (u64, u64),
     /// Pages that wait for a slab.
     queue: VecDeque<Waiting>,
     queued_bytes: u64,
@@ -72,9 +74,10 @@ impl Run {
 }
 
 impl Flow {
-    /// A session that has said nothing.
-    pub const fn new(config: &Config) -> Self {
+    /// A session that has said nothing, before these slabs are formed and announced.
+    pub const fn new(config: &Config, first_slabs: (u64, u64)) -> Self {
         Self {
+            first_slabs,
             queue: VecDeque::new(),
             queued_bytes: 0,
             fitting: 0,
@@ -189,8 +192,11 @@ impl Flow {
         runs
     }
 
-    /// One of its records is kept.
-    pub fn kept(&mut self, record: &Record) {
+    /// A record that bears its name is kept.
+    pub fn kept(&mut self, slab: u64, record: &Record) {
+        if slab < self.first_slabs.0 {
+            return;
+        }
         self.in_flight -= u64::from(record.len);
         if record.end.is_some() {
             self.end = End::Kept;
@@ -208,9 +214,9 @@ impl Flow {
         Ok(())
     }
 
-    /// One of its records is in our custody; answers whether all that will come is, provided that the owner takes records in any order.
-    pub fn take_custody(&mut self, record: &Record) {
-        self.heard_out |= record.end.is_some();
+    /// A record that bears its name is in our custody.
+    pub const fn take_custody(&mut self, slab: u64, record: &Record) {
+        self.heard_out |= slab >= self.first_slabs.1 && record.end.is_some();
     }
 
     /// How far it may come now; answers whether that is news.

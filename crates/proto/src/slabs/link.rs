@@ -134,7 +134,7 @@ impl Link {
 
     /// Begins a session; its bytes may follow at once.
     pub fn open(&mut self, session: SessionId, words: &[u8]) {
-        self.flows.insert(session, Flow::new(&self.config));
+        self.enter(session);
         self.mail.push(&Letter::Open { session, words });
     }
 
@@ -237,7 +237,7 @@ impl Link {
         }
         let session = whole.part.record.session;
         if let Some(flow) = self.flows.get_mut(&session) {
-            flow.take_custody(&whole.part.record);
+            flow.take_custody(whole.slab, &whole.part.record);
             self.close(session);
         }
     }
@@ -253,6 +253,12 @@ impl Link {
             room: self.sender.room(),
             is_hungry: self.sender.is_hungry(),
         }
+    }
+
+    fn enter(&mut self, session: SessionId) {
+        let first_slabs = (self.sender.next_slab(), self.receiver.next_slab());
+        let flow = Flow::new(&self.config, first_slabs);
+        self.flows.insert(session, flow);
     }
 
     fn forget(&mut self, session: SessionId) {
@@ -277,7 +283,7 @@ impl Link {
                 if self.flows.contains_key(&session) {
                     return Err(PeerMisbehaved::Overrun);
                 }
-                self.flows.insert(session, Flow::new(&self.config));
+                self.enter(session);
                 self.events.push_back(Event::Opened(session, words.into()));
             }
             Letter::Answer {
@@ -344,7 +350,7 @@ impl Link {
         let parts = self.sender.handle_verdict(slab, bad)?;
         for Part { record, .. } in &parts {
             if let Some(flow) = self.flows.get_mut(&record.session) {
-                flow.kept(record);
+                flow.kept(slab, record);
                 self.former.look(record.session, Some(flow));
                 self.close(record.session);
             }

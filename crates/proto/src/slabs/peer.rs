@@ -11,6 +11,8 @@ pub enum PeerMisbehaved {
     UnsentTurn(u64),
     /// A verdict on a slab that does not wait for one.
     UnsentSlab(u64),
+    /// Complaints about a slab that is still being sent again.
+    Complaints(u64),
     /// A slab that does not follow the one before, or has more pages than there is room for.
     Slab(u64),
     /// A session sent more than it may, or not where it was.
@@ -32,6 +34,10 @@ impl fmt::Display for PeerMisbehaved {
             Self::UnsentSlab(slab) => write!(
                 f,
                 "the other gateway speaks of slab {slab}, of which nothing is under way"
+            ),
+            Self::Complaints(slab) => write!(
+                f,
+                "the other gateway complains of slab {slab} faster than it is sent again"
             ),
             Self::Slab(slab) => write!(
                 f,

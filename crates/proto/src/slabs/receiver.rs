@@ -140,6 +140,11 @@ impl Receiver {
         u64::from(self.config.pages_max).saturating_sub(used)
     }
 
+    /// The number of the slab that is announced next.
+    pub const fn next_slab(&self) -> u64 {
+        self.next_slab
+    }
+
     /// Slabs that are announced and not all here.
     pub fn open_slabs(&self) -> usize {
         self.slabs.len()

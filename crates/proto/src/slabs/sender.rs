@@ -42,6 +42,8 @@ pub struct Sender {
 #[derive(Debug)]
 struct Slab {
     records: Vec<Part>,
+    pages: Range<u64>,
+    urgent: bool,
     kept: bool,
 }
 
@@ -145,8 +147,8 @@ impl Sender {
         } else {
             &mut self.bulk
         };
-        for len in lens {
-            let page = self.first + self.pages.len() as u64;
+        let first = self.first + self.pages.len() as u64;
+        for (page, len) in (first..).zip(lens) {
             let start = page * PAGE_PACKETS;
             queue.push_back(start..start + self.config.packets_in(*len));
             self.backlog_bytes += u64::from(*len);
@@ -154,6 +156,8 @@ impl Sender {
         }
         self.slabs.push_back(Slab {
             records: parts,
+            pages: first..first + lens.len() as u64,
+            urgent,
             kept: false,
         });
     }
@@ -183,13 +187,20 @@ impl Sender {
         let missing = PeerMisbehaved::UnsentSlab(slab);
         let nth = slab.checked_sub(self.first_slab).ok_or(missing)?;
         let nth = usize::try_from(nth).map_err(|_| missing)?;
-        let held = self.slabs.get_mut(nth).filter(|slab| !slab.kept);
-        let held = held.ok_or(missing)?;
+        let held = self.slabs.get(nth).filter(|slab| !slab.kept);
+        if held.is_none_or(|held| self.waits(held)) {
+            return Err(missing);
+        }
+        let most = AGAIN_EACH * self.held_pages() * PAGE_PACKETS;
+        let held = &mut self.slabs[nth];
         if bad.is_empty() {
             held.kept = true;
             let parts = core::mem::take(&mut held.records);
             self.let_go(&parts);
             return Ok(parts);
+        }
+        if self.again.len() as u64 > most {
+            return Err(PeerMisbehaved::Complaints(slab));
         }
         for nth in bad {
             let part = held.records.get(*nth as usize).ok_or(missing)?;
@@ -203,6 +214,17 @@ impl Sender {
         Ok(Vec::new())
     }
 
+    /// Whether something of a slab has not been sent at all: all before it in its queue goes first.
+    fn waits(&self, slab: &Slab) -> bool {
+        let queue = if slab.urgent {
+            &self.urgent
+        } else {
+            &self.bulk
+        };
+        let is_before = |next: &Range<u64>| next.start / PAGE_PACKETS < slab.pages.end;
+        !slab.pages.is_empty() && queue.front().is_some_and(is_before)
+    }
+
     fn let_go(&mut self, parts: &[Part]) {
         for page in parts.iter().flat_map(|part| part.pages.clone()) {
             self.pages[(page - self.first) as usize] = None;
@@ -214,6 +236,16 @@ impl Sender {
         while self.pages.front().is_some_and(Option::is_none) {
             self.pages.pop_front();
             self.first += 1;
+        }
+        self.trim();
+    }
+
+    /// Forgets what need not be sent again after all, so that the first of the others is one that must.
+    fn trim(&mut self) {
+        while let Some(number) = self.again.front()
+            && !is_held(&self.pages, self.first, *number)
+        {
+            self.again.pop_front();
         }
     }
 
@@ -258,8 +290,7 @@ impl Sender {
 
     /// Whether a datagram waits for the channel.
     pub fn has_more(&self) -> bool {
-        let waits = self.again.iter().any(|number| self.holds(*number));
-        waits || !self.urgent.is_empty() || !self.bulk.is_empty()
+        !(self.again.is_empty() && self.urgent.is_empty() && self.bulk.is_empty())
     }
 
     /// When the next datagram may leave.
@@ -269,15 +300,12 @@ impl Sender {
     }
 
     /// The packet that is to be sent next, and where it waits.
-    fn next(&mut self) -> Option<(u64, Queue)> {
+    fn next(&self) -> Option<(u64, Queue)> {
         if let Some(range) = self.urgent.front() {
             return Some((range.start, Queue::Urgent));
         }
-        while let Some(number) = self.again.front() {
-            if self.holds(*number) {
-                return Some((*number, Queue::Again));
-            }
-            self.again.pop_front();
+        if let Some(number) = self.again.front() {
+            return Some((*number, Queue::Again));
         }
         self.bulk.front().map(|range| (range.start, Queue::Bulk))
     }
@@ -286,6 +314,7 @@ impl Sender {
         let queue = match source {
             Queue::Again => {
                 self.again.pop_front();
+                self.trim();
                 self.resent += 1;
                 return;
             }
@@ -299,10 +328,6 @@ impl Sender {
                 queue.pop_front();
             }
         }
-    }
-
-    fn holds(&self, number: u64) -> bool {
-        is_held(&self.pages, self.first, number)
     }
 
     /// Bytes of a packet that waits to be sent.
@@ -333,5 +358,76 @@ enum Queue {
 
 /// Datagrams of which nobody knows whether they came: seconds of a fast channel.
 const TURNS_MAX: usize = 1 << 20;
+/// How often each packet that is held may wait to be sent again: lost, and said to be damaged, and that not at the same time.
+const AGAIN_EACH: u64 = 2;
 /// How long before the end of a slab the next one is formed.
 const LEAD: Duration = Duration::from_millis(2);
+
+#[cfg(test)]
+mod tests {
+    use super::super::SessionId;
+    use super::super::config::EXAMPLE;
+    use super::*;
+
+    /// A sender of one slab of two pages, of which so many datagrams have left.
+    fn sender(sent: usize) -> Sender {
+        let mut sender = Sender::new(Instant::ZERO, EXAMPLE, None);
+        sender.grant(10);
+        let record = Record {
+            session: SessionId([0; 16]),
+            offset: 0,
+            len: 45_000,
+            crc: 0,
+            end: None,
+        };
+        let part = Part {
+            record,
+            pages: 0..2,
+        };
+        sender.launch([part].into(), &[44_000, 1000], false);
+        for _ in 0..sent {
+            assert!(sender.poll_datagram(Instant::ZERO).is_some());
+        }
+        sender
+    }
+
+    #[test]
+    fn nothing_can_be_kept_before_it_was_sent() {
+        let early = Err(PeerMisbehaved::UnsentSlab(0));
+        for sent in [0, 1, 44] {
+            assert_eq!(sender(sent).handle_verdict(0, &[]), early);
+        }
+        let mut whole = sender(45);
+        assert_eq!(
+            whole.handle_verdict(1, &[]),
+            Err(PeerMisbehaved::UnsentSlab(1))
+        );
+        assert_eq!(whole.handle_verdict(0, &[]).map(|parts| parts.len()), Ok(1));
+        assert_eq!(whole.handle_verdict(0, &[]), early);
+        assert_eq!((whole.held_pages(), whole.held_slabs()), (0, 0));
+    }
+
+    #[test]
+    fn who_complains_without_end_is_not_heard() {
+        let mut sender = sender(45);
+        let heard = (0..100).take_while(|_| sender.handle_verdict(0, &[0]).is_ok());
+        assert!((1..=5).contains(&heard.count()));
+        let complaint = sender.handle_verdict(0, &[0]);
+        assert_eq!(complaint, Err(PeerMisbehaved::Complaints(0)));
+    }
+
+    #[test]
+    fn what_was_lost_is_sent_again_unless_it_is_kept_meanwhile() {
+        let mut sender = sender(45);
+        assert_eq!(sender.handle_report(45, &[3..5, 44..45]), Ok(()));
+        assert!(sender.has_more());
+        let again = sender.poll_datagram(Instant::ZERO).unwrap();
+        assert_eq!(again.body, Body::Object(Span::new(3000, 1000)));
+        assert_eq!(sender.resent(), 1);
+        sender.handle_verdict(0, &[]).unwrap();
+        assert!(!sender.has_more());
+        assert_eq!(sender.poll_datagram(Instant::ZERO), None);
+        let beyond = PeerMisbehaved::UnsentTurn(47);
+        assert_eq!(sender.handle_report(47, &[]), Err(beyond));
+    }
+}
