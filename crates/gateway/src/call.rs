@@ -1,6 +1,5 @@
 //! What reaches a link's thread from others.
 
-use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use lighthaul_base::{Rate, Trc};
@@ -14,7 +13,7 @@ use socket2::Socket;
 
 use crate::bond::Tie;
 use crate::capture::handshake::Handshake;
-use crate::capture::refusal::Refusal;
+use crate::resolve::Found;
 use crate::target::Target;
 
 /// A connection of a program that wants to go somewhere.
@@ -66,7 +65,7 @@ pub struct Joint {
 pub(crate) enum Call {
     Newcomer(Newcomer),
     /// The addresses of a session's target, or why it has none.
-    Resolved(SessionId, Result<Vec<SocketAddr>, Refusal>),
+    Resolved(SessionId, Found),
     /// Let go of the connection, and say how many messages were heard; nothing if there is no link.
     Pause(SyncSender<Option<u64>>),
     Join(Box<Joint>),

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TryRecvError};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Trc};
@@ -21,18 +22,15 @@ use socket2::Socket;
 use tracing::{debug, info, warn};
 
 use crate::attempt::Attempt;
-use crate::bond::{self, Onward};
 use crate::call::{Call, Calls, Joint, Newcomer};
 use crate::capture::handshake::Handshake;
 use crate::capture::refusal::Refusal;
-use crate::depot::Depot;
-use crate::line::Line;
+use crate::depot::{Depot, Page};
 use crate::poll::Poll;
-use crate::resolve::{Resolver, look_up};
+use crate::resolve::{Found, Resolver};
 use crate::session::{Piece, Session};
 use crate::settings::Settings;
 use crate::status::Status;
-use crate::target::Host;
 use crate::word::{self, NOWHERE, Opening};
 
 /// Sessions, their sockets, and where their bytes lie.
@@ -48,34 +46,38 @@ pub(crate) struct Hub {
     /// Sessions of programs that wait for word from the other side, and how they are told.
     greeted: BTreeMap<u64, Box<dyn Handshake>>,
     /// Sessions from the other side whose target is being called.
-    attempts: BTreeMap<u64, Attempt>,
+    pub(crate) attempts: BTreeMap<u64, Attempt>,
+    /// When attempts are looked at whose sockets are silent.
+    pub(crate) sweep: Instant,
+    /// Addresses that were found while there was no connection.
+    found: Vec<(SessionId, Found)>,
     /// Sessions to look at.
     pub(crate) busy: BTreeSet<u64>,
     /// Sessions that would be read from, were there room.
     pub(crate) starved: BTreeSet<u64>,
-    poll: Poll,
+    pub(crate) poll: Poll,
     calls: Calls,
-    resolver: Resolver,
+    pub(crate) resolver: Resolver,
     /// What ends the connection as soon as possible.
     pub(crate) next: Option<After>,
-    draining: bool,
+    pub(crate) draining: bool,
     /// Newcomers who came while there was no connection, and when.
     waiting: VecDeque<(Instant, Newcomer)>,
     /// What the channel takes, if somebody says so from moment to moment.
     pub(crate) trc: Option<Trc>,
+    /// Whether datagrams pass; where none do, the connection has a rate of its own.
+    pub(crate) has_datagrams: bool,
 }
 
 /// What is wanted of the thread once it has let go of the connection.
 #[derive(Debug)]
 pub(crate) enum After {
     /// Somebody wants to know how many messages were heard, to connect anew.
-    Pause(std::sync::mpsc::SyncSender<Option<u64>>),
+    Pause(SyncSender<Option<u64>>),
     /// There is a new connection.
     Join(Box<Joint>),
     /// The last session is over, and there will be no more.
     End,
-    /// Nobody who has a caller is left.
-    Orphaned,
 }
 
 impl Hub {
@@ -97,6 +99,8 @@ impl Hub {
             last_token: 0,
             greeted: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            sweep: Instant::ZERO,
+            found: Vec::new(),
             busy: BTreeSet::new(),
             starved: BTreeSet::new(),
             poll,
@@ -106,6 +110,7 @@ impl Hub {
             draining: false,
             waiting: VecDeque::new(),
             trc: None,
+            has_datagrams: false,
         })
     }
 
@@ -128,9 +133,9 @@ impl Hub {
                     waiting.for_each(|(_, newcomer)| self.ask_to_wait(newcomer));
                 }
                 Ok(Call::Newcomer(newcomer)) => self.ask_to_wait(newcomer),
-                Ok(Call::Resolved(..)) => {}
-                Err(std::sync::mpsc::TryRecvError::Disconnected) => return Some(After::Orphaned),
-                Err(std::sync::mpsc::TryRecvError::Empty) => {
+                Ok(Call::Resolved(id, found)) => self.found.push((id, found)),
+                Err(TryRecvError::Disconnected) => return Some(After::End),
+                Err(TryRecvError::Empty) => {
                     if self.clock.now() >= until {
                         return None;
                     }
@@ -184,6 +189,7 @@ impl Hub {
         self.sessions.clear();
         self.tokens.clear();
         self.attempts.clear();
+        self.found.clear();
         self.busy.clear();
         self.starved.clear();
         self.status.sessions(0);
@@ -234,7 +240,7 @@ impl Hub {
     }
 
     /// Gives a session a token.
-    fn enter(&mut self, session: Session) -> u64 {
+    pub(crate) fn enter(&mut self, session: Session) -> u64 {
         self.last_token += 1;
         self.tokens.insert(session.id, self.last_token);
         self.sessions.insert(self.last_token, session);
@@ -256,107 +262,6 @@ impl Hub {
                 warn!("session {} could not begin: {error}", session.id);
                 self.end(link, token, Refusal::Broken);
             }
-        }
-    }
-
-    /// The other side begins a session.
-    fn open(&mut self, link: &mut Link, id: SessionId, words: &[u8]) {
-        let Ok(Opening { hops, target }) = Opening::decode(words) else {
-            link.answer(id, false, &word::encode_refusal(Refusal::Broken));
-            return;
-        };
-        let full = self.sessions.len() >= self.settings.sessions_max || self.draining;
-        let is_known = matches!(target.host, Host::Ip(_));
-        if full || !(is_known || self.resolver.ask(id, target.clone())) {
-            self.status.refused();
-            link.answer(id, false, &word::encode_refusal(Refusal::Busy));
-            return;
-        }
-        debug!("session {id} to {target}");
-        let token = self.enter(Session::new(id));
-        let until = self.clock.now() + CONNECT;
-        let found = is_known.then(|| look_up(&self.settings.allowed, &target));
-        let attempt = Attempt::new(target, hops, until, self.settings.keepalive);
-        self.attempts.insert(token, attempt);
-        if let Some(found) = found {
-            self.call_target(link, id, found);
-        }
-    }
-
-    /// The addresses of a session's target are known.
-    fn call_target(
-        &mut self,
-        link: &mut Link,
-        id: SessionId,
-        found: Result<Vec<std::net::SocketAddr>, Refusal>,
-    ) {
-        let Some(token) = self.tokens.get(&id).copied() else {
-            return;
-        };
-        let onward = self.settings.onward.clone();
-        let begun = match (self.attempts.get_mut(&token), found, onward) {
-            (None, ..) => Ok(()),
-            (Some(_), Err(Refusal::NotAllowed), Some(line)) => self.go_on(token, &line),
-            (Some(_), Err(why), _) => Err(why),
-            (Some(attempt), Ok(addresses), _) => attempt.begin(addresses, &self.poll, token),
-        };
-        if let Err(why) = begun {
-            self.refuse(link, token, why);
-        }
-    }
-
-    /// A session whose target is not ours to call goes on to a further gateway.
-    fn go_on(&mut self, token: u64, line: &Line) -> Result<(), Refusal> {
-        let (Some(attempt), Some(session)) =
-            (self.attempts.get_mut(&token), self.sessions.get_mut(&token))
-        else {
-            return Ok(());
-        };
-        let hops = attempt.hops().checked_sub(1).ok_or(Refusal::Unreachable)?;
-        let [(came, ours), (goes, theirs)] = bond::tie().map_err(|_| Refusal::Busy)?;
-        session.tie = Some(ours);
-        line.take(Newcomer {
-            session: Some(session.id),
-            socket: goes,
-            target: attempt.target().clone(),
-            handshake: Some(Box::new(Onward)),
-            rest: Vec::new(),
-            hops,
-            tie: Some(theirs),
-        });
-        attempt.go_on(came, &self.poll, token)
-    }
-
-    /// Looks how calling a target goes.
-    fn look_at_attempt(&mut self, link: &mut Link, token: u64, now: Instant) {
-        let Some(attempt) = self.attempts.get_mut(&token) else {
-            return;
-        };
-        match attempt.look(now, &self.poll, token) {
-            Ok(None) => {}
-            Ok(Some((socket, from))) => {
-                self.attempts.remove(&token);
-                if let Some(session) = self.sessions.get_mut(&token) {
-                    link.answer(session.id, true, &word::encode_reached(from));
-                    if let Err(error) = session.connect(socket) {
-                        warn!("session {} could not begin: {error}", session.id);
-                        self.end(link, token, Refusal::Broken);
-                    }
-                }
-                self.busy.insert(token);
-            }
-            Err(why) => self.refuse(link, token, why),
-        }
-    }
-
-    /// A session that the other side began does not go on.
-    fn refuse(&mut self, link: &mut Link, token: u64, why: Refusal) {
-        if let Some(attempt) = self.attempts.remove(&token) {
-            info!("{} was not reached: {why}", attempt.target());
-        }
-        if let Some(session) = self.remove(link, token) {
-            self.status.refused();
-            link.answer(session.id, false, &word::encode_refusal(why));
         }
     }
 
@@ -421,7 +326,7 @@ impl Hub {
         let count = pages.end - pages.start;
         let mut depot = self.depot.borrow_mut();
         let collected = depot.collect(pages.clone(), record.len);
-        if crate::depot::Page::crc_of(&collected) != record.crc {
+        if Page::crc_of(&collected) != record.crc {
             warn!(
                 "a part of slab {} came damaged, and comes again",
                 whole.slab
@@ -464,6 +369,9 @@ impl Hub {
     /// Does what others ask for.
     fn hear_calls(&mut self, link: &mut Link) {
         self.calls.sign.lower();
+        for (id, found) in std::mem::take(&mut self.found) {
+            self.call_target(link, id, found);
+        }
         while let Some((_, newcomer)) = self.waiting.pop_front() {
             self.welcome(link, newcomer);
         }
@@ -474,7 +382,8 @@ impl Hub {
                 Ok(Call::Pause(answer)) => self.next = Some(After::Pause(answer)),
                 Ok(Call::Join(joint)) => self.next = Some(After::Join(joint)),
                 Ok(Call::Follow(trc)) => {
-                    link.follow(self.clock.now(), Some(trc.clone()));
+                    let followed = self.has_datagrams.then(|| trc.clone());
+                    link.follow(self.clock.now(), followed);
                     self.trc = Some(trc);
                 }
                 Ok(Call::Drain) => self.draining = true,
@@ -483,9 +392,10 @@ impl Hub {
         }
     }
 
-    fn look_at_sockets(&mut self, link: &mut Link) -> Result<(), Error> {
+    fn look_at_sockets(&mut self, link: &mut Link, now: Instant) -> Result<(), Error> {
         let failed = |error| Error::world("waiting for sockets", error);
         for ready in self.poll.ready().map_err(failed)? {
+            self.look_at_attempt(link, ready.token, now);
             let session = self.sessions.get(&ready.token);
             if ready.broken && session.is_some_and(Session::is_reset) {
                 self.end(link, ready.token, Refusal::Broken);
@@ -497,13 +407,6 @@ impl Hub {
             }
         }
         Ok(())
-    }
-
-    fn look_at_attempts(&mut self, link: &mut Link, now: Instant) {
-        let tokens: Vec<u64> = self.attempts.keys().copied().collect();
-        for token in tokens {
-            self.look_at_attempt(link, token, now);
-        }
     }
 
     /// Whether the connection is to be let go of.
@@ -534,6 +437,13 @@ impl Owner<Link> for Hub {
                 self.launch(link, now);
                 self.status.want(link.sender().has_more());
             }
+            Event::Dark => {
+                warn!(
+                    "no datagram reaches the other gateway: what programs say goes over its connection from now on"
+                );
+                self.has_datagrams = false;
+                return Ok(Next::Divert);
+            }
             Event::Silent => {
                 return Err(Error::TimedOut(
                     "nothing was heard of the other gateway for some seconds".into(),
@@ -547,9 +457,9 @@ impl Owner<Link> for Hub {
     }
 
     fn tick(&mut self, link: &mut Link, now: Instant) -> Result<Next, Error> {
-        self.look_at_sockets(link)?;
+        self.look_at_sockets(link, now)?;
         self.hear_calls(link);
-        self.look_at_attempts(link, now);
+        self.sweep_attempts(link, now);
         self.pump(link, now);
         self.launch(link, now);
         self.status.look(link, &self.depot.borrow());
@@ -580,7 +490,7 @@ pub(crate) fn turn_away(newcomer: Newcomer, why: Refusal) {
 /// What calls are known by.
 const SIGN: u64 = u64::MAX;
 /// How long a target may take to answer.
-const CONNECT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 /// Newcomers who wait for a connection between gateways.
 const WAITING_MAX: usize = 1 << 10;
 /// How often a thread without a connection looks around.

@@ -4,7 +4,7 @@
 //! - [`capture`]: how programs get in that know nothing of gateways; [`door`]: where they do
 //! - [`mod@line`]: one end of a link, with its sessions, whatever becomes of its connections; [`call`]: what it is asked for
 //! - `hub`: all sessions of a link; `traffic`: their bytes between sockets and slabs; `session`: one of them
-//! - `attempt`, `resolve`: calling targets; `bond`: sessions that go on to a further gateway; `poll`: which sockets are ready; `depot`: where pages lie
+//! - `egress`: sessions whose targets are called here; `attempt`, `resolve`: how; `bond`: sessions that go on to a further gateway; `poll`: which sockets are ready; `depot`: where pages lie
 //! - [`cluster`]: gateways that share one channel, each in its turn
 //! - [`word`]: what gateways say to each other; [`settings`]: what they are told; [`status`]: what they count
 //! - [`prefix`], [`ports`]: addresses and ports that belong together
@@ -25,6 +25,7 @@ pub mod word;
 mod attempt;
 pub mod bond;
 mod depot;
+mod egress;
 mod hub;
 mod poll;
 mod resolve;

@@ -141,7 +141,7 @@ impl Worker {
                     self.serve(*joint);
                     until = self.hub.clock.now() + self.hub.settings.patience;
                 }
-                Some(After::End | After::Orphaned) => {
+                Some(After::End) => {
                     self.give_up();
                     return;
                 }
@@ -193,6 +193,7 @@ impl Worker {
         // a path that has become narrower carries pages on the stream, which has a rate of its own
         lane.udp = lane.udp.filter(|_| fits);
         let booked = || self.hub.trc.clone().or_else(|| end.trc.clone());
+        self.hub.has_datagrams = lane.udp.is_some();
         let trc = lane.udp.as_ref().and_then(|_| booked());
         end.link.follow(now, trc);
         run(&mut end.link, &mut lane, &mut end.shelf, &mut self.hub)

@@ -12,6 +12,9 @@ use crate::call::{Call, Caller};
 use crate::capture::refusal::Refusal;
 use crate::target::{Host, Target};
 
+/// The addresses of a target that may be called, or why there are none.
+pub(crate) type Found = Result<Vec<SocketAddr>, Refusal>;
+
 /// Asks for addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolver {
@@ -42,7 +45,7 @@ impl Resolver {
 }
 
 /// The addresses of a target that may be called.
-pub(crate) fn look_up(allowed: &Allowed, target: &Target) -> Result<Vec<SocketAddr>, Refusal> {
+pub(crate) fn look_up(allowed: &Allowed, target: &Target) -> Found {
     if !allowed.admits_name(target) {
         return Err(Refusal::NotAllowed);
     }

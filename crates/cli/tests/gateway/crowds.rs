@@ -16,8 +16,8 @@ use crate::running::becomes_true;
 use crate::watching::shown;
 
 #[test]
-fn of_a_thousand_sessions_a_second_none_is_lost_and_none_leaves_anything() {
-    let name = "of_a_thousand_sessions_a_second_none_is_lost_and_none_leaves_anything";
+fn of_many_short_sessions_none_is_lost_and_none_leaves_anything() {
+    let name = "of_many_short_sessions_none_is_lost_and_none_leaves_anything";
     let forward = ["--forward", "127.0.0.1:7001=10.77.0.2:7001"];
     let Some(pair) = Pair::start_with(name, &forward, &[]) else {
         return;

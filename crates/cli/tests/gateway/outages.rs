@@ -1,4 +1,4 @@
-//! Paths between gateways that are gone for a while.
+//! Paths between gateways that are gone for a while, or carry no datagrams any more.
 
 use std::io::Read;
 use std::thread;
@@ -39,4 +39,23 @@ fn a_session_goes_on_when_the_path_is_back() {
     for sayer in sayers {
         sayer.join().unwrap().unwrap();
     }
+}
+
+#[test]
+fn a_session_goes_on_where_datagrams_pass_no_more() {
+    let Some(mut pair) = Pair::start("a_session_goes_on_where_datagrams_pass_no_more") else {
+        return;
+    };
+    let mut ends = pair.session();
+    let said = noise(20_000_000, 5);
+    let sayer = tell(&ends.target, said.clone());
+    let mut heard = vec![0; 1_000_000];
+    ends.program.read_exact(&mut heard).unwrap();
+    pair.stage.block("a", "meta l4proto udp");
+    pair.egress.says("no datagram reaches the other gateway");
+    let (rest, end) = hear(&mut ends.program);
+    end.unwrap();
+    sayer.join().unwrap().unwrap();
+    heard.extend(rest);
+    assert!(heard == said, "what came is not what was said");
 }

@@ -148,6 +148,7 @@ impl Diary {
                 self.note(at, *session, bytes);
             }
             // machines that cannot fail do not, on a channel that is only full
+            Told::Dark => panic!("datagrams do pass"),
             Told::Failed(why) => panic!("{why}"),
             Told::Wrong(session) => panic!("what came of {session} is not what was said"),
         }

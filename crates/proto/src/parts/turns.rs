@@ -61,11 +61,12 @@ impl Turns {
         self.numbers.range(from as usize..).flatten().copied()
     }
 
-    /// Forgets all turns below one, which came or were given up.
-    pub fn forget_below(&mut self, turn: u64) {
+    /// Forgets all turns below one, which came or were given up; answers whether any came.
+    pub fn forget_below(&mut self, turn: u64) -> bool {
         let known = turn.clamp(self.first, self.count()) - self.first;
-        self.numbers.drain(..known as usize);
         self.first += known;
+        let over = self.numbers.drain(..known as usize);
+        over.flatten().count() > 0
     }
 }
 
@@ -96,7 +97,8 @@ mod tests {
                         map.retain(|turn, _| !range.contains(turn));
                     }
                     _ => {
-                        turns.forget_below(one);
+                        let any_came = map.range(..one).next().is_some();
+                        prop_assert_eq!(turns.forget_below(one), any_came);
                         map.retain(|turn, _| *turn >= one);
                     }
                 }

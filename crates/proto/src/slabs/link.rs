@@ -28,12 +28,21 @@ pub struct Link {
     seen: Instant,
     /// When the peer last said anything.
     heard_at: Instant,
-    /// The owner knows that a slab can be formed, or that the peer is silent.
-    told_ripe: bool,
-    told_silent: bool,
+    told: Told,
     failed: bool,
     ignored: u64,
     events: VecDeque<Event>,
+}
+
+/// What the owner knows already.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    /// That a slab can be formed.
+    ripe: bool,
+    /// That the peer is silent.
+    silent: bool,
+    /// That no datagram reaches it.
+    dark: bool,
 }
 
 /// What the owner of a [`Link`] gets to hear.
@@ -51,6 +60,8 @@ pub enum Event {
     Kept(Vec<Part>),
     /// A slab can be formed.
     Ripe,
+    /// No datagram has reached the peer for a while, though its stream does: they had better go there too.
+    Dark,
     /// Nothing has been heard of the peer for too long.
     Silent,
     /// The peer said what cannot be; nothing more is heard or said.
@@ -75,8 +86,7 @@ impl Link {
             former: Former::default(),
             seen: now,
             heard_at: now,
-            told_ripe: false,
-            told_silent: false,
+            told: Told::default(),
             failed: false,
             ignored: 0,
             events: VecDeque::new(),
@@ -122,7 +132,8 @@ impl Link {
     pub fn resume(&mut self, now: Instant, heard: u64) -> Result<(), PeerMisbehaved> {
         self.seen = now;
         self.heard_at = now;
-        self.told_silent = false;
+        self.told.silent = false;
+        self.told.dark = false;
         self.sender.ask_again();
         self.mail.resume(now, heard)
     }
@@ -187,7 +198,7 @@ impl Link {
     /// Forms a slab, if one is ripe: its pages get the numbers from [`Sender::next_page`] on, and it must be launched.
     pub fn form(&mut self, now: Instant) -> Option<Plan> {
         self.seen = now;
-        self.told_ripe = false;
+        self.told.ripe = false;
         let slot = self.slot();
         self.former.form(&mut self.flows, &self.config, slot)
     }
@@ -303,7 +314,10 @@ impl Link {
                 records,
             } => self.handle_slab(slab, page, records)?,
             Letter::Verdict { slab, bad } => self.handle_verdict(slab, &bad)?,
-            Letter::Report { below, lost } => self.sender.handle_report(below, &lost)?,
+            Letter::Report { below, lost } => {
+                self.sender.handle_report(now, below, &lost)?;
+                self.look_for_light(now);
+            }
             Letter::Question { turns } => self.receiver.handle_question(now, turns),
             Letter::Credit { pages } => self.sender.grant(pages),
             Letter::Window { session, limit } => {
@@ -315,6 +329,13 @@ impl Link {
             Letter::Heard { .. } => {}
         }
         Ok(())
+    }
+
+    fn look_for_light(&mut self, now: Instant) {
+        if self.sender.is_dark(now) && !self.told.dark {
+            self.told.dark = true;
+            self.events.push_back(Event::Dark);
+        }
     }
 
     fn handle_answer(&mut self, session: SessionId, accepted: bool, words: &[u8]) {
@@ -391,7 +412,7 @@ impl Endpoint for Link {
             return None;
         }
         self.heard_at = now;
-        self.told_silent = false;
+        self.told.silent = false;
         match message.via {
             Via::Datagram => {
                 let events = &mut self.events;
@@ -411,8 +432,8 @@ impl Endpoint for Link {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.seen = now;
-        if now >= self.heard_at + self.config.patience && !self.told_silent {
-            self.told_silent = true;
+        if now >= self.heard_at + self.config.patience && !self.told.silent {
+            self.told.silent = true;
             self.events.push_back(Event::Silent);
         }
         if self.mail.is_full() {
@@ -454,10 +475,10 @@ impl Endpoint for Link {
             return Some(event);
         }
         let is_ripe = || self.former.is_ripe(&self.flows, &self.config, self.slot());
-        if self.failed || self.told_ripe || !is_ripe() {
+        if self.failed || self.told.ripe || !is_ripe() {
             return None;
         }
-        self.told_ripe = true;
+        self.told.ripe = true;
         Some(Event::Ripe)
     }
 
@@ -465,12 +486,12 @@ impl Endpoint for Link {
         if self.failed {
             return None;
         }
-        let silent = if self.told_silent {
+        let silent = if self.told.silent {
             Instant::NEVER
         } else {
             self.heard_at + self.config.patience
         };
-        let waits = self.sender.room() > 0 && self.sender.is_hungry() && !self.told_ripe;
+        let waits = self.sender.room() > 0 && self.sender.is_hungry() && !self.told.ripe;
         let ripe = if self.former.is_empty() || !waits {
             Instant::NEVER
         } else {

@@ -34,6 +34,8 @@ pub struct Sender {
     turns: Turns,
     /// How many turns the receiver was asked about, on this connection.
     asked: Option<u64>,
+    /// Since when all of which something was heard was lost, and how many datagrams that was.
+    dark: Option<(Instant, u64)>,
     /// Pages below this one have a place.
     granted: u64,
     resent: u64,
@@ -72,6 +74,7 @@ impl Sender {
             again: VecDeque::new(),
             turns: Turns::new(TURNS_MAX),
             asked: None,
+            dark: None,
             granted: 0,
             resent: 0,
         };
@@ -125,6 +128,12 @@ impl Sender {
         self.resent
     }
 
+    /// Whether all that left for a while was lost, though the receiver is there and says so.
+    pub fn is_dark(&self, now: Instant) -> bool {
+        self.dark
+            .is_some_and(|(since, count)| since + DARK <= now && count >= DARK_TURNS)
+    }
+
     /// What the channel takes now; nothing in a gap, or where it takes all.
     pub fn rate(&self) -> Option<Rate> {
         self.profile.as_ref().and_then(Profile::rate)
@@ -168,7 +177,12 @@ impl Sender {
     }
 
     /// Hears what came of turns.
-    pub fn handle_report(&mut self, below: u64, lost: &[Range<u64>]) -> Result<(), PeerMisbehaved> {
+    pub fn handle_report(
+        &mut self,
+        now: Instant,
+        below: u64,
+        lost: &[Range<u64>],
+    ) -> Result<(), PeerMisbehaved> {
         let last = lost.last().map_or(below, |range| range.end.max(below));
         if last > self.turns.count() {
             return Err(PeerMisbehaved::UnsentTurn(last));
@@ -178,7 +192,15 @@ impl Sender {
             let numbers = self.turns.lose(range.clone());
             again.extend(numbers.filter(|number| is_held(pages, first, *number)));
         }
-        self.turns.forget_below(below);
+        if self.turns.forget_below(below) {
+            self.dark = None;
+        } else if !lost.is_empty() {
+            let (_, count) = self.dark.get_or_insert((now, 0));
+            *count += lost
+                .iter()
+                .map(|range| range.end - range.start)
+                .sum::<u64>();
+        }
         Ok(())
     }
 
@@ -285,6 +307,7 @@ impl Sender {
 
     /// What was under way is lost with its connection, and to be asked about.
     pub const fn ask_again(&mut self) {
+        self.dark = None;
         self.asked = None;
     }
 
@@ -356,6 +379,9 @@ enum Queue {
     Bulk,
 }
 
+/// For how long, and how many of them, all may be lost before datagrams are given up.
+const DARK: Duration = Duration::from_secs(2);
+const DARK_TURNS: u64 = 32;
 /// Datagrams of which nobody knows whether they came: seconds of a fast channel.
 const TURNS_MAX: usize = 1 << 20;
 /// How often each packet that is held may wait to be sent again: lost, and said to be damaged, and that not at the same time.
@@ -419,7 +445,10 @@ mod tests {
     #[test]
     fn what_was_lost_is_sent_again_unless_it_is_kept_meanwhile() {
         let mut sender = sender(45);
-        assert_eq!(sender.handle_report(45, &[3..5, 44..45]), Ok(()));
+        assert_eq!(
+            sender.handle_report(Instant::ZERO, 45, &[3..5, 44..45]),
+            Ok(())
+        );
         assert!(sender.has_more());
         let again = sender.poll_datagram(Instant::ZERO).unwrap();
         assert_eq!(again.body, Body::Object(Span::new(3000, 1000)));
@@ -428,6 +457,6 @@ mod tests {
         assert!(!sender.has_more());
         assert_eq!(sender.poll_datagram(Instant::ZERO), None);
         let beyond = PeerMisbehaved::UnsentTurn(47);
-        assert_eq!(sender.handle_report(47, &[]), Err(beyond));
+        assert_eq!(sender.handle_report(Instant::ZERO, 47, &[]), Err(beyond));
     }
 }

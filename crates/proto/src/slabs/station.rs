@@ -60,6 +60,8 @@ pub enum Told {
     Reached(SessionId, u64),
     /// All of it came, and the end is where it should be.
     Ended(SessionId),
+    /// No datagram reaches the far side.
+    Dark,
     /// The link failed.
     Failed(PeerMisbehaved),
     /// What came is not what was said.
@@ -201,6 +203,7 @@ impl Station {
                 Event::Whole(whole) => self.take(&whole),
                 Event::Ripe => self.launch(self.seen),
                 Event::Failed(why) => self.events.push_back(Told::Failed(why)),
+                Event::Dark => self.events.push_back(Told::Dark),
                 Event::Answered(..) | Event::Reset(..) | Event::Kept(_) | Event::Silent => {}
             }
         }

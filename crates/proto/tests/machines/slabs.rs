@@ -63,6 +63,8 @@ fn tell(left: Station, right: Station, path: &WorldConfig, till: Instant, seed: 
             Told::Ended(session) => {
                 assert!(ended.insert(session, now).is_none(), "it ends once");
             }
+            // so it may seem for a while on a path that is bad enough
+            Told::Dark => {}
             Told::Failed(why) => panic!("{why}"),
             Told::Wrong(session) => panic!("what came of {session} is not what was said"),
         },
@@ -106,6 +108,25 @@ fn four_sessions_fill_a_long_channel_and_share_it() {
         let resent = sender.resent();
         assert!(resent <= lost + lost / 50 + 50, "{resent} of {lost} lost");
     }
+}
+
+#[test]
+fn that_no_datagram_arrives_is_noticed_within_three_seconds() {
+    let rate = Rate::from_mbps(100);
+    let program = Program::new(1, secs(1.0), 1 << 20, FAST);
+    let left = station(CONFIG, rate, [program].into());
+    let right = station(CONFIG, rate, Vec::new());
+    let path = channel(Duration::from_millis(50), 1_000_000_000);
+    let mut world = World::new(left, right, &path, 1);
+    let mut noticed = Vec::new();
+    world.run(secs(10.0), |now, heard| match heard {
+        Heard::Left(Told::Dark) => noticed.push(now),
+        Heard::Left(told) | Heard::Right(told) => panic!("{told:?}"),
+    });
+    let [once] = noticed[..] else {
+        panic!("it is noticed {} times", noticed.len());
+    };
+    assert!((secs(3.0)..secs(4.0)).contains(&once), "{once:?}");
 }
 
 #[test]
@@ -300,6 +321,7 @@ impl Pair {
             match told {
                 Told::Ended(session) => self.ended.push(session),
                 Told::Reached(..) => {}
+                Told::Dark => panic!("datagrams do pass"),
                 Told::Failed(why) => panic!("{why}"),
                 Told::Wrong(session) => panic!("what came of {session} is not what was said"),
             }
