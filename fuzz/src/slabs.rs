@@ -139,7 +139,7 @@ impl End {
             }
             Event::Whole(whole) => self.whole.push_back(whole),
             Event::Kept(parts) => assert!(!parts.is_empty()),
-            Event::Ripe | Event::Dark | Event::Silent | Event::Failed(_) => {}
+            Event::Widened(_) | Event::Ripe | Event::Dark | Event::Silent | Event::Failed(_) => {}
         }
     }
 

@@ -304,7 +304,7 @@ fn starting(error: &io::Error) -> Error {
 /// Links from other gateways at a time.
 const LINES_MAX: usize = 64;
 /// Bytes that a session may send before it is told more.
-const WINDOW: u32 = 1 << 20;
+const WINDOW: u32 = 1 << 16;
 /// Socket buffers, each way.
 const BUFFERS: usize = 16 << 20;
 /// The part of a measured rate that is used: nobody yields on a channel.

@@ -15,6 +15,7 @@ use crate::line::Line;
 use crate::resolve::{Found, look_up};
 use crate::session::Session;
 use crate::target::Host;
+use crate::traffic::promise;
 use crate::word::{self, Opening};
 
 impl Hub {
@@ -92,6 +93,7 @@ impl Hub {
                 self.attempts.remove(&token);
                 if let Some(session) = self.sessions.get_mut(&token) {
                     link.answer(session.id, true, &word::encode_reached(from));
+                    promise(link, session.id);
                     if let Err(error) = session.connect(socket) {
                         warn!("session {} could not begin: {error}", session.id);
                         self.end(link, token, Refusal::Broken);

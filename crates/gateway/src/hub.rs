@@ -31,6 +31,7 @@ use crate::resolve::{Found, Resolver};
 use crate::session::{Piece, Session};
 use crate::settings::Settings;
 use crate::status::Status;
+use crate::traffic::promise;
 use crate::word::{self, NOWHERE, Opening};
 
 /// Sessions, their sockets, and where their bytes lie.
@@ -217,6 +218,7 @@ impl Hub {
         debug!("session {id} to {target}");
         let words = Opening { hops, target };
         link.open(id, &words.encode());
+        promise(link, id);
         let mut session = Session::new(id);
         session.tie = tie;
         session
@@ -351,7 +353,8 @@ impl Hub {
             pages: collected,
             end: record.end,
         };
-        session.to_edge.take(record.offset, piece);
+        let emptied = session.to_edge.take(record.offset, piece, &mut depot);
+        link.free(emptied);
         self.busy.extend(token);
     }
 
@@ -433,6 +436,7 @@ impl Owner<Link> for Hub {
             }
             Event::Whole(whole) => self.take(link, &whole),
             Event::Kept(parts) => self.let_go(&parts),
+            Event::Widened(id) => self.busy.extend(self.tokens.get(&id)),
             Event::Ripe => {
                 self.launch(link, now);
                 self.status.want(link.sender().has_more());

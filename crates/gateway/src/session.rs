@@ -112,6 +112,8 @@ impl Session {
         if self.tie.is_none() {
             socket.set_tcp_nodelay(true)?;
             socket.set_linger(Some(Duration::ZERO))?;
+            // what its host has no place for stays here, where it is counted
+            socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
         }
         self.socket = Some(socket);
         self.from_edge.is_ready = true;
@@ -256,17 +258,39 @@ impl FromEdge {
 }
 
 impl ToEdge {
-    /// Takes a piece that came, be it before its turn.
-    pub(crate) fn take(&mut self, offset: u64, piece: Piece) {
+    /// Takes a piece that came, be it before its turn; answers how many pages are free again.
+    pub(crate) fn take(&mut self, offset: u64, piece: Piece, depot: &mut Depot) -> u64 {
+        let mut emptied = 0;
         self.early.insert(offset, piece);
         while let Some(piece) = self.early.remove(&self.reached) {
             for page in piece.pages {
                 self.reached += page.len() as u64;
                 self.digest.update(page.bytes());
                 self.waiting.push_back(page);
+                emptied += self.merge(depot);
             }
             self.end = piece.end.or(self.end);
         }
+        emptied
+    }
+
+    /// Moves the last page's bytes to the one before if they fit there, so that many small pieces for a program that does not read
+    /// take no more memory than few large ones; answers how many pages that freed.
+    fn merge(&mut self, depot: &mut Depot) -> u64 {
+        let mut last_two = self.waiting.iter_mut().rev();
+        let (Some(last), Some(before)) = (last_two.next(), last_two.next()) else {
+            return 0;
+        };
+        let rest = before.rest();
+        if rest.len() < last.len() {
+            return 0;
+        }
+        rest[..last.len()].copy_from_slice(last.bytes());
+        before.grow(last.len());
+        if let Some(last) = self.waiting.pop_back() {
+            depot.recycle(last);
+        }
+        1
     }
 
     /// Bytes that the socket has taken.
@@ -354,6 +378,8 @@ impl ToEdge {
     }
 }
 
+/// Bytes that the kernel holds for a program besides those on their way.
+const UNSENT_BYTES: u32 = 256 << 10;
 /// Pages that one call reads into, and writes from: about a megabyte.
 const READ_PAGES: usize = 16;
 const WRITE_PAGES: usize = 16;

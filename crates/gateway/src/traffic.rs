@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_proto::slabs::{Link, Plan};
+use lighthaul_proto::slabs::flow::Flow;
+use lighthaul_proto::slabs::{Link, Plan, SessionId};
 use tracing::debug;
 
 use crate::capture::refusal::Refusal;
 use crate::depot::{Depot, Page};
 use crate::hub::Hub;
+use crate::session::ToEdge;
 
 impl Hub {
     /// Looks at all sessions that something has happened to, for a moment.
@@ -42,16 +44,19 @@ impl Hub {
             link.free(written.pages);
             self.status.wrote(written.bytes);
             if written.bytes > 0 {
-                let window = window(link, session.to_edge.is_drained());
-                link.allow(id, session.to_edge.written() + window);
+                widen(link, id, &session.to_edge);
             }
         });
         if result.is_ok() && session.from_edge.is_ready {
             let waiting = session.from_edge.waiting.len();
-            let pages = room(link, &depot).saturating_sub(waiting).min(TURN_PAGES);
+            let fair = room(link, &depot).saturating_sub(waiting).min(TURN_PAGES);
+            let gap = link.flow(id).map_or(0, Flow::gap);
+            let wanted = gap.div_ceil(link.config().page_len().into()) as usize;
+            let pages = fair.min(wanted);
             let read = session.from_edge.read(socket, &mut depot, pages);
             result = read.map(|bytes| self.status.read(bytes));
-            if session.from_edge.is_ready {
+            // who has said all that the other side has a place for is looked at again when it has more
+            if session.from_edge.is_ready && wanted > pages {
                 if pages < TURN_PAGES {
                     self.starved.insert(token);
                 } else {
@@ -139,9 +144,8 @@ impl Hub {
 /// How many pages may wait for the channel besides those that do: what it carries in a moment, so that programs feel its rate
 /// soon; all there is memory for while it carries nothing.
 fn room(link: &Link, depot: &Depot) -> usize {
-    let sender = link.sender();
-    let waiting = depot.held().saturating_sub(sender.held_pages() as usize);
-    let Some(rate) = sender.rate() else {
+    let waiting = link.waiting_pages() as usize;
+    let Some(rate) = link.sender().rate() else {
         return depot.room();
     };
     let config = link.config();
@@ -150,15 +154,44 @@ fn room(link: &Link, depot: &Depot) -> usize {
     most.saturating_sub(waiting).min(depot.room())
 }
 
-/// How far a session may be ahead of what its program has taken: a part of the room there is, if the program takes all that
-/// comes, so that those that do not cannot take it all.
-fn window(link: &Link, is_drained: bool) -> u64 {
+/// Promises a session that begins a place for more than its first window, while most of the memory is promised to nobody.
+pub(crate) fn promise(link: &mut Link, session: SessionId) {
     let config = link.config();
-    let free = link.receiver().room() * u64::from(config.page_len());
-    let most = if is_drained { free / 4 } else { 0 };
-    most.max(config.window.into())
+    let all = u64::from(config.pages_max) * u64::from(config.page_len());
+    if link.unpromised() > all - all / 4 {
+        link.allow(session, BEGINNING.min(all / 64));
+    }
 }
 
+/// Lets a session be further ahead of what its program has taken: by a quarter of what is promised to nobody if the program takes
+/// all that comes, else by its first window, so that those that do not cannot take the memory of those that do. What first windows
+/// need is kept, as far as there is so much.
+fn widen(link: &mut Link, session: SessionId, to_edge: &ToEdge) {
+    let config = *link.config();
+    let (page, least) = (u64::from(config.page_len()), u64::from(config.window));
+    let Some(flow) = link.flow(session) else {
+        return;
+    };
+    let mut window = least;
+    if to_edge.is_drained() {
+        // a window that does not begin with a page has its ends in two
+        let firsts = 2 * link.sessions() as u64;
+        let all = u64::from(config.pages_max);
+        let kept = firsts.clamp(all / 8, all - all / 8);
+        let free = link.unpromised().saturating_sub(kept * page);
+        window = window.max((free + flow.promised(least)) / 4);
+    }
+    let (allowed, limit) = (flow.allowed(), to_edge.written() + window);
+    let news = limit.saturating_sub(allowed);
+    // what makes little difference is not worth a letter, unless a page might not fit without
+    let is_short = to_edge.is_drained() && allowed < to_edge.written() + 2 * page;
+    if is_short || news >= window / 4 {
+        link.allow(session, limit);
+    }
+}
+
+/// What a session may say before it is known how its program takes it.
+const BEGINNING: u64 = 1 << 20;
 /// How much of the channel's time waits for it.
 const AHEAD: Duration = Duration::from_millis(100);
 /// For how long sessions are looked at before datagrams get their turn.

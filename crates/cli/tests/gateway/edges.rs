@@ -1,10 +1,11 @@
 //! Hosts at the edges that vanish, and readers that do not read.
 
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 use crate::pair::{Pair, inner, pass};
 use crate::programs::{assert_reset, hear, tell};
@@ -60,6 +61,34 @@ fn who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory() {
     }
 }
 
+#[test]
+fn five_hundred_that_do_not_read_take_no_more_than_the_memory_there_is() {
+    let name = "five_hundred_that_do_not_read_take_no_more_than_the_memory_there_is";
+    let memory = ["--memory", "128MiB"];
+    let Some(pair) = Pair::start_with(name, &memory, &memory) else {
+        return;
+    };
+    let gateways = [inner(&pair.ingress), inner(&pair.egress)];
+    let before = gateways.map(memory_now);
+    let slow: Vec<_> = (0..MANY).map(|_| pair.session()).collect();
+    let words = vec![1; 1 << 16];
+    for ends in &slow {
+        for mut stream in [&ends.program, &ends.target] {
+            set_socket_recv_buffer_size(stream, 1 << 13).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            while stream.write(&words).is_ok() {}
+        }
+    }
+    pass(Duration::from_secs(3));
+    let took = time_to_hear(&pair);
+    println!("20 MB beside them took {took:?}");
+    for (id, before) in gateways.into_iter().zip(before) {
+        let more = most_memory(id) - before;
+        println!("{more} KiB more than the {before} KiB before");
+        assert!(more < 144 << 10, "{more} KiB of memory for 128 MiB");
+    }
+}
+
 /// How long a transfer takes whose reader reads.
 fn time_to_hear(pair: &Pair) -> Duration {
     let mut ends = pair.session();
@@ -75,11 +104,21 @@ fn time_to_hear(pair: &Pair) -> Duration {
 
 /// The most memory that a process has had, in KiB.
 fn most_memory(id: u32) -> u64 {
+    status(id, "VmHWM:")
+}
+
+/// The memory that it has.
+fn memory_now(id: u32) -> u64 {
+    status(id, "VmRSS:")
+}
+
+fn status(id: u32, what: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let line = status.lines().find(|line| line.starts_with(what));
     let number = line.unwrap().split_whitespace().nth(1).unwrap();
     number.parse().unwrap()
 }
 
 /// Readers that do not read.
 const SLOW: usize = 4;
+const MANY: usize = 500;

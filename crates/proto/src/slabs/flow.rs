@@ -128,6 +128,11 @@ impl Flow {
         self.fit();
     }
 
+    /// Bytes that the peer has a place for besides those that wait.
+    pub const fn gap(&self) -> u64 {
+        self.limit.saturating_sub(self.offset + self.queued_bytes)
+    }
+
     fn fit(&mut self) {
         while let Some(page) = self.queue.get(self.fitting) {
             let end = self.fitting_end + u64::from(page.len);
@@ -224,6 +229,17 @@ impl Flow {
         let is_news = limit > self.allowed;
         self.allowed = self.allowed.max(limit);
         is_news
+    }
+
+    /// How far it may come.
+    pub const fn allowed(&self) -> u64 {
+        self.allowed
+    }
+
+    /// Bytes that were promised a place besides the first `window`, and have not come.
+    pub fn promised(&self, window: u64) -> u64 {
+        let left = self.allowed - self.announced;
+        left.saturating_sub(window)
     }
 
     /// Whether both directions are over.

@@ -25,10 +25,12 @@ impl Plan {
     }
 }
 
-/// The sessions that have something to say.
+/// The sessions that have something to say, and how many pages.
 #[derive(Debug, Default)]
 pub struct Former {
-    ready: BTreeSet<SessionId>,
+    ready: BTreeMap<SessionId, u64>,
+    /// Pages of them all.
+    pages: u64,
     /// Those of them that say little.
     urgent: BTreeSet<SessionId>,
     /// Who had the first part of the slab before.
@@ -50,12 +52,22 @@ impl Former {
     /// Looks at a session again.
     pub fn look(&mut self, session: SessionId, flow: Option<&Flow>) {
         let ready = flow.filter(|flow| flow.is_ready());
-        note(&mut self.ready, session, ready.is_some());
-        note(
-            &mut self.urgent,
-            session,
-            ready.is_some_and(Flow::is_urgent),
-        );
+        let before = match ready {
+            Some(flow) => self.ready.insert(session, flow.pages()),
+            None => self.ready.remove(&session),
+        };
+        self.pages += ready.map_or(0, Flow::pages);
+        self.pages -= before.unwrap_or(0);
+        if ready.is_some_and(Flow::is_urgent) {
+            self.urgent.insert(session);
+        } else {
+            self.urgent.remove(&session);
+        }
+    }
+
+    /// Pages that could be taken.
+    pub const fn pages(&self) -> u64 {
+        self.pages
     }
 
     /// Whether nobody has anything to say.
@@ -72,7 +84,7 @@ impl Former {
     /// When a slab can be formed of what there is, should the channel be idle.
     pub fn ripens(&self, flows: &BTreeMap<SessionId, Flow>, config: &Config) -> Instant {
         let (mut pages, mut first) = (0, Instant::NEVER);
-        for flow in self.ready.iter().filter_map(|session| flows.get(session)) {
+        for flow in self.ready.keys().filter_map(|session| flows.get(session)) {
             pages += flow.pages();
             if pages >= u64::from(config.slab_pages) {
                 return Instant::ZERO;
@@ -98,8 +110,12 @@ impl Former {
             return None;
         }
         let urgent = !self.urgent.is_empty();
-        let among = if urgent { &self.urgent } else { &self.ready };
-        let runs = take_shares(&self.in_turn(among), flows, config, slot.room);
+        let sessions = if urgent {
+            self.in_turn(self.urgent.iter().copied())
+        } else {
+            self.in_turn(self.ready.keys().copied())
+        };
+        let runs = take_shares(&sessions, flows, config, slot.room);
         self.last = runs.first().map(|(session, _)| *session);
         for (session, _) in &runs {
             self.look(*session, flows.get(session));
@@ -107,10 +123,10 @@ impl Former {
         Some(Plan { runs, urgent })
     }
 
-    /// Those of a set, from the one behind who was first last time.
-    fn in_turn(&self, among: &BTreeSet<SessionId>) -> Vec<SessionId> {
+    /// Sessions in their order, from the one behind who was first last time.
+    fn in_turn(&self, among: impl Iterator<Item = SessionId>) -> Vec<SessionId> {
         let behind = |session: &SessionId| self.last.is_none_or(|last| *session > last);
-        let (mut first, then): (Vec<_>, Vec<_>) = among.iter().copied().partition(behind);
+        let (mut first, then): (Vec<_>, Vec<_>) = among.partition(behind);
         first.extend(then);
         first
     }
@@ -148,12 +164,4 @@ fn take_shares(
         runs.extend(taken.into_iter().map(|run| (*session, run)));
     }
     runs
-}
-
-fn note(set: &mut BTreeSet<SessionId>, session: SessionId, belongs: bool) {
-    if belongs {
-        set.insert(session);
-    } else {
-        set.remove(&session);
-    }
 }

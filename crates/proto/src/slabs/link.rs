@@ -24,6 +24,8 @@ pub struct Link {
     mail: Mail,
     flows: BTreeMap<SessionId, Flow>,
     former: Former,
+    /// Bytes that sessions of the peer were promised a place for, besides the first window of each, and that have not come.
+    promised: u64,
     /// The last moment time was told.
     seen: Instant,
     /// When the peer last said anything.
@@ -58,6 +60,8 @@ pub enum Event {
     Whole(Whole),
     /// Records that are not ours any more, where they lay.
     Kept(Vec<Part>),
+    /// The peer has a place for more of a session.
+    Widened(SessionId),
     /// A slab can be formed.
     Ripe,
     /// No datagram has reached the peer for a while, though its stream does: they had better go there too.
@@ -84,6 +88,7 @@ impl Link {
             mail: Mail::new(now),
             flows: BTreeMap::new(),
             former: Former::default(),
+            promised: 0,
             seen: now,
             heard_at: now,
             told: Told::default(),
@@ -188,11 +193,26 @@ impl Link {
 
     /// A session's bytes below `limit` have a place here.
     pub fn allow(&mut self, session: SessionId, limit: u64) {
-        if let Some(flow) = self.flows.get_mut(&session)
-            && flow.allow(limit)
-        {
+        let window = u64::from(self.config.window);
+        let Some(flow) = self.flows.get_mut(&session) else {
+            return;
+        };
+        self.promised -= flow.promised(window);
+        if flow.allow(limit) {
             self.mail.push(&Letter::Window { session, limit });
         }
+        self.promised += flow.promised(window);
+    }
+
+    /// Bytes for which there is memory here that was promised to nobody.
+    pub fn unpromised(&self) -> u64 {
+        let room = self.receiver.room() * u64::from(self.config.page_len());
+        room.saturating_sub(self.promised)
+    }
+
+    /// Pages that wait for a slab, and for which the peer has a place.
+    pub const fn waiting_pages(&self) -> u64 {
+        self.former.pages()
     }
 
     /// Forms a slab, if one is ripe: its pages get the numbers from [`Sender::next_page`] on, and it must be launched.
@@ -273,7 +293,9 @@ impl Link {
     }
 
     fn forget(&mut self, session: SessionId) {
-        self.flows.remove(&session);
+        let flow = self.flows.remove(&session);
+        let window = u64::from(self.config.window);
+        self.promised -= flow.map_or(0, |flow| flow.promised(window));
         self.former.look(session, None);
     }
 
@@ -324,6 +346,7 @@ impl Link {
                 if let Some(flow) = self.flows.get_mut(&session) {
                     flow.widen(limit);
                     self.former.look(session, Some(flow));
+                    self.events.push_back(Event::Widened(session));
                 }
             }
             Letter::Heard { .. } => {}
@@ -356,10 +379,14 @@ impl Link {
         page: u64,
         records: Vec<Record>,
     ) -> Result<(), PeerMisbehaved> {
+        let window = u64::from(self.config.window);
         for record in &records {
             // of a session that is over here, bytes may still come
             if let Some(flow) = self.flows.get_mut(&record.session) {
-                flow.announce(record)?;
+                self.promised -= flow.promised(window);
+                let announced = flow.announce(record);
+                self.promised += flow.promised(window);
+                announced?;
             }
         }
         let events = &mut self.events;

@@ -204,7 +204,11 @@ impl Station {
                 Event::Ripe => self.launch(self.seen),
                 Event::Failed(why) => self.events.push_back(Told::Failed(why)),
                 Event::Dark => self.events.push_back(Told::Dark),
-                Event::Answered(..) | Event::Reset(..) | Event::Kept(_) | Event::Silent => {}
+                Event::Answered(..)
+                | Event::Reset(..)
+                | Event::Kept(_)
+                | Event::Widened(_)
+                | Event::Silent => {}
             }
         }
     }
