@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
+mod copies;
 mod crowds;
 mod draining;
 mod edges;
@@ -16,7 +17,6 @@ mod resets;
 mod running;
 #[path = "../cp/schema.rs"]
 mod schema;
-#[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/scratch.rs"]
 mod scratch;
 #[path = "../cp/stage.rs"]
