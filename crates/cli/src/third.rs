@@ -37,8 +37,9 @@ pub(crate) fn copy(
         paths: sources.iter().map(|place| place.path().to_vec()).collect(),
         target: to(target),
     };
-    let hello = hello(args, Request::Receive(to(target)))?;
     let here = reach(&args.via, from)?;
+    // a vector counts from when this is said
+    let hello = hello(args, Request::Receive(to(target)))?;
     let names = [from, target].map(name);
     let source = End {
         session: &here.session,

@@ -58,6 +58,11 @@ impl Gateways {
         }
     }
 
+    /// How they work.
+    pub const fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
     /// Carries a link that its caller tells of in `words`, until its connection ends.
     pub(crate) fn answer(
         &self,

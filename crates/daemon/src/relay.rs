@@ -38,9 +38,10 @@ pub(crate) fn run(
     session: &Session,
     finds: Finds,
     relay: Relay,
-    hello: Hello,
+    mut hello: Hello,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
+    let heard = session.clock.now();
     if relay.host.len() > NAME_MAX || hello.options.listed {
         return Err(Error::new(Code::Usage, "this cannot be sent on"));
     }
@@ -63,8 +64,14 @@ pub(crate) fn run(
             watcher(sight.clone());
             show(session, &far, sight);
         };
+        // a vector begins so long after it was said, which was half a round trip before it was heard
+        let age = session.clock.now().since(heard) + session.rtt / 2;
+        if let Some(begins_in) = &mut hello.options.trc_in {
+            *begins_in = begins_in.saturating_sub(age.as_nanos() as i64);
+        }
         let settings = send::Settings {
             theirs,
+            said: far.clock.now(),
             ..sending(&far, hello)?
         };
         send::send(&far, &door, finds, settings, &mut both)

@@ -54,6 +54,16 @@ impl Allowed {
         }
     }
 
+    /// Whether a rule speaks of the target as it was asked for, so that no name has to be looked up to know.
+    pub fn names(&self, target: &Target) -> bool {
+        match target.host {
+            Host::Ip(_) => self.admits_name(target),
+            Host::Name(_) => self
+                .about(target.port)
+                .any(|rule| rule.hosts.has(&target.host)),
+        }
+    }
+
     /// Whether `address` may be called for somebody who asked for `target`.
     ///
     /// A rule about a name admits whatever the name stands for, but not what has a special meaning on the egress itself

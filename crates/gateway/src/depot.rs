@@ -60,7 +60,9 @@ impl Page {
 pub(crate) struct Depot {
     packet_len: u64,
     page_len: usize,
+    /// Memory for pages to come, and how much of it was of no use for a while.
     free: Vec<Box<[u8]>>,
+    spare: usize,
     /// Pages with bytes from our edges, and how many there may be.
     out: usize,
     out_max: usize,
@@ -79,6 +81,7 @@ impl Depot {
             packet_len: packet_len.into(),
             page_len: page_len as usize,
             free: Vec::new(),
+            spare: 0,
             out: 0,
             out_max,
             first: 0,
@@ -115,9 +118,7 @@ impl Depot {
 
     /// A page that came is not needed any more.
     pub(crate) fn recycle(&mut self, page: Page) {
-        if self.free.len() < FREE_MAX {
-            self.free.push(page.bytes);
-        }
+        self.free.push(page.bytes);
     }
 
     /// A page gets the next number.
@@ -174,8 +175,15 @@ impl Depot {
         }
     }
 
+    /// Gives up half of the memory that was of no use since this was last called.
+    pub(crate) fn shrink(&mut self) {
+        self.free.drain(..self.spare.div_ceil(2));
+        self.spare = self.free.len();
+    }
+
     fn memory(&mut self) -> Box<[u8]> {
         let free = self.free.pop();
+        self.spare = self.spare.min(self.free.len());
         free.unwrap_or_else(|| vec![0; self.page_len].into())
     }
 
@@ -271,9 +279,6 @@ impl Store for Shelf {
     }
 }
 
-/// Pages whose memory is kept for the next.
-const FREE_MAX: usize = 1 << 10;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -318,5 +323,28 @@ mod tests {
         assert_eq!(depot.borrow().held(), 0);
         shelf.sent();
         assert!(shelf.gather(Span::new(0, 4)).is_err());
+    }
+
+    #[test]
+    fn memory_that_is_of_no_use_is_given_up_in_the_end() {
+        let mut depot = Depot::new(4, 16, 8);
+        let pages: Vec<Page> = (0..8).map(|_| depot.take()).collect();
+        for page in pages {
+            depot.give_back(page);
+        }
+        depot.shrink();
+        assert_eq!(depot.free.len(), 8);
+        // what is used again and again is kept
+        for _ in 0..10 {
+            let pages = [depot.take(), depot.take()];
+            for page in pages {
+                depot.give_back(page);
+            }
+            depot.shrink();
+        }
+        assert_eq!(depot.free.len(), 2);
+        depot.shrink();
+        depot.shrink();
+        assert!(depot.free.is_empty());
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::{Sign, Watch, wait};
 use tracing::{debug, warn};
 
+use crate::allowed::Allowed;
 use crate::attempt::look_after;
 use crate::call::{HOPS_MAX, Newcomer};
 use crate::capture::connect::Connect;
@@ -45,6 +47,24 @@ pub struct Door {
     pub kind: Kind,
 }
 
+/// Where programs go on from a door.
+#[derive(Clone, Debug)]
+pub struct Ways {
+    /// Over a link, to another gateway.
+    pub link: Line,
+    /// From here, if they want to go to such targets.
+    pub direct: Option<(Arc<Allowed>, Line)>,
+}
+
+impl Ways {
+    fn to(&self, target: &Target) -> &Line {
+        match &self.direct {
+            Some((near, line)) if near.names(target) => line,
+            _ => &self.link,
+        }
+    }
+}
+
 /// The thread that lets programs in.
 #[derive(Debug)]
 pub struct Doors {
@@ -52,8 +72,8 @@ pub struct Doors {
 }
 
 impl Doors {
-    /// Lets programs in by these doors, to `line`; a silent one is asked so often whether it is still there.
-    pub fn open(doors: Vec<Door>, line: Line, keepalive: Duration) -> io::Result<Self> {
+    /// Lets programs in by these doors, to one of `ways`; a silent one is asked so often whether it is still there.
+    pub fn open(doors: Vec<Door>, ways: Ways, keepalive: Duration) -> io::Result<Self> {
         let poll = Poll::new()?;
         let sign = Sign::new()?;
         poll.add(&sign, SIGN)?;
@@ -63,7 +83,7 @@ impl Doors {
         let porter = Porter {
             last_token: doors.len() as u64,
             doors,
-            line,
+            ways,
             keepalive,
             poll,
             clock: Clock::start(),
@@ -86,7 +106,7 @@ impl Drop for Doors {
 #[derive(Debug)]
 struct Porter {
     doors: Vec<Door>,
-    line: Line,
+    ways: Ways,
     keepalive: Duration,
     poll: Poll,
     clock: Clock,
@@ -229,7 +249,7 @@ impl Porter {
         handshake: Option<Box<dyn Handshake>>,
         rest: Vec<u8>,
     ) {
-        self.line.take(Newcomer {
+        self.ways.to(&target).take(Newcomer {
             session: None,
             socket: socket.into(),
             target,

@@ -114,12 +114,13 @@ impl Hub {
         }
     }
 
-    /// Looks at all targets that are being called, now and then: some never answer.
-    pub(crate) fn sweep_attempts(&mut self, link: &mut Link, now: Instant) {
-        if now < self.sweep {
+    /// Looks at all targets that are being called, now and then: some never answer. Gives up memory that has been of no use since.
+    pub(crate) fn sweep(&mut self, link: &mut Link, now: Instant) {
+        if now < self.sweep_at {
             return;
         }
-        self.sweep = now + SWEEP;
+        self.sweep_at = now + SWEEP;
+        self.depot.borrow_mut().shrink();
         let tokens: Vec<u64> = self.attempts.keys().copied().collect();
         for token in tokens {
             self.look_at_attempt(link, token, now);

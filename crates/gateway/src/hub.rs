@@ -47,8 +47,8 @@ pub(crate) struct Hub {
     greeted: BTreeMap<u64, Box<dyn Handshake>>,
     /// Sessions from the other side whose target is being called.
     pub(crate) attempts: BTreeMap<u64, Attempt>,
-    /// When attempts are looked at whose sockets are silent.
-    pub(crate) sweep: Instant,
+    /// When it is looked around for what nothing happens to.
+    pub(crate) sweep_at: Instant,
     /// Addresses that were found while there was no connection.
     found: Vec<(SessionId, Found)>,
     /// Sessions to look at.
@@ -99,7 +99,7 @@ impl Hub {
             last_token: 0,
             greeted: BTreeMap::new(),
             attempts: BTreeMap::new(),
-            sweep: Instant::ZERO,
+            sweep_at: Instant::ZERO,
             found: Vec::new(),
             busy: BTreeSet::new(),
             starved: BTreeSet::new(),
@@ -459,7 +459,7 @@ impl Owner<Link> for Hub {
     fn tick(&mut self, link: &mut Link, now: Instant) -> Result<Next, Error> {
         self.look_at_sockets(link, now)?;
         self.hear_calls(link);
-        self.sweep_attempts(link, now);
+        self.sweep(link, now);
         self.pump(link, now);
         self.launch(link, now);
         self.status.look(link, &self.depot.borrow());

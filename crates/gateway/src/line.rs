@@ -24,6 +24,7 @@ use crate::call::{Call, Caller, Joint, Newcomer, calls};
 use crate::capture::refusal::Refusal;
 use crate::depot::{Depot, Shelf};
 use crate::hub::{After, Hub, turn_away};
+use crate::relay::Relay;
 use crate::resolve::Resolver;
 use crate::settings::Settings;
 use crate::status::Status;
@@ -52,6 +53,24 @@ impl Line {
                 Ok(hub) => Worker { hub, end: None }.run(),
                 Err(error) => warn!("a link could not begin: {error}"),
             }
+            status.over();
+        })?;
+        Ok(line)
+    }
+
+    /// Starts a thread that calls targets from here: no link, and no connection to another gateway.
+    pub fn start_direct(settings: Arc<Settings>) -> io::Result<Self> {
+        let (caller, calls) = calls()?;
+        let (status, clock) = (Arc::<Status>::default(), Clock::start());
+        let resolver = Resolver::start(Arc::clone(&settings.direct), caller.clone())?;
+        let relay = Relay::new(settings, Arc::clone(&status), (clock, calls), resolver)?;
+        let line = Self {
+            caller,
+            status: Arc::clone(&status),
+            clock,
+        };
+        thread::Builder::new().name("relay".into()).spawn(move || {
+            relay.run();
             status.over();
         })?;
         Ok(line)

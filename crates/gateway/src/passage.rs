@@ -289,10 +289,8 @@ mod tests {
                 panic!("{refusal:?} became {error:?}");
             };
             // SOCKS5 has no word for a gateway that is busy
-            let expected = match refusal {
-                Refusal::Busy => Refusal::Broken,
-                other => other,
-            };
+            let busy = refusal == Refusal::Busy;
+            let expected = if busy { Refusal::Broken } else { refusal };
             assert_eq!(*why, expected);
             let text = error.to_string();
             assert!(text.starts_with("192.0.2.7:1 cannot be reached through the gateway at 127."));

@@ -13,6 +13,8 @@ use crate::line::Line;
 pub struct Settings {
     /// Where sessions from the other side may go.
     pub allowed: Arc<Allowed>,
+    /// Targets that are near: they are called from here, and sessions with them cross no link.
+    pub direct: Arc<Allowed>,
     /// What the channel to the other side carries; what a probe finds, if nothing.
     pub rate: Option<Rate>,
     /// The channel is booked: it carries what [`Line::follow`](crate::line::Line::follow) is told, and a policer takes bursts of a millisecond.

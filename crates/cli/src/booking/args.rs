@@ -154,7 +154,7 @@ pub(crate) struct Booked {
     /// The file with the token that the scheduler knows us by [default: as the daemon does]
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE")]
     pub(crate) scheduler_token: Option<PathBuf>,
-    /// What the scheduler calls this host [default: its name]
+    /// What the scheduler calls this host, or the one that sends if both are others [default: its name]
     #[arg(long, value_name = "HOST", env = "LIGHTHAUL_NODE")]
     pub(crate) node: Option<String>,
     /// What the scheduler calls the far side [default: as it is called here]

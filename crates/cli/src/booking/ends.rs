@@ -32,10 +32,10 @@ impl Ends {
             }
             (Place::Here(_), target) => (here()?, far(target)),
             (source, Place::Here(_)) => (far(source), here()?),
-            _ => {
-                return Err(misuse(
-                    "a copy between two others books nothing by itself: `lighthaul book` does, and --trc says what it got",
-                ));
+            // between two others --node is the one that sends
+            (source, target) => {
+                let node = args.booked.node.clone();
+                (node.unwrap_or_else(|| host(source)), far(target))
             }
         };
         Ok(Self {

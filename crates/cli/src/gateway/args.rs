@@ -53,6 +53,10 @@ pub(crate) struct Gateway {
     /// Where sessions from other gateways may go, as in 10.0.0.0/8:5001, *.example.org:443 or host:1000-2000; nowhere else
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub(crate) allow: Vec<Rule>,
+    /// Targets near this gateway, as rules like those: programs that want to go there are connected from here, and nothing crosses
+    /// the path; names count only where they are listed by name
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub(crate) direct: Vec<Rule>,
     /// What the channel to the other gateway carries, headers included, as in 1Gb/s [default: as measured at the start]
     #[arg(long, value_name = "RATE")]
     pub(crate) rate: Option<Rate>,

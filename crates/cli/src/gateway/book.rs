@@ -28,9 +28,11 @@ pub(crate) fn start(args: &Gateway, line: Line) -> Result<(), Error> {
     };
     let client = reach(&asking)?;
     let (ahead, _) = client.clock_offset().map_err(failed)?;
+    let compare_at = line.clock().now() + COMPARE;
     let booker = Booker {
         client,
         ahead,
+        compare_at,
         request: NewReservation {
             from: args.booked.node.clone(),
             to: args.booked.far_node.clone(),
@@ -57,6 +59,8 @@ struct Booker {
     client: Client,
     /// By how many nanoseconds the scheduler's clock is ahead of this host's.
     ahead: i64,
+    /// When the two are compared again.
+    compare_at: Instant,
     /// What every request has.
     request: NewReservation,
     line: Line,
@@ -129,6 +133,7 @@ impl Booker {
 
     /// Books what the backlog needs, and what will be said until it is done.
     fn book(&mut self, start: Instant, backlog: u64) {
+        self.compare_clocks();
         let bytes = backlog.max(self.speed.saturating_mul(WINDOW.as_secs()));
         let size = bytes + bytes / HEADS + BYTES_MIN;
         let request = NewReservation {
@@ -159,6 +164,19 @@ impl Booker {
                 self.refused = why;
                 self.retry_at = self.line.clock().now() + RETRY;
             }
+        }
+    }
+
+    /// Finds out anew, now and then, by how much the scheduler's clock is ahead: clocks drift, and are set.
+    fn compare_clocks(&mut self) {
+        let now = self.line.clock().now();
+        if now < self.compare_at {
+            return;
+        }
+        self.compare_at = now + COMPARE;
+        match self.client.clock_offset() {
+            Ok((ahead, _)) => self.ahead = ahead,
+            Err(error) => warn!("the scheduler's clock could not be read: {error}"),
         }
     }
 
@@ -234,6 +252,8 @@ const AHEAD: Duration = Duration::from_millis(700);
 const WINDOW: Duration = Duration::from_secs(3);
 /// How long nothing is there to send before windows are given back.
 const IDLE: Duration = Duration::from_millis(500);
+/// How often clocks are compared.
+const COMPARE: Duration = Duration::from_mins(1);
 /// How long after a refusal it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// One byte of headers and resends in so many.

@@ -6,8 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use lighthaul_gateway::capture::credentials::Credentials;
 use lighthaul_gateway::capture::rules::{Rules, Transparent};
 use lighthaul_gateway::capture::transparent::Listeners;
-use lighthaul_gateway::door::{Door, Doors, Kind, listen};
-use lighthaul_gateway::line::Line;
+use lighthaul_gateway::door::{Door, Doors, Kind, Ways, listen};
 use lighthaul_gateway::target::Target;
 use lighthaul_transfer::error::{Code, Error};
 use tracing::{info, warn};
@@ -22,8 +21,8 @@ pub(super) struct Entrance {
 }
 
 impl Entrance {
-    /// Lets programs in wherever they may come, to `line`.
-    pub(super) fn open(args: &Gateway, line: Line) -> Result<Self, Error> {
+    /// Lets programs in wherever they may come, by one of `ways`.
+    pub(super) fn open(args: &Gateway, ways: Ways) -> Result<Self, Error> {
         let mut doors = doors(args)?;
         let mut rules = None;
         if args.capture.transparent {
@@ -37,7 +36,7 @@ impl Entrance {
             return Err(Error::new(Code::Usage, text));
         }
         let failed = |e| Error::new(Code::Network, format!("nobody can be let in: {e}"));
-        let doors = Doors::open(doors, line, args.keepalive).map_err(failed)?;
+        let doors = Doors::open(doors, ways, args.keepalive).map_err(failed)?;
         let doors = Some(doors);
         Ok(Self { rules, doors })
     }

@@ -10,6 +10,8 @@ use lighthaul_daemon::gateways::{Gateways, Outgoing};
 use lighthaul_daemon::links;
 use lighthaul_daemon::serve::{self, Server, Welcome};
 use lighthaul_gateway::allowed::Allowed;
+use lighthaul_gateway::door::Ways;
+use lighthaul_gateway::line::Line;
 use lighthaul_gateway::settings::Settings;
 use lighthaul_gateway::target::Target;
 use lighthaul_io::clock::Clock;
@@ -51,7 +53,7 @@ fn carry(args: &Gateway) -> Result<(), Error> {
         book::start(args, outgoing.line.clone())?;
     }
     let mut entrance = match &outgoing {
-        Some(outgoing) => Some(Entrance::open(args, outgoing.line.clone())?),
+        Some(outgoing) => Some(Entrance::open(args, ways(args, outgoing, &gateways)?)?),
         None => None,
     };
     let cluster = match &outgoing {
@@ -109,6 +111,21 @@ fn begin(args: &Gateway, settings: &Settings) -> Result<Option<Arc<Outgoing>>, E
     Ok(Some(Arc::new(outgoing)))
 }
 
+/// Where programs go on: over the link, or directly where that is shorter.
+fn ways(args: &Gateway, outgoing: &Outgoing, gateways: &Gateways) -> Result<Ways, Error> {
+    let mut ways = Ways {
+        link: outgoing.line.clone(),
+        direct: None,
+    };
+    if !args.direct.is_empty() {
+        let settings = gateways.settings();
+        let line = Line::start_direct(Arc::clone(settings)).map_err(|e| starting(&e))?;
+        gateways.include("direct", line.clone());
+        ways.direct = Some((Arc::clone(&settings.direct), line));
+    }
+    Ok(ways)
+}
+
 /// Shows how the gateway is, if there is a place for that.
 fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<Board> {
     let path = args.status_socket.clone();
@@ -162,6 +179,7 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
     }
     Ok(Settings {
         allowed: Arc::new(allowed),
+        direct: Arc::new(Allowed::new(args.direct.clone())),
         rate: args.rate,
         booked: args.booked.book,
         memory: args.memory,

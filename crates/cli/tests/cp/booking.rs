@@ -14,16 +14,16 @@ use crate::schema::assert_valid;
 const NOBODY: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
 
 /// A scheduler of two links in a row, and those who ask it.
-struct Booking {
-    near: Near,
+pub(crate) struct Booking {
+    pub(crate) near: Near,
     scheduler: Running,
-    url: String,
+    pub(crate) url: String,
     /// What accepts its key, word by word.
     trust: String,
 }
 
 impl Booking {
-    fn start(name: &str, options: &[&str]) -> Self {
+    pub(crate) fn start(name: &str, options: &[&str]) -> Self {
         let near = Near::new(name, None);
         let topology = near.at("network.toml");
         let link = |from, to| {
@@ -67,7 +67,7 @@ impl Booking {
     }
 
     /// A token of this name and role.
-    fn token(&self, name: &str, role: &str) -> String {
+    pub(crate) fn token(&self, name: &str, role: &str) -> String {
         let mut token = self
             .near
             .lighthaul(&["token", name, "--role", role, "--tokens"]);

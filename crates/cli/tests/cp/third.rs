@@ -15,10 +15,13 @@ use lighthaul_transfer::options::Options;
 use lighthaul_transfer::protocol;
 use lighthaul_transfer::relay::{Relay, Relayed};
 use lighthaul_transfer::session::Session;
+use serde_json::json;
 
+use crate::booking::Booking;
 use crate::far::{Far, Near, PROGRAM};
 use crate::running::{Outcome, Running, becomes_true};
-use crate::scratch::{dress, look, names, tree};
+use crate::schema::assert_valid;
+use crate::scratch::{dress, look, names, noise, tree};
 use crate::ssh;
 use crate::stage::Stage;
 
@@ -79,7 +82,7 @@ impl Pair {
 fn fill(folder: &Path) {
     fs::create_dir_all(folder.join("deep/er")).unwrap();
     for (name, len) in [("empty", 0), ("small", 100), ("deep/large", 9 << 20)] {
-        fs::write(folder.join(name), crate::scratch::noise(len, 7)).unwrap();
+        fs::write(folder.join(name), noise(len, 7)).unwrap();
     }
     std::os::unix::fs::symlink("small", folder.join("deep/link")).unwrap();
     dress(&folder.join("deep/er"), 0o750, 1_000_000_000);
@@ -117,6 +120,29 @@ fn a_tree_goes_from_one_daemon_to_another() {
     let outcome = pair.run(&[], "tree/", "copy").assert_succeeded();
     assert!(outcome.said("nothing to move"), "{outcome:?}");
     assert_eq!(pair.b.names(), ["copy"]);
+}
+
+#[test]
+fn a_copy_between_two_others_is_booked_and_follows_its_vector() {
+    let pair = Pair::start("third-booked", &[], &[]);
+    fs::write(pair.a.target.join("source"), noise(10_000_000, 8)).unwrap();
+    let booking = Booking::start("third-booking", &["--no-tls"]);
+    let token = booking.near.at("token");
+    fs::write(&token, booking.token("ada", "user")).unwrap();
+    let mut copy = pair.copy(&["--json", "--book", "--rate", "50Mb/s"], "source", "copy");
+    copy.args(["--scheduler", &booking.url, "--scheduler-token"])
+        .arg(&token)
+        .args(["--node", "paris", "--far-node", "milan"]);
+    let events = assert_valid(&pair.a.near.run(copy).assert_succeeded());
+    let of = |kind: &str| events.iter().find(|event| event["type"] == kind).unwrap();
+    assert_eq!(
+        of("booked")["path"],
+        json!(["paris-geneva", "geneva-milan"])
+    );
+    assert_eq!(of("start")["protocol"], "vbtp");
+    assert_eq!(of("released")["reservation"], of("booked")["reservation"]);
+    let [from, to] = [pair.a.target.join("source"), pair.b.target.join("copy")];
+    assert!(fs::read(from).unwrap() == fs::read(to).unwrap());
 }
 
 #[test]

@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
+mod booked;
 mod copies;
 mod crowds;
+mod direct;
 mod draining;
 mod edges;
 mod killed;

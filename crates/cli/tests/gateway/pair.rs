@@ -50,13 +50,18 @@ impl Pair {
     }
 
     /// The same, with further options for the ingress and for the egress.
-    #[expect(
-        clippy::unwrap_in_result,
-        reason = "nothing is for want of a lab alone"
-    )]
     pub(crate) fn start_with(name: &str, ingress: &[&str], egress: &[&str]) -> Option<Self> {
         let stage = Stage::pair(name, PATH)?;
-        let scratch = Scratch::new(name);
+        Some(Self::start_on(stage, Scratch::new(name), ingress, egress))
+    }
+
+    /// The same on a stage that is there already.
+    pub(crate) fn start_on(
+        stage: Stage,
+        scratch: Scratch,
+        ingress: &[&str],
+        egress: &[&str],
+    ) -> Self {
         let fingerprint = |key: &str| say(&["key", "--key", scratch.at(key).to_str().unwrap()]);
         let (ours, pin) = (fingerprint("a-key"), fingerprint("b-key"));
         let allowed = scratch.at("allowed");
@@ -75,7 +80,7 @@ impl Pair {
             _sockets: Sockets,
         };
         pair.ingress.says(UP);
-        Some(pair)
+        pair
     }
 
     /// Kills the egress; there is none then, and its port is free.
@@ -216,7 +221,7 @@ fn start_ingress(
 
 /// The command that was built.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
-const PATH: &str = "rate = \"100Mb/s\"\nrtt = \"40ms\"";
+pub(crate) const PATH: &str = "rate = \"100Mb/s\"\nrtt = \"40ms\"";
 /// What a gateway says once programs can cross.
 pub(crate) const UP: &str = "the link carries sessions";
 /// How long anything may take.

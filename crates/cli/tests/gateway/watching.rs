@@ -64,12 +64,17 @@ fn where_no_gateway_is_status_says_so() {
     outcome.assert_failed(10, "no gateway shows its state here");
 }
 
-/// The one link of the gateway on a host.
+/// The link of the gateway on a host.
 pub(crate) fn shown(host: &str) -> Value {
+    links(host).remove(0)
+}
+
+/// All that the gateway on a host shows.
+pub(crate) fn links(host: &str) -> Vec<Value> {
     let socket = socket(host);
     let outcome = status(&["--socket", socket.to_str().unwrap(), "--once", "--json"]);
     let event = assert_valid(&outcome.assert_succeeded()).remove(0);
-    event["links"][0].clone()
+    event["links"].as_array().unwrap().clone()
 }
 
 fn status(words: &[&str]) -> Outcome {

@@ -25,6 +25,8 @@ pub struct Profile {
     due: Instant,
     /// In bits times nanoseconds of a second.
     tokens: u128,
+    /// What may leave before the gate closes again, as work; nothing while it is closed.
+    open: u128,
     now: Hold,
 }
 
@@ -63,6 +65,7 @@ impl Profile {
             seen: now,
             due: now,
             tokens: 0,
+            open: 0,
             now: Hold {
                 rate: None,
                 till: now,
@@ -88,11 +91,15 @@ impl Profile {
         }
         self.refill(now);
         let work = u128::from(bytes) * WORK;
-        if self.tokens < work || self.now.rate.is_none() {
+        if self.open < work {
+            self.open = self.batch();
+        }
+        if self.tokens.min(self.open) < work || self.now.rate.is_none() {
             self.close();
             return false;
         }
         self.tokens -= work;
+        self.open -= work;
         true
     }
 
@@ -164,8 +171,18 @@ impl Profile {
         }
     }
 
+    /// What may leave at once: whole trains where a quantum is made of them, and what is left where a step ends.
+    fn batch(&self) -> u128 {
+        let train = u128::from(TRAIN_BYTES_MAX) * WORK;
+        if self.now.quantum < train || self.seen >= self.now.till - LAST_CALL {
+            return self.tokens;
+        }
+        self.tokens - self.tokens % train
+    }
+
     /// Closes the gate until the bucket holds a quantum, or a boundary comes.
     fn close(&mut self) {
+        self.open = 0;
         let Some(rate) = self.now.rate else {
             self.due = self.now.till;
             return;
@@ -184,10 +201,11 @@ impl Profile {
     }
 }
 
-/// What opens the gate: a train where a burst has several, else half of one, so that a world that is a little late loses nothing.
+/// What opens the gate: the trains of a third of a burst where it has several, else half of one, so that a world that is a little
+/// late loses nothing.
 fn quantum(burst: u64) -> u64 {
     if burst >= 4 * TRAIN_BYTES_MAX {
-        TRAIN_BYTES_MAX
+        burst / 3 / TRAIN_BYTES_MAX * TRAIN_BYTES_MAX
     } else {
         burst.min(TRAIN_BYTES_MAX) / 2
     }

@@ -1,0 +1,96 @@
+//! Targets near the programs, which are called from there and cross no link.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
+
+use crate::pair::{LONG, Pair};
+use crate::programs::{assert_reset, hear, reset, tell};
+use crate::running::becomes_true;
+use crate::scratch::noise;
+use crate::watching::links;
+
+/// A pair whose ingress calls what is on its own host, and a listener there.
+fn start(name: &str) -> Option<(Pair, TcpListener)> {
+    let pair = Pair::start_with(name, &["--direct", "10.77.0.1/32:*"], &[])?;
+    let listen = || TcpListener::bind("10.77.0.1:0");
+    let listener = pair.stage.lab.within("a", listen).unwrap();
+    Some((pair, listener))
+}
+
+fn session(pair: &Pair, listener: &TcpListener) -> [TcpStream; 2] {
+    let program = pair.reach(&listener.local_addr().unwrap().to_string());
+    let (target, _) = listener.accept().unwrap();
+    target.set_read_timeout(Some(LONG)).unwrap();
+    [program.unwrap(), target]
+}
+
+#[test]
+fn a_target_nearby_is_reached_without_the_other_gateway() {
+    let name = "a_target_nearby_is_reached_without_the_other_gateway";
+    let Some((mut pair, listener)) = start(name) else {
+        return;
+    };
+    pair.kill_egress();
+    let [mut program, target] = session(&pair, &listener);
+    let (there, back) = (noise(30_000_003, 1), noise(20_000_001, 2));
+    let sayers = [tell(&program, there.clone()), tell(&target, back.clone())];
+    let mut ear = target.try_clone().unwrap();
+    let listener = thread::spawn(move || hear(&mut ear));
+    let (heard, end) = hear(&mut program);
+    end.unwrap();
+    assert!(heard == back, "what came back is not what was said");
+    let (heard, end) = listener.join().unwrap();
+    end.unwrap();
+    assert!(heard == there, "what arrived is not what was said");
+    for sayer in sayers {
+        sayer.join().unwrap().unwrap();
+    }
+    becomes_true("the session is shown as one that crossed no link", || {
+        let [link, direct] = &links("a")[..] else {
+            return false;
+        };
+        let is_over = direct["sessions"] == 0 && direct["sessions_ended"] == 1;
+        let bytes = [
+            &direct["bytes_out"],
+            &direct["bytes_in"],
+            &link["bytes_out"],
+        ];
+        is_over && direct["peer"] == "direct" && bytes == [30_000_003, 20_000_001, 0]
+    });
+}
+
+#[test]
+fn half_closed_sessions_go_on_and_resets_are_carried() {
+    let name = "half_closed_sessions_go_on_and_resets_are_carried";
+    let Some((pair, listener)) = start(name) else {
+        return;
+    };
+    let [mut program, mut target] = session(&pair, &listener);
+    program.write_all(b"a question").unwrap();
+    program.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(hear(&mut target).0, b"a question");
+    target.write_all(b"half an").unwrap();
+    program.read_exact(&mut [0; 7]).unwrap();
+    reset(target);
+    assert_reset("the program", &mut program);
+
+    let [mut program, mut target] = session(&pair, &listener);
+    program.write_all(b"half a wo").unwrap();
+    target.read_exact(&mut [0; 9]).unwrap();
+    reset(program);
+    assert_reset("the target", &mut target);
+}
+
+#[test]
+fn who_cannot_be_reached_nearby_is_said_to_be_so() {
+    let name = "who_cannot_be_reached_nearby_is_said_to_be_so";
+    let Some((pair, listener)) = start(name) else {
+        return;
+    };
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    assert_eq!(pair.reach(&address).unwrap_err(), 5);
+    // what is not near crosses the link, and is refused there
+    assert_eq!(pair.reach("10.77.0.3:9").unwrap_err(), 2);
+}

@@ -1,0 +1,312 @@
+//! Sessions whose targets are near: they cross no link, and are only streamed from socket to socket.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::clock::Clock;
+use lighthaul_io::wait::{Watch, wait};
+use lighthaul_proto::slabs::SessionId;
+use socket2::Socket;
+use tracing::{debug, info, warn};
+
+use crate::attempt::Attempt;
+use crate::call::{Call, Calls, Newcomer};
+use crate::capture::refusal::Refusal;
+use crate::conduit::Conduit;
+use crate::hub::{CONNECT, turn_away};
+use crate::poll::Poll;
+use crate::resolve::{Found, Resolver, look_up};
+use crate::settings::Settings;
+use crate::status::Status;
+use crate::target::Host;
+
+/// The thread that streams them.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    settings: Arc<Settings>,
+    clock: Clock,
+    status: Arc<Status>,
+    poll: Poll,
+    calls: Calls,
+    resolver: Resolver,
+    /// Programs whose targets are being called.
+    calling: BTreeMap<u64, (Newcomer, Attempt)>,
+    sweep: Instant,
+    streams: BTreeMap<u64, Stream>,
+    /// Streams to look at.
+    busy: BTreeSet<u64>,
+    last_token: u64,
+    draining: bool,
+}
+
+/// A program and its target.
+#[derive(Debug)]
+struct Stream {
+    program: Socket,
+    target: Socket,
+    there: Conduit,
+    back: Conduit,
+}
+
+impl Relay {
+    /// Nobody has come yet.
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        status: Arc<Status>,
+        (clock, calls): (Clock, Calls),
+        resolver: Resolver,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(&calls.sign, SIGN)?;
+        status.connected(true, false);
+        Ok(Self {
+            settings,
+            clock,
+            status,
+            poll,
+            calls,
+            resolver,
+            calling: BTreeMap::new(),
+            sweep: Instant::ZERO,
+            streams: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            last_token: 0,
+            draining: false,
+        })
+    }
+
+    /// Streams until it is told to drain, and the last session is over.
+    pub(crate) fn run(mut self) {
+        while !(self.draining && self.is_idle()) {
+            if let Err(error) = self.turn() {
+                warn!("targets nearby cannot be reached any more: {error}");
+                return;
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.calling.is_empty() && self.streams.is_empty()
+    }
+
+    /// Waits for something to happen, and sees to it.
+    fn turn(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
+        let until = if self.busy.is_empty() {
+            now + SWEEP
+        } else {
+            now
+        };
+        wait(self.clock, &mut [Watch::read(self.poll.as_raw_fd())], until)?;
+        self.look_at_sockets()?;
+        self.hear_calls();
+        self.sweep();
+        for token in std::mem::take(&mut self.busy) {
+            self.pass(token);
+        }
+        self.status
+            .sessions(self.calling.len() + self.streams.len());
+        Ok(())
+    }
+
+    fn hear_calls(&mut self) {
+        self.calls.sign.lower();
+        while let Ok(call) = self.calls.queue.try_recv() {
+            match call {
+                Call::Newcomer(newcomer) => self.welcome(newcomer),
+                Call::Resolved(id, found) => self.call(token(id), found),
+                Call::Drain => self.draining = true,
+                // there is no link
+                Call::Pause(_) | Call::Join(_) | Call::Follow(_) => {}
+            }
+        }
+    }
+
+    fn welcome(&mut self, newcomer: Newcomer) {
+        let count = self.calling.len() + self.streams.len();
+        if self.draining || count >= self.settings.sessions_max {
+            self.refuse(newcomer, Refusal::Busy);
+            return;
+        }
+        self.last_token += 2;
+        let (token, target) = (self.last_token, newcomer.target.clone());
+        let until = self.clock.now() + CONNECT;
+        let attempt = Attempt::new(target.clone(), 0, until, self.settings.keepalive);
+        self.calling.insert(token, (newcomer, attempt));
+        if matches!(target.host, Host::Ip(_)) {
+            let found = look_up(&self.settings.direct, &target);
+            self.call(token, found);
+        } else if !self.resolver.ask(id(token), target) {
+            self.call(token, Err(Refusal::Busy));
+        }
+    }
+
+    /// The addresses of a program's target are known.
+    fn call(&mut self, token: u64, found: Found) {
+        let Some((_, attempt)) = self.calling.get_mut(&token) else {
+            return;
+        };
+        let begun = found.and_then(|found| attempt.begin(found, &self.poll, token | TARGET));
+        if let Err(why) = begun {
+            self.give_up(token, why);
+        }
+    }
+
+    fn look_at_sockets(&mut self) -> io::Result<()> {
+        for ready in self.poll.ready()? {
+            let token = ready.token & !TARGET;
+            self.look_at_attempt(token);
+            let Some(stream) = self.streams.get_mut(&token) else {
+                continue;
+            };
+            let (socket, from, to) = if ready.token == token {
+                (&stream.program, &mut stream.there, &mut stream.back)
+            } else {
+                (&stream.target, &mut stream.back, &mut stream.there)
+            };
+            from.can_read |= ready.readable;
+            to.can_write |= ready.writable;
+            if ready.broken && !matches!(socket.take_error(), Ok(None)) {
+                self.end(token, &io::ErrorKind::ConnectionReset.into());
+            } else {
+                self.busy.insert(token);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks how calling a target goes, if it is being called.
+    fn look_at_attempt(&mut self, token: u64) {
+        let Some((_, attempt)) = self.calling.get_mut(&token) else {
+            return;
+        };
+        let (socket, from) = match attempt.look(self.clock.now(), &self.poll, token | TARGET) {
+            Ok(None) => return,
+            Ok(Some(connected)) => connected,
+            Err(why) => return self.give_up(token, why),
+        };
+        let Some((mut newcomer, _)) = self.calling.remove(&token) else {
+            return;
+        };
+        let answer = newcomer
+            .handshake
+            .as_ref()
+            .map(|shake| shake.answer(Ok(from)));
+        let begun = newcomer
+            .socket
+            .write_all(&answer.unwrap_or_default())
+            .and_then(|()| self.begin(token, newcomer, socket));
+        if let Err(error) = begun {
+            debug!("a session could not begin: {error}");
+            self.status.broke(1);
+        }
+    }
+
+    fn begin(&mut self, token: u64, newcomer: Newcomer, mut target: Socket) -> io::Result<()> {
+        let Newcomer {
+            socket: program,
+            rest,
+            ..
+        } = newcomer;
+        // should this process die, both see a reset, never an end that was none
+        for socket in [&program, &target] {
+            socket.set_linger(Some(Duration::ZERO))?;
+            socket.set_tcp_nodelay(true)?;
+        }
+        target.write_all(&rest)?;
+        self.status.read(rest.len() as u64);
+        self.poll.add(&program, token)?;
+        let (there, back) = (Conduit::new()?, Conduit::new()?);
+        let stream = Stream {
+            program,
+            target,
+            there,
+            back,
+        };
+        self.streams.insert(token, stream);
+        self.busy.insert(token);
+        Ok(())
+    }
+
+    /// Looks at all targets that are being called, now and then: some never answer.
+    fn sweep(&mut self) {
+        let now = self.clock.now();
+        if now < self.sweep {
+            return;
+        }
+        self.sweep = now + SWEEP;
+        let tokens: Vec<u64> = self.calling.keys().copied().collect();
+        for token in tokens {
+            self.look_at_attempt(token);
+        }
+    }
+
+    /// Passes on what a program and its target say.
+    fn pass(&mut self, token: u64) {
+        let Some(stream) = self.streams.get_mut(&token) else {
+            return;
+        };
+        let there = stream.there.pass(&stream.program, &stream.target);
+        let back = stream.back.pass(&stream.target, &stream.program);
+        match there.and_then(|there| Ok((there, back?))) {
+            Ok(((there, more), (back, more_back))) => {
+                self.status.read(there);
+                self.status.wrote(back);
+                if stream.there.is_over() && stream.back.is_over() {
+                    self.part(token);
+                } else if more || more_back {
+                    self.busy.insert(token);
+                }
+            }
+            Err(error) => self.end(token, &error),
+        }
+    }
+
+    /// A session is over in good order: what the kernel still has is delivered.
+    fn part(&mut self, token: u64) {
+        if let Some(stream) = self.streams.remove(&token) {
+            stream.program.set_linger(None).ok();
+            stream.target.set_linger(None).ok();
+            self.status.ended();
+        }
+    }
+
+    /// Ends a session at once, on both sides.
+    fn end(&mut self, token: u64, why: &io::Error) {
+        if self.streams.remove(&token).is_some() {
+            debug!("a session ended: {why}");
+            self.status.broke(1);
+        }
+    }
+
+    fn give_up(&mut self, token: u64, why: Refusal) {
+        if let Some((newcomer, _)) = self.calling.remove(&token) {
+            info!("{} was not reached: {why}", newcomer.target);
+            self.refuse(newcomer, why);
+        }
+    }
+
+    fn refuse(&self, newcomer: Newcomer, why: Refusal) {
+        self.status.refused();
+        turn_away(newcomer, why);
+    }
+}
+
+/// What a session goes by where names are looked up.
+fn id(token: u64) -> SessionId {
+    SessionId(u128::from(token).to_be_bytes())
+}
+
+fn token(id: SessionId) -> u64 {
+    u128::from_be_bytes(id.0) as u64
+}
+
+/// What calls are known by; and, besides its session's token, the socket of a target.
+const SIGN: u64 = u64::MAX;
+const TARGET: u64 = 1;
+/// How often targets are looked at that do not answer.
+const SWEEP: Duration = Duration::from_secs(1);
