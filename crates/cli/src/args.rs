@@ -18,6 +18,7 @@ use crate::files::args::{Ls, Mkdir, Rm, Stat};
 use crate::gateway::args::{Action, Gateway};
 use crate::later::Later;
 use crate::manual::{Completions, Man};
+use crate::passage::Through;
 use crate::reach::Via;
 use crate::stream::args::Stream;
 use crate::sums::args::{Manifest, Verify};
@@ -159,15 +160,9 @@ pub(crate) struct Cp {
     /// Bits a second on the wire, as in 900Mb/s [default: measured]
     #[arg(long, env = "LIGHTHAUL_RATE")]
     pub(crate) rate: Option<Rate>,
-    /// What moves the data; auto decides from what the path is seen to be
-    #[arg(
-        long,
-        value_name = "NAME",
-        value_parser = named(),
-        default_value = Protocol::default().name(),
-        env = "LIGHTHAUL_PROTOCOL"
-    )]
-    pub(crate) protocol: String,
+    /// What moves the data; auto decides from what the path is seen to be [default: rbudp, and tcp through a gateway]
+    #[arg(long, value_name = "NAME", value_parser = named(), env = "LIGHTHAUL_PROTOCOL")]
+    pub(crate) protocol: Option<String>,
     /// When a circuit carries how much, as in '0s-2s 400Mb/s, 2s-5s 900Mb/s' or in a file; --protocol vbtp follows it
     #[arg(long, value_name = "VECTOR", env = "LIGHTHAUL_TRC")]
     pub(crate) trc: Option<String>,
@@ -426,6 +421,8 @@ pub(crate) struct Probe {
     /// Print one JSON object a line on standard output
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) through: Through,
     #[command(flatten)]
     pub(crate) far: Far,
 }

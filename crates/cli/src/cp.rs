@@ -23,6 +23,7 @@ use crate::args::{Cp, Digest};
 use crate::booking::copy as booked;
 use crate::choice::args::DryRun;
 use crate::later;
+use crate::passage;
 use crate::print::{Printer, Settings};
 use crate::reach::{agreed, reach};
 use crate::remote::Place;
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &Cp) -> u8 {
         explain: matches!(args.choice.dry_run, Some(DryRun::Explain)),
     };
     let mut printer = Printer::new(settings);
-    let result = booked::run(args, &mut printer, copy);
+    let result = passage::check(args).and_then(|()| booked::run(args, &mut printer, copy));
     printer.finish(&result);
     if let (Ok(summary), Some(path)) = (&result, &args.later.failures)
         && let Err(error) = later::note_failures(path, summary)
@@ -112,14 +113,9 @@ fn push(
             said: session.clock.now(),
             theirs,
         };
+        passage::tell(args, printer)?;
         let mut watcher = |sight| printer.watch(sight);
-        send::send(
-            session,
-            &Door::Caller(!args.no_udp),
-            finds,
-            settings,
-            &mut watcher,
-        )
+        send::send(session, &door(args), finds, settings, &mut watcher)
     })
 }
 
@@ -150,10 +146,15 @@ fn pull(
             options: options(args)?,
             names,
         };
+        passage::tell(args, printer)?;
         let mut watcher = |sight| printer.watch(sight);
-        let door = Door::Caller(!args.no_udp);
-        receive::receive(session, &door, landing, settings, &mut watcher)
+        receive::receive(session, &door(args), landing, settings, &mut watcher)
     })
+}
+
+/// How we come by datagrams.
+fn door(args: &Cp) -> Door<'static> {
+    Door::Caller(!args.no_udp && !args.via.through.is_any())
 }
 
 /// Reaches the far side, says what we want, and works; a failure of ours is told to the peer.
@@ -220,7 +221,7 @@ fn one_base() -> Error {
 pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
     let options = args.choice.options(kind(args.digest), !args.no_sync)?;
     Ok(Options {
-        protocol: protocol_of(args),
+        protocol: protocol_of(args)?,
         trc: args
             .trc
             .as_deref()
@@ -240,11 +241,16 @@ pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
 
 /// The protocol by its name: one that follows a vector if there is one, and nobody wants another. That auto
 /// comes to the same is said by whoever chooses.
-fn protocol_of(args: &Cp) -> String {
-    if args.protocol == Protocol::default().name() && args.trc.is_some() {
-        return Protocol::Vbtp.to_string();
+fn protocol_of(args: &Cp) -> Result<String, Error> {
+    if let Some(protocol) = passage::protocol(args)? {
+        return Ok(protocol.to_string());
     }
-    args.protocol.clone()
+    let usual = Protocol::default().name();
+    let asked = args.protocol.as_deref().unwrap_or(usual);
+    if asked == usual && args.trc.is_some() {
+        return Ok(Protocol::Vbtp.to_string());
+    }
+    Ok(asked.to_owned())
 }
 
 /// A vector as text, from a file of this name or from the words themselves.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lighthaul_daemon::client::call;
+use lighthaul_daemon::client::{call, call_through};
 use lighthaul_daemon::known::{self, Known};
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_transfer::credential::Credential;
@@ -11,23 +11,42 @@ use lighthaul_transfer::message::Message;
 use lighthaul_transfer::session::Session;
 
 use crate::args::Far;
+use crate::passage::Through;
 use crate::print::say;
 use crate::remote::PORT;
 use crate::{credential, places};
 
 /// Calls the daemon at `host` and `port`. What is called for the first time is known from then on,
 /// unless somebody wants to know it before.
-pub(crate) fn dial(far: &Far, host: &str, port: u16) -> Result<Session, Error> {
+pub(crate) fn dial(
+    far: &Far,
+    through: Option<&Through>,
+    host: &str,
+    port: u16,
+) -> Result<Session, Error> {
     let identity = load_key(&far.key.path.clone().unwrap_or_else(places::user_key))?;
     let credential = credential::ours(far)?;
     // whoever gets a token can use it, so it is not said to somebody who was never met
     let strict = far.strict || matches!(credential, Some(Credential::Token(_)));
-    let session = call(host, port, &identity)?;
+    let session = connect(through, host, port, &identity)?;
     check(far, strict, &name(host, port), session.peer)?;
     if let Some(credential) = credential {
         session.say(&Message::Credential(credential))?;
     }
     Ok(session)
+}
+
+/// A session with whoever listens at `host` and `port`, through a gateway if there is one.
+pub(crate) fn connect(
+    through: Option<&Through>,
+    host: &str,
+    port: u16,
+    identity: &Identity,
+) -> Result<Session, Error> {
+    match through.and_then(|through| through.gateway.as_ref()) {
+        Some(gateway) => call_through(gateway, host, port, identity),
+        None => call(host, port, identity),
+    }
 }
 
 /// The key in the file at `path`, made there if it is missing.

@@ -17,6 +17,7 @@ mod later;
 mod log;
 mod manual;
 mod name;
+mod passage;
 mod places;
 mod print;
 mod probe;

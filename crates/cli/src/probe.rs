@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Probe) -> Result<(), Error> {
         } else {
             format!("lh://{host}/")
         };
-        for (name, what) in wanted(&args.what) {
+        for (name, what) in wanted(args)? {
             show(args, name, &measure(args, &host, what)?);
         }
     }
@@ -42,7 +42,27 @@ pub(crate) fn run(args: &Probe) -> Result<(), Error> {
         .map_or(Ok(()), |folder| disk(args, folder))
 }
 
-fn wanted(what: &[What]) -> Vec<(&'static str, measure::What)> {
+/// What is measured: all that was asked for, and through a gateway of everything what needs no datagrams.
+fn wanted(args: &Probe) -> Result<Vec<(&'static str, measure::What)>, Error> {
+    let wanted = named(&args.what);
+    if !args.through.is_any() {
+        return Ok(wanted);
+    }
+    let is_stream = |what: &measure::What| matches!(what, measure::What::By(protocol) if !protocol.is_datagrams());
+    let (streams, others): (Vec<_>, Vec<_>) =
+        wanted.into_iter().partition(|(_, what)| is_stream(what));
+    match others.first() {
+        Some((name, _)) if !args.what.contains(&What::All) => Err(Error::new(
+            Code::Usage,
+            format!(
+                "{name} needs datagrams, and none passes a gateway: --what tcp,ptcp can be measured"
+            ),
+        )),
+        _ => Ok(streams),
+    }
+}
+
+fn named(what: &[What]) -> Vec<(&'static str, measure::What)> {
     use measure::What::By;
     [
         (What::Network, "network", measure::What::Network),
@@ -76,7 +96,7 @@ fn measure(args: &Probe, host: &str, what: measure::What) -> Result<Measured, Er
             "a daemon can be probed: lh://HOST[:PORT]/",
         ));
     };
-    let session = dial(&args.far, &host, port)?;
+    let session = dial(&args.far, Some(&args.through), &host, port)?;
     let ask = Ask {
         what,
         bytes: args.size.0,

@@ -1,7 +1,7 @@
 //! Reaching the far side of a place: a daemon, or a program that ssh starts there.
 
 use clap::Args;
-use lighthaul_daemon::client::{Started, call, start_over_ssh};
+use lighthaul_daemon::client::{Started, start_over_ssh};
 use lighthaul_io::identity::Identity;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
@@ -10,7 +10,8 @@ use lighthaul_transfer::protocol;
 use lighthaul_transfer::session::Session;
 
 use crate::args::Far;
-use crate::dial::dial;
+use crate::dial::{connect, dial};
+use crate::passage::Through;
 use crate::remote::Place;
 
 /// How the far side of a place is reached.
@@ -28,6 +29,8 @@ pub(crate) struct Via {
     )]
     pub(crate) remote: String,
     #[command(flatten)]
+    pub(crate) through: Through,
+    #[command(flatten)]
     pub(crate) far: Far,
 }
 
@@ -44,14 +47,14 @@ pub(crate) fn reach(via: &Via, place: &Place) -> Result<Reached, Error> {
     match place {
         Place::Here(_) => Err(Error::new(Code::Usage, "neither side is remote")),
         Place::Daemon { host, port, .. } => Ok(Reached {
-            session: dial(&via.far, host, *port)?,
+            session: dial(&via.far, Some(&via.through), host, *port)?,
             started: None,
         }),
         Place::Ssh { host, .. } => {
             let identity = Identity::generate();
             let ssh: Vec<String> = via.ssh.split_whitespace().map(str::to_owned).collect();
             let started = start_over_ssh(&ssh, host, &via.remote, &identity)?;
-            let session = call(&started.host, started.port, &identity)?;
+            let session = connect(Some(&via.through), &started.host, started.port, &identity)?;
             if session.peer != started.key {
                 let text = "somebody else answered in its place";
                 return Err(Error::new(Code::Permission, text));

@@ -60,6 +60,11 @@ fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
     if args.choice.files_from.is_some() {
         return refuse("--files-from needs a side that is on this host");
     }
+    if args.via.through.is_any() {
+        return refuse(
+            "between two other hosts files do not come by here: --gateway needs a side that is on this host",
+        );
+    }
     let is_daemon = |place: &Place| matches!(place, Place::Daemon { .. });
     if !is_daemon(from) || !is_daemon(target) || from.is_with(target) {
         return Ok(());

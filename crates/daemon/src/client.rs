@@ -1,19 +1,74 @@
 //! Calling a daemon, or a far side that ssh starts.
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 
+use lighthaul_gateway::capture::refusal::Refusal;
+use lighthaul_gateway::passage::{NoPassage, Passage};
+use lighthaul_gateway::target::{Host, Target};
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tcp;
 use lighthaul_io::tls::{self, Side};
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::session::Session;
+use lighthaul_transfer::session::{Call, Session};
 
 use crate::serve::GREETING;
 
 /// Calls the daemon at `host` and `port`. Whether its key is right is for the caller to decide.
 pub fn call(host: &str, port: u16, identity: &Identity) -> Result<Session, Error> {
     Session::start(tcp::connect(host, port)?, Side::Client, identity)
+}
+
+/// The same through gateways, of which the first takes SOCKS5 at `gateway`, for all connections of the session.
+pub fn call_through(
+    gateway: &Target,
+    host: &str,
+    port: u16,
+    identity: &Identity,
+) -> Result<Session, Error> {
+    let named = Host::new(host).filter(|_| port > 0);
+    let host = named.ok_or_else(|| {
+        let text = format!("no gateway takes {host:?} with port {port} for a target");
+        Error::new(Code::Usage, text)
+    })?;
+    let passage = Passage {
+        gateway: gateway.clone(),
+        target: Target { host, port },
+    };
+    Session::start_by(Arc::new(Through(passage)), identity)
+}
+
+/// Calls a daemon through gateways.
+#[derive(Debug)]
+struct Through(Passage);
+
+impl Call for Through {
+    fn call(&self) -> Result<TcpStream, Error> {
+        Ok(tcp::patient(self.0.open().map_err(no_passage)?)?)
+    }
+}
+
+/// Why no session leads to a daemon, and what to do about it.
+fn no_passage(error: NoPassage) -> Error {
+    let text = error.to_string();
+    let (code, advice) = match error {
+        NoPassage::World(error) => return error.into(),
+        NoPassage::Silent(..) => (Code::Network, ""),
+        NoPassage::Locked(_) => (Code::Permission, ""),
+        NoPassage::Foreign(_) => (Code::Protocol, ""),
+        NoPassage::Refused { why, .. } => match why {
+            Refusal::NotAllowed => (Code::Permission, ""),
+            Refusal::Refused => (Code::Network, "; is `lighthaul serve` running there?"),
+            Refusal::Busy | Refusal::Broken => (
+                Code::Network,
+                "; `lighthaul gateway status` there shows whether they have a link",
+            ),
+            Refusal::Unreachable | Refusal::TimedOut | Refusal::Unresolved => (Code::Network, ""),
+        },
+    };
+    Error::new(code, format!("{text}{advice}"))
 }
 
 /// A far side that ssh started; it ends when this is dropped.

@@ -25,13 +25,18 @@ const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(15);
 /// A connection to the address of `host` that answers first on `port` (RFC 8305): the next address
 /// gets its chance when one is slow, so that a path that is broken for one family costs a moment.
 pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
+    connect_to("lighthaul serve", host, port)
+}
+
+/// The same where another command is to be running, which is asked about if nobody answers.
+pub fn connect_to(command: &str, host: &str, port: u16) -> Result<TcpStream, Error> {
     let addresses = (host, port)
         .to_socket_addrs()
         .map_err(|error| Error::Network(format!("the name {host} cannot be resolved: {error}")))?;
     match race(&in_turn(addresses.collect())) {
         Ok(tcp) => patient(tcp),
         Err(why) => Err(Error::Network(format!(
-            "{host} cannot be reached: {why}; is `lighthaul serve` running there?"
+            "{host} cannot be reached: {why}; is `{command}` running there?"
         ))),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
@@ -24,6 +24,8 @@ pub type Arrivals = Receiver<(SocketAddr, Vec<u8>)>;
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// Probes are sent again this often until something is known.
 const AGAIN: Duration = Duration::from_millis(100);
+/// How often who waits for probes looks whether any will come.
+const LOOK: Duration = Duration::from_millis(20);
 /// How long the probes that are sent together may take to arrive.
 const VOLLEY: Duration = Duration::from_millis(10);
 /// How long a measured train is to take.
@@ -81,15 +83,15 @@ pub fn explore(
         });
     }
     let deadline = session.clock.now() + PATIENCE;
+    let mut theirs: Option<Reached> = None;
     let (sockets, first) = match door {
         Door::Caller(false) => (Vec::new(), 0),
         Door::Caller(true) => (call(session, lanes)?, 0),
-        Door::Called(arrivals, _) => answer(session, arrivals, &prober, deadline)?,
+        Door::Called(arrivals, _) => answer(session, arrivals, &prober, (deadline, &mut theirs))?,
     };
     let ours = mask(&sockets);
     let reached = |len| Message::Reached(len, ours, processor_wait());
     let mut arrived = 0;
-    let mut theirs: Option<Reached> = None;
     while let Some((_, udp)) = sockets.first() {
         let now = session.clock.now();
         if now >= deadline || arrived > 0 && theirs.is_some() {
@@ -225,17 +227,30 @@ fn call(session: &Session, lanes: usize) -> Result<Vec<(u8, Udp)>, Error> {
 }
 
 /// Waits for genuine probes on the shared port, and answers their sender from sockets of our own, one
-/// a lane. Also tells how long the longest of them was.
+/// a lane. Also tells how long the longest of them was. A caller who says meanwhile that nothing reached it
+/// sends nothing, or has given up.
 fn answer(
     session: &Session,
     arrivals: &Arrivals,
     prober: &Prober,
-    deadline: Instant,
+    (deadline, theirs): (Instant, &mut Option<Reached>),
 ) -> Result<(Vec<(u8, Udp)>, usize), Error> {
     let mut found = BTreeMap::new();
     let mut longest = 0;
     let mut until = deadline;
-    while let Ok((from, mut octets)) = arrivals.recv_timeout(session.clock.until(until)) {
+    loop {
+        let look_at = until.min(session.clock.now() + LOOK);
+        let (from, mut octets) = match arrivals.recv_timeout(session.clock.until(look_at)) {
+            Ok(arrival) => arrival,
+            Err(RecvTimeoutError::Timeout) if look_at < until => {
+                *theirs = hear_reached(session, Duration::ZERO)?;
+                if theirs.is_some() {
+                    break;
+                }
+                continue;
+            }
+            Err(_) => break,
+        };
         let Some((len, lane)) = prober.recognise(&mut octets) else {
             continue;
         };

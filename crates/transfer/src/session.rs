@@ -1,10 +1,12 @@
 //! A connection whose two ends know each other, before any file is spoken of.
 
+use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Control, Frame, Stream};
 use lighthaul_io::error::Error as World;
@@ -50,8 +52,16 @@ pub struct Session {
     pub halt: Arc<Halt>,
     /// What we called with, so that further connections can be made; nothing if we were called.
     identity: Option<Identity>,
+    /// How we called, if not at the address where the connection ends.
+    call: Option<Arc<dyn Call>>,
     /// The peer has said that it fails, and why.
     told: AtomicBool,
+}
+
+/// How a peer is called, the first time and for further connections.
+pub trait Call: fmt::Debug + Send + Sync {
+    /// A connection to it, with the limits of a handshake ([`tcp::patient`]).
+    fn call(&self) -> Result<TcpStream, Error>;
 }
 
 /// How a session is ended by somebody who is not in it, and why.
@@ -90,6 +100,16 @@ impl Session {
     /// Shakes hands on `tcp`. Whether the peer is welcome is for the caller to decide.
     pub fn start(tcp: TcpStream, side: Side, identity: &Identity) -> Result<Self, Error> {
         Self::begin(tcp, side, identity, false)
+    }
+
+    /// Has `call` call the peer, and shakes hands. How far it is the handshake tells: TCP may end before the peer.
+    pub fn start_by(call: Arc<dyn Call>, identity: &Identity) -> Result<Self, Error> {
+        let tcp = call.call()?;
+        let clock = Clock::start();
+        let mut session = Self::start(tcp, Side::Client, identity)?;
+        session.rtt = session.rtt.max(clock.now().since(Instant::ZERO));
+        session.call = Some(call);
+        Ok(session)
     }
 
     /// The same as the side that was called, by whom it does not know: little of what the caller says
@@ -144,18 +164,22 @@ impl Session {
             rtt,
             halt: Arc::default(),
             identity: (side == Side::Client).then(|| identity.clone()),
+            call: None,
             told: AtomicBool::new(false),
         })
     }
 
-    /// Calls the peer once more, with the same key and at the same address.
+    /// Calls the peer once more, with the same key and as it was called before.
     pub fn call_again(&self) -> Result<impl FnOnce() -> Result<Self, Error> + use<>, Error> {
         let identity = self.identity.clone();
         let identity =
             identity.ok_or_else(|| Error::new(Code::Protocol, "only who called can call again"))?;
-        let (address, peer) = (self.peer_address(), self.peer);
+        let (address, peer, call) = (self.peer_address(), self.peer, self.call.clone());
         Ok(move || {
-            let tcp = tcp::connect(&address.ip().to_string(), address.port())?;
+            let tcp = match call {
+                Some(call) => call.call()?,
+                None => tcp::connect(&address.ip().to_string(), address.port())?,
+            };
             let session = Self::start(tcp, Side::Client, &identity)?;
             if session.peer == peer {
                 return Ok(session);

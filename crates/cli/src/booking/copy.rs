@@ -204,7 +204,7 @@ impl Circuit {
     /// Copies as the vector has it; what has to be tried again when it is over crosses as it would without one.
     fn carry(&self, args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summary, Error> {
         let ordinary = Cp {
-            protocol: Protocol::Tcp.to_string(),
+            protocol: Some(Protocol::Tcp.to_string()),
             ..args.clone()
         };
         let (start, vector) = match (self.start(), self.vector()) {
@@ -218,7 +218,7 @@ impl Circuit {
         let booked = Cp {
             trc: Some(vector.to_string()),
             vector_at: Some(start),
-            protocol: Protocol::Vbtp.to_string(),
+            protocol: Some(Protocol::Vbtp.to_string()),
             ..args.clone()
         };
         later::run(args, printer, |_, printer| {

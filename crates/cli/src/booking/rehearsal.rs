@@ -76,7 +76,7 @@ impl Rehearsal {
 fn run_dry(args: &Cp, copy: Copy) -> Result<(u64, Duration), Error> {
     let mut dry = Cp {
         // it has no need of datagrams
-        protocol: Protocol::Tcp.to_string(),
+        protocol: Some(Protocol::Tcp.to_string()),
         ..args.clone()
     };
     dry.choice.dry_run = Some(DryRun::Brief);

@@ -249,7 +249,7 @@ fn keep(args: &Gateway, outgoing: &Arc<Outgoing>) -> JoinHandle<()> {
 /// One connection to the other gateway, until it ends.
 fn connect(far: &Far, outgoing: &Outgoing, peer: &str) -> Result<(), Error> {
     let (host, port) = address(peer)?;
-    let session = dial(far, &host, port)?;
+    let session = dial(far, None, &host, port)?;
     info!("connected to {peer}");
     let result = outgoing.run(&session);
     if let Err(error) = &result {

@@ -79,7 +79,7 @@ fn carry(args: &Stream, session: &Session, wanted: &Wanted, file: File) -> Resul
             ));
         }
     }
-    let door = Door::Caller(!args.no_udp);
+    let door = Door::Caller(!args.no_udp && !args.via.through.is_any());
     if wanted.to {
         let settings = Settings {
             plain: args.plain,

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
 mod booked;
+mod copies;
 mod crowds;
 mod direct;
 mod draining;
@@ -18,7 +19,6 @@ mod resets;
 mod running;
 #[path = "../cp/schema.rs"]
 mod schema;
-#[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/scratch.rs"]
 mod scratch;
 #[path = "../cp/stage.rs"]

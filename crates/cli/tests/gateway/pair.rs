@@ -9,7 +9,7 @@ use std::time::Duration;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::wait;
 
-use crate::running::Running;
+use crate::running::{Running, becomes_true};
 use crate::scratch::Scratch;
 use crate::stage::Stage;
 
@@ -83,9 +83,13 @@ impl Pair {
         pair
     }
 
-    /// Kills the egress; there is none then.
+    /// Kills the egress; there is none then, and its port is free.
     pub(crate) fn kill_egress(&mut self) {
         self.egress.kill();
+        let bind = || TcpListener::bind((B, 4810));
+        becomes_true("the egress is gone", || {
+            self.stage.lab.within("b", bind).is_ok()
+        });
     }
 
     /// Starts another egress in its place, and waits until the ingress has found it.
@@ -215,6 +219,7 @@ fn start_ingress(
     Running::start(command)
 }
 
+/// The command that was built.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
 pub(crate) const PATH: &str = "rate = \"100Mb/s\"\nrtt = \"40ms\"";
 /// What a gateway says once programs can cross.

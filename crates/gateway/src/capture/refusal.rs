@@ -50,6 +50,18 @@ impl Refusal {
         }
     }
 
+    /// What a reply of SOCKS5 that is no success says, to whom it came.
+    pub(crate) const fn of_reply(reply: u8) -> Self {
+        match reply {
+            2 => Self::NotAllowed,
+            3 => Self::Unreachable,
+            4 => Self::Unresolved,
+            5 => Self::Refused,
+            6 => Self::TimedOut,
+            _ => Self::Broken,
+        }
+    }
+
     /// The status of HTTP, and what `Proxy-Status` calls the reason (RFC 9209, section 2.3).
     pub(crate) const fn status(self) -> (&'static str, &'static str) {
         match self {

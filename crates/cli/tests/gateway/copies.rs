@@ -1,0 +1,295 @@
+//! Copies of our own through two gateways: whole, refused, cut and gone on with.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::pair::{PROGRAM, Pair, SOCKS, say};
+use crate::running::{Outcome, Running, becomes_true};
+use crate::schema::assert_valid;
+use crate::scratch::{dress, look, names, tree};
+
+/// A pair, and a daemon on `b` that is reached through it alone.
+#[derive(Debug)]
+struct Site {
+    _daemon: Running,
+    pair: Pair,
+    pin: String,
+    /// What the daemon serves.
+    there: PathBuf,
+}
+
+impl Site {
+    /// Nothing if there can be no lab here.
+    fn start(name: &str) -> Option<Self> {
+        let pair = Pair::start(name)?;
+        let at = |name: &str| pair.scratch.at(name).to_str().unwrap().to_owned();
+        let caller = say(&["key", "--key", &at("caller-key")]);
+        let pin = say(&["key", "--key", &at("host-key")]);
+        say(&["allow", &caller, "caller", "--allowed", &at("callers")]);
+        let there = pair.scratch.folder("there");
+        let mut serve = pair.stage.lab.command("b", PROGRAM).unwrap();
+        serve
+            .args(["serve", "--listen", DAEMON, "--plain", "--root"])
+            .arg(&there)
+            .args(["--key", &at("host-key"), "--allowed", &at("callers")])
+            .env("XDG_CONFIG_HOME", at("config"));
+        let mut daemon = Running::start(serve);
+        daemon.says("listening on ");
+        let others = "iifname != lo meta l4proto { tcp, udp } th dport != 4810";
+        pair.stage.block("b", others);
+        Some(Self {
+            _daemon: daemon,
+            pair,
+            pin,
+            there,
+        })
+    }
+
+    /// The command on `a`, which knows of the gateway there.
+    fn lighthaul(&self, words: &[&str]) -> Command {
+        let mut command = self.pair.stage.lab.command("a", PROGRAM).unwrap();
+        command
+            .args(words)
+            .args(["--pin", &self.pin, "--key"])
+            .arg(self.pair.scratch.at("caller-key"))
+            .env("XDG_CONFIG_HOME", self.pair.scratch.at("config"))
+            .env("LIGHTHAUL_GATEWAY", SOCKS);
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Outcome {
+        Running::start(self.lighthaul(words)).finish()
+    }
+
+    /// Copies, once.
+    fn cp(&self, options: &[&str], paths: &[&str]) -> Outcome {
+        self.run(&[&["cp", "--retries", "0"], options, paths].concat())
+    }
+}
+
+#[test]
+fn trees_and_files_are_copied_through_gateways_in_either_direction() {
+    let name = "trees_and_files_are_copied_through_gateways_in_either_direction";
+    let Some(site) = Site::start(name) else {
+        return;
+    };
+    let scratch = &site.pair.scratch;
+    let source = scratch.folder("source");
+    for nth in 0..40_u64 {
+        let file = scratch.file(&format!("source/{nth}"), nth * nth * 1000);
+        dress(&file, 0o640, 1_600_000_000 + nth);
+    }
+    let file = scratch.file("file", 3_000_000);
+    let (source, file) = (source.to_str().unwrap(), file.to_str().unwrap());
+    for (nth, (options, protocol)) in [
+        (&[][..], "tcp"),
+        (&["--protocol", "auto"], "tcp"),
+        (&["--streams", "3"], "ptcp"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let options = [options, &["--json"]].concat();
+        let [tree_name, file_name] = ["tree", "file"].map(|name| format!("{name}{nth}"));
+        let [tree_there, file_there] =
+            [&tree_name, &file_name].map(|name| format!("lh://b:4811/{name}"));
+        let [tree_back, file_back] =
+            [&tree_name, &file_name].map(|name| scratch.at(&format!("back-{name}")));
+        for (paths, ours) in [
+            ([source, &tree_there], &site.there.join(&tree_name)),
+            ([&tree_there, tree_back.to_str().unwrap()], &tree_back),
+        ] {
+            let outcome = site.cp(&options, &paths).assert_succeeded();
+            assert!(tree(ours) == tree(source.as_ref()), "{paths:?}");
+            assert_carried(&outcome, protocol);
+        }
+        for (paths, ours) in [
+            ([file, &file_there], &site.there.join(&file_name)),
+            ([&file_there, file_back.to_str().unwrap()], &file_back),
+        ] {
+            let outcome = site.cp(&options, &paths).assert_succeeded();
+            assert!(look(ours) == look(file.as_ref()), "{paths:?}");
+            assert_carried(&outcome, protocol);
+        }
+    }
+}
+
+/// Insists that this protocol carried a copy, that the command said so, and that it did not wait for datagrams first.
+fn assert_carried(outcome: &Outcome, protocol: &str) {
+    let events = assert_valid(outcome);
+    let of = |kind: &str| {
+        let found = events.iter().find(|event| event["type"] == kind);
+        found.unwrap_or_else(|| panic!("no {kind}: {outcome:?}"))
+    };
+    assert_eq!(of("choice")["protocol"], protocol);
+    let told = format!("lighthaul: {protocol} carries the data, through the gateway at {SOCKS}");
+    assert!(outcome.said(&told), "{outcome:?}");
+    assert_eq!(of("start")["protocol"], protocol);
+    let seconds = of("start")["startup_s"].as_f64().unwrap();
+    assert!(seconds < 1.2, "it began after {seconds} s");
+    assert_eq!(of("summary")["verified"], true);
+}
+
+#[test]
+fn where_a_copy_does_not_get_it_says_why() {
+    let Some(site) = Site::start("where_a_copy_does_not_get_it_says_why") else {
+        return;
+    };
+    let file = site.pair.scratch.file("file", 10);
+    let file = file.to_str().unwrap();
+    let elsewhere = ["--gateway", "127.0.0.1:1081"];
+    let vector = ["--trc", "0s-2s 4Mb/s"];
+    for (options, target, code, words) in [
+        (
+            &[][..],
+            "lh://10.77.0.1:4811/x",
+            13,
+            "the gateway does not allow this target",
+        ),
+        (
+            &[],
+            "lh://b:4812/x",
+            10,
+            "refused the connection; is `lighthaul serve` running there?",
+        ),
+        (
+            &[],
+            "lh://absent.invalid/x",
+            10,
+            "name cannot be resolved at the gateway",
+        ),
+        (
+            &elsewhere,
+            "lh://b:4811/x",
+            10,
+            "is `lighthaul gateway --socks` running there?",
+        ),
+        (
+            &["--protocol", "sabul"],
+            "lh://b:4811/x",
+            1,
+            "--protocol sabul needs datagrams",
+        ),
+        (
+            &["--protocol", "rbudp"],
+            "lh://b:4811/x",
+            1,
+            "--protocol rbudp needs datagrams",
+        ),
+        (&vector, "lh://b:4811/x", 1, "a circuit is for datagrams"),
+    ] {
+        let outcome = site.cp(options, &[file, target]);
+        let outcome = outcome.assert_failed(code, words);
+        assert!(outcome.time.as_secs() < 8, "{outcome:?}");
+    }
+    site.cp(&[], &["lh://b:4811/x", "lh://a/x"])
+        .assert_failed(1, "between two other hosts");
+    site.cp(&["--gateway", "1080"], &[file, "lh://b:4811/x"])
+        .assert_failed_to_parse();
+    assert!(!site.there.join("x").exists());
+}
+
+#[test]
+fn other_commands_go_through_gateways_too() {
+    let Some(site) = Site::start("other_commands_go_through_gateways_too") else {
+        return;
+    };
+    site.run(&["mkdir", "-p", "lh://b:4811/a/b"])
+        .assert_succeeded();
+    let listed = site.run(&["ls", "lh://b:4811/a"]).assert_succeeded();
+    assert_eq!(listed.out, ["b"]);
+    site.run(&["stat", "lh://b:4811/a"]).assert_succeeded();
+    site.run(&["rm", "-r", "lh://b:4811/a"]).assert_succeeded();
+    assert!(!site.there.join("a").exists());
+
+    let words = ["probe", "--json", "--size", "1MiB", "--what"];
+    let probed = site.run(&[&words[..], &["all", "lh://b:4811/"]].concat());
+    let events = assert_valid(&probed.assert_succeeded());
+    let measured: Vec<_> = events.iter().map(|event| &event["what"]).collect();
+    assert_eq!(measured, ["tcp", "ptcp"]);
+    site.run(&[&words[..], &["copy", "lh://b:4811/"]].concat())
+        .assert_failed(1, "network and copy needs datagrams");
+
+    let lines = site.pair.scratch.at("lines");
+    fs::write(&lines, "one\ntwo\n").unwrap();
+    fs::write(site.there.join("heard"), "").unwrap();
+    let streamed = site
+        .run(&["stream", lines.to_str().unwrap(), "lh://b:4811/heard"])
+        .assert_succeeded();
+    assert!(streamed.time.as_secs_f64() < 1.4, "{streamed:?}");
+    let heard = fs::read_to_string(site.there.join("heard")).unwrap();
+    assert_eq!(heard, "one\ntwo\n");
+}
+
+#[test]
+fn a_copy_that_a_dying_egress_cuts_goes_on_with_the_same_command() {
+    let name = "a_copy_that_a_dying_egress_cuts_goes_on_with_the_same_command";
+    let Some(mut site) = Site::start(name) else {
+        return;
+    };
+    let file = site.pair.scratch.file("large", LARGE);
+    let back = site.pair.scratch.folder("back");
+    let place = "lh://b:4811/large";
+    let (here, there) = (file.to_str().unwrap(), site.there.clone());
+    for (paths, folder) in [
+        ([here, place], there),
+        ([place, back.join("large").to_str().unwrap()], back.clone()),
+    ] {
+        let slowly = ["cp", "--retries", "0", "--json", "--rate", "40Mb/s"];
+        let words = [&slowly[..], &paths].concat();
+        let copy = Running::start(site.lighthaul(&words));
+        becomes_true("some of it is proved", || records(&folder) >= 2);
+        site.pair.kill_egress();
+        site.pair.restart_egress();
+        copy.finish().assert_failed(10, "the connection to");
+        assert!(!folder.join("large").exists());
+        let outcome = site.run(&words).assert_succeeded();
+        assert!(look(&folder.join("large")) == look(&file), "{paths:?}");
+        assert_eq!(names(&folder), ["large"]);
+        let events = assert_valid(&outcome);
+        let again = events.last().unwrap()["bytes_moved"].as_u64().unwrap();
+        assert!(
+            again < LARGE - (8 << 20) + 1,
+            "{again} bytes were sent again"
+        );
+    }
+}
+
+/// How many ranges the journal of a file in `folder` proves.
+fn records(folder: &Path) -> u64 {
+    let names = names(folder).into_iter();
+    let journals = names.filter(|name| name.ends_with(".journal"));
+    let lens = journals.map(|name| fs::metadata(folder.join(name)).map_or(0, |meta| meta.len()));
+    lens.map(|len| len.saturating_sub(40) / 53).sum()
+}
+
+#[test]
+fn a_far_side_that_ssh_starts_is_called_through_gateways() {
+    let name = "a_far_side_that_ssh_starts_is_called_through_gateways";
+    let Some(site) = Site::start(name) else {
+        return;
+    };
+    let scratch = &site.pair.scratch;
+    let script = format!(
+        "#!/bin/sh\n\
+         if [ \"$1\" = -G ]; then echo hostname b; exit 0; fi\n\
+         shift 2; cd '{}'; exec {PROGRAM} lab on b -- \"$@\"\n",
+        site.there.display()
+    );
+    fs::write(scratch.at("ssh"), script).unwrap();
+    fs::set_permissions(scratch.at("ssh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let file = scratch.file("file", 1_000_000);
+    let ssh = scratch.at("ssh");
+    let ssh = ["-e", ssh.to_str().unwrap(), "--remote", PROGRAM];
+    let outcome = site.cp(&ssh, &[file.to_str().unwrap(), "b:x"]);
+    let outcome = outcome.assert_succeeded();
+    assert!(outcome.said("through the gateway at"), "{outcome:?}");
+    assert!(look(&site.there.join("x")) == look(&file));
+}
+
+/// Where the daemon is.
+const DAEMON: &str = "10.77.0.2:4811";
+/// Bytes of a file that takes some objects of 4 MiB.
+const LARGE: u64 = 40 << 20;
