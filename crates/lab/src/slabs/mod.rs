@@ -2,7 +2,7 @@
 //!
 //! - [`plan`]: a figure to be; [`simulate`]: its numbers, by the machines that ship
 //! - [`stage`]: gateways in virtual time; [`dialled`]: one whose channel opens when it is needed; [`turns`]: the slots of a cluster
-//! - [`plot`]: the picture; [`figures`]: all of them
+//! - [`panels`], [`plot`]: the picture; [`figures`]: all of them
 pub mod dialled;
 pub mod figures;
 pub mod plan;
@@ -10,3 +10,5 @@ pub mod plot;
 pub mod simulate;
 pub mod stage;
 pub mod turns;
+
+mod panels;
