@@ -172,10 +172,24 @@ impl Site {
         })
     }
 
+    /// Waits until the machine's sockets leave room for those of a measurement: what they may hold is one budget for all
+    /// namespaces, and near its end TCP's windows stay closed.
+    fn await_room() -> Result<(), String> {
+        for _ in 0..ROOM_TRIES {
+            let (held, low) = socket_pages().ok_or("the kernel does not say what sockets hold")?;
+            if held < low / 2 {
+                return Ok(());
+            }
+            settle();
+        }
+        Err("sockets of other programs hold what TCP may have on this machine".to_owned())
+    }
+
     /// Has those who send, programs and the gateway near their targets, use a way's congestion control from now on.
     ///
     /// It is that of their route: of a namespace the kernel lets only those be the default that any user may choose.
     pub(super) fn control(&self, way: Way) -> Result<(), String> {
+        Self::await_room()?;
         let failed =
             |why: &dyn fmt::Display| format!("congestion control {}: {why}", way.control());
         for host in ["c", "gb"] {
@@ -209,6 +223,16 @@ impl Drop for Site {
 /// would keep its bytes for minutes, and what sockets may hold is one budget for the whole machine.
 pub(super) fn settle() {
     thread::park_timeout(Duration::from_secs(1));
+}
+
+/// Pages that TCP sockets hold, and those from which on the kernel looks at them.
+fn socket_pages() -> Option<(u64, u64)> {
+    let held = fs::read_to_string("/proc/net/sockstat").ok()?;
+    let held = held.lines().find(|line| line.starts_with("TCP:"))?;
+    let held = held.split_whitespace().next_back()?.parse().ok()?;
+    let limits = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").ok()?;
+    let low = limits.split_whitespace().next()?.parse().ok()?;
+    Some((held, low))
 }
 
 /// `0.01%` as a number; nothing for 0.
@@ -283,6 +307,8 @@ impl Drop for Folder {
     }
 }
 
+/// Seconds within which the sockets of what ran before should be gone.
+const ROOM_TRIES: u32 = 180;
 /// What both edges add to a round trip between gateways.
 pub(super) const EDGES_MS: u32 = 20;
 /// Ports at the gateway near the client; those of the server are so much less.
