@@ -28,6 +28,7 @@ pub mod slabs;
 pub mod table;
 pub mod vector;
 
+mod axis;
 mod canvas;
 mod file;
 mod icmp;

@@ -1,9 +1,8 @@
 //! A figure's picture: curves over one axis, as PNG, with a font of its own.
 
-use std::ops::RangeInclusive;
-
 use tiny_skia::{PathBuilder, Rect, Stroke, StrokeDash};
 
+use crate::axis::{COLORS, GRID, Scale};
 use crate::canvas::{Anchor, Canvas, INK};
 use crate::crowd::{self, Crowd};
 use crate::error::{Error, Result};
@@ -239,7 +238,7 @@ impl Chart {
     }
 
     fn axes(&mut self, [title, below, beside]: [&str; 3]) {
-        for value in self.x.ticks() {
+        for value in self.x.ticks(TICKS) {
             let x = self.x.at(value);
             self.canvas.line(&[(x, TOP), (x, BOTTOM)], GRID, 1.0);
             self.canvas.text(
@@ -249,7 +248,7 @@ impl Chart {
                 Anchor::Middle,
             );
         }
-        for value in self.y.ticks() {
+        for value in self.y.ticks(TICKS) {
             let y = self.y.at(value);
             self.canvas.line(&[(LEFT, y), (RIGHT, y)], GRID, 1.0);
             self.canvas.text(
@@ -360,60 +359,6 @@ impl Chart {
     }
 }
 
-/// Values to places on the canvas.
-#[derive(Clone, Debug)]
-pub(crate) struct Scale {
-    pub(crate) values: RangeInclusive<f64>,
-    places: RangeInclusive<f32>,
-    log: bool,
-}
-
-impl Scale {
-    pub(crate) const fn linear(values: RangeInclusive<f64>, places: RangeInclusive<f32>) -> Self {
-        Self {
-            values,
-            places,
-            log: false,
-        }
-    }
-
-    pub(crate) const fn log(values: RangeInclusive<f64>, places: RangeInclusive<f32>) -> Self {
-        Self {
-            values,
-            places,
-            log: true,
-        }
-    }
-
-    pub(crate) fn at(&self, value: f64) -> f32 {
-        let bend = |value: f64| if self.log { value.ln() } else { value };
-        let (from, till) = (bend(*self.values.start()), bend(*self.values.end()));
-        let share = ((bend(value) - from) / (till - from)) as f32;
-        self.places.start() + share * (self.places.end() - self.places.start())
-    }
-
-    /// Round values: 1, 2 and 5 of each decade, or about ten steps.
-    pub(crate) fn ticks(&self) -> Vec<f64> {
-        if self.log {
-            let decades = (-3..7).map(|power| 10_f64.powi(power));
-            let ticks = decades.flat_map(|decade| [decade, 2.0 * decade, 5.0 * decade]);
-            return ticks.filter(|tick| self.values.contains(tick)).collect();
-        }
-        let span = self.values.end() - self.values.start();
-        let decade = 10_f64.powf((span / 10.0).log10().floor());
-        let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * decade);
-        let step = steps
-            .into_iter()
-            .find(|step| span / step <= 11.0)
-            .unwrap_or(span);
-        (0..12)
-            // to the number of which this is a sum, not to what is left of it in binary
-            .map(|nth| (f64::from(nth) * step * 1e9).round() / 1e9)
-            .filter(|tick| self.values.contains(tick))
-            .collect()
-    }
-}
-
 /// What part of the curves' width the key gets beside them.
 const KEY_ROOM: f64 = 0.62;
 const WIDTH: u32 = 1200;
@@ -422,17 +367,6 @@ const LEFT: f32 = 110.0;
 const RIGHT: f32 = 1165.0;
 const TOP: f32 = 80.0;
 const BOTTOM: f32 = 680.0;
-
-/// Colours that colour-blind people tell apart (Okabe and Ito 2008).
-pub(crate) const COLORS: [[u8; 3]; 8] = [
-    [0, 114, 178],
-    [0, 158, 115],
-    [213, 94, 0],
-    [204, 121, 167],
-    [86, 180, 233],
-    [230, 159, 0],
-    [120, 120, 120],
-    [60, 60, 60],
-];
+/// How many ticks an axis has at most.
+const TICKS: u32 = 11;
 const MARK: [u8; 3] = [110, 110, 110];
-pub(crate) const GRID: [u8; 3] = [225, 225, 225];

@@ -80,6 +80,21 @@ fn simulated_slabs_are_as_they_were_accepted() {
 }
 
 #[test]
+fn measured_slabs_have_their_tables() {
+    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures/slabs"));
+    let plans = slabs::figures::measured_plans(dir).unwrap();
+    assert!(!plans.is_empty());
+    for plan in plans {
+        let accepted = accepted(dir, &plan.name).unwrap();
+        let accepted = accepted.expect("a figure has its table");
+        assert_eq!(accepted.columns, plan.columns(), "{}", plan.name);
+        let cells = accepted.rows.iter().flatten();
+        assert!(cells.clone().all(Option::is_some), "{}", plan.name);
+        assert!(plan.plot(&accepted).unwrap().starts_with(b"\x89PNG"));
+    }
+}
+
+#[test]
 fn simulated_latencies_are_as_they_were_accepted() {
     let dir = Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),

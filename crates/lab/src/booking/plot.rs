@@ -4,9 +4,9 @@ use tiny_skia::PathBuilder;
 
 use super::arrivals::CLASSES;
 use super::plan::BookingPlan;
+use crate::axis::{COLORS, GRID, Scale};
 use crate::canvas::{Anchor, Canvas, INK};
 use crate::error::{Error, Result};
-use crate::plot::{COLORS, GRID, Scale};
 use crate::table::{SIMULATION, Table};
 
 /// Draws the table of a plan; answers a PNG file's octets.
@@ -68,7 +68,7 @@ struct Field {
 
 impl Field {
     fn axes(&self, canvas: &mut Canvas, left: f32, class: u64) {
-        for tick in self.x.ticks() {
+        for tick in self.x.ticks(TICKS) {
             let x = self.x.at(tick);
             canvas.line(&[(x, TOP), (x, BOTTOM)], GRID, 1.0);
             canvas.text(
@@ -78,7 +78,7 @@ impl Field {
                 Anchor::Middle,
             );
         }
-        for tick in self.y.ticks() {
+        for tick in self.y.ticks(TICKS) {
             let y = self.y.at(tick);
             canvas.line(&[(left, y), (left + FIELD, y)], GRID, 1.0);
             canvas.text(
@@ -140,5 +140,7 @@ const FIELD: f32 = 380.0;
 const GAP: f32 = 100.0;
 const TOP: f32 = 100.0;
 const BOTTOM: f32 = 600.0;
+/// How many ticks an axis has at most.
+const TICKS: u32 = 11;
 /// What is above so many times the least is said by the table: a discipline that is not stable has no delay.
 const MOST: f64 = 4.0;

@@ -76,6 +76,7 @@ pub(super) fn measure(site: &Site, path: &Path, args: &Args) -> Result<Line, Str
             memory_mib(&site.ingress),
             memory_mib(&site.egress)
         ),
+        place: None,
     })
 }
 

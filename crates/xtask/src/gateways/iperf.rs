@@ -1,7 +1,7 @@
 //! Streams of iperf3.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use serde_json::Value;
@@ -10,39 +10,44 @@ use super::site::{PORTS, Path, SHIFT, Site, cpu_seconds, memory_mib};
 use super::table::Line;
 use crate::demo::show::Running;
 
-/// How streams get to the server.
+/// How streams get to the server, and with which congestion control: direct ones all the way, those through gateways on the
+/// edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Through the gateways.
-    Gateways,
-    /// By themselves, with this congestion control.
+    Gateways(&'static str),
+    /// By themselves.
     Direct(&'static str),
+}
+
+impl Way {
+    /// The congestion control of those who send.
+    pub(super) const fn control(self) -> &'static str {
+        match self {
+            Self::Gateways(control) | Self::Direct(control) => control,
+        }
+    }
+
+    /// What it is called in tables.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Gateways("cubic") => "gateways".to_owned(),
+            Self::Gateways(control) => format!("gateways, {control}"),
+            Self::Direct(control) => format!("direct, {control}"),
+        }
+    }
+
+    /// What a column of it is called.
+    pub(super) fn column(self) -> String {
+        self.name().replace(", ", "_")
+    }
 }
 
 /// Runs streams for so long.
 pub(super) fn measure(site: &Site, path: &Path, way: Way, seconds: u32) -> Result<Line, String> {
-    let failed = |why: &dyn std::fmt::Display| format!("iperf3 (`make setup` installs it): {why}");
-    let mut serve = site.lab.command("s", "iperf3").map_err(|e| failed(&e))?;
-    let port = PORTS[0] - SHIFT;
-    serve.args(["-s", "-1", "--forceflush", "-p", &port.to_string()]);
-    serve.stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut server = serve.spawn().map(Running).map_err(|e| failed(&e))?;
-    let pipe = server.0.stdout.take().ok_or("iperf3 has no output")?;
-    let mut said = BufReader::new(pipe).lines().map_while(Result::ok);
-    if !said.any(|line| line.contains("listening")) {
-        return Err(failed(&"the server does not listen"));
-    }
-    // what it says later is read and forgotten, so that it does not wait for that
-    thread::spawn(move || said.for_each(drop));
-    let direct = site.lab.address("s").map_err(|e| failed(&e))?.to_string();
-    let (host, port, control) = match way {
-        Way::Gateways => (site.entry.as_str(), PORTS[0], "cubic"),
-        Way::Direct(control) => (direct.as_str(), port, control),
-    };
-    let streams = if path.rtt_ms == 0 { "1" } else { "4" };
-    let mut client = site.lab.command("c", "iperf3").map_err(|e| failed(&e))?;
-    client.args(["-J", "-c", host, "-p", &port.to_string(), "-C", control]);
-    client.args(["-P", streams, "-t", &seconds.to_string()]);
+    site.control(way)?;
+    let _server = serve(site)?;
+    let mut client = client(site, path, way, seconds)?;
     let before = [&site.ingress, &site.egress].map(cpu_seconds);
     let output = client.output().map_err(|e| failed(&e))?;
     let after = [&site.ingress, &site.egress].map(cpu_seconds);
@@ -51,10 +56,6 @@ pub(super) fn measure(site: &Site, path: &Path, way: Way, seconds: u32) -> Resul
     let (Some(bytes), Some(took)) = (received("bytes"), received("seconds")) else {
         let why = report["error"].as_str().unwrap_or("no report");
         return Err(failed(&why));
-    };
-    let name = match way {
-        Way::Gateways => "gateways".to_owned(),
-        Way::Direct(control) => format!("direct, {control}"),
     };
     let gigabytes = bytes / 1e9;
     let each = |nth: usize| (after[nth] - before[nth]) / gigabytes;
@@ -66,14 +67,56 @@ pub(super) fn measure(site: &Site, path: &Path, way: Way, seconds: u32) -> Resul
         memory_mib(&site.egress)
     );
     Ok(Line {
-        path: format!("{}, {streams} x {seconds} s", path.name),
-        way: name,
+        path: format!("{}, {} x {seconds} s", path.name, streams(path)),
+        way: way.name(),
         value: bytes * 8.0 / took / 1e6,
         unit: "Mb/s",
-        remark: if way == Way::Gateways {
-            cost
-        } else {
-            String::new()
+        remark: match way {
+            Way::Gateways(_) => cost,
+            Way::Direct(_) => String::new(),
         },
+        place: path.place(way),
     })
 }
+
+/// Starts a server for one run.
+pub(super) fn serve(site: &Site) -> Result<Running, String> {
+    let mut serve = site.lab.command("s", "iperf3").map_err(|e| failed(&e))?;
+    serve.args(["-s", "-1", "--forceflush", "-p", &SERVER.to_string()]);
+    serve.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut server = serve.spawn().map(Running).map_err(|e| failed(&e))?;
+    let pipe = server.0.stdout.take().ok_or("iperf3 has no output")?;
+    let mut said = BufReader::new(pipe).lines().map_while(Result::ok);
+    if !said.any(|line| line.contains("listening")) {
+        return Err(failed(&"the server does not listen"));
+    }
+    // what it says later is read and forgotten, so that it does not wait for that
+    thread::spawn(move || said.for_each(drop));
+    Ok(server)
+}
+
+/// A client that sends for so long.
+pub(super) fn client(site: &Site, path: &Path, way: Way, seconds: u32) -> Result<Command, String> {
+    let direct = site.lab.address("s").map_err(|e| failed(&e))?.to_string();
+    let (host, port) = match way {
+        Way::Gateways(_) => (site.entry.as_str(), PORTS[0]),
+        Way::Direct(_) => (direct.as_str(), SERVER),
+    };
+    let mut client = site.lab.command("c", "iperf3").map_err(|e| failed(&e))?;
+    client.args(["-J", "-c", host, "-p", &port.to_string()]);
+    client.args(["-C", way.control(), "-P", streams(path)]);
+    client.args(["-t", &seconds.to_string()]);
+    Ok(client)
+}
+
+const fn streams(path: &Path) -> &'static str {
+    if path.rtt_ms == 0 { "1" } else { STREAMS }
+}
+
+fn failed(why: &dyn std::fmt::Display) -> String {
+    format!("iperf3 (`make setup` installs it): {why}")
+}
+
+/// How many there are, but on a plain pair.
+pub(super) const STREAMS: &str = "4";
+const SERVER: u16 = PORTS[0] - SHIFT;

@@ -42,6 +42,7 @@ pub(super) fn measure(site: &Site, path: &Path) -> Result<Line, String> {
             at(99),
             path.rtt_ms
         ),
+        place: None,
     })
 }
 

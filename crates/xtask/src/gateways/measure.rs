@@ -1,12 +1,15 @@
 //! Measures one thing after another.
 
 use std::ffi::OsString;
+use std::path::Path as Folder;
 use std::process::ExitCode;
 
 use clap::Parser;
+use lighthaul_lab::slabs::measured::MeasuredPlan;
 
 use super::args::{Args, Part};
-use super::site::{Path, Site};
+use super::course::{Course, Program};
+use super::site::{EDGES_MS, Path, Site};
 use super::table::{Line, Table};
 use super::{brief, iperf, keys};
 
@@ -32,32 +35,115 @@ pub(crate) fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
 fn measure(args: &Args) -> Result<Table, String> {
     let mut table = Table::default();
     for part in &args.part {
-        for path in part.paths() {
-            let site = Site::start(args, &path)?;
-            let lines = match part {
-                Part::Keys => vec![keys::measure(&site, &path)?],
-                Part::Brief => vec![brief::measure(&site, &path, args)?],
-                Part::Long | Part::Short | Part::Delays | Part::Near => {
-                    streams(&site, &path, *part, args)?
-                }
-            };
-            for line in lines {
-                eprintln!("{line}");
-                table.lines.push(line);
-            }
+        let before = table.lines.len();
+        let outcome = part_of(&mut table, *part, args);
+        if let (Some(folder), Some(name)) = (&args.keep, part.figure()) {
+            keep(folder, name, &table.lines[before..])?;
         }
+        outcome?;
     }
     Ok(table)
 }
 
-/// Streams through the gateways, and directly with each congestion control.
-fn streams(site: &Site, path: &Path, part: Part, args: &Args) -> Result<Vec<Line>, String> {
-    let seconds = part.seconds(args);
-    let mut lines = Vec::new();
-    for _ in 0..args.runs {
-        for way in part.ways() {
-            lines.push(iperf::measure(site, path, *way, seconds)?);
+fn part_of(table: &mut Table, part: Part, args: &Args) -> Result<(), String> {
+    for path in part.paths() {
+        let site = Site::start(args, &path)?;
+        let mut add = |line: Line| {
+            eprintln!("{line}");
+            table.lines.push(line);
+        };
+        match part {
+            Part::Keys => add(keys::measure(&site, &path)?),
+            Part::Brief => add(brief::measure(&site, &path, args)?),
+            Part::Lengths => lengths(&site, &path, args, &mut add)?,
+            Part::Courses => courses(&site, &path, args, &mut add)?,
+            Part::Long | Part::Short | Part::Delays | Part::Near | Part::Edges => {
+                for _ in 0..args.runs {
+                    for way in part.ways() {
+                        add(iperf::measure(&site, &path, *way, part.seconds(args))?);
+                    }
+                }
+            }
         }
     }
-    Ok(lines)
+    Ok(())
 }
+
+/// What programs have got on average after some time, as if they had ended then.
+fn lengths(
+    site: &Site,
+    path: &Path,
+    args: &Args,
+    add: &mut impl FnMut(Line),
+) -> Result<(), String> {
+    let seconds = Part::Lengths.seconds(args);
+    for _ in 0..args.runs {
+        for program in [Program::Iperf, Program::GridFtp] {
+            for way in Part::Lengths.ways() {
+                let course = Course::measure(site, path, (program, *way), seconds)?;
+                for till in LENGTHS.into_iter().filter(|till| *till <= seconds) {
+                    add(Line {
+                        path: format!("{}, {till} s", path.name),
+                        way: format!("{}, {}", program.name(), way.name()),
+                        value: course.mbps(0.0, f64::from(till)),
+                        unit: "Mb/s",
+                        remark: course.cost(),
+                        place: Some((
+                            format!("{}_{}", program.name(), way.column()),
+                            f64::from(till),
+                        )),
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a program gets every two seconds.
+fn courses(
+    site: &Site,
+    path: &Path,
+    args: &Args,
+    add: &mut impl FnMut(Line),
+) -> Result<(), String> {
+    let (seconds, rtt) = (Part::Courses.seconds(args), path.rtt_ms - EDGES_MS);
+    for way in Part::Courses.ways() {
+        let course = Course::measure(site, path, (Program::GridFtp, *way), seconds)?;
+        for till in (STEP..=seconds).step_by(STEP as usize) {
+            let (from, till) = (f64::from(till - STEP), f64::from(till));
+            add(Line {
+                path: format!("{}, {from} to {till} s", path.name),
+                way: format!("gridftp, {}", way.name()),
+                value: course.mbps(from, till),
+                unit: "Mb/s",
+                remark: course.cost(),
+                place: Some((format!("rtt{rtt}_{}", way.column()), till)),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Writes a figure of what was measured.
+fn keep(folder: &Folder, name: &str, lines: &[Line]) -> Result<(), String> {
+    let plan = MeasuredPlan::read(&folder.join(format!("{name}.toml")));
+    let plan = plan.map_err(|e| e.to_string())?;
+    let sample = |line: &Line| {
+        let (column, key) = line.place.clone()?;
+        Some((column, key, line.value))
+    };
+    let samples: Vec<_> = lines.iter().filter_map(sample).collect();
+    if samples.is_empty() {
+        return Ok(());
+    }
+    let kept = plan.keep(folder, plan.table(&samples));
+    let kept = kept.map_err(|e| e.to_string())?;
+    eprintln!("{}", kept.picture.display());
+    Ok(())
+}
+
+/// The transfers of figure 3a, in seconds.
+const LENGTHS: [u32; 7] = [2, 5, 10, 20, 30, 60, 120];
+/// The intervals of figure 3b, in seconds.
+const STEP: u32 = 2;

@@ -1,13 +1,15 @@
 //! Two edges, two gateways and the path between them, in the lab.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+use std::{fmt, fs, thread};
 
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::Lab;
 
 use super::args::Args;
+use super::iperf::Way;
 use crate::demo::daemon::{key, run, start};
 use crate::demo::show::Running;
 
@@ -18,38 +20,55 @@ pub(super) struct Path {
     pub(super) name: String,
     description: String,
     /// What the channel may take.
-    rate: Option<&'static str>,
+    rate: &'static str,
     /// The round-trip time from edge to edge, in milliseconds.
     pub(super) rtt_ms: u32,
+    /// Where packets are lost, and how many of a hundred.
+    loss: Option<(&'static str, f64)>,
 }
 
 impl Path {
-    /// 1 Gb/s between the gateways, and edges 10 ms from them.
+    /// 1 Gb/s between the gateways, where so much is lost, and edges 10 ms from them.
     pub(super) fn wan(rtt_ms: u32, loss: &str) -> Self {
-        let link = |between: &str, rest: &str| format!("[[link]]\nbetween = [{between}]\n{rest}\n");
-        let lossy = if loss == "0" {
-            String::new()
-        } else {
-            format!("loss = \"{loss}\"\n")
+        Self {
+            name: format!("1 Gb/s {rtt_ms} ms {loss}"),
+            loss: percent(loss).map(|percent| ("wan", percent)),
+            ..Self::long(rtt_ms, [loss, "0"])
+        }
+    }
+
+    /// The same, but packets are lost on the edges, on each of them and both ways.
+    pub(super) fn edges(rtt_ms: u32, loss: &str) -> Self {
+        Self {
+            name: format!("1 Gb/s {rtt_ms} ms, edges {loss}"),
+            loss: percent(loss).map(|percent| ("edges", percent)),
+            ..Self::long(rtt_ms, ["0", loss])
+        }
+    }
+
+    fn long(rtt_ms: u32, [wan, edges]: [&str; 2]) -> Self {
+        let lossy = |loss: &str| {
+            percent(loss).map_or_else(String::new, |percent| format!("loss = \"{percent}%\"\n"))
         };
+        let link = |between: &str, rest: &str| format!("[[link]]\nbetween = [{between}]\n{rest}\n");
+        let edge = format!("rtt = \"10ms\"\n{}", lossy(edges));
+        let wan = format!("rate = \"1Gb/s\"\nrtt = \"{rtt_ms}ms\"\n{}", lossy(wan));
         let description = [
             "host = [{name=\"c\"}, {name=\"ga\"}, {name=\"gb\"}, {name=\"s\"}]\n".to_owned(),
             "router = [{name=\"r1\"}, {name=\"r2\"}]\n".to_owned(),
-            link("\"c\", \"r1\"", "rtt = \"10ms\""),
+            link("\"c\", \"r1\"", &edge),
             link("\"ga\", \"r1\"", ""),
             link("\"gb\", \"r2\"", ""),
-            link("\"s\", \"r2\"", "rtt = \"10ms\""),
-            link(
-                "\"r1\", \"r2\"",
-                &format!("rate = \"1Gb/s\"\nrtt = \"{rtt_ms}ms\"\n{lossy}"),
-            ),
+            link("\"s\", \"r2\"", &edge),
+            link("\"r1\", \"r2\"", &wan),
         ]
         .concat();
         Self {
-            name: format!("1 Gb/s {rtt_ms} ms {loss}"),
+            name: String::new(),
             description,
-            rate: Some("990Mb/s"),
-            rtt_ms: rtt_ms + 20,
+            rate: "990Mb/s",
+            rtt_ms: rtt_ms + EDGES_MS,
+            loss: None,
         }
     }
 
@@ -60,9 +79,16 @@ impl Path {
         Self {
             name: "veth".to_owned(),
             description: description.to_owned(),
-            rate: Some("40Gb/s"),
+            rate: "40Gb/s",
             rtt_ms: 0,
+            loss: None,
         }
+    }
+
+    /// Where a measurement belongs in a figure of losses.
+    pub(super) fn place(&self, way: Way) -> Option<(String, f64)> {
+        let (name, percent) = self.loss?;
+        Some((format!("{name}_{}", way.column()), percent))
     }
 
     fn is_near(&self) -> bool {
@@ -78,6 +104,8 @@ pub(super) struct Site {
     pub(super) egress: Running,
     /// Where the client finds the ways in.
     pub(super) entry: String,
+    /// The command.
+    pub(super) lighthaul: PathBuf,
     _folder: Folder,
 }
 
@@ -106,8 +134,7 @@ impl Site {
                 .command(host, &args.lighthaul)
                 .map_err(|e| e.to_string())?;
             command.arg("gateway").arg("--key").arg(file(key));
-            command.args(["--slab", &args.slab]);
-            command.args(path.rate.iter().flat_map(|rate| ["--rate", rate]));
+            command.args(["--slab", &args.slab, "--rate", path.rate]);
             if args.plain {
                 command.arg("--plain");
             }
@@ -126,6 +153,7 @@ impl Site {
         let mut call = common(ga, "a")?;
         let gateway = address(gb)?;
         call.args(["--peer", &format!("{gateway}:4810"), "--pin", &pin]);
+        call.args(["--socks", &format!("0.0.0.0:{SOCKS}")]);
         for port in PORTS {
             call.args([
                 "--forward",
@@ -139,9 +167,77 @@ impl Site {
             ingress,
             egress,
             entry,
+            lighthaul: args.lighthaul.clone(),
             _folder: folder,
         })
     }
+
+    /// Waits until the machine's sockets leave room for those of a measurement: what they may hold is one budget for all
+    /// namespaces, and near its end TCP's windows stay closed.
+    fn await_room() -> Result<(), String> {
+        for _ in 0..ROOM_TRIES {
+            let (held, low) = socket_pages().ok_or("the kernel does not say what sockets hold")?;
+            if held < low / 2 {
+                return Ok(());
+            }
+            settle();
+        }
+        Err("sockets of other programs hold what TCP may have on this machine".to_owned())
+    }
+
+    /// Has those who send, programs and the gateway near their targets, use a way's congestion control from now on.
+    ///
+    /// It is that of their route: of a namespace the kernel lets only those be the default that any user may choose.
+    pub(super) fn control(&self, way: Way) -> Result<(), String> {
+        Self::await_room()?;
+        let failed =
+            |why: &dyn fmt::Display| format!("congestion control {}: {why}", way.control());
+        for host in ["c", "gb"] {
+            // a plain pair has two hosts and other routes, and its program is told itself
+            let (Ok(address), Ok(_)) = (self.lab.address(host), self.lab.address("gb")) else {
+                return Ok(());
+            };
+            let route = format!("route replace 10.77.0.0/16 dev wan src {address} congctl");
+            let mut ip = self.lab.command(host, "ip").map_err(|e| failed(&e))?;
+            ip.args(route.split(' ')).arg(way.control());
+            match ip.status() {
+                Ok(status) if status.success() => {}
+                Ok(status) => return Err(failed(&status)),
+                Err(why) => return Err(failed(&why)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        for gateway in [&mut self.ingress, &mut self.egress] {
+            gateway.0.kill().ok();
+        }
+        settle();
+    }
+}
+
+/// Lets hosts refuse what is still on its way to programs that were ended. A socket whose other side's host is gone as well
+/// would keep its bytes for minutes, and what sockets may hold is one budget for the whole machine.
+pub(super) fn settle() {
+    thread::park_timeout(Duration::from_secs(1));
+}
+
+/// Pages that TCP sockets hold, and those from which on the kernel looks at them.
+fn socket_pages() -> Option<(u64, u64)> {
+    let held = fs::read_to_string("/proc/net/sockstat").ok()?;
+    let held = held.lines().find(|line| line.starts_with("TCP:"))?;
+    let held = held.split_whitespace().next_back()?.parse().ok()?;
+    let limits = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").ok()?;
+    let low = limits.split_whitespace().next()?.parse().ok()?;
+    Some((held, low))
+}
+
+/// `0.01%` as a number; nothing for 0.
+fn percent(loss: &str) -> Option<f64> {
+    loss.strip_suffix('%')?.parse().ok()
 }
 
 /// CPU seconds of a process so far, user's and kernel's.
@@ -166,13 +262,32 @@ pub(super) fn memory_mib(running: &Running) -> u64 {
 pub(super) fn process(running: &Running) -> u32 {
     let mut pid = running.0.id();
     loop {
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        let first = children.unwrap_or_default();
-        match first.split(' ').next().and_then(|word| word.parse().ok()) {
-            Some(child) => pid = child,
+        match children(pid).first() {
+            Some(child) => pid = *child,
             None => return pid,
         }
     }
+}
+
+/// What was started, and all that it has started.
+pub(super) fn within(running: &Running) -> Vec<u32> {
+    let mut pids = vec![running.0.id()];
+    let mut nth = 0;
+    while let Some(pid) = pids.get(nth) {
+        pids.extend(children(*pid));
+        nth += 1;
+    }
+    pids
+}
+
+/// What a process's first thread has started.
+fn children(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    children
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect()
 }
 
 /// A folder that goes when this is dropped.
@@ -192,7 +307,13 @@ impl Drop for Folder {
     }
 }
 
+/// Seconds within which the sockets of what ran before should be gone.
+const ROOM_TRIES: u32 = 180;
+/// What both edges add to a round trip between gateways.
+pub(super) const EDGES_MS: u32 = 20;
 /// Ports at the gateway near the client; those of the server are so much less.
 pub(super) const PORTS: [u16; 3] = [15_201, 17_001, 17_002];
+/// Where programs speak SOCKS5.
+pub(super) const SOCKS: u16 = 1080;
 /// The difference.
 pub(super) const SHIFT: u16 = 10_000;

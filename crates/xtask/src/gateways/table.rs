@@ -10,6 +10,8 @@ pub(super) struct Line {
     pub(super) value: f64,
     pub(super) unit: &'static str,
     pub(super) remark: String,
+    /// Where it belongs in a figure: in which column, and what varies there.
+    pub(super) place: Option<(String, f64)>,
 }
 
 /// All of them.
@@ -26,6 +28,7 @@ impl fmt::Display for Line {
             value,
             unit,
             remark,
+            ..
         } = self;
         write!(f, "{path:<28} {way:<26} {value:>9.1} {unit:<5} {remark}")
     }

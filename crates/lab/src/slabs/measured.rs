@@ -1,0 +1,149 @@
+//! Figures whose numbers programs made, through gateways and by themselves: what they look like. `cargo xtask gateways` measures.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::panels::{Panel, Sheet};
+use crate::error::{Error, Result};
+use crate::figures::{Figure, keep};
+use crate::file;
+use crate::table::{EMULATION, Table};
+
+/// A figure of measurements.
+#[derive(Clone, Debug)]
+pub struct MeasuredPlan {
+    /// What its files are called.
+    pub name: String,
+    settings: Settings,
+}
+
+/// A plan as its file has it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    title: String,
+    /// What varies, as the table calls it, and as the picture does.
+    key: String,
+    below: String,
+    #[serde(default)]
+    is_log: bool,
+    #[serde(rename = "panel")]
+    panels: Vec<Panel>,
+}
+
+/// One measurement: where it belongs, what varies there, and what came of it.
+pub type Sample = (String, f64, f64);
+
+impl MeasuredPlan {
+    /// Reads the plan in a file; the figure is called as the file is.
+    pub fn read(file: &Path) -> Result<Self> {
+        file::read(file, Self::parse)
+    }
+
+    /// Reads a plan.
+    pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
+        let mut settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
+        let curves = settings
+            .panels
+            .iter_mut()
+            .flat_map(|panel| &mut panel.curves);
+        curves.for_each(|curve| curve.name.push_str(EMULATION));
+        Ok(Self {
+            name: name.to_owned(),
+            settings,
+        })
+    }
+
+    /// The columns' names.
+    pub fn columns(&self) -> Vec<String> {
+        let curves = self.settings.panels.iter().flat_map(|panel| &panel.curves);
+        let names = curves.map(|curve| curve.name.clone());
+        std::iter::once(self.settings.key.clone())
+            .chain(names)
+            .collect()
+    }
+
+    /// The table of samples: the mean of those that have one place.
+    pub fn table(&self, samples: &[Sample]) -> Table {
+        let columns = self.columns();
+        let mut keys: Vec<f64> = samples.iter().map(|sample| sample.1).collect();
+        keys.sort_by(f64::total_cmp);
+        keys.dedup();
+        let row = |key: &f64| {
+            let mut sums: BTreeMap<&str, (f64, u32)> = BTreeMap::new();
+            for (name, at, value) in samples {
+                if at.total_cmp(key).is_eq() {
+                    let sum = sums.entry(name).or_default();
+                    *sum = (sum.0 + value, sum.1 + 1);
+                }
+            }
+            let cell = |column: &String| {
+                let sum = sums.get(column.strip_suffix(EMULATION)?)?;
+                Some(sum.0 / f64::from(sum.1))
+            };
+            let cells = columns.iter().skip(1).map(cell);
+            std::iter::once(Some(*key)).chain(cells).collect()
+        };
+        Table {
+            rows: keys.iter().map(row).collect(),
+            columns,
+        }
+    }
+
+    /// Draws a table; answers a PNG file's octets.
+    pub fn plot(&self, table: &Table) -> Result<Vec<u8>> {
+        let settings = &self.settings;
+        Sheet {
+            title: &settings.title,
+            below: &settings.below,
+            is_log: settings.is_log,
+            panels: &settings.panels,
+        }
+        .plot(table)
+        .map_err(|why| Error::Misuse(format!("{}: {why}", self.name)))
+    }
+
+    /// Writes the figure's files; what a table does not know of a row that it has is kept as it was.
+    pub fn keep(&self, dir: &Path, table: Table) -> Result<Figure> {
+        keep(dir, &self.name, table, |table| self.plot(table))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = r#"
+        title = "t"
+        key = "seconds"
+        below = "time, s"
+        [[panel]]
+        label = "Mb/s"
+        curve = [{ name = "a", label = "A" }, { name = "b", label = "B", dashed = true }]
+    "#;
+
+    #[test]
+    fn samples_of_one_place_are_averaged() {
+        let plan = MeasuredPlan::parse("p", PLAN).unwrap();
+        let sample = |name: &str, key, value| (name.to_owned(), key, value);
+        let samples = [
+            sample("a", 20.0, 7.0),
+            sample("b", 3.0, 1.0),
+            sample("b", 3.0, 2.0),
+        ];
+        let table = plan.table(&samples);
+        assert_eq!(
+            table.to_csv(),
+            "seconds,a_emulation,b_emulation\n3,,1.50\n20,7.00,\n"
+        );
+        assert!(plan.plot(&table).unwrap().starts_with(b"\x89PNG"));
+    }
+
+    #[test]
+    fn a_plan_that_makes_no_sense_is_refused() {
+        let wrong = PLAN.replace("below", "above");
+        assert!(MeasuredPlan::parse("p", &wrong).is_err());
+    }
+}

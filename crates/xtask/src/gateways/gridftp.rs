@@ -1,0 +1,78 @@
+//! `GridFTP`, which knows of no gateway: `globus-url-copy` to `globus-gridftp-server`, without encryption or login.
+
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_io::tcp;
+
+use super::iperf::{STREAMS, Way};
+use super::site::{SOCKS, Site};
+use crate::demo::show::Running;
+
+/// Starts a server for all that comes.
+pub(super) fn serve(site: &Site) -> Result<Running, String> {
+    let own = address(site)?;
+    let mut serve = site
+        .lab
+        .command("s", "globus-gridftp-server")
+        .map_err(|e| failed(&e))?;
+    serve.args(["-aa", "-anonymous-user", "root", "-allow-root"]);
+    serve.args(["-p", &PORT.to_string(), "-d", "ERROR"]);
+    serve.args(["-control-interface", &own, "-data-interface", &own]);
+    serve.stdout(Stdio::null()).stderr(Stdio::null());
+    let server = serve.spawn().map(Running).map_err(|e| failed(&e))?;
+    for _ in 0..TRIES {
+        thread::park_timeout(EVERY);
+        let host = own.clone();
+        let called = site.lab.within("s", move || {
+            tcp::connect(&host, PORT).map_err(std::io::Error::other)
+        });
+        if called.is_ok_and(|socket| is_served(&socket)) {
+            return Ok(server);
+        }
+    }
+    Err(failed(&"the server does not listen"))
+}
+
+/// A client that sends zeros until it is ended: as it is, or started with the library that captures its connections, those
+/// of control and those of data.
+pub(super) fn client(site: &Site, way: Way) -> Result<Command, String> {
+    let mut client = match way {
+        Way::Direct(_) => site.lab.command("c", TOOL).map_err(|e| failed(&e))?,
+        Way::Gateways(_) => {
+            let wrap = site.lab.command("c", &site.lighthaul);
+            let mut wrap = wrap.map_err(|e| failed(&e))?;
+            let entry = format!("{}:{SOCKS}", site.entry);
+            wrap.args(["wrap", "--socks", &entry, "--", TOOL]);
+            wrap
+        }
+    };
+    let target = format!("ftp://{}:{PORT}/dev/null", address(site)?);
+    client.args(["-fast", "-p", STREAMS, "file:///dev/zero", &target]);
+    Ok(client)
+}
+
+/// It has greeted, so that it will not count this call among those of the measurement.
+fn is_served(socket: &TcpStream) -> bool {
+    socket.set_read_timeout(Some(PATIENCE)).is_ok()
+        && socket.peek(&mut [0]).is_ok_and(|len| len > 0)
+}
+
+fn address(site: &Site) -> Result<String, String> {
+    let address = site.lab.address("s").map_err(|e| failed(&e))?;
+    Ok(address.to_string())
+}
+
+fn failed(why: &dyn std::fmt::Display) -> String {
+    format!(
+        "GridFTP (Debian packages globus-gass-copy-progs and globus-gridftp-server-progs): {why}"
+    )
+}
+
+const TOOL: &str = "globus-url-copy";
+const PORT: u16 = 2811;
+const TRIES: u32 = 50;
+const EVERY: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(5);
