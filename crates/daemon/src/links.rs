@@ -146,7 +146,7 @@ impl Column {
 
 type Values = fn(&Sight) -> Vec<(&'static str, u64)>;
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 13] = [
     Column::gauge("connected", "Whether there is a connection", |sight| {
         vec![("", sight.connected.into())]
     }),
@@ -207,6 +207,18 @@ const COLUMNS: [Column; 11] = [
         "Pages that the other gateway still has a place for",
         |sight| vec![("", sight.credit)],
     ),
+    Column::counter(
+        "tokens",
+        "The token of a cluster: taken, of these made anew because it was lost",
+        |sight| vec![("taken", sight.tokens_taken), ("made", sight.tokens_made)],
+    )
+    .by("how"),
+    Column::counter(
+        "turns",
+        "How long the channel was this gateway's, of those of its cluster",
+        |sight| vec![("", sight.turns.as_secs())],
+    )
+    .in_unit(|| Unit::Seconds),
     Column::gauge(
         "rate",
         "What the channel carries now; 0 without a limit",

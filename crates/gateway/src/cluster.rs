@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -69,24 +69,7 @@ impl Settings {
 pub struct Cluster {
     stop: Arc<AtomicBool>,
     sign: Sign,
-    counts: Arc<Counts>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// What an element counts.
-#[derive(Debug, Default)]
-pub struct Counts {
-    taken: AtomicU64,
-    founded: AtomicU64,
-    had_nanos: AtomicU64,
-}
-
-impl Counts {
-    /// How often the token was taken, how often made anew, and how long the channel was ours.
-    pub fn sight(&self) -> (u64, u64, Duration) {
-        let had = Duration::from_nanos(self.had_nanos.load(Relaxed));
-        (self.taken.load(Relaxed), self.founded.load(Relaxed), had)
-    }
 }
 
 impl Cluster {
@@ -98,7 +81,7 @@ impl Cluster {
         udp.stop_coalescing();
         let sign = Sign::new().map_err(failed)?;
         line.status().watch_wants(sign.clone());
-        let (stop, counts) = (Arc::<AtomicBool>::default(), Arc::<Counts>::default());
+        let stop = Arc::<AtomicBool>::default();
         let clock = line.clock();
         let worker = Worker {
             element: Element::new(clock.now(), config, unix_nanos()),
@@ -108,7 +91,6 @@ impl Cluster {
             rate: settings.rate,
             sign: sign.clone(),
             stop: Arc::clone(&stop),
-            counts: Arc::clone(&counts),
             told: None,
             idle: 0,
         };
@@ -122,14 +104,8 @@ impl Cluster {
         Ok(Self {
             stop,
             sign,
-            counts,
             thread: Some(thread),
         })
-    }
-
-    /// What it counts.
-    pub fn counts(&self) -> &Counts {
-        &self.counts
     }
 }
 
@@ -152,7 +128,6 @@ struct Worker {
     rate: Rate,
     sign: Sign,
     stop: Arc<AtomicBool>,
-    counts: Arc<Counts>,
     /// The slot that the line knows of.
     told: Option<Slot>,
     /// How often in a row the line had nothing to send.
@@ -224,13 +199,9 @@ impl Worker {
     }
 
     fn count(&self, slot: Slot) {
-        let (taken, founded) = self.element.counts();
-        self.counts.taken.store(taken, Relaxed);
-        self.counts.founded.store(founded, Relaxed);
         let from = self.told.map_or(slot.from, |told| told.till.min(slot.till));
         let had = slot.till.since(from.max(slot.from));
-        let nanos = u64::try_from(had.as_nanos()).unwrap_or(u64::MAX);
-        self.counts.had_nanos.fetch_add(nanos, Relaxed);
+        self.line.status().had_turn(self.element.counts(), had);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use lighthaul_io::wait::Sign;
 use lighthaul_proto::slabs::Link;
@@ -28,6 +29,9 @@ pub struct Status {
     rate: AtomicU64,
     connected: AtomicBool,
     reconnections: AtomicU64,
+    tokens_taken: AtomicU64,
+    tokens_made: AtomicU64,
+    turns_nanos: AtomicU64,
     wants: AtomicBool,
     /// Raised when there is something to send again.
     waker: OnceLock<Sign>,
@@ -71,6 +75,12 @@ pub struct Sight {
     pub connected: bool,
     /// Connections but the first.
     pub reconnections: u64,
+    /// How often the token of its cluster was taken.
+    pub tokens_taken: u64,
+    /// How often it was made anew here, since it was lost.
+    pub tokens_made: u64,
+    /// For how long the channel was this gateway's, of those of its cluster.
+    pub turns: Duration,
 }
 
 impl Status {
@@ -94,6 +104,9 @@ impl Status {
             rate_bps: self.rate.load(Relaxed),
             connected: self.connected.load(Relaxed),
             reconnections: self.reconnections.load(Relaxed),
+            tokens_taken: self.tokens_taken.load(Relaxed),
+            tokens_made: self.tokens_made.load(Relaxed),
+            turns: Duration::from_nanos(self.turns_nanos.load(Relaxed)),
         }
     }
 
@@ -154,6 +167,13 @@ impl Status {
     pub(crate) fn connected(&self, is: bool, again: bool) {
         self.connected.store(is, Relaxed);
         self.reconnections.fetch_add(u64::from(again), Relaxed);
+    }
+
+    /// The cluster's token has been taken and made so often, and the channel is this gateway's for so much longer.
+    pub(crate) fn had_turn(&self, (taken, made): (u64, u64), more: Duration) {
+        self.tokens_taken.store(taken, Relaxed);
+        self.tokens_made.store(made, Relaxed);
+        self.turns_nanos.fetch_add(more.as_nanos() as u64, Relaxed);
     }
 
     pub(crate) fn look(&self, link: &Link, depot: &Depot) {

@@ -86,6 +86,9 @@ fn link(seen: &Seen) -> Value {
         "datagrams_resent": sight.datagrams_resent,
         "datagrams_received": sight.datagrams_received,
         "rate_bps": sight.rate_bps,
+        "tokens_taken": sight.tokens_taken,
+        "tokens_made": sight.tokens_made,
+        "turns_s": sight.turns.as_secs_f64(),
     })
 }
 

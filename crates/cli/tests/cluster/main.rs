@@ -4,6 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::wait;
+use serde_json::Value;
 
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/running.rs"]
@@ -66,10 +68,7 @@ impl Cluster {
             command
                 .env("XDG_CONFIG_HOME", state.0)
                 .env("XDG_STATE_HOME", state.1);
-            let board = format!("lighthaul-cluster-{}-{key}", std::process::id());
-            command
-                .arg("--status-socket")
-                .arg(std::env::temp_dir().join(board));
+            command.arg("--status-socket").arg(board(key));
             command
         };
         let mut command = gateway("egress");
@@ -144,6 +143,14 @@ fn gateways_share_a_channel_and_the_others_go_on_when_one_dies() {
             "a share is {share} of what it should be"
         );
     }
+    for nth in 0..COUNT {
+        let link = shown(&format!("key{nth}"));
+        let turns = link["turns_s"].as_f64().unwrap();
+        assert!(
+            turns > 0.5 && link["tokens_taken"].as_u64().unwrap() > 10,
+            "{link}"
+        );
+    }
     cluster.elements[0].kill();
     pass(BOUND);
     let came = cluster.came_in(Duration::from_secs(4));
@@ -201,6 +208,26 @@ fn free_places() -> Vec<String> {
 fn last_word(line: &str, behind: &str) -> String {
     let rest = line.rsplit_once(behind).unwrap().1;
     rest.split_whitespace().next().unwrap().to_owned()
+}
+
+/// Where the gateway with a key shows how it is; the name of a socket must be short.
+fn board(key: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("lighthaul-cluster-{}-{key}", std::process::id()))
+}
+
+/// What the gateway with a key shows of its link.
+fn shown(key: &str) -> Value {
+    let board = board(key);
+    let words = [
+        "gateway",
+        "status",
+        "--once",
+        "--json",
+        "--socket",
+        board.to_str().unwrap(),
+    ];
+    let event: Value = serde_json::from_str(&say(&words)).unwrap();
+    event["links"][0].clone()
 }
 
 /// Runs the command; answers its first line.

@@ -5,6 +5,7 @@
 mod booked;
 mod copies;
 mod crowds;
+mod damage;
 mod direct;
 mod draining;
 mod edges;

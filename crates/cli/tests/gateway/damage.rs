@@ -1,0 +1,55 @@
+//! Pages that are not what they were when they arrive.
+
+use crate::pair::Pair;
+use crate::programs::{hear, tell};
+use crate::running::becomes_true;
+use crate::scratch::noise;
+use crate::watching::shown;
+
+/// Sends so much that some of it is damaged on its way, and insists that it arrives as it was said.
+fn carry_damaged(name: &str, options: &[&str]) -> Option<Pair> {
+    let pair = Pair::start_with(name, options, options)?;
+    let mut ends = pair.session();
+    damage(&pair);
+    let said = noise(20_000_000, 9);
+    let sayer = tell(&ends.target, said.clone());
+    let (heard, end) = hear(&mut ends.program);
+    assert!(end.is_ok(), "{end:?}");
+    assert!(heard == said, "what came is not what was said");
+    assert!(sayer.join().is_ok_and(|said| said.is_ok()));
+    Some(pair)
+}
+
+/// Changes two octets of a datagram that comes to `a`, twice at once and then every three seconds; their checksums are made to fit.
+fn damage(pair: &Pair) {
+    let script = "nft add table inet damage && \
+         nft 'add chain inet damage in { type filter hook prerouting priority -150; }' && \
+         nft 'add rule inet damage in udp length > 1000 limit rate 20/minute burst 2 packets @th,6400,16 set 0x6c68'";
+    let words = ["sh", "-c", script];
+    assert!(
+        pair.stage
+            .lab
+            .run("a", &words)
+            .is_ok_and(|status| status.success())
+    );
+}
+
+#[test]
+fn slabs_that_were_damaged_come_again() {
+    let plain = ["--plain"];
+    if let Some(mut pair) = carry_damaged("slabs_that_were_damaged_come_again", &plain) {
+        pair.ingress.says("came damaged, and comes again");
+    }
+}
+
+#[test]
+fn sealed_pages_that_were_changed_count_as_lost() {
+    let name = "sealed_pages_that_were_changed_count_as_lost";
+    if let Some(_pair) = carry_damaged(name, &[]) {
+        becomes_true("some came again", || {
+            shown("b")["datagrams_resent"]
+                .as_u64()
+                .is_some_and(|count| count > 0)
+        });
+    }
+}
