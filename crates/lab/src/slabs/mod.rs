@@ -3,7 +3,7 @@
 //! - [`plan`]: a figure to be; [`simulate`]: its numbers, by the machines that ship
 //! - [`stage`]: gateways in virtual time; [`dialled`]: one whose channel opens when it is needed; [`turns`]: the slots of a cluster
 //! - [`measured`]: one whose numbers programs made, through gateways and by themselves
-//! - [`panels`], [`plot`]: the picture; [`figures`]: all of them
+//! - `panels`, [`plot`]: the picture; [`figures`]: all of them
 pub mod dialled;
 pub mod figures;
 pub mod measured;
