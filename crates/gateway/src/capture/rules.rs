@@ -9,6 +9,8 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use crate::capture::error::Error;
 use crate::capture::script::{CLEAR, Way, script};
@@ -121,11 +123,21 @@ impl Drop for Rules {
     }
 }
 
-/// Makes this the one gateway that captures in this namespace.
+/// Makes this the one gateway that captures in this namespace. One that has just ended may hold its claim for a moment longer, by a
+/// process that it was about to start.
 fn claim() -> Result<UnixListener, Error> {
     let bind =
         || -> io::Result<_> { UnixListener::bind_addr(&SocketAddr::from_abstract_name(CLAIM)?) };
-    bind().map_err(|why| {
+    let mut claimed = bind();
+    for _ in 0..CLAIMS_MAX {
+        let is_taken = |why: &io::Error| why.kind() == io::ErrorKind::AddrInUse;
+        if !claimed.as_ref().is_err_and(is_taken) {
+            break;
+        }
+        thread::park_timeout(CLAIM_EVERY);
+        claimed = bind();
+    }
+    claimed.map_err(|why| {
         if why.kind() == io::ErrorKind::AddrInUse {
             Error::Occupied
         } else {
@@ -182,6 +194,9 @@ const MARK: u32 = 0x6c68;
 /// "l": the number of those who made a rule or a route, as `rt_protos` of iproute2 has them.
 const PROTOCOL: &str = "108";
 const CLAIM: &str = "lighthaul-transparent";
+/// How often it is tried to claim what is taken, and how long between.
+const CLAIMS_MAX: u32 = 10;
+const CLAIM_EVERY: Duration = Duration::from_millis(30);
 /// `IFNAMSIZ` without its end.
 const DEVICE_MAX: usize = 15;
 
