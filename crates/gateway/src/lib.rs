@@ -5,7 +5,7 @@
 //! - [`mod@line`]: one end of a link, with its sessions, whatever becomes of its connections; [`call`]: what it is asked for
 //! - `hub`: all sessions of a link; `traffic`: their bytes between sockets and slabs; `session`: one of them
 //! - `egress`: sessions whose targets are called here; `attempt`, `resolve`: how; `bond`: sessions that go on to a further gateway; `poll`: which sockets are ready; `depot`: where pages lie
-//! - `relay`: sessions with targets nearby, which cross no link; `conduit`: one direction of such a session
+//! - `streamer`: sessions with targets nearby, which cross no link; `conduit`: one direction of such a session
 //! - [`cluster`]: gateways that share one channel, each in its turn
 //! - [`word`]: what gateways say to each other; [`settings`]: what they are told; [`status`]: what they count
 //! - [`prefix`], [`ports`]: addresses and ports that belong together
@@ -21,6 +21,7 @@ pub mod ports;
 pub mod prefix;
 pub mod settings;
 pub mod status;
+mod streamer;
 pub mod target;
 pub mod word;
 
@@ -31,7 +32,6 @@ mod depot;
 mod egress;
 mod hub;
 mod poll;
-mod relay;
 mod resolve;
 mod session;
 mod traffic;

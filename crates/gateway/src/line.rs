@@ -20,14 +20,14 @@ use lighthaul_proto::slabs::config::{Config, PAGES_MAX, PAGES_MIN, SLAB_PAGES_MA
 use lighthaul_proto::slabs::wire::HEAD_LEN;
 use tracing::{info, warn};
 
-use crate::call::{Call, Caller, Joint, Newcomer, calls};
+use crate::call::{Call, Caller, Calls, Joint, Newcomer, calls};
 use crate::capture::refusal::Refusal;
 use crate::depot::{Depot, Shelf};
 use crate::hub::{After, Hub, turn_away};
-use crate::relay::Relay;
 use crate::resolve::Resolver;
 use crate::settings::Settings;
 use crate::status::Status;
+use crate::streamer::Streamer;
 
 /// Calls the thread of one end of a link; when the last of these is gone, the thread ends.
 #[derive(Clone, Debug)]
@@ -40,14 +40,9 @@ pub struct Line {
 impl Line {
     /// Starts a thread for an end that has no connection yet.
     pub fn start(settings: Arc<Settings>) -> io::Result<Self> {
-        let (caller, calls) = calls()?;
-        let (status, clock) = (Arc::<Status>::default(), Clock::start());
-        let resolver = Resolver::start(Arc::clone(&settings.allowed), caller.clone())?;
-        let line = Self {
-            caller,
-            status: Arc::clone(&status),
-            clock,
-        };
+        let (line, calls) = Self::new()?;
+        let resolver = Resolver::start(Arc::clone(&settings.allowed), line.caller.clone())?;
+        let (status, clock) = (Arc::clone(&line.status), line.clock);
         thread::Builder::new().name("link".into()).spawn(move || {
             match Hub::new(settings, Arc::clone(&status), (clock, calls), resolver) {
                 Ok(hub) => Worker { hub, end: None }.run(),
@@ -60,20 +55,29 @@ impl Line {
 
     /// Starts a thread that calls targets from here: no link, and no connection to another gateway.
     pub fn start_direct(settings: Arc<Settings>) -> io::Result<Self> {
+        let (line, calls) = Self::new()?;
+        let resolver = Resolver::start(Arc::clone(&settings.direct), line.caller.clone())?;
+        let status = Arc::clone(&line.status);
+        let streamer = Streamer::new(settings, Arc::clone(&status), (line.clock, calls), resolver)?;
+        thread::Builder::new()
+            .name("streamer".into())
+            .spawn(move || {
+                streamer.run();
+                status.over();
+            })?;
+        Ok(line)
+    }
+
+    /// Nobody answers its calls yet.
+    fn new() -> io::Result<(Self, Calls)> {
         let (caller, calls) = calls()?;
-        let (status, clock) = (Arc::<Status>::default(), Clock::start());
-        let resolver = Resolver::start(Arc::clone(&settings.direct), caller.clone())?;
-        let relay = Relay::new(settings, Arc::clone(&status), (clock, calls), resolver)?;
+        let (status, clock) = (Arc::default(), Clock::start());
         let line = Self {
             caller,
-            status: Arc::clone(&status),
+            status,
             clock,
         };
-        thread::Builder::new().name("relay".into()).spawn(move || {
-            relay.run();
-            status.over();
-        })?;
-        Ok(line)
+        Ok((line, calls))
     }
 
     /// Takes a program in.

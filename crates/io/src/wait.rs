@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use lighthaul_base::Instant;
 
@@ -127,6 +128,13 @@ pub fn wait(clock: Clock, watches: &mut [Watch], until: Instant) -> io::Result<(
         std::hint::spin_loop();
     }
     Ok(())
+}
+
+/// Lets so much time go by. Parking would not: who has joined a scoped thread may be woken from it at once.
+pub fn pause(time: Duration) {
+    let clock = Clock::start();
+    let until = clock.now() + time;
+    while clock.now() < until && wait(clock, &mut [], until).is_ok() {}
 }
 
 /// Asks or waits at most `nanos` for any of `watches`; answers whether it ended before that.

@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::wait;
+use lighthaul_io::wait::pause;
 use serde_json::Value;
 
 #[expect(dead_code, reason = "tests of copies use the rest")]
@@ -111,7 +110,7 @@ impl Cluster {
                 .collect::<Vec<_>>()
         };
         let before = look();
-        pass(time);
+        pause(time);
         look()
             .iter()
             .zip(before)
@@ -130,7 +129,7 @@ impl Drop for Cluster {
 fn gateways_share_a_channel_and_the_others_go_on_when_one_dies() {
     let name = "gateways_share_a_channel_and_the_others_go_on_when_one_dies";
     let (_scratch, mut cluster) = Cluster::start(name);
-    pass(Duration::from_secs(2));
+    pause(Duration::from_secs(2));
     let came = cluster.came_in(Duration::from_secs(4));
     let all: u64 = came.iter().sum();
     let used = all as f64 * 8.0 / 4.0 / RATE_BPS;
@@ -152,7 +151,7 @@ fn gateways_share_a_channel_and_the_others_go_on_when_one_dies() {
         );
     }
     cluster.elements[0].kill();
-    pass(BOUND);
+    pause(BOUND);
     let came = cluster.came_in(Duration::from_secs(4));
     eprintln!("{came:?} bytes in 4 s after the first died");
     let share = came[1] as f64 * 2.0 / (came[1] + came[2]) as f64;
@@ -161,7 +160,7 @@ fn gateways_share_a_channel_and_the_others_go_on_when_one_dies() {
         "a share is {share} of what it should be"
     );
     cluster.elements[1].kill();
-    pass(BOUND);
+    pause(BOUND);
     let alone = cluster.came_in(Duration::from_secs(4))[2];
     eprintln!("{alone} bytes in 4 s for the last");
     assert!(
@@ -236,12 +235,6 @@ fn say(words: &[&str]) -> String {
     assert!(output.status.success(), "{words:?}: {output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().next().unwrap_or_default().to_owned()
-}
-
-/// Lets some time go by.
-fn pass(time: Duration) {
-    let clock = Clock::start();
-    wait(clock, &mut [], clock.now() + time).unwrap();
 }
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
+use lighthaul_io::wait::pause;
 
-use crate::pair::{LONG, Pair, inner, pass};
+use crate::pair::{LONG, Pair, inner};
 use crate::programs::echo;
 use crate::running::becomes_true;
 use crate::watching::shown;
@@ -60,7 +61,7 @@ fn call(nth: usize) -> io::Result<()> {
     let clock = Clock::start();
     for number in 0..EACH {
         let due = Instant::ZERO + GAP * number as u32;
-        pass(due.since(clock.now().min(due)));
+        pause(due.since(clock.now().min(due)));
         let mut stream = TcpStream::connect_timeout(&address, LONG)?;
         stream.set_read_timeout(Some(LONG))?;
         let word = format!("{nth} says {number}");

@@ -1,13 +1,11 @@
 //! Targets near the programs, which are called from there and cross no link.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::thread;
+use std::net::{Shutdown, TcpListener};
 
-use crate::pair::{LONG, Pair};
-use crate::programs::{assert_reset, hear, reset, tell};
+use crate::pair::Pair;
+use crate::programs::{Ends, assert_reset, converse, hear, reset};
 use crate::running::becomes_true;
-use crate::scratch::noise;
 use crate::watching::links;
 
 /// A pair whose ingress calls what is on its own host, and a listener there.
@@ -18,13 +16,6 @@ fn start(name: &str) -> Option<(Pair, TcpListener)> {
     Some((pair, listener))
 }
 
-fn session(pair: &Pair, listener: &TcpListener) -> [TcpStream; 2] {
-    let program = pair.reach(&listener.local_addr().unwrap().to_string());
-    let (target, _) = listener.accept().unwrap();
-    target.set_read_timeout(Some(LONG)).unwrap();
-    [program.unwrap(), target]
-}
-
 #[test]
 fn a_target_nearby_is_reached_without_the_other_gateway() {
     let name = "a_target_nearby_is_reached_without_the_other_gateway";
@@ -32,20 +23,8 @@ fn a_target_nearby_is_reached_without_the_other_gateway() {
         return;
     };
     pair.kill_egress();
-    let [mut program, target] = session(&pair, &listener);
-    let (there, back) = (noise(30_000_003, 1), noise(20_000_001, 2));
-    let sayers = [tell(&program, there.clone()), tell(&target, back.clone())];
-    let mut ear = target.try_clone().unwrap();
-    let listener = thread::spawn(move || hear(&mut ear));
-    let (heard, end) = hear(&mut program);
-    end.unwrap();
-    assert!(heard == back, "what came back is not what was said");
-    let (heard, end) = listener.join().unwrap();
-    end.unwrap();
-    assert!(heard == there, "what arrived is not what was said");
-    for sayer in sayers {
-        sayer.join().unwrap().unwrap();
-    }
+    let mut ends = pair.session_with(&listener);
+    converse(&mut ends, [30_000_003, 20_000_001]);
     becomes_true("the session is shown as one that crossed no link", || {
         let [link, direct] = &links("a")[..] else {
             return false;
@@ -66,7 +45,10 @@ fn half_closed_sessions_go_on_and_resets_are_carried() {
     let Some((pair, listener)) = start(name) else {
         return;
     };
-    let [mut program, mut target] = session(&pair, &listener);
+    let Ends {
+        mut program,
+        mut target,
+    } = pair.session_with(&listener);
     program.write_all(b"a question").unwrap();
     program.shutdown(Shutdown::Write).unwrap();
     assert_eq!(hear(&mut target).0, b"a question");
@@ -75,7 +57,10 @@ fn half_closed_sessions_go_on_and_resets_are_carried() {
     reset(target);
     assert_reset("the program", &mut program);
 
-    let [mut program, mut target] = session(&pair, &listener);
+    let Ends {
+        mut program,
+        mut target,
+    } = pair.session_with(&listener);
     program.write_all(b"half a wo").unwrap();
     target.read_exact(&mut [0; 9]).unwrap();
     reset(program);

@@ -5,9 +5,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
+use lighthaul_io::wait::pause;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
-use crate::pair::{Pair, inner, pass};
+use crate::pair::{Pair, inner};
 use crate::programs::{assert_reset, hear, tell};
 
 #[test]
@@ -36,7 +37,7 @@ fn who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory() {
         .iter()
         .map(|ends| tell(&ends.target, vec![1; 40_000_000]))
         .collect();
-    pass(Duration::from_secs(4));
+    pause(Duration::from_secs(4));
     let beside = time_to_hear(&pair);
     assert!(
         beside < 3 * alone,
@@ -79,7 +80,7 @@ fn five_hundred_that_do_not_read_take_no_more_than_the_memory_there_is() {
             while stream.write(&words).is_ok() {}
         }
     }
-    pass(Duration::from_secs(3));
+    pause(Duration::from_secs(3));
     let took = time_to_hear(&pair);
     println!("20 MB beside them took {took:?}");
     for (id, before) in gateways.into_iter().zip(before) {

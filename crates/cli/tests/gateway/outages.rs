@@ -4,7 +4,9 @@ use std::io::Read;
 use std::thread;
 use std::time::Duration;
 
-use crate::pair::{Pair, pass};
+use lighthaul_io::wait::pause;
+
+use crate::pair::Pair;
 use crate::programs::{hear, tell};
 use crate::scratch::noise;
 
@@ -25,7 +27,7 @@ fn a_session_goes_on_when_the_path_is_back() {
     pair.ingress.says("the connection of a link ended");
     pair.egress.says("the connection of a link ended");
     // longer than it takes to notice, and so that several attempts fail
-    pass(Duration::from_secs(30));
+    pause(Duration::from_secs(30));
     pair.mend();
     let mut target = ends.target.try_clone().unwrap();
     let listener = thread::spawn(move || hear(&mut target));

@@ -6,9 +6,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::wait;
-
 use crate::running::{Running, becomes_true};
 use crate::scratch::Scratch;
 use crate::stage::Stage;
@@ -184,12 +181,6 @@ pub(crate) fn gateway(stage: &Stage, scratch: &Scratch, host: &str) -> Command {
 pub(crate) fn socket(host: &str) -> PathBuf {
     let name = format!("lighthaul-test-{}-{host}", std::process::id());
     std::env::temp_dir().join(name)
-}
-
-/// Lets some time go by, in which something must not happen.
-pub(crate) fn pass(time: Duration) {
-    let clock = Clock::start();
-    wait(clock, &mut [], clock.now() + time).unwrap();
 }
 
 fn start_egress(stage: &Stage, scratch: &Scratch, options: &[Vec<String>; 2]) -> Running {

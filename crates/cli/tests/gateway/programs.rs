@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::net::sockopt::set_socket_linger;
 
 use crate::pair::{LONG, Pair, SOCKS};
+use crate::scratch::noise;
 
 /// A program that has reached its target, and the target's end.
 #[derive(Debug)]
@@ -19,7 +20,12 @@ pub(crate) struct Ends {
 impl Pair {
     /// A session from a program on `a` to a target on `b`.
     pub(crate) fn session(&self) -> Ends {
-        let (listener, address) = self.target();
+        self.session_with(&self.target().0)
+    }
+
+    /// A session from a program on `a` to who listens there.
+    pub(crate) fn session_with(&self, listener: &TcpListener) -> Ends {
+        let address = listener.local_addr().unwrap();
         let program = self.reach(&address.to_string()).unwrap();
         let (target, _) = listener.accept().unwrap();
         target.set_read_timeout(Some(LONG)).unwrap();
@@ -86,6 +92,26 @@ pub(crate) fn tell(stream: &TcpStream, bytes: Vec<u8>) -> JoinHandle<io::Result<
         stream.write_all(&bytes)?;
         stream.shutdown(std::net::Shutdown::Write)
     })
+}
+
+/// Has both say so much at once, and insists that all of it arrives as it was said.
+pub(crate) fn converse(ends: &mut Ends, [there, back]: [u64; 2]) {
+    let (there, back) = (noise(there, 1), noise(back, 2));
+    let sayers = [
+        tell(&ends.program, there.clone()),
+        tell(&ends.target, back.clone()),
+    ];
+    let mut target = ends.target.try_clone().unwrap();
+    let listener = thread::spawn(move || hear(&mut target));
+    let (heard, end) = hear(&mut ends.program);
+    end.unwrap();
+    assert!(heard == back, "what came back is not what was said");
+    let (heard, end) = listener.join().unwrap();
+    end.unwrap();
+    assert!(heard == there, "what arrived is not what was said");
+    for sayer in sayers {
+        sayer.join().unwrap().unwrap();
+    }
 }
 
 /// Answers so many callers, each with what it said, until it has said all.

@@ -5,7 +5,9 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use crate::pair::{Pair, inner, pass};
+use lighthaul_io::wait::pause;
+
+use crate::pair::{Pair, inner};
 use crate::programs::{assert_reset, hear, reset};
 
 #[test]
@@ -45,7 +47,7 @@ fn a_reset_behind_an_end_is_carried_too() {
     reset(ends.program);
     // nothing more is to be heard, so the reset shows where something is said
     let mut writes = (0..600).map(|_| {
-        pass(Duration::from_millis(50));
+        pause(Duration::from_millis(50));
         ends.target.write_all(&[0; 100])
     });
     assert!(
@@ -64,7 +66,7 @@ fn a_session_that_is_half_over_and_silent_costs_nothing() {
     hear(&mut ends.target).1.unwrap();
     let ids = [inner(&pair.ingress), inner(&pair.egress)];
     let before = ids.map(ticks);
-    pass(Duration::from_secs(3));
+    pause(Duration::from_secs(3));
     for (id, before) in ids.into_iter().zip(before) {
         let spent = ticks(id) - before;
         assert!(spent < 100, "{spent} hundredths of a second in three");

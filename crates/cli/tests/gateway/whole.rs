@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::thread;
 
 use crate::pair::Pair;
-use crate::programs::{echo, hear, tell};
+use crate::programs::{converse, echo, hear, tell};
 use crate::scratch::noise;
 
 #[test]
@@ -14,22 +14,7 @@ fn a_transfer_arrives_whole_both_ways_at_once() {
         return;
     };
     let mut ends = pair.session();
-    let (there, back) = (noise(20_000_003, 1), noise(10_000_001, 2));
-    let sayers = [
-        tell(&ends.program, there.clone()),
-        tell(&ends.target, back.clone()),
-    ];
-    let mut target = ends.target.try_clone().unwrap();
-    let listener = thread::spawn(move || hear(&mut target));
-    let (heard, end) = hear(&mut ends.program);
-    end.unwrap();
-    assert!(heard == back, "what came back is not what was said");
-    let (heard, end) = listener.join().unwrap();
-    end.unwrap();
-    assert!(heard == there, "what arrived is not what was said");
-    for sayer in sayers {
-        sayer.join().unwrap().unwrap();
-    }
+    converse(&mut ends, [20_000_003, 10_000_001]);
 }
 
 #[test]

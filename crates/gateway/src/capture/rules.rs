@@ -9,8 +9,9 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
+
+use lighthaul_io::wait::pause;
 
 use crate::capture::error::Error;
 use crate::capture::script::{CLEAR, Way, script};
@@ -134,7 +135,7 @@ fn claim() -> Result<UnixListener, Error> {
         if !claimed.as_ref().is_err_and(is_taken) {
             break;
         }
-        thread::park_timeout(CLAIM_EVERY);
+        pause(CLAIM_EVERY);
         claimed = bind();
     }
     claimed.map_err(|why| {

@@ -192,7 +192,7 @@ fn load(plan: &SlabPlan, mbps: u64) -> Vec<Option<f64>> {
     let programs = vec![Program::new(1, Instant::ZERO, u64::MAX >> 8, offered)];
     let till = Instant::ZERO + plan.time;
     let diary = run(&stage, programs, till);
-    let mut slabs = diary.pieces;
+    let mut slabs = diary.pieces_apart(stage.rate.time_for(plan.slab) / 2);
     // what is said at first is little, and goes at once
     slabs.retain(|piece| piece.len > plan.slab / 2);
     let mean = |of: &dyn Fn(&Piece) -> Duration| {

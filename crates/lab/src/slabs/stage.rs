@@ -173,6 +173,21 @@ impl Diary {
         });
     }
 
+    /// What came of one program, those pieces taken together that were not so far apart.
+    pub fn pieces_apart(&self, apart: Duration) -> Vec<Piece> {
+        let mut merged: Vec<Piece> = Vec::new();
+        for piece in &self.pieces {
+            match merged.last_mut() {
+                Some(last) if piece.at.since(last.at) < apart => {
+                    (last.at, last.till) = (piece.at, piece.till);
+                    last.len += piece.len;
+                }
+                _ => merged.push(*piece),
+            }
+        }
+        merged
+    }
+
     /// Bytes of programs with numbers up to `last` that came between two moments.
     pub fn bytes(&self, last: u8, from: Instant, till: Instant) -> u64 {
         let within = |piece: &&Piece| piece.at >= from && piece.at < till && piece.number <= last;

@@ -50,7 +50,7 @@ enum End {
     Kept,
 }
 
-/// What a session has in a slab: pages, all full but the last.
+/// What a session has in a slab under one CRC: pages, all full but the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Where they begin in what the session says.
@@ -170,7 +170,11 @@ impl Flow {
         let mut runs: Vec<Run> = Vec::new();
         for page in self.queue.drain(..count as usize) {
             match runs.last_mut() {
-                Some(run) if run.lens.last() == Some(&page_len) => run.lens.push(page.len),
+                Some(run)
+                    if run.lens.last() == Some(&page_len) && run.lens.len() < RUN_PAGES_MAX =>
+                {
+                    run.lens.push(page.len);
+                }
                 _ => runs.push(Run {
                     offset: self.offset,
                     lens: [page.len].into(),
@@ -250,3 +254,5 @@ impl Flow {
 
 /// What a session may have waiting and under way and still go first.
 const URGENT_BYTES: u64 = 16 << 10;
+/// Pages that have one CRC, a megabyte of them: what is sent again if an octet is not what it was.
+const RUN_PAGES_MAX: usize = 16;

@@ -210,22 +210,25 @@ impl Sender {
         let nth = slab.checked_sub(self.first_slab).ok_or(missing)?;
         let nth = usize::try_from(nth).map_err(|_| missing)?;
         let held = self.slabs.get(nth).filter(|slab| !slab.kept);
-        if held.is_none_or(|held| self.waits(held)) {
-            return Err(missing);
-        }
-        let most = AGAIN_EACH * self.held_pages() * PAGE_PACKETS;
-        let held = &mut self.slabs[nth];
+        let held = held.ok_or(missing)?;
         if bad.is_empty() {
+            if self.waits(held.urgent, &held.pages) {
+                return Err(missing);
+            }
+            let held = &mut self.slabs[nth];
             held.kept = true;
             let parts = core::mem::take(&mut held.records);
             self.let_go(&parts);
             return Ok(parts);
         }
-        if self.again.len() as u64 > most {
+        if self.again.len() as u64 > AGAIN_EACH * self.held_pages() * PAGE_PACKETS {
             return Err(PeerMisbehaved::Complaints(slab));
         }
         for nth in bad {
             let part = held.records.get(*nth as usize).ok_or(missing)?;
+            if self.waits(held.urgent, &part.pages) {
+                return Err(missing);
+            }
             for page in part.pages.clone() {
                 let len = self.pages[(page - self.first) as usize].unwrap_or(0);
                 let start = page * PAGE_PACKETS;
@@ -236,15 +239,11 @@ impl Sender {
         Ok(Vec::new())
     }
 
-    /// Whether something of a slab has not been sent at all: all before it in its queue goes first.
-    fn waits(&self, slab: &Slab) -> bool {
-        let queue = if slab.urgent {
-            &self.urgent
-        } else {
-            &self.bulk
-        };
-        let is_before = |next: &Range<u64>| next.start / PAGE_PACKETS < slab.pages.end;
-        !slab.pages.is_empty() && queue.front().is_some_and(is_before)
+    /// Whether something of these pages has not been sent at all: all before them in their queue goes first.
+    fn waits(&self, urgent: bool, pages: &Range<u64>) -> bool {
+        let queue = if urgent { &self.urgent } else { &self.bulk };
+        let is_before = |next: &Range<u64>| next.start / PAGE_PACKETS < pages.end;
+        !pages.is_empty() && queue.front().is_some_and(is_before)
     }
 
     fn let_go(&mut self, parts: &[Part]) {
@@ -431,6 +430,26 @@ mod tests {
         assert_eq!(whole.handle_verdict(0, &[]).map(|parts| parts.len()), Ok(1));
         assert_eq!(whole.handle_verdict(0, &[]), early);
         assert_eq!((whole.held_pages(), whole.held_slabs()), (0, 0));
+    }
+
+    #[test]
+    fn a_record_can_be_bad_as_soon_as_it_was_sent() {
+        let early = Err(PeerMisbehaved::UnsentSlab(0));
+        let mut sender = sender(0);
+        let record = |pages: Range<u64>| Part {
+            pages,
+            ..sender.slabs[0].records[0].clone()
+        };
+        sender.slabs[0].records = [record(0..1), record(1..2)].into();
+        for sent in 0..44 {
+            assert_eq!(sender.handle_verdict(0, &[0]), early, "{sent} sent");
+            assert!(sender.poll_datagram(Instant::ZERO).is_some());
+        }
+        assert_eq!(sender.handle_verdict(0, &[1]), early);
+        assert_eq!(sender.handle_verdict(0, &[]), early);
+        assert_eq!(sender.handle_verdict(0, &[0]), Ok(Vec::new()));
+        let left = core::iter::from_fn(|| sender.poll_datagram(Instant::ZERO));
+        assert_eq!(left.count(), 45);
     }
 
     #[test]

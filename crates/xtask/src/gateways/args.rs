@@ -73,7 +73,7 @@ impl Part {
             Self::Delays | Self::Courses => {
                 [25, 75, 125, 175].map(|rtt| Path::wan(rtt, "0")).into()
             }
-            Self::Near => vec![Path::near()],
+            Self::Near => vec![Path::near(), Path::streamed()],
             Self::Short | Self::Keys | Self::Lengths => vec![Path::wan(115, "0")],
             Self::Brief => vec![Path::wan(10, "0")],
             Self::Edges => ["0.01%", "0.1%", "1%"]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
 use lighthaul_io::tcp;
+use lighthaul_io::wait::pause;
 
 use super::args::Args;
 use super::site::{PORTS, Path, SHIFT, Site, memory_mib, process};
@@ -51,7 +52,7 @@ pub(super) fn measure(site: &Site, path: &Path, args: &Args) -> Result<Line, Str
                         }
                         let due = Duration::from_secs_f64(f64::from(nth) / RATE);
                         let now = clock.now().since(lighthaul_base::Instant::ZERO);
-                        thread::park_timeout(due.saturating_sub(now));
+                        pause(due.saturating_sub(now));
                         match ask(&site.entry, PORTS[2], nth) {
                             Ok(true) => done.fetch_add(1, Relaxed),
                             Ok(false) | Err(_) => failed.fetch_add(1, Relaxed),
@@ -63,7 +64,7 @@ pub(super) fn measure(site: &Site, path: &Path, args: &Args) -> Result<Line, Str
         }
     });
     let seconds = clock.now().as_secs_f64();
-    thread::park_timeout(SETTLE);
+    pause(SETTLE);
     let after = [&site.ingress, &site.egress].map(files);
     let (done, failed) = (done.into_inner(), failed.into_inner());
     Ok(Line {

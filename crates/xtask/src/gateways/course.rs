@@ -3,10 +3,10 @@
 use std::fs;
 use std::io::Read;
 use std::process::Stdio;
-use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
+use lighthaul_io::wait::pause;
 
 use super::iperf::Way;
 use super::site::{Path, Site, cpu_seconds, settle, within};
@@ -57,7 +57,7 @@ impl Course {
         };
         let mut first = None;
         loop {
-            thread::park_timeout(EVERY);
+            pause(EVERY);
             let now = clock.now().as_secs_f64();
             let is_late = first.is_none() && now > PATIENCE_SECONDS;
             if is_late || matches!(client.0.try_wait(), Ok(Some(_)) | Err(_)) {

@@ -2,11 +2,10 @@
 
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
-use lighthaul_io::clock::Clock;
 use lighthaul_io::tcp;
+use lighthaul_io::wait::pause;
 
 use super::iperf::{STREAMS, Way};
 use super::site::{SOCKS, Site};
@@ -24,13 +23,8 @@ pub(super) fn serve(site: &Site) -> Result<Running, String> {
     serve.args(["-control-interface", &own, "-data-interface", &own]);
     serve.stdout(Stdio::null()).stderr(Stdio::null());
     let server = serve.spawn().map(Running).map_err(|e| failed(&e))?;
-    let clock = Clock::start();
     for _ in 0..TRIES {
-        // who has joined a thread may be woken before the time
-        let next = clock.now() + EVERY;
-        while clock.now() < next {
-            thread::park_timeout(EVERY);
-        }
+        pause(EVERY);
         let host = own.clone();
         let called = site.lab.within("s", move || {
             tcp::connect(&host, PORT).map_err(std::io::Error::other)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
 use lighthaul_io::tcp;
+use lighthaul_io::wait::pause;
 
 use super::site::{PORTS, Path, SHIFT, Site};
 use super::table::Line;
@@ -67,7 +68,7 @@ fn type_keys(host: &str, port: u16) -> std::io::Result<Vec<Duration>> {
         socket.write_all(&[key as u8])?;
         socket.read_exact(&mut [0])?;
         times.push(clock.now().since(before));
-        thread::park_timeout(PAUSE);
+        pause(PAUSE);
     }
     Ok(times)
 }

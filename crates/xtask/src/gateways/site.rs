@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use std::{fmt, fs, thread};
+use std::{fmt, fs};
 
+use lighthaul_io::wait::pause;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::Lab;
 
@@ -23,6 +24,8 @@ pub(super) struct Path {
     rate: &'static str,
     /// The round-trip time from edge to edge, in milliseconds.
     pub(super) rtt_ms: u32,
+    /// Whether the gateway near the client only streams what it takes in.
+    streamed: bool,
     /// Where packets are lost, and how many of a hundred.
     loss: Option<(&'static str, f64)>,
 }
@@ -66,8 +69,9 @@ impl Path {
         Self {
             name: String::new(),
             description,
-            rate: "990Mb/s",
+            rate: "1Gb/s",
             rtt_ms: rtt_ms + EDGES_MS,
+            streamed: false,
             loss: None,
         }
     }
@@ -81,7 +85,17 @@ impl Path {
             description: description.to_owned(),
             rate: "40Gb/s",
             rtt_ms: 0,
+            streamed: false,
             loss: None,
+        }
+    }
+
+    /// The same, but what the gateway near the client takes in crosses no link.
+    pub(super) fn streamed() -> Self {
+        Self {
+            name: "veth, streamed".to_owned(),
+            streamed: true,
+            ..Self::near()
         }
     }
 
@@ -154,6 +168,9 @@ impl Site {
         let gateway = address(gb)?;
         call.args(["--peer", &format!("{gateway}:4810"), "--pin", &pin]);
         call.args(["--socks", &format!("0.0.0.0:{SOCKS}")]);
+        if path.streamed {
+            call.args(["--direct", &format!("{server}:*")]);
+        }
         for port in PORTS {
             call.args([
                 "--forward",
@@ -222,7 +239,7 @@ impl Drop for Site {
 /// Lets hosts refuse what is still on its way to programs that were ended. A socket whose other side's host is gone as well
 /// would keep its bytes for minutes, and what sockets may hold is one budget for the whole machine.
 pub(super) fn settle() {
-    thread::park_timeout(Duration::from_secs(1));
+    pause(Duration::from_secs(1));
 }
 
 /// Pages that TCP sockets hold, and those from which on the kernel looks at them.

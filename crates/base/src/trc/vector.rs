@@ -1,12 +1,10 @@
-//! Time-range-capacity vectors (section 1 of the VBLS paper): what a circuit carries, and when.
+//! Steps of time with rates, and what they carry.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 use core::time::Duration;
 
-use crate::rate::{Rate, decimal};
+use crate::rate::Rate;
 use crate::time::Instant;
 
 /// Steps of time that neither overlap nor are out of order, each with a rate; between them may be gaps, in which
@@ -226,36 +224,6 @@ impl Trc {
     }
 }
 
-impl fmt::Display for Trc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (nth, step) in self.steps.iter().enumerate() {
-            let comma = if nth == 0 { "" } else { ", " };
-            let (from, from_unit) = whole(step.from.as_nanos(), &TIMES);
-            let (till, till_unit) = whole(step.till.as_nanos(), &TIMES);
-            let (rate, unit) = whole(step.rate.as_bps(), &RATES);
-            write!(f, "{comma}{from}{from_unit}-{till}{till_unit} {rate}{unit}")?;
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for Trc {
-    type Err = Misuse;
-
-    fn from_str(text: &str) -> Result<Self, Misuse> {
-        let lines = text.lines().map(|line| line.split('#').next());
-        let words = lines.flatten().flat_map(|line| line.split(','));
-        let words = words.map(str::trim).filter(|word| !word.is_empty());
-        let steps = (1..).zip(words).map(|(nth, word)| {
-            if nth > STEPS_MAX {
-                return Err(Misuse::TooMany);
-            }
-            step(nth, word)
-        });
-        Self::new(steps.collect::<Result<_, _>>()?)
-    }
-}
-
 /// Why something is no vector; steps are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
@@ -281,131 +249,16 @@ pub enum Misuse {
     Past,
 }
 
-impl fmt::Display for Misuse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => write!(f, "a TRC vector has at least one step, as in {EXAMPLE}"),
-            Self::TooMany => write!(f, "a TRC vector has at most {STEPS_MAX} steps"),
-            Self::Unreadable(nth) => {
-                write!(f, "step {nth} is not written as in {EXAMPLE}")
-            }
-            Self::Backwards(nth) => write!(
-                f,
-                "step {nth} ends before it has lasted: give the earlier time first"
-            ),
-            Self::Disorder(nth) => write!(
-                f,
-                "step {nth} begins before step {} does: put them in order",
-                nth - 1
-            ),
-            Self::Overlap(nth) => {
-                write!(
-                    f,
-                    "step {nth} begins before step {} has ended: only one rate can hold at a time",
-                    nth - 1
-                )
-            }
-            Self::Far(nth) => write!(
-                f,
-                "step {nth} ends more than a hundred years from now: check its unit"
-            ),
-            Self::Zero(nth) => write!(
-                f,
-                "step {nth} has a rate of zero: leave out times in which nothing may be sent"
-            ),
-            Self::Absurd(nth, rate) => {
-                write!(
-                    f,
-                    "step {nth} has a rate of {rate}, not one between {RATE_MIN} and {RATE_MAX}: check its unit"
-                )
-            }
-            Self::Past => write!(
-                f,
-                "all steps of the TRC vector are over: ask for a circuit that is still to come"
-            ),
-        }
-    }
-}
-
 impl core::error::Error for Misuse {}
 
 /// The most steps a vector has.
 pub const STEPS_MAX: usize = 4096;
-
-/// Reads a time since the beginning, as in `0s`, `1.5s`, `250ms`, `10m` or `2h`.
-pub fn moment(text: &str) -> Option<Instant> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
-    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
-    let unit = match unit.trim() {
-        "" if number == "0" => "s",
-        "µs" => "us",
-        "min" => "m",
-        unit => unit,
-    };
-    let (scale, _) = TIMES.iter().find(|(_, name)| *name == unit)?;
-    decimal(number, *scale).map(Instant::from_nanos)
-}
-
-/// Reads one step, as in `2s-5s 900Mb/s`.
-fn step(nth: usize, word: &str) -> Result<Step, Misuse> {
-    let wrong = || Misuse::Unreadable(nth);
-    let (from, rest) = word.split_once('-').ok_or_else(wrong)?;
-    let (till, rate) = rest
-        .trim()
-        .split_once(char::is_whitespace)
-        .ok_or_else(wrong)?;
-    step_of(nth, from, till, rate)
-}
-
-/// Step `nth` of its three parts as people write them, say in a file that has names for them.
-pub fn step_of(nth: usize, from: &str, till: &str, rate: &str) -> Result<Step, Misuse> {
-    let wrong = || Misuse::Unreadable(nth);
-    let number = rate.trim().trim_end_matches(|c: char| !c.is_ascii_digit());
-    let is_zero = number.bytes().all(|c| matches!(c, b'0' | b'.'));
-    if is_zero && !number.is_empty() {
-        return Err(Misuse::Zero(nth));
-    }
-    Ok(Step {
-        from: moment(from).ok_or_else(wrong)?,
-        till: moment(till).ok_or_else(wrong)?,
-        rate: rate.parse().map_err(|_| wrong())?,
-    })
-}
-
-/// `number` as a whole number of the largest unit that leaves no rest; only times can be zero.
-fn whole(number: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
-    if number == 0 {
-        return (0, "s");
-    }
-    let unit = units
-        .iter()
-        .find(|(scale, _)| number.is_multiple_of(*scale));
-    unit.map_or((number, ""), |(scale, name)| (number / scale, name))
-}
 
 /// Work of a nanosecond.
 fn work(step: &Step) -> u128 {
     u128::from(step.rate.as_bps())
 }
 
-const EXAMPLE: &str = "0s-2s 400Mb/s, 2s-5s 900Mb/s";
-
-/// Nanoseconds of each unit, the largest first.
-const TIMES: [(u64, &str); 6] = [
-    (3_600_000_000_000, "h"),
-    (60_000_000_000, "m"),
-    (1_000_000_000, "s"),
-    (1_000_000, "ms"),
-    (1_000, "us"),
-    (1, "ns"),
-];
-const RATES: [(u64, &str); 4] = [
-    (1_000_000_000, "Gb/s"),
-    (1_000_000, "Mb/s"),
-    (1_000, "kb/s"),
-    (1, "b/s"),
-];
 /// The work of one byte: bits times nanoseconds in a second.
 const WORK_PER_BYTE: u128 = 8_000_000_000;
 const TILL_MAX: Instant = Instant::from_nanos(100 * 366 * 24 * 3600 * 1_000_000_000);
@@ -418,10 +271,10 @@ pub const RATE_MIN: Rate = match Rate::from_bps(1000) {
 pub const RATE_MAX: Rate = Rate::from_mbps(1_000_000_000);
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use super::super::moment;
     use super::*;
-    use alloc::format;
-    use alloc::string::{String, ToString};
+    use alloc::string::ToString;
     use alloc::vec;
     use proptest::prelude::*;
 
@@ -429,69 +282,12 @@ mod tests {
         Instant::from_nanos(nanos)
     }
 
-    fn step(from: u64, till: u64, bps: u64) -> Step {
+    pub(crate) fn step(from: u64, till: u64, bps: u64) -> Step {
         Step {
             from: at(from),
             till: at(till),
             rate: Rate::from_bps(bps).unwrap(),
         }
-    }
-
-    #[test]
-    fn a_vector_reads_as_people_write_it() {
-        let plain: Trc = "0s-2s 400Mb/s, 2s-5s 900Mb/s".parse().unwrap();
-        let second = 1_000_000_000;
-        let steps = [
-            step(0, 2 * second, 400_000_000),
-            step(2 * second, 5 * second, 900_000_000),
-        ];
-        assert_eq!(plain.steps(), steps);
-        assert_eq!(plain.to_string(), "0s-2s 400Mb/s, 2s-5s 900Mb/s");
-        let lines = "# of tonight\n 0 - 2000ms  0.4 Gb/s # slow\n\n2s-5s 900Mbit\n";
-        assert_eq!(lines.parse(), Ok(plain));
-        let long: Trc = "1.5h-100m 1G, 101min-2h 40G".parse().unwrap();
-        assert_eq!(long.to_string(), "90m-100m 1Gb/s, 101m-2h 40Gb/s");
-    }
-
-    #[test]
-    fn what_is_no_vector_is_refused_by_the_step_that_is_wrong() {
-        for (text, misuse, says) in [
-            ("", Misuse::Empty, "at least one"),
-            ("# nothing", Misuse::Empty, "at least one"),
-            ("soon", Misuse::Unreadable(1), "step 1"),
-            ("0s-1s 1G, 1s-2s", Misuse::Unreadable(2), "step 2"),
-            ("0s-1s 1G, 1-2 1G", Misuse::Unreadable(2), "step 2"),
-            ("0s-1s 1G, -1s-2s 1G", Misuse::Unreadable(2), "step 2"),
-            ("0s-99999999999999h 1G", Misuse::Unreadable(1), "step 1"),
-            ("0s-1s fast", Misuse::Unreadable(1), "step 1"),
-            ("0s-1s 0Mb/s", Misuse::Zero(1), "zero"),
-            ("0s-1s 1G, 1s-2s 0", Misuse::Zero(2), "step 2"),
-            ("2s-1s 1G", Misuse::Backwards(1), "step 1"),
-            ("1s-1s 1G", Misuse::Backwards(1), "step 1"),
-            ("1s-2s 1G, 0s-1s 1G", Misuse::Disorder(2), "step 1"),
-            ("1s-3s 1G, 2s-4s 1G", Misuse::Overlap(2), "only one rate"),
-            ("0s-1000000h 1G", Misuse::Far(1), "hundred years"),
-            (
-                "0s-1s 40",
-                Misuse::Absurd(1, Rate::from_bps(40).unwrap()),
-                "unit",
-            ),
-            (
-                "0s-1s 2000T",
-                Misuse::Absurd(1, Rate::from_mbps(2_000_000_000)),
-                "unit",
-            ),
-        ] {
-            let result = text.parse::<Trc>();
-            assert_eq!(result, Err(misuse), "{text}");
-            assert!(misuse.to_string().contains(says), "{misuse}");
-        }
-        let many = (0..=STEPS_MAX as u64).map(|nth| step(nth, nth + 1, 1000 + nth));
-        assert_eq!(Trc::new(many.collect()), Err(Misuse::TooMany));
-        let many: Vec<String> = (0..=STEPS_MAX)
-            .map(|nth| format!("{nth}s-{}s 1G", nth + 1))
-            .collect();
-        assert_eq!(many.join(",").parse::<Trc>(), Err(Misuse::TooMany));
     }
 
     #[test]
@@ -532,7 +328,7 @@ mod tests {
 
     /// A vector of ticks of 8 ns each and the array of its rates, so that a rate of so many Gb/s is as
     /// many bytes a tick.
-    fn ticks() -> impl Strategy<Value = (Trc, Vec<u64>)> {
+    pub(crate) fn ticks() -> impl Strategy<Value = (Trc, Vec<u64>)> {
         prop::collection::vec((0_u64..4, 1_u64..6, 1_u64..4), 1..8).prop_map(|parts| {
             let (mut now, mut steps, mut array) = (0, vec![], vec![]);
             for (gap, len, rate) in parts {
@@ -593,18 +389,6 @@ mod tests {
             prop_assert_eq!(work, trc.work_between(Instant::ZERO, end) * u128::from(times));
         }
 
-        #[test]
-        fn it_survives_being_written((trc, _) in ticks(), by in 0_u64..1 << 60) {
-            let trc = trc.shifted(Duration::from_nanos(by)).unwrap();
-            prop_assert_eq!(trc.to_string().parse(), Ok(trc));
-        }
-
-        #[test]
-        fn any_text_is_read_or_refused(text: String) {
-            if let Err(misuse) = text.parse::<Trc>() {
-                prop_assert!(!misuse.to_string().is_empty());
-            }
-        }
     }
 
     #[test]

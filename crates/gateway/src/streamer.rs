@@ -26,7 +26,7 @@ use crate::target::Host;
 
 /// The thread that streams them.
 #[derive(Debug)]
-pub(crate) struct Relay {
+pub(crate) struct Streamer {
     settings: Arc<Settings>,
     clock: Clock,
     status: Arc<Status>,
@@ -52,7 +52,7 @@ struct Stream {
     back: Conduit,
 }
 
-impl Relay {
+impl Streamer {
     /// Nobody has come yet.
     pub(crate) fn new(
         settings: Arc<Settings>,
