@@ -395,6 +395,12 @@ impl Hub {
         }
     }
 
+    /// Tells a cluster whether something waits for the channel: what goes over the connection does not.
+    fn tell_wants(&self, link: &Link) {
+        self.status
+            .want(self.has_datagrams && link.sender().has_more());
+    }
+
     fn look_at_sockets(&mut self, link: &mut Link, now: Instant) -> Result<(), Error> {
         let failed = |error| Error::world("waiting for sockets", error);
         for ready in self.poll.ready().map_err(failed)? {
@@ -439,7 +445,7 @@ impl Owner<Link> for Hub {
             Event::Widened(id) => self.busy.extend(self.tokens.get(&id)),
             Event::Ripe => {
                 self.launch(link, now);
-                self.status.want(link.sender().has_more());
+                self.tell_wants(link);
             }
             Event::Dark => {
                 warn!(
@@ -467,6 +473,7 @@ impl Owner<Link> for Hub {
         self.pump(link, now);
         self.launch(link, now);
         self.status.look(link, &self.depot.borrow());
+        self.tell_wants(link);
         if self.draining && self.sessions.is_empty() && link.sessions() == 0 {
             self.next = Some(After::End);
         }

@@ -185,8 +185,8 @@ impl Worker {
             self.give_up();
         }
         let ended = joint.ended.clone();
-        let result = self.carry(joint);
-        self.hub.status.connected(false, again);
+        let result = self.carry(joint, again);
+        self.hub.status.connected(false, false);
         match &result {
             Err(Error::PeerMisbehaved(_)) => self.give_up(),
             Err(error) => info!("the connection of a link ended: {error}"),
@@ -197,7 +197,7 @@ impl Worker {
         }
     }
 
-    fn carry(&mut self, joint: Joint) -> Result<(), Error> {
+    fn carry(&mut self, joint: Joint, again: bool) -> Result<(), Error> {
         let now = self.hub.clock.now();
         if self.end.is_none() {
             self.begin(&joint, now)?;
@@ -210,7 +210,7 @@ impl Worker {
         end.link
             .resume(now, joint.heard.unwrap_or(0))
             .map_err(misbehaved)?;
-        self.hub.status.connected(true, false);
+        self.hub.status.connected(true, again);
         let fits = datagram_len(end.link.config().packet_len) <= usize::from(joint.datagram_len);
         let mut lane = lane(joint, self.hub.clock);
         // a path that has become narrower carries pages on the stream, which has a rate of its own

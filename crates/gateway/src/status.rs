@@ -167,6 +167,9 @@ impl Status {
     pub(crate) fn connected(&self, is: bool, again: bool) {
         self.connected.store(is, Relaxed);
         self.reconnections.fetch_add(u64::from(again), Relaxed);
+        if !is {
+            self.want(false);
+        }
     }
 
     /// The cluster's token has been taken and made so often, and the channel is this gateway's for so much longer.
@@ -193,6 +196,5 @@ impl Status {
         self.credit.store(sender.room(), Relaxed);
         let rate = sender.rate().map_or(0, lighthaul_base::Rate::as_bps);
         self.rate.store(rate, Relaxed);
-        self.want(sender.has_more());
     }
 }

@@ -9,6 +9,7 @@ use lighthaul_base::{Rate, Size};
 use lighthaul_gateway::allowed::Rule;
 use lighthaul_gateway::ports::Ports;
 use lighthaul_gateway::prefix::Prefix;
+use lighthaul_gateway::target::Target;
 
 use super::cluster::Together;
 use crate::args::{Far, LogFormat};
@@ -36,6 +37,15 @@ pub(crate) struct Gateway {
     /// down
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     pub(crate) peer: Vec<String>,
+    /// Gateways beside this one, where they take SOCKS5, as in 10.0.0.2:1080: while the peer can't be reached from here, sessions
+    /// go on through one of them and its own link; the peer must --allow its own address
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        value_delimiter = ',',
+        requires = "peer"
+    )]
+    pub(crate) via: Vec<Target>,
     /// Where programs may speak SOCKS5, as in 127.0.0.1:1080
     #[arg(long, value_name = "ADDR")]
     pub(crate) socks: Vec<SocketAddr>,

@@ -4,5 +4,6 @@ mod board;
 mod book;
 mod cluster;
 mod entrance;
+mod keeper;
 pub(crate) mod run;
 mod status;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Size;
@@ -13,7 +13,6 @@ use lighthaul_gateway::allowed::Allowed;
 use lighthaul_gateway::door::Ways;
 use lighthaul_gateway::line::Line;
 use lighthaul_gateway::settings::Settings;
-use lighthaul_gateway::target::Target;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::{interrupt, tls};
 use lighthaul_transfer::error::{Code, Error};
@@ -23,11 +22,10 @@ use tracing::{info, warn};
 use super::args::{Action, Gateway};
 use super::board::Board;
 use super::entrance::Entrance;
+use super::keeper::Keeper;
 use super::status;
 use super::{book, cluster};
-use crate::args::Far;
-use crate::dial::{dial, load_key};
-use crate::remote::PORT;
+use crate::dial::load_key;
 use crate::{log, places};
 
 /// Carries sessions until it is stopped, or does what else was asked for.
@@ -72,7 +70,9 @@ fn carry(args: &Gateway) -> Result<(), Error> {
     let _board = show(args, &gateways);
     sd_notify::notify(&[NotifyState::Ready]).ok();
     let server = server.map(|server| thread::spawn(move || server.run().map_err(|e| starting(&e))));
-    let keeper = outgoing.map(|outgoing| keep(args, &outgoing));
+    let keeper = outgoing
+        .map(|outgoing| Keeper::start(args, outgoing))
+        .transpose()?;
     while !interrupt::is_ending() && server.as_ref().is_none_or(|server| !server.is_finished()) {
         thread::park_timeout(LOOK);
     }
@@ -224,53 +224,6 @@ fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Resul
     Ok(server)
 }
 
-/// Keeps a link to the other gateway, in a thread of its own, until somebody asks to stop.
-fn keep(args: &Gateway, outgoing: &Arc<Outgoing>) -> JoinHandle<()> {
-    let (peers, far, outgoing) = (args.peer.clone(), args.far.clone(), Arc::clone(outgoing));
-    thread::spawn(move || {
-        let mut last = String::new();
-        for peer in peers.iter().cycle() {
-            let is_over = interrupt::is_ending() && outgoing.line.is_over();
-            if interrupt::is_requested() || is_over {
-                return;
-            }
-            if let Err(error) = connect(&far, &outgoing, peer) {
-                let text = format!("{peer}: {error}");
-                if text != last {
-                    warn!("{text}");
-                }
-                last = text;
-            }
-            thread::park_timeout(AGAIN);
-        }
-    })
-}
-
-/// One connection to the other gateway, until it ends.
-fn connect(far: &Far, outgoing: &Outgoing, peer: &str) -> Result<(), Error> {
-    let (host, port) = address(peer)?;
-    let session = dial(far, None, &host, port)?;
-    info!("connected to {peer}");
-    let result = outgoing.run(&session);
-    if let Err(error) = &result {
-        session.give_up(error);
-    }
-    result
-}
-
-/// Reads `HOST` or `HOST:PORT`.
-fn address(text: &str) -> Result<(String, u16), Error> {
-    if let Ok(target) = text.parse::<Target>() {
-        let host = target.host.to_string();
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        return Ok((bare.to_owned(), target.port));
-    }
-    if text.is_empty() {
-        return Err(Error::new(Code::Usage, "--peer needs a host"));
-    }
-    Ok((text.to_owned(), PORT))
-}
-
 fn starting(error: &std::io::Error) -> Error {
     Error::new(
         Code::Network,
@@ -280,7 +233,5 @@ fn starting(error: &std::io::Error) -> Error {
 
 /// With less, a link has no room for a slab.
 const MEMORY_MIN: u64 = 4 << 20;
-/// How long after a failure the next attempt is made.
-const AGAIN: Duration = Duration::from_secs(1);
 /// How often it is looked whether somebody asked to stop.
 const LOOK: Duration = Duration::from_millis(100);

@@ -6,6 +6,7 @@ mod booked;
 mod copies;
 mod crowds;
 mod damage;
+mod detours;
 mod direct;
 mod draining;
 mod edges;

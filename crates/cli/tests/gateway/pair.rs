@@ -28,7 +28,7 @@ struct Sockets;
 
 impl Drop for Sockets {
     fn drop(&mut self) {
-        for host in ["a", "b"] {
+        for host in ["a", "b", "c"] {
             fs::remove_file(socket(host)).ok();
         }
     }

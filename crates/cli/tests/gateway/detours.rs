@@ -1,0 +1,118 @@
+//! A cluster of which one element loses its way: its sessions go on through another.
+
+use std::fs;
+use std::io::Read;
+
+use crate::pair::{Pair, gateway, say};
+use crate::programs::{hear, tell};
+use crate::running::{Running, becomes_true};
+use crate::scratch::{Scratch, noise};
+use crate::stage::Stage;
+use crate::watching::shown;
+
+/// Programs and two elements on `a` and `c`, targets and the gateway near them on `b`.
+const SITES: &str = r#"
+host = [{ name = "a" }, { name = "b" }, { name = "c" }]
+router = [{ name = "r" }]
+[[link]]
+between = ["a", "r"]
+rate = "200Mb/s"
+[[link]]
+between = ["c", "r"]
+rate = "200Mb/s"
+[[link]]
+between = ["b", "r"]
+rate = "100Mb/s"
+rtt = "20ms"
+"#;
+
+/// The pair between `a` and `b`, and the element beside it.
+fn start(name: &str) -> Option<(Pair, Running)> {
+    let stage = Stage::start(name, SITES)?;
+    let scratch = Scratch::new(name);
+    let at = |name: &str| scratch.at(name).to_str().unwrap().to_owned();
+    fs::write(scratch.at("secret"), "what only elements know").unwrap();
+    let (pin, key) = (
+        say(&["key", "--key", &at("b-key")]),
+        say(&["key", "--key", &at("c-key")]),
+    );
+    say(&["allow", &key, "c", "--gateway", "--allowed", &at("allowed")]);
+    let secret = at("secret");
+    let together = |host: &str| {
+        let words = [
+            "--cluster",
+            MEMBERS,
+            "--cluster-key",
+            &secret,
+            "--cluster-listen",
+            host,
+        ];
+        words.map(str::to_owned)
+    };
+    let mut command = gateway(&stage, &scratch, "c");
+    command.args([
+        "--peer",
+        "10.77.0.2:4810",
+        "--pin",
+        &pin,
+        "--rate",
+        "90Mb/s",
+    ]);
+    command
+        .args(["--socks", "0.0.0.0:1080"])
+        .args(together("10.77.0.3:4811"));
+    let ours = together("10.77.0.1:4811");
+    let mut options: Vec<&str> = ours.iter().map(String::as_str).collect();
+    options.extend(["--via", "10.77.0.3:1080"]);
+    let pair = Pair::start_on(stage, scratch, &options, &[]);
+    let mut beside = Running::start(command);
+    beside.says("the link carries sessions");
+    Some((pair, beside))
+}
+
+#[test]
+fn sessions_of_an_element_that_lost_its_way_go_on_through_another() {
+    let name = "sessions_of_an_element_that_lost_its_way_go_on_through_another";
+    let Some((mut pair, beside)) = start(name) else {
+        return;
+    };
+    let mut ends = pair.session();
+    let (there, back) = (noise(30_000_000, 6), noise(30_000_000, 7));
+    let sayers = [
+        tell(&ends.program, there.clone()),
+        tell(&ends.target, back.clone()),
+    ];
+    let mut target = ends.target.try_clone().unwrap();
+    let listener = std::thread::spawn(move || hear(&mut target));
+    let mut heard = vec![0; 1_000_000];
+    ends.program.read_exact(&mut heard).unwrap();
+    pair.stage.block("b", "ip saddr 10.77.0.1");
+    pair.ingress.says("through 10.77.0.3:1080");
+    let (rest, end) = hear(&mut ends.program);
+    end.unwrap();
+    heard.extend(rest);
+    assert!(heard == back, "what came back is not what was said");
+    let (heard, end) = listener.join().unwrap();
+    end.unwrap();
+    assert!(heard == there, "what arrived is not what was said");
+    for sayer in sayers {
+        sayer.join().unwrap().unwrap();
+    }
+    assert!(shown("c")["sessions"] == 1, "{}", shown("c"));
+    // programs that come now go the same way, and the link goes back when it can
+    let mut ends = pair.session();
+    pair.stage.unblock("b");
+    becomes_true("the link is back on its own way", || {
+        shown("c")["sessions"] == 0
+    });
+    let said = noise(1_000_000, 8);
+    let sayer = tell(&ends.program, said.clone());
+    let (heard, end) = hear(&mut ends.target);
+    end.unwrap();
+    sayer.join().unwrap().unwrap();
+    assert!(heard == said, "what arrived is not what was said");
+    assert_eq!(shown("a")["reconnections"], 2);
+    drop(beside);
+}
+
+const MEMBERS: &str = "10.77.0.1:4811,10.77.0.3:4811";
