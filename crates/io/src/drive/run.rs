@@ -116,7 +116,11 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             }
             self.tell_load(now);
             self.tell_rate(now);
-            busy |= self.transmit(now)?;
+            busy |= match self.transmit(now) {
+                // a peer that has said all may be gone before it is heard
+                Err(Error::Network(_)) if self.take_frames()? => true,
+                sent => sent?,
+            };
             while let Some(event) = self.endpoint.poll_event() {
                 let next = owner.event(self.endpoint, event, now)?;
                 if self.obey(next, now) {

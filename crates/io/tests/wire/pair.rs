@@ -18,6 +18,7 @@ use lighthaul_io::udp::Udp;
 use lighthaul_proto::rbudp::{
     Config, Receiver, ReceiverEvent, Sender, SenderEvent, wire::HEAD_LEN,
 };
+use lighthaul_proto::stripe;
 use rustls::Connection;
 
 /// A connection whose handshake is done, both ends of it.
@@ -173,6 +174,27 @@ impl Owner<Receiver> for Patient {
     }
 
     fn tick(&mut self, _: &mut Receiver, now: Instant) -> Result<Next, Error> {
+        Self::look(now)
+    }
+}
+
+impl Owner<stripe::Sender> for Patient {
+    fn event(
+        &mut self,
+        _: &mut stripe::Sender,
+        event: stripe::SenderEvent,
+        _: Instant,
+    ) -> Result<Next, Error> {
+        match event {
+            stripe::SenderEvent::Complete => Ok(Next::Finish),
+            stripe::SenderEvent::Failed(why) => Err(Error::PeerMisbehaved(why.to_string())),
+            stripe::SenderEvent::Round { .. } | stripe::SenderEvent::Asked { .. } => {
+                Ok(Next::Continue)
+            }
+        }
+    }
+
+    fn tick(&mut self, _: &mut stripe::Sender, now: Instant) -> Result<Next, Error> {
         Self::look(now)
     }
 }

@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Transmit};
+use lighthaul_base::{Instant, Rate, Span, Transmit};
 use lighthaul_io::clock::Clock;
-use lighthaul_io::control::{Frame, Stream};
+use lighthaul_io::control::{Control, Frame, Stream};
 use lighthaul_io::drive::run;
 use lighthaul_io::error::Error;
+use lighthaul_io::store::Store;
+use lighthaul_io::wait::pause;
 use lighthaul_proto::parts::Tally;
 use lighthaul_proto::rbudp::wire::{done, tally};
 use lighthaul_proto::rbudp::{Receiver, Sender};
+use lighthaul_proto::stripe::{self, Width};
 
-use crate::pair::{CONNECTION, Patient, STREAM, config, fails, lane, object, streams};
+use crate::pair::{CONNECTION, Patient, STREAM, config, connect, fails, lane, object, streams};
 
 /// What a machine's message looks like on the stream.
 fn frame(transmit: &Transmit) -> Frame {
@@ -92,6 +95,58 @@ fn the_last_tally_counts_though_the_peer_is_gone() {
         let ended = ended.join().unwrap();
         assert!(ended.is_ok(), "{ended:?}");
     }
+}
+
+/// Bytes of an object whose peer has all of it and leaves, just as more of them are about to be sent.
+struct Farewell {
+    peer: Option<Stream>,
+    own: Control,
+    bytes: [u8; 1000],
+}
+
+impl Store for Farewell {
+    fn gather(&mut self, span: Span) -> Result<&[u8], Error> {
+        if let Some(peer) = self.peer.take() {
+            peer.send(&frame(&stripe::wire::whole(STREAM)))?;
+            drop(peer);
+            for _ in 0..10_000 {
+                if self.own.has_ended() {
+                    break;
+                }
+                pause(Duration::from_millis(1));
+            }
+            assert!(self.own.has_ended(), "the connection outlives its peer");
+        }
+        Ok(&self.bytes[..span.len as usize])
+    }
+
+    fn slot(&mut self, _: Span) -> Result<Option<&mut [u8]>, Error> {
+        Ok(None)
+    }
+}
+
+#[test]
+fn the_last_word_counts_though_more_was_to_be_sent() {
+    let config = stripe::Config {
+        object_len: 1000,
+        packet_len: 1000,
+        rate: Rate::UNLIMITED,
+        stream: STREAM,
+        streams: 0,
+    };
+    let [own, peer] = connect().map(|(tcp, tls)| Control::start(tcp, tls).unwrap());
+    let mut lane = lane(own.open(STREAM).unwrap(), None, true);
+    let stream = peer.open(STREAM).unwrap();
+    drop(peer);
+    let mut store = Farewell {
+        peer: Some(stream),
+        own,
+        bytes: [7; 1000],
+    };
+    let width = Width::measured(1, Duration::ZERO);
+    let mut sender = stripe::Sender::new(lane.clock.now(), config, width);
+    let ended = run(&mut sender, &mut lane, &mut store, &mut Patient);
+    assert!(ended.is_ok(), "{ended:?}");
 }
 
 #[test]
