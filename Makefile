@@ -1,8 +1,9 @@
 # What one does here. On a fresh machine with Rust and root, `make demo` and `make test` do all set-up.
 CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
-PREFIX = $(or $(DESTDIR),/usr/local)
-SHARE = $(PREFIX)/share
+PREFIX ?= /usr/local
+ROOT = $(DESTDIR)$(PREFIX)
+SHARE = $(ROOT)/share
 NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables pg_ctlcluster:postgresql
 export PATH := $(PATH):/usr/sbin:/sbin
 
@@ -16,9 +17,9 @@ setup: ## install the tools that lab and demo use, where they are missing
 	@scripts/setup $(NEEDS)
 build: ## build the command lighthaul, in target/release
 	$(CARGO) build --release --locked
-install: build ## put the command, its completions, man pages and units for systemd below /usr/local
-	install -D -m 755 $(TARGET)/release/lighthaul $(PREFIX)/bin/lighthaul
-	install -D -m 755 $(TARGET)/release/liblighthaul_wrap.so $(PREFIX)/lib/lighthaul/liblighthaul_wrap.so
+install: build ## put the command, its completions, man pages and units for systemd below PREFIX, /usr/local
+	install -D -m 755 $(TARGET)/release/lighthaul $(ROOT)/bin/lighthaul
+	install -D -m 755 $(TARGET)/release/liblighthaul_wrap.so $(ROOT)/lib/lighthaul/liblighthaul_wrap.so
 	$(TARGET)/release/lighthaul man $(TARGET)/man
 	install -d $(SHARE)/man/man1
 	install -m 644 $(TARGET)/man/*.1 $(SHARE)/man/man1
@@ -26,9 +27,9 @@ install: build ## put the command, its completions, man pages and units for syst
 	$(TARGET)/release/lighthaul completions bash > $(SHARE)/bash-completion/completions/lighthaul
 	$(TARGET)/release/lighthaul completions zsh > $(SHARE)/zsh/site-functions/_lighthaul
 	$(TARGET)/release/lighthaul completions fish > $(SHARE)/fish/vendor_completions.d/lighthaul.fish
-	install -d $(PREFIX)/lib/systemd/system
+	install -d $(ROOT)/lib/systemd/system
 	for unit in lighthaul lighthaul-gateway lighthaul-scheduler; do \
-		sed 's,/usr/local/bin,$(PREFIX)/bin,' dist/$$unit.service > $(PREFIX)/lib/systemd/system/$$unit.service; done
+		sed 's,/usr/local/bin,$(PREFIX)/bin,' dist/$$unit.service > $(ROOT)/lib/systemd/system/$$unit.service; done
 demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
 test: setup ## run every test; those that need a lab say so where there can be none
