@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use lighthaul_io::clock::{Clock, unix_nanos};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
 use super::metrics::Metrics;
 use super::refused::Refused;
+use super::seats::Seats;
 use crate::books::{Books, Who};
 use crate::error::Result;
 use crate::identity::Gate;
@@ -28,7 +29,7 @@ struct Inner {
     metrics: Metrics,
     /// How often something has changed.
     changes: watch::Receiver<u64>,
-    listeners: Arc<Semaphore>,
+    seats: Seats,
 }
 
 impl Desk {
@@ -43,7 +44,7 @@ impl Desk {
             clock: Clock::start(),
             metrics: Metrics::new(),
             changes,
-            listeners: Arc::new(Semaphore::new(LISTENERS_MAX)),
+            seats: Seats::new(LISTENERS_MAX, LISTENERS_EACH),
         }))
     }
 
@@ -111,8 +112,8 @@ impl Desk {
     }
 
     /// Seats for those who hear of changes.
-    pub(crate) fn listeners(&self) -> &Arc<Semaphore> {
-        &self.0.listeners
+    pub(crate) fn seats(&self) -> &Seats {
+        &self.0.seats
     }
 
     /// What is counted.
@@ -146,5 +147,6 @@ impl Changed for OutageView {
 
 /// What lines of the log are about that say who changed what.
 const AUDIT: &str = "lighthaul_audit";
-/// How many may hear of changes at once.
+/// How many may hear of changes at once, and under one name.
 const LISTENERS_MAX: usize = 128;
+const LISTENERS_EACH: usize = 16;

@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{self, KeepAlive, Sse};
 use futures_util::stream::{self, Stream};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -17,6 +16,7 @@ use utoipa_axum::routes;
 use super::caller::Caller;
 use super::desk::Desk;
 use super::refused::Refused;
+use super::seats::Seat;
 use crate::books::{Books, Who};
 use crate::word::Event;
 
@@ -44,10 +44,8 @@ async fn listen(
         Some(after) => after?,
         None => desk.ask(Books::seq).await?,
     };
-    let room = Arc::clone(desk.listeners()).try_acquire_owned();
-    let room = room.map_err(|_| {
-        Refused::unavailable("as many listen as may: try again when somebody has left".to_owned())
-    })?;
+    let seat = desk.seats().take(&who.name);
+    let seat = seat.map_err(|why| Refused::unavailable(why.to_owned()))?;
     let listener = Listener {
         desk,
         who,
@@ -55,7 +53,7 @@ async fn listen(
         changes,
         waiting: VecDeque::new(),
         till: Instant::now() + LONGEST,
-        _room: room,
+        _seat: seat,
     };
     let events = stream::unfold(listener, |mut listener| async move {
         let event = listener.next().await?;
@@ -75,7 +73,7 @@ struct Listener {
     waiting: VecDeque<Event>,
     /// Who may not listen any more does not for ever: who goes on shows a token again.
     till: Instant,
-    _room: OwnedSemaphorePermit,
+    _seat: Seat,
 }
 
 impl Listener {

@@ -38,7 +38,7 @@ async fn health(State(desk): State<Desk>) -> Result<Json<Health>, Refused> {
 #[utoipa::path(get, path = "/metrics",
     responses((status = 200, body = String, content_type = "application/openmetrics-text"), Refused))]
 async fn metrics(State(desk): State<Desk>) -> Result<impl IntoResponse, Refused> {
-    let page = desk.metrics().print(desk.listeners().available_permits());
+    let page = desk.metrics().print(desk.seats().left());
     let page = page.map_err(|_| Refused::fault())?;
     Ok(([(CONTENT_TYPE, KIND)], page))
 }
