@@ -6,8 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use lighthaul_base::Rng;
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::wait;
+use lighthaul_io::wait::pause;
 
 use crate::far::{Far, Near};
 use crate::running::{Running, becomes_true};
@@ -210,7 +209,7 @@ fn a_copy_that_is_killed_at_any_moment_is_finished_by_the_same_command() {
     };
     let mut far = Far::start_on("killed", stage);
     let source = orchard(&far.near);
-    let (mut rng, clock) = (Rng::new(SEED), Clock::start());
+    let mut rng = Rng::new(SEED);
     let delivered = |far: &Far| {
         let counters = far.near.stage.as_ref().unwrap().lab.counters();
         counters.link("a", "b").unwrap().seen.delivered.bytes
@@ -222,8 +221,8 @@ fn a_copy_that_is_killed_at_any_moment_is_finished_by_the_same_command() {
         let options = ["--json", "--rate", "200Mb/s"];
         let mut copy = Running::start(far.copy(&options, &paths));
         copy.prints("\"type\":\"start\"");
-        let pause = Duration::from_millis(rng.below(3500));
-        wait(clock, &mut [], clock.now() + pause).unwrap();
+        let time = Duration::from_millis(rng.below(3500));
+        pause(time);
         if run % 2 == 0 {
             far.daemon.kill();
             copy.finish().assert_failed(10, "the connection to 10.77.");
@@ -235,13 +234,13 @@ fn a_copy_that_is_killed_at_any_moment_is_finished_by_the_same_command() {
         assert_eq!(
             tree(&far.target.join("copy")),
             tree(&source),
-            "after {pause:?}"
+            "after {time:?}"
         );
-        assert_eq!(far.names(), ["copy"], "after {pause:?}");
+        assert_eq!(far.names(), ["copy"], "after {time:?}");
         // heads, probes and what is lost are a twentieth
         let crossed = (delivered(&far) - before) * 20 / 21;
         let again = crossed.saturating_sub(BYTES);
-        println!("killed after {pause:?}: {again} bytes crossed again");
+        println!("killed after {time:?}: {again} bytes crossed again");
         assert!(
             again < BYTES / 50 + IN_FLIGHT,
             "{again} bytes crossed again"

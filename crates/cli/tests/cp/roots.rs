@@ -5,9 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use lighthaul_base::{Instant, Rng};
-use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::wait;
+use lighthaul_base::Rng;
+use lighthaul_io::wait::pause;
 
 use crate::far::Far;
 use crate::scratch::names;
@@ -15,13 +14,12 @@ use crate::scratch::names;
 /// Swaps the folder `d` in `root` with the link `s` now and then, until told to stop.
 fn swap(root: &Path, seed: u64, stop: &AtomicBool) {
     let folder = fs::File::open(root).unwrap();
-    let (clock, mut rng) = (Clock::start(), Rng::new(seed));
+    let mut rng = Rng::new(seed);
     while !stop.load(Relaxed) {
         let flags = rustix::fs::RenameFlags::EXCHANGE;
         rustix::fs::renameat_with(&folder, "d", &folder, "s", flags).unwrap();
         // as often within a session as between two
-        let pause = Instant::from_nanos(rng.next_u64() % 3_000_000);
-        wait(clock, &mut [], clock.now() + pause.since(Instant::ZERO)).unwrap();
+        pause(std::time::Duration::from_nanos(rng.next_u64() % 3_000_000));
     }
 }
 

@@ -257,6 +257,38 @@ fn a_copy_that_a_dying_egress_cuts_goes_on_with_the_same_command() {
     }
 }
 
+#[test]
+fn a_copy_whose_ingress_died_goes_on_once_the_far_side_has_noticed() {
+    let name = "a_copy_whose_ingress_died_goes_on_once_the_far_side_has_noticed";
+    let Some(mut site) = Site::start(name) else {
+        return;
+    };
+    let file = site.pair.scratch.file("large", LARGE);
+    let slowly = ["cp", "--retries", "0", "--json", "--rate", "40Mb/s"];
+    let paths = [file.to_str().unwrap(), "lh://b:4811/large"];
+    let words = [&slowly[..], &paths].concat();
+    let copy = Running::start(site.lighthaul(&words));
+    becomes_true("some of it is proved", || records(&site.there) >= 2);
+    site.pair.ingress.kill();
+    copy.finish().assert_failed(10, "the connection to");
+    site.pair.restart_ingress();
+    let mut last = None;
+    becomes_true("the same command goes on", || {
+        let outcome = site.run(&words);
+        let is_whole = outcome.code == Some(0);
+        last = Some(outcome);
+        is_whole
+    });
+    assert!(look(&site.there.join("large")) == look(&file));
+    assert_eq!(names(&site.there), ["large"]);
+    let events = assert_valid(&last.unwrap());
+    let again = events.last().unwrap()["bytes_moved"].as_u64().unwrap();
+    assert!(
+        again < LARGE - (8 << 20) + 1,
+        "{again} bytes were sent again"
+    );
+}
+
 /// How many ranges the journal of a file in `folder` proves.
 fn records(folder: &Path) -> u64 {
     let names = names(folder).into_iter();

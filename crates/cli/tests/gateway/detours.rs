@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 
 use crate::pair::{Pair, gateway, say};
-use crate::programs::{hear, tell};
+use crate::programs::{Talk, hear, tell};
 use crate::running::{Running, becomes_true};
 use crate::scratch::{Scratch, noise};
 use crate::stage::Stage;
@@ -77,27 +77,12 @@ fn sessions_of_an_element_that_lost_its_way_go_on_through_another() {
         return;
     };
     let mut ends = pair.session();
-    let (there, back) = (noise(30_000_000, 6), noise(30_000_000, 7));
-    let sayers = [
-        tell(&ends.program, there.clone()),
-        tell(&ends.target, back.clone()),
-    ];
-    let mut target = ends.target.try_clone().unwrap();
-    let listener = std::thread::spawn(move || hear(&mut target));
+    let talk = Talk::begin(&ends, [30_000_000, 30_000_000]);
     let mut heard = vec![0; 1_000_000];
     ends.program.read_exact(&mut heard).unwrap();
     pair.stage.block("b", "ip saddr 10.77.0.1");
     pair.ingress.says("through 10.77.0.3:1080");
-    let (rest, end) = hear(&mut ends.program);
-    end.unwrap();
-    heard.extend(rest);
-    assert!(heard == back, "what came back is not what was said");
-    let (heard, end) = listener.join().unwrap();
-    end.unwrap();
-    assert!(heard == there, "what arrived is not what was said");
-    for sayer in sayers {
-        sayer.join().unwrap().unwrap();
-    }
+    talk.finish(&mut ends.program, heard);
     assert!(shown("c")["sessions"] == 1, "{}", shown("c"));
     // programs that come now go the same way, and the link goes back when it can
     let mut ends = pair.session();

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
 
 use crate::pair::Pair;
-use crate::programs::{Ends, assert_reset, converse, hear, reset};
+use crate::programs::{Ends, Talk, assert_reset, hear, reset};
 use crate::running::becomes_true;
 use crate::watching::links;
 
@@ -24,7 +24,8 @@ fn a_target_nearby_is_reached_without_the_other_gateway() {
     };
     pair.kill_egress();
     let mut ends = pair.session_with(&listener);
-    converse(&mut ends, [30_000_003, 20_000_001]);
+    let talk = Talk::begin(&ends, [30_000_003, 20_000_001]);
+    talk.finish(&mut ends.program, Vec::new());
     becomes_true("the session is shown as one that crossed no link", || {
         let [link, direct] = &links("a")[..] else {
             return false;

@@ -1,13 +1,12 @@
 //! Paths between gateways that are gone for a while, or carry no datagrams any more.
 
 use std::io::Read;
-use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::wait::pause;
 
 use crate::pair::Pair;
-use crate::programs::{hear, tell};
+use crate::programs::{Talk, hear, tell};
 use crate::scratch::noise;
 
 #[test]
@@ -16,11 +15,7 @@ fn a_session_goes_on_when_the_path_is_back() {
         return;
     };
     let mut ends = pair.session();
-    let (there, back) = (noise(20_000_000, 3), noise(20_000_000, 4));
-    let sayers = [
-        tell(&ends.program, there.clone()),
-        tell(&ends.target, back.clone()),
-    ];
+    let talk = Talk::begin(&ends, [20_000_000, 20_000_000]);
     let mut beginning = vec![0; 1_000_000];
     ends.program.read_exact(&mut beginning).unwrap();
     pair.cut();
@@ -29,18 +24,7 @@ fn a_session_goes_on_when_the_path_is_back() {
     // longer than it takes to notice, and so that several attempts fail
     pause(Duration::from_secs(30));
     pair.mend();
-    let mut target = ends.target.try_clone().unwrap();
-    let listener = thread::spawn(move || hear(&mut target));
-    let (rest, end) = hear(&mut ends.program);
-    end.unwrap();
-    beginning.extend(rest);
-    assert!(beginning == back, "what came back is not what was said");
-    let (heard, end) = listener.join().unwrap();
-    end.unwrap();
-    assert!(heard == there, "what arrived is not what was said");
-    for sayer in sayers {
-        sayer.join().unwrap().unwrap();
-    }
+    talk.finish(&mut ends.program, beginning);
 }
 
 #[test]

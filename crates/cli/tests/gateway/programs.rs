@@ -94,23 +94,43 @@ pub(crate) fn tell(stream: &TcpStream, bytes: Vec<u8>) -> JoinHandle<io::Result<
     })
 }
 
-/// Has both say so much at once, and insists that all of it arrives as it was said.
-pub(crate) fn converse(ends: &mut Ends, [there, back]: [u64; 2]) {
-    let (there, back) = (noise(there, 1), noise(back, 2));
-    let sayers = [
-        tell(&ends.program, there.clone()),
-        tell(&ends.target, back.clone()),
-    ];
-    let mut target = ends.target.try_clone().unwrap();
-    let listener = thread::spawn(move || hear(&mut target));
-    let (heard, end) = hear(&mut ends.program);
-    end.unwrap();
-    assert!(heard == back, "what came back is not what was said");
-    let (heard, end) = listener.join().unwrap();
-    end.unwrap();
-    assert!(heard == there, "what arrived is not what was said");
-    for sayer in sayers {
-        sayer.join().unwrap().unwrap();
+/// What a program and its target say to each other at once.
+#[derive(Debug)]
+pub(crate) struct Talk {
+    there: Vec<u8>,
+    back: Vec<u8>,
+    sayers: [JoinHandle<io::Result<()>>; 2],
+    listener: JoinHandle<(Vec<u8>, io::Result<()>)>,
+}
+
+impl Talk {
+    /// Has both say so much; the target listens, the program does not yet.
+    pub(crate) fn begin(ends: &Ends, [there, back]: [u64; 2]) -> Self {
+        let (there, back) = (noise(there, 1), noise(back, 2));
+        let mut target = ends.target.try_clone().unwrap();
+        Self {
+            sayers: [
+                tell(&ends.program, there.clone()),
+                tell(&ends.target, back.clone()),
+            ],
+            listener: thread::spawn(move || hear(&mut target)),
+            there,
+            back,
+        }
+    }
+
+    /// Hears it out behind what the program has heard, and insists that all arrived as it was said.
+    pub(crate) fn finish(self, program: &mut TcpStream, mut heard: Vec<u8>) {
+        let (rest, end) = hear(program);
+        end.unwrap();
+        heard.extend(rest);
+        assert!(heard == self.back, "what came back is not what was said");
+        let (heard, end) = self.listener.join().unwrap();
+        end.unwrap();
+        assert!(heard == self.there, "what arrived is not what was said");
+        for sayer in self.sayers {
+            sayer.join().unwrap().unwrap();
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::thread;
 
 use crate::pair::Pair;
-use crate::programs::{converse, echo, hear, tell};
+use crate::programs::{Talk, echo, hear, tell};
 use crate::scratch::noise;
 
 #[test]
@@ -14,7 +14,8 @@ fn a_transfer_arrives_whole_both_ways_at_once() {
         return;
     };
     let mut ends = pair.session();
-    converse(&mut ends, [20_000_003, 10_000_001]);
+    let talk = Talk::begin(&ends, [20_000_003, 10_000_001]);
+    talk.finish(&mut ends.program, Vec::new());
 }
 
 #[test]

@@ -51,10 +51,6 @@ impl Peer for Probe {
         ];
         let mut words = words(trial.tools, &["probe", trial.address]);
         words.extend(rest.map(str::to_owned));
-        // what keeps to a rate is given more than the hosts can
-        if ["sabul", "sabul-swift", "vbtp"].contains(&self.what) {
-            words.extend(["--rate", "40Gb/s"].map(str::to_owned));
-        }
         words.extend(login(trial.tools));
         words
     }
