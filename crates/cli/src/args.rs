@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use lighthaul_base::{Rate, Size};
+use lighthaul_io::identity::chance;
 use lighthaul_scheduler::books::Role;
 use lighthaul_scheduler::word::Moment;
 use lighthaul_transfer::join::JOINS_MAX;
@@ -154,6 +155,9 @@ impl Command {
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub(crate) struct Cp {
+    /// Which copy this is, however often it is tried.
+    #[arg(skip = chance())]
+    pub(crate) copy: [u8; 16],
     /// What to copy, and last, where to
     #[arg(required = true, num_args = 2.., value_name = "SRC... DST")]
     pub(crate) paths: Vec<String>,

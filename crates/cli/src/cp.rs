@@ -212,7 +212,8 @@ fn finds(args: &Cp, mut paths: Vec<PathBuf>) -> Result<Finds, Error> {
     }
 }
 
-fn one_base() -> Error {
+/// What is said where a list has more than one folder.
+pub(crate) fn one_base() -> Error {
     let text = "--files-from needs one folder as its source, which its paths are seen from";
     Error::new(Code::Usage, text)
 }
@@ -221,6 +222,7 @@ fn one_base() -> Error {
 pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
     let options = args.choice.options(kind(args.digest), !args.no_sync)?;
     Ok(Options {
+        copy: args.copy,
         protocol: protocol_of(args)?,
         trc: args
             .trc

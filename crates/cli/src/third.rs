@@ -9,7 +9,7 @@ use lighthaul_transfer::relay::Relay;
 use lighthaul_transfer::watch::Summary;
 
 use crate::args::Cp;
-use crate::cp::{hello, to};
+use crate::cp::{hello, one_base, to};
 use crate::print::Printer;
 use crate::reach::reach;
 use crate::remote::{PORT, Place};
@@ -23,6 +23,10 @@ pub(crate) fn copy(
 ) -> Result<Summary, Error> {
     let from = &sources[0];
     check(args, from, target)?;
+    let names = args.choice.names()?;
+    if names.is_some() && sources.len() > 1 {
+        return Err(one_base());
+    }
     let there = reach(&args.via, target)?;
     let (host, port) = match (&there.started, target) {
         (Some(started), _) => (started.host.clone(), started.port),
@@ -40,16 +44,16 @@ pub(crate) fn copy(
     let here = reach(&args.via, from)?;
     // a vector counts from when this is said
     let hello = hello(args, Request::Receive(to(target)))?;
-    let names = [from, target].map(name);
+    let called = [from, target].map(name);
     let source = End {
         session: &here.session,
-        name: &names[0],
+        name: &called[0],
     };
     let target = End {
         session: &there.session,
-        name: &names[1],
+        name: &called[1],
     };
-    third::copy(source, target, relay, &hello, &mut |sight| {
+    third::copy([source, target], (relay, names), &hello, &mut |sight| {
         printer.watch(sight);
     })
 }
@@ -57,9 +61,6 @@ pub(crate) fn copy(
 /// Refuses what is meant for one daemon where there are two.
 fn check(args: &Cp, from: &Place, target: &Place) -> Result<(), Error> {
     let refuse = |text: &str| Err(Error::new(Code::Usage, text));
-    if args.choice.files_from.is_some() {
-        return refuse("--files-from needs a side that is on this host");
-    }
     if args.via.through.is_any() {
         return refuse(
             "between two other hosts files do not come by here: --gateway needs a side that is on this host",

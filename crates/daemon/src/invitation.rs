@@ -19,6 +19,8 @@ use crate::rights::Rights;
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How often a host looks at what became of its caller.
 const LOOK: Duration = Duration::from_millis(200);
+/// How long a caller may take to end once its host has.
+const GRACE: Duration = Duration::from_secs(5);
 /// How often a host hears that we are there, so that nothing between takes the line for dead.
 const ALIVE: Duration = Duration::from_secs(10);
 
@@ -71,6 +73,8 @@ impl Invitations {
         self.withdraw(key, &halt);
         if let Err(error) = &result {
             halt.stop(error.clone());
+            // who comes again finds nothing of it in its way
+            gone.recv_timeout(GRACE).ok();
         }
         result.map(|()| Summary::default())
     }

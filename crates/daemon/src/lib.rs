@@ -5,7 +5,8 @@
 //!   [`statement`]: what an authority signs for a key
 //! - [`gateways`]: links between gateways; [`links`]: what is to be seen of them
 //! - [`third`]: having one daemon send to another; `relay` and `invitation`: what those two do then
-//! - `admission`, `lobby`: letting callers in; `joins`: further connections of one that is in; `warden`: whether they may stay
+//! - `admission`, `lobby`: letting callers in; `joins`: further connections of one that is in;
+//!   `tries`: a copy that comes again; `warden`: whether they may stay
 
 pub mod allowed;
 pub mod client;
@@ -26,4 +27,5 @@ mod lobby;
 mod metrics;
 mod relay;
 mod session;
+mod tries;
 mod warden;

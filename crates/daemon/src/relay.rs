@@ -8,6 +8,7 @@ use std::time::Duration;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tls;
 use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::list::Heard;
 use lighthaul_transfer::message::{Hello, Message};
 use lighthaul_transfer::path::Door;
 use lighthaul_transfer::relay::{Relay, Relayed};
@@ -36,13 +37,13 @@ const NAME_MAX: usize = 255;
 /// Sends what `finds` has to the target of `relay`, and tells the peer of `session` how it goes.
 pub(crate) fn run(
     session: &Session,
-    finds: Finds,
+    (finds, list): (Finds, Option<Heard>),
     relay: Relay,
     mut hello: Hello,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
     let heard = session.clock.now();
-    if relay.host.len() > NAME_MAX || hello.options.listed {
+    if relay.host.len() > NAME_MAX {
         return Err(Error::new(Code::Usage, "this cannot be sent on"));
     }
     let identity = Identity::generate();
@@ -54,7 +55,7 @@ pub(crate) fn run(
     let far = reach(session, &relay, identity)?;
     info!("sending on to {} port {}", relay.host, relay.port);
     let door = Door::Caller(relay.udp);
-    let summary = watched(session, &far, || {
+    let summary = watched(session, list, &far, || {
         far.say(&Message::Relayed(Relayed::Guest))?;
         far.say(&Message::Hello(hello.relayed(relay.target)))?;
         let Message::Welcome(theirs) = far.hear()? else {
@@ -114,8 +115,13 @@ fn reach(session: &Session, relay: &Relay, identity: Identity) -> Result<Session
     Err(Error::new(Code::Network, text))
 }
 
-/// Runs `work` with the target, and halts it once the onlooker stops it or leaves.
-fn watched<T>(session: &Session, far: &Session, work: impl FnOnce() -> T) -> T {
+/// Runs `work` with the target, and halts it once the onlooker stops it or leaves; takes in the onlooker's list.
+fn watched<T>(
+    session: &Session,
+    mut list: Option<Heard>,
+    far: &Session,
+    work: impl FnOnce() -> T,
+) -> T {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -125,13 +131,19 @@ fn watched<T>(session: &Session, far: &Session, work: impl FnOnce() -> T) -> T {
                     alive = session.clock.now();
                     session.say(&Message::Relayed(Relayed::Waiting)).ok();
                 }
-                match session.hear_for(LOOK) {
-                    Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
-                    Err(error) => return far.halt.stop(error),
-                    Ok(_) => {
-                        let error = Error::new(Code::Protocol, "the peer spoke out of turn");
-                        return far.halt.stop(error);
+                let ask = || session.say(&Message::Relayed(Relayed::Which));
+                let asked = list.as_mut().map_or(Ok(()), |list| list.ask(ask));
+                let heard = asked.and_then(|()| session.hear_for(LOOK));
+                let taken = match (heard, &mut list) {
+                    (Ok(Message::Relayed(Relayed::Take(page))), Some(list)) => list.take(page),
+                    (Ok(_), _) => Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+                    (Err(error), _) if error.code == Code::TimedOut && !session.was_told() => {
+                        Ok(())
                     }
+                    (Err(error), _) => Err(error),
+                };
+                if let Err(error) = taken {
+                    return far.halt.stop(error);
                 }
             }
         });

@@ -29,6 +29,7 @@ use crate::joins::Joins;
 use crate::lobby::{Lobby, Place};
 use crate::metrics::{Metrics, Refusal};
 use crate::session::{Attended, attend};
+use crate::tries::Tries;
 
 /// The word that starts the line in which a far side says where it listens.
 pub const GREETING: &str = "lighthaul-1";
@@ -91,6 +92,7 @@ pub(crate) struct Service {
     pub(crate) metrics: Metrics,
     pub(crate) invitations: Invitations,
     pub(crate) joins: Joins,
+    pub(crate) tries: Tries,
     lobby: Arc<Lobby>,
     refused: Refused,
 }
@@ -114,6 +116,7 @@ impl Server {
             metrics,
             invitations: Invitations::default(),
             joins: Joins::default(),
+            tries: Tries::default(),
             lobby: Arc::default(),
             refused: Refused::default(),
         });

@@ -10,6 +10,7 @@ use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::files::far;
 use lighthaul_transfer::files::work::Scope;
 use lighthaul_transfer::join::Join;
+use lighthaul_transfer::list::{Heard, Names};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::Door;
@@ -80,7 +81,13 @@ fn converse(guest: Guest, hello: Hello, service: &Service) -> Result<Summary, Er
     guard(&session, judge, || {
         let result = Ok(hello).and_then(|hello| {
             check(&hello, &rights, &ticket, &service.settings)?;
-            let mut meter = service.metrics.meter(direction(&hello.request));
+            let part = direction(&hello.request);
+            let _under_way = match &ticket {
+                Ticket::Own(_) => service.tries.enter(&session, &hello.options, part)?,
+                // its host's is the one that counts
+                Ticket::Invited(_) | Ticket::Join(_) => None,
+            };
+            let mut meter = service.metrics.meter(part);
             let result = fulfil(&session, hello, &rights, service, &mut meter);
             meter.end(result.as_ref().map_err(|error| error.code));
             result
@@ -275,15 +282,17 @@ fn work(
         }
         Request::Send(ref paths) => {
             let paths = paths.iter().map(|path| PathBuf::from(os_path(path)));
-            let finds = finds(rights, paths.collect(), &hello.options)?;
+            let finds = finds(rights, paths.collect(), &hello.options, None)?;
             session.say(&Message::Welcome(protocol::names()))?;
             let settings = sending(session, hello)?;
             send::send(session, door, finds, settings, &mut watcher)
         }
         Request::Relay(ref relay) => {
             let paths = relay.paths.iter().map(|path| PathBuf::from(os_path(path)));
-            let finds = finds(rights, paths.collect(), &hello.options)?;
-            relay::run(session, finds, relay.clone(), hello, &mut watcher)
+            let (list, names) = Heard::new();
+            let finds = finds(rights, paths.collect(), &hello.options, Some(names))?;
+            let list = hello.options.listed.then_some(list);
+            relay::run(session, (finds, list), relay.clone(), hello, &mut watcher)
         }
         Request::Stream(ref wanted) => carry(session, door, wanted, &hello, rights),
         Request::Expect(..) => Err(Error::new(Code::Usage, "nobody is expected there")),
@@ -353,15 +362,23 @@ pub(crate) fn sending(session: &Session, hello: Hello) -> Result<send::Settings,
     })
 }
 
-/// What is to be sent of these paths.
-fn finds(rights: &Rights, mut paths: Vec<PathBuf>, options: &Options) -> Result<Finds, Error> {
+/// What is to be sent of these paths; a list of what of one of them comes from the receiver, if not as these `names`.
+fn finds(
+    rights: &Rights,
+    mut paths: Vec<PathBuf>,
+    options: &Options,
+    names: Option<Names>,
+) -> Result<Finds, Error> {
     let ground = Arc::new(rights.ground()?);
     if !options.listed {
         let walk = Walk::new(ground, &paths, options.rules.clone())?;
         return Ok(Finds::walked(walk));
     }
     match (paths.pop(), paths.is_empty()) {
-        (Some(base), true) => Ok(Finds::awaited(ground, base)),
+        (Some(base), true) => Ok(match names {
+            Some(names) => Finds::listed(ground, base, names),
+            None => Finds::awaited(ground, base),
+        }),
         _ => Err(Error::new(
             Code::Usage,
             "--files-from needs one folder as its source",

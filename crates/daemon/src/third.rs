@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lighthaul_io::interrupt;
 use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::list::{Names, Told};
 use lighthaul_transfer::message::{Hello, Message, Request, Target};
 use lighthaul_transfer::relay::{Relay, Relayed};
 use lighthaul_transfer::session::Session;
@@ -27,20 +28,21 @@ pub struct End<'a> {
     pub name: &'a str,
 }
 
-/// Has `source` send as `relay` says, and follows it to the end. Of `hello` the request does not count.
+/// Has `source` send as `relay` says, all or what `names` lists, and follows it to the end. Of `hello` the
+/// request does not count.
 pub fn copy(
-    source: End<'_>,
-    target: End<'_>,
-    relay: Relay,
+    [source, target]: [End<'_>; 2],
+    (relay, names): (Relay, Option<Names>),
     hello: &Hello,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
     let place = relay.target.clone();
+    let list = names.map(Told::begin).transpose()?;
     let result = source
         .ask(hello, Request::Relay(relay))
         .and_then(|caller| target.expect(hello, caller, place))
         .and_then(|()| source.say(&Message::Relayed(Relayed::Expected)))
-        .and_then(|()| follow(source, target, watcher));
+        .and_then(|()| follow([source, target], list.as_ref(), watcher));
     if let Err(error) = &result {
         source.session.give_up(error);
         target.session.give_up(error);
@@ -49,7 +51,11 @@ pub fn copy(
 }
 
 /// Watches until all is over.
-fn follow(source: End<'_>, target: End<'_>, watcher: Watcher<'_>) -> Result<Summary, Error> {
+fn follow(
+    [source, target]: [End<'_>; 2],
+    list: Option<&Told>,
+    watcher: Watcher<'_>,
+) -> Result<Summary, Error> {
     let mut failures = Vec::new();
     let mut uncounted = 0_u64;
     let mut blamed = source;
@@ -58,6 +64,9 @@ fn follow(source: End<'_>, target: End<'_>, watcher: Watcher<'_>) -> Result<Summ
     loop {
         interrupt::check()?;
         target.look()?;
+        if let Some(list) = list {
+            list.answer(|page| source.say(&Message::Relayed(Relayed::Take(page))))?;
+        }
         let message = match source.session.hear_for(LOOK) {
             Err(error) if error.code == Code::TimedOut && !source.session.was_told() => {
                 if clock.now().since(heard_at) > PATIENCE {
@@ -87,7 +96,11 @@ fn follow(source: End<'_>, target: End<'_>, watcher: Watcher<'_>) -> Result<Summ
                 });
             }
             Relayed::Waiting => {}
-            Relayed::Caller(_) | Relayed::Expected | Relayed::Guest => {
+            Relayed::Which => match list {
+                Some(list) => list.ask(),
+                None => return Err(source.blame(out_of_turn())),
+            },
+            Relayed::Caller(_) | Relayed::Expected | Relayed::Guest | Relayed::Take(_) => {
                 return Err(source.blame(out_of_turn()));
             }
         }

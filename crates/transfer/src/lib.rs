@@ -4,7 +4,7 @@
 //! - [`send`], [`receive`]: the two roles; [`protocol`]: what may move an object, [`choose`]: what suits a path; [`machine`]: the two machines,
 //!   [`mover`]: with what parameters, and [`ease`] how fast when the receiving host drops
 //! - [`join`]: further connections of a session
-//! - [`manifest`]: the list of entries; [`object`]: how parts of files lie in one; [`digest`]: the proof
+//! - [`manifest`]: the list of entries, and [`list`]: of paths to look for; [`object`]: how parts of files lie in one; [`digest`]: the proof
 //!   that both sides agree, and [`hash`]: what others want to know
 //! - `crew`: the threads of a transfer, and `board`, what they show; `notes`: what is told once
 //! - [`probe`], [`measure`]: what a path and its hosts can do
@@ -28,6 +28,7 @@ pub mod filter;
 pub mod hard_links;
 pub mod hash;
 pub mod join;
+pub mod list;
 pub mod machine;
 pub mod manifest;
 pub mod measure;

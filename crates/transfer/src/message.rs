@@ -10,6 +10,7 @@ use crate::digest::Digest;
 use crate::files::verb::{Answer, Verb};
 use crate::hash::Hashed;
 use crate::join::Join;
+use crate::list::Page;
 use crate::measure::{Ask, Measured};
 use crate::object::Piece;
 use crate::options::{Options, Planned};
@@ -18,7 +19,7 @@ use crate::relay::{Relay, Relayed};
 use crate::stream;
 
 /// The version of everything below; both sides must speak the same.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 /// The longest message that is taken.
 pub const MESSAGE_MAX: usize = 1 << 20;
 
@@ -99,8 +100,10 @@ pub enum Listing {
     End,
     /// What a dry run came to.
     Planned(Vec<Planned>),
-    /// Paths that the receiver wants listed; none after the last.
-    Take(Vec<Vec<u8>>),
+    /// The sender has room for a page of the paths that the receiver wants listed.
+    Which,
+    /// These; none after the last.
+    Take(Page),
     /// Which of the next entries the receiver wants.
     Wanted(Wanted),
 }

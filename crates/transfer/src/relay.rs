@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::list::Page;
 use crate::message::{Hello, Request, Target};
 use crate::watch::{Failed, Sight, Summary};
 
@@ -42,6 +43,10 @@ pub enum Relayed {
     Theirs,
     /// Who says so is still there.
     Waiting,
+    /// The source is ready to hear which paths it is to send, seen from its one folder.
+    Which,
+    /// These; none after the last.
+    Take(Page),
     /// Before anything else, the source says to the target that it is expected.
     Guest,
 }

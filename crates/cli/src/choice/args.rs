@@ -10,8 +10,8 @@ use lighthaul_io::metadata::Keep;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::{Ending, FilesFrom, Written};
 use lighthaul_transfer::hash::Asked;
+use lighthaul_transfer::list::Names;
 use lighthaul_transfer::options::{Detail, Options};
-use lighthaul_transfer::send::listed::Names;
 use lighthaul_transfer::{digest, filter};
 
 use super::rules::Rules;
@@ -159,6 +159,7 @@ impl Choice {
             rules.push(Written::Exclude([dir.as_slice(), b"/"].concat()));
         }
         Ok(Options {
+            copy: [0; 16],
             rules: filter::Rules::parse(&rules)?,
             listed: self.files_from.is_some(),
             keep: Keep {

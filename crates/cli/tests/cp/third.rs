@@ -1,6 +1,7 @@
 //! Copies between two daemons, which a third side asks for and watches.
 
 use std::fs;
+use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -328,10 +329,6 @@ fn a_daemon_that_does_not_relay_says_so_and_what_is_for_one_daemon_is_not_said_t
             ["--token-file", token.to_str().unwrap()],
             "a token is for one",
         ),
-        (
-            ["--files-from", token.to_str().unwrap()],
-            "--files-from needs",
-        ),
     ] {
         pair.run(&options, "x", "x").assert_failed(1, words);
     }
@@ -504,4 +501,53 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     other.say(&hello(Request::Expect(key, place("x")))).unwrap();
     refused(other.hear(), "somebody else expects");
     drop(first);
+}
+
+#[test]
+fn what_a_list_names_goes_from_one_daemon_to_another() {
+    let pair = Pair::start("third-list", &[], &[]);
+    let folder = pair.a.target.join("tree");
+    fill(&folder);
+    fs::create_dir(folder.join("many")).unwrap();
+    // more than is asked for at once
+    let many: Vec<_> = (0..15_000).map(|nth| format!("many/{nth}")).collect();
+    many.iter()
+        .for_each(|name| fs::write(folder.join(name), "").unwrap());
+    let listed = ["deep/link", "absent", "many/0"];
+    let near = &pair.a.near;
+    fs::write(near.at("list"), listed.join("\n")).unwrap();
+    fs::write(near.at("many"), many.join("\0")).unwrap();
+    let list = near.at("list");
+    let options = ["--files-from", list.to_str().unwrap()];
+    let outcome = pair.run(&options, "tree", "copy");
+    assert_eq!(outcome.code, Some(Code::Partial as i32), "{outcome:?}");
+    assert!(outcome.said("absent"), "{outcome:?}");
+    let copy = pair.b.target.join("copy");
+    assert_eq!(names(&copy), ["deep", "many"]);
+    assert_eq!(names(&copy.join("deep")), ["link"]);
+    assert_eq!(names(&copy.join("many")), ["0"]);
+    let list = near.at("many");
+    let options = ["-0", "--files-from", list.to_str().unwrap()];
+    pair.run(&options, "tree", "all").assert_succeeded();
+    assert!(tree(&folder.join("many")) == tree(&pair.b.target.join("all/many")));
+    assert_eq!(names(&pair.b.target.join("all")), ["many"]);
+}
+
+#[test]
+fn a_list_that_somebody_still_writes_does_not_keep_others_from_stopping() {
+    let pair = Pair::start("third-writes", &[], &[]);
+    fill(&pair.a.target.join("tree"));
+    let list = pair.a.near.at("list");
+    let made = Command::new("mkfifo").arg(&list).status().unwrap();
+    assert!(made.success());
+    let options = ["--files-from", list.to_str().unwrap()];
+    let copy = Running::start(pair.copy(&options, "tree", "copy"));
+    let mut pipe = fs::File::options().write(true).open(&list).unwrap();
+    pipe.write_all(b"small\n").unwrap();
+    let copied = pair.b.target.join("copy/small");
+    becomes_true("what was listed is there", || copied.exists());
+    copy.signal("INT");
+    let outcome = copy.finish();
+    assert_eq!(outcome.code, Some(20), "{outcome:?}");
+    assert!(outcome.said("interrupted"), "{outcome:?}");
 }

@@ -24,6 +24,7 @@ use crate::board::Board;
 use crate::crew::Crew;
 use crate::error::{Code, Error};
 use crate::hash::Hashes;
+use crate::list::Told;
 use crate::manifest::{Entry, Kind, Linked, unpack};
 use crate::message::{Listing, Span, Wanted, decode};
 use crate::names::{Folded, Trouble};
@@ -40,6 +41,8 @@ pub(crate) struct Judge<'a> {
     pub(crate) crew: &'a Crew,
     pub(crate) session: &'a Session,
     pub(crate) stream: &'a Stream,
+    /// What the sender is to look for, if not all.
+    pub(crate) list: Option<&'a Told>,
     pub(crate) ledger: &'a Ledger,
     pub(crate) board: &'a Board,
     pub(crate) writer: Writer,
@@ -67,6 +70,11 @@ pub(super) struct Place {
     folded: Folded,
 }
 
+/// What is said of a peer that lists what nobody can understand.
+fn nonsense() -> Error {
+    Error::new(Code::Protocol, "the peer's list makes no sense")
+}
+
 impl Judge<'_> {
     /// Answers the whole list, whose entries belong in `landing`; tells `landed` where that is once it
     /// is known.
@@ -75,8 +83,7 @@ impl Judge<'_> {
         landing: Landing,
         landed: impl FnOnce(&Root, &Path) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let frame = self.crew.receive(self.stream, self.session.clock)?;
-        let Ok(Listing::Begin(named)) = decode(&frame.octets) else {
+        let Listing::Begin(named) = self.hear()? else {
             return Err(Error::new(Code::Protocol, "the peer listed nothing"));
         };
         let (landing, root) = landing.prepare(named)?;
@@ -94,28 +101,27 @@ impl Judge<'_> {
         };
         self.tidy(&mut place, Path::new(""));
         loop {
-            let frame = self.crew.receive(self.stream, self.session.clock)?;
-            match decode(&frame.octets) {
-                Ok(Listing::Entries(packed)) => {
+            match self.hear()? {
+                Listing::Entries(packed) => {
                     let wanted = self.page(&mut place, &packed)?;
                     let listing = Listing::Wanted(wanted);
                     self.stream.send(&Frame::message(listing.encode()))?;
                 }
-                Ok(Listing::Skipped(text)) => {
+                Listing::Skipped(text) => {
                     self.board.show(Sight::Warning(format!("left out: {text}")));
                 }
-                Ok(Listing::Warning(text)) => self.board.show(Sight::Warning(text)),
-                Ok(Listing::Unreadable(path, code, why)) => {
+                Listing::Warning(text) => self.board.show(Sight::Warning(text)),
+                Listing::Unreadable(path, code, why) => {
                     place.sieve.doubt();
                     let code = Code::from_number(code) as u8;
                     self.board.show(Sight::Failed(Failed { path, code, why }));
                 }
-                Ok(Listing::Planned(planned)) => {
+                Listing::Planned(planned) => {
                     for planned in planned {
                         self.board.show(Sight::Planned(planned));
                     }
                 }
-                Ok(Listing::End) => {
+                Listing::End => {
                     self.remove(&mut place, None)?;
                     if self.options.dry_run.is_none() {
                         place.claims.clear(&mut place.root);
@@ -123,9 +129,20 @@ impl Judge<'_> {
                     self.ledger.close();
                     return Ok(());
                 }
-                Ok(Listing::Begin(_) | Listing::Wanted(_) | Listing::Take(_)) | Err(_) => {
-                    return Err(Error::new(Code::Protocol, "the peer's list makes no sense"));
+                Listing::Begin(_) | Listing::Wanted(_) | Listing::Take(_) | Listing::Which => {
+                    return Err(nonsense());
                 }
+            }
+        }
+    }
+
+    /// What the sender says next of its list; that it has room for ours is for who tells ours.
+    fn hear(&self) -> Result<Listing, Error> {
+        loop {
+            let frame = self.crew.receive(self.stream, self.session.clock)?;
+            match (decode(&frame.octets), self.list) {
+                (Ok(Listing::Which), Some(list)) => list.ask(),
+                (heard, _) => return heard.map_err(|_| nonsense()),
             }
         }
     }

@@ -27,13 +27,13 @@ use crate::board::Board;
 use crate::crew::Crew;
 use crate::error::{Code, Error};
 use crate::join::join;
+use crate::list::{Names, Told};
 use crate::message::{Announced, Listing, Message, Progress};
 use crate::mover;
 use crate::object::Layout;
 use crate::options::Options;
 use crate::path::{Door, explore};
 use crate::protocol::{self, Protocol};
-use crate::send::listed::Names;
 use crate::session::{LIST, Session};
 use crate::watch::{Failed, Sight, Summary, Watcher, bear};
 
@@ -47,8 +47,6 @@ const RING_BYTES: usize = 256 << 20;
 const ANNOUNCED_MAX: usize = 2;
 /// Objects that may have been announced, and not reported on.
 const UNREPORTED_MAX: usize = 1 << 8;
-/// Names in one message: of 4096 octets each, they are less than the longest message.
-const NAMES_MAX: usize = 200;
 /// Most failures in one message.
 const FAILURES_MAX: usize = 1000;
 
@@ -85,7 +83,7 @@ pub fn receive(
     mut settings: Settings,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
-    let names = settings.names.take();
+    let list = settings.names.take().map(Told::begin).transpose()?;
     let cradle = Cradle::new(&settings.options)?;
     let (ledger, board) = (Ledger::default(), Board::default());
     let crew = Arc::new(Crew::default());
@@ -97,6 +95,7 @@ pub fn receive(
         crew: &crew,
         session,
         stream: &stream,
+        list: list.as_ref(),
         ledger: &ledger,
         board: &board,
         wardrobe: &wardrobe,
@@ -120,8 +119,8 @@ pub fn receive(
     };
     let result = thread::scope(|scope| {
         let (landed, lands) = sync_channel(1);
-        if let Some(names) = names {
-            scope.spawn(|| crew.run(|| tell_names(&crew, &stream, names)));
+        if let Some(list) = &list {
+            scope.spawn(|| crew.run(|| tell(list, &crew, &stream)));
         }
         scope.spawn(|| {
             crew.run(move || {
@@ -147,24 +146,13 @@ pub fn receive(
 }
 
 /// Tells the sender which paths it is to look for.
-fn tell_names(crew: &Crew, stream: &Stream, names: Names) -> Result<(), Error> {
-    let take = |names| stream.send(&Frame::message(Listing::Take(names).encode()));
-    let mut page = Vec::new();
-    for name in names {
-        page.push(name?);
-        if page.len() >= NAMES_MAX {
-            crew.check()?;
-            take(std::mem::take(&mut page))?;
-            while !stream.has_room() {
-                crew.check()?;
-                thread::park_timeout(TICK);
-            }
-        }
+fn tell(list: &Told, crew: &Crew, stream: &Stream) -> Result<(), Error> {
+    while !list.has_ended() {
+        crew.check()?;
+        list.answer(|page| Ok(stream.send(&Frame::message(Listing::Take(page).encode()))?))?;
+        thread::park_timeout(TICK);
     }
-    if !page.is_empty() {
-        take(page)?;
-    }
-    Ok(take(Vec::new())?)
+    Ok(())
 }
 
 /// Where files go, what people know that as, and our mark on it.

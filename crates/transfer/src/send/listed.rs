@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lighthaul_io::ground::Ground;
 
 use super::walk::{Found, Walk};
-use crate::error::Error;
+use crate::list::Names;
 use crate::manifest::{Entry, Kind};
 
 /// What is to be sent.
@@ -70,30 +70,6 @@ impl Finds {
 impl std::fmt::Debug for Finds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Finds(named {})", self.named)
-    }
-}
-
-/// Where a list comes from.
-pub struct Names(Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>);
-
-impl Names {
-    /// The paths of a list, as they come.
-    pub fn new(names: impl Iterator<Item = Result<Vec<u8>, Error>> + Send + 'static) -> Self {
-        Self(Box::new(names))
-    }
-}
-
-impl Iterator for Names {
-    type Item = Result<Vec<u8>, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
-    }
-}
-
-impl std::fmt::Debug for Names {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Names")
     }
 }
 

@@ -1,7 +1,7 @@
 //! The list on the sending side: what is found is told, and what is wanted of it is heard.
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use crate::board::Board;
 use crate::crew::{Crew, LOOK};
 use crate::digest::{Digest, Taking};
 use crate::error::{Code, Error};
-use crate::manifest::{Entry, Kind, pack, safe};
+use crate::list::Heard;
+use crate::manifest::{Entry, Kind, pack};
 use crate::message::{Listing, decode};
 use crate::options::{Action, Detail, Options, Planned};
 use crate::session::Session;
@@ -155,10 +156,12 @@ impl Scan<'_> {
         Ok(self.stream.send(&Frame::message(listing.encode()))?)
     }
 
-    /// Hears what is wanted, until the receiver has looked at everything; passes on the `names` it lists.
-    pub(crate) fn hear(&self, names: SyncSender<Result<Vec<u8>, Error>>) -> Result<(), Error> {
-        let mut names = self.options.listed.then_some(names);
+    /// Hears what is wanted, until the receiver has looked at everything; asks for its list, if that is what counts.
+    pub(crate) fn hear(&self, mut list: Option<Heard>) -> Result<(), Error> {
         while !self.queue.is_judged() {
+            if let Some(list) = &mut list {
+                list.ask(|| self.say(&Listing::Which))?;
+            }
             let until = self.session.clock.now() + LOOK;
             let frame = match self.stream.receive(self.session.clock, until) {
                 Err(World::TimedOut(_)) => {
@@ -169,19 +172,14 @@ impl Scan<'_> {
                 Err(_) if self.queue.is_judged() => return Ok(()),
                 frame => frame?,
             };
-            match decode(&frame.octets) {
-                Ok(Listing::Wanted(wanted)) => self.queue.want(wanted)?,
-                Ok(Listing::Planned(planned)) => {
+            match (decode(&frame.octets), &mut list) {
+                (Ok(Listing::Wanted(wanted)), _) => self.queue.want(wanted)?,
+                (Ok(Listing::Planned(planned)), _) => {
                     for planned in planned {
                         self.board.show(Sight::Planned(planned));
                     }
                 }
-                Ok(Listing::Take(listed)) if listed.is_empty() => names = None,
-                Ok(Listing::Take(listed)) => {
-                    for name in listed {
-                        self.pass_on(names.as_ref(), name)?;
-                    }
-                }
+                (Ok(Listing::Take(page)), Some(list)) => list.take(page)?,
                 _ => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
             }
         }
@@ -204,25 +202,6 @@ fn look_around(found: Box<dyn Iterator<Item = Found> + Send>) -> Result<Receiver
     let failed = |error| World::world("starting to look for files", error);
     thread.map_err(failed)?;
     Ok(heard)
-}
-
-impl Scan<'_> {
-    /// Hands a name of the receiver's list to the thread that looks for it.
-    fn pass_on(
-        &self,
-        names: Option<&SyncSender<Result<Vec<u8>, Error>>>,
-        name: Vec<u8>,
-    ) -> Result<(), Error> {
-        let lie = || Error::new(Code::Protocol, "the peer's list makes no sense");
-        let names = names.ok_or_else(lie)?;
-        let mut name = Ok(safe(name).ok_or_else(lie)?);
-        while let Err(TrySendError::Full(back)) = names.try_send(name) {
-            self.crew.check()?;
-            thread::park_timeout(FLUSH);
-            name = back;
-        }
-        Ok(())
-    }
 }
 
 /// Entries that have not been told yet.

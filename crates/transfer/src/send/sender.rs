@@ -18,7 +18,7 @@ use lighthaul_io::udp::Udp;
 use super::hashing::{Hasher, Unhashed};
 use super::inspect::Inspected;
 use super::lane::{Common, SendLane};
-use super::listed::{Finds, Listed, Names, Origin};
+use super::listed::{Finds, Listed, Origin};
 use super::queue::Queue;
 use super::scan::Scan;
 use super::source::FileSource;
@@ -28,6 +28,7 @@ use crate::crew::Crew;
 use crate::ease::Ease;
 use crate::error::{Code, Error};
 use crate::join::join;
+use crate::list::Heard;
 use crate::machine::Baton;
 use crate::message::{Message, Offer, Progress, Verdict};
 use crate::mover;
@@ -45,8 +46,8 @@ const TICK: Duration = Duration::from_millis(20);
 
 /// How often the receiver hears that we are there.
 const ALIVE: Duration = Duration::from_secs(1);
-/// Names of a list that wait to be looked at.
-const NAMES_MAX: usize = 1 << 12;
+/// Files that wait to be hashed.
+const FILES_MAX: usize = 1 << 12;
 
 /// How to send.
 #[derive(Clone, Debug, Default)]
@@ -160,16 +161,15 @@ pub fn send(
         options: &options,
     };
     let named = finds.named;
-    let (names, asked) = sync_channel(NAMES_MAX);
-    let found = match finds.from {
-        Origin::Here(found) => found,
-        Origin::There(base) => Box::new(Listed::new(
-            Arc::clone(&ground),
-            base,
-            Names::new(asked.into_iter()),
-        )),
+    let (found, list) = match finds.from {
+        Origin::Here(found) => (found, None),
+        Origin::There(base) => {
+            let (list, names) = Heard::new();
+            let found = Listed::new(Arc::clone(&ground), base, names);
+            (Box::new(found) as Box<_>, Some(list))
+        }
     };
-    let (unhashed, files) = sync_channel(NAMES_MAX);
+    let (unhashed, files) = sync_channel(FILES_MAX);
     let hashes = !options.hash.is_empty() && options.dry_run.is_none();
     sending.unhashed = hashes.then_some(files);
     let found = Inspected::new(
@@ -181,7 +181,7 @@ pub fn send(
     let found = Box::new(found);
     let result = thread::scope(|scope| {
         scope.spawn(|| crew.run(|| scan.tell(named, found)));
-        scope.spawn(|| crew.run(|| scan.hear(names)));
+        scope.spawn(|| crew.run(|| scan.hear(list)));
         let result = sending.run(scope, door);
         if let Err(error) = &result {
             crew.fail(error.clone());
