@@ -511,8 +511,9 @@ fn what_a_list_names_goes_from_one_daemon_to_another() {
     fs::create_dir(folder.join("many")).unwrap();
     // more than is asked for at once
     let many: Vec<_> = (0..15_000).map(|nth| format!("many/{nth}")).collect();
-    many.iter()
-        .for_each(|name| fs::write(folder.join(name), "").unwrap());
+    for name in &many {
+        fs::write(folder.join(name), "").unwrap();
+    }
     let listed = ["deep/link", "absent", "many/0"];
     let near = &pair.a.near;
     fs::write(near.at("list"), listed.join("\n")).unwrap();
