@@ -170,6 +170,9 @@ impl Config {
             (None, None) if defaults.is_empty() => return format!("# {key} is not set"),
             (None, None) => (defaults, "default".to_owned()),
         };
+        if arg.is_hide_env_values_set() && values.iter().any(|value| value.contains('@')) {
+            return format!("# {key} is set, with a password that is not shown here  # {from}");
+        }
         let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
         let value = match values.as_slice() {
             [word] if is_flag => {

@@ -1,7 +1,7 @@
 //! Gateways that commands of ours go through, and what a copy may do there.
 
 use clap::Args;
-use lighthaul_gateway::target::Target;
+use lighthaul_gateway::entrance::Entrance;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::watch::Sight;
@@ -12,9 +12,15 @@ use crate::print::Printer;
 /// By which gateway the far side is reached.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Through {
-    /// Reach the far side through this gateway and its peer, as in 127.0.0.1:1080, where it takes SOCKS5; no datagram passes there
-    #[arg(long, value_name = "HOST:PORT", env = "LIGHTHAUL_GATEWAY")]
-    pub(crate) gateway: Option<Target>,
+    /// Reach the far side through this gateway and its peer, as in 127.0.0.1:1080, where it takes SOCKS5; no datagram passes there.
+    /// Where it asks for a password: NAME:PASSWORD@HOST:PORT, better by the variable, which nobody else sees
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "LIGHTHAUL_GATEWAY",
+        hide_env_values = true
+    )]
+    pub(crate) gateway: Option<Entrance>,
 }
 
 impl Through {

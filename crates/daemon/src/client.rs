@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use lighthaul_gateway::capture::refusal::Refusal;
+use lighthaul_gateway::entrance::Entrance;
 use lighthaul_gateway::passage::{NoPassage, Passage};
 use lighthaul_gateway::target::{Host, Target};
 use lighthaul_io::identity::{Fingerprint, Identity};
@@ -23,11 +24,16 @@ pub fn call(host: &str, port: u16, identity: &Identity) -> Result<Session, Error
 
 /// The same through gateways, of which the first takes SOCKS5 at `gateway`, for all connections of the session.
 pub fn call_through(
-    gateway: &Target,
+    gateway: &Entrance,
     host: &str,
     port: u16,
     identity: &Identity,
 ) -> Result<Session, Error> {
+    Session::start_by(through(gateway, host, port)?, identity)
+}
+
+/// How the daemon at `host` and `port` is called through gateways.
+pub fn through(gateway: &Entrance, host: &str, port: u16) -> Result<Arc<dyn Call>, Error> {
     let named = Host::new(host).filter(|_| port > 0);
     let host = named.ok_or_else(|| {
         let text = format!("no gateway takes {host:?} with port {port} for a target");
@@ -37,7 +43,7 @@ pub fn call_through(
         gateway: gateway.clone(),
         target: Target { host, port },
     };
-    Session::start_by(Arc::new(Through(passage)), identity)
+    Ok(Arc::new(Through(passage)))
 }
 
 /// Calls a daemon through gateways.
@@ -56,7 +62,7 @@ fn no_passage(error: NoPassage) -> Error {
     let (code, advice) = match error {
         NoPassage::World(error) => return error.into(),
         NoPassage::Silent(..) => (Code::Network, ""),
-        NoPassage::Locked(_) => (Code::Permission, ""),
+        NoPassage::Locked(_) | NoPassage::Unknown(_) => (Code::Permission, ""),
         NoPassage::Foreign(_) => (Code::Protocol, ""),
         NoPassage::Refused { why, .. } => match why {
             Refusal::NotAllowed => (Code::Permission, ""),

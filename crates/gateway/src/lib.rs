@@ -1,7 +1,8 @@
 //! Floor 3: gateways, which take in what unmodified programs send, and carry it over a long path for them.
 //!
 //! - [`target`]: where a program wants to go; [`allowed`]: where an egress lets it go
-//! - [`capture`]: how programs get in that know nothing of gateways; [`door`]: where they do; [`passage`]: how those do that know of them
+//! - [`capture`]: how programs get in that know nothing of gateways; [`door`]: where they do;
+//!   [`passage`]: how those do that know of them, [`entrance`]: and of where
 //! - [`mod@line`]: one end of a link, with its sessions, whatever becomes of its connections; [`call`]: what it is asked for
 //! - `hub`: all sessions of a link; `traffic`: their bytes between sockets and slabs; `session`: one of them
 //! - `egress`: sessions whose targets are called here; `attempt`, `resolve`: how; `bond`: sessions that go on to a further gateway; `poll`: which sockets are ready; `depot`: where pages lie
@@ -15,6 +16,7 @@ pub mod call;
 pub mod capture;
 pub mod cluster;
 pub mod door;
+pub mod entrance;
 pub mod line;
 pub mod passage;
 pub mod ports;

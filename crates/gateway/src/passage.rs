@@ -28,14 +28,16 @@ use lighthaul_io::interrupt;
 use lighthaul_io::tcp;
 use lighthaul_io::wait::{Watch, wait};
 
+use crate::capture::credentials::VERSION as PASSWORD_VERSION;
 use crate::capture::refusal::Refusal;
+use crate::entrance::Entrance;
 use crate::target::Target;
 
 /// By which gateway to go, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// The gateway near the program, where it takes SOCKS5 without a password.
-    pub gateway: Target,
+    /// The gateway near the program.
+    pub gateway: Entrance,
     /// Where the gateway near the target is to go; a name is resolved there.
     pub target: Target,
 }
@@ -57,8 +59,11 @@ pub enum NoPassage {
         why: Refusal,
     },
     /// The gateway takes those alone who say a password.
-    #[error("the gateway at {0} asks for a name and a password, which cannot be said here")]
+    #[error("the gateway at {0} asks for a name and a password: write NAME:PASSWORD@{0}")]
     Locked(Target),
+    /// Not this one.
+    #[error("the gateway at {0} knows no such name, or with another password")]
+    Unknown(Target),
     /// Whoever answers speaks something else.
     #[error(
         "what answers at {0} does not speak SOCKS5: is it where `lighthaul gateway --socks` listens?"
@@ -77,12 +82,12 @@ impl Passage {
     }
 
     fn open_within(&self, patience: Duration) -> Result<TcpStream, NoPassage> {
-        let host = self.gateway.host.to_string();
-        let tcp = tcp::connect_to("lighthaul gateway --socks", &host, self.gateway.port)?;
+        let Target { host, port } = &self.gateway.place;
+        let tcp = tcp::connect_to("lighthaul gateway --socks", &host.to_string(), *port)?;
         let clock = Clock::start();
         let until = clock.now() + patience;
         let talk = Talk {
-            gateway: &self.gateway,
+            gateway: &self.gateway.place,
             tcp: &tcp,
             clock,
             until,
@@ -96,15 +101,8 @@ impl Passage {
     }
 
     fn ask(&self, talk: &Talk<'_>) -> Result<(), NoPassage> {
-        let gateway = &self.gateway;
-        talk.say(&[VERSION, 1, FREE])?;
-        let mut method = [0; 2];
-        talk.hear(&mut method)?;
-        match method {
-            [VERSION, FREE] => {}
-            [VERSION, NO_METHOD] => return Err(NoPassage::Locked(gateway.clone())),
-            _ => return Err(NoPassage::Foreign(gateway.clone())),
-        }
+        let gateway = &self.gateway.place;
+        self.enter(talk)?;
         let mut request = vec![VERSION, CONNECT, 0];
         self.target.put(&mut request);
         talk.say(&request)?;
@@ -128,6 +126,34 @@ impl Passage {
             return Err(NoPassage::Foreign(gateway.clone()));
         };
         talk.hear(&mut vec![0; len.saturating_sub(2)])
+    }
+
+    /// Greets the gateway, and says who we are if it wants to know.
+    fn enter(&self, talk: &Talk<'_>) -> Result<(), NoPassage> {
+        let Entrance { place, credentials } = &self.gateway;
+        match credentials {
+            Some(_) => talk.say(&[VERSION, 2, FREE, BY_PASSWORD])?,
+            None => talk.say(&[VERSION, 1, FREE])?,
+        }
+        let mut method = [0; 2];
+        talk.hear(&mut method)?;
+        match (method, credentials) {
+            ([VERSION, FREE], _) => return Ok(()),
+            ([VERSION, BY_PASSWORD], Some(credentials)) => {
+                let mut said = Vec::new();
+                credentials.put(&mut said);
+                talk.say(&said)?;
+            }
+            ([VERSION, NO_METHOD], None) => return Err(NoPassage::Locked(place.clone())),
+            _ => return Err(NoPassage::Foreign(place.clone())),
+        }
+        let mut verdict = [0; 2];
+        talk.hear(&mut verdict)?;
+        match verdict {
+            [PASSWORD_VERSION, 0] => Ok(()),
+            [PASSWORD_VERSION, _] => Err(NoPassage::Unknown(place.clone())),
+            _ => Err(NoPassage::Foreign(place.clone())),
+        }
     }
 }
 
@@ -191,8 +217,9 @@ impl Talk<'_> {
 }
 
 const VERSION: u8 = 5;
-/// Methods: without a password, and none of those that were offered.
+/// Methods: without a password, with one, and none of those that were offered.
 const FREE: u8 = 0;
+const BY_PASSWORD: u8 = 2;
 const NO_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
 /// How long gateways and target may take: as long as a program that is wrapped waits.
@@ -248,7 +275,7 @@ mod tests {
     }
 
     fn passage(gateway: Target, target: &str) -> Passage {
-        let target = target.parse().unwrap();
+        let (gateway, target) = (gateway.into(), target.parse().unwrap());
         Passage { gateway, target }
     }
 
@@ -306,6 +333,8 @@ mod tests {
         });
         let error = passage(locked, "a:1").open().unwrap_err();
         assert!(matches!(error, NoPassage::Locked(_)), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("write NAME:PASSWORD@127.0.0.1:"), "{text}");
         thread.join().unwrap();
         for said in [
             &b"HTTP/1.1 400"[..],
@@ -320,6 +349,29 @@ mod tests {
             });
             let error = passage(other, "a:1").open().unwrap_err();
             assert!(matches!(error, NoPassage::Foreign(_)), "{said:?}: {error}");
+            thread.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn who_has_a_password_says_it_where_it_is_asked_for() {
+        for (own, admitted) in [
+            (Some("alice:secret"), true),
+            (None, true),
+            (Some("alice:other"), false),
+        ] {
+            let own = own.map(|own| own.parse().unwrap());
+            let (place, thread) = gateway(|tcp| {
+                let outcome = Ok(SocketAddr::from(([10, 0, 0, 1], 1)));
+                serve(tcp, Socks::new(own), outcome);
+            });
+            let mut passage = passage(place, "a:1");
+            passage.gateway.credentials = "alice:secret".parse().ok();
+            match passage.open() {
+                Ok(_) => assert!(admitted),
+                Err(NoPassage::Unknown(_)) => assert!(!admitted),
+                Err(error) => panic!("{error}"),
+            }
             thread.join().unwrap();
         }
     }

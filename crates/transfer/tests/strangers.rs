@@ -104,7 +104,7 @@ fn a_checkup_takes_no_word_out_of_turn() {
     for word in [Word::Explore, facts, Word::End] {
         let [asking, answering] = sessions();
         answering.say(&Message::Checkup(word.clone())).unwrap();
-        let result = checkup::ask::ask(&asking);
+        let result = checkup::ask::ask(&asking, true);
         assert_eq!(result.unwrap_err().code, Code::Protocol, "{word:?}");
     }
 }
@@ -121,7 +121,7 @@ fn a_clock_that_is_anywhere_is_no_harm() {
             answering.hear().unwrap();
             answering.say(&Message::Welcome(Vec::new())).unwrap();
         });
-        let result = checkup::ask::ask(&asking);
+        let result = checkup::ask::ask(&asking, true);
         assert_eq!(result.unwrap_err().code, Code::Protocol, "{time}");
         liar.join().unwrap();
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use libc::{c_int, c_void, sockaddr, socklen_t};
 
 use crate::address;
-use crate::gateway::{gateway, is_captured};
+use crate::gateway::{Gateway, gateway, is_captured};
 use crate::handshake::shake;
 use crate::socket::{Connect, Socket, errno, set_errno, tcp_family};
 
@@ -45,9 +45,9 @@ pub unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t)
 }
 
 /// The target, the gateway and the socket's family, if the gateway is to be asked.
-fn captured(fd: c_int, target: SocketAddr) -> Option<(SocketAddr, SocketAddr, c_int)> {
+fn captured(fd: c_int, target: SocketAddr) -> Option<(SocketAddr, &'static Gateway, c_int)> {
     let gateway = gateway()?;
-    let family = is_captured(target, gateway).then(|| tcp_family(fd))??;
+    let family = is_captured(target, gateway.address).then(|| tcp_family(fd))??;
     Some((target, gateway, family))
 }
 
@@ -55,11 +55,11 @@ fn go(
     own: Connect,
     (fd, family): (c_int, c_int),
     target: SocketAddr,
-    gateway: SocketAddr,
+    gateway: &Gateway,
 ) -> Result<(), c_int> {
     let mut socket = Socket::new(fd, LIMIT_MILLIS).ok_or(libc::EBADF)?;
-    socket.connect(own, family, gateway)?;
-    let outcome = shake(&mut socket, target);
+    socket.connect(own, family, gateway.address)?;
+    let outcome = shake(&mut socket, target, gateway.credentials.as_ref());
     if outcome.is_err() {
         socket.disconnect(own);
     }

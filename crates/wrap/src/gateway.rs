@@ -3,10 +3,37 @@
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
-/// The gateway's address, if the environment names one; looked up once, before the program's `main` if it can be.
-pub(crate) fn gateway() -> Option<SocketAddr> {
-    static GATEWAY: OnceLock<Option<SocketAddr>> = OnceLock::new();
-    *GATEWAY.get_or_init(|| std::env::var(VARIABLE).ok()?.parse().ok())
+/// Where the gateway is, and what it asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gateway {
+    pub(crate) address: SocketAddr,
+    /// A name and a password, if it wants them.
+    pub(crate) credentials: Option<(String, String)>,
+}
+
+/// The gateway, if the environment names one; looked up once, before the program's `main` if it can be.
+pub(crate) fn gateway() -> Option<&'static Gateway> {
+    static GATEWAY: OnceLock<Option<Gateway>> = OnceLock::new();
+    let found = GATEWAY.get_or_init(|| Gateway::read(&std::env::var(VARIABLE).ok()?));
+    found.as_ref()
+}
+
+impl Gateway {
+    /// Reads `ip:port` or `name:password@ip:port`.
+    fn read(text: &str) -> Option<Self> {
+        let Some((credentials, address)) = text.rsplit_once('@') else {
+            let address = text.parse().ok()?;
+            return Some(Self {
+                address,
+                credentials: None,
+            });
+        };
+        let (name, password) = credentials.split_once(':')?;
+        Some(Self {
+            address: address.parse().ok()?,
+            credentials: Some((name.to_owned(), password.to_owned())),
+        })
+    }
 }
 
 /// Whether a connection to `target` is to go through the gateway.
@@ -17,7 +44,7 @@ pub(crate) fn is_captured(target: SocketAddr, gateway: SocketAddr) -> bool {
     !is_here && !is_gateway && !ip.is_multicast()
 }
 
-/// `ip:port`, as `lighthaul wrap` sets it.
+/// As `lighthaul wrap` sets it.
 const VARIABLE: &str = "LIGHTHAUL_WRAP";
 
 /// Has the environment read while the program has a single thread still: the dynamic linker calls what it finds in this
@@ -33,6 +60,32 @@ extern "C" fn early() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_and_a_password_may_stand_before_the_address() {
+        let address = "127.0.0.1:1080".parse().unwrap();
+        let credentials = Some(("al".to_owned(), "s:e@t".to_owned()));
+        for (text, gateway) in [
+            (
+                "127.0.0.1:1080",
+                Some(Gateway {
+                    address,
+                    credentials: None,
+                }),
+            ),
+            (
+                "al:s:e@t@127.0.0.1:1080",
+                Some(Gateway {
+                    address,
+                    credentials,
+                }),
+            ),
+            ("al@127.0.0.1:1080", None),
+            ("", None),
+        ] {
+            assert_eq!(Gateway::read(text), gateway, "{text}");
+        }
+    }
 
     #[test]
     fn only_what_leaves_the_host_is_captured() {

@@ -1,4 +1,4 @@
-//! What is said to the gateway: SOCKS5 as RFC 1928 has it, without a password.
+//! What is said to the gateway: SOCKS5 as RFC 1928 has it, with the names and passwords of RFC 1929.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,14 +12,23 @@ pub(crate) trait Wire {
     fn receive(&mut self, room: &mut [u8]) -> Result<(), c_int>;
 }
 
-/// Has the gateway connect to `target`.
-pub(crate) fn shake(wire: &mut impl Wire, target: SocketAddr) -> Result<(), c_int> {
-    wire.send(&[VERSION, 1, FREE])?;
+/// Has the gateway connect to `target`; says a name and a password if it asks for them and there are any.
+pub(crate) fn shake(
+    wire: &mut impl Wire,
+    target: SocketAddr,
+    credentials: Option<&(String, String)>,
+) -> Result<(), c_int> {
+    match credentials {
+        Some(_) => wire.send(&[VERSION, 2, FREE, BY_PASSWORD])?,
+        None => wire.send(&[VERSION, 1, FREE])?,
+    }
     let mut method = [0; 2];
     wire.receive(&mut method)?;
-    if method != [VERSION, FREE] {
+    match (method, credentials) {
+        ([VERSION, FREE], _) => {}
+        ([VERSION, BY_PASSWORD], Some((name, password))) => tell(wire, name, password)?,
         // it wants a password, or is no gateway
-        return Err(libc::EACCES);
+        _ => return Err(libc::EACCES),
     }
     let (request, len) = request(target);
     wire.send(&request[..len])?;
@@ -34,6 +43,23 @@ pub(crate) fn shake(wire: &mut impl Wire, target: SocketAddr) -> Result<(), c_in
     };
     // the address from which the gateway called is of no use to the program, but has to be out of its way
     wire.receive(&mut [0; 255 + 2][..rest])
+}
+
+/// Says who we are: section 2 of RFC 1929.
+fn tell(wire: &mut impl Wire, name: &str, password: &str) -> Result<(), c_int> {
+    let mut said = vec![PASSWORD_VERSION];
+    for part in [name, password] {
+        said.push(u8::try_from(part.len()).map_err(|_| libc::EACCES)?);
+        said.extend_from_slice(part.as_bytes());
+    }
+    wire.send(&said)?;
+    let mut verdict = [0; 2];
+    wire.receive(&mut verdict)?;
+    if verdict == [PASSWORD_VERSION, 0] {
+        Ok(())
+    } else {
+        Err(libc::EACCES)
+    }
 }
 
 /// A request to connect, and its length: section 4.
@@ -70,6 +96,8 @@ const fn errno(reply: u8) -> c_int {
 
 const VERSION: u8 = 5;
 const FREE: u8 = 0;
+const BY_PASSWORD: u8 = 2;
+const PASSWORD_VERSION: u8 = 1;
 const CONNECT: u8 = 1;
 const V4: u8 = 1;
 const NAME: u8 = 3;
@@ -103,12 +131,21 @@ mod tests {
     }
 
     fn ask(target: &str, says: &[u8]) -> (Result<(), c_int>, Script) {
+        ask_as(None, target, says)
+    }
+
+    fn ask_as(
+        credentials: Option<(&str, &str)>,
+        target: &str,
+        says: &[u8],
+    ) -> (Result<(), c_int>, Script) {
+        let own = credentials.map(|(name, password)| (name.to_owned(), password.to_owned()));
         let says = says.to_vec();
         let mut script = Script {
             says,
             heard: Vec::new(),
         };
-        let outcome = shake(&mut script, target.parse().unwrap());
+        let outcome = shake(&mut script, target.parse().unwrap(), own.as_ref());
         (outcome, script)
     }
 
@@ -131,6 +168,22 @@ mod tests {
         assert_eq!(script.heard[3..9], [5, 1, 0, 4, 0x20, 0x01]);
         let (_, mapped) = ask("[::ffff:203.0.113.7]:80", &[5, 0]);
         assert_eq!(mapped.heard[6], V4);
+    }
+
+    #[test]
+    fn a_name_and_a_password_are_said_where_they_are_asked_for() {
+        let reply = [5, 0, 0, 1, 10, 0, 0, 1, 0, 80];
+        let own = Some(("al", "pw!"));
+        let (outcome, script) =
+            ask_as(own, "203.0.113.7:80", &[&[5, 2, 1, 0], &reply[..]].concat());
+        assert_eq!(outcome, Ok(()));
+        assert_eq!(script.heard[..4], [5, 2, 0, 2]);
+        assert_eq!(script.heard[4..12], *b"\x01\x02al\x03pw!");
+        let (outcome, script) = ask_as(own, "203.0.113.7:80", &[&[5, 0], &reply[..]].concat());
+        assert_eq!((outcome, script.heard[4]), (Ok(()), VERSION));
+        let (outcome, script) = ask_as(own, "203.0.113.7:80", &[5, 2, 1, 1]);
+        assert_eq!((outcome, script.heard.len()), (Err(libc::EACCES), 12));
+        assert_eq!(ask("203.0.113.7:80", &[5, 2]).0, Err(libc::EACCES));
     }
 
     #[test]

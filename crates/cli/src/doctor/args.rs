@@ -5,6 +5,7 @@ use lighthaul_base::Rate;
 
 use crate::args::Far;
 use crate::files::args::Output;
+use crate::passage::Through;
 
 /// Find out what is in the way of a copy.
 ///
@@ -15,6 +16,7 @@ use crate::files::args::Output;
 #[command(after_long_help = "Examples:
   lighthaul doctor far.example.org
   lighthaul doctor --rate 10Gb/s lh://far.example.org:4811/
+  lighthaul doctor --gateway 127.0.0.1:1080 far.example.org
   lighthaul doctor --json far.example.org | jq -r 'select(.outcome != \"ok\").text'
 
 The status is 0 if nothing fails, else that of the first failure: 10 for the network, 13 for a key,
@@ -27,6 +29,8 @@ pub(crate) struct Doctor {
     pub(crate) rate: Option<Rate>,
     #[command(flatten)]
     pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) through: Through,
     #[command(flatten)]
     pub(crate) far: Far,
 }

@@ -18,7 +18,8 @@ pub(crate) fn examine(
     device_mtu: Option<u32>,
     report: &mut Report,
 ) {
-    let checkup = match ask(session) {
+    let through = args.through.is_any();
+    let checkup = match ask(session, !through) {
         Ok(checkup) => checkup,
         Err(error) => {
             let advice = "try again; if it stays so, install the same version on both sides";
@@ -28,6 +29,14 @@ pub(crate) fn examine(
     };
     version(&checkup, report);
     clocks(&checkup, report);
+    if through {
+        round_trip(&checkup, None, report);
+        report.fine(
+            "udp",
+            "no datagram passes a gateway: TCP carries copies there",
+        );
+        return;
+    }
     let passes = udp(session, &checkup, report);
     if passes {
         mtu(&checkup, device_mtu, report);

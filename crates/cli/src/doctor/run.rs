@@ -4,7 +4,9 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use lighthaul_daemon::client::through;
 use lighthaul_daemon::known::Known;
+use lighthaul_gateway::entrance::Entrance;
 use lighthaul_io::hops::hops;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::knock::{knock, resolve};
@@ -61,7 +63,11 @@ impl Steps<'_> {
     fn session(&mut self) -> Result<Option<Session>, Error> {
         let path = self.args.far.key.path.clone();
         let identity = load_key(&path.unwrap_or_else(places::user_key))?;
-        let Some(tcp) = self.name().and_then(|addresses| self.tcp(&addresses)) else {
+        let tcp = match &self.args.through.gateway {
+            Some(gateway) => self.gateway(gateway)?,
+            None => self.name().and_then(|addresses| self.tcp(&addresses)),
+        };
+        let Some(tcp) = tcp else {
             return Ok(None);
         };
         self.device_mtu = device_mtu(&tcp);
@@ -87,6 +93,23 @@ impl Steps<'_> {
         // whoever gets a token can use it, so it is not said to somebody who was never met
         let credential = credential.filter(|c| known || !matches!(c, Credential::Token(_)));
         Ok(self.welcome(&session, credential).then_some(session))
+    }
+
+    /// A connection through gateways, if they lead there.
+    fn gateway(&mut self, gateway: &Entrance) -> Result<Option<TcpStream>, Error> {
+        let (host, port) = (&self.host, self.port);
+        match through(gateway, host, port)?.call() {
+            Ok(tcp) => {
+                let text = format!("the gateway at {gateway} leads to {host} port {port}");
+                self.report.fine("gateway", &text);
+                Ok(Some(tcp))
+            }
+            Err(error) if error.code == Code::Interrupted => Err(error),
+            Err(error) => {
+                self.report.fail(error.code, "gateway", &error.text, "");
+                Ok(None)
+            }
+        }
     }
 
     fn name(&mut self) -> Option<Vec<SocketAddr>> {

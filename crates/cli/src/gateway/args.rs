@@ -7,9 +7,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use lighthaul_base::{Rate, Size};
 use lighthaul_gateway::allowed::Rule;
+use lighthaul_gateway::entrance::Entrance;
 use lighthaul_gateway::ports::Ports;
 use lighthaul_gateway::prefix::Prefix;
-use lighthaul_gateway::target::Target;
 
 use super::cluster::Together;
 use crate::args::{Far, LogFormat};
@@ -43,9 +43,10 @@ pub(crate) struct Gateway {
         long,
         value_name = "HOST:PORT",
         value_delimiter = ',',
-        requires = "peer"
+        requires = "peer",
+        hide_env_values = true
     )]
-    pub(crate) via: Vec<Target>,
+    pub(crate) via: Vec<Entrance>,
     /// Where programs may speak SOCKS5, as in 127.0.0.1:1080
     #[arg(long, value_name = "ADDR")]
     pub(crate) socks: Vec<SocketAddr>,

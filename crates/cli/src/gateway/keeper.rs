@@ -5,6 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_daemon::gateways::Outgoing;
+use lighthaul_gateway::entrance::Entrance;
 use lighthaul_gateway::target::Target;
 use lighthaul_io::interrupt;
 use lighthaul_io::wait::pause;
@@ -30,7 +31,7 @@ struct Way {
     host: String,
     port: u16,
     /// Through a gateway beside this one.
-    via: Option<Target>,
+    via: Option<Entrance>,
 }
 
 impl Keeper {
@@ -126,7 +127,7 @@ impl Way {
 }
 
 /// All ways there are: those from here first.
-fn ways(peers: &[String], via: &[Target]) -> Result<Vec<Way>, Error> {
+fn ways(peers: &[String], via: &[Entrance]) -> Result<Vec<Way>, Error> {
     let from_here = std::iter::once(None);
     let through = via.iter().cloned().map(Some);
     let mut ways = Vec::new();

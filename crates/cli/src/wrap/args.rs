@@ -2,8 +2,10 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::str::FromStr;
 
 use clap::Args;
+use lighthaul_gateway::capture::credentials::Credentials;
 
 /// Run a program whose TCP connections go through a gateway, though it knows of none.
 ///
@@ -21,15 +23,37 @@ missing.
 A program waits in connect() until the gateway has reached the target, at most 30 s. If --socks is
 an address of IPv6, programs that use sockets of IPv4 get nowhere.")]
 pub(crate) struct Wrap {
-    /// Where the gateway takes SOCKS5
+    /// Where the gateway takes SOCKS5, as in 10.0.0.1:1080, or NAME:PASSWORD@10.0.0.1:1080 where it asks for a password (better
+    /// by the variable, which nobody else sees)
     #[arg(
         long,
         value_name = "ADDR",
         default_value = "127.0.0.1:1080",
-        env = "LIGHTHAUL_SOCKS"
+        env = "LIGHTHAUL_SOCKS",
+        hide_env_values = true
     )]
-    pub(crate) socks: SocketAddr,
+    pub(crate) socks: Socks,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// A gateway's address, and what it asks for if it does, as somebody wrote both.
+#[derive(Clone, Debug)]
+pub(crate) struct Socks(pub(crate) String);
+
+impl FromStr for Socks {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (credentials, address) = match text.rsplit_once('@') {
+            Some((credentials, address)) => (Some(credentials), address),
+            None => (None, text),
+        };
+        let is_sound = |credentials: &str| credentials.parse::<Credentials>().is_ok();
+        if address.parse::<SocketAddr>().is_err() || !credentials.is_none_or(is_sound) {
+            return Err("write an address as 10.0.0.1:1080, or NAME:PASSWORD@10.0.0.1:1080");
+        }
+        Ok(Self(text.to_owned()))
+    }
 }

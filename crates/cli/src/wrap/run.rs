@@ -60,7 +60,7 @@ fn prepare(args: &Wrap) -> Result<Command, Trouble> {
     command
         .arg0(name)
         .args(rest)
-        .env(GATEWAY, args.socks.to_string())
+        .env(GATEWAY, &args.socks.0)
         .env(PRELOAD, preload(&library, env::var_os(PRELOAD)));
     Ok(command)
 }

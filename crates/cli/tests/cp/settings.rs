@@ -64,9 +64,11 @@ fn what_is_in_force_is_shown_with_where_it_is_from() {
     let mut config = near.lighthaul(&["config"]);
     config
         .env("LIGHTHAUL_NO_SYNC", "1")
-        .env("LIGHTHAUL_STATS", "1");
+        .env("LIGHTHAUL_STATS", "1")
+        .env("LIGHTHAUL_GATEWAY", "alice:secret@127.0.0.1:1080");
     let outcome = near.run(config).assert_succeeded();
     let text = outcome.out.join("\n");
+    assert!(text.contains("# gateway is set, with a password") && !text.contains("secret"));
     let file = near.at("config/lighthaul/config.toml");
     let file = file.display();
     for line in [

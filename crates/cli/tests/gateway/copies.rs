@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::pair::{PROGRAM, Pair, SOCKS, say};
 use crate::running::{Outcome, Running, becomes_true};
 use crate::schema::assert_valid;
-use crate::scratch::{dress, look, names, tree};
+use crate::scratch::{Scratch, dress, look, names, tree};
 
 /// A pair, and a daemon on `b` that is reached through it alone.
 #[derive(Debug)]
@@ -23,7 +23,12 @@ struct Site {
 impl Site {
     /// Nothing if there can be no lab here.
     fn start(name: &str) -> Option<Self> {
-        let pair = Pair::start(name)?;
+        Self::start_with(name, &[])
+    }
+
+    /// The same, with further options for the gateway near the caller.
+    fn start_with(name: &str, ingress: &[&str]) -> Option<Self> {
+        let pair = Pair::start_with(name, ingress, &[])?;
         let at = |name: &str| pair.scratch.at(name).to_str().unwrap().to_owned();
         let caller = say(&["key", "--key", &at("caller-key")]);
         let pin = say(&["key", "--key", &at("host-key")]);
@@ -313,6 +318,83 @@ fn a_far_side_that_ssh_starts_is_called_through_gateways() {
     let outcome = outcome.assert_succeeded();
     assert!(outcome.said("through the gateway at"), "{outcome:?}");
     assert!(look(&site.there.join("x")) == look(&file));
+}
+
+#[test]
+fn who_knows_the_gateways_password_goes_through_it() {
+    let name = "who_knows_the_gateways_password_goes_through_it";
+    let scratch = Scratch::new("gateways-password");
+    let credentials = scratch.at("credentials");
+    fs::write(&credentials, "alice:s@cret\n").unwrap();
+    fs::set_permissions(&credentials, fs::Permissions::from_mode(0o600)).unwrap();
+    let options = ["--credentials", credentials.to_str().unwrap()];
+    let Some(site) = Site::start_with(name, &options) else {
+        return;
+    };
+    let ls = ["ls", "lh://b:4811/"];
+    site.run(&ls).assert_failed(
+        13,
+        "asks for a name and a password: write NAME:PASSWORD@127.",
+    );
+    let said = |who: &str, words: &[&str]| {
+        let mut command = site.lighthaul(words);
+        command.env("LIGHTHAUL_GATEWAY", format!("{who}@{SOCKS}"));
+        Running::start(command).finish()
+    };
+    said("alice:other", &ls).assert_failed(13, "knows no such name");
+    said("alice:s@cret", &ls).assert_succeeded();
+    let file = scratch.file("file", 100_000);
+    let words = [
+        "cp",
+        "--streams",
+        "2",
+        file.to_str().unwrap(),
+        "lh://b:4811/x",
+    ];
+    let outcome = said("alice:s@cret", &words).assert_succeeded();
+    assert!(!outcome.said("s@cret"), "{outcome:?}");
+    assert!(look(&site.there.join("x")) == look(&file));
+}
+
+#[test]
+fn the_doctor_looks_through_gateways() {
+    let Some(mut site) = Site::start("the_doctor_looks_through_gateways") else {
+        return;
+    };
+    let doctor = |site: &Site, host: &str| {
+        let events = assert_valid(&site.run(&["doctor", "--json", host]));
+        let lines = events.iter().map(|event| {
+            let [name, outcome, text] = ["name", "outcome", "text"].map(|key| event[key].as_str());
+            let line = [name.unwrap_or("all"), outcome.unwrap(), text.unwrap()];
+            line.join(" ")
+        });
+        lines.collect::<Vec<_>>()
+    };
+    let lines = doctor(&site, "b:4811");
+    let names: Vec<_> = lines
+        .iter()
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
+    let steps = [
+        "gateway", "tls", "key", "allowed", "version", "clock", "rtt", "udp", "all",
+    ];
+    assert_eq!(names, steps, "{lines:?}");
+    assert!(lines.iter().all(|line| line.contains(" ok ")), "{lines:?}");
+    let refused = doctor(&site, "10.77.0.1:4811");
+    assert!(
+        refused[0].starts_with("gateway fail 10.77.0.1:4811 cannot be reached"),
+        "{refused:?}"
+    );
+    assert!(
+        refused[0].contains("does not allow this target"),
+        "{refused:?}"
+    );
+    site.pair.ingress.kill();
+    let gone = doctor(&site, "b:4811");
+    assert!(
+        gone[0].contains("is `lighthaul gateway --socks` running there?"),
+        "{gone:?}"
+    );
 }
 
 /// Where the daemon is.

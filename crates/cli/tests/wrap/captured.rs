@@ -5,7 +5,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
 
 use crate::gateway::Gateway;
-use crate::wrapping::{run, skip, wrap};
+use crate::wrapping::{run, skip, wrap, wrap_as};
 
 /// What bash does to hear what a host and port say.
 fn hear(place: &str) -> [String; 3] {
@@ -95,6 +95,17 @@ fn datagrams_are_left_alone() {
     let len = own.recv(&mut room).unwrap();
     assert_eq!(&room[..len], b"hello\n", "{said:?}");
     assert!(gateway.is_idle(), "{said:?}");
+}
+
+#[test]
+fn a_program_says_nothing_of_the_gateways_password() {
+    let gateway = Gateway::start(0, "hello\n");
+    let place = format!("alice:s@cret@{}", gateway.address);
+    let said = run(wrap_as(&place).args(hear("203.0.113.7/80")));
+    assert_eq!(said, (Some(0), "hello\n".to_owned(), String::new()));
+    assert_eq!(gateway.wanted(), "203.0.113.7:80");
+    let (code, _, err) = run(wrap_as("alice@127.0.0.1:1080").args(hear("203.0.113.7/80")));
+    assert!(code == Some(1) && err.contains("NAME:PASSWORD@"), "{err}");
 }
 
 #[test]

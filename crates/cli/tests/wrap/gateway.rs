@@ -1,4 +1,4 @@
-//! A gateway that goes nowhere: it notes where a program wants to go, and answers as if it were there.
+//! A gateway that goes nowhere, and asks who has a password whether it is the right one: it notes where a program wants to go, and answers as if it were there.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -45,8 +45,14 @@ impl Gateway {
 
 fn serve(mut stream: TcpStream, reply: u8, says: &str) -> String {
     stream.set_read_timeout(Some(SOON)).unwrap();
-    assert_eq!(read(&mut stream, 3), [5, 1, 0]);
-    stream.write_all(&[5, 0]).unwrap();
+    let count = read(&mut stream, 2)[1];
+    if read(&mut stream, count.into()).contains(&2) {
+        stream.write_all(&[5, 2]).unwrap();
+        assert_eq!(read(&mut stream, 14), b"\x01\x05alice\x06s@cret");
+        stream.write_all(&[1, 0]).unwrap();
+    } else {
+        stream.write_all(&[5, 0]).unwrap();
+    }
     let head = read(&mut stream, 4);
     assert_eq!(head[..3], [5, 1, 0]);
     let len = if head[3] == 1 { 4 } else { 16 };

@@ -10,11 +10,16 @@ pub(crate) const LIGHTHAUL: &str = env!("CARGO_BIN_EXE_lighthaul");
 
 /// `lighthaul wrap` with this gateway.
 pub(crate) fn wrap(gateway: SocketAddr) -> Command {
+    wrap_as(&gateway.to_string())
+}
+
+/// The same, with what it asks for.
+pub(crate) fn wrap_as(gateway: &str) -> Command {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(build);
     let mut command = Command::new(LIGHTHAUL);
     command
-        .args(["wrap", "--socks", &gateway.to_string(), "--"])
+        .args(["wrap", "--socks", gateway, "--"])
         .env("LC_ALL", "C");
     command
 }

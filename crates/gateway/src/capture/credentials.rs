@@ -25,6 +25,15 @@ impl Credentials {
         })
     }
 
+    /// Appends what a program says of them over SOCKS5: section 2 of RFC 1929.
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        for part in [&self.user, &self.password] {
+            out.push(part.len() as u8);
+            out.extend_from_slice(part.as_bytes());
+        }
+    }
+
     /// Whether these are they; that takes as long whatever is wrong with them.
     pub(crate) fn admits(&self, user: &[u8], password: &[u8]) -> bool {
         let same = padded(self.user.as_bytes()).ct_eq(&padded(user))
@@ -67,6 +76,8 @@ fn padded(octets: &[u8]) -> [u8; PART_MAX + 2] {
 
 /// RFC 1929, section 2.
 const PART_MAX: usize = 255;
+/// The same.
+pub(crate) const VERSION: u8 = 1;
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use lighthaul_base::codec::Reader;
 
-use crate::capture::credentials::Credentials;
+use crate::capture::credentials::{Credentials, VERSION as PASSWORD_VERSION};
 use crate::capture::handshake::{Handshake, Progress};
 use crate::capture::refusal::Refusal;
 use crate::target::Target;
@@ -236,7 +236,6 @@ const fn failure(reply: u8) -> [u8; 10] {
 }
 
 const VERSION: u8 = 5;
-const PASSWORD_VERSION: u8 = 1;
 /// Methods, of which the last says that none will do.
 const FREE: u8 = 0;
 const BY_PASSWORD: u8 = 2;

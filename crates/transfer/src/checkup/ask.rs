@@ -32,11 +32,11 @@ pub struct Checkup {
     pub header_len: u32,
 }
 
-/// Looks at the path to a peer that agreed to a checkup.
-pub fn ask(session: &Session) -> Result<Checkup, Error> {
+/// Looks at the path to a peer that agreed to a checkup, with datagrams if any can pass there.
+pub fn ask(session: &Session, udp: bool) -> Result<Checkup, Error> {
     let (rtt, ahead_nanos) = clocks(session)?;
     say(session, Word::Explore)?;
-    let mut path = explore(session, &Door::Caller(true), true, 1)?;
+    let mut path = explore(session, &Door::Caller(udp), true, 1)?;
     let here = Facts::of(session.control.local(), path.datagram_len);
     let Word::Facts(there) = hear(session)? else {
         return Err(out_of_turn());
@@ -46,7 +46,8 @@ pub fn ask(session: &Session) -> Result<Checkup, Error> {
     } else {
         None
     };
-    let comes_back = there.datagram_len > 0 || here.datagram_len == 0 && back::hear(session, rtt)?;
+    let is_answered = there.datagram_len > 0;
+    let comes_back = is_answered || udp && here.datagram_len == 0 && back::hear(session, rtt)?;
     say(session, Word::End)?;
     let Word::End = hear(session)? else {
         return Err(out_of_turn());

@@ -1,0 +1,84 @@
+//! Where programs that know of a gateway come in.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::capture::credentials::{Credentials, NoCredentials};
+use crate::target::{NotATarget, Target};
+
+/// A gateway, where it takes SOCKS5, and what is said there where it asks for a name and a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entrance {
+    /// The gateway's host and port.
+    pub place: Target,
+    /// What it asks for, if anything.
+    pub credentials: Option<Credentials>,
+}
+
+impl From<Target> for Entrance {
+    fn from(place: Target) -> Self {
+        Self {
+            place,
+            credentials: None,
+        }
+    }
+}
+
+/// What was written is no gateway's place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoEntrance {
+    /// Of host and port.
+    #[error(transparent)]
+    Place(#[from] NotATarget),
+    /// Of name and password.
+    #[error(transparent)]
+    Credentials(#[from] NoCredentials),
+}
+
+impl FromStr for Entrance {
+    type Err = NoEntrance;
+
+    /// Reads `HOST:PORT` or `NAME:PASSWORD@HOST:PORT`; a password may have any character in it.
+    fn from_str(text: &str) -> Result<Self, NoEntrance> {
+        let (credentials, place) = match text.rsplit_once('@') {
+            Some((credentials, place)) => (Some(credentials.parse()?), place),
+            None => (None, text),
+        };
+        let place = place.parse()?;
+        Ok(Self { place, credentials })
+    }
+}
+
+impl fmt::Display for Entrance {
+    /// The place alone: passwords are not shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.place.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_may_be_before_the_place_and_is_not_shown() {
+        let free: Entrance = "127.0.0.1:1080".parse().unwrap();
+        assert_eq!(
+            free,
+            Entrance::from("127.0.0.1:1080".parse::<Target>().unwrap())
+        );
+        let locked: Entrance = "alice:s:e@cret@gate.example.org:1080".parse().unwrap();
+        assert_eq!(locked.credentials, "alice:s:e@cret".parse().ok());
+        assert_eq!(locked.to_string(), "gate.example.org:1080");
+        assert!(!format!("{locked:?}").contains("cret"));
+        for text in [
+            "",
+            "alice@127.0.0.1:1080",
+            ":x@127.0.0.1:1080",
+            "a:b@127.0.0.1",
+            "a:b@",
+        ] {
+            assert!(text.parse::<Entrance>().is_err(), "{text:?}");
+        }
+    }
+}
