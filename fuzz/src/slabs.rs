@@ -10,8 +10,10 @@ use lighthaul_proto::slabs::{Config, Event, Link, SessionId};
 
 /// Decodes whatever comes; what decodes encodes to the same.
 pub fn wire(octets: &[u8]) {
-    if let Ok(packet) = Packet::decode(octets) {
-        assert_eq!(packet.encode(), octets);
+    for (turns, first) in [(0, 0), (1 << 40, 1 << 30), (u64::MAX, u64::MAX)] {
+        if let Ok(packet) = Packet::decode(octets, turns, first) {
+            assert_eq!(packet.encode(), octets);
+        }
     }
     if let Ok(letter) = Letter::decode(octets) {
         assert_eq!(Letter::decode(&letter.encode()), Ok(letter));
@@ -139,7 +141,12 @@ impl End {
             }
             Event::Whole(whole) => self.whole.push_back(whole),
             Event::Kept(parts) => assert!(!parts.is_empty()),
-            Event::Widened(_) | Event::Ripe | Event::Dark | Event::Silent | Event::Failed(_) => {}
+            Event::Widened(_)
+            | Event::Ripe
+            | Event::Dark
+            | Event::Silent
+            | Event::Spent
+            | Event::Failed(_) => {}
         }
     }
 

@@ -459,6 +459,11 @@ impl Owner<Link> for Hub {
                     "nothing was heard of the other gateway for some seconds".into(),
                 ));
             }
+            Event::Spent => {
+                return Err(Error::TimedOut(
+                    "the connection to the other gateway has carried all that it can, and another follows".into(),
+                ));
+            }
             Event::Failed(why) => return Err(Error::PeerMisbehaved(why.to_string())),
         }
         self.pump(link, now);

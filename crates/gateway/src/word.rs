@@ -1,7 +1,7 @@
 //! What gateways say to each other about links and sessions.
 //!
 //! A link begins with two greetings, one each way, inside the messages of a session between two Lighthaul hosts: a version (1 octet,
-//! 1), the link's name (16), how many messages were heard on it (8, all ones if it is new), the bytes of a session's window (4),
+//! 2), the link's name (16), how many messages were heard on it (8, all ones if it is new), the bytes of a session's window (4),
 //! and the longest datagram (2, 0 if none passes). Then letters and packets follow as `lighthaul_proto::slabs::wire` has them.
 
 use std::net::{IpAddr, SocketAddr};
@@ -117,7 +117,7 @@ pub fn decode_refusal(octets: &[u8]) -> Refusal {
 /// No address: what stands where none is known.
 pub const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -149,6 +149,6 @@ mod tests {
 
     #[test]
     fn another_version_is_not_understood() {
-        assert_eq!(Greeting::decode(&[2; 31]), Err(Malformed));
+        assert_eq!(Greeting::decode(&[1; 31]), Err(Malformed));
     }
 }

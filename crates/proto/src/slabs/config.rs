@@ -116,8 +116,8 @@ pub const PAGE_PACKETS: u64 = 44;
 pub const SLAB_PAGES_MAX: u32 = 1 << 14;
 /// The least and most pages that a side has room for.
 pub const PAGES_MIN: u32 = 16;
-/// 64 GiB of them.
-pub const PAGES_MAX: u32 = 1 << 20;
+/// 16 GiB of them: heads tell all packets apart that have a place then, and late ones from them.
+pub const PAGES_MAX: u32 = 1 << 18;
 
 #[cfg(test)]
 pub(super) const EXAMPLE: Config = Config {
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(with(|c| c.packet_len = 0), Err(Misuse::PacketLen(0)));
         let long = Err(Misuse::PacketLen(65_500));
         assert_eq!(with(|c| c.packet_len = 65_500), long);
-        assert_eq!(with(|c| c.burst = Some(1059)), Err(Misuse::Burst));
+        assert_eq!(with(|c| c.burst = Some(1051)), Err(Misuse::Burst));
         assert_eq!(with(|c| c.slab_pages = 0), Err(Misuse::Slab(0)));
         assert_eq!(with(|c| c.pages_max = 1), Err(Misuse::Pages(1)));
         assert_eq!(with(|c| c.window = 43_999), Err(Misuse::Window(43_999)));

@@ -45,6 +45,8 @@ struct Told {
     silent: bool,
     /// That no datagram reaches it.
     dark: bool,
+    /// That another connection is needed.
+    spent: bool,
 }
 
 /// What the owner of a [`Link`] gets to hear.
@@ -68,6 +70,8 @@ pub enum Event {
     Dark,
     /// Nothing has been heard of the peer for too long.
     Silent,
+    /// As many datagrams have left as one connection can tell apart: the link goes on over another.
+    Spent,
     /// The peer said what cannot be; nothing more is heard or said.
     Failed(PeerMisbehaved),
 }
@@ -139,7 +143,8 @@ impl Link {
         self.heard_at = now;
         self.told.silent = false;
         self.told.dark = false;
-        self.sender.ask_again();
+        self.told.spent = false;
+        self.sender.reconnect();
         self.mail.resume(now, heard)
     }
 
@@ -490,6 +495,10 @@ impl Endpoint for Link {
         }
         if let Some(datagram) = self.sender.poll_datagram(now) {
             return Some(datagram);
+        }
+        if self.sender.is_spent() && !self.told.spent {
+            self.told.spent = true;
+            self.events.push_back(Event::Spent);
         }
         let turns = self.sender.poll_question()?;
         self.mail.push(&Letter::Question { turns });

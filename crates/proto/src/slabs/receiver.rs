@@ -159,7 +159,8 @@ impl Receiver {
         whole: &mut impl FnMut(Whole),
     ) -> Option<Span> {
         self.datagrams += 1;
-        let Ok(packet) = Packet::decode(head) else {
+        let first = self.first * PAGE_PACKETS;
+        let Ok(packet) = Packet::decode(head, self.turns, first) else {
             self.ignored += 1;
             return None;
         };

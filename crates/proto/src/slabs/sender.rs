@@ -8,7 +8,7 @@ use core::time::Duration;
 use lighthaul_base::{Body, Head, Instant, Rate, Span, Transmit, Trc, Via};
 
 use super::config::PAGE_PACKETS;
-use super::wire::{Packet, Record};
+use super::wire::{Packet, Record, TURNS_EACH};
 use super::{Config, PeerMisbehaved};
 use crate::parts::{Profile, Turns};
 
@@ -32,6 +32,8 @@ pub struct Sender {
     /// Packets that were lost.
     again: VecDeque<u64>,
     turns: Turns,
+    /// Turns below this one are for this connection.
+    turns_end: u64,
     /// How many turns the receiver was asked about, on this connection.
     asked: Option<u64>,
     /// Since when all of which something was heard was lost, and how many datagrams that was.
@@ -73,6 +75,7 @@ impl Sender {
             backlog_bytes: 0,
             again: VecDeque::new(),
             turns: Turns::new(TURNS_MAX),
+            turns_end: TURNS_EACH,
             asked: None,
             dark: None,
             granted: 0,
@@ -272,7 +275,7 @@ impl Sender {
 
     /// The next datagram, if one may leave now.
     pub fn poll_datagram(&mut self, now: Instant) -> Option<Transmit> {
-        if !self.turns.has_room() {
+        if !self.has_turns() {
             return None;
         }
         let (number, source) = self.next()?;
@@ -296,7 +299,7 @@ impl Sender {
     /// How many turns the receiver should be asked about, now that nothing else is to be sent; each is asked about once.
     pub fn poll_question(&mut self) -> Option<u64> {
         let turns = self.turns.count();
-        let is_idle = !self.turns.has_room() || !self.has_more();
+        let is_idle = !self.has_turns() || !self.has_more();
         if !is_idle || turns == 0 || Some(turns) == self.asked {
             return None;
         }
@@ -304,10 +307,21 @@ impl Sender {
         Some(turns)
     }
 
-    /// What was under way is lost with its connection, and to be asked about.
-    pub const fn ask_again(&mut self) {
+    /// Goes on over another connection: what was under way is lost with the one before, and to be asked about.
+    pub fn reconnect(&mut self) {
         self.dark = None;
         self.asked = None;
+        self.turns_end = self.turns.count() + TURNS_EACH;
+    }
+
+    /// Whether this connection has no turns left, so that another one is needed.
+    pub fn is_spent(&self) -> bool {
+        self.turns.count() >= self.turns_end
+    }
+
+    /// Whether a datagram can have a turn.
+    fn has_turns(&self) -> bool {
+        self.turns.has_room() && !self.is_spent()
     }
 
     /// Whether a datagram waits for the channel.
@@ -317,7 +331,7 @@ impl Sender {
 
     /// When the next datagram may leave.
     pub fn due(&self) -> Option<Instant> {
-        let may_send = self.turns.has_room() && self.has_more();
+        let may_send = self.has_turns() && self.has_more();
         may_send.then(|| self.profile.as_ref().map_or(Instant::ZERO, Profile::due))
     }
 
@@ -450,6 +464,20 @@ mod tests {
         assert_eq!(sender.handle_verdict(0, &[0]), Ok(Vec::new()));
         let left = core::iter::from_fn(|| sender.poll_datagram(Instant::ZERO));
         assert_eq!(left.count(), 45);
+    }
+
+    #[test]
+    fn a_connection_ends_before_its_turns_repeat_themselves() {
+        let mut sender = sender(0);
+        sender.turns_end = 3;
+        let left = core::iter::from_fn(|| sender.poll_datagram(Instant::ZERO));
+        assert_eq!(left.count(), 3);
+        assert!(sender.is_spent() && sender.due().is_none());
+        assert_eq!(sender.poll_question(), Some(3));
+        sender.reconnect();
+        assert!(!sender.is_spent());
+        assert_eq!(sender.turns_end, 3 + TURNS_EACH);
+        assert!(sender.poll_datagram(Instant::ZERO).is_some());
     }
 
     #[test]

@@ -208,7 +208,8 @@ impl Station {
                 | Event::Reset(..)
                 | Event::Kept(_)
                 | Event::Widened(_)
-                | Event::Silent => {}
+                | Event::Silent
+                | Event::Spent => {}
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What crosses between two gateways, big-endian and without padding; version 1, which the greeting names before.
+//! What crosses between two gateways, big-endian and without padding; version 2, which the greeting names before.
 //!
 //! Both sides have agreed on the bytes of a packet (from the longest datagram that passes) and on the window of a session
 //! (the smaller of both). A page is up to 44 packets of one session's bytes; all its packets are full but the last. Pages count
@@ -8,10 +8,13 @@
 //!
 //! | octets | what |
 //! |---|---|
-//! | 8 | the turn: no other datagram of this direction has it, so it is the nonce of the seal, too |
-//! | 8 | the number of the packet that follows |
+//! | 8 | the turn, in the upper 36 bits, and the number of the packet that follows, in the lower 28 |
 //!
-//! They may come before the slab is announced that they are of. A packet that is sent again has a new turn.
+//! Turns count the datagrams of a direction, over all connections of the link, so that a packet which is sent again has a new one.
+//! Of both numbers only what fits is said: the turn is the one nearest to those that are over, and the packet the first from those
+//! that are not kept on. A connection ends before its turns repeat themselves, so that the whole head is the nonce of its seal.
+//!
+//! Datagrams may come before the slab is announced that they are of.
 //!
 //! # Messages on the stream
 //!
@@ -81,22 +84,24 @@ pub struct Packet {
 
 impl Packet {
     /// The head's octets.
-    pub fn encode(self) -> [u8; HEAD_LEN] {
-        let mut octets = [0; HEAD_LEN];
-        octets[..8].copy_from_slice(&self.turn.to_be_bytes());
-        octets[8..].copy_from_slice(&self.number.to_be_bytes());
-        octets
+    pub const fn encode(self) -> [u8; HEAD_LEN] {
+        let number = self.number % (1 << NUMBER_BITS);
+        (self.turn << NUMBER_BITS | number).to_be_bytes()
     }
 
-    /// Reads a head.
-    pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
+    /// Reads a head, where all turns below `turns` are over, and all packets below `first`.
+    pub fn decode(head: &[u8], turns: u64, first: u64) -> Result<Self, Malformed> {
         let mut reader = Reader::new(head);
-        let packet = Self {
-            turn: reader.u64()?,
-            number: reader.u64()?,
-        };
+        let said = reader.u64()?;
         reader.finish()?;
-        Ok(packet)
+        let ahead = said.wrapping_sub(first) % (1 << NUMBER_BITS);
+        // how far it is ahead or, as a turn that wraps around, behind
+        let distance = (said >> NUMBER_BITS).wrapping_sub(turns) << NUMBER_BITS;
+        let distance = distance.cast_signed() >> NUMBER_BITS;
+        Ok(Self {
+            turn: turns.checked_add_signed(distance).ok_or(Malformed)?,
+            number: first.checked_add(ahead).ok_or(Malformed)?,
+        })
     }
 }
 
@@ -383,7 +388,11 @@ fn ranges(reader: &mut Reader<'_>) -> Result<Vec<Range<u64>>, Malformed> {
 }
 
 /// Octets of a datagram's head.
-pub const HEAD_LEN: usize = 16;
+pub const HEAD_LEN: usize = 8;
+/// Bits of it that say which packet follows.
+const NUMBER_BITS: u32 = 28;
+/// Turns that a connection has.
+pub const TURNS_EACH: u64 = 1 << (u64::BITS - NUMBER_BITS);
 /// The most records of a slab.
 pub const RECORDS_MAX: usize = 1 << 12;
 /// The most ranges of a report.
@@ -462,12 +471,38 @@ mod tests {
         for letter in letters() {
             assert_eq!(Letter::decode(&letter.encode()), Ok(letter));
         }
-        let packet = Packet {
-            turn: 1 << 60,
-            number: 44,
+    }
+
+    #[test]
+    fn heads_say_enough_of_both_numbers() {
+        let (turns, first) = (7 << 50, 5 << 40);
+        for (turn, number) in [
+            (turns, first),
+            (turns - (TURNS_EACH >> 1), first + 1),
+            (
+                turns + (TURNS_EACH >> 1) - 1,
+                first + (1 << NUMBER_BITS) - 1,
+            ),
+        ] {
+            let packet = Packet { turn, number };
+            assert_eq!(Packet::decode(&packet.encode(), turns, first), Ok(packet));
+        }
+        let packet = Packet { turn: 3, number: 0 };
+        assert_eq!(Packet::decode(&packet.encode(), 5, 0), Ok(packet));
+        // none is before the first, or behind what can be counted
+        let before = Packet {
+            turn: u64::MAX,
+            number: 0,
         };
-        assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
-        assert_eq!(Packet::decode(&[0; 15]), Err(Malformed));
+        assert_eq!(Packet::decode(&before.encode(), 0, 0), Err(Malformed));
+        let beyond = Packet { turn: 0, number: 0 };
+        assert_eq!(
+            Packet::decode(&beyond.encode(), 0, u64::MAX),
+            Err(Malformed)
+        );
+        for octets in [7, 9] {
+            assert_eq!(Packet::decode(&[0; 9][..octets], 0, 0), Err(Malformed));
+        }
     }
 
     #[test]
