@@ -38,6 +38,7 @@ pub struct Link {
 
 /// What the owner knows already.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is told by itself")]
 struct Told {
     /// That a slab can be formed.
     ripe: bool,
