@@ -288,6 +288,36 @@ fn a_copy_whose_ingress_died_takes_over_from_what_the_far_side_still_takes_for_a
     );
 }
 
+#[test]
+fn a_command_that_is_said_again_waits_for_what_the_far_side_still_takes_for_alive() {
+    let name = "a_command_that_is_said_again_waits_for_what_the_far_side_still_takes_for_alive";
+    let Some(mut site) = Site::start(name) else {
+        return;
+    };
+    let file = site.pair.scratch.file("large", LARGE);
+    let options = ["--json", "--rate", "40Mb/s", "--stall-timeout", "6"];
+    let paths = [file.to_str().unwrap(), "lh://b:4811/large"];
+    let words = [&["cp", "--retries", "0"][..], &options, &paths].concat();
+    let copy = Running::start(site.lighthaul(&words));
+    becomes_true("some of it is proved", || records(&site.there) >= 2);
+    site.pair.ingress.kill();
+    copy.finish().assert_failed(10, "the connection to");
+    site.pair.restart_ingress();
+    let outcome = site.cp(&options, &paths).assert_succeeded();
+    assert!(
+        outcome.said("another transfer is writing it, which is given 6 s"),
+        "{outcome:?}"
+    );
+    assert!(look(&site.there.join("large")) == look(&file));
+    assert_eq!(names(&site.there), ["large"]);
+    let events = assert_valid(&outcome);
+    let again = events.last().unwrap()["bytes_moved"].as_u64().unwrap();
+    assert!(
+        again < LARGE - (8 << 20) + 1,
+        "{again} bytes were sent again"
+    );
+}
+
 /// How many ranges the journal of a file in `folder` proves.
 fn records(folder: &Path) -> u64 {
     let names = names(folder).into_iter();

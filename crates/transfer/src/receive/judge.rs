@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use lighthaul_base::Instant;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Root;
 use lighthaul_io::ground::Meta;
@@ -26,7 +27,7 @@ use crate::error::{Code, Error};
 use crate::hash::Hashes;
 use crate::list::Told;
 use crate::manifest::{Entry, Kind, Linked, unpack};
-use crate::message::{Listing, Span, Wanted, decode};
+use crate::message::{Listing, Message, Span, Wanted, decode};
 use crate::names::{Folded, Trouble};
 use crate::options::{Action, Options};
 use crate::session::Session;
@@ -65,6 +66,8 @@ pub(super) struct Place {
     /// What the source has, of the folders that the list is in.
     pub(super) sieve: Sieve,
     pub(super) room: Room,
+    /// How long files that others write are waited for, once one was met.
+    pub(super) waits_until: Option<Instant>,
     /// Whose leavings may go.
     claims: Claims,
     folded: Folded,
@@ -96,6 +99,7 @@ impl Judge<'_> {
             barred: None,
             sieve: Sieve::new(named),
             room: Room::default(),
+            waits_until: None,
             claims: Claims::default(),
             folded: Folded::default(),
         };
@@ -134,6 +138,13 @@ impl Judge<'_> {
                 }
             }
         }
+    }
+
+    /// Tells both sides something that whoever copies should know.
+    pub(super) fn warn(&self, text: String) {
+        // who has lost the peer hears so elsewhere
+        self.session.say(&Message::Warning(text.clone())).ok();
+        self.board.show(Sight::Warning(text));
     }
 
     /// What the sender says next of its list; that it has room for ours is for who tells ours.

@@ -36,7 +36,7 @@ impl Judge<'_> {
             self.prune(place, gone)?;
         }
         if let Some(why) = place.sieve.doubts() {
-            self.board.show(Sight::Warning(why));
+            self.warn(why);
         }
         Ok(())
     }

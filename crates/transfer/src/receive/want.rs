@@ -1,13 +1,17 @@
 //! What must come of a file: all of it that an earlier run has not proved.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use lighthaul_io::disk::Root;
+use lighthaul_io::wait::pause;
 use rustix::fs::FileType;
 
 use super::journal::{Journal, Proved, Subject, merged, missing, within};
 use super::judge::{Judge, Place};
 use super::ledger::Pending;
+use crate::crew::LOOK;
 use crate::digest::{self, Taking};
 use crate::error::{Code, Error};
 use crate::manifest::Entry;
@@ -29,7 +33,7 @@ impl Judge<'_> {
         let names = (temporary, self.cradle.journal(path));
         let pending = Pending::new(number, entry.clone(), names, resumable);
         let held = if resumable {
-            proved(&mut place.root, &pending, self.subject(&pending))
+            self.proved(place, &pending)
         } else {
             Vec::new()
         };
@@ -43,6 +47,56 @@ impl Judge<'_> {
         pending.expect(owed.clone(), held);
         self.ledger.expect(pending);
         owed
+    }
+
+    /// What an earlier run proved of a file, if it left a journal and the bytes it speaks of.
+    fn proved(&self, place: &mut Place, pending: &Pending) -> Vec<Proved> {
+        let Ok(Some(partial)) = place.root.look(&pending.temporary) else {
+            return Vec::new();
+        };
+        let journal = &pending.journal;
+        if partial.kind != FileType::RegularFile || !matches!(place.root.look(journal), Ok(Some(_)))
+        {
+            return Vec::new();
+        }
+        let subject = self.subject(pending);
+        let read = self
+            .lock(place, pending)
+            .and_then(|file| Journal::read(&file, subject));
+        let mut held = read.unwrap_or_default();
+        held.retain(|((_, till), _)| *till <= partial.size);
+        if pending.is_in_place() {
+            // anybody may have changed what everybody sees
+            held.retain(|proved| is_there(&mut place.root, &pending.temporary, *proved));
+        }
+        held
+    }
+
+    /// The journal of a file. Whoever holds it may be a run that has not noticed yet that nobody is there any more: it is
+    /// waited for, all of a copy's files together as long as that may take.
+    fn lock(&self, place: &mut Place, pending: &Pending) -> io::Result<File> {
+        loop {
+            let locked = place.root.lock(&pending.journal);
+            let is_held = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+            if !locked.as_ref().is_err_and(is_held) {
+                return locked;
+            }
+            let now = self.session.clock.now();
+            let until = place.waits_until.get_or_insert_with(|| {
+                let patience = self.options.patience();
+                let path = place.landing.folder.join(pending.entry.path());
+                self.warn(format!(
+                    "{}: another transfer is writing it, which is given {} s to end",
+                    path.display(),
+                    patience.as_secs()
+                ));
+                now + patience
+            });
+            if now >= *until || self.crew.check().is_err() {
+                return locked;
+            }
+            pause(LOOK);
+        }
     }
 
     /// What a journal of `pending` is about.
@@ -69,27 +123,6 @@ impl Judge<'_> {
             Err(error) => Err(place.fault("cannot tell the room for", entry, &error)),
         }
     }
-}
-
-/// What an earlier run proved of a file, if it left a journal and the bytes it speaks of.
-fn proved(root: &mut Root, pending: &Pending, subject: Subject) -> Vec<Proved> {
-    let Ok(Some(partial)) = root.look(&pending.temporary) else {
-        return Vec::new();
-    };
-    let journal = &pending.journal;
-    if partial.kind != FileType::RegularFile || !matches!(root.look(journal), Ok(Some(_))) {
-        return Vec::new();
-    }
-    let read = root
-        .lock(journal)
-        .and_then(|file| Journal::read(&file, subject));
-    let mut held = read.unwrap_or_default();
-    held.retain(|((_, till), _)| *till <= partial.size);
-    if pending.is_in_place() {
-        // anybody may have changed what everybody sees
-        held.retain(|proved| is_there(root, &pending.temporary, *proved));
-    }
-    held
 }
 
 /// Whether the file at `path` still has the bytes that were proved.
