@@ -22,6 +22,7 @@ use crate::error::{Code, Error};
 use crate::hash::{Asked, Kind};
 use crate::manifest::Entry;
 use crate::message::Report;
+use crate::object::Piece;
 use crate::options::Options;
 
 /// More files than this are synced by their file system as a whole.
@@ -61,6 +62,8 @@ pub(crate) struct Publisher<'a> {
     cradle: Cradle,
     arrived: BTreeMap<u64, Arrived>,
     reports: BTreeMap<u64, Vec<Report>>,
+    /// Objects of which both sides have spoken.
+    matched: Vec<(Arrived, Vec<Report>)>,
 }
 
 impl<'a> Publisher<'a> {
@@ -87,30 +90,25 @@ impl<'a> Publisher<'a> {
             cradle,
             arrived: BTreeMap::new(),
             reports: BTreeMap::new(),
+            matched: Vec::new(),
         }
     }
 
     /// Publishes until nothing more can come, and folders last.
     pub(crate) fn run(&mut self, jobs: &Receiver<Job>) -> Result<(), Error> {
         loop {
-            self.crew.check()?;
-            match jobs.recv_timeout(LOOK) {
-                Ok(Job::Arrived(arrived)) => {
-                    let number = arrived.object.number;
-                    self.arrived.insert(number, arrived);
-                    self.match_up(number)?;
-                }
-                Ok(Job::Reports(number, reports)) => {
-                    self.reports.insert(number, reports);
-                    self.match_up(number)?;
-                }
-                Ok(Job::Hashed(hashes)) => self.hear(&hashes),
-                Ok(Job::Failed(number, error)) => self.fail(number, error),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
+            let next = jobs.recv_timeout(LOOK);
+            let has_ended = matches!(next, Err(RecvTimeoutError::Disconnected));
+            // what has come while the disk was busy goes there together
+            for job in next.ok().into_iter().chain(jobs.try_iter()) {
+                self.take(job);
             }
-            self.link();
-            self.leave();
+            // what is proved stays, also where the copy fails: the next need not send it again
+            self.settle()?;
+            self.crew.check()?;
+            if has_ended {
+                break;
+            }
         }
         if self.expectation.is_none() {
             self.hear(&[]);
@@ -140,20 +138,72 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Goes on with an object of which both sides have spoken.
-    fn match_up(&mut self, number: u64) -> Result<(), Error> {
-        if !self.arrived.contains_key(&number) || !self.reports.contains_key(&number) {
-            return Ok(());
+    /// Takes in what is said of an object or a file.
+    fn take(&mut self, job: Job) {
+        match job {
+            Job::Arrived(arrived) => {
+                let number = arrived.object.number;
+                match self.reports.remove(&number) {
+                    Some(reports) => self.matched.push((arrived, reports)),
+                    None => {
+                        self.arrived.insert(number, arrived);
+                    }
+                }
+            }
+            Job::Reports(number, reports) => match self.arrived.remove(&number) {
+                Some(arrived) => self.matched.push((arrived, reports)),
+                None => {
+                    self.reports.insert(number, reports);
+                }
+            },
+            Job::Hashed(hashes) => self.hear(&hashes),
+            Job::Failed(number, error) => self.fail(number, error),
         }
-        let (Some(arrived), Some(reports)) =
-            (self.arrived.remove(&number), self.reports.remove(&number))
-        else {
-            return Ok(());
-        };
-        if reports.len() != arrived.digests.len() {
-            return Err(Error::new(Code::Protocol, "the sender left out a digest"));
-        }
+    }
+
+    /// Gives files their names, and proves parts of others, of the objects of which both sides have spoken.
+    fn settle(&mut self) -> Result<(), Error> {
         let (mut whole, mut parts) = (Vec::new(), Vec::new());
+        for (arrived, reports) in std::mem::take(&mut self.matched) {
+            if reports.len() != arrived.digests.len() {
+                return Err(Error::new(Code::Protocol, "the sender left out a digest"));
+            }
+            self.judge(&arrived, reports, &mut whole, &mut parts);
+        }
+        let mut touched: Vec<_> = whole
+            .iter()
+            .chain(parts.iter().map(|(file, ..)| file))
+            .filter(|file| !file.fill().failed)
+            .cloned()
+            .collect();
+        touched.sort_unstable_by_key(|file| file.number);
+        touched.dedup_by_key(|file| file.number);
+        self.sync(&touched)?;
+        for file in whole {
+            self.publish(file);
+        }
+        for (file, piece, digest) in parts {
+            let noted = match &mut file.fill().journal {
+                Some(journal) => journal.append(((piece.offset, piece.end()), digest)),
+                None => Ok(()),
+            };
+            noted.map_err(|error| {
+                self.fault("cannot note what arrived of", file.entry.path(), &error)
+            })?;
+        }
+        self.link();
+        self.leave();
+        Ok(())
+    }
+
+    /// Compares what arrived of an object with what was sent: files that are whole now, and parts of others.
+    fn judge(
+        &mut self,
+        arrived: &Arrived,
+        reports: Vec<Report>,
+        whole: &mut Vec<Arc<Pending>>,
+        parts: &mut Vec<(Arc<Pending>, Piece, Digest)>,
+    ) {
         for (index, report) in reports.into_iter().enumerate() {
             let (file, piece) = (
                 &arrived.object.files[index],
@@ -175,26 +225,6 @@ impl<'a> Publisher<'a> {
                 Err(error) => self.fail(file.number, error),
             }
         }
-        let mut touched: Vec<_> = whole
-            .iter()
-            .chain(parts.iter().map(|(file, ..)| file))
-            .cloned()
-            .collect();
-        touched.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        self.sync(&touched)?;
-        for file in whole {
-            self.publish(file);
-        }
-        for (file, piece, digest) in parts {
-            let noted = match &mut file.fill().journal {
-                Some(journal) => journal.append(((piece.offset, piece.end()), digest)),
-                None => Ok(()),
-            };
-            noted.map_err(|error| {
-                self.fault("cannot note what arrived of", file.entry.path(), &error)
-            })?;
-        }
-        Ok(())
     }
 
     /// Publishes a file that is whole, unless it must be held until its hashes are known, or for good.
