@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::capture::credentials::{Credentials, NoCredentials};
-use crate::target::{NotATarget, Target};
+use crate::capture::credentials::Credentials;
+use crate::target::Target;
 
 /// A gateway, where it takes SOCKS5, and what is said there where it asks for a name and a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,16 +24,12 @@ impl From<Target> for Entrance {
     }
 }
 
-/// What was written is no gateway's place.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoEntrance {
-    /// Of host and port.
-    #[error(transparent)]
-    Place(#[from] NotATarget),
-    /// Of name and password.
-    #[error(transparent)]
-    Credentials(#[from] NoCredentials),
-}
+/// What was written is no gateway's place; what it was may hold a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "write a gateway as 127.0.0.1:1080, or NAME:PASSWORD@127.0.0.1:1080 where it asks for that"
+)]
+pub struct NoEntrance;
 
 impl FromStr for Entrance {
     type Err = NoEntrance;
@@ -41,11 +37,14 @@ impl FromStr for Entrance {
     /// Reads `HOST:PORT` or `NAME:PASSWORD@HOST:PORT`; a password may have any character in it.
     fn from_str(text: &str) -> Result<Self, NoEntrance> {
         let (credentials, place) = match text.rsplit_once('@') {
-            Some((credentials, place)) => (Some(credentials.parse()?), place),
+            Some((credentials, place)) => (Some(credentials), place),
             None => (None, text),
         };
-        let place = place.parse()?;
-        Ok(Self { place, credentials })
+        let credentials = credentials.map(str::parse).transpose();
+        Ok(Self {
+            place: place.parse().map_err(|_| NoEntrance)?,
+            credentials: credentials.map_err(|_| NoEntrance)?,
+        })
     }
 }
 
