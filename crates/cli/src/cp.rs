@@ -222,7 +222,7 @@ pub(crate) fn one_base() -> Error {
 pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
     let options = args.choice.options(kind(args.digest), !args.no_sync)?;
     Ok(Options {
-        copy: args.copy,
+        copy: Some(args.copy),
         protocol: protocol_of(args)?,
         trc: args
             .trc

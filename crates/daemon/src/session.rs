@@ -289,9 +289,8 @@ fn work(
         }
         Request::Relay(ref relay) => {
             let paths = relay.paths.iter().map(|path| PathBuf::from(os_path(path)));
-            let (list, names) = Heard::new();
-            let finds = finds(rights, paths.collect(), &hello.options, Some(names))?;
-            let list = hello.options.listed.then_some(list);
+            let (list, names) = hello.options.listed.then(Heard::new).unzip();
+            let finds = finds(rights, paths.collect(), &hello.options, names)?;
             relay::run(session, (finds, list), relay.clone(), hello, &mut watcher)
         }
         Request::Stream(ref wanted) => carry(session, door, wanted, &hello, rights),

@@ -65,7 +65,10 @@ fn follow(
         interrupt::check()?;
         target.look()?;
         if let Some(list) = list {
-            list.answer(|page| source.say(&Message::Relayed(Relayed::Take(page))))?;
+            let has_room = || source.session.stream.has_room();
+            list.answer(has_room, |page| {
+                source.say(&Message::Relayed(Relayed::Take(page)))
+            })?;
         }
         let message = match source.session.hear_for(LOOK) {
             Err(error) if error.code == Code::TimedOut && !source.session.was_told() => {

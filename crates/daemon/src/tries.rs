@@ -43,10 +43,10 @@ impl Tries {
         options: &Options,
         part: &'static str,
     ) -> Result<Option<UnderWay<'_>>, Error> {
-        if options.copy == Options::default().copy {
+        let Some(copy) = options.copy else {
             return Ok(None);
-        }
-        let name = (session.peer, options.copy, part);
+        };
+        let name = (session.peer, copy, part);
         self.take_over(name, &session.halt, PATIENCE).map(Some)
     }
 

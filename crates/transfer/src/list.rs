@@ -67,7 +67,7 @@ impl fmt::Debug for Names {
 impl Told {
     /// Begins to read `names`, in a thread of its own.
     pub fn begin(names: Names) -> Result<Self, Error> {
-        let (read, come) = sync_channel(NAMES_MAX);
+        let (read, come) = sync_channel(PAGES_MAX * NAMES_MAX);
         let reading = move || {
             for name in names {
                 if read.send(name).is_err() {
@@ -94,10 +94,15 @@ impl Told {
         self.ended.load(Relaxed)
     }
 
-    /// Says what has been read by now, as far as it was asked for.
-    pub fn answer(&self, mut say: impl FnMut(Page) -> Result<(), Error>) -> Result<(), Error> {
+    /// Says what has been read by now, as far as it was asked for and there is room: who asks need not hear.
+    pub fn answer(
+        &self,
+        has_room: impl Fn() -> bool,
+        mut say: impl FnMut(Page) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         while self.owed.load(Relaxed) > 0
             && !self.has_ended()
+            && has_room()
             && let Some(page) = self.page()?
         {
             self.owed.fetch_sub(1, Relaxed);
@@ -189,11 +194,11 @@ mod tests {
                     Ok(())
                 })
                 .unwrap();
-            told.answer(|page| {
+            let take = |page: Page| {
                 come += page.len();
                 heard.take(page)
-            })
-            .unwrap();
+            };
+            told.answer(|| true, take).unwrap();
             let there = come - looked.len();
             looked.extend(names.by_ref().take(there).map(Result::unwrap));
         }
@@ -201,20 +206,22 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_that_was_not_asked_for_and_nothing_behind_the_end() {
+    fn nothing_is_told_that_was_not_asked_for_has_no_room_or_is_behind_the_end() {
         let told = Told::begin(Names::new(iter::once(Ok(b"x".to_vec())))).unwrap();
-        told.answer(|page| panic!("{page:?}")).unwrap();
+        let silence = |page: Page| panic!("{page:?}");
+        told.answer(|| true, silence).unwrap();
         (0..9).for_each(|_| told.ask());
+        told.answer(|| false, silence).unwrap();
         let mut pages = Vec::new();
         while !told.has_ended() {
-            told.answer(|page| {
+            let keep = |page| {
                 pages.push(page);
                 Ok(())
-            })
-            .unwrap();
+            };
+            told.answer(|| true, keep).unwrap();
         }
         assert_eq!(pages, [page(&["x"]), page(&[])]);
-        told.answer(|page| panic!("{page:?}")).unwrap();
+        told.answer(|| true, silence).unwrap();
         let (mut heard, names) = Heard::new();
         for page in pages {
             heard.take(page).unwrap();

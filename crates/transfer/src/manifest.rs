@@ -158,7 +158,7 @@ impl Entry {
 }
 
 /// A path of octets that stays where it is put, as [`Entry::is_safe`] has it.
-pub fn safe(path: Vec<u8>) -> Option<Vec<u8>> {
+pub(crate) fn safe(path: Vec<u8>) -> Option<Vec<u8>> {
     let entry = Entry::gone(path);
     entry.is_safe().then_some(entry.path)
 }

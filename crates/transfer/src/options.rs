@@ -19,8 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
     reason = "each is an option of its own"
 )]
 pub struct Options {
-    /// Which copy this is, the same number for all of its tries; zeros if it is tried only once.
-    pub copy: [u8; 16],
+    /// Which copy this is, the same number for all of its tries; none if it is tried only once.
+    pub copy: Option<[u8; 16]>,
     /// Which files are taken.
     pub rules: Rules,
     /// Paths come from a list that the receiver sends, not from a walk.

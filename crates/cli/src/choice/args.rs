@@ -159,7 +159,7 @@ impl Choice {
             rules.push(Written::Exclude([dir.as_slice(), b"/"].concat()));
         }
         Ok(Options {
-            copy: [0; 16],
+            copy: None,
             rules: filter::Rules::parse(&rules)?,
             listed: self.files_from.is_some(),
             keep: Keep {

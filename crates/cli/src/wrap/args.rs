@@ -1,11 +1,11 @@
 //! The grammar of `lighthaul wrap`.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::str::FromStr;
 
 use clap::Args;
-use lighthaul_gateway::capture::credentials::Credentials;
+use lighthaul_gateway::entrance::Entrance;
+use lighthaul_gateway::target::Host;
 
 /// Run a program whose TCP connections go through a gateway, though it knows of none.
 ///
@@ -46,14 +46,11 @@ impl FromStr for Socks {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (credentials, address) = match text.rsplit_once('@') {
-            Some((credentials, address)) => (Some(credentials), address),
-            None => (None, text),
-        };
-        let is_sound = |credentials: &str| credentials.parse::<Credentials>().is_ok();
-        if address.parse::<SocketAddr>().is_err() || !credentials.is_none_or(is_sound) {
-            return Err("write an address as 10.0.0.1:1080, or NAME:PASSWORD@10.0.0.1:1080");
+        let entrance = text.parse::<Entrance>();
+        // programs may be too young for names to be resolved when the library reads this
+        if entrance.is_ok_and(|entrance| matches!(entrance.place.host, Host::Ip(_))) {
+            return Ok(Self(text.to_owned()));
         }
-        Ok(Self(text.to_owned()))
+        Err("write an address as 10.0.0.1:1080, or NAME:PASSWORD@10.0.0.1:1080")
     }
 }

@@ -545,3 +545,29 @@ impl Endpoint for Link {
         first.map(|(at, why)| Deadline { at, why })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::EXAMPLE;
+    use super::*;
+
+    #[test]
+    fn a_connection_without_turns_is_told_of_once() {
+        let now = Instant::ZERO;
+        let mut link = Link::new(now, EXAMPLE, None);
+        let spent = |link: &mut Link| {
+            while link.poll_transmit(now).is_some() {}
+            core::iter::from_fn(|| link.poll_event())
+                .filter(|event| *event == Event::Spent)
+                .count()
+        };
+        link.resume(now, 0).unwrap();
+        assert_eq!(spent(&mut link), 0);
+        link.sender.turns_end = 0;
+        assert_eq!((spent(&mut link), spent(&mut link)), (1, 0));
+        link.resume(now, 0).unwrap();
+        assert_eq!(spent(&mut link), 0);
+        link.sender.turns_end = 0;
+        assert_eq!(spent(&mut link), 1);
+    }
+}

@@ -7,9 +7,9 @@ use core::time::Duration;
 
 use lighthaul_base::{Instant, Span};
 
-use super::config::PAGE_PACKETS;
+use super::config::{PAGE_PACKETS, PAGES_MAX};
 use super::sender::Part;
-use super::wire::{Packet, RANGES_MAX, Record};
+use super::wire::{NUMBERS, Packet, RANGES_MAX, Record};
 use super::{Config, PeerMisbehaved};
 use crate::parts::LossList;
 
@@ -457,3 +457,6 @@ const SETTLES_MAX: u32 = 100;
 const CREDIT_PART: u32 = 16;
 /// How far pages may be ahead of the first that is missing, in times of the room there is.
 const SPREAD_MAX: u64 = 4;
+// when a straggler comes, the first that is missing moves by all that has a place, and what comes late from there must not be
+// taken for what has a place then
+const _: () = assert!(2 * SPREAD_MAX * PAGES_MAX as u64 * PAGE_PACKETS <= NUMBERS);

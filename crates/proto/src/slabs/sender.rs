@@ -33,7 +33,7 @@ pub struct Sender {
     again: VecDeque<u64>,
     turns: Turns,
     /// Turns below this one are for this connection.
-    turns_end: u64,
+    pub(super) turns_end: u64,
     /// How many turns the receiver was asked about, on this connection.
     asked: Option<u64>,
     /// Since when all of which something was heard was lost, and how many datagrams that was.

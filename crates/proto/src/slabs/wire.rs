@@ -85,7 +85,7 @@ pub struct Packet {
 impl Packet {
     /// The head's octets.
     pub const fn encode(self) -> [u8; HEAD_LEN] {
-        let number = self.number % (1 << NUMBER_BITS);
+        let number = self.number % NUMBERS;
         (self.turn << NUMBER_BITS | number).to_be_bytes()
     }
 
@@ -94,7 +94,7 @@ impl Packet {
         let mut reader = Reader::new(head);
         let said = reader.u64()?;
         reader.finish()?;
-        let ahead = said.wrapping_sub(first) % (1 << NUMBER_BITS);
+        let ahead = said.wrapping_sub(first) % NUMBERS;
         // how far it is ahead or, as a turn that wraps around, behind
         let distance = (said >> NUMBER_BITS).wrapping_sub(turns) << NUMBER_BITS;
         let distance = distance.cast_signed() >> NUMBER_BITS;
@@ -391,6 +391,8 @@ fn ranges(reader: &mut Reader<'_>) -> Result<Vec<Range<u64>>, Malformed> {
 pub const HEAD_LEN: usize = 8;
 /// Bits of it that say which packet follows.
 const NUMBER_BITS: u32 = 28;
+/// Packets that a head tells apart.
+pub const NUMBERS: u64 = 1 << NUMBER_BITS;
 /// Turns that a connection has.
 pub const TURNS_EACH: u64 = 1 << (u64::BITS - NUMBER_BITS);
 /// The most records of a slab.
@@ -479,10 +481,7 @@ mod tests {
         for (turn, number) in [
             (turns, first),
             (turns - (TURNS_EACH >> 1), first + 1),
-            (
-                turns + (TURNS_EACH >> 1) - 1,
-                first + (1 << NUMBER_BITS) - 1,
-            ),
+            (turns + (TURNS_EACH >> 1) - 1, first + NUMBERS - 1),
         ] {
             let packet = Packet { turn, number };
             assert_eq!(Packet::decode(&packet.encode(), turns, first), Ok(packet));

@@ -444,3 +444,84 @@ fn link(root: &mut Root, first: &Path, path: &Path, temporary: &Path) -> io::Res
     root.remove(temporary).ok();
     renamed.map(|()| Settled::Now)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::mpsc::channel;
+
+    use super::super::sink::Incoming;
+    use super::*;
+    use crate::board::Board;
+    use crate::digest::{self, Taking};
+    use crate::manifest::Kind;
+    use crate::object::Layout;
+
+    /// A file of one byte that came in an object of its own.
+    fn arrived(folder: &Path, ledger: &Ledger, number: u64) -> (Arrived, Digest) {
+        let entry = Entry {
+            kind: Kind::File(1),
+            mode: 0o600,
+            ..Entry::gone(number.to_string().into_bytes())
+        };
+        let names = (format!("{number}.part").into(), PathBuf::new());
+        fs::write(folder.join(&names.0), "x").unwrap();
+        let pending = Pending::new(number, entry, names, false);
+        pending.expect(vec![(0, 1)], Vec::new());
+        ledger.expect(pending);
+        let piece = Piece {
+            entry: number,
+            offset: 0,
+            len: 1,
+        };
+        let object = Incoming {
+            number,
+            layout: Layout::new(vec![piece]).unwrap(),
+            files: vec![ledger.find(number).unwrap()],
+        };
+        let read = |_, buffer: &mut [u8]| {
+            buffer.fill(b'x');
+            Ok(buffer.len())
+        };
+        let digest = Taking::of(digest::Kind::Crc128, 1, read).unwrap();
+        let arrived = Arrived {
+            object: object.into(),
+            digests: vec![Some(digest)],
+        };
+        (arrived, digest)
+    }
+
+    #[test]
+    fn what_is_proved_is_published_also_where_the_copy_has_failed() {
+        let folder = std::env::temp_dir().join(format!("publish-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (crew, ledger, board) = (Crew::default(), Ledger::default(), Board::default());
+        let options = Options {
+            sync: true,
+            ..Options::default()
+        };
+        let wardrobe = Wardrobe::new(options.keep, &board);
+        let ground = (Root::open(&folder).unwrap(), folder.clone());
+        let cradle = Cradle::new(&options).unwrap();
+        let mut publisher = Publisher::new(&crew, &ledger, ground, &wardrobe, (&options, cradle));
+        let (jobs, todo) = channel();
+        for number in 0..3 {
+            let (arrived, digest) = arrived(&folder, &ledger, number);
+            jobs.send(Job::Arrived(arrived)).unwrap();
+            // of the last one the sender could say nothing any more
+            if number < 2 {
+                jobs.send(Job::Reports(number, vec![Report::Digest(digest)]))
+                    .unwrap();
+            }
+        }
+        crew.fail(Error::new(Code::Network, "the connection was lost"));
+        publisher.run(&todo).unwrap_err();
+        let mut names: Vec<_> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["0", "1", "2.part"]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -149,7 +149,8 @@ pub fn receive(
 fn tell(list: &Told, crew: &Crew, stream: &Stream) -> Result<(), Error> {
     while !list.has_ended() {
         crew.check()?;
-        list.answer(|page| Ok(stream.send(&Frame::message(Listing::Take(page).encode()))?))?;
+        let say = |page| Ok(stream.send(&Frame::message(Listing::Take(page).encode()))?);
+        list.answer(|| stream.has_room(), say)?;
         thread::park_timeout(TICK);
     }
     Ok(())
