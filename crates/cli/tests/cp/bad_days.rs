@@ -143,6 +143,94 @@ fn a_disk_that_somebody_else_fills_is_named_and_what_was_published_is_whole() {
     assert_eq!(published(&inside.join("copy")), 600);
 }
 
+/// Whether these programs are here and may mount; if not, says that the test is skipped.
+fn can_mount(test: &str, programs: &[&str]) -> bool {
+    let missing = programs
+        .iter()
+        .find(|program| Command::new(program).arg("--version").output().is_err());
+    if let Some(missing) = missing {
+        skip(test, &format!("there is no {missing}"));
+    }
+    missing.is_none() && !is_skipped(test)
+}
+
+#[test]
+fn a_quota_that_is_used_up_is_named_and_what_was_published_is_whole() {
+    let name = "a_quota_that_is_used_up_is_named_and_what_was_published_is_whole";
+    if !can_mount(name, &["mkfs.btrfs", "btrfs"]) {
+        return;
+    }
+    // room enough on the disk, but not for who writes below this folder
+    let mount = "truncate -s 256M \"$1.disk\"; mkfs.btrfs -q \"$1.disk\"; mount -o loop \"$1.disk\" \"$1\"; rm \"$1.disk\"; \
+        btrfs quota enable \"$1\" >&2; btrfs subvolume create \"$1/mine\" >&2; btrfs qgroup limit 24M \"$1/mine\" >&2";
+    let far = Far::start_after("quota", mount);
+    let inside = format!(
+        "/proc/{}/root{}/mine",
+        far.daemon.id(),
+        far.target.display()
+    );
+    let inside = Path::new(&inside);
+    let large = far.near.file("large", 48 << 20);
+    for options in [&[][..], &["--no-udp"]] {
+        far.push(options, &[&large], "mine/x")
+            .assert_failed(11, "disk quota exceeded");
+        assert!(names(inside).is_empty(), "{:?}", names(inside));
+    }
+    let source = grove(&far.near, 400, 100_000);
+    let outcome = far.push(&["--rate", "100Mb/s"], &[&source], "mine/copy");
+    outcome.assert_failed(11, "disk quota exceeded");
+    let whole = published(&inside.join("copy"));
+    assert!((1..400).contains(&whole), "{whole} files");
+    for (path, there) in tree(&inside.join("copy")) {
+        let path = source.join(path);
+        assert!(path.is_dir() || look(&path) == there, "{}", path.display());
+    }
+    // and it goes on where there is more of it
+    let mut more = Command::new("nsenter");
+    let daemon = far.daemon.id().to_string();
+    more.args([
+        "--mount", "--target", &daemon, "btrfs", "qgroup", "limit", "none",
+    ]);
+    assert!(
+        more.arg(far.target.join("mine"))
+            .status()
+            .unwrap()
+            .success()
+    );
+    far.push(&[], &[&source], "mine/copy").assert_succeeded();
+    assert_eq!(published(&inside.join("copy")), 400);
+}
+
+#[test]
+fn a_target_that_folds_cases_has_one_of_two_names_and_the_other_is_told() {
+    let name = "a_target_that_folds_cases_has_one_of_two_names_and_the_other_is_told";
+    if !can_mount(name, &["mkntfs", "lowntfs-3g"]) {
+        return;
+    }
+    let mount = "truncate -s 32M \"$1.disk\"; mkntfs -qfF \"$1.disk\" >&2; \
+        lowntfs-3g -o ignore_case \"$1.disk\" \"$1\"; rm \"$1.disk\"";
+    let far = Far::start_after("folded", mount);
+    let inside = format!("/proc/{}/root{}", far.daemon.id(), far.target.display());
+    let source = far.near.folder("source");
+    for (name, bytes) in [("Readme", "upper"), ("readme", "lower"), ("other", "other")] {
+        fs::write(source.join(name), bytes).unwrap();
+    }
+    let outcome = far.push(&[], &[&source], "copy");
+    let outcome =
+        outcome.assert_failed(23, "differs from another name of its folder in case alone");
+    let (taken, told) = if outcome.said("copy/readme differs") {
+        ("Readme", "readme")
+    } else {
+        ("readme", "Readme")
+    };
+    assert!(outcome.said(&format!("copy/{told} differs")), "{outcome:?}");
+    let copy = Path::new(&inside).join("copy");
+    // however it calls them, there are two
+    assert_eq!(names(&copy).len(), 2, "{outcome:?}");
+    let bytes = fs::read(copy.join("readme")).unwrap();
+    assert_eq!(bytes, fs::read(source.join(taken)).unwrap());
+}
+
 #[test]
 fn a_folder_that_becomes_a_link_in_the_middle_leads_nowhere() {
     for (name, landing) in [("swapped-inside", false), ("swapped-landing", true)] {
