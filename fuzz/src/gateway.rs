@@ -1,6 +1,7 @@
 //! Gateways' decoders: what programs say before their own octets flow, targets, and what an operator allows.
 
 use lighthaul_base::codec::Reader;
+use lighthaul_gateway::address::arp::Request;
 use lighthaul_gateway::allowed::Rule;
 use lighthaul_gateway::capture::connect::Connect;
 use lighthaul_gateway::capture::credentials::Credentials;
@@ -39,6 +40,16 @@ pub fn allowed(octets: &[u8]) {
     let text = String::from_utf8_lossy(octets);
     if let Ok(rule) = text.parse::<Rule>() {
         assert_eq!(rule.to_string().parse().as_ref(), Ok(&rule));
+    }
+}
+
+/// Reads a frame that may ask for an address; what asks is answered, and an answer asks for nothing.
+pub fn arp(octets: &[u8]) {
+    if let Some(request) = Request::decode(octets) {
+        let answer = request.answer([2; 6]);
+        assert_eq!(answer[..6], request.mac);
+        assert_eq!(answer[38..], request.address.octets());
+        assert_eq!(Request::decode(&answer), None);
     }
 }
 

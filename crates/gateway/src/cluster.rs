@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,6 +18,8 @@ use lighthaul_proto::slabs::token::{Config, Element, Slot, Words};
 use ring::hmac;
 use tracing::{info, warn};
 
+use crate::address::roll::Roll;
+use crate::address::shared::Shared;
 use crate::line::Line;
 
 /// Who is in a cluster, and what they share.
@@ -31,6 +33,8 @@ pub struct Settings {
     pub secret: Vec<u8>,
     /// What the channel carries.
     pub rate: Rate,
+    /// An address that programs find all of them at.
+    pub address: Option<Ipv4Addr>,
 }
 
 impl fmt::Debug for Settings {
@@ -80,11 +84,16 @@ impl Cluster {
         let udp = Udp::bind(settings.listen).map_err(failed)?;
         udp.stop_coalescing();
         let sign = Sign::new().map_err(failed)?;
+        let take = |address| Shared::take(address, &settings.members, config.me);
+        let shared = settings.address.map(take).transpose();
+        let shared = shared.map_err(|why| why.to_string())?;
         line.status().watch_wants(sign.clone());
         let stop = Arc::<AtomicBool>::default();
         let clock = line.clock();
         let worker = Worker {
             element: Element::new(clock.now(), config, unix_nanos()),
+            roll: Roll::new(clock.now(), config.members, config.me),
+            shared,
             post: Post::new(settings, udp),
             clock,
             line,
@@ -122,6 +131,8 @@ impl Drop for Cluster {
 /// The thread.
 struct Worker {
     element: Element,
+    roll: Roll,
+    shared: Option<Shared>,
     post: Post,
     clock: Clock,
     line: Line,
@@ -164,6 +175,7 @@ impl Worker {
         }
         self.element.handle_timeout(now);
         self.tell_line();
+        self.tell_shared(now);
         while let Some(words) = self.element.poll_words() {
             self.post.send(&words)?;
         }
@@ -196,6 +208,19 @@ impl Worker {
             self.line.follow(never(self.rate));
         }
         self.told = slot;
+    }
+
+    /// Tells who lives to who spreads connections.
+    fn tell_shared(&mut self, now: Instant) {
+        let Some(shared) = &self.shared else {
+            return;
+        };
+        for nth in (0..self.element.config().members).filter(|nth| self.element.hears(now, *nth)) {
+            self.roll.hear(now, nth);
+        }
+        if let Some(living) = self.roll.living(now) {
+            shared.tell(living);
+        }
     }
 
     fn count(&self, slot: Slot) {
@@ -300,6 +325,7 @@ mod tests {
             members,
             secret: secret.into(),
             rate: Rate::from_mbps(100),
+            address: None,
         }
     }
 

@@ -7,16 +7,19 @@
 //! - `hub`: all sessions of a link; `traffic`: their bytes between sockets and slabs; `session`: one of them
 //! - `egress`: sessions whose targets are called here; `attempt`, `resolve`: how; `bond`: sessions that go on to a further gateway; `poll`: which sockets are ready; `depot`: where pages lie
 //! - `streamer`: sessions with targets nearby, which cross no link; `conduit`: one direction of such a session
-//! - [`cluster`]: gateways that share one channel, each in its turn
+//! - [`cluster`]: gateways that share one channel, each in its turn; [`address`]: and one address
+//! - [`kernel`]: how it is told what to do with packets for others
 //! - [`word`]: what gateways say to each other; [`settings`]: what they are told; [`status`]: what they count
 //! - [`prefix`], [`ports`]: addresses and ports that belong together
 
+pub mod address;
 pub mod allowed;
 pub mod call;
 pub mod capture;
 pub mod cluster;
 pub mod door;
 pub mod entrance;
+pub mod kernel;
 pub mod line;
 pub mod passage;
 pub mod ports;

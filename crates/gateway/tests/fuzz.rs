@@ -11,7 +11,8 @@ mod harmless;
 
 use harmless::{Body, assert_harmless, assert_seeds_harmless};
 
-const TARGETS: [(&str, Body); 5] = [
+const TARGETS: [(&str, Body); 6] = [
+    ("address_arp", gateway::arp),
     ("capture_socks", gateway::socks),
     ("capture_connect", gateway::connect),
     ("target", gateway::target),
@@ -58,6 +59,7 @@ proptest! {
         assert_harmless(gateway::connect, &octets);
         assert_harmless(gateway::target, &octets);
         assert_harmless(gateway::word, &octets);
+        assert_harmless(gateway::arp, &octets);
     }
 
     #[test]
@@ -80,6 +82,12 @@ proptest! {
     fn targets_survive_any_name(name in "[0-9a-zA-Z.x:_-]{0,20}", port: u16) {
         let octets = [&[3, name.len() as u8][..], name.as_bytes(), &port.to_be_bytes()].concat();
         assert_harmless(gateway::target, &octets);
+    }
+
+    #[test]
+    fn frames_survive(kind in 0_u8..3, rest in prop::collection::vec(any::<u8>(), 0..40)) {
+        let head = [&[0; 12][..], &[8, 6, 0, 1, 8, 0, 6, 4, 0, kind]].concat();
+        assert_harmless(gateway::arp, &[head, rest].concat());
     }
 
     #[test]

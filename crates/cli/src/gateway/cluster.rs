@@ -1,7 +1,7 @@
 //! A gateway as an element of a cluster.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -29,6 +29,11 @@ pub(crate) struct Together {
     /// The file with the secret that the gateways of a cluster share, at least 16 octets
     #[arg(long, value_name = "FILE", requires = "cluster")]
     pub(crate) cluster_key: Option<PathBuf>,
+    /// An address of IPv4, in the network of those of --cluster, that all its gateways take and programs find them at, as in
+    /// 10.0.0.100: connections are spread over those that live, through doors that listen everywhere, as in --socks 0.0.0.0:1080;
+    /// takes root, nft and ip
+    #[arg(long, value_name = "ADDR", requires = "cluster")]
+    pub(crate) cluster_address: Option<Ipv4Addr>,
 }
 
 /// Joins the cluster that there may be, whose elements let `line` send in its turn.
@@ -37,6 +42,7 @@ pub(crate) fn join(args: &Gateway, line: &Line) -> Result<Option<Cluster>, Error
         cluster,
         cluster_listen,
         cluster_key,
+        cluster_address,
     } = &args.together;
     let (Some(listen), Some(key), Some(rate)) = (cluster_listen, cluster_key, args.rate) else {
         return Ok(None);
@@ -47,6 +53,7 @@ pub(crate) fn join(args: &Gateway, line: &Line) -> Result<Option<Cluster>, Error
         listen: *listen,
         secret: fs::read(key).map_err(failed)?.trim_ascii().to_vec(),
         rate,
+        address: *cluster_address,
     };
     let unclear = |why| Error::new(Code::Usage, format!("--cluster: {why}"));
     settings.config().map_err(unclear)?;

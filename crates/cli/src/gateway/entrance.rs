@@ -1,7 +1,7 @@
 //! Where programs come in.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use lighthaul_gateway::capture::credentials::Credentials;
 use lighthaul_gateway::capture::rules::{Rules, Transparent};
@@ -55,7 +55,11 @@ impl Entrance {
 fn doors(args: &Gateway) -> Result<Vec<Door>, Error> {
     let credentials = credentials(args)?;
     let mut doors = Vec::new();
+    let shared = args.together.cluster_address;
     let mut add = |address: &SocketAddr, kind: Kind, what: &str| {
+        if let Some(shared) = shared.filter(|shared| address.ip() == *shared) {
+            return Err(only_everywhere(shared));
+        }
         let failed = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
         let listener = listen(*address).map_err(failed)?;
         let here = listener.local_addr().map_err(failed)?;
@@ -74,12 +78,28 @@ fn doors(args: &Gateway) -> Result<Vec<Door>, Error> {
         let what = format!("the way to {target}");
         add(&address, Kind::Forward(target), &what)?;
     }
-    Ok(doors)
+    let everywhere = |door: &Door| {
+        door.listener
+            .local_addr()
+            .is_ok_and(|at| at.ip().is_unspecified())
+    };
+    match shared.filter(|_| !doors.iter().any(everywhere)) {
+        Some(shared) => Err(only_everywhere(shared)),
+        None => Ok(doors),
+    }
+}
+
+/// A door at the shared address alone could not be told from what it let in.
+fn only_everywhere(shared: Ipv4Addr) -> Error {
+    let text = format!(
+        "--cluster-address {shared}: programs come to it through doors that listen everywhere, as --socks 0.0.0.0:1080"
+    );
+    Error::new(Code::Usage, text)
 }
 
 /// Has the kernel hand over connections that are meant for others. Who comes before the doors are open waits.
 fn capture(args: &Capture) -> Result<(Vec<Door>, Rules), Error> {
-    let failed = |e: lighthaul_gateway::capture::error::Error| {
+    let failed = |e: lighthaul_gateway::kernel::error::Error| {
         Error::new(Code::Permission, format!("--transparent: {e}"))
     };
     let listeners = Listeners::open().map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Gateways that share one channel by turns: real processes on this host, some of which die.
+//! Gateways that share one channel by turns, and one address: real processes on this host, some of which die.
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
@@ -14,6 +14,7 @@ use std::time::Duration;
 use lighthaul_io::wait::pause;
 use serde_json::Value;
 
+mod address;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/running.rs"]
 mod running;

@@ -3,12 +3,10 @@
 //! - [`socks`]: SOCKS5; [`connect`]: HTTP CONNECT: two ways to say where one wants to go, each a [`handshake`]
 //! - [`refusal`]: why somebody cannot go there; [`credentials`]: who may ask
 //! - [`transparent`]: connections that were meant for somebody else; [`rules`]: what has the kernel hand them over;
-//!   `script` and `tools`: how it is told
-//! - [`error`]: what goes wrong with that
+//!   `script`: in which words
 
 pub mod connect;
 pub mod credentials;
-pub mod error;
 pub mod handshake;
 pub mod refusal;
 pub mod rules;
@@ -16,4 +14,3 @@ pub mod socks;
 pub mod transparent;
 
 mod script;
-mod tools;

@@ -5,18 +5,13 @@
 //! a gateway that was killed has left is found and removed by the next one, whatever that one was told to capture. Until
 //! then, what arrives goes its ordinary way, since nobody listens; what programs of this host send is refused.
 
-use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
-use std::time::Duration;
 
-use lighthaul_io::wait::pause;
-
-use crate::capture::error::Error;
 use crate::capture::script::{CLEAR, Way, script};
-use crate::capture::tools::{IP, NFT};
 use crate::capture::transparent::Listeners;
+use crate::kernel::claim::Claim;
+use crate::kernel::error::Error;
+use crate::kernel::tools::{IP, NFT};
 use crate::ports::Ports;
 use crate::prefix::Prefix;
 
@@ -86,8 +81,7 @@ impl Transparent {
 #[derive(Debug)]
 pub struct Rules {
     is_gone: bool,
-    /// By this name every gateway of a namespace knows that there is one; the kernel forgets it with the process.
-    _claim: UnixListener,
+    _claim: Claim,
 }
 
 impl Rules {
@@ -97,7 +91,7 @@ impl Rules {
         let ways = listeners.ways()?;
         let rules = Self {
             is_gone: false,
-            _claim: claim()?,
+            _claim: Claim::make(CLAIM, "captures connections")?,
         };
         clear()?;
         if capture.arriving {
@@ -122,29 +116,6 @@ impl Drop for Rules {
             clear().ok();
         }
     }
-}
-
-/// Makes this the one gateway that captures in this namespace. One that has just ended may hold its claim for a moment longer, by a
-/// process that it was about to start.
-fn claim() -> Result<UnixListener, Error> {
-    let bind =
-        || -> io::Result<_> { UnixListener::bind_addr(&SocketAddr::from_abstract_name(CLAIM)?) };
-    let mut claimed = bind();
-    for _ in 0..CLAIMS_MAX {
-        let is_taken = |why: &io::Error| why.kind() == io::ErrorKind::AddrInUse;
-        if !claimed.as_ref().is_err_and(is_taken) {
-            break;
-        }
-        pause(CLAIM_EVERY);
-        claimed = bind();
-    }
-    claimed.map_err(|why| {
-        if why.kind() == io::ErrorKind::AddrInUse {
-            Error::Occupied
-        } else {
-            Error::world("claim the capture of connections")(why)
-        }
-    })
 }
 
 /// Sends marked packets to this host, whoever they are for.
@@ -195,9 +166,6 @@ const MARK: u32 = 0x6c68;
 /// "l": the number of those who made a rule or a route, as `rt_protos` of iproute2 has them.
 const PROTOCOL: &str = "108";
 const CLAIM: &str = "lighthaul-transparent";
-/// How often it is tried to claim what is taken, and how long between.
-const CLAIMS_MAX: u32 = 10;
-const CLAIM_EVERY: Duration = Duration::from_millis(30);
 /// `IFNAMSIZ` without its end.
 const DEVICE_MAX: usize = 15;
 

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::capture::error::Error;
 use crate::capture::script::Way;
+use crate::kernel::error::Error;
 use crate::target::Target;
 
 /// Where the kernel hands captured connections over: at the loopback addresses, so that no other host can call.

@@ -1,18 +1,18 @@
-//! What goes wrong where the kernel is to hand connections over, and what to do about it.
+//! What goes wrong where the kernel is told what to do with packets, and what to do about it.
 
 use std::io;
 
-/// Why connections are not captured, in one sentence.
+/// Why the kernel does not do what was asked for, in one sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// What was asked for cannot be.
     #[error("{0}")]
     Misuse(String),
     /// A program is missing.
-    #[error(
-        "transparent capture takes {tool}, which is not installed here: install {package}, or have programs use SOCKS5"
-    )]
+    #[error("cannot {what}: it takes {tool}, which is not installed here: install {package}")]
     NoTool {
+        /// What was to be done.
+        what: &'static str,
         /// The program.
         tool: &'static str,
         /// What it comes with.
@@ -22,8 +22,8 @@ pub enum Error {
     #[error("cannot {0}: it takes root or CAP_NET_ADMIN in this network namespace")]
     NotPermitted(String),
     /// Somebody else does it.
-    #[error("another gateway captures connections on this host already: stop that one first")]
-    Occupied,
+    #[error("another gateway {0} on this host already: stop that one first")]
+    Occupied(&'static str),
     /// A program failed.
     #[error("cannot {what}: {tool} says: {why}")]
     Tool {

@@ -1,36 +1,40 @@
-//! The programs that tell the kernel what to capture.
+//! The programs that tell the kernel what to do with packets.
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-use crate::capture::error::Error;
+use crate::kernel::error::Error;
 
 /// A program and the package that it comes with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tool {
+pub(crate) struct Tool {
     name: &'static str,
     package: &'static str,
 }
 
 /// Rules about packets, in one transaction.
-pub(super) const NFT: Tool = Tool {
+pub(crate) const NFT: Tool = Tool {
     name: "nft",
     package: "nftables",
 };
 /// Routes, and which of them a packet takes.
-pub(super) const IP: Tool = Tool {
+pub(crate) const IP: Tool = Tool {
     name: "ip",
     package: "iproute2",
 };
 
 impl Tool {
     /// Has it do `what` with these words and this input.
-    pub(super) fn run(self, what: &'static str, words: &[&str], input: &str) -> Result<(), Error> {
+    pub(crate) fn run(self, what: &'static str, words: &[&str], input: &str) -> Result<(), Error> {
         let tool = self.name;
         let failed = |source: io::Error| {
             if source.kind() == io::ErrorKind::NotFound {
                 let package = self.package;
-                Error::NoTool { tool, package }
+                Error::NoTool {
+                    what,
+                    tool,
+                    package,
+                }
             } else {
                 Error::World { what, source }
             }

@@ -1,7 +1,7 @@
 //! Connections of other hosts.
 
-use lighthaul_gateway::capture::error::Error;
 use lighthaul_gateway::capture::rules::Transparent;
+use lighthaul_gateway::kernel::error::Error;
 
 use crate::stage::{SERVER, Stage, call, greet, hear};
 
@@ -89,7 +89,7 @@ fn a_second_gateway_is_refused_while_the_first_lives() {
     let (listeners, rules) = stage.capture(&port_5001());
     let told = stage.told();
     let second = stage.install(&port_5001(), &listeners);
-    assert!(matches!(second, Err(Error::Occupied)), "{second:?}");
+    assert!(matches!(second, Err(Error::Occupied(_))), "{second:?}");
     assert_eq!(stage.told(), told, "the first goes on");
     stage.remove(rules);
     let rules = stage.install(&port_5001(), &listeners).unwrap();

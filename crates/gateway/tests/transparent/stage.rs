@@ -7,9 +7,9 @@ use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::time::Duration;
 
-use lighthaul_gateway::capture::error::Error;
 use lighthaul_gateway::capture::rules::{Rules, Transparent};
 use lighthaul_gateway::capture::transparent::{Listeners, wanted};
+use lighthaul_gateway::kernel::error::Error;
 use lighthaul_gateway::target::Target;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::namespace::{Namespace, check};

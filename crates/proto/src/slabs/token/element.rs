@@ -108,6 +108,11 @@ impl Element {
         (self.taken, self.founded)
     }
 
+    /// Whether another element was heard of late.
+    pub fn hears(&self, now: Instant, nth: u8) -> bool {
+        self.peers.is_living(now, nth)
+    }
+
     /// Whether the token is here, used or resting.
     pub fn holds(&self) -> bool {
         self.hold.is_some_and(|hold| !hold.passed)

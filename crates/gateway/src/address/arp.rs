@@ -1,0 +1,142 @@
+//! What is said of the address: requests for it, and answers (RFC 826), and announcements of who has it now (RFC 5227, section 3).
+//! Each is a whole frame of Ethernet.
+
+use std::net::Ipv4Addr;
+
+/// The address of an interface in its network.
+pub type Mac = [u8; 6];
+
+/// Who asks for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its interface.
+    pub mac: Mac,
+    /// Its own address; none if it only probes (RFC 5227).
+    pub address: Ipv4Addr,
+    /// What it asks for.
+    pub wanted: Ipv4Addr,
+}
+
+impl Request {
+    /// What a frame asks for; nothing if it is no request. What is behind it pads short frames.
+    pub fn decode(frame: &[u8]) -> Option<Self> {
+        let message: &[u8; LEN] = frame.get(HEAD..)?.first_chunk()?;
+        if frame[12..HEAD] != ETHERTYPE || message[..6] != KINDS || message[6..8] != REQUEST {
+            return None;
+        }
+        let address = |at: usize| {
+            let octets = message[at..].first_chunk::<4>().copied();
+            octets.map(Ipv4Addr::from)
+        };
+        Some(Self {
+            mac: *message[8..].first_chunk()?,
+            address: address(14)?,
+            wanted: address(24)?,
+        })
+    }
+
+    /// The frame that says: it is `mac` that has what is wanted.
+    pub fn answer(&self, mac: Mac) -> [u8; FRAME_LEN] {
+        frame(
+            self.mac,
+            REPLY,
+            (mac, self.wanted),
+            (self.mac, self.address),
+        )
+    }
+}
+
+/// The frame that tells everybody: it is `mac` that has `address` now.
+pub fn announcement(mac: Mac, address: Ipv4Addr) -> [u8; FRAME_LEN] {
+    frame(EVERYBODY, REQUEST, (mac, address), ([0; 6], address))
+}
+
+fn frame(
+    to: Mac,
+    operation: [u8; 2],
+    sender: (Mac, Ipv4Addr),
+    target: (Mac, Ipv4Addr),
+) -> [u8; FRAME_LEN] {
+    let mut frame = [0; FRAME_LEN];
+    let mut rest = &mut frame[..];
+    let pieces: [&[u8]; 9] = [
+        &to,
+        &sender.0,
+        &ETHERTYPE,
+        &KINDS,
+        &operation,
+        &sender.0,
+        &sender.1.octets(),
+        &target.0,
+        &target.1.octets(),
+    ];
+    for piece in pieces {
+        let (here, behind) = rest.split_at_mut(piece.len());
+        here.copy_from_slice(piece);
+        rest = behind;
+    }
+    frame
+}
+
+/// Octets of a frame's head: to whom, from whom, and of what kind.
+const HEAD: usize = 14;
+/// Octets of a message.
+const LEN: usize = 28;
+/// Octets of both.
+pub const FRAME_LEN: usize = HEAD + LEN;
+/// Addresses of Ethernet for addresses of IPv4, and how long both are.
+const KINDS: [u8; 6] = [0, 1, 8, 0, 6, 4];
+const REQUEST: [u8; 2] = [0, 1];
+const REPLY: [u8; 2] = [0, 2];
+/// What a frame's head calls them.
+const ETHERTYPE: [u8; 2] = [8, 6];
+const EVERYBODY: Mac = [0xff; 6];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKING: Mac = [2, 0, 0, 0, 0, 1];
+    const ASKED: Mac = [2, 0, 0, 0, 0, 2];
+
+    #[test]
+    fn a_request_is_answered_to_who_asked() {
+        let (asking, wanted) = (Ipv4Addr::new(10, 0, 0, 7), Ipv4Addr::new(10, 0, 0, 100));
+        let mut asked = frame(EVERYBODY, REQUEST, (ASKING, asking), ([0; 6], wanted)).to_vec();
+        let request = Request::decode(&asked).unwrap();
+        let expected = Request {
+            mac: ASKING,
+            address: asking,
+            wanted,
+        };
+        assert_eq!(request, expected);
+        let answer = request.answer(ASKED);
+        let expected = [
+            &ASKING[..],
+            &ASKED,
+            &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2],
+            &ASKED,
+            &[10, 0, 0, 100],
+            &ASKING,
+            &[10, 0, 0, 7],
+        ];
+        assert_eq!(answer[..], expected.concat());
+        assert_eq!(Request::decode(&answer), None, "an answer is no request");
+        // short frames are padded
+        asked.extend([0; 18]);
+        assert_eq!(Request::decode(&asked), Some(request));
+        assert_eq!(Request::decode(&asked[..FRAME_LEN - 1]), None);
+    }
+
+    #[test]
+    fn an_announcement_asks_everybody_for_ones_own_address() {
+        let address = Ipv4Addr::new(10, 0, 0, 100);
+        let frame = announcement(ASKED, address);
+        assert_eq!(frame[..6], EVERYBODY);
+        let said = Request::decode(&frame).unwrap();
+        assert_eq!(
+            (said.mac, said.address, said.wanted),
+            (ASKED, address, address)
+        );
+    }
+}
