@@ -23,6 +23,7 @@ mod print;
 mod probe;
 mod reach;
 mod remote;
+mod secret;
 mod serve;
 mod stream;
 mod sums;

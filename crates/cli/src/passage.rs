@@ -8,6 +8,7 @@ use lighthaul_transfer::watch::Sight;
 
 use crate::args::Cp;
 use crate::print::Printer;
+use crate::secret::Secret;
 
 /// By which gateway the far side is reached.
 #[derive(Args, Clone, Debug)]
@@ -18,6 +19,7 @@ pub(crate) struct Through {
         long,
         value_name = "HOST:PORT",
         env = "LIGHTHAUL_GATEWAY",
+        value_parser = Secret::<Entrance>::new(),
         hide_env_values = true
     )]
     pub(crate) gateway: Option<Entrance>,

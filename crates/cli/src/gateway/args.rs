@@ -14,6 +14,7 @@ use lighthaul_gateway::prefix::Prefix;
 use super::cluster::Together;
 use crate::args::{Far, LogFormat};
 use crate::booking::args::At;
+use crate::secret::Secret;
 
 /// Carry connections of unmodified programs over a long path, to and from another gateway
 ///
@@ -44,6 +45,7 @@ pub(crate) struct Gateway {
         value_name = "HOST:PORT",
         value_delimiter = ',',
         requires = "peer",
+        value_parser = Secret::<Entrance>::new(),
         hide_env_values = true
     )]
     pub(crate) via: Vec<Entrance>,

@@ -7,6 +7,8 @@ use clap::Args;
 use lighthaul_gateway::entrance::Entrance;
 use lighthaul_gateway::target::Host;
 
+use crate::secret::Secret;
+
 /// Run a program whose TCP connections go through a gateway, though it knows of none.
 ///
 /// The program is started with a library that stands in for libc's `connect`: what goes to another host over TCP goes by
@@ -30,6 +32,7 @@ pub(crate) struct Wrap {
         value_name = "ADDR",
         default_value = "127.0.0.1:1080",
         env = "LIGHTHAUL_SOCKS",
+        value_parser = Secret::<Socks>::new(),
         hide_env_values = true
     )]
     pub(crate) socks: Socks,

@@ -364,6 +364,12 @@ fn who_knows_the_gateways_password_goes_through_it() {
     };
     said("alice:other", &ls).assert_failed(13, "knows no such name");
     said("alice:s@cret", &ls).assert_succeeded();
+    // what cannot be read is not repeated
+    let mut unread = site.lighthaul(&ls);
+    unread.env("LIGHTHAUL_GATEWAY", "alice:s@cret@nowhere");
+    let unread = Running::start(unread).finish();
+    assert!(unread.said("invalid value for '--gateway"), "{unread:?}");
+    assert!(!unread.said("s@cret"), "{unread:?}");
     let file = scratch.file("file", 100_000);
     let words = [
         "cp",
