@@ -5,7 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -13,13 +13,15 @@ use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_io::clock::{Clock, unix_nanos};
 use lighthaul_io::udp::Udp;
-use lighthaul_io::wait::{Sign, Watch, wait};
+use lighthaul_io::wait::{Sign, Watch, pause, wait};
 use lighthaul_proto::slabs::token::{Config, Element, Slot, Words};
 use ring::hmac;
 use tracing::{info, warn};
 
 use crate::address::roll::Roll;
+use crate::address::script::View;
 use crate::address::shared::Shared;
+use crate::kernel;
 use crate::line::Line;
 
 /// Who is in a cluster, and what they share.
@@ -72,28 +74,42 @@ impl Settings {
 #[derive(Debug)]
 pub struct Cluster {
     stop: Arc<AtomicBool>,
+    phase: Arc<AtomicU8>,
     sign: Sign,
     thread: Option<JoinHandle<()>>,
+    /// Gone only when nothing sends any more.
+    shared: Option<Arc<Shared>>,
+}
+
+/// Why there is no cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum NoCluster {
+    /// It cannot listen for the others.
+    #[error("cannot listen on {0}: {1}")]
+    Deaf(SocketAddr, #[source] io::Error),
+    /// The address that all share cannot be had.
+    #[error(transparent)]
+    Address(#[from] kernel::error::Error),
 }
 
 impl Cluster {
     /// Joins the cluster; from now on `line` sends when it has the token.
-    pub fn join(settings: &Settings, line: Line) -> Result<Self, String> {
-        let config = settings.config()?;
-        let failed = |why: io::Error| format!("cannot listen on {}: {why}", settings.listen);
+    pub fn join(settings: &Settings, config: Config, line: Line) -> Result<Self, NoCluster> {
+        let failed = |why: io::Error| NoCluster::Deaf(settings.listen, why);
         let udp = Udp::bind(settings.listen).map_err(failed)?;
         udp.stop_coalescing();
         let sign = Sign::new().map_err(failed)?;
         let take = |address| Shared::take(address, &settings.members, config.me);
-        let shared = settings.address.map(take).transpose();
-        let shared = shared.map_err(|why| why.to_string())?;
+        let shared = settings.address.map(take).transpose()?.map(Arc::new);
+        let phase = Arc::<AtomicU8>::default();
         line.status().watch_wants(sign.clone());
         let stop = Arc::<AtomicBool>::default();
         let clock = line.clock();
         let worker = Worker {
             element: Element::new(clock.now(), config, unix_nanos()),
-            roll: Roll::new(clock.now(), config.members, config.me),
-            shared,
+            roll: Roll::new(clock.now(), config.members),
+            shared: shared.clone(),
+            phase: Arc::clone(&phase),
             post: Post::new(settings, udp),
             clock,
             line,
@@ -112,9 +128,30 @@ impl Cluster {
         );
         Ok(Self {
             stop,
+            phase,
             sign,
             thread: Some(thread),
+            shared,
         })
+    }
+
+    /// Has who begins go to others from now on, before doors are closed here; returns when nobody can be at one any more.
+    pub fn close(&self) {
+        if self.shared.is_some() {
+            self.phase.store(CLOSING, Relaxed);
+            pause(GRACE);
+        }
+    }
+
+    /// Leaves the address to others, once all that sessions said has been brought, or after this time.
+    pub fn leave(&self, patience: Duration) {
+        if let Some(shared) = &self.shared {
+            if !shared.wait_for_connections(patience) {
+                warn!("programs have not taken all that was said to them");
+            }
+            self.phase.store(LEAVING, Relaxed);
+            pause(GRACE);
+        }
     }
 }
 
@@ -132,7 +169,8 @@ impl Drop for Cluster {
 struct Worker {
     element: Element,
     roll: Roll,
-    shared: Option<Shared>,
+    shared: Option<Arc<Shared>>,
+    phase: Arc<AtomicU8>,
     post: Post,
     clock: Clock,
     line: Line,
@@ -190,7 +228,9 @@ impl Worker {
             Watch::read(self.post.udp.as_raw_fd()),
             Watch::read(self.sign.as_raw_fd()),
         ];
-        wait(self.clock, &mut watches, until)
+        wait(self.clock, &mut watches, until)?;
+        self.sign.drain();
+        Ok(())
     }
 
     /// Tells the line of a slot that began, grew, or ended before its time.
@@ -210,17 +250,29 @@ impl Worker {
         self.told = slot;
     }
 
-    /// Tells who lives to who spreads connections.
+    /// Tells who spreads connections who serves, and others whether we do.
     fn tell_shared(&mut self, now: Instant) {
         let Some(shared) = &self.shared else {
             return;
         };
-        for nth in (0..self.element.config().members).filter(|nth| self.element.hears(now, *nth)) {
-            self.roll.hear(now, nth);
+        let config = *self.element.config();
+        for nth in 0..config.members {
+            if let Some(serves) = self.element.hears_served(now, nth) {
+                self.roll.hear(now, nth, serves);
+            }
         }
-        if let Some(living) = self.roll.living(now) {
-            shared.tell(living);
+        let phase = self.phase.load(Relaxed);
+        let stays = phase != LEAVING;
+        if let Some(others) = self.roll.serving(now) {
+            let serving = if stays { others.and(config.me) } else { others };
+            let is_closing = phase != OPEN;
+            shared.tell(View {
+                serving,
+                is_closing,
+            });
         }
+        let serves = stays && shared.is_ready();
+        self.element.handle_service(now, serves);
     }
 
     fn count(&self, slot: Slot) {
@@ -297,6 +349,12 @@ fn never(rate: Rate) -> Trc {
     Trc::new(vec![Step { from, till, rate }]).unwrap_or_else(|_| Trc::steady(rate))
 }
 
+/// Doors are open; they are about to be closed; and others are to have the address.
+const OPEN: u8 = 0;
+const CLOSING: u8 = 1;
+const LEAVING: u8 = 2;
+/// How long others and the kernel need to do what they were told, and connections that are being made to be there.
+const GRACE: Duration = Duration::from_secs(1);
 /// Octets of a secret, at least.
 const SECRET_MIN: usize = 16;
 /// Octets of SHA-256.

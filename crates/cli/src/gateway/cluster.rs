@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
-use lighthaul_gateway::cluster::{Cluster, Settings};
+use lighthaul_gateway::cluster::{Cluster, NoCluster, Settings};
+use lighthaul_gateway::kernel::error::Error as Kernel;
 use lighthaul_gateway::line::Line;
 use lighthaul_transfer::error::{Code, Error};
 
@@ -56,9 +57,16 @@ pub(crate) fn join(args: &Gateway, line: &Line) -> Result<Option<Cluster>, Error
         address: *cluster_address,
     };
     let unclear = |why| Error::new(Code::Usage, format!("--cluster: {why}"));
-    settings.config().map_err(unclear)?;
-    let starting = |why| Error::new(Code::Network, format!("--cluster: {why}"));
-    Cluster::join(&settings, line.clone())
+    let config = settings.config().map_err(unclear)?;
+    let starting = |why: NoCluster| {
+        let (option, code) = match &why {
+            NoCluster::Deaf(..) => ("--cluster", Code::Network),
+            NoCluster::Address(Kernel::Misuse(_)) => ("--cluster-address", Code::Usage),
+            NoCluster::Address(_) => ("--cluster-address", Code::Permission),
+        };
+        Error::new(code, format!("{option}: {why}"))
+    };
+    Cluster::join(&settings, config, line.clone())
         .map(Some)
         .map_err(starting)
 }

@@ -77,14 +77,28 @@ fn carry(args: &Gateway) -> Result<(), Error> {
         thread::park_timeout(LOOK);
     }
     sd_notify::notify(&[NotifyState::Stopping]).ok();
+    if let Some(cluster) = &cluster {
+        cluster.close();
+    }
     entrance.iter_mut().for_each(Entrance::close);
-    drain(args, &gateways);
+    let is_over = drain(args, &gateways);
+    if let Some(cluster) = &cluster {
+        // who is cut off is so below
+        cluster.leave(if is_over {
+            args.patience
+        } else {
+            Duration::ZERO
+        });
+    }
     interrupt::request();
     if let Some(keeper) = keeper {
         keeper.join().ok();
     }
+    let outcome = server.map_or(Ok(()), |server| server.join().unwrap_or(Ok(())));
+    // sessions end with the last that knows of them, and only then may their address go
+    drop((entrance, gateways));
     drop(cluster);
-    server.map_or(Ok(()), |server| server.join().unwrap_or(Ok(())))
+    outcome
 }
 
 /// Refuses what cannot be meant.
@@ -142,8 +156,8 @@ fn show(args: &Gateway, gateways: &Arc<Gateways>) -> Option<Board> {
     }
 }
 
-/// Waits until the last session is over, or nobody wants to wait any longer.
-fn drain(args: &Gateway, gateways: &Gateways) {
+/// Waits until the last session is over, or nobody wants to wait any longer; answers which.
+fn drain(args: &Gateway, gateways: &Gateways) -> bool {
     gateways.drain();
     let left = || {
         gateways
@@ -165,6 +179,7 @@ fn drain(args: &Gateway, gateways: &Gateways) {
         0 => info!("no session is left"),
         left => warn!("{left} sessions are cut off"),
     }
+    left() == 0
 }
 
 fn settings(args: &Gateway) -> Result<Settings, Error> {

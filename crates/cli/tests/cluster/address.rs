@@ -1,16 +1,20 @@
 //! Programs that find three gateways at one address, in a network of namespaces, while gateways die, return and are stopped.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::namespace::{Namespace, check};
+use lighthaul_io::wait::pause;
+use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 
-use crate::running::Running;
+use crate::running::{Running, becomes_true};
 use crate::scratch::Scratch;
-use crate::{PROGRAM, board, say, shown};
+use crate::{PROGRAM, board, last_word, say, shown};
 
 /// Hosts at one switch: programs, elements, and the gateway near the targets with the one target there is.
 struct Stage {
@@ -41,6 +45,9 @@ impl Stage {
         let programs = host(&switch, 50);
         let elements: Vec<Namespace> = (1..=COUNT).map(|nth| host(&switch, nth)).collect();
         let near_targets = host(&switch, 60);
+        // what a program does not read stays with its gateway
+        set(&programs, "tcp_rmem", "4096 16384 16384");
+        set(&elements[1], "tcp_syncookies", "2");
         let target = near_targets.within(|| TcpListener::bind("127.0.0.1:0"));
         let target = target.unwrap();
         let place = target.local_addr().unwrap();
@@ -75,7 +82,9 @@ impl Stage {
         let mut command = gateway(&self.scratch, &format!("key{nth}"));
         let [peer, pin] = &self.peer;
         command.args(["--peer", peer, "--pin", pin, "--forward"]);
-        command.arg(format!("0.0.0.0:8080={}", self.target));
+        // either kind of everywhere
+        let everywhere = if nth == 3 { "[::]" } else { "0.0.0.0" };
+        command.arg(format!("{everywhere}:8080={}", self.target));
         let members: Vec<String> = (1..=COUNT)
             .map(|nth| format!("10.9.0.{nth}:4811"))
             .collect();
@@ -87,17 +96,36 @@ impl Stage {
         element
     }
 
-    /// Programs that each get their word back, as many as there are; the first that is refused fails.
-    fn call(&self, count: usize) -> Vec<TcpStream> {
-        let call = |_| {
-            let connect = || TcpStream::connect_timeout(&SHARED.into(), SOON);
-            let mut stream = self.programs.within(connect).unwrap();
-            stream.set_read_timeout(Some(SOON)).unwrap();
-            stream.set_nodelay(true).unwrap();
-            assert!(speaks(&mut stream), "nobody speaks");
-            stream
-        };
-        (0..count).map(call).collect()
+    /// Programs that talk from now on.
+    fn talk(&self) -> Vec<Talk> {
+        (0..CALLS)
+            .map(|_| Talk::begin(call(&self.programs)))
+            .collect()
+    }
+
+    /// A program that has said much and waits with reading what comes back.
+    fn fill(&self) -> TcpStream {
+        let stream = call(&self.programs);
+        let mut writer = stream.try_clone().unwrap();
+        thread::spawn(move || {
+            writer.write_all(&vec![7; LARGE]).unwrap();
+            writer.shutdown(Shutdown::Write).unwrap();
+        });
+        stream
+    }
+
+    /// The interface that programs find the address at.
+    fn answering(&self) -> String {
+        last_word(
+            &run(&self.programs, "ip neigh show to 10.9.0.100"),
+            "lladdr ",
+        )
+    }
+
+    /// That of element `nth`.
+    fn mac(&self, nth: u8) -> String {
+        let host = &self.elements[usize::from(nth) - 1];
+        last_word(&run(host, "ip link show dev eth0"), "link/ether ")
     }
 
     /// What is left of ours at element `nth`.
@@ -111,52 +139,93 @@ impl Stage {
 }
 
 #[test]
-fn programs_find_whoever_lives_at_one_address_and_stay_where_they_are() {
-    let name = "programs_find_whoever_lives_at_one_address_and_stay_where_they_are";
+fn programs_find_whoever_serves_at_one_address_and_stay_where_they_are() {
+    let name = "programs_find_whoever_serves_at_one_address_and_stay_where_they_are";
     let Some(stage) = Stage::start(name) else {
         return;
     };
     let mut elements: Vec<Running> = (1..=COUNT).map(|nth| stage.element(nth)).collect();
     elements[0].says("this element answers for 10.9.0.100, whose connections go to 3 of 3");
-    let mut all = stage.call(CALLS);
-    let sessions = shares();
-    assert_eq!(sessions.iter().sum::<u64>(), CALLS as u64);
-    assert!(
-        sessions.iter().all(|count| *count > CALLS as u64 / 6),
-        "{sessions:?} of {CALLS}"
-    );
+    let mut talks = stage.talk();
+    let carried = shares();
+    assert_eq!(carried.iter().sum::<u64>(), CALLS as u64);
+    assert!(carried.iter().all(|count| *count > 4), "{carried:?}");
+    assert_eq!(stage.answering(), stage.mac(1));
+    // what a router says of the path is for all, since it does not say whom it is about
+    let heard = || stage.elements.iter().map(complaints).collect::<Vec<_>>();
+    let before = heard();
+    complain(&stage.programs);
+    becomes_true("all heard of it", || {
+        heard()
+            .iter()
+            .zip(&before)
+            .all(|(now, before)| *now == before + 1)
+    });
 
-    // the one that answers dies; what others carry goes on, and so do others
+    // the one that answers dies: what it carried is reset, and all else goes on
     elements[0].kill();
     elements[1].says("this element answers for 10.9.0.100, whose connections go to 2 of 3");
-    let on = all
-        .iter_mut()
-        .filter_map(|stream| speaks(stream).then_some(()));
-    assert_eq!(on.count() as u64, CALLS as u64 - sessions[0]);
-    all.retain_mut(speaks);
-    all.extend(stage.call(CALLS));
+    lose(&mut talks, carried[0]);
+    assert_eq!(stage.answering(), stage.mac(2));
+    talks.extend(stage.talk());
 
-    // it returns; new connections come to it, and all others stay where they are
+    // it returns and gets its part, and all others stay where they are
     elements[0] = stage.element(1);
     elements[0].says("whose connections go to 3 of 3");
-    let mut new = stage.call(CALLS);
-    assert!(shares()[0] > CALLS as u64 / 6, "{:?}", shares());
-    assert!(all.iter_mut().all(speaks), "a connection was lost");
-    all.append(&mut new);
+    talks.extend(stage.talk());
+    let carried = shares();
+    assert!(carried[0] > 4, "{carried:?}");
+    lose(&mut talks, 0);
 
-    // one is to be stopped: it lets nobody in any more, nobody is refused, and what it carries goes on
-    elements[1].signal("TERM");
-    elements[1].says("stopping, with");
-    let before = shares()[1];
-    all.extend(stage.call(CALLS));
-    assert_eq!(shares()[1], before, "it let somebody in");
-    assert!(all.iter_mut().all(speaks), "a connection was lost");
-    let told = stage.left(2);
-    assert!(told.contains("table ip lighthaul_address"), "{told}");
-    drop(all);
-    let stopped = elements.remove(1).finish().assert_succeeded();
-    assert!(stopped.said("no session is left"), "{stopped:?}");
-    assert_eq!(stage.left(2), "", "something of ours is left");
+    // it dies again, and is there again at once
+    elements[0].kill();
+    elements[0] = stage.element(1);
+    elements[0].says("whose connections go to 3 of 3");
+    lose(&mut talks, carried[0]);
+    talks.extend(stage.talk());
+
+    // another is to be stopped: it lets nobody in any more, nobody is refused, and what it carries goes on
+    let (goes_on, programs) = (AtomicBool::new(true), &stage.programs);
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let mut calls = 0;
+            while goes_on.load(Relaxed) {
+                drop(call(programs));
+                calls += 1;
+            }
+            calls
+        });
+        let mut slow: Vec<TcpStream> = (0..12).map(|_| stage.fill()).collect();
+        elements[1].signal("TERM");
+        elements[1].says("stopping, with");
+        let before = shares()[1];
+        talks.extend(stage.talk());
+        assert!(shares()[1] <= before, "it let somebody in");
+        lose(&mut talks, 0);
+        let told = stage.left(2);
+        assert!(told.contains("table ip lighthaul_address"), "{told}");
+        talks.clear();
+        for stream in &mut slow {
+            drink(stream, LARGE - LATE);
+        }
+        elements[1].says("no session is left");
+        pause(Duration::from_millis(500));
+        for stream in &mut slow {
+            drink(stream, LATE);
+        }
+        drop(slow);
+        elements.remove(1).finish().assert_succeeded();
+        assert_eq!(stage.left(2), "", "something of ours is left");
+        pause(Duration::from_millis(500));
+        goes_on.store(false, Relaxed);
+        assert!(caller.join().unwrap() > 10, "hardly anybody called");
+    });
+
+    // who loads other rules forgets ours, and they come back
+    run(&stage.elements[2], "nft flush ruleset");
+    becomes_true("the rules are back", || {
+        stage.left(3).contains("table ip lighthaul_address")
+    });
 }
 
 #[test]
@@ -179,7 +248,97 @@ fn a_shared_address_that_cannot_work_is_refused() {
             "through doors that listen everywhere, as --socks 0.0.0.0:1080",
         );
     }
-    refused("0.0.0.0:0", 10, "127.0.0.1 is at lo, which is no network");
+    refused("0.0.0.0:0", 1, "127.0.0.1 is at lo, which is no network");
+}
+
+/// A program that gets its word back.
+fn call(programs: &Namespace) -> TcpStream {
+    let connect = || TcpStream::connect_timeout(&SHARED.into(), SOON);
+    let mut stream = programs.within(connect).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    assert!(speaks(&mut stream), "nobody speaks");
+    stream
+}
+
+/// A program that says a word every now and then and gets it back.
+struct Talk {
+    is_over: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Talk {
+    fn begin(mut stream: TcpStream) -> Self {
+        let (is_over, stop) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (ends, stops) = (Arc::clone(&is_over), Arc::clone(&stop));
+        thread::spawn(move || {
+            while !stops.load(Relaxed) && speaks(&mut stream) {
+                pause(Duration::from_millis(50));
+            }
+            ends.store(true, Relaxed);
+        });
+        Self { is_over, stop }
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+    }
+}
+
+/// Insists that so many talks were cut off and all others go on.
+fn lose(talks: &mut Vec<Talk>, count: u64) {
+    let over = |talks: &[Talk]| {
+        talks
+            .iter()
+            .filter(|talk| talk.is_over.load(Relaxed))
+            .count()
+    };
+    becomes_true("all are cut off", || over(talks) as u64 >= count);
+    pause(Duration::from_secs(1));
+    assert_eq!(over(talks) as u64, count, "of {} talks", talks.len());
+    talks.retain(|talk| !talk.is_over.load(Relaxed));
+}
+
+/// Reads so much of what [`Stage::fill`] said.
+fn drink(stream: &mut TcpStream, len: usize) {
+    let mut bytes = vec![0; len];
+    stream.read_exact(&mut bytes).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 7));
+}
+
+/// Says to the address that a packet was too long (RFC 792), as a router would.
+fn complain(programs: &Namespace) {
+    let mut message = [0; 36];
+    (message[0], message[1]) = (3, 4);
+    // the head of IP of the packet that it was; what it is of the sum is what lacks to all ones
+    message[8] = 0x45;
+    let sum = 0x0304_u16 + 0x4500;
+    message[2..4].copy_from_slice(&(!sum).to_be_bytes());
+    let say = || {
+        let socket = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP))?;
+        sendto(
+            &socket,
+            &message,
+            SendFlags::empty(),
+            &SocketAddrV4::new(SHARED.0, 0),
+        )?;
+        Ok(())
+    };
+    programs.within(say).unwrap();
+}
+
+/// How many such messages a host's kernel has heard.
+fn complaints(host: &Namespace) -> u64 {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
+    let text = host.within(read).unwrap();
+    let mut lines = text.lines().filter(|line| line.starts_with("IcmpMsg:"));
+    let mut words = || lines.next().unwrap_or_default().split_whitespace();
+    let mut counts = words().zip(words());
+    counts
+        .find(|(name, _)| *name == "InType3")
+        .map_or(0, |(_, count)| count.parse().unwrap())
 }
 
 /// A host with address 10.9.0.`nth`.
@@ -196,6 +355,12 @@ fn host(switch: &Namespace, nth: u8) -> Namespace {
     run(&host, "ip link set lo up");
     run(&host, "ip link set eth0 up");
     host
+}
+
+/// Sets what a host's kernel does with TCP.
+fn set(host: &Namespace, name: &str, value: &str) {
+    let path = format!("/proc/sys/net/ipv4/{name}");
+    host.within(|| std::fs::write(path, value)).unwrap();
 }
 
 /// What all gateways have in common.
@@ -247,6 +412,9 @@ fn run(host: &Namespace, words: &str) -> String {
 
 const COUNT: u8 = 3;
 const CALLS: usize = 60;
+/// What a program says that reads late, and how much of it stays in kernels.
+const LARGE: usize = 2 << 20;
+const LATE: usize = 100_000;
 const SHARED: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 9, 0, 100), 8080);
 /// More than the others need to notice that one is dead.
 const SOON: Duration = Duration::from_secs(15);

@@ -1,5 +1,5 @@
-//! Which elements of a cluster live. Death takes far longer here than for the token: there it costs a turn to be taken for
-//! dead, and here connections.
+//! Which elements of a cluster take their part. Silence means death far later here than for the token: there it costs a turn to be
+//! taken for dead, and here connections.
 
 use std::time::Duration;
 
@@ -7,53 +7,65 @@ use lighthaul_base::Instant;
 
 use crate::address::spread::Elements;
 
-/// When each element was last heard.
+/// What each other element said last of itself.
 #[derive(Clone, Debug)]
 pub struct Roll {
-    me: u8,
-    heard_at: Vec<Option<Instant>>,
+    last: Vec<Option<Said>>,
     since: Instant,
     seen: Instant,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    serves: bool,
+    at: Instant,
+}
+
 impl Roll {
     /// Nobody of `members` was heard yet.
-    pub fn new(now: Instant, members: u8, me: u8) -> Self {
+    pub fn new(now: Instant, members: u8) -> Self {
         Self {
-            me,
-            heard_at: vec![None; members.into()],
+            last: vec![None; members.into()],
             since: now,
             seen: now,
         }
     }
 
-    /// Element `nth` was heard.
-    pub fn hear(&mut self, now: Instant, nth: u8) {
+    /// Element `nth` was heard, and serves or does not.
+    pub fn hear(&mut self, now: Instant, nth: u8, serves: bool) {
         self.look(now);
-        if let Some(heard_at) = self.heard_at.get_mut(usize::from(nth)) {
-            *heard_at = Some(now);
+        if let Some(last) = self.last.get_mut(usize::from(nth)) {
+            *last = Some(Said { serves, at: now });
         }
     }
 
-    /// Who lives, ourselves among them; nothing as long as others have not had the time to be heard.
-    pub fn living(&mut self, now: Instant) -> Option<Elements> {
+    /// Which others serve; nothing as long as they have not had the time to be heard.
+    pub fn serving(&mut self, now: Instant) -> Option<Elements> {
         self.look(now);
         if now < self.since + FIRST {
             return None;
         }
-        let lives = |at: &Option<Instant>| at.is_some_and(|at| now < at + LIFE);
-        let living = (0..).zip(&self.heard_at).filter(|(_, at)| lives(at));
-        let me = Elements::default().and(self.me);
-        Some(living.fold(me, |living, (nth, _)| living.and(nth)))
+        let serves = |last: &Option<Said>| last.is_some_and(|said| said.serves && said.lives(now));
+        let serving = (0..).zip(&self.last).filter(|(_, last)| serves(last));
+        Some(serving.fold(Elements::default(), |all, (nth, _)| all.and(nth)))
     }
 
-    /// Time passes; if it did so unseen, it says nothing of others.
+    /// Time passes; if it did so unseen, it says nothing of those who lived until then.
     fn look(&mut self, now: Instant) {
         if now > self.seen + LIFE / 2 {
-            let heard = self.heard_at.iter_mut().flatten();
-            heard.for_each(|at| *at = now);
+            let seen = self.seen;
+            let lived = self.last.iter_mut().flatten();
+            lived
+                .filter(|said| said.lives(seen))
+                .for_each(|said| said.at = now);
         }
         self.seen = self.seen.max(now);
+    }
+}
+
+impl Said {
+    fn lives(&self, now: Instant) -> bool {
+        now < self.at + LIFE
     }
 }
 
@@ -71,28 +83,29 @@ mod tests {
     }
 
     #[test]
-    fn who_is_silent_for_long_is_dead_but_nobody_dies_of_our_own_sleep() {
-        let mut roll = Roll::new(at(0), 3, 1);
+    fn who_is_silent_for_long_is_dead_but_nobody_dies_or_rises_by_our_own_sleep() {
+        let mut roll = Roll::new(at(0), 4);
         let only = |these: &[u8]| {
             let these = these.iter();
             Some(these.fold(Elements::default(), |all, nth| all.and(*nth)))
         };
-        roll.hear(at(10), 0);
-        assert_eq!(roll.living(at(499)), None);
-        assert_eq!(roll.living(at(500)), only(&[0, 1]));
-        roll.hear(at(1000), 2);
+        roll.hear(at(10), 0, true);
+        roll.hear(at(20), 3, false);
+        assert_eq!(roll.serving(at(499)), None);
+        assert_eq!(roll.serving(at(500)), only(&[0]));
+        roll.hear(at(1000), 2, true);
         // an element that does not exist
-        roll.hear(at(1000), 9);
-        assert_eq!(roll.living(at(2000)), only(&[0, 1, 2]));
-        assert_eq!(roll.living(at(3009)), only(&[0, 1, 2]));
-        assert_eq!(roll.living(at(3010)), only(&[1, 2]));
-        assert_eq!(
-            roll.living(at(9000)),
-            only(&[0, 1, 2]),
-            "time passed unseen"
-        );
-        assert_eq!(roll.living(at(10_400)), only(&[0, 1, 2]));
-        assert_eq!(roll.living(at(11_800)), only(&[0, 1, 2]));
-        assert_eq!(roll.living(at(12_100)), only(&[1]));
+        roll.hear(at(1000), 9, true);
+        assert_eq!(roll.serving(at(2000)), only(&[0, 2]));
+        assert_eq!(roll.serving(at(3009)), only(&[0, 2]));
+        assert_eq!(roll.serving(at(3010)), only(&[2]));
+        assert_eq!(roll.serving(at(9000)), only(&[2]), "time passed unseen");
+        assert_eq!(roll.serving(at(10_400)), only(&[2]));
+        assert_eq!(roll.serving(at(11_800)), only(&[2]));
+        assert_eq!(roll.serving(at(12_100)), only(&[]));
+        roll.hear(at(12_200), 3, true);
+        assert_eq!(roll.serving(at(12_200)), only(&[3]));
+        roll.hear(at(12_300), 3, false);
+        assert_eq!(roll.serving(at(12_300)), only(&[]), "it says goodbye");
     }
 }

@@ -15,25 +15,43 @@ pub(super) struct Cast {
     pub(super) device: String,
 }
 
+/// How things are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Who takes a part of the connections.
+    pub serving: Elements,
+    /// Our doors are about to be closed: who begins goes to others.
+    pub is_closing: bool,
+}
+
+/// The names of our tables, by family; the first is always there.
+pub(super) const TABLES: [[&str; 2]; 3] = [
+    ["arp", "lighthaul_address"],
+    ["netdev", "lighthaul_address"],
+    ["ip", "lighthaul_address"],
+];
+
 /// A transaction that puts nothing in the place of our tables, if there are any.
 pub(super) fn clear() -> String {
-    let table = |family| {
-        format!("table {family} lighthaul_address\ndelete table {family} lighthaul_address\n")
+    let table = |[family, name]: [&str; 2]| {
+        format!("table {family} {name}\ndelete table {family} {name}\n")
     };
-    ["arp", "netdev", "ip"].map(table).concat()
+    TABLES.map(table).concat()
 }
 
 /// A transaction that puts rules for this in the place of our tables.
-pub(super) fn script(cast: &Cast, living: Elements) -> String {
-    let spread = Spread::new(cast.members.len() as u8, living);
-    let answers = living.first() == Some(cast.me);
-    let owner = |bucket| spread.owner(bucket).filter(|nth| *nth != cast.me);
-    let away = answers.then(|| verdicts(owner)).flatten();
-    let on = verdicts(|bucket| spread.next(bucket, cast.me));
-    let arp = arp(cast);
-    let netdev = away.map_or_else(String::new, |away| netdev(cast, living, &away));
-    let ip = on.map_or_else(String::new, |on| ip(cast, living, &on));
-    [clear(), arp, netdev, ip].concat()
+pub(super) fn script(cast: &Cast, view: View) -> String {
+    let spread = Spread::new(cast.members.len() as u8, view.serving);
+    let other = |nth: Option<u8>| nth.filter(|nth| *nth != cast.me);
+    let away = verdicts(|bucket| other(spread.owner(bucket)).map(|nth| format!("to{nth}")));
+    let on = verdicts(|bucket| {
+        let next = spread.next(bucket, cast.me).map(|nth| format!("to{nth}"));
+        let back = other(spread.owner(bucket)).map(|nth| format!("back{nth}"));
+        next.or(back)
+    });
+    let netdev = away.map_or_else(String::new, |away| netdev(cast, view, &away));
+    let ip = on.map_or_else(String::new, |on| ip(cast, view, &on));
+    [clear(), arp(cast), netdev, ip].concat()
 }
 
 /// Whoever asks for the address is answered by this process, so that nobody is once it is gone. And who asks for others in the
@@ -54,46 +72,67 @@ fn arp(cast: &Cast) -> String {
     )
 }
 
-/// What arrives for the address from elsewhere goes to who takes it, whole.
-fn netdev(cast: &Cast, living: Elements, away: &str) -> String {
+/// What arrives for the address, and comes from no element, goes to whom it belongs; whoever answers for the address just now, programs may
+/// send it to any element for a while. A fragment has no port to tell by.
+fn netdev(cast: &Cast, view: View, away: &str) -> String {
     let Cast {
         address, device, ..
     } = cast;
-    let ways = ways(cast, living, |to| {
-        format!("fwd ip to {to} device \"{device}\"")
+    let ways = chains(cast, view, "to", |to| {
+        format!("ip dscp set {HANDED_ON} fwd ip to {to} device \"{device}\"")
     });
     format!(
         "table netdev lighthaul_address {{
             {ways}
             chain arriving {{
                 type filter hook ingress device \"{device}\" priority -100; policy accept;
-                ip daddr {address} ip dscp != {HANDED_ON} {HASH} vmap {{ {away} }}
+                ip daddr {address} ip dscp != {{ {HANDED_ON}, {HANDED_BACK} }} ip frag-off & 0x3fff == 0 {HASH} vmap {{ {away} }}
             }}
         }}\n"
     )
 }
 
-/// What belongs to no socket here goes on to the next; before connections are captured. A door is a socket for who begins, and
-/// for nobody else.
-fn ip(cast: &Cast, living: Elements, on: &str) -> String {
+/// What belongs to no socket here goes on to the next; before connections are captured. A door is a socket for who begins, and for
+/// nobody else. The last one hands back to the first, whose kernel says what is to be said: that there is no such connection, or
+/// that there is one after all, which it had no memory to remember (SYN cookies, RFC 4987). What an error of the path is about (RFC 1191)
+/// is not to be seen from outside, so that all get it.
+fn ip(cast: &Cast, view: View, on: &str) -> String {
     let Cast {
         address, device, ..
     } = cast;
-    let ways = ways(cast, living, |to| {
-        format!("ip dscp set {HANDED_ON} dup to {to} device \"{device}\"\ndrop")
-    });
+    let hand = |mark: &'static str| {
+        move |to| format!("ip dscp set {mark} dup to {to} device \"{device}\"\ndrop")
+    };
+    let ways = chains(cast, view, "to", hand(HANDED_ON));
+    let back = chains(cast, view, "back", hand(HANDED_BACK));
+    let others = others(cast, view);
+    let told: Vec<String> = others
+        .map(|(_, to)| format!("dup to {to} device \"{device}\""))
+        .collect();
+    let told = told.join("\n");
+    let who_is_in = if view.is_closing {
+        ""
+    } else {
+        "tcp flags & (syn | ack) != syn"
+    };
     format!(
         "table ip lighthaul_address {{
-            {ways}
+            {ways}{back}
             chain unknown {{
                 {HASH} vmap {{ {on} }}
+            }}
+            chain told {{
+                ip dscp set {HANDED_ON}
+                {told}
             }}
             chain arriving {{
                 type filter hook prerouting priority -155; policy accept;
                 iifname != \"{device}\" return
                 ip daddr != {address} return
+                ip dscp {HANDED_BACK} return
+                icmp type destination-unreachable ip dscp != {HANDED_ON} goto told
                 ip protocol != tcp return
-                tcp flags & (syn | ack) != syn socket wildcard 1 goto unknown
+                {who_is_in} socket wildcard 1 goto unknown
                 socket transparent {{ 0, 1 }} accept
                 goto unknown
             }}
@@ -101,26 +140,33 @@ fn ip(cast: &Cast, living: Elements, on: &str) -> String {
     )
 }
 
-/// A chain for each other element that lives.
-fn ways(cast: &Cast, living: Elements, rule: impl Fn(Ipv4Addr) -> String) -> String {
-    let others = (0..).zip(&cast.members);
-    let others = others.filter(|(nth, _)| *nth != cast.me && living.contains(*nth));
-    let chain = |(nth, to): (u8, &Ipv4Addr)| format!("chain to{nth} {{\n{}\n}}\n", rule(*to));
-    others.map(chain).collect()
+/// The other elements that serve.
+fn others(cast: &Cast, view: View) -> impl Iterator<Item = (u8, Ipv4Addr)> + '_ {
+    let others = (0..).zip(cast.members.iter().copied());
+    others.filter(move |(nth, _)| *nth != cast.me && view.serving.contains(*nth))
+}
+
+/// A chain for each other element that serves.
+fn chains(cast: &Cast, view: View, name: &str, rule: impl Fn(Ipv4Addr) -> String) -> String {
+    let chain = |(nth, to)| format!("chain {name}{nth} {{\n{}\n}}\n", rule(to));
+    let chains: Vec<String> = others(cast, view).map(chain).collect();
+    chains.concat()
 }
 
 /// Which chain a bucket goes to; nothing if none goes anywhere.
-fn verdicts(to: impl Fn(u16) -> Option<u8>) -> Option<String> {
-    let verdict = |bucket| to(bucket).map(|nth| format!("{bucket} : goto to{nth}"));
+fn verdicts(to: impl Fn(u16) -> Option<String>) -> Option<String> {
+    let verdict = |bucket| to(bucket).map(|chain| format!("{bucket} : goto {chain}"));
     let verdicts: Vec<String> = (0..BUCKETS).filter_map(verdict).collect();
     (!verdicts.is_empty()).then(|| verdicts.join(", "))
 }
 
 /// The bucket of a packet; all elements must get the same.
 const HASH: &str = "jhash ip saddr . tcp sport mod 256 seed 0x6c68";
-/// What marks packets that came by another element, so that who answers for the address does not spread them again: one of the code
-/// points that are for local use (RFC 2474, section 6).
+/// What marks packets that came by another element, so that they are not spread again: two of the code points that are for local
+/// use (RFC 2474, section 6). A program that marks its own packets so stays with whom it reaches first.
 const HANDED_ON: &str = "0x2b";
+/// The same, where nobody knew them.
+const HANDED_BACK: &str = "0x2f";
 
 #[cfg(test)]
 mod tests {
@@ -135,24 +181,34 @@ mod tests {
         }
     }
 
-    fn elements(these: &[u8]) -> Elements {
-        these
-            .iter()
-            .fold(Elements::default(), |all, nth| all.and(*nth))
+    fn view(these: &[u8]) -> View {
+        let these = these.iter();
+        View {
+            serving: these.fold(Elements::default(), |all, nth| all.and(*nth)),
+            is_closing: false,
+        }
     }
 
     #[test]
-    fn the_first_that_lives_spreads_and_all_hand_on_but_nobody_to_the_dead() {
+    fn all_spread_and_hand_on_but_nobody_to_who_does_not_serve() {
         assert!(HASH.contains(&format!("mod {BUCKETS} ")));
-        let whole = script(&cast(0), elements(&[0, 1, 2]));
-        assert!(whole.starts_with(&clear()));
-        assert_eq!(whole.matches("fwd ip to").count(), 2);
-        assert_eq!(whole.matches("dup to").count(), 2);
-        let second = script(&cast(1), elements(&[0, 1, 2]));
-        assert!(!second.contains("fwd") && second.contains("dup to 10.0.0.3"));
-        let first = script(&cast(1), elements(&[1, 2]));
-        assert!(first.contains("fwd ip to 10.0.0.3") && !first.contains("10.0.0.1\n"));
-        let alone = script(&cast(2), elements(&[2]));
+        for me in 0..3 {
+            let whole = script(&cast(me), view(&[0, 1, 2]));
+            assert!(whole.starts_with(&clear()));
+            // one for who is told of errors, one for each way on, and one for each way back
+            assert_eq!(whole.matches("fwd ip to").count(), 2);
+            assert_eq!(whole.matches("dup to").count(), 6);
+        }
+        let two = script(&cast(1), view(&[1, 2]));
+        assert!(two.contains("fwd ip to 10.0.0.3") && !two.contains("10.0.0.1 "));
+        let alone = script(&cast(2), view(&[2]));
         assert!(!alone.contains("fwd") && !alone.contains("dup") && alone.contains("drop"));
+        // who leaves has no part, and gives away what still comes
+        let leaving = script(&cast(2), view(&[0, 1]));
+        assert_eq!(leaving.matches(": goto ").count(), 2 * usize::from(BUCKETS));
+        let mut closing = view(&[0, 1, 2]);
+        assert!(script(&cast(0), closing).contains("!= syn socket wildcard"));
+        closing.is_closing = true;
+        assert!(!script(&cast(0), closing).contains("!= syn"));
     }
 }

@@ -1,8 +1,7 @@
 //! The thread that says who has the address, and has the kernel spread what comes for it.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -10,14 +9,13 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
-use lighthaul_io::wait::{Sign, Watch, wait};
-use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::{LinkAddr, bind};
-use socket2::{Domain, Protocol, Socket, Type};
+use lighthaul_io::wait::{Sign, Watch, pause, wait};
 use tracing::{info, warn};
 
-use crate::address::arp::{FRAME_LEN, Mac, Request, announcement};
-use crate::address::script::{Cast, clear, script};
+use crate::address::arp::announcement;
+use crate::address::port::{Port, addresses, v4};
+use crate::address::script::{Cast, TABLES, View, clear, script};
+use crate::address::sockets;
 use crate::address::spread::Elements;
 use crate::kernel::claim::Claim;
 use crate::kernel::error::Error;
@@ -28,23 +26,28 @@ use crate::kernel::tools::{IP, NFT};
 pub struct Shared {
     told: Arc<Told>,
     thread: Option<JoinHandle<()>>,
+    address: Ipv4Addr,
     _claim: Claim,
 }
 
-/// What the thread is told.
+/// What the thread is told, and says.
 #[derive(Debug)]
 struct Told {
-    living: Mutex<Option<Elements>>,
+    view: Mutex<Option<View>>,
+    is_ready: AtomicBool,
     stop: AtomicBool,
     sign: Sign,
 }
 
 impl Shared {
-    /// Takes `address` as element `me` of `members`, by whose network it comes. Nothing is answered before [`Shared::tell`].
+    /// Takes `address` as element `me` of `members`, by whose network it comes. Before [`Shared::tell`] nothing changes, so that what
+    /// a killed gateway has left goes on to hand on what others carry.
     pub fn take(address: Ipv4Addr, members: &[SocketAddr], me: u8) -> Result<Self, Error> {
         let members = members_v4(address, members)?;
-        let own = members[usize::from(me)];
-        let port = Port::open(own)?;
+        let port = Port::open(
+            members[usize::from(me)],
+            &[&members[..], &[address]].concat(),
+        )?;
         let cast = Cast {
             address,
             members,
@@ -52,51 +55,65 @@ impl Shared {
             device: port.device.clone(),
         };
         let claim = Claim::make(CLAIM, "has the address of a cluster")?;
-        let sign = Sign::new().map_err(Error::world("wait"))?;
-        let told = Arc::new(Told {
-            living: Mutex::default(),
-            stop: AtomicBool::new(false),
-            sign,
-        });
-        let mut shared = Self {
-            told: Arc::clone(&told),
-            thread: None,
-            _claim: claim,
+        let alone = View {
+            serving: Elements::default().and(me),
+            is_closing: false,
         };
-        spread(&cast, Elements::default().and(me))?;
-        let (what, address) = ("take the address of a cluster", format!("{address}/32"));
-        // one that a killed gateway has left may be another
-        IP.run(what, FLUSH, "")?;
-        IP.run(
-            what,
-            &["addr", "add", &address, "dev", "lo", "label", LABEL],
-            "",
-        )?;
+        NFT.run(SPREAD, &["-c", "-f", "-"], &script(&cast, alone))?;
+        let told = Arc::new(Told {
+            view: Mutex::default(),
+            is_ready: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            sign: Sign::new().map_err(Error::world("wait"))?,
+        });
         let worker = Worker {
             cast,
             port,
-            told,
-            living: None,
+            told: Arc::clone(&told),
+            view: None,
             announce_at: Instant::NEVER,
             announcements: 0,
+            look_at: Instant::NEVER,
         };
         let builder = thread::Builder::new().name("address".into());
         let thread = builder.spawn(move || worker.run());
-        shared.thread = Some(thread.map_err(Error::world("start a thread"))?);
-        Ok(shared)
+        Ok(Self {
+            told,
+            thread: Some(thread.map_err(Error::world("start a thread"))?),
+            address,
+            _claim: claim,
+        })
     }
 
-    /// Hears who lives.
-    pub fn tell(&self, living: Elements) {
+    /// Hears how things are.
+    pub fn tell(&self, view: View) {
         let mut told = self
             .told
-            .living
+            .view
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if *told != Some(living) {
-            *told = Some(living);
+        if *told != Some(view) {
+            *told = Some(view);
             self.told.sign.raise();
         }
+    }
+
+    /// Whether others may count on it.
+    pub fn is_ready(&self) -> bool {
+        self.told.is_ready.load(Relaxed)
+    }
+
+    /// Waits until the kernel has brought all that was said to programs; a connection that is to be reset must be so while the
+    /// address is here. Answers whether it has within this time.
+    pub fn wait_for_connections(&self, patience: Duration) -> bool {
+        let clock = Clock::start();
+        while sockets::has_any(self.address).unwrap_or(false) {
+            if clock.now() >= Instant::ZERO + patience {
+                return false;
+            }
+            pause(LOOK);
+        }
+        true
     }
 }
 
@@ -107,9 +124,11 @@ impl Drop for Shared {
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
+        self.wait_for_connections(RESETS);
         // first the address: as long as it is here, nobody may be answered but by who has it
         let what = "give the address of a cluster back";
-        for outcome in [IP.run(what, FLUSH, ""), NFT.run(what, STDIN, &clear())] {
+        let flush = ["addr", "flush", "dev", "lo", "label", LABEL];
+        for outcome in [IP.run(what, &flush, ""), NFT.run(what, STDIN, &clear())] {
             if let Err(error) = outcome {
                 warn!("{error}");
             }
@@ -144,80 +163,18 @@ fn members_v4(address: Ipv4Addr, members: &[SocketAddr]) -> Result<Vec<Ipv4Addr>
     Ok(found)
 }
 
-/// Where frames about addresses come and go.
-#[derive(Debug)]
-struct Port {
-    socket: Socket,
-    device: String,
-    mac: Mac,
-}
-
-impl Port {
-    /// At the interface that has the address `own`.
-    fn open(own: Ipv4Addr) -> Result<Self, Error> {
-        let what = "look for the interface of an address";
-        let found: Vec<_> = getifaddrs()
-            .map_err(|errno| Error::world(what)(errno.into()))?
-            .collect();
-        let has = |at: &nix::ifaddrs::InterfaceAddress| {
-            let v4 = at.address.as_ref().and_then(|at| at.as_sockaddr_in());
-            v4.is_some_and(|v4| v4.ip() == own)
-        };
-        let Some(device) = found.iter().find(|at| has(at)).map(|at| &at.interface_name) else {
-            let why = format!("{own} is no address of this host: `ip addr` lists them");
-            return Err(Error::Misuse(why));
-        };
-        let links = found.iter().filter(|at| at.interface_name == *device);
-        let mut links = links.filter_map(|at| at.address.as_ref()?.as_link_addr().copied());
-        let link: Option<(LinkAddr, Mac)> = links.find_map(|link| Some((link, link.addr()?)));
-        let Some((link, mac)) = link.filter(|(_, mac)| *mac != Mac::default()) else {
-            let why = format!(
-                "{own} is at {device}, which is no network that others are in: give the elements' own addresses there"
-            );
-            return Err(Error::Misuse(why));
-        };
-        let open = || -> io::Result<_> {
-            let protocol = Protocol::from(i32::from(ETHERTYPE.to_be()));
-            let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
-            bind(socket.as_raw_fd(), &link)?;
-            socket.set_nonblocking(true)?;
-            Ok(socket)
-        };
-        Ok(Self {
-            socket: open().map_err(Error::world("answer for the address of a cluster"))?,
-            device: device.clone(),
-            mac,
-        })
-    }
-
-    /// The next frame that is a request; nothing if there is none now.
-    fn request(&mut self) -> io::Result<Option<Request>> {
-        let mut frame = [0; FRAME_LEN];
-        for _ in 0..HEARD_MAX {
-            match self.socket.read(&mut frame) {
-                Ok(len) => {
-                    if let Some(request) = Request::decode(&frame[..len]) {
-                        return Ok(Some(request));
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
-    }
-}
-
 /// The thread.
 struct Worker {
     cast: Cast,
     port: Port,
     told: Arc<Told>,
-    /// Who lives, as the kernel was told.
-    living: Option<Elements>,
+    /// What the kernel was told.
+    view: Option<View>,
     announce_at: Instant,
     /// How many announcements are still to be made.
     announcements: u32,
+    /// When to see whether the kernel still knows.
+    look_at: Instant,
 }
 
 impl Worker {
@@ -225,55 +182,77 @@ impl Worker {
         let clock = Clock::start();
         while !self.told.stop.load(Relaxed) {
             self.told.sign.lower();
-            let outcome = self.turn(clock.now());
-            if let Err(error) = &outcome {
-                warn!("the address {} of the cluster: {error}", self.cast.address);
-            }
-            let until = match outcome {
-                Ok(()) => self.announce_at,
-                Err(_) => clock.now() + BREATH,
-            };
-            let frames = Watch::read(self.port.socket.as_raw_fd());
             let sign = Watch::read(self.told.sign.as_raw_fd());
-            let mut watches = [sign, frames];
-            // what failed would fail again at once
-            let watched = if until == self.announce_at { 2 } else { 1 };
-            if wait(clock, &mut watches[..watched], until).is_err() {
-                thread::park_timeout(BREATH);
+            let waited = match self.turn(clock.now()) {
+                Ok(()) => {
+                    let until = self.announce_at.min(self.look_at);
+                    wait(clock, &mut [sign, self.port.watch()], until)
+                }
+                Err(error) => {
+                    warn!("the address {} of the cluster: {error}", self.cast.address);
+                    self.view = None;
+                    // what failed would fail again at once
+                    wait(clock, &mut [sign], clock.now() + BREATH)
+                }
+            };
+            self.told.sign.drain();
+            if waited.is_err() {
+                pause(BREATH);
             }
         }
     }
 
     fn turn(&mut self, now: Instant) -> Result<(), Error> {
-        let told = self.told.living.lock();
+        let told = self.told.view.lock();
         let told = *told.unwrap_or_else(PoisonError::into_inner);
-        if let Some(living) = told.filter(|_| told != self.living) {
-            spread(&self.cast, living)?;
-            self.living = told;
+        let Some(view) = told else {
+            return Ok(());
+        };
+        if self.view != told || now >= self.look_at && !is_known() {
+            self.apply(view)?;
+            self.view = told;
             (self.announce_at, self.announcements) = (now, ANNOUNCEMENTS);
-            self.say(living);
         }
-        let failed = |e| Error::world("answer for it")(e);
+        if now >= self.look_at || self.look_at == Instant::NEVER {
+            self.look_at = now + LOOK_EVERY;
+        }
+        let failed = Error::world("answer for it");
         if now >= self.announce_at {
-            self.announce(now).map_err(failed)?;
+            self.announce(now).map_err(&failed)?;
         }
-        for _ in 0..HEARD_MAX {
-            let Some(request) = self.port.request().map_err(failed)? else {
-                break;
-            };
-            // who asks in the name of the address announces it
-            let is_asked = request.wanted == self.cast.address && request.address != request.wanted;
-            if is_asked && self.answers() {
-                let answer = request.answer(self.port.mac);
-                self.port.socket.write_all(&answer).map_err(failed)?;
-            }
+        self.answer().map_err(&failed)
+    }
+
+    /// Has the kernel do what is to be done, and only then others count on us.
+    fn apply(&mut self, view: View) -> Result<(), Error> {
+        // interfaces come and go, and their own addresses change
+        self.port = Port::open(self.cast.members[usize::from(self.cast.me)], &[])?;
+        self.cast.device.clone_from(&self.port.device);
+        NFT.run(SPREAD, STDIN, &script(&self.cast, view))?;
+        put_address(self.cast.address)?;
+        self.told.is_ready.store(true, Relaxed);
+        if self.view.map(|view| view.serving) != Some(view.serving) {
+            self.say(view.serving);
         }
         Ok(())
     }
 
+    /// Whether we are the one that answers for the address.
     fn answers(&self) -> bool {
-        let first = self.living.and_then(Elements::first);
+        let first = self.view.and_then(|view| view.serving.first());
         first == Some(self.cast.me)
+    }
+
+    /// Answers who asks.
+    fn answer(&mut self) -> io::Result<()> {
+        for request in self.port.requests(HEARD_MAX)? {
+            // who asks in the name of the address announces it
+            let announces = request.address == request.wanted;
+            if request.wanted == self.cast.address && !announces && self.answers() {
+                self.port.say(&request.answer(self.port.mac))?;
+            }
+        }
+        Ok(())
     }
 
     /// Says a few times that the address is here; somebody else may have had it until now.
@@ -284,46 +263,74 @@ impl Worker {
         }
         self.announcements -= 1;
         self.announce_at = now + ANNOUNCE_EVERY;
-        let frame = announcement(self.port.mac, self.cast.address);
-        self.port.socket.write_all(&frame)
+        self.port
+            .say(&announcement(self.port.mac, self.cast.address))
     }
 
-    fn say(&self, living: Elements) {
+    fn say(&self, serving: Elements) {
         let (address, all) = (self.cast.address, self.cast.members.len());
-        let first = living.first().map_or(0, |nth| nth + 1);
-        let who = if self.answers() {
-            "this element".to_owned()
-        } else {
-            format!("element {first}")
+        let who = match serving.first() {
+            Some(nth) if nth == self.cast.me => "this element".to_owned(),
+            Some(nth) => format!("element {}", nth + 1),
+            None => "nobody".to_owned(),
         };
-        info!(
-            "{who} answers for {address}, whose connections go to {} of {all} elements",
-            living.count()
-        );
+        let count = serving.count();
+        info!("{who} answers for {address}, whose connections go to {count} of {all} elements");
     }
 }
 
-/// Has the kernel spread connections over `living`.
-fn spread(cast: &Cast, living: Elements) -> Result<(), Error> {
-    NFT.run(
-        "spread connections over a cluster",
-        STDIN,
-        &script(cast, living),
+/// Gives this host the address; one that a killed gateway has left may be another.
+fn put_address(address: Ipv4Addr) -> Result<(), Error> {
+    let what = "take the address of a cluster";
+    let is_ours = |at: &nix::ifaddrs::InterfaceAddress| at.interface_name == LABEL;
+    let there = addresses()?;
+    let there: Vec<Ipv4Addr> = there
+        .iter()
+        .filter(|at| is_ours(at))
+        .filter_map(|at| v4(at.address.as_ref()))
+        .collect();
+    for old in there.iter().filter(|at| **at != address) {
+        IP.run(
+            what,
+            &["addr", "del", &format!("{old}/32"), "dev", "lo"],
+            "",
+        )?;
+    }
+    if there.contains(&address) {
+        return Ok(());
+    }
+    let own = format!("{address}/32");
+    IP.run(
+        what,
+        &["addr", "add", &own, "dev", "lo", "label", LABEL],
+        "",
     )
 }
 
+/// Whether our rules are there: who loads others anew may begin with none.
+fn is_known() -> bool {
+    let look = |[family, name]: [&str; 2]| {
+        NFT.run("look for our rules", &["list", "table", family, name], "")
+    };
+    look(TABLES[0]).is_ok()
+}
+
+const SPREAD: &str = "spread connections over a cluster";
 const STDIN: &[&str] = &["-f", "-"];
+const CLAIM: &str = "lighthaul-address";
 /// What our address is known by, whichever it is.
 const LABEL: &str = "lo:lighthaul";
-const FLUSH: &[&str] = &["addr", "flush", "dev", "lo", "label", LABEL];
-const CLAIM: &str = "lighthaul-address";
-/// ARP, as frames call it.
-const ETHERTYPE: u16 = 0x0806;
 /// Frames that are heard before anything else is done.
 const HEARD_MAX: usize = 64;
 /// How often it is said that the address is here, since frames are lost and hosts are busy.
 const ANNOUNCEMENTS: u32 = 3;
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked for our rules.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often it is looked for connections that are to end.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a connection has to be reset.
+const RESETS: Duration = Duration::from_secs(1);
 /// How long to wait after a failure.
 const BREATH: Duration = Duration::from_secs(1);
 
@@ -345,11 +352,5 @@ mod tests {
         assert!(why(&["10.0.0.1:1", "10.0.0.100:1"]).contains("cannot be that of all"));
         assert!(why(&["10.0.0.1:1", "10.0.0.1:2"]).contains("two elements' own"));
         assert!(why(&["10.0.0.1:1", "[fe80::1]:2"]).contains("IPv4 alone"));
-        let why = Port::open(Ipv4Addr::LOCALHOST).unwrap_err().to_string();
-        assert!(why.contains("is at lo, which is no network"), "{why}");
-        let why = Port::open(Ipv4Addr::new(192, 0, 2, 1))
-            .unwrap_err()
-            .to_string();
-        assert!(why.contains("no address of this host"), "{why}");
     }
 }

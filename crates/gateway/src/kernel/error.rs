@@ -19,7 +19,9 @@ pub enum Error {
         package: &'static str,
     },
     /// This process may not.
-    #[error("cannot {0}: it takes root or CAP_NET_ADMIN in this network namespace")]
+    #[error(
+        "cannot {0}: it takes root, or CAP_NET_ADMIN and for a cluster's address CAP_NET_RAW, in this network namespace"
+    )]
     NotPermitted(String),
     /// Somebody else does it.
     #[error("another gateway {0} on this host already: stop that one first")]

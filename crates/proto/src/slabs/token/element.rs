@@ -19,6 +19,7 @@ pub struct Element {
     best: Mark,
     news_at: Instant,
     wants: bool,
+    serves: bool,
     hold: Option<Hold>,
     offer: Option<Offer>,
     proposal: Option<Proposal>,
@@ -85,6 +86,7 @@ impl Element {
             best: Mark::default(),
             news_at: now,
             wants: false,
+            serves: false,
             hold: None,
             offer: None,
             proposal: None,
@@ -108,9 +110,9 @@ impl Element {
         (self.taken, self.founded)
     }
 
-    /// Whether another element was heard of late.
-    pub fn hears(&self, now: Instant, nth: u8) -> bool {
-        self.peers.is_living(now, nth)
+    /// Whether another element serves, if it was heard of late.
+    pub fn hears_served(&self, now: Instant, nth: u8) -> Option<bool> {
+        self.peers.serves(now, nth)
     }
 
     /// Whether the token is here, used or resting.
@@ -142,6 +144,15 @@ impl Element {
         self.work(now);
     }
 
+    /// Hears whether it takes its part of what comes to a shared address; all others are told at once.
+    pub fn handle_service(&mut self, now: Instant, serves: bool) {
+        if serves != self.serves {
+            self.serves = serves;
+            self.beat_at = now;
+        }
+        self.handle_timeout(now);
+    }
+
     /// Hears another element.
     pub fn handle_words(&mut self, now: Instant, words: Words) {
         self.look(now);
@@ -155,9 +166,10 @@ impl Element {
                 count,
                 pledge,
                 wants,
+                serves,
                 holds,
             } => {
-                if self.peers.hear(now, from, count, wants) {
+                if self.peers.hear(now, from, count, (wants, serves)) {
                     if let Some(mark) = holds {
                         self.handle_news(now, mark);
                     }
@@ -423,6 +435,7 @@ impl Element {
             count: self.count,
             pledge: self.pledge,
             wants: self.wants,
+            serves: self.serves,
             holds,
         };
         for to in self.peers.others() {

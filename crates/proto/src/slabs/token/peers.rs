@@ -20,6 +20,7 @@ struct Peer {
     /// When; never before the start.
     heard_at: Option<Instant>,
     wants: bool,
+    serves: bool,
 }
 
 impl Peers {
@@ -29,6 +30,7 @@ impl Peers {
             count: 0,
             heard_at: None,
             wants: false,
+            serves: false,
         };
         let peers = core::iter::repeat_n(peer, config.members.into()).collect();
         Self { config, peers }
@@ -40,8 +42,14 @@ impl Peers {
         (0..self.config.members).filter(move |nth| *nth != me)
     }
 
-    /// Hears a beat; answers whether it is the newest of this element.
-    pub fn hear(&mut self, now: Instant, from: u8, count: u64, wants: bool) -> bool {
+    /// Hears a beat of one that wants the channel, and serves, or does not; answers whether it is the newest of this element.
+    pub fn hear(
+        &mut self,
+        now: Instant,
+        from: u8,
+        count: u64,
+        (wants, serves): (bool, bool),
+    ) -> bool {
         let forgotten = !self.is_living(now, from);
         let Some(peer) = self.peers.get_mut(usize::from(from)) else {
             return false;
@@ -54,6 +62,7 @@ impl Peers {
             count,
             heard_at: Some(now),
             wants,
+            serves,
         };
         true
     }
@@ -61,6 +70,13 @@ impl Peers {
     /// Whether an element was heard of late.
     pub fn is_living(&self, now: Instant, nth: u8) -> bool {
         self.heard_within(now, nth, 1)
+    }
+
+    /// Whether it serves, if it was heard of late.
+    pub fn serves(&self, now: Instant, nth: u8) -> Option<bool> {
+        let peer = self.peers.get(usize::from(nth));
+        peer.filter(|_| self.is_living(now, nth))
+            .map(|peer| peer.serves)
     }
 
     /// Whether somebody with a lower number than ours lives.

@@ -60,6 +60,8 @@ pub enum Word {
         pledge: Generation,
         /// It has something to send.
         wants: bool,
+        /// It takes its part of what comes to the address that all share, if they do.
+        serves: bool,
         /// It has the token.
         holds: Option<Mark>,
     },
@@ -94,6 +96,7 @@ impl Words {
                 count,
                 pledge,
                 wants,
+                serves,
                 holds,
             } => {
                 let mark = holds.unwrap_or_default();
@@ -101,7 +104,9 @@ impl Words {
                 put(pledge.0);
                 put(mark.generation.0);
                 put(mark.sequence);
-                octets.push(u8::from(wants) | u8::from(holds.is_some()) << 1);
+                let flags = [wants, holds.is_some(), serves];
+                let bits = (0..).zip(flags);
+                octets.push(bits.fold(0, |all, (nth, flag)| all | u8::from(flag) << nth));
             }
             Word::Token { mark, beat } => {
                 put(mark.generation.0);
@@ -168,13 +173,14 @@ impl Word {
         let mark = read_mark(reader)?;
         let flags = reader.u8()?;
         let holds = (flags & 2 == 2).then_some(mark);
-        if flags > 3 || holds.is_none() && mark != Mark::default() {
+        if flags > 7 || holds.is_none() && mark != Mark::default() {
             return Err(Malformed);
         }
         Ok(Self::Beat {
             count,
             pledge,
             wants: flags & 1 == 1,
+            serves: flags & 4 == 4,
             holds,
         })
     }
@@ -205,12 +211,16 @@ mod tests {
     }
 
     fn any_word() -> impl Strategy<Value = Word> {
-        let beat = (any::<(u64, u64, bool)>(), proptest::option::of(any_mark()));
+        let beat = (
+            any::<(u64, u64, bool, bool)>(),
+            proptest::option::of(any_mark()),
+        );
         prop_oneof![
-            beat.prop_map(|((count, pledge, wants), holds)| Word::Beat {
+            beat.prop_map(|((count, pledge, wants, serves), holds)| Word::Beat {
                 count,
                 pledge: Generation(pledge),
                 wants,
+                serves,
                 holds,
             }),
             (any_mark(), any::<u64>()).prop_map(|(mark, beat)| Word::Token { mark, beat }),

@@ -16,7 +16,10 @@ pub fn calls() -> impl Strategy<Value = Vec<u8>> {
         prop::option::of(mark.clone()),
     );
     let word = prop_oneof![
-        4 => beat.prop_map(|(count, pledge, wants, holds)| Word::Beat { count, pledge, wants, holds }),
+        4 => beat.prop_map(|(count, pledge, wants, holds)| {
+            let serves = count % 2 == 0;
+            Word::Beat { count, pledge, wants, serves, holds }
+        }),
         2 => (mark, 0_u64..60).prop_map(|(mark, beat)| Word::Token { mark, beat }),
         1 => few().prop_map(|generation| Word::Propose { generation }),
         1 => (few(), any::<bool>()).prop_map(|(generation, agreed)| Word::Answer { generation, agreed }),
