@@ -24,7 +24,7 @@ use crate::booking::copy as booked;
 use crate::choice::args::DryRun;
 use crate::later;
 use crate::passage;
-use crate::print::{Printer, Settings};
+use crate::print::{Printer, Proof, Settings};
 use crate::reach::{agreed, reach};
 use crate::remote::Place;
 use crate::third;
@@ -36,13 +36,28 @@ pub(crate) fn run(args: &Cp) -> u8 {
         json: args.json,
         stats: args.stats,
         quiet: args.quiet,
+        proof: match (&args.choice.dry_run, args.choice.no_verify) {
+            (Some(_), _) => Proof::DryRun,
+            (None, true) => Proof::None,
+            (None, false) if args.choice.checksum => Proof::All,
+            (None, false) => Proof::Moved,
+        },
         explain: matches!(args.choice.dry_run, Some(DryRun::Explain)),
     };
     let mut printer = Printer::new(settings);
-    let result = passage::check(args).and_then(|()| booked::run(args, &mut printer, copy));
+    let result = passage::check(args)
+        .and_then(|()| args.later.open_failures())
+        .and_then(|failures| {
+            let summary = booked::run(args, &mut printer, copy)?;
+            Ok((summary, failures))
+        });
+    let (result, failures) = match result {
+        Ok((summary, failures)) => (Ok(summary), failures),
+        Err(error) => (Err(later::with_command(args, error)), None),
+    };
     printer.finish(&result);
-    if let (Ok(summary), Some(path)) = (&result, &args.later.failures)
-        && let Err(error) = later::note_failures(path, summary)
+    if let (Ok(summary), Some(file)) = (&result, failures)
+        && let Err(error) = later::note_failures(args, &file, summary)
     {
         printer.note(&format!("lighthaul: {error}"));
     }
@@ -202,12 +217,12 @@ pub(crate) fn to(place: &Place) -> Target {
 /// What is to be sent of these paths.
 fn finds(args: &Cp, mut paths: Vec<PathBuf>) -> Result<Finds, Error> {
     let ground = Arc::new(Ground::anywhere());
+    let rules = options(args)?.rules;
     let Some(names) = args.choice.names()? else {
-        let rules = options(args)?.rules;
         return Ok(Finds::walked(Walk::new(ground, &paths, rules)?));
     };
     match (paths.pop(), paths.is_empty()) {
-        (Some(base), true) => Ok(Finds::listed(ground, base, names)),
+        (Some(base), true) => Ok(Finds::listed(ground, base, names, rules)),
         _ => Err(one_base()),
     }
 }

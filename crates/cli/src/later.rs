@@ -1,6 +1,6 @@
 //! When a copy runs, how fast at which hour, and what is done when it is stopped.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -39,7 +39,7 @@ pub(crate) struct Later {
     /// With --book, have all there, checked and synced, by this local time, or hear what could be had instead
     #[arg(long, value_name = "TIME", visible_alias = "by", requires = "book")]
     pub(crate) deadline: Option<LocalTime>,
-    /// Write what failed to FILE, for --files-from to read
+    /// Write what failed to FILE, for --files-from of the same command to read
     #[arg(long, value_name = "FILE")]
     pub(crate) failures: Option<PathBuf>,
 }
@@ -184,19 +184,71 @@ pub(crate) fn sleep(pause: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes what failed, a line each.
-pub(crate) fn note_failures(path: &Path, summary: &Summary) -> Result<(), Error> {
-    let failed = |e| Error::file(Code::Io, "cannot write", path, &e);
-    let mut file = File::create(path).map_err(failed)?;
-    for failure in summary
-        .failures
-        .iter()
-        .filter(|failure| !failure.path.is_empty())
-    {
-        let error = Error::new(Code::from_number(failure.code), failure.why.clone());
-        writeln!(file, "{}", failure_record(&failure.path, &error)).map_err(failed)?;
+impl Later {
+    /// The file for what fails, if one is wanted; what is in it stays until the copy is over, since this copy may be reading it.
+    pub(crate) fn open_failures(&self) -> Result<Option<File>, Error> {
+        let Some(path) = &self.failures else {
+            return Ok(None);
+        };
+        let mut options = OpenOptions::new();
+        let file = options.create(true).truncate(false).write(true).open(path);
+        let failed = |e| Error::file(Code::Open, "cannot write", path, &e);
+        file.map(Some).map_err(failed)
     }
-    Ok(())
+}
+
+/// Writes what failed, a line each, in place of what is in the file.
+pub(crate) fn note_failures(args: &Cp, file: &File, summary: &Summary) -> Result<(), Error> {
+    let path = args
+        .later
+        .failures
+        .as_deref()
+        .unwrap_or_else(|| Path::new(""));
+    let failed = |e| Error::file(Code::Io, "cannot write", path, &e);
+    let mut lines = Vec::new();
+    for failure in &summary.failures {
+        let path = from_source(args, &failure.path);
+        if !path.is_empty() {
+            let error = Error::new(Code::from_number(failure.code), failure.why.clone());
+            lines.extend(failure_record(path, &error).as_bytes());
+            lines.push(b'\n');
+        }
+    }
+    let mut writer = file;
+    file.set_len(0)
+        .and_then(|()| writer.write_all(&lines))
+        .map_err(failed)
+}
+
+/// The path as it is seen from the one source, as --files-from sees it: without the name that a copy gives the folder which was named.
+fn from_source<'a>(args: &Cp, path: &'a [u8]) -> &'a [u8] {
+    let is_named = args.paths.len() == 2 && !args.paths[0].ends_with('/');
+    let is_walked = args.choice.files_from.is_none();
+    match path.iter().position(|octet| *octet == b'/') {
+        Some(end) if is_named && is_walked => &path[end + 1..],
+        _ => path,
+    }
+}
+
+/// The same, with the command that goes on if it is that somebody interrupted a copy.
+pub(crate) fn with_command(args: &Cp, error: Error) -> Error {
+    let gateway = args.via.through.gateway.as_ref();
+    let tells_password = gateway.is_some_and(|gateway| gateway.credentials.is_some());
+    if error.code != Code::Interrupted || args.choice.dry_run.is_some() {
+        return error;
+    }
+    let words = std::env::args_os().map(|word| {
+        let word = word.to_string_lossy();
+        shlex::try_quote(&word).map_or_else(|_| word.to_string(), Into::into)
+    });
+    let words: Vec<String> = words.collect();
+    let command = if tells_password {
+        "the same command".to_owned()
+    } else {
+        words.join(" ")
+    };
+    let text = format!("interrupted; what has arrived stays, and this goes on: {command}");
+    Error::new(Code::Interrupted, text)
 }
 
 #[cfg(test)]

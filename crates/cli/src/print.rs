@@ -44,8 +44,23 @@ pub(crate) struct Settings {
     pub(crate) json: bool,
     pub(crate) stats: bool,
     pub(crate) quiet: bool,
+    /// What a copy that went well proves.
+    pub(crate) proof: Proof,
     /// A dry run tells why.
     pub(crate) explain: bool,
+}
+
+/// What is proved by a copy that went well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// The target has what the source has.
+    All,
+    /// What was moved arrived; the rest looks the same.
+    Moved,
+    /// Nothing was compared.
+    None,
+    /// Nothing was done.
+    DryRun,
 }
 
 /// Watches a transfer and shows it.
@@ -90,6 +105,7 @@ impl Printer {
             json: false,
             stats: false,
             quiet: true,
+            proof: Proof::DryRun,
             explain: false,
         });
         printer.counted = Some(0);
@@ -220,7 +236,7 @@ impl Printer {
                 "type": "summary", "entries": summary.entries, "bytes": summary.bytes,
                 "unchanged": summary.unchanged, "bytes_moved": motion.total,
                 "elapsed_s": summary.elapsed.as_secs_f64(), "moving_s": moving.as_secs_f64(),
-                "goodput_bps": goodput.as_bps(), "verified": summary.failures.is_empty(),
+                "goodput_bps": goodput.as_bps(), "verified": self.is_verified(summary),
                 "rounds": motion.round, "packets": motion.sent, "packets_resent": motion.resent,
                 "buffer_drops": motion.buffer_drops, "foreign": motion.foreign,
                 "cpu_s": cpu, "failures": summary.failures.len(),
@@ -229,13 +245,16 @@ impl Printer {
         if self.settings.quiet || self.settings.json {
             return;
         }
-        let verified = if summary.failures.is_empty() {
-            "verified"
-        } else {
-            "NOT all verified"
+        let verified = match self.settings.proof {
+            Proof::DryRun => "nothing was done",
+            Proof::None => "NOT verified, as --no-verify says",
+            _ if !summary.failures.is_empty() => "NOT all verified",
+            Proof::Moved if summary.unchanged > 0 => "what was moved is verified",
+            Proof::Moved | Proof::All => "verified",
         };
         let moved = Size(motion.total);
         let speed = match motion.total {
+            _ if self.settings.proof == Proof::DryRun => "a dry run".to_owned(),
             0 => "nothing to move".to_owned(),
             total if total < summary.bytes => format!("{moved} moved at {goodput}"),
             _ => goodput.to_string(),
@@ -250,6 +269,12 @@ impl Printer {
         if self.settings.stats {
             self.stats(summary, cpu);
         }
+    }
+
+    /// Whether all that was moved is proved to have arrived.
+    fn is_verified(&self, summary: &Summary) -> bool {
+        let proves = matches!(self.settings.proof, Proof::All | Proof::Moved);
+        proves && summary.failures.is_empty()
     }
 
     fn stats(&self, summary: &Summary, cpu: f64) {

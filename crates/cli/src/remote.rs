@@ -47,7 +47,17 @@ impl Place {
             None => Ok(Self::Here(PathBuf::from(text))),
             Some(path) => {
                 let host = host.replace(['[', ']'], "");
-                let path = if path.is_empty() { "./" } else { path };
+                // ssh would take it for an option, and options can start programs
+                if host.starts_with('-') {
+                    let text = format!(
+                        "{text} begins with -, as no host's name does: write ./{text} for a file here"
+                    );
+                    return Err(Error::new(Code::Usage, text));
+                }
+                let path = from_home(path).ok_or_else(|| {
+                    let text = format!("{text} names somebody else's home: write its path in full");
+                    Error::new(Code::Usage, text)
+                })?;
                 Ok(Self::Ssh {
                     host,
                     path: path.as_bytes().to_vec(),
@@ -103,6 +113,16 @@ impl Place {
     }
 }
 
+/// The same path, seen from the home that ssh begins in; `~` is that, as it is for scp.
+fn from_home(path: &str) -> Option<&str> {
+    let path = match path.strip_prefix('~') {
+        None => path,
+        Some("") => "",
+        Some(rest) => rest.strip_prefix('/')?.trim_start_matches('/'),
+    };
+    Some(if path.is_empty() { "./" } else { path })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +146,10 @@ mod tests {
             ("h:x", ssh("h", "x")),
             ("u@h:/x y", ssh("u@h", "/x y")),
             ("h:", ssh("h", "./")),
+            ("h:~", ssh("h", "./")),
+            ("h:~//x/", ssh("h", "x/")),
+            ("h:a~", ssh("h", "a~")),
+            ("./-o:x", Place::Here("./-o:x".into())),
             ("u@[2001:db8::1]:/p", ssh("u@2001:db8::1", "/p")),
             ("lh://h/p", daemon("h", PORT, "/p")),
             ("lh://h:99/", daemon("h", 99, "/")),
@@ -133,7 +157,15 @@ mod tests {
         ] {
             assert_eq!(Place::parse(text), Ok(place), "{text}");
         }
-        for text in ["lh://", "lh://h", "lh:///p", "lh://h:x/p"] {
+        for text in [
+            "lh://",
+            "lh://h",
+            "lh:///p",
+            "lh://h:x/p",
+            "-oProxyCommand=x:/y",
+            "h:~other/x",
+            "[-x]:y",
+        ] {
             assert_eq!(Place::parse(text).unwrap_err().code, Code::Usage, "{text}");
         }
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use lighthaul_daemon::allowed::{self, Allowed};
 use lighthaul_daemon::known;
 use lighthaul_daemon::serve::{Server, Settings, Welcome, serve_once};
+use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls;
 use lighthaul_transfer::error::{Code, Error};
@@ -50,6 +51,8 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
     let tokens = args.tokens.clone().unwrap_or_else(places::tokens);
     name_faults(&[&allowed, &tokens])?;
+    let root = args.root.as_deref().unwrap_or_else(|| Path::new("/"));
+    Ground::beneath(root).map_err(|e| Error::file(Code::Open, "cannot serve", root, &e))?;
     let settings = Settings {
         address: args.listen.parse().map_err(|e| listening(&e))?,
         identity,
@@ -69,6 +72,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     if let Some(address) = server.metrics_address() {
         info!("metrics at http://{address}/metrics");
     }
+    info!("serving {} and what is below", root.display());
     info!("this host's key is {key}");
     info!("keys in {} may call", allowed.display());
     // without a service manager there is nobody to tell

@@ -375,7 +375,7 @@ fn finds(
     }
     match (paths.pop(), paths.is_empty()) {
         (Some(base), true) => Ok(match names {
-            Some(names) => Finds::listed(ground, base, names),
+            Some(names) => Finds::listed(ground, base, names, options.rules.clone()),
             None => Finds::awaited(ground, base),
         }),
         _ => Err(Error::new(

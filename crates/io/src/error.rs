@@ -26,7 +26,7 @@ pub enum Error {
     #[error("{0}")]
     Store(String),
     /// The owner asked to stop.
-    #[error("interrupted: what was not finished is not there; the same command starts again")]
+    #[error("interrupted")]
     Interrupted,
 }
 

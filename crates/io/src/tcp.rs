@@ -25,7 +25,11 @@ const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(15);
 /// A connection to the address of `host` that answers first on `port` (RFC 8305): the next address
 /// gets its chance when one is slow, so that a path that is broken for one family costs a moment.
 pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
-    connect_to("lighthaul serve", host, port)
+    connect_to(
+        "lighthaul serve` or `lighthaul gateway --listen",
+        host,
+        port,
+    )
 }
 
 /// The same where another command is to be running, which is asked about if nobody answers.

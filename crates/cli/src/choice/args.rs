@@ -2,11 +2,16 @@
 
 use std::fs::File;
 use std::io::{BufReader, IsTerminal, stdin};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use lighthaul_io::clock::Clock;
+use lighthaul_io::interrupt;
 use lighthaul_io::metadata::Keep;
+use lighthaul_io::wait::{Watch, wait};
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::{Ending, FilesFrom, Written};
 use lighthaul_transfer::hash::Asked;
@@ -106,6 +111,13 @@ impl Choice {
             "Remove from {target} what the source does not have? [y/N] "
         ));
         let mut answer = String::new();
+        // a read by itself would go on behind an interrupt
+        let clock = Clock::start();
+        let mut typed = [Watch::read(stdin().as_raw_fd())];
+        while !typed[0].readable {
+            interrupt::check()?;
+            wait(clock, &mut typed, clock.now() + LOOK).ok();
+        }
         stdin().read_line(&mut answer).ok();
         match answer.trim() {
             "y" | "Y" | "yes" => Ok(()),
@@ -201,3 +213,6 @@ impl Choice {
         })
     }
 }
+
+/// How often it is looked whether somebody interrupted, while a question waits for its answer.
+const LOOK: Duration = Duration::from_millis(100);

@@ -60,6 +60,41 @@ fn what_may_not_be_read_is_named_and_the_rest_arrives() {
 }
 
 #[test]
+fn what_failed_is_copied_by_the_same_command_with_the_list() {
+    let far = Far::start("failed-again", &[]);
+    let folder = far.near.folder("folder/inner");
+    let folder = folder.parent().unwrap();
+    for name in ["open", "inner/closed", "inner/open"] {
+        fs::write(folder.join(name), name).unwrap();
+    }
+    close(&folder.join("inner/closed"));
+    let failures = far.near.at("failures");
+    let run = |options: &[&str]| {
+        let note = ["--failures", failures.to_str().unwrap()];
+        let options = [options, &note].concat();
+        let copy = far.copy(&options, &[folder.to_str().unwrap(), &far.place("copy")]);
+        let mut copy = as_anybody(&copy);
+        copy.env("XDG_CONFIG_HOME", far.near.at("config"));
+        far.near.run(copy)
+    };
+    run(&[]).assert_failed(23, "inner/closed: permission denied");
+    let told = fs::read_to_string(&failures).unwrap();
+    assert!(told.contains("\"path\":\"inner/closed\""), "{told:?}");
+    fs::set_permissions(
+        folder.join("inner/closed"),
+        fs::Permissions::from_mode(0o644),
+    )
+    .unwrap();
+    run(&["--files-from", failures.to_str().unwrap()]).assert_succeeded();
+    assert_eq!(fs::read_to_string(&failures).unwrap(), "");
+    assert!(
+        tree(folder)
+            .into_keys()
+            .eq(tree(&far.target.join("copy")).into_keys())
+    );
+}
+
+#[test]
 fn sockets_and_devices_are_left_out_and_said() {
     let far = Far::start("devices", &[]);
     let folder = far.near.folder("folder");

@@ -60,6 +60,63 @@ fn plan(outcome: &Outcome) -> BTreeSet<String> {
 }
 
 #[test]
+fn rules_hold_for_what_a_list_names_too_as_rsync_has_it() {
+    let far = Far::start("listed-rules", &[]);
+    let folder = far.near.folder("folder");
+    for name in ["a/b", "a/d/x", "a/d/y", "top"] {
+        fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+        fs::write(folder.join(name), name).unwrap();
+    }
+    let list = far.near.at("list");
+    fs::write(&list, "top\na/b\na/d\n").unwrap();
+    let list = list.to_str().unwrap();
+    let there = far.target.join("there");
+    far.push(&[], &[&folder.join("")], "there")
+        .assert_succeeded();
+    for (nth, (rule, left)) in [
+        ("top", &["a/b", "a/d/x", "a/d/y"][..]),
+        ("/a", &["a/b", "a/d/x", "a/d/y", "top"]),
+        ("x", &["a/b", "a/d/y", "top"]),
+        ("/a/d", &["a/b", "top"]),
+        ("*", &[]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let options = ["--files-from", list, "--exclude", rule];
+        let files = |root: &Path| {
+            let files = tree(root)
+                .into_keys()
+                .filter(|path| root.join(path).is_file());
+            files
+                .map(|path| path.to_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        far.push(&options, &[&folder], &format!("{nth}/"))
+            .assert_succeeded();
+        assert_eq!(
+            files(&far.target.join(nth.to_string())),
+            left,
+            "pushed without {rule}"
+        );
+        let back = far.near.folder(&format!("back{nth}"));
+        far.pull(&options, &["there/"], back.to_str().unwrap())
+            .assert_succeeded();
+        assert_eq!(files(&back), left, "pulled without {rule}");
+    }
+    assert!(there.exists());
+}
+
+#[test]
+fn a_list_of_failures_that_cannot_be_written_is_named_before_anything_moves() {
+    let far = Far::start("failures-nowhere", &[]);
+    let file = far.near.file("x", 10);
+    far.push(&["--failures", "/nowhere/failures"], &[&file], "x")
+        .assert_failed(3, "cannot write /nowhere/failures");
+    assert!(far.names().is_empty());
+}
+
+#[test]
 fn rules_leave_out_what_rsync_leaves_out() {
     let far = Far::start("rules", &[]);
     let folder = garden(&far);

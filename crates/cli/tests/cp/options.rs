@@ -36,6 +36,30 @@ fn events_are_one_json_object_a_line_and_the_summary_comes_last() {
 }
 
 #[test]
+fn only_what_was_compared_is_called_verified() {
+    let far = Far::start("verified", &[]);
+    let file = far.near.file("x", 100_000);
+    let verified = |options: &[&str], words: &str| {
+        let told = far.push(options, &[&file], "x").assert_succeeded();
+        assert!(told.said(words), "{words}: {told:?}");
+        let events = far
+            .push(&[options, &["--json"]].concat(), &[&file], "x")
+            .events();
+        events.last().unwrap()["verified"].clone()
+    };
+    assert_eq!(verified(&["-n"], "a dry run, nothing was done"), false);
+    assert_eq!(
+        verified(&["--no-verify"], "NOT verified, as --no-verify says"),
+        false
+    );
+    assert_eq!(
+        verified(&[], "nothing to move, what was moved is verified"),
+        true
+    );
+    assert_eq!(verified(&["-c"], "nothing to move, verified"), true);
+}
+
+#[test]
 fn statistics_are_shown_on_request_and_nothing_when_quiet() {
     let far = Far::start("stats", &["--plain"]);
     let file = far.near.file("x", 100_000);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -81,11 +82,21 @@ fn an_interrupted_pull_goes_on_where_it_was() {
     let place = back.join("x");
     let copy = stopped_halfway(&far, &far.place("x"), place.to_str().unwrap(), &back);
     copy.signal("INT");
-    copy.finish().assert_failed(20, "interrupted");
-    moved_less(
-        far.pull(&["--json"], &["x"], place.to_str().unwrap()),
-        LEN - (8 << 20) + 1,
-    );
+    let outcome = copy
+        .finish()
+        .assert_failed(20, "interrupted; what has arrived stays");
+    // as it says
+    let line = outcome
+        .err
+        .iter()
+        .find_map(|line| line.split_once("this goes on: "));
+    let environment = far.near.lighthaul(&[]);
+    let environment = environment
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    let mut again = Command::new("sh");
+    again.args(["-c", line.unwrap().1]).envs(environment);
+    moved_less(far.near.run(again), LEN - (8 << 20) + 1);
     assert!(look(&place) == look(&far.target.join("x")));
     assert_eq!(names(&back), ["x"]);
 }

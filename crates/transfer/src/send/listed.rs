@@ -9,6 +9,7 @@ use std::sync::Arc;
 use lighthaul_io::ground::Ground;
 
 use super::walk::{Found, Walk};
+use crate::filter::Rules;
 use crate::list::Names;
 use crate::manifest::{Entry, Kind};
 
@@ -39,8 +40,8 @@ impl Finds {
     }
 
     /// What `names` lists, seen from the folder `base`.
-    pub fn listed(ground: Arc<Ground>, base: PathBuf, names: Names) -> Self {
-        let listed = Listed::new(Arc::clone(&ground), base, names);
+    pub fn listed(ground: Arc<Ground>, base: PathBuf, names: Names, rules: Rules) -> Self {
+        let listed = Listed::new(Arc::clone(&ground), base, names, rules);
         Self {
             ground,
             named: false,
@@ -78,6 +79,8 @@ pub(crate) struct Listed {
     ground: Arc<Ground>,
     base: PathBuf,
     names: Names,
+    /// What is left out of what it names, but for the folders on the way.
+    rules: Rules,
     /// What is found at the name that was read last.
     walk: Option<Walk>,
     /// Folders that have been told and not ended, with how they end.
@@ -87,11 +90,12 @@ pub(crate) struct Listed {
 
 impl Listed {
     /// What `names` lists below the folder `base`.
-    pub(crate) fn new(ground: Arc<Ground>, base: PathBuf, names: Names) -> Self {
+    pub(crate) fn new(ground: Arc<Ground>, base: PathBuf, names: Names, rules: Rules) -> Self {
         Self {
             ground,
             base,
             names,
+            rules,
             walk: None,
             entered: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -114,7 +118,8 @@ impl Listed {
             }
         }
         let place = self.base.join(OsStr::from_bytes(&name));
-        self.walk = Some(Walk::at(Arc::clone(&self.ground), place, name));
+        let (ground, rules) = (Arc::clone(&self.ground), self.rules.clone());
+        self.walk = Some(Walk::at(ground, place, name, rules));
         true
     }
 
@@ -124,7 +129,8 @@ impl Listed {
             return;
         }
         let place = self.base.join(OsStr::from_bytes(path));
-        let first = Walk::at(Arc::clone(&self.ground), place, path.to_vec()).next();
+        let (ground, all) = (Arc::clone(&self.ground), Rules::default());
+        let first = Walk::at(ground, place, path.to_vec(), all).next();
         if let Some(Found::Entry(entry, place, meta)) = first {
             if entry.kind == Kind::Folder {
                 let leave = Entry {

@@ -165,7 +165,8 @@ pub fn send(
         Origin::Here(found) => (found, None),
         Origin::There(base) => {
             let (list, names) = Heard::new();
-            let found = Listed::new(Arc::clone(&ground), base, names);
+            let rules = options.rules.clone();
+            let found = Listed::new(Arc::clone(&ground), base, names, rules);
             (Box::new(found) as Box<_>, Some(list))
         }
     };

@@ -59,13 +59,13 @@ struct Level {
 }
 
 impl Walk {
-    /// A walk through what is at `place`, whose path among the entries is `path`.
-    pub(crate) fn at(ground: Arc<Ground>, place: PathBuf, path: Vec<u8>) -> Self {
+    /// A walk through what is at `place`, whose path among the entries is `path`, as far as `rules` let it.
+    pub(crate) fn at(ground: Arc<Ground>, place: PathBuf, path: Vec<u8>, rules: Rules) -> Self {
         Self {
             ground,
             sources: vec![(place, path)].into_iter(),
             named: false,
-            rules: Rules::default(),
+            rules,
             stack: Vec::new(),
         }
     }
