@@ -184,7 +184,18 @@ fn programs_find_whoever_serves_at_one_address_and_stay_where_they_are() {
     lose(&mut talks, carried[0]);
     talks.extend(stage.talk());
 
-    // another is to be stopped: it lets nobody in any more, nobody is refused, and what it carries goes on
+    let second = elements.remove(1);
+    stop(&stage, second, talks);
+
+    // who loads other rules forgets ours, and they come back
+    run(&stage.elements[2], "nft flush ruleset");
+    becomes_true("the rules are back", || {
+        stage.left(3).contains("table ip lighthaul_address")
+    });
+}
+
+/// The second element lets nobody in any more, nobody is refused, what it carries goes on, and what it was told arrives.
+fn stop(stage: &Stage, mut second: Running, mut talks: Vec<Talk>) {
     let (goes_on, programs) = (AtomicBool::new(true), &stage.programs);
     thread::scope(|scope| {
         let caller = scope.spawn(|| {
@@ -196,8 +207,8 @@ fn programs_find_whoever_serves_at_one_address_and_stay_where_they_are() {
             calls
         });
         let mut slow: Vec<TcpStream> = (0..12).map(|_| stage.fill()).collect();
-        elements[1].signal("TERM");
-        elements[1].says("stopping, with");
+        second.signal("TERM");
+        second.says("stopping, with");
         let before = shares()[1];
         talks.extend(stage.talk());
         assert!(shares()[1] <= before, "it let somebody in");
@@ -208,23 +219,17 @@ fn programs_find_whoever_serves_at_one_address_and_stay_where_they_are() {
         for stream in &mut slow {
             drink(stream, LARGE - LATE);
         }
-        elements[1].says("no session is left");
+        second.says("no session is left");
         pause(Duration::from_millis(500));
         for stream in &mut slow {
             drink(stream, LATE);
         }
         drop(slow);
-        elements.remove(1).finish().assert_succeeded();
+        second.finish().assert_succeeded();
         assert_eq!(stage.left(2), "", "something of ours is left");
         pause(Duration::from_millis(500));
         goes_on.store(false, Relaxed);
         assert!(caller.join().unwrap() > 10, "hardly anybody called");
-    });
-
-    // who loads other rules forgets ours, and they come back
-    run(&stage.elements[2], "nft flush ruleset");
-    becomes_true("the rules are back", || {
-        stage.left(3).contains("table ip lighthaul_address")
     });
 }
 
