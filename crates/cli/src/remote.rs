@@ -35,6 +35,15 @@ impl Place {
                 )
             });
         }
+        if let Some((scheme, _)) = text.split_once("://")
+            && !scheme.is_empty()
+            && scheme.bytes().all(|octet| octet.is_ascii_alphanumeric())
+        {
+            let text = format!(
+                "{text} is not understood: write lh://HOST[:PORT]/PATH, or HOST:PATH for ssh"
+            );
+            return Err(Error::new(Code::Usage, text));
+        }
         let (host, path) = if let Some(end) = text.find("]:") {
             (&text[..=end], Some(&text[end + 2..]))
         } else {
@@ -165,6 +174,8 @@ mod tests {
             "-oProxyCommand=x:/y",
             "h:~other/x",
             "[-x]:y",
+            "https://h/p",
+            "LH://h/p",
         ] {
             assert_eq!(Place::parse(text).unwrap_err().code, Code::Usage, "{text}");
         }

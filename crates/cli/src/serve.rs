@@ -54,7 +54,13 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     let root = args.root.as_deref().unwrap_or_else(|| Path::new("/"));
     Ground::beneath(root).map_err(|e| Error::file(Code::Open, "cannot serve", root, &e))?;
     let settings = Settings {
-        address: args.listen.parse().map_err(|e| listening(&e))?,
+        address: args.listen.parse().map_err(|_| {
+            let text = format!(
+                "--listen {}: write an address and a port, as in [::]:4810",
+                args.listen
+            );
+            Error::new(Code::Usage, text)
+        })?,
         identity,
         welcome: Welcome::Listed {
             keys: allowed.clone(),

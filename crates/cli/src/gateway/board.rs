@@ -8,8 +8,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use lighthaul_base::Instant;
 use lighthaul_daemon::gateways::Gateways;
 use lighthaul_daemon::links::Seen;
+use lighthaul_io::clock::Clock;
+use lighthaul_io::wait::pause;
 use serde_json::{Value, json};
 use tracing::debug;
 
@@ -25,16 +28,7 @@ impl Board {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let listener = match UnixListener::bind(path) {
-            Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                if UnixStream::connect(path).is_ok() {
-                    return Err(error);
-                }
-                fs::remove_file(path)?;
-                UnixListener::bind(path)?
-            }
-            bound => bound?,
-        };
+        let listener = bind(path)?;
         let gateways = Arc::clone(gateways);
         thread::Builder::new().name("board".into()).spawn(move || {
             for stream in listener.incoming() {
@@ -53,6 +47,24 @@ impl Board {
 impl Drop for Board {
     fn drop(&mut self) {
         fs::remove_file(&self.path).ok();
+    }
+}
+
+/// A listener there; a gateway that has just been told to stop may hold the place for a moment longer.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let clock = Clock::start();
+    loop {
+        let error = match UnixListener::bind(path) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => error,
+            bound => return bound,
+        };
+        if UnixStream::connect(path).is_err() {
+            fs::remove_file(path).ok();
+        } else if clock.now() >= Instant::ZERO + HANDOVER {
+            return Err(error);
+        } else {
+            pause(LOOK);
+        }
     }
 }
 
@@ -96,3 +108,6 @@ fn link(seen: &Seen) -> Value {
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait after a failure, since the next may come at once.
 const BREATH: Duration = Duration::from_millis(20);
+/// How long the one before may take to leave, and how often it is looked.
+const HANDOVER: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(50);

@@ -87,7 +87,10 @@ impl Look {
                 return "-".to_owned();
             };
             let more = number(name).saturating_sub(earlier[name].as_u64().unwrap_or(0));
-            Rate::of(more, self.at.since(at)).to_string()
+            match more {
+                0 => "0".to_owned(),
+                _ => Rate::of(more, self.at.since(at)).to_string(),
+            }
         };
         let state = if link["connected"] == true {
             "up"
