@@ -12,6 +12,7 @@ use std::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_io::clock::{Clock, unix_nanos};
+use lighthaul_io::interrupt;
 use lighthaul_io::udp::Udp;
 use lighthaul_io::wait::{Sign, Watch, pause, wait};
 use lighthaul_proto::slabs::token::{Config, Element, Slot, Words};
@@ -143,10 +144,10 @@ impl Cluster {
         }
     }
 
-    /// Leaves the address to others, once all that sessions said has been brought, or after this time.
+    /// Leaves the address to others, once all that sessions said has been brought, or after this time, or when somebody interrupts.
     pub fn leave(&self, patience: Duration) {
         if let Some(shared) = &self.shared {
-            if !shared.wait_for_connections(patience) {
+            if !shared.wait_for_connections(patience, || !interrupt::is_requested()) {
                 warn!("programs have not taken all that was said to them");
             }
             self.phase.store(LEAVING, Relaxed);

@@ -104,11 +104,11 @@ impl Shared {
     }
 
     /// Waits until the kernel has brought all that was said to programs; a connection that is to be reset must be so while the
-    /// address is here. Answers whether it has within this time.
-    pub fn wait_for_connections(&self, patience: Duration) -> bool {
+    /// address is here. Answers whether it has, within this time and as long as `goes_on`.
+    pub fn wait_for_connections(&self, patience: Duration, goes_on: impl Fn() -> bool) -> bool {
         let clock = Clock::start();
         while sockets::has_any(self.address).unwrap_or(false) {
-            if clock.now() >= Instant::ZERO + patience {
+            if clock.now() >= Instant::ZERO + patience || !goes_on() {
                 return false;
             }
             pause(LOOK);
@@ -124,7 +124,7 @@ impl Drop for Shared {
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
-        self.wait_for_connections(RESETS);
+        self.wait_for_connections(RESETS, || true);
         // first the address: as long as it is here, nobody may be answered but by who has it
         let what = "give the address of a cluster back";
         let flush = ["addr", "flush", "dev", "lo", "label", LABEL];
