@@ -124,6 +124,8 @@ impl Server {
             circuits,
         } = self;
         let keeper = circuits.map(Keeper::start).transpose()?;
+        // the last who holds the books lets go of them out here: a store may have a runtime of its own, which cannot end in ours
+        let last = desk.clone();
         let stopped = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             tokio::spawn(tick(desk));
@@ -134,7 +136,7 @@ impl Server {
             Ok::<(), io::Error>(())
         });
         runtime.shutdown_timeout(FAREWELL);
-        drop(keeper);
+        drop((keeper, last));
         Ok(stopped?)
     }
 }

@@ -6,6 +6,7 @@
 )]
 
 mod server;
+mod stopping;
 mod taking_over;
 mod tls;
 #[expect(dead_code, reason = "other tests need the rest")]

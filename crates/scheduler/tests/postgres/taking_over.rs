@@ -35,7 +35,7 @@ fn a_writer_that_is_killed_is_followed_by_another_that_has_all_of_it_once() {
     let seed = unix_nanos();
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
-    let folder = Folder::make();
+    let folder = Folder::make("taking-over");
     let mut writer = Instance::start(&server, &folder.0);
     let mut reader = Instance::start(&server, &folder.0);
     let mut told = Told::default();
@@ -102,14 +102,19 @@ fn instance() {
 }
 
 /// A process that is a scheduler.
-struct Instance {
-    child: Child,
+pub(crate) struct Instance {
+    pub(crate) child: Child,
     url: String,
 }
 
 impl Instance {
     /// Starts one that others can ask when this returns.
     fn start(server: &Server, folder: &Path) -> Self {
+        Self::start_with(server, folder, Stdio::inherit())
+    }
+
+    /// The same, with its errors going elsewhere.
+    pub(crate) fn start_with(server: &Server, folder: &Path, errors: Stdio) -> Self {
         // its store has to know where it will listen
         let listen = format!("127.0.0.1:{}", free_port());
         let mut command = Command::new(env::current_exe().unwrap());
@@ -121,7 +126,11 @@ impl Instance {
         ]);
         command.env(STORE, server.url()).env(LISTEN, &listen);
         command.env(TOKENS, folder.join("tokens"));
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
         let instance = Self {
             child,
@@ -132,7 +141,7 @@ impl Instance {
         instance
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::new(&self.url, Known::certificate(), Some(TOKEN.to_owned())).unwrap()
     }
 
@@ -316,11 +325,11 @@ fn every_one(client: &Client) -> Vec<Reservation> {
 }
 
 /// A folder with a token in it that lets somebody in.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn make() -> Self {
-        let name = format!("taking-over-{}", std::process::id());
+    pub(crate) fn make(of: &str) -> Self {
+        let name = format!("{of}-{}", std::process::id());
         let folder = Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
         let entry = Entry {
             token: Fingerprint::of_token(TOKEN),
