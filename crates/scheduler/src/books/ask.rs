@@ -1,5 +1,6 @@
 //! How requests are read.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
@@ -97,6 +98,26 @@ pub(super) fn path(names: &[String], topology: &Topology) -> Result<std::sync::A
             "the links {names} are no path: each begins where the one before it ends, and their channels have a common multiple"
         ))
     })
+}
+
+/// What a reservation names that a topology has not.
+pub(super) fn lacks(reservation: &word::Reservation, topology: &Topology) -> Vec<String> {
+    let request = &reservation.request;
+    let nodes = [&request.from, &request.to].into_iter().flatten();
+    let nodes = nodes.filter(|name| topology.node(name).is_none());
+    let wanted = request.path.iter().flatten();
+    let links: BTreeSet<&String> = reservation.path.iter().chain(wanted).collect();
+    let links = links
+        .into_iter()
+        .filter(|name| topology.link(name).is_none());
+    let nodes = nodes.map(|name| format!("host {name}"));
+    let mut lacks: Vec<String> = nodes
+        .chain(links.map(|name| format!("link {name}")))
+        .collect();
+    if lacks.is_empty() && path(&reservation.path, topology).is_err() {
+        lacks.push(format!("the path {}", reservation.path.join(", ")));
+    }
+    lacks
 }
 
 /// What is asked for of a reservation that was made before, when only how much changes.

@@ -50,6 +50,11 @@ impl Clerk {
         answer
     }
 
+    /// Refuses a topology that has not what the books have promised.
+    pub(super) fn check(&mut self) -> Result<()> {
+        self.catch_up()?.check()
+    }
+
     /// Makes sure that the ledger can be read.
     pub(super) fn ready(&mut self) -> Result<()> {
         if !self.is_writer || self.is_stale {
@@ -70,7 +75,11 @@ impl Clerk {
         // who begins to write has to know all that does not fit
         self.is_stale |= !was_writer;
         let unfit = self.catch_up()?;
-        if !unfit.is_empty() {
+        if let Err(why) = unfit.check() {
+            self.is_stale = true;
+            return Err(Error::Store(why.to_string()));
+        }
+        if !unfit.slow.is_empty() {
             self.is_stale = true;
             self.ledger.give_up(self.now, unfit)?;
             self.write()?;
@@ -80,9 +89,9 @@ impl Clerk {
     }
 
     /// Takes over what the store has and the ledger has not.
-    fn catch_up(&mut self) -> Result<Vec<Unfit>> {
+    fn catch_up(&mut self) -> Result<Unfit> {
         if !self.is_stale && self.store.seq()? == self.news {
-            return Ok(Vec::new());
+            return Ok(Unfit::default());
         }
         if self.is_stale {
             self.ledger = self.ledger.emptied()?;

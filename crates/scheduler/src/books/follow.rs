@@ -1,7 +1,10 @@
 //! How books come from a store.
 
+use std::collections::BTreeSet;
+
 use lighthaul_circuit::reservation::Verb;
 use lighthaul_schedule::{Calendar, Id, Kept, Outage};
+use tracing::warn;
 
 use super::ask;
 use super::config::Config;
@@ -12,12 +15,46 @@ use crate::error::{Error, Result};
 use crate::store::{Batch, Fact, Kind};
 use crate::word::{Moment, OutageView};
 
-/// A reservation that the links as they are now cannot keep, and why.
-pub(super) type Unfit = (u64, String);
+/// What the topology as it is now cannot keep.
+#[derive(Debug, Default)]
+pub(super) struct Unfit {
+    /// Reservations for which links have become too slow, and why.
+    pub(super) slow: Vec<(u64, String)>,
+    /// Reservations that name what is not in the topology any more.
+    gone: Vec<u64>,
+    /// What that is.
+    lacks: BTreeSet<String>,
+}
+
+impl Unfit {
+    /// Refuses books whose reservations name what there is not: another topology may have been given by mistake.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.gone.is_empty() {
+            return Ok(());
+        }
+        let lacks = shortened(self.lacks.iter(), ", ");
+        let ids = shortened(self.gone.iter(), ", ");
+        Err(Error::Misuse(format!(
+            "the topology lacks {lacks}, which the books have promised to reservations {ids}: start with a topology that \
+             has it, and cancel them there first if it is to go; nothing was changed"
+        )))
+    }
+}
+
+/// The first few of many.
+fn shortened<T: ToString>(all: impl ExactSizeIterator<Item = T>, mark: &str) -> String {
+    let more = all.len().saturating_sub(NAMED_MAX);
+    let named: Vec<String> = all.take(NAMED_MAX).map(|one| one.to_string()).collect();
+    let named = named.join(mark);
+    if more == 0 {
+        return named;
+    }
+    format!("{named} and {more} more")
+}
 
 impl Ledger {
     /// Takes over what a store says has changed; what it has promised is promised, whatever would be granted now.
-    pub(super) fn follow(&mut self, now: Moment, batch: Batch) -> Result<Vec<Unfit>> {
+    pub(super) fn follow(&mut self, now: Moment, batch: Batch) -> Result<Unfit> {
         let at = now.instant();
         let (mut records, mut outages) = (Vec::new(), Vec::new());
         for fact in batch.facts {
@@ -45,13 +82,10 @@ impl Ledger {
         for outage in outages {
             self.follow_outage(now, outage)?;
         }
-        let mut unfit = Vec::new();
+        let mut unfit = Unfit::default();
         for record in records {
-            let id = record.reservation.id;
-            if record.is_live()
-                && let Err(why) = restore(&mut self.calendar, &self.config, now, &record)
-            {
-                unfit.push((id, why.to_string()));
+            if record.is_live() {
+                self.keep(now, &record, &mut unfit);
             }
             self.insert(record);
         }
@@ -59,11 +93,27 @@ impl Ledger {
         Ok(unfit)
     }
 
-    /// Fails what the links as they are now cannot keep.
-    pub(super) fn give_up(&mut self, now: Moment, unfit: Vec<Unfit>) -> Result<()> {
+    /// Books again what a record was granted, or notes why that cannot be.
+    fn keep(&mut self, now: Moment, record: &Record, unfit: &mut Unfit) {
+        let Err(why) = restore(&mut self.calendar, &self.config, now, record) else {
+            return;
+        };
+        let id = record.reservation.id;
+        let lacks = ask::lacks(&record.reservation, self.calendar.topology());
+        if lacks.is_empty() {
+            unfit.slow.push((id, why.to_string()));
+        } else if !record.is_over(now) {
+            unfit.gone.push(id);
+            unfit.lacks.extend(lacks);
+        }
+    }
+
+    /// Fails what the links as they are now are too slow for.
+    pub(super) fn give_up(&mut self, now: Moment, unfit: Unfit) -> Result<()> {
         let who = Who::new("calendar", Role::Operator);
-        for (id, why) in unfit {
+        for (id, why) in unfit.slow {
             let why = format!("the topology has no room for it any more: {why}");
+            warn!("reservation {id} has failed: {why}");
             let act = Act {
                 now,
                 who: &who,
@@ -105,3 +155,6 @@ fn restore(calendar: &mut Calendar, config: &Config, now: Moment, record: &Recor
         .restore(now.instant(), Id(reservation.id), kept)
         .map_err(Error::from)
 }
+
+/// How many of many are named.
+const NAMED_MAX: usize = 8;

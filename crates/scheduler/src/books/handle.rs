@@ -54,6 +54,7 @@ impl Books {
             clock: Box::new(clock),
             listeners: Mutex::default(),
         };
+        books.lock().check()?;
         books.tick()?;
         Ok(books)
     }

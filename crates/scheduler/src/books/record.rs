@@ -120,6 +120,16 @@ impl Record {
         !self.life.state().is_final()
     }
 
+    /// Whether all of it is over, although the clock has not looked at it since.
+    pub(crate) fn is_over(&self, now: Moment) -> bool {
+        let is_end = |verb| verb != Verb::Activate;
+        let end = self.reservation.promised_end;
+        end <= now
+            || self
+                .due()
+                .is_some_and(|(at, verb)| is_end(verb) && at <= now)
+    }
+
     /// When its first step begins.
     pub(crate) fn start(&self) -> Moment {
         let first = self.reservation.steps.first();

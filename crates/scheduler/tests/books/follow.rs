@@ -152,6 +152,49 @@ fn what_the_links_cannot_keep_any_more_fails_and_the_rest_stays() {
     assert_eq!(slower.get(&ada(), narrow.id).unwrap().steps, narrow.steps);
 }
 
+#[test]
+fn a_topology_without_what_is_promised_is_refused_and_the_books_stay() {
+    let shelf = Shelf::default();
+    shelf.elect("one");
+    let world = World::on(shelf.hand("one"), Config::default());
+    let kept = world.books.reserve(&ada(), &all_for(10), None).unwrap();
+    let other = || {
+        let link = lighthaul_schedule::Link {
+            name: "other".into(),
+            from: "a".into(),
+            to: "c".into(),
+            capacity: lighthaul_base::Rate::from_mbps(1000),
+            channel: lighthaul_base::Rate::from_mbps(1),
+            guard: std::time::Duration::ZERO,
+            cost: 1,
+        };
+        lighthaul_schedule::Topology::new(vec!["a".into(), "c".into()], vec![link]).unwrap()
+    };
+    let clock = || {
+        let now = Arc::clone(&world.now);
+        move || Moment(now.load(Ordering::Relaxed))
+    };
+    for name in ["one", "two"] {
+        let opened = Books::open(shelf.hand(name), other(), Config::default(), clock());
+        let why = opened.unwrap_err().to_string();
+        assert!(
+            why.contains("the topology lacks host b, link link"),
+            "{why}"
+        );
+        assert!(
+            why.contains(&format!("reservations {}: ", kept.id)),
+            "{why}"
+        );
+    }
+    let again = open(shelf.hand("one"), Config::default(), &world.now).unwrap();
+    assert_eq!(again.get(&ada(), kept.id).unwrap().steps, kept.steps);
+    // what is over needs no links
+    drop(again);
+    world.now.fetch_add(100 * SECOND, Ordering::Relaxed);
+    let new = Books::open(shelf.hand("one"), other(), Config::default(), clock()).unwrap();
+    assert_eq!(new.get(&ada(), kept.id).unwrap().state, State::Released);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
