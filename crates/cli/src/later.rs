@@ -16,6 +16,7 @@ use lighthaul_transfer::filter::failure_record;
 use lighthaul_transfer::watch::Summary;
 
 use crate::args::Cp;
+use crate::booking::time::Time;
 use crate::print::Printer;
 
 /// The longest pause before another try.
@@ -38,7 +39,7 @@ pub(crate) struct Later {
     pub(crate) stop_at: Option<LocalTime>,
     /// With --book, have all there, checked and synced, by this local time, or hear what could be had instead
     #[arg(long, value_name = "TIME", visible_alias = "by", requires = "book")]
-    pub(crate) deadline: Option<LocalTime>,
+    pub(crate) deadline: Option<Time>,
     /// Write what failed to FILE, for --files-from of the same command to read
     #[arg(long, value_name = "FILE")]
     pub(crate) failures: Option<PathBuf>,

@@ -16,7 +16,7 @@ use super::args::Asking;
 use super::ends::{Ends, flow_to};
 use super::reach::{failed, reach};
 use super::rehearsal::Rehearsal;
-use super::time::shown;
+use super::time::{Time, shown};
 use crate::args::Cp;
 use crate::files::args::Output;
 use crate::later::{self, sleep};
@@ -79,11 +79,8 @@ impl Circuit {
         let (ahead, error) = client.clock_offset().map_err(failed)?;
         let there = |nanos: u64| Moment(nanos.saturating_add_signed(ahead));
         let epilogue = rehearsal.epilogue();
-        let by = args.later.deadline.map(|by| {
-            let seconds = u64::try_from(by.seconds()).unwrap_or(0);
-            let nanos = seconds.saturating_mul(1_000_000_000);
-            there(nanos.saturating_sub(nanos_of(epilogue)))
-        });
+        let by = args.later.deadline;
+        let by = by.map(|Time(by)| there(by.0.saturating_sub(nanos_of(epilogue))));
         let start = unix_nanos().saturating_add(nanos_of(rehearsal.lead() + THINK));
         let circuit = args.booked.circuit.as_deref();
         let flow = circuit

@@ -4,14 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use jiff::fmt::temporal::Pieces;
 use lighthaul_base::Instant;
 use lighthaul_circuit::reservation::WallTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A moment of the world's clock, in nanoseconds since 1970; as text, ISO 8601 in UTC.
 ///
-/// What is before that is its beginning, and what is after 2554 is its end, so that who asks for the year 9999 hears how far
-/// bookings do reach.
+/// What is before that is its beginning; what is after 2554 is refused, since books do not reach so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub u64);
 
@@ -50,19 +50,42 @@ impl fmt::Display for Moment {
 }
 
 /// What was wrong with a time that somebody wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a time is written as in 2031-05-01T06:00:00Z, or with an offset, as in 2031-05-01T08:00:00+02:00"
-)]
-pub struct NotAMoment;
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAMoment {
+    /// It is written in another way.
+    #[error(
+        "a time is written as in 2031-05-01T06:00:00Z, or with an offset, as in 2031-05-01T08:00:00+02:00"
+    )]
+    Form,
+    /// It cannot be kept.
+    #[error("{0} is further away than books reach: ask for a time before 2554-07-21")]
+    Far(String),
+}
+
+impl NotAMoment {
+    /// What somebody wrote is too far away.
+    pub fn far(text: &str) -> Self {
+        Self::Far(text.trim().chars().take(SHOWN_MAX).collect())
+    }
+}
 
 impl FromStr for Moment {
     type Err = NotAMoment;
 
     fn from_str(text: &str) -> Result<Self, NotAMoment> {
-        let at: Timestamp = text.trim().parse().map_err(|_| NotAMoment)?;
-        let nanos = at.as_nanosecond().max(0);
-        Ok(Self(u64::try_from(nanos).unwrap_or(u64::MAX)))
+        let written = Pieces::parse(text.trim()).map_err(|_| NotAMoment::Form)?;
+        let offset = written.to_numeric_offset();
+        // jiff reads some that no clock has
+        let is_whole = offset.is_some_and(|offset| offset.seconds().abs() < DAY);
+        if !is_whole || written.time().is_none() {
+            return Err(NotAMoment::Form);
+        }
+        if written.date().year() > YEAR_MAX {
+            return Err(NotAMoment::far(text));
+        }
+        let at: Timestamp = text.trim().parse().map_err(|_| NotAMoment::Form)?;
+        let nanos = u64::try_from(at.as_nanosecond().max(0));
+        nanos.map(Self).map_err(|_| NotAMoment::far(text))
     }
 }
 
@@ -79,6 +102,13 @@ impl<'de> Deserialize<'de> for Moment {
     }
 }
 
+/// The year in which the last moment is.
+const YEAR_MAX: i16 = 2554;
+/// A day, in seconds.
+const DAY: i32 = 86_400;
+/// How much is repeated of what somebody wrote.
+const SHOWN_MAX: usize = 64;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,12 +120,27 @@ mod tests {
             ("1970-01-01T00:00:01Z", 1_000_000_000),
             ("2031-05-01T08:00:00.5+02:00", 1_935_381_600_500_000_000),
             ("1969-12-31T23:59:59Z", 0),
-            ("9999-12-30T00:00:00Z", u64::MAX),
+            ("2554-07-21T23:34:33.709551615Z", u64::MAX),
         ] {
             assert_eq!(text.parse(), Ok(Moment(nanos)), "{text}");
         }
-        for text in ["", "now", "2031-05-01", "2031-05-01T06:00:00", "12"] {
-            assert_eq!(text.parse::<Moment>(), Err(NotAMoment), "{text}");
+        for text in [
+            "",
+            "now",
+            "2031-05-01",
+            "2031-05-01T06:00:00",
+            "12",
+            "2031-02-30T00:00:00Z",
+            "2031-05-01T06:00:00+25:00",
+        ] {
+            assert_eq!(text.parse::<Moment>(), Err(NotAMoment::Form), "{text}");
+        }
+        for text in ["9999-12-31T23:59:59Z", "2554-07-22T00:00:00Z"] {
+            let why = text.parse::<Moment>().unwrap_err().to_string();
+            assert!(
+                why.starts_with(&format!("{text} is further away than")),
+                "{why}"
+            );
         }
     }
 

@@ -20,7 +20,7 @@ fn assert_balanced(stage: &Stage) {
 }
 
 /// What is asked; the status, kind and words of what is answered.
-const IMPOSSIBLE: [(&str, u16, &str, &str); 22] = [
+const IMPOSSIBLE: [(&str, u16, &str, &str); 23] = [
     (
         r#"{"from": "a", "to": "c", "size": 0}"#,
         422,
@@ -58,10 +58,16 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 22] = [
         "ask for one at 20",
     ),
     (
-        r#"{"from": "a", "to": "c", "size": 1, "start": "9999-01-01T00:00:00Z"}"#,
+        r#"{"from": "a", "to": "c", "size": 1, "start": "2553-01-01T00:00:00Z"}"#,
         409,
         "far",
         "till when bookings are taken",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "by": "9999-12-31T23:59:59Z"}"#,
+        400,
+        "unreadable",
+        "9999-12-31T23:59:59Z is further away than books reach",
     ),
     (
         r#"{"from": "a", "to": "c", "size": 1, "start": "tomorrow"}"#,
