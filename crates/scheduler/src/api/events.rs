@@ -28,7 +28,7 @@ pub(crate) fn router() -> OpenApiRouter<Desk> {
 /// Hear of changes of one's reservations, or of all as an operator
 #[utoipa::path(get, path = "/v1/events", params(
     ("Last-Event-ID" = Option<u64>, Header, description = "Go on behind this one; with what comes, if it is left out")
-), responses((status = 200, body = Event, content_type = "text/event-stream"), Refused), security(("bearer" = [])))]
+), responses((status = 200, description = "Events, until the caller leaves", body = Event, content_type = "text/event-stream"), Refused), security(("bearer" = [])))]
 async fn listen(
     State(desk): State<Desk>,
     Caller(who): Caller,

@@ -21,7 +21,7 @@ pub(crate) fn router() -> OpenApiRouter<Desk> {
 }
 
 /// How it is, and what time it is there
-#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health), Refused))]
+#[utoipa::path(get, path = "/healthz", responses((status = 200, description = "It answers", body = Health), Refused))]
 async fn health(State(desk): State<Desk>) -> Result<Json<Health>, Refused> {
     let writer = match desk.ask(Books::writer).await? {
         Writer::Here => None,
@@ -36,7 +36,7 @@ async fn health(State(desk): State<Desk>) -> Result<Json<Health>, Refused> {
 
 /// What is counted, for Prometheus
 #[utoipa::path(get, path = "/metrics",
-    responses((status = 200, body = String, content_type = "application/openmetrics-text"), Refused))]
+    responses((status = 200, description = "Counters and gauges", body = String, content_type = "application/openmetrics-text"), Refused))]
 async fn metrics(State(desk): State<Desk>) -> Result<impl IntoResponse, Refused> {
     let page = desk.metrics().print(desk.seats().left());
     let page = page.map_err(|_| Refused::fault())?;

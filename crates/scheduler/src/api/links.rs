@@ -26,7 +26,7 @@ pub(crate) fn router() -> OpenApiRouter<Desk> {
 }
 
 /// Hosts, switches and what joins them
-#[utoipa::path(get, path = "/v1/topology", responses((status = 200, body = TopologyView), Refused),
+#[utoipa::path(get, path = "/v1/topology", responses((status = 200, description = "All of it", body = TopologyView), Refused),
     security(("bearer" = [])))]
 async fn topology(
     State(desk): State<Desk>,
@@ -36,7 +36,7 @@ async fn topology(
 }
 
 /// The links
-#[utoipa::path(get, path = "/v1/links", responses((status = 200, body = Vec<LinkView>), Refused),
+#[utoipa::path(get, path = "/v1/links", responses((status = 200, description = "All of them", body = Vec<LinkView>), Refused),
     security(("bearer" = [])))]
 async fn links(
     State(desk): State<Desk>,
@@ -59,7 +59,7 @@ struct Window {
 
 /// What is free of a link, and who has the rest
 #[utoipa::path(get, path = "/v1/links/{name}/calendar", params(("name" = String, Path, description = "Its name"), Window),
-    responses((status = 200, body = CalendarView), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "What is free, and what is not", body = CalendarView), Refused), security(("bearer" = [])))]
 async fn calendar(
     State(desk): State<Desk>,
     Caller(who): Caller,

@@ -22,7 +22,7 @@ pub(crate) fn router() -> OpenApiRouter<Desk> {
 
 /// Say that a link is out for a while; what was booked then moves or fails
 #[utoipa::path(post, path = "/v1/outages", request_body = NewOutage,
-    responses((status = 201, body = OutageView), Refused), security(("bearer" = [])))]
+    responses((status = 201, description = "The outage, and what it did", body = OutageView), Refused), security(("bearer" = [])))]
 async fn plan(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -34,7 +34,7 @@ async fn plan(
 }
 
 /// The outages that are not over
-#[utoipa::path(get, path = "/v1/outages", responses((status = 200, body = Vec<OutageView>), Refused),
+#[utoipa::path(get, path = "/v1/outages", operation_id = "list_outages", responses((status = 200, description = "All of them", body = Vec<OutageView>), Refused),
     security(("bearer" = [])))]
 async fn list(
     State(desk): State<Desk>,
@@ -46,7 +46,7 @@ async fn list(
 /// Say that it is not
 #[utoipa::path(delete, path = "/v1/outages/{id}",
     params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, body = OutageView), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The outage, and what it did", body = OutageView), Refused), security(("bearer" = [])))]
 async fn lift(
     State(desk): State<Desk>,
     Caller(who): Caller,

@@ -39,7 +39,6 @@ impl Refused {
                 title: title.to_owned(),
                 status: status.as_u16(),
                 detail,
-                instance: None,
                 counter_offer: None,
             }),
             wait: None,

@@ -35,7 +35,7 @@ pub(crate) fn router() -> OpenApiRouter<Desk> {
 /// Reserve capacity, and hold it for a while, or commit at once with `commit`
 #[utoipa::path(post, path = "/v1/reservations", request_body = NewReservation, params(
     ("Idempotency-Key" = Option<String>, Header, description = "The same key with the same request gets the same answer for 24 hours")
-), responses((status = 201, body = Reservation), Refused), security(("bearer" = [])))]
+), responses((status = 201, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
 async fn reserve(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -78,8 +78,8 @@ struct Wanted {
 }
 
 /// List reservations, by their numbers
-#[utoipa::path(get, path = "/v1/reservations", params(Wanted),
-    responses((status = 200, body = Page<Reservation>), Refused), security(("bearer" = [])))]
+#[utoipa::path(get, path = "/v1/reservations", operation_id = "list_reservations", params(Wanted),
+    responses((status = 200, description = "A part of the list", body = Page<Reservation>), Refused), security(("bearer" = [])))]
 async fn list(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -102,7 +102,7 @@ async fn list(
 
 /// Look at a reservation
 #[utoipa::path(get, path = "/v1/reservations/{id}", params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
 async fn look(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -114,7 +114,7 @@ async fn look(
 /// Call a reservation off
 #[utoipa::path(delete, path = "/v1/reservations/{id}", request_body = Option<Why>,
     params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
 async fn cancel(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -130,7 +130,7 @@ async fn cancel(
 /// Take up what is held
 #[utoipa::path(post, path = "/v1/reservations/{id}/commit", request_body = Option<Why>,
     params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
 async fn commit(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -146,7 +146,7 @@ async fn commit(
 /// Have its circuits made
 #[utoipa::path(post, path = "/v1/reservations/{id}/provision", request_body = Option<Why>,
     params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
 async fn provision(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -162,7 +162,7 @@ async fn provision(
 /// Leave what is left of it to others
 #[utoipa::path(post, path = "/v1/reservations/{id}/release", request_body = Option<Why>,
     params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
 async fn release(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -178,7 +178,7 @@ async fn release(
 /// Make it larger, where what follows is free
 #[utoipa::path(post, path = "/v1/reservations/{id}/extend", request_body = Change,
     params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
 async fn extend(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -194,7 +194,7 @@ async fn extend(
 /// Make it smaller
 #[utoipa::path(post, path = "/v1/reservations/{id}/shrink", request_body = Change,
     params(("id" = u64, Path, description = "Its number")),
-    responses((status = 200, body = Reservation), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "The reservation as it is now", body = Reservation), Refused), security(("bearer" = [])))]
 async fn shrink(
     State(desk): State<Desk>,
     Caller(who): Caller,
@@ -209,7 +209,7 @@ async fn shrink(
 
 /// Ask what a request would be given; nothing is booked
 #[utoipa::path(post, path = "/v1/quotes", request_body = NewReservation,
-    responses((status = 200, body = Quote), Refused), security(("bearer" = [])))]
+    responses((status = 200, description = "What would be granted", body = Quote), Refused), security(("bearer" = [])))]
 async fn quote(
     State(desk): State<Desk>,
     Caller(who): Caller,

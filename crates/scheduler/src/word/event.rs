@@ -12,7 +12,6 @@ pub struct Event {
     /// Its number, which is the `Last-Event-ID` of who goes on behind it.
     pub seq: u64,
     /// When.
-    #[schema(schema_with = super::schema::moment)]
     pub at: Moment,
     /// What.
     pub kind: Kind,

@@ -9,7 +9,6 @@ use super::moment::Moment;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// Its clock.
-    #[schema(schema_with = super::schema::moment)]
     pub now: Moment,
     /// Its version.
     pub version: String,

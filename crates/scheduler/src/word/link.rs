@@ -50,10 +50,8 @@ pub struct CalendarView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Free {
     /// From then on.
-    #[schema(schema_with = super::schema::moment)]
     pub from: Moment,
     /// Till then, which is not in it.
-    #[schema(schema_with = super::schema::moment)]
     pub till: Moment,
     /// Bits a second.
     pub bps: u64,
@@ -68,10 +66,8 @@ pub struct Allocation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// From then on.
-    #[schema(schema_with = super::schema::moment)]
     pub from: Moment,
     /// Till then, which is not in it.
-    #[schema(schema_with = super::schema::moment)]
     pub till: Moment,
     /// Bits a second.
     pub bps: u64,

@@ -13,10 +13,8 @@ pub struct NewOutage {
     pub link: String,
     /// From then on; now, if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = super::schema::moment)]
     pub from: Option<Moment>,
     /// Till then.
-    #[schema(schema_with = super::schema::moment)]
     pub till: Moment,
     /// Why, for those whose reservations it moves.
     #[serde(default)]
@@ -31,10 +29,8 @@ pub struct OutageView {
     /// Which link.
     pub link: String,
     /// From then on.
-    #[schema(schema_with = super::schema::moment)]
     pub from: Moment,
     /// Till then.
-    #[schema(schema_with = super::schema::moment)]
     pub till: Moment,
     /// Reservations that found another time or path.
     pub moved: Vec<u64>,

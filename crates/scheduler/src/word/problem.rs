@@ -19,10 +19,6 @@ pub struct Problem {
     pub status: u16,
     /// What happened, to what, and what to do.
     pub detail: String,
-    /// What was asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = "/v1/reservations")]
-    pub instance: Option<String>,
     /// What could be had instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter_offer: Option<CounterOffer>,
@@ -33,14 +29,12 @@ pub struct Problem {
 pub struct CounterOffer {
     /// When all would be over.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = super::schema::moment)]
     pub earliest_end: Option<Moment>,
     /// How many bytes would be over by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_by_then: Option<u64>,
     /// How long it could be held till then.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = super::schema::span)]
     pub hold_by_then: Option<Span>,
     /// The lowest `rate_max` with which all would be over by then, in bits a second.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,6 +14,5 @@ pub struct Quote {
     /// When it would have how much.
     pub steps: Vec<Step>,
     /// When all would be over.
-    #[schema(schema_with = super::schema::moment)]
     pub promised_end: Moment,
 }

@@ -24,27 +24,21 @@ pub struct NewReservation {
     pub path: Option<Vec<String>>,
     /// How much is to be moved: bytes, or text as in `1.2TB`; or `hold` instead.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = super::schema::bytes)]
     pub size: Option<Bytes>,
     /// How long the circuit is wanted: seconds, or text as in `PT2H`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = super::schema::span)]
     pub hold: Option<Span>,
     /// The highest rate that is of use: bits a second, or text as in `10Gb/s`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = super::schema::bps)]
     pub rate_max: Option<Bps>,
     /// The lowest rate that is of use.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = super::schema::bps)]
     pub rate_min: Option<Bps>,
     /// Not before this; now, if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = super::schema::moment)]
     pub start: Option<Moment>,
     /// All must be over by then.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = super::schema::moment)]
     pub by: Option<Moment>,
     /// What is added to `size` for headers and resends, in hundredths; 3 if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,6 +46,7 @@ pub struct NewReservation {
     pub margin_percent: Option<u8>,
     /// Of two that could be moved forward, or that an outage has put out, the higher one is first.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 255)]
     pub priority: Option<u8>,
     /// Whether the rate may vary.
     pub shape: Shape,
@@ -105,11 +100,9 @@ pub struct FlowAt {
 pub struct Change {
     /// The bytes that it is for from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = super::schema::bytes)]
     pub size: Option<Bytes>,
     /// How long it is held from now on, counted from its start.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = super::schema::span)]
     pub hold: Option<Span>,
     /// Why, for the journal.
     pub why: String,

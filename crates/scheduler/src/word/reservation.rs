@@ -24,17 +24,13 @@ pub struct Reservation {
     /// When it has how much, one step for each rate.
     pub steps: Vec<Step>,
     /// When all will be over.
-    #[schema(schema_with = super::schema::moment)]
     pub promised_end: Moment,
     /// Who does not commit till then loses it; nothing once it is committed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = super::schema::moment)]
     pub hold_till: Option<Moment>,
     /// When it was made.
-    #[schema(schema_with = super::schema::moment)]
     pub created: Moment,
     /// When it last changed.
-    #[schema(schema_with = super::schema::moment)]
     pub changed: Moment,
     /// What was done with it, the oldest first.
     pub journal: Vec<JournalLine>,
@@ -47,10 +43,8 @@ pub struct Reservation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
     /// From then on.
-    #[schema(schema_with = super::schema::moment)]
     pub from: Moment,
     /// Till then, which is not in it.
-    #[schema(schema_with = super::schema::moment)]
     pub till: Moment,
     /// Bits a second.
     pub rate_bps: u64,
@@ -60,7 +54,6 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JournalLine {
     /// When.
-    #[schema(schema_with = super::schema::moment)]
     pub at: Moment,
     /// What.
     #[schema(value_type = String, example = "commit")]

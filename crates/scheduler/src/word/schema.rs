@@ -1,41 +1,75 @@
 //! How `openapi.json` describes what is written in more than one way.
 
+use std::borrow::Cow;
+
 use utoipa::openapi::schema::{KnownFormat, OneOfBuilder, SchemaFormat, Type};
-use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema};
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
-/// Bytes.
-pub(crate) fn bytes() -> RefOr<Schema> {
-    either("1.2TB")
+use super::amount::{Bps, Bytes, Span};
+use super::moment::Moment;
+
+impl PartialSchema for Bytes {
+    fn schema() -> RefOr<Schema> {
+        either("Bytes: a number, or text with a unit", "1.2TB")
+    }
 }
 
-/// Bits a second.
-pub(crate) fn bps() -> RefOr<Schema> {
-    either("10Gb/s")
+impl PartialSchema for Bps {
+    fn schema() -> RefOr<Schema> {
+        either("Bits a second: a number, or text with a unit", "10Gb/s")
+    }
 }
 
-/// Seconds.
-pub(crate) fn span() -> RefOr<Schema> {
-    either("PT2H")
+impl PartialSchema for Span {
+    fn schema() -> RefOr<Schema> {
+        either("A length of time: seconds, or ISO 8601", "PT2H")
+    }
 }
 
-/// ISO 8601.
-pub(crate) fn moment() -> Object {
-    ObjectBuilder::new()
-        .schema_type(Type::String)
-        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
-        .examples(["2031-05-01T06:00:00Z"])
-        .build()
+impl PartialSchema for Moment {
+    fn schema() -> RefOr<Schema> {
+        let moment = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .description(Some("A moment, as ISO 8601 has it; in answers, in UTC"))
+            .examples(["2031-05-01T06:00:00Z"]);
+        moment.into()
+    }
+}
+
+impl ToSchema for Bytes {
+    fn name() -> Cow<'static, str> {
+        "Bytes".into()
+    }
+}
+
+impl ToSchema for Bps {
+    fn name() -> Cow<'static, str> {
+        "Bps".into()
+    }
+}
+
+impl ToSchema for Span {
+    fn name() -> Cow<'static, str> {
+        "Span".into()
+    }
+}
+
+impl ToSchema for Moment {
+    fn name() -> Cow<'static, str> {
+        "Moment".into()
+    }
 }
 
 /// A number or text.
-fn either(example: &str) -> RefOr<Schema> {
+fn either(what: &str, example: &str) -> RefOr<Schema> {
     let number = ObjectBuilder::new()
         .schema_type(Type::Integer)
-        .minimum(Some(0))
-        .build();
+        .minimum(Some(0));
     let text = ObjectBuilder::new()
         .schema_type(Type::String)
-        .examples([example])
-        .build();
-    OneOfBuilder::new().item(number).item(text).into()
+        .examples([example]);
+    let either = OneOfBuilder::new().item(number.build()).item(text.build());
+    either.description(Some(what)).into()
 }

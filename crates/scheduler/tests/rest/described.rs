@@ -113,6 +113,36 @@ fn every_route_is_described_and_says_who_may_ask() {
 }
 
 #[test]
+fn the_document_keeps_the_rules_of_openapi() {
+    let document = document();
+    let mut names = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, about) in methods.as_object().unwrap() {
+            let name = about["operationId"].as_str().unwrap();
+            assert!(names.insert(name), "{name} is the name of two");
+            for (status, response) in about["responses"].as_object().unwrap() {
+                let description = response["description"].as_str().unwrap_or_default();
+                assert!(!description.is_empty(), "{method} {path} {status}");
+            }
+        }
+    }
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        for (field, about) in schema["properties"].as_object().into_iter().flatten() {
+            assert!(is_told(about), "{name}.{field} is not told: {about}");
+        }
+    }
+    let priority = &document["components"]["schemas"]["NewReservation"]["properties"]["priority"];
+    assert_eq!(priority["maximum"], json!(255));
+}
+
+/// Whether a field has a description, also if it is one of several, or a reference.
+fn is_told(about: &Value) -> bool {
+    let told = |about: &Value| about["description"].is_string();
+    let mut several = about["oneOf"].as_array().into_iter().flatten();
+    told(about) || several.any(told)
+}
+
+#[test]
 fn every_answer_is_what_the_document_says() {
     let stage = Stage::new();
     let (_, _, served) = stage.raw("GET", "/openapi.json", "", "");
