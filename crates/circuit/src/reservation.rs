@@ -52,6 +52,14 @@ pub enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
+    /// To hold capacity: what every reservation begins with.
+    Reserve,
+    /// To make it larger.
+    Extend,
+    /// To make it smaller.
+    Shrink,
+    /// To give it other times or another path, say out of the way of an outage.
+    Move,
     /// To take up what is held.
     Commit,
     /// To have devices make its circuits.
@@ -134,6 +142,8 @@ impl Reservation {
             (State::Committed, Verb::Provision) => State::Provisioned,
             (State::Provisioned, Verb::Activate) => State::Active,
             (State::Provisioned | State::Active, Verb::Release) => State::Released,
+            (State::Reserved, Verb::Reserve) => State::Reserved,
+            (from, Verb::Extend | Verb::Shrink | Verb::Move) if !from.is_final() => from,
             (from, Verb::Terminate) if !from.is_final() => State::Terminated,
             (from, Verb::Fail) if !from.is_final() => State::Failed,
             _ => return Err(Illegal::Order { from, verb }),
@@ -202,7 +212,11 @@ impl State {
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 11] = [
+        Self::Reserve,
+        Self::Extend,
+        Self::Shrink,
+        Self::Move,
         Self::Commit,
         Self::Provision,
         Self::Activate,
@@ -212,8 +226,13 @@ impl Verb {
         Self::Fail,
     ];
 
-    const fn participle(self) -> &'static str {
+    /// What was done, as in "extended".
+    pub const fn participle(self) -> &'static str {
         match self {
+            Self::Reserve => "reserved",
+            Self::Extend => "extended",
+            Self::Shrink => "shrunk",
+            Self::Move => "moved",
             Self::Commit => "committed",
             Self::Provision => "provisioned",
             Self::Activate => "activated",
@@ -304,13 +323,13 @@ mod tests {
     /// Every line is a state, then what each verb makes of it in the order of [`Verb::ALL`]; a dot is a refusal.
     /// Before the hold is over, a time-out is refused.
     const TABLE: &str = "
-        reserved    committed . . . terminated . failed
-        committed   . provisioned . . terminated . failed
-        provisioned . . active released terminated . failed
-        active      . . . released terminated . failed
-        released    . . . . . . .
-        terminated  . . . . . . .
-        failed      . . . . . . .";
+        reserved    reserved reserved reserved reserved committed . . . terminated . failed
+        committed   . committed committed committed . provisioned . . terminated . failed
+        provisioned . provisioned provisioned provisioned . . active released terminated . failed
+        active      . active active active . . . released terminated . failed
+        released    . . . . . . . . . . .
+        terminated  . . . . . . . . . . .
+        failed      . . . . . . . . . . .";
 
     /// The name of the state that the table has, or a dot.
     fn by_table(from: State, verb: Verb) -> &'static str {

@@ -34,11 +34,16 @@ pub(crate) fn reservation(reservation: &Reservation, output: Output) {
         ));
     }
     for line in &reservation.journal {
+        let to = line.to.to_string();
+        let what = if line.from == line.to {
+            line.verb.participle()
+        } else {
+            &to
+        };
         let why = if line.why.is_empty() { "" } else { ": " };
         tell(&format!(
-            "  {}  {} by {}{why}{}",
+            "  {}  {what} by {}{why}{}",
             shown(line.at),
-            line.to,
             line.who,
             line.why
         ));

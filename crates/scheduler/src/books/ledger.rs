@@ -133,16 +133,17 @@ impl Ledger {
         self.tell(act, id, Happening::Changed)
     }
 
-    /// Notes what a reservation is granted now.
-    pub(super) fn regrant(&mut self, now: Moment, id: u64) -> Result<()> {
+    /// Notes what a reservation that was moved is granted now, and tells of it.
+    pub(super) fn regrant(&mut self, act: Act<'_>, id: u64) -> Result<()> {
         let mut record = self.remove(id).ok_or_else(|| Error::missing(id))?;
         if let Some(booking) = self.calendar.booking(Id(id)) {
             record.grant(booking.grant(), self.calendar.topology());
         }
-        record.reservation.changed = now;
+        let noted = record.note(act, Verb::Move);
         self.insert(record);
         self.changed.records.insert(id);
-        Ok(())
+        noted?;
+        self.tell(act, id, Happening::Moved)
     }
 
     /// Tells those who watch what has happened to a reservation.

@@ -6,7 +6,7 @@ use lighthaul_schedule::{Id, Outage};
 use super::ledger::Ledger;
 use super::who::{Act, Who};
 use crate::error::{Error, Result};
-use crate::word::{Kind, Moment, NewOutage, OutageView};
+use crate::word::{Moment, NewOutage, OutageView};
 
 impl Ledger {
     /// Plans an outage: whom it hits is moved out of its way, and fails where there is no other.
@@ -19,6 +19,7 @@ impl Ledger {
                 new.link
             ))
         })?;
+        check_times(now, new)?;
         let from = new.from.unwrap_or(now).max(now);
         let id = self.seq + 1;
         let outage = Outage {
@@ -44,8 +45,7 @@ impl Ledger {
             why: &why,
         };
         for id in &moved {
-            self.regrant(now, *id)?;
-            self.tell(act, *id, Kind::Moved)?;
+            self.regrant(act, *id)?;
         }
         for id in &failed {
             self.turn(Act { why: &lost, ..act }, *id, Verb::Fail)?;
@@ -91,6 +91,22 @@ impl Ledger {
             .filter(|outage| outage.is_ahead(now))
             .cloned()
             .collect()
+    }
+}
+
+/// Refuses what is over, or would end before it begins.
+fn check_times(now: Moment, new: &NewOutage) -> Result<()> {
+    let till = new.till;
+    if till <= now {
+        return Err(Error::Misuse(format!(
+            "an outage till {till} is over already: say a till behind {now}"
+        )));
+    }
+    match new.from.filter(|from| *from >= till) {
+        Some(from) => Err(Error::Misuse(format!(
+            "an outage from {from} till {till} ends before it begins: say a till behind from"
+        ))),
+        None => Ok(()),
     }
 }
 

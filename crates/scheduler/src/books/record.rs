@@ -85,6 +85,20 @@ impl Record {
         Ok(line.to)
     }
 
+    /// Writes into its journal what leaves it in its state. Of such lines the oldest give way to others, but for the first of all.
+    pub(super) fn note(&mut self, act: Act<'_>, verb: Verb) -> Result<()> {
+        let line = self.life.handle(verb, act.into())?;
+        let journal = &mut self.reservation.journal;
+        let stays = |line: &JournalLine| line.from == line.to && line.verb != Verb::Reserve;
+        if journal.iter().filter(|line| stays(line)).count() >= NOTES_MAX {
+            let oldest = journal.iter().position(stays);
+            oldest.map(|oldest| journal.remove(oldest));
+        }
+        journal.push((&line).into());
+        self.reservation.changed = act.now;
+        Ok(())
+    }
+
     /// Notes what it is granted from now on.
     pub(crate) fn grant(&mut self, grant: &Grant, topology: &Topology) {
         self.reservation.path = names(grant, topology);
@@ -200,3 +214,6 @@ pub(crate) fn work(step: &Step, from: Instant, till: Instant) -> u128 {
     let till = step.till.instant().min(till);
     u128::from(step.rate_bps) * till.since(from).as_nanos()
 }
+
+/// How many lines of a journal may tell what left a reservation in its state.
+const NOTES_MAX: usize = 256;

@@ -1,6 +1,6 @@
 //! To reserve, and to ask what would come of it.
 
-use lighthaul_circuit::reservation::State;
+use lighthaul_circuit::reservation::{State, Verb};
 use lighthaul_schedule::Id;
 
 use super::ask;
@@ -100,16 +100,16 @@ impl Ledger {
             request: full,
         };
         let commit = reservation.request.commit;
-        self.insert(Record::new(reservation, nth, hold_till));
+        let act = Act { now, who, why: "" };
+        let mut record = Record::new(reservation, nth, hold_till);
+        let noted = record.note(act, Verb::Reserve);
+        self.insert(record);
         self.note_record(id);
-        let act = Act {
-            now,
-            who,
-            why: "at once",
-        };
-        self.tell(Act { why: "", ..act }, id, Kind::Reserved)?;
+        noted?;
+        self.tell(act, id, Kind::Reserved)?;
         if commit {
-            self.commit(act, id)?;
+            let why = "at once";
+            self.commit(Act { why, ..act }, id)?;
         }
         Ok(self.record(who, id)?.reservation.clone())
     }

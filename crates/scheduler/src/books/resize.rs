@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lighthaul_circuit::reservation::Verb;
 use lighthaul_schedule::{Id, Kept, Scope};
 
 use super::ask;
@@ -41,7 +42,6 @@ impl Ledger {
             new.grant(booking.grant(), self.calendar.topology());
         }
         new.reservation.request = full;
-        new.reservation.changed = now;
         let allowed = self
             .tally
             .check_work(&self.config, &owner, &new.reservation.steps);
@@ -51,8 +51,10 @@ impl Ledger {
             self.calendar.restore(at, Id(id), kept)?;
             return allowed;
         }
+        let noted = new.note(act, if grow { Verb::Extend } else { Verb::Shrink });
         self.insert(new);
         self.note_record(id);
+        noted?;
         self.tell(act, id, Kind::Resized)
     }
 
@@ -68,13 +70,12 @@ impl Ledger {
         let who = Who::new("calendar", Role::Operator);
         for moved in moved {
             let earlier = Duration::as_secs_f64(&moved.was.since(moved.end));
-            self.regrant(now, moved.id.0)?;
             let act = Act {
                 now,
                 who: &who,
                 why: &format!("others left room: over {earlier} s earlier"),
             };
-            self.tell(act, moved.id.0, Kind::Moved)?;
+            self.regrant(act, moved.id.0)?;
         }
         Ok(())
     }

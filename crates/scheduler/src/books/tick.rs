@@ -91,7 +91,14 @@ const fn reason(verb: Verb) -> &'static str {
         Verb::TimeOut => "nobody committed it in time",
         Verb::Activate => "its time has come",
         Verb::Terminate => "its time was over before anybody provisioned it",
-        Verb::Commit | Verb::Provision | Verb::Release | Verb::Fail => "its time is over",
+        Verb::Reserve
+        | Verb::Extend
+        | Verb::Shrink
+        | Verb::Move
+        | Verb::Commit
+        | Verb::Provision
+        | Verb::Release
+        | Verb::Fail => "its time is over",
     }
 }
 

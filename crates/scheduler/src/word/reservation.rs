@@ -61,7 +61,7 @@ pub struct JournalLine {
     /// From which state.
     #[schema(value_type = String, example = "reserved")]
     pub from: State,
-    /// To which.
+    /// To which; the same, if it was made, changed in size or moved.
     #[schema(value_type = String, example = "committed")]
     pub to: State,
     /// By whom: a user, a device, or a clock.

@@ -6,10 +6,12 @@ use lighthaul_circuit::reservation::{State, Verb};
 use lighthaul_schedule::Refusal;
 use lighthaul_scheduler::Error;
 use lighthaul_scheduler::books::{Config, Filter};
-use lighthaul_scheduler::word::{Bytes, Change, Kind, NewOutage, NewReservation, Provision};
+use lighthaul_scheduler::word::{
+    Bytes, Change, Kind, Moment, NewOutage, NewReservation, Provision,
+};
 
 use crate::world::{
-    SECONDS_WORTH, World, ada, all_for, ben, device, fixed_for, held_for, operator,
+    BEGIN, SECONDS_WORTH, World, ada, all_for, ben, device, fixed_for, held_for, operator,
 };
 
 #[test]
@@ -44,6 +46,7 @@ fn a_reservation_goes_from_hold_to_release_and_says_who_and_why() {
     assert_eq!(
         lines.collect::<Vec<_>>(),
         [
+            (Verb::Reserve, State::Reserved, "ada", ""),
             (Verb::Commit, State::Committed, "ada", "go"),
             (
                 Verb::Provision,
@@ -241,6 +244,60 @@ fn it_grows_into_what_is_free_and_shrinks_to_what_is_asked() {
 }
 
 #[test]
+fn a_journal_tells_who_made_changed_and_moved_it() {
+    let world = World::new(Config::default());
+    let id = world.books.reserve(&ada(), &all_for(10), None).unwrap().id;
+    let change = |seconds, why: &str| Change {
+        size: Some(Bytes(seconds * SECONDS_WORTH)),
+        why: why.into(),
+        ..Change::default()
+    };
+    world.books.extend(&ada(), id, &change(15, "more")).unwrap();
+    world.books.shrink(&operator(), id, &change(5, "")).unwrap();
+    let outage = NewOutage {
+        link: "link".into(),
+        from: None,
+        till: World::at(50),
+        why: "new fibre".into(),
+    };
+    world.books.outage(&operator(), &outage).unwrap();
+    let moved = world.books.get(&ada(), id).unwrap();
+    let lines = moved.journal.iter().filter(|line| line.from == line.to);
+    let lines: Vec<_> = lines.collect();
+    let told = lines.iter().map(|line| (line.verb, line.who.as_str()));
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            (Verb::Reserve, "ada"),
+            (Verb::Extend, "ada"),
+            (Verb::Shrink, "olga"),
+            (Verb::Move, "olga"),
+        ]
+    );
+    assert_eq!(lines[1].why, "more");
+    assert!(lines[3].why.ends_with("new fibre"), "{moved:?}");
+    // many words do not fill the store
+    for nth in 0..300 {
+        let size = change(6 + nth % 2, "");
+        let books = &world.books;
+        let done = if nth % 2 == 0 && nth > 0 {
+            books.shrink(&ada(), id, &size)
+        } else {
+            books.extend(&ada(), id, &size)
+        };
+        done.unwrap();
+    }
+    let long = world.books.get(&ada(), id).unwrap().journal;
+    assert!(
+        long.len() < 270 && long[0].verb == Verb::Reserve,
+        "{}",
+        long.len()
+    );
+    world.pass(1000);
+    assert_eq!(world.books.get(&ada(), id).unwrap().state, State::Released);
+}
+
+#[test]
 fn an_outage_moves_whom_it_hits_and_fails_who_has_no_room() {
     let world = World::new(Config::default());
     let free = world.books.reserve(&ada(), &all_for(100), None).unwrap().id;
@@ -259,6 +316,19 @@ fn an_outage_moves_whom_it_hits_and_fails_who_has_no_room() {
         world.books.outage(&ada(), &outage),
         Err(Error::Forbidden { .. })
     ));
+    for (from, till, says) in [
+        (None, BEGIN, "is over already"),
+        (Some(World::at(9)), World::at(9).0, "ends before it begins"),
+    ] {
+        let till = Moment(till);
+        let wrong = NewOutage {
+            from,
+            till,
+            ..outage.clone()
+        };
+        let why = world.books.outage(&operator(), &wrong).unwrap_err();
+        assert!(why.to_string().contains(says), "{why}");
+    }
     let view = world.books.outage(&operator(), &outage).unwrap();
     assert_eq!(view.moved.len() + view.failed.len(), 2);
     for id in [free, bound] {
