@@ -28,6 +28,11 @@ pub enum Denied {
     /// What was shown does not count.
     #[error("{0}")]
     Invalid(#[from] Invalid),
+    /// What was shown cannot be judged yet.
+    #[error(
+        "the keys of the issuer cannot be had yet, so that its tokens cannot be checked: ask again in a few seconds, when it is tried again"
+    )]
+    Away,
 }
 
 impl Gate {
@@ -47,7 +52,8 @@ impl Gate {
         match &self.issuer {
             Some((issuer, keys)) if jwt::is_one(token) => {
                 let kid = jwt::key_id(token);
-                Ok(issuer.judge(token, &keys.at(now, kid.as_deref()), now)?)
+                let keys = keys.at(now, kid.as_deref()).ok_or(Denied::Away)?;
+                Ok(issuer.judge(token, &keys, now)?)
             }
             _ => {
                 let bearer = self

@@ -51,14 +51,15 @@ impl Keys {
 
     /// Fetches them before anybody needs them; whether there are any.
     pub fn warm(&self, now: u64) -> bool {
-        !self.at(now, None).is_empty()
+        self.at(now, None).is_some_and(|keys| !keys.is_empty())
     }
 
     /// The keys at `now`, in seconds since 1970, with the one that is called `kid` if the issuer has it; which may take as long
-    /// as the issuer takes to answer, for one caller at a time. If it does not, the keys that are known hold on for a day.
-    pub(crate) fn at(&self, now: u64, kid: Option<&str>) -> Vec<Jwk> {
+    /// as the issuer takes to answer, for one caller at a time. If it does not, the keys that are known hold on for a day;
+    /// nothing if there are none yet, or none any more.
+    pub(crate) fn at(&self, now: u64, kid: Option<&str>) -> Option<Vec<Jwk>> {
         let Some((agent, url)) = &self.from else {
-            return self.kept().keys.clone();
+            return Some(self.kept().keys.clone());
         };
         // nobody waits for others here: who names keys that there are not would keep them all waiting
         if self.kept().asks(now, kid) {
@@ -72,10 +73,7 @@ impl Keys {
             }
         }
         let kept = self.kept();
-        if age(kept.fetched, now) >= STALE {
-            return Vec::new();
-        }
-        kept.keys.clone()
+        (age(kept.fetched, now) < STALE).then(|| kept.keys.clone())
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -95,7 +93,9 @@ impl Kept {
     fn asks(&mut self, now: u64, kid: Option<&str>) -> bool {
         let is = |kid: &str| self.keys.iter().any(|key| key.kid.as_deref() == Some(kid));
         let wanted = age(self.fetched, now) >= FRESH || !kid.is_none_or(is);
-        let asks = wanted && age(self.tried, now) >= PAUSE;
+        let has_some = age(self.fetched, now) < STALE;
+        let pause = if has_some { PAUSE } else { PAUSE_WITHOUT };
+        let asks = wanted && age(self.tried, now) >= pause;
         if asks {
             self.tried = Some(now);
         }
@@ -194,5 +194,7 @@ const FRESH: u64 = 600;
 const STALE: u64 = 86_400;
 /// How long nobody asks again, in seconds, whatever tokens say.
 const PAUSE: u64 = 10;
+/// The same while there are no keys.
+const PAUSE_WITHOUT: u64 = 3;
 const BYTES_MAX: u64 = 1 << 20;
 const KEYS_MAX: usize = 64;

@@ -24,7 +24,10 @@ struct House {
 
 impl House {
     fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    fn at(listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
         let keys = Arc::new(Mutex::new(Vec::new()));
         let shown = Arc::clone(&keys);
@@ -46,30 +49,44 @@ impl House {
 
     /// A new key, known to those who ask from now on.
     fn key(&self, kid: &str) -> Ed25519KeyPair {
-        let octets = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
-        let pair = Ed25519KeyPair::from_pkcs8(octets.as_ref()).unwrap();
+        let pair = pair();
+        self.show(kid, &pair);
+        pair
+    }
+
+    /// Has those who ask know a key.
+    fn show(&self, kid: &str, pair: &Ed25519KeyPair) {
         let x = BASE64URL_NOPAD.encode(pair.public_key().as_ref());
         self.keys
             .lock()
             .unwrap()
             .push(json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x}));
-        pair
     }
 
     fn stage(&self) -> Stage {
-        let issuer = Issuer {
-            name: "https://idp.example.org/".to_owned(),
-            audiences: vec!["lighthaul".to_owned()],
-            users: None,
-            operators: Some("operate".to_owned()),
-            admins: None,
-        };
-        let keys = Keys::new(fetcher().unwrap(), format!("http://{}/jwks", self.address));
-        Stage::of(Setup {
-            issuer: Some((issuer, keys)),
-            ..Setup::default()
-        })
+        stage(self.address)
     }
+}
+
+/// A scheduler that asks the issuer at `address`.
+fn stage(address: SocketAddr) -> Stage {
+    let issuer = Issuer {
+        name: "https://idp.example.org/".to_owned(),
+        audiences: vec!["lighthaul".to_owned()],
+        users: None,
+        operators: Some("operate".to_owned()),
+        admins: None,
+    };
+    let keys = Keys::new(fetcher().unwrap(), format!("http://{address}/jwks"));
+    Stage::of(Setup {
+        issuer: Some((issuer, keys)),
+        ..Setup::default()
+    })
+}
+
+fn pair() -> Ed25519KeyPair {
+    let octets = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+    Ed25519KeyPair::from_pkcs8(octets.as_ref()).unwrap()
 }
 
 /// A token that holds for an hour from `at`, in seconds since 1970.
@@ -83,6 +100,28 @@ fn token(pair: &Ed25519KeyPair, kid: &str, at: u64, scope: &str) -> String {
     let signature =
         BASE64URL_NOPAD.encode(pair.sign(format!("{head}.{claims}").as_bytes()).as_ref());
     format!("{head}.{claims}.{signature}")
+}
+
+#[test]
+fn an_issuer_that_comes_back_is_asked_again_in_a_few_seconds() {
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let stage = stage(address);
+    let pair = pair();
+    let ada = token(&pair, "one", now(), "");
+    let ask = || stage.raw("GET", "/v1/reservations", &ada, "");
+    let (status, head, _) = ask();
+    assert_eq!(status, 503, "{head}");
+    assert!(head.to_lowercase().contains("retry-after: 5"), "{head}");
+    let house = House::at(TcpListener::bind(address).unwrap());
+    house.show("one", &pair);
+    let answered = (0..100).any(|_| {
+        thread::park_timeout(std::time::Duration::from_millis(100));
+        ask().0 == 200
+    });
+    assert!(answered, "nobody has asked the issuer again");
 }
 
 fn now() -> u64 {
@@ -137,24 +176,14 @@ fn an_issuer_that_is_away_lets_nobody_in_and_the_service_goes_on() {
     let house = House::new();
     let pair = house.key("one");
     // nobody listens at port 1
-    let issuer = Issuer {
-        name: "https://idp.example.org/".to_owned(),
-        audiences: vec!["lighthaul".to_owned()],
-        users: None,
-        operators: None,
-        admins: None,
-    };
-    let keys = Keys::new(fetcher().unwrap(), "http://127.0.0.1:1/jwks".to_owned());
-    let stage = Stage::of(Setup {
-        issuer: Some((issuer, keys)),
-        ..Setup::default()
-    });
+    let stage = stage(SocketAddr::from(([127, 0, 0, 1], 1)));
     let problem = stage.problem(
         "GET",
         "/v1/reservations",
         &token(&pair, "one", now(), ""),
         "",
     );
-    assert_eq!(problem.status, 401);
+    assert_eq!(problem.status, 503);
+    assert!(problem.detail.contains("cannot be had yet"), "{problem:?}");
     assert!(stage.client("ada").topology().is_ok());
 }

@@ -25,6 +25,17 @@ pub enum Invalid {
     /// It is no token of three parts.
     #[error("the token is not one of three parts that a dot divides")]
     Form,
+    /// It does not say what every token has to.
+    #[error("the token lacks the claim {0}: ask the issuer for one that has it")]
+    Lacks(&'static str),
+    /// It says something that is not what RFC 7519 has.
+    #[error("the claims of the token are not as RFC 7519 has them: ask the issuer for another")]
+    Claims,
+    /// It names its holder in a way that cannot be shown.
+    #[error(
+        "the token names its holder with letters that cannot be shown: ask the issuer for another"
+    )]
+    Name,
     /// It is signed in a way that is not known here.
     #[error("the token is signed with {0}: ask the issuer for one with RS256, ES256 or EdDSA")]
     Algorithm(String),
@@ -69,6 +80,9 @@ impl Issuer {
         let begins = claims.nbf.unwrap_or(0).max(claims.iat.unwrap_or(0));
         if now.saturating_add(SKEW) < begins {
             return Err(Invalid::Early);
+        }
+        if claims.sub.chars().any(char::is_control) {
+            return Err(Invalid::Name);
         }
         Ok(Who {
             role: self.role(&claims)?,

@@ -37,10 +37,19 @@ pub(super) fn verify(token: &str, keys: &[Jwk]) -> Result<Claims, Invalid> {
         .filter(|key| head.kid.is_none() || key.kid == head.kid);
     let mut fitting = named.filter(|key| key.algorithm() == Some(head.alg.as_str()));
     if fitting.any(|key| key.has_signed(signed.as_bytes(), &signature)) {
-        part(claims)
+        read(part(claims)?)
     } else {
         Err(Invalid::Signature)
     }
+}
+
+/// The claims, if all are there that have to be.
+fn read(claims: serde_json::Value) -> Result<Claims, Invalid> {
+    let is_there = |name: &&str| claims.get(*name).is_some_and(|value| !value.is_null());
+    if let Some(lacks) = REQUIRED.into_iter().find(|name| !is_there(name)) {
+        return Err(Invalid::Lacks(lacks));
+    }
+    serde_json::from_value(claims).map_err(|_| Invalid::Claims)
 }
 
 fn part<T: DeserializeOwned>(text: &str) -> Result<T, Invalid> {
@@ -118,4 +127,5 @@ impl Words {
     }
 }
 
+const REQUIRED: [&str; 4] = ["iss", "sub", "aud", "exp"];
 const ALGORITHMS: [&str; 3] = ["RS256", "ES256", "EdDSA"];

@@ -129,8 +129,17 @@ fn what_is_forged_over_or_for_others_lets_nobody_in() {
         Invalid::Scope(_)
     ));
     // a claim of another type is not one that is left out
-    assert_eq!(judge(&signed(&with("nbf", json!("never")))), Invalid::Form);
-    assert_eq!(judge(&signed(&with("exp", Value::Null))), Invalid::Form);
+    assert_eq!(
+        judge(&signed(&with("nbf", json!("never")))),
+        Invalid::Claims
+    );
+    for name in ["iss", "sub", "aud", "exp"] {
+        let why = judge(&signed(&with(name, Value::Null)));
+        assert_eq!(why, Invalid::Lacks(name));
+        assert!(why.to_string().contains(name), "{why}");
+    }
+    let sub = with("sub", json!("ada\u{1b}[31m"));
+    assert_eq!(judge(&signed(&sub)), Invalid::Name);
     for (token, keys) in [("a.b.c", 1), ("", 1), ("..", 1), (one.as_str(), 0)] {
         assert!(
             issuer()
