@@ -80,12 +80,40 @@ fn store(args: &Scheduler) -> Result<Box<dyn Store>, Error> {
         let url = args.url.clone().unwrap_or_else(here);
         return Ok(Box::new(Postgres::open(server, &url).map_err(failed)?));
     }
-    let path = place.map_or_else(places::books, PathBuf::from);
+    let path = match place {
+        Some(place) => named(&place)?,
+        None => usual()?,
+    };
+    Ok(Box::new(Sqlite::open(&path).map_err(failed)?))
+}
+
+/// The file that somebody has named, in a folder that there is.
+fn named(place: &str) -> Result<PathBuf, Error> {
+    if let Some((scheme, _)) = place.split_once("://") {
+        let text = format!(
+            "books cannot be kept at {scheme}://: give a file or a postgres:// URL with --store"
+        );
+        return Err(Error::new(Code::Usage, text));
+    }
+    let path = PathBuf::from(place);
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        let folder = folder.display();
+        let text =
+            format!("there is no folder {folder} for the books: make it, or give another --store");
+        return Err(Error::new(Code::Usage, text));
+    }
+    Ok(path)
+}
+
+/// Where books are that nobody has named a place for.
+fn usual() -> Result<PathBuf, Error> {
+    let path = places::books();
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::file(Code::Io, "cannot make the folder", folder, &e))?;
     }
-    Ok(Box::new(Sqlite::open(&path).map_err(failed)?))
+    Ok(path)
 }
 
 /// Who makes circuits, by the names of interfaces and devices.
@@ -221,4 +249,23 @@ fn failed(refused: Refused) -> Error {
         | Refused::Conflict(_) => Code::Usage,
     };
     Error::new(code, refused.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn books_are_not_kept_where_nobody_meant_them_to_be() {
+        for (place, says) in [
+            ("mysql://x", "at mysql://: give a file or a postgres:// URL"),
+            ("/nonexistent/b", "no folder /nonexistent for the books"),
+        ] {
+            let why = named(place).unwrap_err().to_string();
+            assert!(why.contains(says), "{why}");
+        }
+        for place in ["books", "/tmp/books"] {
+            assert_eq!(named(place).unwrap(), Path::new(place));
+        }
+    }
 }
