@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use lighthaul_io::clock::unix_nanos;
 use lighthaul_scheduler::word::{CalendarView, Moment};
 use lighthaul_transfer::error::{Code, Error};
 
@@ -22,9 +21,11 @@ pub(crate) fn run(args: &Calendar) -> Result<(), Error> {
         .map(|path| Ok::<_, Error>((path, form(path)?)))
         .transpose()?;
     let client = reach(&args.asking)?;
-    let from = args
-        .from
-        .map_or_else(|| Moment(unix_nanos()), |time| time.0);
+    let from = match args.from {
+        Some(time) => time.0,
+        // the scheduler's clock, of which it keeps nothing that is over
+        None => client.health().map_err(failed)?.now,
+    };
     let till = Moment::from(from.instant() + args.lasting.0);
     let links = if args.links.is_empty() {
         let topology = client.topology().map_err(failed)?;

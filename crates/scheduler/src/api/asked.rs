@@ -4,6 +4,8 @@ use std::fmt::Display;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
@@ -39,15 +41,32 @@ where
     type Rejection = Refused;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        let is_json = request.headers().get(CONTENT_TYPE).is_some_and(is_json);
         let body = Bytes::from_request(request, state).await;
         let body = body.map_err(|why| Refused::unreadable(&why))?;
-        let body = if body.is_empty() {
-            b"{}".as_slice()
-        } else {
-            body.as_ref()
-        };
-        serde_json::from_slice(body)
-            .map(Self)
-            .map_err(|why| Refused::unreadable(&why))
+        if body.is_empty() {
+            return read(b"{}");
+        }
+        if !is_json {
+            return Err(Refused::unknown_type());
+        }
+        // serde would take an array for the fields in their order
+        if !body.trim_ascii_start().starts_with(b"{") {
+            return Err(Refused::unreadable(&"it is no JSON object"));
+        }
+        read(&body)
     }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Said<T>, Refused> {
+    let read = serde_json::from_slice(body).map(Said);
+    read.map_err(|why| Refused::unreadable(&why))
+}
+
+/// Whether a media type is that of JSON, which is in UTF-8 always (RFC 8259, 8.1).
+fn is_json(kind: &HeaderValue) -> bool {
+    let kind = kind.to_str().unwrap_or_default().to_ascii_lowercase();
+    let mut parts = kind.split(';').map(str::trim);
+    let charsets = ["charset=utf-8", "charset=\"utf-8\"", ""];
+    parts.next() == Some("application/json") && parts.all(|part| charsets.contains(&part))
 }

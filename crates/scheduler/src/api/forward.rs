@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Method, Request as Asked};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
 use tokio::task::spawn_blocking;
 
 use super::refused::{Elsewhere, Refused};
@@ -28,14 +29,16 @@ pub(crate) async fn answer(
     request: Request,
     next: Next,
 ) -> Result<Response, Refused> {
+    if request.method() == Method::GET {
+        return Ok(next.run(request).await);
+    }
     let once = request.headers().contains_key(FORWARDED);
-    let Some(caller) = forwarder.filter(|_| !once && request.method() != Method::GET) else {
+    let (parts, body) = request.into_parts();
+    let body = read(body).await?;
+    let Some(caller) = forwarder.filter(|_| !once) else {
+        let request = Request::from_parts(parts, Body::from(body));
         return Ok(next.run(request).await);
     };
-    let (parts, body) = request.into_parts();
-    let body = to_bytes(body, BODY_MAX)
-        .await
-        .map_err(|why| Refused::unreadable(&why))?;
     let again = parts.clone();
     let response = next
         .run(Request::from_parts(parts, Body::from(body.clone())))
@@ -62,6 +65,25 @@ pub(crate) async fn answer(
     let request = request.map_err(|why| Refused::unavailable(why.to_string()))?;
     let asked = spawn_blocking(move || ask(&caller, request, &url)).await;
     asked.unwrap_or_else(|_| Err(Refused::fault()))
+}
+
+/// A body that is not too long. Of one that is, some more is read, so that who sends it comes to hear the answer.
+async fn read(body: Body) -> Result<Bytes, Refused> {
+    let mut parts = body.into_data_stream();
+    let (mut kept, mut length) = (Vec::new(), 0);
+    while let Some(part) = parts.next().await {
+        let part = part.map_err(|why| Refused::unreadable(&why))?;
+        length += part.len();
+        if length <= BODY_MAX {
+            kept.extend_from_slice(&part);
+        } else if length > READ_MAX {
+            break;
+        }
+    }
+    if length > BODY_MAX {
+        return Err(Refused::too_long(BODY_MAX));
+    }
+    Ok(kept.into())
 }
 
 /// What the writer at `url` answers.
@@ -95,4 +117,6 @@ const FORWARDED: HeaderName = HeaderName::from_static("lighthaul-forwarded");
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The longest body of a request.
 pub(crate) const BODY_MAX: usize = 64 << 10;
+/// How much is read of what is too long.
+const READ_MAX: usize = 16 << 20;
 const ANSWER_MAX: u64 = 4 << 20;

@@ -58,6 +58,21 @@ impl Refused {
         )
     }
 
+    /// What is said in another way than JSON.
+    pub(crate) fn unknown_type() -> Self {
+        let detail =
+            "the request is not said to be JSON: send it with Content-Type: application/json";
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        Self::new(status, "unreadable", "Not JSON", detail.to_owned())
+    }
+
+    /// What is too long.
+    pub(crate) fn too_long(most: usize) -> Self {
+        let detail = format!("the request has more than {most} bytes: say it with fewer");
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        Self::new(status, "unreadable", "Too long", detail)
+    }
+
     /// What comes too often.
     pub(crate) fn too_often(wait: Duration) -> Self {
         let detail = format!("that was asked too often: ask again in {} s", seconds(wait));
@@ -203,6 +218,13 @@ fn offer(counter: &Counter) -> CounterOffer {
 
 impl From<Denied> for Refused {
     fn from(denied: Denied) -> Self {
+        if denied == Denied::Away {
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            let title = "The issuer is away";
+            let refused = Self::new(status, "unavailable", title, denied.to_string());
+            let wait = Some(BREATH);
+            return Self { wait, ..refused };
+        }
         Self::new(
             StatusCode::UNAUTHORIZED,
             "unauthorized",

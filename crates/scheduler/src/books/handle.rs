@@ -159,7 +159,7 @@ impl Books {
         link: &str,
         window: (Moment, Moment),
     ) -> Result<CalendarView> {
-        self.read(|ledger, _| ledger.calendar_view(who, link, window))
+        self.read(|ledger, now| ledger.calendar_view(who, link, now, window))
     }
 
     /// Hosts, switches and links.

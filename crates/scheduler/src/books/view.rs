@@ -56,6 +56,7 @@ impl Ledger {
         &self,
         who: &Who,
         link: &str,
+        now: Moment,
         (from, till): (Moment, Moment),
     ) -> Result<CalendarView> {
         let topology = self.calendar.topology();
@@ -72,6 +73,13 @@ impl Ledger {
                 "the time ends before it begins: say a till behind from".to_owned(),
             ));
         }
+        if from.0.saturating_add(RECENT) < now.0 {
+            return Err(Error::Misuse(format!(
+                "the calendar does not keep what is over: ask for what is free from {now} on"
+            )));
+        }
+        // who asked a moment ago is not told of it
+        let (from, till) = (from.max(now), till.max(Moment(now.0.saturating_add(1))));
         let owner = self.config.number_of(&who.name);
         let free = self
             .calendar
@@ -155,6 +163,8 @@ fn link_view(link: &Link) -> LinkView {
     }
 }
 
+/// What somebody may mean by now: a minute ago, in nanoseconds, since clocks differ.
+const RECENT: u64 = 60_000_000_000;
 /// The most reservations of a page.
 const PAGE_MAX: usize = 1000;
 /// The most steps of a calendar that are shown at once.

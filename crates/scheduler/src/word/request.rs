@@ -1,7 +1,8 @@
 //! What is asked for.
 
 use lighthaul_circuit::flow::Flow;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::amount::{Bps, Bytes, Span};
@@ -53,7 +54,10 @@ pub struct NewReservation {
     /// Whether circuits are made without being asked for.
     pub provision: Provision,
     /// Where a circuit begins, and which packets are its own; no circuit is made without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "FlowAt::read"
+    )]
     pub flow: Option<FlowAt>,
     /// Commit at once, rather than hold it for a while.
     pub commit: bool,
@@ -92,6 +96,15 @@ pub struct FlowAt {
     #[serde(default)]
     #[schema(value_type = String, example = "udp 10.0.0.2 5000")]
     pub packets: Flow,
+}
+
+impl FlowAt {
+    /// One as an object; an array would be taken for its fields in their order.
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
+        let read = Option::<Map<String, Value>>::deserialize(deserializer)?;
+        let read = read.map(|map| serde_json::from_value(Value::Object(map)));
+        read.transpose().map_err(de::Error::custom)
+    }
 }
 
 /// To make a reservation larger or smaller: its size, or how long it is held.

@@ -20,7 +20,7 @@ fn assert_balanced(stage: &Stage) {
 }
 
 /// What is asked; the status, kind and words of what is answered.
-const IMPOSSIBLE: [(&str, u16, &str, &str); 23] = [
+const IMPOSSIBLE: [(&str, u16, &str, &str); 25] = [
     (
         r#"{"from": "a", "to": "c", "size": 0}"#,
         422,
@@ -143,6 +143,18 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 23] = [
         "leave flow out",
     ),
     ("\"all\"", 400, "unreadable", "openapi"),
+    (
+        r#"["a", "c", null, 1]"#,
+        400,
+        "unreadable",
+        "no JSON object",
+    ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "flow": ["eth0"]}"#,
+        400,
+        "unreadable",
+        "a map",
+    ),
     ("{", 400, "unreadable", "openapi"),
 ];
 
@@ -238,10 +250,28 @@ fn what_is_not_there_is_a_problem_too() {
 #[test]
 fn a_body_that_is_too_long_is_refused() {
     let stage = Stage::new();
-    let body = format!(r#"{{"from": "{}"}}"#, "a".repeat(70_000));
-    let problem = stage.problem("POST", "/v1/reservations", "ada", &body);
-    assert!([400, 413].contains(&problem.status), "{problem:?}");
+    for length in [70_000, 5_000_000] {
+        let body = format!(r#"{{"from": "{}"}}"#, "a".repeat(length));
+        let problem = stage.problem("POST", "/v1/reservations", "ada", &body);
+        assert_eq!(problem.status, 413, "{problem:?}");
+        assert!(problem.detail.contains("65536 bytes"), "{problem:?}");
+    }
     assert_balanced(&stage);
+}
+
+#[test]
+fn what_is_not_said_to_be_json_is_refused() {
+    let stage = Stage::new();
+    for (kind, status) in [
+        ("text/plain", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("application/json; charset=latin1", 415),
+        ("application/json; charset=utf-8", 422),
+        ("Application/JSON", 422),
+    ] {
+        let (answered, _, body) = stage.raw_as(kind, "POST", "/v1/quotes", "ada", "{}");
+        assert_eq!(answered, status, "{kind}: {body}");
+    }
 }
 
 #[test]

@@ -139,11 +139,23 @@ impl Stage {
         token: &str,
         body: &str,
     ) -> (u16, String, String) {
+        self.raw_as("application/json", method, path, token, body)
+    }
+
+    /// The same with a body of another type.
+    pub(crate) fn raw_as(
+        &self,
+        kind: &str,
+        method: &str,
+        path: &str,
+        token: &str,
+        body: &str,
+    ) -> (u16, String, String) {
         let mut tcp = TcpStream::connect(self.address).unwrap();
         tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+             Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
         tcp.write_all(head.as_bytes()).unwrap();
