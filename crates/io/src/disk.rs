@@ -3,15 +3,16 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps, fallocate, fchmod,
-    fdatasync, mkdirat, openat2, renameat, symlinkat, syncfs, unlinkat, utimensat,
+    AtFlags, FallocateFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps, chmod, fallocate,
+    fchmod, fstat, fsync, mkdirat, openat2, renameat, symlinkat, syncfs, unlinkat, utimensat,
 };
+use rustix::io::Errno;
 
 use crate::block::PAGE;
 use crate::clock::unix_nanos;
@@ -102,7 +103,7 @@ impl Root {
     pub fn make_folder(&mut self, path: &Path) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         match mkdirat(folder, name, Mode::from_bits_truncate(0o777)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -127,11 +128,17 @@ impl Root {
         })
     }
 
-    /// Opens the file `path`, made before, for reading and writing.
+    /// Opens the file `path`, made before, for reading and writing. One of ours whose mode forbids that gets one that
+    /// does not.
     pub fn reopen(&mut self, path: &Path) -> io::Result<OutputFile> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (folder, name) = self.parent(path)?;
-        let file = openat2(folder, name, flags, Mode::empty(), BENEATH)?;
+        let file = match openat2(folder, name, flags, Mode::empty(), BENEATH) {
+            Err(Errno::ACCESS) if permit(folder, name, Mode::RUSR | Mode::WUSR).is_ok() => {
+                openat2(folder, name, flags, Mode::empty(), BENEATH)?
+            }
+            file => file?,
+        };
         Ok(OutputFile {
             file: File::from(file),
             direct: None,
@@ -176,10 +183,12 @@ impl Root {
 
     /// Sets the permissions of the file `path`, which must not be a link.
     pub fn set_mode(&mut self, path: &Path, mode: u32) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let (folder, name) = self.parent(path)?;
-        let file = openat2(folder, name, flags, Mode::empty(), BENEATH)?;
-        Ok(fchmod(file, Mode::from_bits_truncate(mode & 0o7777))?)
+        let file = itself(folder, name)?;
+        Ok(chmod(
+            magic(&file),
+            Mode::from_bits_truncate(mode & 0o7777),
+        )?)
     }
 
     /// Sets the permissions of the folder `path`.
@@ -223,6 +232,24 @@ impl Root {
     }
 }
 
+/// Allows the owner of what is called `name` in `folder` what `rights` say.
+fn permit(folder: &OwnedFd, name: &OsStr, rights: Mode) -> io::Result<()> {
+    let file = itself(folder, name)?;
+    let mode = Mode::from_raw_mode(fstat(&file)?.st_mode);
+    Ok(chmod(magic(&file), mode | rights)?)
+}
+
+/// What is called `name` in `folder`, whatever its mode forbids.
+fn itself(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat2(folder, name, flags, Mode::empty(), BENEATH)?)
+}
+
+/// A path to what is open, and to nothing else.
+fn magic(file: &impl AsFd) -> String {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
+}
+
 /// A file that is being written, in any order.
 #[derive(Debug)]
 pub struct OutputFile {
@@ -247,7 +274,7 @@ impl OutputFile {
     pub fn allocate(&self, len: u64) -> io::Result<()> {
         match fallocate(&self.file, FallocateFlags::empty(), 0, len) {
             Ok(()) => Ok(()),
-            Err(rustix::io::Errno::OPNOTSUPP) => self.file.set_len(len),
+            Err(Errno::OPNOTSUPP) => self.file.set_len(len),
             Err(error) => Err(error.into()),
         }
     }
@@ -273,7 +300,7 @@ impl OutputFile {
         self.cached += bytes.len();
         if self.cached >= Self::CACHED_MAX {
             self.cached = 0;
-            let fd = std::os::fd::AsRawFd::as_raw_fd(&self.file);
+            let fd = self.file.as_raw_fd();
             // SAFETY: the descriptor is open; a failure only means that nothing starts early.
             unsafe { libc::sync_file_range(fd, 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
         }
@@ -285,9 +312,9 @@ impl OutputFile {
         self.file.read_exact_at(buffer, offset)
     }
 
-    /// Brings the bytes to disk.
+    /// Brings the bytes to disk, and the file's mode and time with them.
     pub fn sync(&self) -> io::Result<()> {
-        Ok(fdatasync(&self.file)?)
+        Ok(fsync(&self.file)?)
     }
 
     /// Sets the file's permissions.
@@ -304,10 +331,7 @@ impl OutputFile {
     fn write_direct(&mut self, pages: &[u8], offset: u64) -> io::Result<()> {
         if self.direct.is_none() {
             let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-            let path = format!(
-                "/proc/self/fd/{}",
-                std::os::fd::AsRawFd::as_raw_fd(&self.file.as_fd())
-            );
+            let path = magic(&self.file);
             self.direct = Some(File::from(rustix::fs::open(path, flags, Mode::empty())?));
         }
         let direct = self.direct.as_ref().ok_or(io::ErrorKind::Unsupported)?;

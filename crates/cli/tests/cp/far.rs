@@ -1,6 +1,7 @@
 //! Two sides: the one that types, with a configuration to itself, and a daemon that listens.
 
 use std::ops::Deref;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -214,6 +215,14 @@ impl Far {
         self.near.run(self.copy(options, paths))
     }
 
+    /// Copies `paths` as a user that is not root, and may write in the folder `open`.
+    pub(crate) fn run_as_user(&self, options: &[&str], paths: &[&str], open: &Path) -> Outcome {
+        let mode = PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(open, mode).unwrap();
+        chown(self.near.key(), Some(USER), Some(USER)).unwrap();
+        self.near.run(as_user(&self.copy(options, paths)))
+    }
+
     /// Copies `sources` to `name` in the target folder.
     pub(crate) fn push(&self, options: &[&str], sources: &[&Path], name: &str) -> Outcome {
         let place = self.place(name);
@@ -236,5 +245,19 @@ impl Far {
     }
 }
 
+/// `command` as a user that is not root.
+fn as_user(command: &Command) -> Command {
+    let mut user = Command::new("setpriv");
+    user.args([format!("--reuid={USER}"), format!("--regid={USER}")]);
+    user.arg("--clear-groups").arg(command.get_program());
+    user.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        user.env(name, value.unwrap());
+    }
+    user
+}
+
+/// A user, and a group, that nobody else is.
+pub(crate) const USER: u32 = 1234;
 /// The command that was built.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");

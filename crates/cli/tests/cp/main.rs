@@ -19,6 +19,7 @@ mod holes;
 mod inplace;
 mod keys;
 mod metadata;
+mod modes;
 mod names;
 mod options;
 mod outages;

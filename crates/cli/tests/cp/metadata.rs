@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use lighthaul_io::metadata::{Extras, Inode, Keep};
 
-use crate::far::Far;
+use crate::far::{Far, USER};
 use crate::running::{Outcome, Running};
 use crate::scratch::{Scratch, dress, tree};
 use crate::stage::is_skipped;
@@ -213,24 +213,11 @@ fn an_owner_that_only_root_could_set_is_told_and_lends_no_rights() {
     fs::write(&program, "x").unwrap();
     dress(&program, 0o4755, 1_000_000_000);
     let back = far.near.folder("back");
-    let open = |path: &Path| {
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-        fs::set_permissions(path, mode).unwrap();
-    };
-    open(&back);
-    let key = far.near.key();
-    std::os::unix::fs::chown(&key, Some(1234), Some(1234)).unwrap();
     let place = format!("{}/", back.display());
-    let copy = far.copy(&["-a"], &[&far.place("program"), &place]);
-    let mut user = Command::new("setpriv");
-    user.args(["--reuid=1234", "--regid=1234", "--clear-groups"]);
-    user.arg(copy.get_program()).args(copy.get_args());
-    for (name, value) in copy.get_envs() {
-        user.env(name, value.unwrap());
-    }
-    let outcome = Running::start(user).finish().assert_succeeded();
+    let paths = [&far.place("program"), place.as_str()];
+    let outcome = far.run_as_user(&["-a"], &paths, &back).assert_succeeded();
     assert!(outcome.said("owner and group could not be kept: that takes root"));
     assert!(outcome.said("set-user-ID"), "{outcome:?}");
     let meta = fs::metadata(back.join("program")).unwrap();
-    assert_eq!((meta.uid(), meta.mode() & 0o7777), (1234, 0o755));
+    assert_eq!((meta.uid(), meta.mode() & 0o7777), (USER, 0o755));
 }

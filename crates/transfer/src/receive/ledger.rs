@@ -38,7 +38,7 @@ pub(crate) struct Fill {
     pub(crate) unproved: u64,
     /// The temporary file is there.
     pub(crate) created: bool,
-    /// It came in one piece, and has its mode and time.
+    /// It has its mode and time, and all else that is kept.
     pub(crate) finished: bool,
     pub(crate) journal: Option<Journal>,
     /// Nothing more is done about it.

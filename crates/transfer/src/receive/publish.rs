@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use lighthaul_io::disk::Root;
+use lighthaul_io::disk::{OutputFile, Root};
 
 use super::cradle::Cradle;
 use super::dress::Wardrobe;
@@ -178,7 +178,12 @@ impl<'a> Publisher<'a> {
             .collect();
         touched.sort_unstable_by_key(|file| file.number);
         touched.dedup_by_key(|file| file.number);
-        self.sync(&touched)?;
+        // before a mode may forbid it
+        let open = self.open(&touched)?;
+        for file in &whole {
+            self.dress_hidden(file);
+        }
+        self.sync(&touched, &open)?;
         for file in whole {
             self.publish(file);
         }
@@ -229,6 +234,9 @@ impl<'a> Publisher<'a> {
 
     /// Publishes a file that is whole, unless it must be held until its hashes are known, or for good.
     fn publish(&mut self, file: Arc<Pending>) {
+        if file.fill().failed {
+            return;
+        }
         if !self.expected.is_empty() {
             match &self.expectation {
                 None => return self.held.push(file),
@@ -307,35 +315,61 @@ impl<'a> Publisher<'a> {
         self.ledger.settle(number, &file.entry, Err(error));
     }
 
-    fn sync(&mut self, files: &[Arc<Pending>]) -> Result<(), Error> {
-        if !self.sync || files.is_empty() {
-            return Ok(());
+    /// Files that are synced one by one, if they are so few.
+    fn open(&mut self, files: &[Arc<Pending>]) -> Result<Vec<OutputFile>, Error> {
+        if !self.sync || files.len() > SYNC_EACH_MAX {
+            return Ok(Vec::new());
         }
-        if files.len() > SYNC_EACH_MAX {
+        let mut open = Vec::new();
+        for file in files {
+            let opened = self.root.reopen(&file.temporary);
+            open.push(opened.map_err(|e| self.fault("cannot sync", file.entry.path(), &e))?);
+        }
+        Ok(open)
+    }
+
+    fn sync(&self, files: &[Arc<Pending>], open: &[OutputFile]) -> Result<(), Error> {
+        if self.sync && files.len() > SYNC_EACH_MAX {
             let synced = self.root.sync();
             return synced.map_err(|error| self.fault("cannot sync", Path::new(""), &error));
         }
-        for file in files {
-            let synced = self
-                .root
-                .reopen(&file.temporary)
-                .and_then(|file| file.sync());
+        for (file, open) in files.iter().zip(open) {
+            let synced = open.sync();
             synced.map_err(|error| self.fault("cannot sync", file.entry.path(), &error))?;
         }
         Ok(())
     }
 
+    /// Gives a file that nobody sees yet its mode and time, so that they are synced with its bytes. One that is in
+    /// its place gets them behind its bytes, or it would look whole before it is.
+    fn dress_hidden(&mut self, file: &Pending) {
+        if file.is_in_place() {
+            return;
+        }
+        if let Err(error) = self.dress(file) {
+            let error = self.fault("cannot publish", file.entry.path(), &error);
+            self.fail(file.number, error);
+        }
+    }
+
+    /// Gives a file that is whole its mode, its time and whatever else is kept.
+    fn dress(&mut self, file: &Pending) -> io::Result<()> {
+        let (root, entry) = (&mut self.root, &file.entry);
+        if file.fill().finished {
+            return Ok(());
+        }
+        if !self.wardrobe.dress(root, &file.temporary, entry)? {
+            root.set_mode(&file.temporary, entry.mode)?;
+            root.set_time(&file.temporary, entry.seconds, entry.nanos)?;
+        }
+        file.fill().finished = true;
+        Ok(())
+    }
+
     /// Gives a file that is whole its name.
     fn name(&mut self, file: &Pending) -> io::Result<()> {
+        self.dress(file)?;
         let entry = &file.entry;
-        let dressed = self
-            .wardrobe
-            .dress(&mut self.root, &file.temporary, entry)?;
-        if !dressed && !file.fill().finished {
-            let output = self.root.reopen(&file.temporary)?;
-            output.set_mode(entry.mode)?;
-            output.set_time(entry.seconds, entry.nanos)?;
-        }
         self.root.rename(&file.temporary, entry.path())?;
         if file.fill().journal.take().is_some() {
             self.root.remove(&file.journal)?;

@@ -20,6 +20,8 @@ use crate::digest::{Digest, Kind, Taking};
 use crate::error::{Code, Error};
 use crate::object::{LARGE, Layout};
 
+/// What a mode must allow for a file to be opened once more by its owner.
+const OPEN: u32 = 0o600;
 /// Files kept open at a time.
 const OPEN_MAX: usize = 64;
 
@@ -106,7 +108,8 @@ impl FileSink {
             output.write_at(bytes, at)
         };
         let written = written.and_then(|()| {
-            let early = file.entry.extras.is_none() && !file.is_in_place();
+            let plain = file.entry.extras.is_none() && file.entry.mode & OPEN == OPEN;
+            let early = plain && !file.is_in_place();
             if whole && piece.len == file.entry.size() && early {
                 output.set_mode(file.entry.mode)?;
                 output.set_time(file.entry.seconds, file.entry.nanos)?;
