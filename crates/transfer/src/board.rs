@@ -16,6 +16,8 @@ pub(crate) struct Board {
     lanes: [Counts; LANES_MAX],
     sights: Mutex<Sights>,
     taken: Condvar,
+    /// What the peer should know, and has not been told.
+    untold: Mutex<Vec<String>>,
 }
 
 /// What was shown and nobody has looked at yet.
@@ -65,6 +67,22 @@ impl Board {
         if !sights.closed {
             sights.waiting.push(sight);
         }
+    }
+
+    /// Shows `text` to whoever watches, and keeps it for the peer, since somebody may look there and not here.
+    /// It is told when nothing else is waited for: a peer that looks at the path would not understand it.
+    pub(crate) fn tell(&self, text: String) {
+        self.show(Sight::Warning(text.clone()));
+        self.untold().push(text);
+    }
+
+    /// What the peer should be told.
+    pub(crate) fn take_untold(&self) -> Vec<String> {
+        std::mem::take(&mut *self.untold())
+    }
+
+    fn untold(&self) -> MutexGuard<'_, Vec<String>> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was shown since the last time.

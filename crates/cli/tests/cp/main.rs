@@ -10,6 +10,7 @@ mod copies;
 mod crashes;
 mod credentials;
 mod doctor;
+mod early;
 mod events;
 mod families;
 mod far;

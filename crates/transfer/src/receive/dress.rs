@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use lighthaul_io::disk::Root;
 use lighthaul_io::metadata::{Extras, Inode, Keep, NotKept};
@@ -10,15 +9,12 @@ use lighthaul_io::metadata::{Extras, Inode, Keep, NotKept};
 use crate::board::Board;
 use crate::manifest::{Entry, Kind};
 use crate::notes::Notes;
-use crate::watch::Sight;
 
 /// Gives files, folders and links what is kept of their sources, and tells what it cannot.
 pub(crate) struct Wardrobe<'a> {
     keep: Keep,
     notes: Notes,
     board: &'a Board,
-    /// What the peer has not been told.
-    untold: Mutex<Vec<String>>,
 }
 
 impl<'a> Wardrobe<'a> {
@@ -33,7 +29,6 @@ impl<'a> Wardrobe<'a> {
             keep,
             notes: Notes::default(),
             board,
-            untold: Mutex::default(),
         }
     }
 
@@ -65,16 +60,9 @@ impl<'a> Wardrobe<'a> {
         self.tell(inode.apply(extras, self.keep));
     }
 
-    /// What the peer should be told, too, since somebody may look there and not here.
-    pub(crate) fn take_untold(&self) -> Vec<String> {
-        std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     fn tell(&self, not_kept: Vec<NotKept>) {
         for text in self.notes.news(not_kept) {
-            self.board.show(Sight::Warning(text.clone()));
-            let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
-            untold.push(text);
+            self.board.tell(text);
         }
     }
 }

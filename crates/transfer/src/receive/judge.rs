@@ -27,7 +27,7 @@ use crate::error::{Code, Error};
 use crate::hash::Hashes;
 use crate::list::Told;
 use crate::manifest::{Entry, Kind, Linked, unpack};
-use crate::message::{Listing, Message, Span, Wanted, decode};
+use crate::message::{Listing, Span, Wanted, decode};
 use crate::names::{Folded, Trouble};
 use crate::options::{Action, Options};
 use crate::session::Session;
@@ -138,13 +138,6 @@ impl Judge<'_> {
                 }
             }
         }
-    }
-
-    /// Tells both sides something that whoever copies should know.
-    pub(super) fn warn(&self, text: String) {
-        // who has lost the peer hears so elsewhere
-        self.session.say(&Message::Warning(text.clone())).ok();
-        self.board.show(Sight::Warning(text));
     }
 
     /// What the sender says next of its list; that it has room for ours is for who tells ours.

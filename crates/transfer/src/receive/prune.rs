@@ -36,7 +36,7 @@ impl Judge<'_> {
             self.prune(place, gone)?;
         }
         if let Some(why) = place.sieve.doubts() {
-            self.warn(why);
+            self.board.tell(why);
         }
         Ok(())
     }

@@ -416,7 +416,7 @@ impl<'a> Receiving<'a, '_> {
     }
 
     fn tell_progress(&mut self) -> Result<(), Error> {
-        for text in self.wardrobe.take_untold() {
+        for text in self.board.take_untold() {
             self.session.say(&Message::Warning(text))?;
         }
         let (settled, failures) = self.ledger.take_news();

@@ -85,7 +85,7 @@ impl Judge<'_> {
             let until = place.waits_until.get_or_insert_with(|| {
                 let patience = self.options.patience();
                 let path = place.landing.folder.join(pending.entry.path());
-                self.warn(format!(
+                self.board.tell(format!(
                     "{}: another transfer is writing it, which is given {} s to end",
                     path.display(),
                     patience.as_secs()
