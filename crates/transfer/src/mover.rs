@@ -139,14 +139,15 @@ pub fn lanes(asked: Option<Protocol>, booked: bool) -> usize {
     (cores / 2).clamp(2, LANES_MAX)
 }
 
-/// About how many bytes an object has: enough that the path is full while another object's last
-/// packets are asked for and sent again.
-pub fn object_len(offer: &Offer, rtt: Duration) -> u64 {
-    let len = match Rate::from_bps(offer.rate_bps) {
+/// About how many bytes an object has that is sent at `rate`, as far as that is limited: enough that the path is full
+/// while another object's last packets are asked for and sent again.
+pub fn object_len(offer: &Offer, rate: Rate, rtt: Duration) -> u64 {
+    let offered = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
+    let len = match offered.min(rate) {
         // the circuit waits for the end of each
         _ if offer.protocol == Protocol::Vbtp => OBJECT_LEN_MAX,
-        Some(rate) if rate != Rate::UNLIMITED => rate.bytes_in((rtt * 5).max(OBJECT_TIME)),
-        _ => OBJECT_LEN_MIN * 16,
+        Rate::UNLIMITED => OBJECT_LEN_MIN * 16,
+        rate => rate.bytes_in((rtt * 5).max(OBJECT_TIME)),
     };
     len.clamp(OBJECT_LEN_MIN, OBJECT_LEN_MAX)
 }

@@ -18,7 +18,12 @@ const SLOWLY: [&str; 3] = ["--json", "--rate", "40Mb/s"];
 
 /// Starts a copy and waits until some of it is proved on the receiving side.
 fn stopped_halfway(far: &Far, source: &str, target: &str, folder: &Path) -> Running {
-    let mut copy = Running::start(far.copy(&SLOWLY, &[source, target]));
+    stopped_at(far, &SLOWLY, &[source, target], folder)
+}
+
+/// The same of a copy with other `options`.
+fn stopped_at(far: &Far, options: &[&str], paths: &[&str], folder: &Path) -> Running {
+    let mut copy = Running::start(far.copy(options, paths));
     copy.prints("\"type\":\"progress\"");
     crate::running::becomes_true("two objects are proved", || records(folder) >= 2);
     copy
@@ -57,6 +62,22 @@ fn what_a_dead_client_sent_is_not_sent_again() {
     moved_less(far.push(&["--json"], &[&file], "x"), LEN - (8 << 20) + 1);
     assert!(look(&inside.join("x")) == look(&file));
     assert_eq!(names(&inside), ["x"]);
+}
+
+#[test]
+fn what_was_sent_within_a_limit_is_not_sent_again() {
+    let far = Far::start("resume-limit", &[]);
+    let file = far.near.file("x", LEN);
+    let inside = far.target.clone();
+    for protocol in ["rbudp", "tcp"] {
+        let options = ["--json", "--limit", "40Mbit", "--protocol", protocol];
+        let paths = [file.to_str().unwrap(), &far.place("x")];
+        let mut copy = stopped_at(&far, &options, &paths, &inside);
+        copy.kill();
+        moved_less(far.push(&["--json"], &[&file], "x"), LEN - (8 << 20) + 1);
+        assert!(look(&inside.join("x")) == look(&file));
+        fs::remove_file(inside.join("x")).unwrap();
+    }
 }
 
 #[test]

@@ -54,8 +54,13 @@ pub(crate) struct SendLane<'a> {
 impl SendLane<'_> {
     /// Sends objects until there are no more.
     pub(crate) fn run(mut self) -> Result<(), Error> {
-        let len = mover::object_len(&self.common.offer, self.common.session.rtt);
-        let turns = self.common.offer.protocol.turns(self.common.offer.lanes);
+        let Common { session, offer, .. } = self.common;
+        let (share, turns) = (
+            Arc::clone(&self.common.share),
+            offer.protocol.turns(offer.lanes),
+        );
+        // a limit may change with the time of day
+        let len = || mover::object_len(&offer, share.whole(), session.rtt);
         while let Some(plan) = self.common.queue.take(self.common.crew, len, turns)? {
             self.send(Arc::new(plan))?;
         }

@@ -222,9 +222,14 @@ impl Queue {
         Ok(())
     }
 
-    /// The next object, of about `len` bytes; nothing once there are no more. Waits while `turns`
+    /// The next object, of about `len` bytes when it is made; nothing once there are no more. Waits while `turns`
     /// lanes are sending theirs for the first time.
-    pub(crate) fn take(&self, crew: &Crew, len: u64, turns: usize) -> Result<Option<Plan>, Error> {
+    pub(crate) fn take(
+        &self,
+        crew: &Crew,
+        len: impl Fn() -> u64,
+        turns: usize,
+    ) -> Result<Option<Plan>, Error> {
         let mut state = self.lock();
         while state.ready.is_empty() || state.blasting >= turns {
             if state.ready.is_empty() && state.listed && state.judged == state.totals.entries {
@@ -234,7 +239,7 @@ impl Queue {
         }
         let mut pieces = Vec::new();
         let mut items = Vec::new();
-        let mut left = len.max(GRAIN);
+        let mut left = len().max(GRAIN);
         while left > 0 && pieces.len() < PIECES_MAX {
             let Some(piece) = state.ready.pop_front() else {
                 break;
@@ -336,7 +341,7 @@ mod tests {
         queue.want(all(&sizes)).unwrap();
         let mut next = vec![0; sizes.len()];
         let mut numbers = 0;
-        while let Some(plan) = queue.take(&crew, 64 << 20, 1).unwrap() {
+        while let Some(plan) = queue.take(&crew, || 64 << 20, 1).unwrap() {
             queue.pass_turn();
             assert_eq!(plan.number, numbers);
             numbers += 1;

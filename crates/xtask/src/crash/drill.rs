@@ -128,7 +128,7 @@ fn in_flight(rate: Rate) -> u64 {
         joins: 0,
     };
     // a rest of a quarter is no object of its own
-    mover::object_len(&offer, Duration::ZERO) * 5 / 4
+    mover::object_len(&offer, Rate::UNLIMITED, Duration::ZERO) * 5 / 4
         * mover::lanes(Some(Protocol::default()), false) as u64
 }
 
