@@ -11,7 +11,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::{Sign, Watch, wait};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::allowed::Allowed;
 use crate::attempt::look_after;
@@ -234,7 +234,7 @@ impl Porter {
                     return;
                 }
                 Progress::Refused { reply, why } => {
-                    debug!("{} was sent away: {why}", guest.from);
+                    info!("{} was sent away: {why}", guest.from);
                     guest.socket.write_all(&reply).ok();
                     return;
                 }

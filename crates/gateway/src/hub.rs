@@ -31,8 +31,17 @@ use crate::resolve::{Found, Resolver};
 use crate::session::{Piece, Session};
 use crate::settings::Settings;
 use crate::status::Status;
+use crate::target::Target;
 use crate::traffic::promise;
 use crate::word::{self, NOWHERE, Opening};
+
+/// A program that waits for word from the other side.
+#[derive(Debug)]
+struct Greeted {
+    target: Target,
+    /// How it is told; nothing if it believes that it is there.
+    handshake: Option<Box<dyn Handshake>>,
+}
 
 /// Sessions, their sockets, and where their bytes lie.
 #[derive(Debug)]
@@ -45,7 +54,7 @@ pub(crate) struct Hub {
     pub(crate) tokens: BTreeMap<SessionId, u64>,
     last_token: u64,
     /// Sessions of programs that wait for word from the other side, and how they are told.
-    greeted: BTreeMap<u64, Box<dyn Handshake>>,
+    greeted: BTreeMap<u64, Greeted>,
     /// Sessions from the other side whose target is being called.
     pub(crate) attempts: BTreeMap<u64, Attempt>,
     /// When it is looked around for what nothing happens to.
@@ -181,7 +190,10 @@ impl Hub {
             warn!("{count} sessions ended with their link");
             self.status.broke(count as u64);
         }
-        for (token, handshake) in std::mem::take(&mut self.greeted) {
+        for (token, greeted) in std::mem::take(&mut self.greeted) {
+            let Some(handshake) = greeted.handshake else {
+                continue;
+            };
             if let Some(session) = self.sessions.get_mut(&token) {
                 session.say(&handshake.answer(Err(Refusal::Broken)));
                 session.part();
@@ -216,7 +228,10 @@ impl Hub {
         let free = |id: &SessionId| !self.tokens.contains_key(id);
         let id = session.filter(free).unwrap_or_else(|| SessionId(chance()));
         debug!("session {id} to {target}");
-        let words = Opening { hops, target };
+        let words = Opening {
+            hops,
+            target: target.clone(),
+        };
         link.open(id, &words.encode());
         promise(link, id);
         let mut session = Session::new(id);
@@ -225,9 +240,7 @@ impl Hub {
             .from_edge
             .begin_with(&rest, &mut self.depot.borrow_mut());
         let token = self.enter(session);
-        if let Some(handshake) = handshake {
-            self.greeted.insert(token, handshake);
-        }
+        self.greeted.insert(token, Greeted { target, handshake });
         self.connect(link, token, socket);
     }
 
@@ -307,7 +320,11 @@ impl Hub {
         } else {
             Err(word::decode_refusal(words))
         };
-        if let Some(handshake) = self.greeted.remove(&token)
+        let (target, handshake) = match self.greeted.remove(&token) {
+            Some(greeted) => (Some(greeted.target), greeted.handshake),
+            None => (None, None),
+        };
+        if let Some(handshake) = handshake
             && let Some(session) = self.sessions.get_mut(&token)
         {
             session.say(&handshake.answer(outcome));
@@ -316,7 +333,8 @@ impl Hub {
             }
         }
         if let Err(why) = outcome {
-            info!("session {id} was refused: {why}");
+            let target = target.map_or_else(String::new, |target| format!(" to {target}"));
+            info!("session {id}{target} was refused: {why}");
             self.status.refused();
             self.remove(link, token);
         }
