@@ -6,6 +6,7 @@
 mod world;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,6 +14,22 @@ use lighthaul_scheduler::Error;
 use lighthaul_scheduler::books::{Config, Filter};
 use lighthaul_scheduler::store::sqlite::Sqlite;
 use world::{World, ada, all_for, operator};
+
+#[test]
+fn nobody_else_reads_who_has_booked_what() {
+    let name = format!("private-{}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("books");
+    let world = World::on(Box::new(Sqlite::open(&path).unwrap()), Config::default());
+    world.books.reserve(&ada(), &all_for(1), None).unwrap();
+    for entry in fs::read_dir(&folder).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{entry:?}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
 
 #[test]
 fn on_a_full_disk_nothing_is_promised_and_afterwards_all_goes_on() {

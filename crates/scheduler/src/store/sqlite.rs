@@ -1,5 +1,7 @@
 //! The store in a file of this host: nothing to install, one instance.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
@@ -19,6 +21,7 @@ pub struct Sqlite {
 impl Sqlite {
     /// Opens a file, and makes it if there is none.
     pub fn open(path: &Path) -> Result<Self> {
+        make(path);
         let (connection, format) = connect(path).map_err(|why| failed("open", path, &why))?;
         check_format(format)?;
         Ok(Self {
@@ -29,7 +32,7 @@ impl Sqlite {
 
     /// A store that is gone with its process, for trials.
     pub fn in_memory() -> Result<Self> {
-        Self::open(Path::new(":memory:"))
+        Self::open(Path::new(IN_MEMORY))
     }
 
     /// Does something with the file; what fails half-way is undone when its transaction is dropped.
@@ -140,6 +143,16 @@ fn write(connection: &mut Connection, after: u64, batch: &Batch) -> rusqlite::Re
     deal.commit().map(|()| true)
 }
 
+/// Makes a file that nobody else reads, if there is none: it says who has booked what.
+fn make(path: &Path) {
+    if path != Path::new(IN_MEMORY) {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        // what is wrong with its place is said by who opens it next
+        options.open(path).ok();
+    }
+}
+
 /// Opens a file, and says of which format it is.
 fn connect(path: &Path) -> rusqlite::Result<(Connection, i32)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -190,3 +203,6 @@ fn failed(what: &str, path: &Path, why: &rusqlite::Error) -> Error {
         path.display()
     ))
 }
+
+/// What `SQLite` calls a file that is none.
+const IN_MEMORY: &str = ":memory:";
