@@ -8,7 +8,7 @@ use clap::{Args, value_parser};
 use lighthaul_base::{Rate, Size};
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::reservation::State;
-use lighthaul_scheduler::word::Span;
+use lighthaul_scheduler::word::{Bytes, Span};
 
 use super::time::Time;
 use crate::args::{KeyFile, LogFormat};
@@ -25,7 +25,20 @@ use crate::files::args::Output;
   lighthaul scheduler --topology Abilene.graphml --listen [::]:4811 --store /var/lib/lighthaul/books
   lighthaul scheduler --topology network.toml --store postgres://books@db.example.org/books \\
     --url https://one.example.org:4811 --listen [::]:4811 --certificate one.pem --certificate-key one.key \\
-    --issuer https://idp.example.org/ --jwks https://idp.example.org/jwks --audience lighthaul")]
+    --issuer https://idp.example.org/ --jwks https://idp.example.org/jwks --audience lighthaul
+
+A topology in TOML:
+  nodes = [\"chicago\"]           # only to have an order; the others follow from links
+  [[link]]
+  name = \"chicago-amsterdam\"    # FROM-TO, if it is left out
+  from = \"chicago\"
+  to = \"amsterdam\"
+  capacity = \"10Gb/s\"
+  channel = \"1Gb/s\"             # what rates are multiples of; 1 Mb/s
+  guard = \"50ms\"                # how long a change of rate takes; none
+  cost = 3                        # of two paths that end as early, the cheaper is taken; 1
+  both = true                     # also a link back, called TO-FROM
+  back = \"amsterdam-chicago\"    # what that one is called instead")]
 pub(crate) struct Scheduler {
     /// Hosts and links: a TOML file, or .graphml as the Internet Topology Zoo has it
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOPOLOGY")]
@@ -69,14 +82,14 @@ pub(crate) struct Scheduler {
     #[arg(long, value_name = "TIME", default_value = "120s")]
     pub(crate) hold: Span,
     /// How far ahead bookings may end
-    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = days)]
+    #[arg(long, value_name = "TIME", default_value = "30d")]
     pub(crate) horizon: Span,
     /// How many reservations one owner may have at once
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) reservations_max: usize,
     /// How many bytes one owner may book a day [default: all]
     #[arg(long, value_name = "SIZE")]
-    pub(crate) bytes_max: Option<Size>,
+    pub(crate) bytes_max: Option<Bytes>,
     /// How many questions a second each name may ask
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=100_000))]
     pub(crate) questions_max: u32,
@@ -222,7 +235,7 @@ pub(crate) struct Wanted {
     pub(crate) path: Option<Vec<String>>,
     /// How much is to be moved, as in 1.2TB
     #[arg(long)]
-    pub(crate) size: Option<Size>,
+    pub(crate) size: Option<Bytes>,
     /// How long it is wanted, whatever is moved, as in 2h
     #[arg(long, value_name = "TIME", conflicts_with = "size")]
     pub(crate) hold: Option<Span>,
@@ -361,17 +374,4 @@ fn state(text: &str) -> Result<State, String> {
         .find(|state| state.to_string() == text);
     let names = || State::ALL.map(|state| state.to_string()).join(", ");
     found.ok_or_else(|| format!("\"{text}\" is no state: there are {}", names()))
-}
-
-/// Reads a length of time that may be days, as in `30d`.
-fn days(text: &str) -> Result<Span, String> {
-    let days = text
-        .strip_suffix('d')
-        .and_then(|days| days.parse::<u64>().ok());
-    match days.and_then(|days| days.checked_mul(24)) {
-        Some(hours) => Ok(Span(std::time::Duration::from_secs(
-            hours.saturating_mul(3600),
-        ))),
-        None => text.parse(),
-    }
 }

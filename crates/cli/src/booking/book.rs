@@ -1,6 +1,6 @@
 //! `lighthaul book` and `lighthaul quote`.
 
-use lighthaul_scheduler::word::{Bps, Bytes, FlowAt, NewReservation, Provision, Shape};
+use lighthaul_scheduler::word::{Bps, FlowAt, NewReservation, Provision, Shape};
 use lighthaul_transfer::error::Error;
 
 use super::args::{Book, Quote, Wanted};
@@ -34,7 +34,7 @@ fn request(wanted: &Wanted) -> NewReservation {
         from: wanted.from.clone(),
         to: wanted.to.clone(),
         path: wanted.path.clone(),
-        size: wanted.size.map(|size| Bytes(size.0)),
+        size: wanted.size,
         hold: wanted.hold,
         rate_max: wanted.rate_max.map(Bps::from),
         rate_min: wanted.rate_min.map(Bps::from),

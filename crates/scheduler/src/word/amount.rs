@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use lighthaul_base::size::NotASize;
 use lighthaul_base::{Rate, Size};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -37,8 +38,16 @@ impl FromStr for Bytes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // a unit above those of a size is so many of the one below
+        let units = [("PiB", "TiB", 1024), ("PB", "TB", 1000), ("P", "T", 1024)];
+        let text = text.trim();
+        let found = units.iter().find_map(|(unit, below, times)| {
+            Some((format!("{}{below}", text.strip_suffix(unit)?), *times))
+        });
+        let (text, times) = found.unwrap_or_else(|| (text.to_owned(), 1));
         let size: Size = text.parse().map_err(|e| format!("{e}"))?;
-        Ok(Self(size.0))
+        let bytes = size.0.checked_mul(times);
+        bytes.map(Self).ok_or_else(|| format!("{NotASize}"))
     }
 }
 
@@ -55,14 +64,37 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "a length of time is seconds, or as in 90s, 2h 30m or PT2H".to_owned();
+        let wrong =
+            || "a length of time is seconds, or as in 90s, 2h 30m, 7d, PT2H or P1D".to_owned();
         let text = text.trim();
         if let Ok(seconds) = text.parse() {
             return Ok(Self(Duration::from_secs(seconds)));
         }
-        let time: SignedDuration = text.parse().map_err(|_| wrong())?;
-        Duration::try_from(time).map(Self).map_err(|_| wrong())
+        let (days, rest) = days(text).unwrap_or_else(|| (0, text.to_owned()));
+        let rest = if rest.is_empty() { "0s" } else { &rest };
+        let time: SignedDuration = rest.parse().map_err(|_| wrong())?;
+        let time = Duration::try_from(time).map_err(|_| wrong())?;
+        let days = days.checked_mul(86_400).map(Duration::from_secs);
+        let whole = days.and_then(|days| days.checked_add(time));
+        whole.map(Self).ok_or_else(wrong)
     }
+}
+
+/// The days with which a length of time begins, each of 24 hours, and what is behind them.
+fn days(text: &str) -> Option<(u64, String)> {
+    if let Some(iso) = text.strip_prefix(['P', 'p']) {
+        let (days, rest) = iso.split_once(['D', 'd'])?;
+        let rest = if rest.is_empty() {
+            String::new()
+        } else {
+            format!("P{rest}")
+        };
+        return Some((days.parse().ok()?, rest));
+    }
+    let (days, rest) = text.split_once('d')?;
+    let mut ends = ["ays", "ay"].into_iter();
+    let rest = ends.find_map(|end| rest.strip_prefix(end)).unwrap_or(rest);
+    Some((days.trim().parse().ok()?, rest.trim().to_owned()))
 }
 
 impl fmt::Display for Span {
@@ -146,6 +178,22 @@ mod tests {
         for json in ["9000", "\"9000\"", "\"PT2H30M\"", "\"2h 30m\"", "\"2h30m\""] {
             assert_eq!(span(json).unwrap(), 9000, "{json}");
         }
+        for (json, hours) in [
+            ("\"1d\"", 24),
+            ("\"P1D\"", 24),
+            ("\"7d\"", 168),
+            ("\"1d 2h\"", 26),
+            ("\"P1DT2H\"", 26),
+            ("\"2 days\"", 48),
+        ] {
+            assert_eq!(span(json).unwrap(), hours * 3600, "{json}");
+        }
+        for json in ["\"d\"", "\"PD\"", "\"-1d\"", "\"99999999999999999d\""] {
+            assert!(span(json).is_err(), "{json}");
+        }
+        assert_eq!(bytes("\"1PB\"").unwrap(), bytes("\"1000TB\"").unwrap());
+        assert_eq!(bytes("\"1.5PiB\"").unwrap(), 3 << 49);
+        assert!(bytes("\"999999PB\"").is_err());
     }
 
     #[test]
