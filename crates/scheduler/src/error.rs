@@ -30,6 +30,9 @@ pub enum Error {
         /// Its number or name.
         id: String,
     },
+    /// There is no link of this name.
+    #[error("there is no link {0}: ask for links of the topology")]
+    NoLink(String),
     /// It takes another role.
     #[error("{who} may not {what}: ask an operator")]
     Forbidden {

@@ -32,12 +32,33 @@ pub(crate) fn reservations(args: &Reservations) -> Result<(), Error> {
     }
 }
 
-/// Calls reservations off.
+/// Calls reservations off, and goes on behind one that cannot be.
 pub(crate) fn cancel(args: &Cancel) -> Result<(), Error> {
     let client = reach(&args.asking)?;
+    let mut failures = Vec::new();
     for id in &args.ids {
-        let reservation = client.cancel(*id, &args.why).map_err(failed)?;
-        show::done(&reservation, args.asking.output);
+        match client.cancel(*id, &args.why) {
+            Ok(reservation) => show::done(&reservation, args.asking.output),
+            Err(failure) => failures.push((id, failed(failure))),
+        }
     }
-    Ok(())
+    if args.ids.len() == 1
+        && let Some((_, only)) = failures.pop()
+    {
+        return Err(only);
+    }
+    let Some(code) = failures.first().map(|(_, first)| first.code) else {
+        return Ok(());
+    };
+    let whys = failures
+        .iter()
+        .map(|(id, why)| format!("{id}: {}", why.text));
+    let whys: Vec<String> = whys.collect();
+    let text = format!(
+        "{} of {} reservations were not called off: {}",
+        whys.len(),
+        args.ids.len(),
+        whys.join("; ")
+    );
+    Err(Error::new(code, text))
 }

@@ -245,6 +245,7 @@ fn failed(refused: Refused) -> Error {
         | Refused::Illegal(_)
         | Refused::Quota(_)
         | Refused::Missing { .. }
+        | Refused::NoLink(_)
         | Refused::Forbidden { .. }
         | Refused::Conflict(_) => Code::Usage,
     };

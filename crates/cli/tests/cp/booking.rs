@@ -184,6 +184,18 @@ fn what_is_booked_is_listed_and_called_off() {
     booking
         .run(&ada, &["cancel", &id])
         .assert_failed(40, "reserve again");
+    // one that is not there does not keep those behind it
+    let next = one(&booking.run(&ada, &words).assert_succeeded())["id"].to_string();
+    let both = booking
+        .run(&ada, &["cancel", "99", &next])
+        .assert_failed(1, "1 of 2 reservations were not called off: 99: ");
+    assert_eq!(
+        both.out,
+        [format!("reservation {next} of ada is terminated")]
+    );
+    booking
+        .run(&ada, &["reservations", "--owner", "bob"])
+        .assert_failed(13, "ask an operator");
 }
 
 #[test]
@@ -454,6 +466,11 @@ fn a_copy_that_cannot_book_says_why() {
     run(&["--book", "--pin", NOBODY, far, "/tmp/x"]).assert_failed(10, "127.0.0.1");
     let rome = ["--book", "--book-size", "1MB", "--node", "rome", here, far];
     run(&rome).assert_failed(1, "rome");
+    // as a counter-offer has it
+    let by = ["--by", "2031-11-22T07:45:58.443056638Z"];
+    run(&[rome.as_slice(), &by].concat()).assert_failed(1, "rome");
+    let never = ["--by", "2031-02-30T00:00"];
+    run(&[rome.as_slice(), &never].concat()).assert_failed_to_parse();
     let alone = ["cp", "--by", "18:00", here, far];
     booking
         .near

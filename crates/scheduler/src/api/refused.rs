@@ -48,6 +48,7 @@ impl Refused {
 
     /// What cannot be read.
     pub(crate) fn unreadable(why: &dyn Display) -> Self {
+        let why = in_words(&why.to_string());
         let detail =
             format!("the request cannot be read: {why}; /openapi.json says what is understood");
         Self::new(
@@ -154,7 +155,9 @@ impl From<Error> for Refused {
             Error::Refused(refusal) => from_refusal(refusal, detail),
             Error::Illegal(_) => new(StatusCode::CONFLICT, "order", "Not now"),
             Error::Quota(_) => new(StatusCode::FORBIDDEN, "quota", "Too much for one"),
-            Error::Missing { .. } => new(StatusCode::NOT_FOUND, "missing", "Not there"),
+            Error::Missing { .. } | Error::NoLink(_) => {
+                new(StatusCode::NOT_FOUND, "missing", "Not there")
+            }
             Error::Forbidden { .. } => new(StatusCode::FORBIDDEN, "forbidden", "Not allowed"),
             Error::Conflict(_) => new(StatusCode::CONFLICT, "idempotency", "The key is taken"),
             Error::Elsewhere { url } => Self {
@@ -275,11 +278,30 @@ impl IntoResponses for Refused {
     }
 }
 
+/// What a reader of JSON or of a query says, without the names of its types.
+fn in_words(why: &str) -> String {
+    let pairs = WORDS.iter();
+    pairs.fold(why.to_owned(), |why, (from, to)| why.replace(from, to))
+}
+
 /// Whole seconds, at least one.
 fn seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
+/// What readers say, and what people would.
+const WORDS: [(&str, &str); 10] = [
+    ("Failed to deserialize query string: ", ""),
+    ("Failed to deserialize path params: ", ""),
+    ("Cannot parse ", ""),
+    (" to a `u64`", " is no number"),
+    ("invalid digit found in string", "that is no number"),
+    ("expected u8", "expected a whole number from 0 to 255"),
+    ("expected u32", "expected a whole number"),
+    ("expected u64", "expected a whole number"),
+    ("expected usize", "expected a whole number"),
+    ("expected struct ", "expected an object, "),
+];
 const KIND: &str = "application/problem+json";
 /// How long to wait for a store or a writer that is away.
 const BREATH: Duration = Duration::from_secs(5);

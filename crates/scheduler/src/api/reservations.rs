@@ -66,7 +66,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Wanted {
-    /// Of this owner; who is no operator sees one's own
+    /// Of this owner; only operators may ask for others than their own
     owner: Option<String>,
     /// In this state, as in committed
     #[param(value_type = Option<String>)]

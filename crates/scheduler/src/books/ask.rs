@@ -83,6 +83,12 @@ pub(super) fn read(
 
 /// The path of these links.
 pub(super) fn path(names: &[String], topology: &Topology) -> Result<std::sync::Arc<Path>> {
+    if names.is_empty() {
+        return Err(Error::Misuse(
+            "the path names no link: name its links in order, or say from and to instead"
+                .to_owned(),
+        ));
+    }
     let mut links = Vec::with_capacity(names.len());
     for name in names {
         let link = topology.link(name);
@@ -181,7 +187,7 @@ fn way(full: &NewReservation, topology: &Topology) -> Result<Way> {
 fn rate(what: &str, bps: Option<Bps>) -> Result<Option<Rate>> {
     let zero = || {
         Error::Misuse(format!(
-            "{what} is zero: leave it out, or say at least 1000 bits a second"
+            "{what} is zero: leave it out, or say how many bits a second are of use"
         ))
     };
     bps.map(|bps| bps.rate().ok_or_else(zero)).transpose()

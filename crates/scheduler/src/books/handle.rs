@@ -134,7 +134,7 @@ impl Books {
         filter: &Filter,
         part: (u64, usize),
     ) -> Result<Page<Reservation>> {
-        self.read(|ledger, _| Ok(ledger.list(who, filter, part)))
+        self.read(|ledger, _| ledger.list(who, filter, part))
     }
 
     /// Plans an outage.

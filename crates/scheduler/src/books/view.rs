@@ -27,7 +27,12 @@ impl Ledger {
         who: &Who,
         filter: &Filter,
         (after, limit): (u64, usize),
-    ) -> Page<Reservation> {
+    ) -> Result<Page<Reservation>> {
+        if let Some(owner) = &filter.owner
+            && *owner != who.name
+        {
+            who.check_operator("list the reservations of others")?;
+        }
         let limit = limit.clamp(1, PAGE_MAX);
         let from = after.saturating_add(1);
         let all = self
@@ -45,10 +50,10 @@ impl Ledger {
         let mut items: Vec<Reservation> = wanted.take(limit + 1).cloned().collect();
         let has_more = items.len() > limit;
         items.truncate(limit);
-        Page {
+        Ok(Page {
             next: items.last().filter(|_| has_more).map(|last| last.id),
             items,
-        }
+        })
     }
 
     /// What is free of a link for somebody, and who has the rest.
@@ -63,11 +68,7 @@ impl Ledger {
         let found = topology
             .link(link)
             .and_then(|id| Some((id, topology.about(id)?)));
-        let (id, about) = found.ok_or_else(|| {
-            Error::Misuse(format!(
-                "there is no link {link}: ask for links of the topology"
-            ))
-        })?;
+        let (id, about) = found.ok_or_else(|| Error::NoLink(link.to_owned()))?;
         if from >= till {
             return Err(Error::Misuse(
                 "the time ends before it begins: say a till behind from".to_owned(),

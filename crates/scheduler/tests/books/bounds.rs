@@ -53,7 +53,7 @@ fn rates_and_places_that_cannot_be_are_refused_with_what_would_work() {
         ("there is no link x", |new| {
             (new.from, new.to, new.path) = (None, None, Some(vec!["x".into()]));
         }),
-        ("are no path", |new| {
+        ("the path names no link", |new| {
             (new.from, new.to, new.path) = (None, None, Some(vec![]));
         }),
         ("leave flow out", |new| {

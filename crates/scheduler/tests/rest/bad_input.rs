@@ -20,7 +20,7 @@ fn assert_balanced(stage: &Stage) {
 }
 
 /// What is asked; the status, kind and words of what is answered.
-const IMPOSSIBLE: [(&str, u16, &str, &str); 25] = [
+const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
     (
         r#"{"from": "a", "to": "c", "size": 0}"#,
         422,
@@ -155,6 +155,18 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 25] = [
         "unreadable",
         "a map",
     ),
+    (
+        r#"{"from": "a", "to": "c", "size": 1, "priority": 300}"#,
+        400,
+        "unreadable",
+        "a whole number from 0 to 255",
+    ),
+    (
+        r#"{"path": [], "size": 1}"#,
+        422,
+        "misuse",
+        "the path names no link",
+    ),
     ("{", 400, "unreadable", "openapi"),
 ];
 
@@ -236,7 +248,13 @@ fn what_is_not_there_is_a_problem_too() {
         ("GET", "/v1/reservations/99999999999999999999", 400),
         ("GET", "/v1/reservations?limit=2000", 400),
         ("GET", "/v1/reservations?colour=red", 400),
-        ("GET", "/v1/links/x/calendar", 422),
+        ("GET", "/v1/links/x/calendar", 404),
+        (
+            "GET",
+            "/v1/links/a-b/calendar?from=1971-01-01T00:00:00Z",
+            422,
+        ),
+        ("GET", "/v1/reservations?owner=bob", 403),
         ("GET", "/v1/links/a-b/calendar?from=soon", 400),
         ("GET", "/v1/nothing", 404),
         ("PUT", "/v1/reservations", 405),
@@ -244,7 +262,23 @@ fn what_is_not_there_is_a_problem_too() {
         let problem = stage.problem(method, path, "ada", "");
         assert_eq!(problem.status, status, "{method} {path}: {problem:?}");
         assert!(!problem.detail.is_empty() && !problem.title.is_empty());
+        for says in ["u64", "usize", "serialize"] {
+            assert!(!problem.detail.contains(says), "{problem:?}");
+        }
     }
+}
+
+#[test]
+fn the_calendar_says_that_it_keeps_no_past() {
+    let stage = Stage::new();
+    let path = "/v1/links/a-b/calendar?from=1971-01-01T00:00:00Z";
+    let problem = stage.problem("GET", path, "ada", "");
+    let says = "does not keep what is over: ask for what is free from 20";
+    assert!(problem.detail.contains(says), "{problem:?}");
+    // who asks for what is free now has meant so a moment ago
+    let now = ahead(0);
+    let calendar = stage.client("ada").calendar("a-b", now, ahead(60)).unwrap();
+    assert!(calendar.free[0].from >= now, "{calendar:?}");
 }
 
 #[test]
@@ -269,7 +303,7 @@ fn what_is_not_said_to_be_json_is_refused() {
         ("application/json; charset=utf-8", 422),
         ("Application/JSON", 422),
     ] {
-        let (answered, _, body) = stage.raw_as(kind, "POST", "/v1/quotes", "ada", "{}");
+        let (answered, _, body) = stage.raw_as(kind, ("POST", "/v1/quotes"), "ada", "{}");
         assert_eq!(answered, status, "{kind}: {body}");
     }
 }

@@ -185,9 +185,14 @@ fn a_list_comes_in_parts_without_gaps_and_shows_users_their_own() {
         (4, 3, 7)
     );
     assert_eq!(
-        (count(&ada, Some("bob")), count(&olga, Some("bob"))),
-        (0, 3)
+        (count(&bob, Some("bob")), count(&olga, Some("bob"))),
+        (3, 3)
     );
+    let theirs = Filter {
+        owner: Some("bob".to_owned()),
+        state: None,
+    };
+    assert_eq!(problem(ada.reservations(&theirs, None)).status, 403);
     let filter = Filter {
         owner: None,
         state: Some("committed".to_owned()),

@@ -139,15 +139,14 @@ impl Stage {
         token: &str,
         body: &str,
     ) -> (u16, String, String) {
-        self.raw_as("application/json", method, path, token, body)
+        self.raw_as("application/json", (method, path), token, body)
     }
 
     /// The same with a body of another type.
     pub(crate) fn raw_as(
         &self,
         kind: &str,
-        method: &str,
-        path: &str,
+        (method, path): (&str, &str),
         token: &str,
         body: &str,
     ) -> (u16, String, String) {
