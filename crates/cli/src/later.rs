@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use jiff::civil::Date;
 use lighthaul_base::{Instant, NotATimetable, Timetable};
 use lighthaul_io::clock::{Clock, unix_nanos, unix_of_local};
 use lighthaul_io::interrupt;
@@ -92,9 +93,9 @@ impl LocalTime {
 }
 
 impl FromStr for LocalTime {
-    type Err = &'static str;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let wrong = "write a local time as 18:30 or 2031-05-01T06:00";
         let (date, time) = match text.split_once(['T', ' ']) {
             Some((date, time)) => (Some(date), time),
@@ -102,14 +103,27 @@ impl FromStr for LocalTime {
         };
         let time = numbers::<3>(time, ':', 2).ok_or(wrong)?;
         let date = match date {
-            Some(date) => Some(numbers::<3>(date, '-', 3).ok_or(wrong)?),
+            Some(text) => {
+                let date = numbers::<3>(text, '-', 3).ok_or(wrong)?;
+                check_day(text, date)?;
+                Some(date)
+            }
             None => None,
         };
         if time[0] > 23 || time[1] > 59 || time[2] > 60 {
-            return Err(wrong);
+            return Err(wrong.to_owned());
         }
-        unix_of_local(date, time).map(Self).ok_or(wrong)
+        Ok(unix_of_local(date, time).map(Self).ok_or(wrong)?)
     }
+}
+
+/// Refuses a day that no calendar has, which the clock of the host would take for a later one.
+fn check_day(text: &str, [year, month, day]: [i32; 3]) -> Result<(), String> {
+    let small = |number: i32| i8::try_from(number).unwrap_or(0);
+    let year = i16::try_from(year).unwrap_or(i16::MAX);
+    let found = Date::new(year, small(month), small(day));
+    let wrong = || format!("there is no day {text}: say one that the calendar has");
+    found.map(drop).map_err(|_| wrong())
 }
 
 /// At least `least` numbers with `mark` between them; zero for those that are not there.
@@ -266,7 +280,16 @@ mod tests {
         let LocalTime(early) = "2031-05-01T06:00".parse().unwrap();
         let LocalTime(late) = "2031-05-01 06:01:01".parse().unwrap();
         assert_eq!(late - early, 61);
-        for text in ["", "24:00", "1", "1:60", "2031-05T1:00", "x:y", "-1:00"] {
+        for text in [
+            "",
+            "24:00",
+            "1",
+            "1:60",
+            "2031-05T1:00",
+            "x:y",
+            "-1:00",
+            "2031-02-29T1:00",
+        ] {
             assert!(text.parse::<LocalTime>().is_err(), "{text}");
         }
     }

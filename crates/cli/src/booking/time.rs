@@ -3,7 +3,6 @@
 use std::str::FromStr;
 
 use jiff::Timestamp;
-use jiff::civil::Date;
 use jiff::tz::Offset;
 use lighthaul_scheduler::word::Moment;
 use lighthaul_scheduler::word::moment::NotAMoment;
@@ -22,7 +21,7 @@ impl FromStr for Time {
         match text.parse() {
             Ok(moment) => return Ok(Self(moment)),
             Err(why @ NotAMoment::Far(_)) => return Err(why.to_string()),
-            Err(NotAMoment::Form) => check_date(text)?,
+            Err(NotAMoment::Form) => {}
         }
         let local: LocalTime = text.parse()?;
         let seconds = u64::try_from(local.seconds()).unwrap_or(0);
@@ -30,24 +29,6 @@ impl FromStr for Time {
         let far = || NotAMoment::far(text).to_string();
         nanos.map(|nanos| Self(Moment(nanos))).ok_or_else(far)
     }
-}
-
-/// Refuses a day that no calendar has, which the clock of the host would take for a later one.
-fn check_date(text: &str) -> Result<(), String> {
-    let Some((date, _)) = text.split_once(['T', ' ']) else {
-        return Ok(());
-    };
-    let mut numbers = date.split('-').map(str::parse::<i16>);
-    let (Some(Ok(year)), Some(Ok(month)), Some(Ok(day))) =
-        (numbers.next(), numbers.next(), numbers.next())
-    else {
-        return Ok(());
-    };
-    let month = i8::try_from(month).unwrap_or(0);
-    let day = i8::try_from(day).unwrap_or(0);
-    let found = Date::new(year, month, day);
-    let wrong = || format!("there is no day {date}: say one that the calendar has");
-    found.map(drop).map_err(|_| wrong())
 }
 
 /// A moment in UTC, in a form of `strftime`.
