@@ -353,6 +353,7 @@ impl Printer {
             Action::Create => "create",
             Action::Replace => "replace",
             Action::Keep => "keep",
+            Action::Change => "change",
             Action::Delete => "delete",
             Action::Exclude => "exclude",
         };
@@ -365,7 +366,7 @@ impl Printer {
         });
         if !self.settings.json {
             self.close_line();
-            let why = if self.settings.explain {
+            let why = if self.settings.explain || planned.action == Action::Change {
                 format!(" ({})", planned.why)
             } else {
                 String::new()

@@ -29,8 +29,11 @@ impl Root {
         path: &Path,
         keep: &dyn Fn(&[u8], bool) -> bool,
     ) -> io::Result<()> {
-        let (folder, name) = self.parent(path)?;
         let path = path.as_os_str().as_bytes();
+        if path.is_empty() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let (folder, name) = self.parent(Path::new(OsStr::from_bytes(path)))?;
         remove(folder.as_fd(), name, path, &Rest { keep, depth: 0 }).map(drop)
     }
 }

@@ -100,6 +100,8 @@ pub enum Action {
     Replace,
     /// It stays as it is.
     Keep,
+    /// It stays, but for its mode, owner, time or attributes.
+    Change,
     /// It is not at the source, and would go.
     Delete,
     /// A rule leaves it out.

@@ -26,7 +26,8 @@ use crate::print::ask;
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub(crate) struct Choice {
-    /// Keep all that rsync's -a keeps: owner and group too, as root
+    /// Keep all that rsync's -a keeps: owner and group too, as root, and with them a file's set-user-ID and
+    /// set-group-ID, which it loses otherwise
     #[arg(short, long)]
     pub(crate) archive: bool,
     /// Keep extended attributes

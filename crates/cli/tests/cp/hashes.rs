@@ -99,20 +99,24 @@ fn a_file_that_is_not_what_was_expected_is_not_published() {
         let file = far.near.file("x", len);
         let right = format!("md5={}", md5(&file));
         let refused = far.push(&["--hash", &wrong], &[&file], "x");
-        refused.assert_failed(12, "as expected");
+        let place = far.target.join("x").display().to_string();
+        let words = format!("{place} was not published: its md5 is");
+        refused.assert_failed(12, &words);
         assert!(far.names().is_empty(), "{len}");
         far.push(&["--hash", &right], &[&file], "x")
             .assert_succeeded();
         assert!(look(&far.target.join("x")) == look(&file), "{len}");
         // what is there already is told as well, and stays
         let refused = far.push(&["--hash", &wrong], &[&file], "x");
-        refused.assert_failed(12, "as expected");
+        let words = format!("{place} is not what was expected: its md5 is");
+        refused.assert_failed(12, &words);
         far.push(&["-n", "--hash", &wrong], &[&file], "x")
             .assert_succeeded();
         let back = far.near.at("back");
         let place = back.to_str().unwrap();
-        far.pull(&["--hash", &wrong], &["x"], place)
-            .assert_failed(12, "as expected");
+        let refused = far.pull(&["--hash", &wrong], &["x"], place);
+        let words = format!("{place} was not published: its md5 is");
+        refused.assert_failed(12, &words);
         assert!(!back.exists(), "{len}");
         far.pull(&["--hash", &right], &["x"], place)
             .assert_succeeded();

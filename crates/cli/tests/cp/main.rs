@@ -19,6 +19,7 @@ mod hashes;
 mod holes;
 mod inplace;
 mod keys;
+mod kinds;
 mod metadata;
 mod modes;
 mod names;

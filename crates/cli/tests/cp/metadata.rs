@@ -134,6 +134,9 @@ fn nothing_of_it_comes_along_unless_asked_for() {
         assert_eq!(extras.owner, Some((0, 0)), "{}", path.display());
         assert_eq!(extras.xattrs, [], "{}", path.display());
     }
+    // whose rights are those of another owner now
+    dress(&source.join("folder/set-id"), 0o755, 5);
+    dress(&far.target.join("copy/folder/set-id"), 0o755, 5);
     assert_eq!(tree(&far.target.join("copy")), tree(&source));
 }
 

@@ -1,10 +1,13 @@
 //! Modes that forbid what a copy must do, and those that lend rights.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
 
-use crate::far::Far;
-use crate::scratch::{dress, tree};
+use lighthaul_io::metadata::{Extras, Inode, Keep};
+
+use crate::far::{Far, USER};
+use crate::scratch::{dress, look, noise, tree};
 use crate::stage::is_skipped;
 
 /// Modes that keep an owner who is not root from reading or writing.
@@ -56,4 +59,110 @@ fn files_that_their_owner_may_not_open_arrive_as_any_others() {
     far.run_as_user(&["--inplace"], &paths, &open)
         .assert_succeeded();
     assert_eq!(tree(&back), tree(&source), "written again in their places");
+}
+
+#[test]
+fn folders_that_their_owner_may_not_write_in_are_filled_once_more() {
+    if is_skipped("folders_that_their_owner_may_not_write_in_are_filled_once_more") {
+        return;
+    }
+    let far = Far::start("modes-folders", &[]);
+    let source = far.target.join("tree");
+    for folder in ["", "a", "a/b"] {
+        fs::create_dir(source.join(folder)).unwrap();
+        fs::write(source.join(folder).join("f"), "1").unwrap();
+    }
+    let modes = [("a/b", 0o500), ("a", 0o555), ("", 0o555)];
+    let open = far.near.folder("open");
+    let (named, contents) = (open.join("named"), open.join("contents"));
+    for round in 0..3 {
+        for (folder, mode) in modes {
+            fs::write(source.join(folder).join(format!("g{round}")), "2").unwrap();
+            dress(&source.join(folder), mode, 1_000_000_000 + round);
+        }
+        for (from, back) in [("tree", &named), ("tree/", &contents)] {
+            let paths = [&far.place(from), back.to_str().unwrap()];
+            far.run_as_user(&[], &paths, &open).assert_succeeded();
+            assert_eq!(look(back), look(&source), "{from}, {round}");
+            assert_eq!(tree(back), tree(&source), "{from}, {round}");
+        }
+    }
+}
+
+#[test]
+fn nobody_lends_rights_to_whoever_runs_a_file_but_its_owner() {
+    if is_skipped("nobody_lends_rights_to_whoever_runs_a_file_but_its_owner") {
+        return;
+    }
+    let far = Far::start("modes-rights", &[]);
+    let source = far.near.folder("tree");
+    for (name, mode) in [("user", 0o4755), ("group", 0o2755), ("empty", 0o6755)] {
+        let path = source.join(name);
+        fs::write(&path, if name == "empty" { "" } else { "x" }).unwrap();
+        chown(&path, Some(USER), Some(USER)).unwrap();
+        dress(&path, mode, 1_000_000_000);
+    }
+    dress(&source, 0o2755, 1_000_000_000);
+    let mode = |path: PathBuf| fs::metadata(path).unwrap().mode() & 0o7777;
+    for (options, target) in [(&[][..], "a"), (&["-X"], "b"), (&[], "b")] {
+        far.push(options, &[&source], target).assert_succeeded();
+        for name in ["user", "group", "empty"] {
+            assert_eq!(mode(far.target.join(target).join(name)), 0o755, "{name}");
+        }
+        assert_eq!(mode(far.target.join(target)), 0o2755, "of a folder");
+    }
+    // and with its owner its rights come
+    far.push(&["-a"], &[&source], "b").assert_succeeded();
+    assert_eq!(tree(&far.target.join("b")), tree(&source));
+}
+
+#[test]
+fn the_folder_whose_contents_are_copied_comes_along() {
+    if is_skipped("the_folder_whose_contents_are_copied_comes_along") {
+        return;
+    }
+    let far = Far::start("modes-top", &[]);
+    let source = far.near.folder("m");
+    fs::write(source.join("f"), noise(100, 1)).unwrap();
+    let given = Extras {
+        mode: Some(0o2750),
+        owner: Some((USER, USER)),
+        modified: Some((1_000_000_000, 5)),
+        xattrs: vec![(b"user.a".to_vec(), b"b".to_vec())],
+        ..Extras::default()
+    };
+    let all = Keep {
+        mode: true,
+        owner: true,
+        modified: true,
+        xattrs: true,
+        ..Keep::default()
+    };
+    assert_eq!(Inode::at(&source).unwrap().apply(&given, all), []);
+    let extras = |path: &Path| Inode::at(path).unwrap().read(all).unwrap().0;
+    let place = format!("{}/", source.display());
+    let back = far.near.at("back");
+    for options in [
+        &["-aHAX"][..],
+        &["-aX", "--delete", "-y"],
+        &["-aX", "--partial-dir", ".p"],
+    ] {
+        for target in ["new", "old"] {
+            fs::create_dir_all(far.target.join("old")).unwrap();
+            far.run(options, &[&place, &far.place(target)])
+                .assert_succeeded();
+            assert_eq!(extras(&far.target.join(target)), given, "{options:?}");
+        }
+        far.pull(options, &["old/"], back.to_str().unwrap())
+            .assert_succeeded();
+        assert_eq!(extras(&back), given, "{options:?}");
+    }
+    let outcome = far.run(&["-aX", "-n"], &[&place, &far.place("old")]);
+    assert_eq!(outcome.assert_succeeded().out, [""; 0]);
+    // no more than what is asked for
+    far.run(&[], &[&place, &far.place("plain")])
+        .assert_succeeded();
+    assert_eq!(look(&far.target.join("plain")), look(&source));
+    let plain = extras(&far.target.join("plain"));
+    assert_eq!((plain.owner, plain.xattrs.len()), (Some((0, 0)), 0));
 }

@@ -69,6 +69,18 @@ pub(crate) fn apply(
     not_kept.dedup();
 }
 
+/// Whether [`apply`] would change anything where the attributes are those that are `there`.
+pub(crate) fn differ(keep: Keep, xattrs: &[Attribute], there: &[Attribute]) -> bool {
+    let lacks = xattrs
+        .iter()
+        .any(|own| part(&own.0, keep).is_some() && !there.contains(own));
+    let is_ours = |name| matches!(part(name, keep), Some(Part::UserAttributes | Part::Acls));
+    lacks
+        || there
+            .iter()
+            .any(|(name, _)| is_ours(name.as_slice()) && !xattrs.iter().any(|(own, _)| own == name))
+}
+
 /// The names of all attributes, sorted; none where the file system has no attributes.
 fn names(path: &str, keep: Keep, not_kept: &mut Vec<NotKept>) -> Vec<Vec<u8>> {
     let mut list = Vec::with_capacity(LIST_MAX);
@@ -108,6 +120,9 @@ fn part(name: &[u8], keep: Keep) -> Option<Part> {
         None
     }
 }
+
+/// A name and a value.
+type Attribute = (Vec<u8>, Vec<u8>);
 
 /// Linux's `XATTR_SIZE_MAX` and `XATTR_LIST_MAX`.
 const VALUE_MAX: usize = 64 << 10;

@@ -10,6 +10,7 @@ use rustix::fs::{
     chownat, fstat, openat, utimensat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::disk::Root;
 use crate::ground::Ground;
@@ -109,6 +110,26 @@ impl<'a> Inode<'a> {
             not_kept.push(NotKept::new(Part::Times, error));
         }
         not_kept
+    }
+
+    /// What of `extras` it would take over and does not have yet, in words.
+    pub fn differences(&self, extras: &Extras, keep: Keep) -> io::Result<Vec<&'static str>> {
+        let (there, _) = self.read(keep)?;
+        let differences = [
+            (extras.mode != there.mode, "mode"),
+            // which nobody else can give away
+            (geteuid().is_root() && extras.owner != there.owner, "owner"),
+            (extras.modified != there.modified, "time"),
+            (extras.accessed != there.accessed, "time of access"),
+            (
+                attributes::differ(keep, &extras.xattrs, &there.xattrs),
+                "attributes",
+            ),
+        ];
+        let differences = differences.into_iter();
+        Ok(differences
+            .filter_map(|(differs, what)| differs.then_some(what))
+            .collect())
     }
 
     /// Gives it to a user and a group, or where only root could do that, at least to the group.

@@ -5,6 +5,7 @@ use lighthaul_io::ground::Meta;
 use rustix::fs::FileType;
 
 use super::judge::{Judge, Place};
+use super::ledger::Settled;
 use crate::digest::{Digest, Taking};
 use crate::error::Error;
 use crate::manifest::{Entry, Kind};
@@ -26,6 +27,9 @@ impl Judge<'_> {
         let time = (entry.seconds, entry.nanos);
         let before = (there.seconds, there.nanos);
         match &entry.kind {
+            Kind::Folder if there.kind != FileType::Directory => {
+                return (Action::Replace, "it is no folder");
+            }
             Kind::Folder | Kind::Leave => return (Action::Keep, "it is there"),
             Kind::Link(_) if there.kind == FileType::Symlink && before == time => {
                 return (Action::Keep, "the same time");
@@ -61,16 +65,60 @@ impl Judge<'_> {
         Taking::of(kind, entry.size(), |at, buffer| file.read_at(buffer, at))
     }
 
+    /// Tells what would be done with `entry`, and what would become of what stays; answers whether that stays.
+    pub(super) fn rehearse(
+        &self,
+        place: &mut Place,
+        entry: &Entry,
+        (there, action, why): (Option<Meta>, Action, &str),
+    ) -> Result<Settled, Error> {
+        if action != Action::Keep {
+            self.plan(action, entry, why)?;
+            return Ok(Settled::Now);
+        }
+        let changes = there.map_or_else(Vec::new, |there| self.changes(place, entry, there));
+        if changes.is_empty() {
+            self.plan(action, entry, why)?;
+        } else {
+            self.plan(Action::Change, entry, &changes.join(", "))?;
+        }
+        Ok(Settled::Before)
+    }
+
+    /// What a copy gives to what is there, and would not be sent.
+    fn changes(&self, place: &mut Place, entry: &Entry, there: Meta) -> Vec<&'static str> {
+        let is_folder = matches!(entry.kind, Kind::Folder | Kind::Leave);
+        if !is_folder && self.spares(Some(there), entry) {
+            return Vec::new();
+        }
+        if entry.extras.is_some() {
+            return self.wardrobe.differences(&mut place.root, entry);
+        }
+        let is_link = matches!(entry.kind, Kind::Link(_));
+        let mode = !is_link && there.mode != entry.mode & 0o7777;
+        let time = is_folder && (there.seconds, there.nanos) != (entry.seconds, entry.nanos);
+        let changes = [(mode, "mode"), (time, "time")].into_iter();
+        changes
+            .filter_map(|(differs, what)| differs.then_some(what))
+            .collect()
+    }
+
     /// Tells what would be done.
     pub(super) fn plan(&self, action: Action, entry: &Entry, why: &str) -> Result<(), Error> {
         let detail = self.options.dry_run.unwrap_or(Detail::Brief);
         if action == Action::Keep && detail == Detail::Brief {
             return Ok(());
         }
+        // of what stays nothing crosses, but where the sizes of all there is are told
+        let stays = action == Action::Change && detail == Detail::Brief;
         let planned = Planned {
             action,
-            path: entry.path.clone(),
-            bytes: entry.size(),
+            path: if entry.is_top() {
+                b".".to_vec()
+            } else {
+                entry.path.clone()
+            },
+            bytes: if stays { 0 } else { entry.size() },
             why: why.to_owned(),
         };
         self.board.show(Sight::Planned(planned.clone()));

@@ -56,13 +56,27 @@ impl<'a> Wardrobe<'a> {
         Ok(())
     }
 
+    /// What of all that is kept of `entry` is not so of what is there, in words.
+    pub(crate) fn differences(&self, root: &mut Root, entry: &Entry) -> Vec<&'static str> {
+        let extras = whole(entry).unwrap_or_default();
+        let inode = root.inode(entry.path());
+        let differences = inode.and_then(|inode| inode.differences(&extras, self.keep));
+        // what cannot be looked at is told when it cannot be set
+        differences.unwrap_or_default()
+    }
+
     fn apply(&self, inode: &Inode<'_>, extras: &Extras) {
         self.tell(inode.apply(extras, self.keep));
     }
 
+    /// Tells both sides what cannot be kept.
+    pub(crate) fn warn(&self, text: String) {
+        self.board.tell(text);
+    }
+
     fn tell(&self, not_kept: Vec<NotKept>) {
         for text in self.notes.news(not_kept) {
-            self.board.tell(text);
+            self.warn(text);
         }
     }
 }

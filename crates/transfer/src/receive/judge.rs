@@ -33,6 +33,8 @@ use crate::options::{Action, Options};
 use crate::session::Session;
 use crate::watch::{Failed, Sight};
 
+/// The bits of a mode that lend a file's user and group to whoever runs it.
+const SET_ID: u32 = 0o6000;
 /// The most bytes that a file can have.
 const FILE_MAX: u64 = i64::MAX as u64;
 
@@ -71,6 +73,8 @@ pub(super) struct Place {
     /// Whose leavings may go.
     claims: Claims,
     folded: Folded,
+    /// In a dry run, a folder that would take the place of something else.
+    pub(super) fresh: Option<Vec<u8>>,
 }
 
 /// What is said of a peer that lists what nobody can understand.
@@ -90,7 +94,6 @@ impl Judge<'_> {
             return Err(Error::new(Code::Protocol, "the peer listed nothing"));
         };
         let (landing, root) = landing.prepare(named)?;
-        landed(&root, &landing.folder)?;
         let mut place = Place {
             landing,
             root,
@@ -102,7 +105,12 @@ impl Judge<'_> {
             waits_until: None,
             claims: Claims::default(),
             folded: Folded::default(),
+            fresh: None,
         };
+        if !named && !self.options.listed {
+            self.open_up(&mut place, Path::new(""));
+        }
+        landed(&place.root, &place.landing.folder)?;
         self.tidy(&mut place, Path::new(""));
         loop {
             match self.hear()? {
@@ -168,8 +176,19 @@ impl Judge<'_> {
                 let first = entry.path.split(|octet| *octet == b'/').next();
                 place.first = first.unwrap_or_default().to_vec();
             }
-            let entry = place.landing.rename(entry);
+            if entry.is_top() && !place.sieve.is_whole() {
+                // where it lands is not its folder
+                return Err(nonsense());
+            }
+            let mut entry = place.landing.rename(entry);
+            if matches!(entry.kind, Kind::File(_)) && !self.options.keep.owner {
+                // another owner's rights are not for whoever runs it
+                entry.mode &= !SET_ID;
+            }
             if place.bars(&entry) {
+                if entry.kind == Kind::Leave {
+                    place.sieve.end(&entry.path, Vec::new());
+                }
                 self.ledger.pass_over();
                 continue;
             }
@@ -205,28 +224,18 @@ impl Judge<'_> {
         if entry.kind == Kind::Leave {
             place.folded.leave(&entry.path);
             self.remove(place, Some(entry))?;
-            self.leave(number, entry);
+            self.leave(place, number, entry)?;
             return Ok(None);
         }
+        if self.options.expects() {
+            self.ledger.expect_of(entry);
+        }
         self.admit(place, number, entry)?;
-        let there = match place.root.look(path) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
-                let trouble = Trouble::Long(entry.path.clone());
-                return Err(Error::new(Code::Open, trouble.to_string()));
-            }
-            // a dry run makes no folders, so that what is in them is not there either
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            there => there.map_err(|error| place.fault("cannot look at", entry, &error))?,
-        };
-        place.landing.check(entry, there)?;
+        let there = Self::look(place, entry)?;
+        let there = self.make_room(place, entry, there)?;
         let (action, why) = self.decide(place, entry, there);
         if self.options.dry_run.is_some() {
-            self.plan(action, entry, why)?;
-            let settled = if action == Action::Keep {
-                Settled::Before
-            } else {
-                Settled::Now
-            };
+            let settled = self.rehearse(place, entry, (there, action, why))?;
             self.ledger.settle(number, entry, Ok(settled));
             return Ok(None);
         }
@@ -250,7 +259,7 @@ impl Judge<'_> {
                 return Err(Error::new(Code::Io, text));
             }
             Kind::File(_) if entry.data().is_empty() => {
-                self.expect_nothing()?;
+                self.expect_nothing(place, entry)?;
                 let made = self.empty(place, number, entry, there.is_some());
                 made.map_err(|error| place.fault("cannot create", entry, &error))?;
             }
@@ -261,10 +270,27 @@ impl Judge<'_> {
         Ok(None)
     }
 
+    /// What is there now.
+    fn look(place: &mut Place, entry: &Entry) -> Result<Option<Meta>, Error> {
+        if place.is_fresh(&entry.path) {
+            return Ok(None);
+        }
+        match place.root.look(entry.path()) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
+                let trouble = Trouble::Long(entry.path.clone());
+                Err(Error::new(Code::Open, trouble.to_string()))
+            }
+            // a dry run makes no folders, so that what is in them is not there either
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            there => there.map_err(|error| place.fault("cannot look at", entry, &error)),
+        }
+    }
+
     /// What is there stays, with the mode that it has at the source.
     fn keep(&self, place: &mut Place, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
         match entry.kind {
             Kind::Folder => {
+                self.open_up(place, entry.path());
                 self.tidy(place, entry.path());
                 Ok(())
             }
@@ -315,20 +341,31 @@ impl Judge<'_> {
     }
 
     /// Refuses a file without bytes if others are expected of it.
-    fn expect_nothing(&self) -> Result<(), Error> {
+    fn expect_nothing(&self, place: &Place, entry: &Entry) -> Result<(), Error> {
         let asked = &self.options.hash;
         let hashes = Hashes::new(&asked.iter().map(|asked| asked.kind).collect::<Vec<_>>());
         let hashes = hashes.finish();
-        asked.iter().try_for_each(|asked| asked.check(&hashes))
+        let mut checks = asked.iter().map(|asked| asked.check(&hashes));
+        checks.find_map(Result::err).map_or(Ok(()), |error| {
+            let place = place.landing.folder.join(entry.path());
+            let text = format!("{} was not published: {error}", place.display());
+            Err(Error::new(error.code, text))
+        })
     }
 
     /// A folder has been listed to its end.
-    fn leave(&self, number: u64, entry: &Entry) {
-        if self.options.dry_run.is_some() {
-            self.ledger.settle(number, entry, Ok(Settled::Now));
-        } else {
+    fn leave(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
+        if self.options.dry_run.is_none() {
             self.ledger.leave(number, entry.clone());
+            return Ok(());
         }
+        if entry.is_top() && place.landing.is_there() {
+            let there = Self::look(place, entry)?;
+            let (action, why) = self.decide(place, entry, there);
+            self.rehearse(place, entry, (there, action, why))?;
+        }
+        self.ledger.settle(number, entry, Ok(Settled::Now));
+        Ok(())
     }
 
     fn link(
@@ -371,6 +408,14 @@ impl Judge<'_> {
         Ok(())
     }
 
+    /// Lets us fill the folder `path` if it is ours, until it gets its mode when all in it is in place.
+    fn open_up(&self, place: &mut Place, path: &Path) {
+        if self.options.dry_run.is_none() {
+            // somebody else's folder may let us all the same, or what goes there fails
+            place.root.open_up(path).ok();
+        }
+    }
+
     /// Removes what dead processes left in the folder `path`.
     fn tidy(&self, place: &mut Place, path: &Path) {
         if self.options.dry_run.is_some() {
@@ -396,6 +441,13 @@ impl Place {
             self.root.set_mode(entry.path(), entry.mode)?;
         }
         Ok(())
+    }
+
+    /// Whether `path` lies in a folder that a dry run takes for empty.
+    pub(super) fn is_fresh(&self, path: &[u8]) -> bool {
+        let fresh = self.fresh.as_ref();
+        let rest = fresh.and_then(|fresh| path.strip_prefix(fresh.as_slice()));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
 
     /// Whether `entry` lies in the folder that could not be made, or ends it.

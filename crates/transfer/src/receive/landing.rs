@@ -70,6 +70,11 @@ impl Landing {
         Ok((self, root))
     }
 
+    /// Whether the folder that entries go to is there, which a dry run does not make.
+    pub(crate) fn is_there(&self) -> bool {
+        self.ground.folder(&self.folder).is_ok()
+    }
+
     /// The entry under the name that it gets here.
     pub(crate) fn rename(&self, mut entry: Entry) -> Entry {
         if let Some(name) = &self.name {
@@ -92,20 +97,30 @@ impl Landing {
         }
     }
 
-    /// Refuses a file whose name belongs to a folder, and the other way round.
-    pub(crate) fn check(&self, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
-        let Some(there) = there else { return Ok(()) };
+    /// What keeps `entry` from its place: a folder where none is to be, or something else where one is to be.
+    /// Refuses a file whose name somebody wrote without a slash, and that belongs to a folder.
+    pub(crate) fn obstacle(
+        &self,
+        entry: &Entry,
+        there: Option<Meta>,
+    ) -> Result<Option<String>, Error> {
+        let Some(there) = there else { return Ok(None) };
         let place = self.folder.join(entry.path());
+        let is_folder = there.kind == FileType::Directory;
         let place = place.display();
-        let text = match (
-            there.kind == FileType::Directory,
-            entry.kind == Kind::Folder,
-        ) {
-            (true, false) => format!("{place} is a folder: write {place}/ to copy into it"),
-            (false, true) => format!("{place} is a file, and a folder is to be copied there"),
-            _ => return Ok(()),
+        if self.name.as_ref() == Some(&entry.path) && is_folder && entry.kind != Kind::Folder {
+            let text = format!("{place} is a folder: write {place}/ to copy into it");
+            return Err(Error::new(Code::Open, text));
+        }
+        let (old, new) = match (is_folder, &entry.kind) {
+            (true, Kind::File(_)) => ("folder", "file"),
+            (true, Kind::Link(_)) => ("folder", "link"),
+            (false, Kind::Folder) if there.kind == FileType::Symlink => ("link", "folder"),
+            (false, Kind::Folder) => ("file", "folder"),
+            _ => return Ok(None),
         };
-        Err(Error::new(Code::Open, text))
+        let text = format!("{place} is a {old}, and a {new} is to be copied there");
+        Ok(Some(text))
     }
 }
 

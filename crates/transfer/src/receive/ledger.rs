@@ -142,6 +142,8 @@ struct Book {
     /// What the sender has not heard yet.
     settled: u64,
     failures: Vec<Failure>,
+    /// The one file whose bytes must come to something.
+    expected: PathBuf,
     /// The list is complete.
     listed: bool,
 }
@@ -167,6 +169,16 @@ impl Ledger {
         let mut book = self.lock();
         book.wanted = book.wanted.saturating_add(pending.fill().unproved);
         book.pending.insert(pending.number, Arc::new(pending));
+    }
+
+    /// It is known what the bytes of `entry` must come to.
+    pub(crate) fn expect_of(&self, entry: &Entry) {
+        entry.path().clone_into(&mut self.lock().expected);
+    }
+
+    /// The one file whose bytes must come to something.
+    pub(crate) fn expected(&self) -> PathBuf {
+        self.lock().expected.clone()
     }
 
     /// A folder has been listed to its end.

@@ -5,11 +5,13 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use lighthaul_io::ground::Meta;
+
 use super::cradle::Cradle;
 use super::judge::{Judge, Place};
 use crate::error::{Code, Error};
 use crate::filter::Verdict;
-use crate::manifest::Entry;
+use crate::manifest::{Entry, Kind};
 use crate::options::Action;
 use crate::watch::{Failed, Sight};
 
@@ -29,6 +31,7 @@ impl Judge<'_> {
         let path = folder.map_or(&[][..], |entry| &entry.path);
         let there = match place.root.names(Path::new(OsStr::from_bytes(path)), b"") {
             // a dry run makes no folders
+            _ if place.is_fresh(path) => Vec::new(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             there => there.map_err(|error| failed(place, &error, path))?,
         };
@@ -43,26 +46,16 @@ impl Judge<'_> {
 
     /// Removes what is at `path`, or tells that it would go.
     fn prune(&self, place: &mut Place, path: Vec<u8>) -> Result<(), Error> {
-        let Place {
-            landing,
-            root,
-            first,
-            ..
-        } = &mut *place;
-        let keep = |path: &[u8], folder: bool| {
-            let path = landing.at_source(path, first);
-            self.is_partial(&path) || self.options.rules.verdict(&path, folder) != Verdict::Take
-        };
         let at = Path::new(OsStr::from_bytes(&path));
         if self.options.dry_run.is_some() {
-            let there = root.look(at).ok().flatten();
-            if there.is_some_and(|meta| keep(&path, meta.kind.is_dir())) {
+            let there = place.root.look(at).ok().flatten();
+            if there.is_some_and(|meta| self.keeps(place, &path, meta.kind.is_dir())) {
                 return Ok(());
             }
             let entry = Entry::gone(path);
             return self.plan(Action::Delete, &entry, "the source does not have it");
         }
-        if let Err(error) = root.remove_tree(at, &keep) {
+        if let Err(error) = self.remove_tree(place, &path) {
             let error = failed(place, &error, &path);
             self.board.show(Sight::Failed(Failed {
                 path,
@@ -71,6 +64,50 @@ impl Judge<'_> {
             }));
         }
         Ok(())
+    }
+
+    /// What is there once what is of another kind than `entry` has made room for it, as what is deleted does.
+    pub(super) fn make_room(
+        &self,
+        place: &mut Place,
+        entry: &Entry,
+        there: Option<Meta>,
+    ) -> Result<Option<Meta>, Error> {
+        let Some(obstacle) = place.landing.obstacle(entry, there)? else {
+            return Ok(there);
+        };
+        if !self.prunes() {
+            let text = format!("{obstacle}: remove it, or copy with --delete");
+            return Err(Error::new(Code::Open, text));
+        }
+        if self.options.dry_run.is_some() {
+            if entry.kind == Kind::Folder {
+                place.fresh = Some(entry.path.clone());
+            }
+            return Ok(there);
+        }
+        if let Err(error) = self.remove_tree(place, &entry.path) {
+            return Err(failed(place, &error, &entry.path));
+        }
+        let there = place.root.look(entry.path());
+        if !matches!(there, Ok(None)) {
+            let text = format!("{obstacle}, but the rules keep something there");
+            return Err(Error::new(Code::Open, text));
+        }
+        Ok(None)
+    }
+
+    /// Removes what is at `path`, but for what rules leave alone.
+    fn remove_tree(&self, place: &mut Place, path: &[u8]) -> io::Result<()> {
+        let mut root = place.root.another()?;
+        let keep = |path: &[u8], folder| self.keeps(place, path, folder);
+        root.remove_tree(Path::new(OsStr::from_bytes(path)), &keep)
+    }
+
+    /// Whether `path` stays though the source does not have it.
+    fn keeps(&self, place: &Place, path: &[u8], folder: bool) -> bool {
+        let path = place.landing.at_source(path, &place.first);
+        self.is_partial(&path) || self.options.rules.verdict(&path, folder) != Verdict::Take
     }
 
     /// Whether `path` is a folder for files that are not whole.

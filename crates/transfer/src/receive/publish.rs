@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use lighthaul_io::disk::{OutputFile, Root};
 
+use super::claim::Claim;
 use super::cradle::Cradle;
 use super::dress::Wardrobe;
 use super::ledger::{Ledger, Pending, Settled};
 use super::links::{Name, Whereabouts};
+use super::receiver::Landed;
 use super::sink::Arrived;
 use crate::crew::Crew;
 use crate::digest::Digest;
@@ -60,6 +62,10 @@ pub(crate) struct Publisher<'a> {
     /// A file that is whole, until it is.
     held: Vec<Arc<Pending>>,
     cradle: Cradle,
+    /// Our mark on the root, which is gone before the root is finished.
+    claim: Option<Claim>,
+    /// The root itself, if it is to look like a folder of the source, and the number of its entry.
+    top: Option<(u64, Entry)>,
     arrived: BTreeMap<u64, Arrived>,
     reports: BTreeMap<u64, Vec<Report>>,
     /// Objects of which both sides have spoken.
@@ -67,11 +73,11 @@ pub(crate) struct Publisher<'a> {
 }
 
 impl<'a> Publisher<'a> {
-    /// A publisher below a root, which people know by its path.
+    /// A publisher below a root, which people know by its path, and which has our mark on it.
     pub(crate) fn new(
         crew: &'a Crew,
         ledger: &'a Ledger,
-        (root, target): (Root, PathBuf),
+        (root, target, claim): Landed,
         wardrobe: &'a Wardrobe<'a>,
         (options, cradle): (&Options, Cradle),
     ) -> Self {
@@ -88,6 +94,8 @@ impl<'a> Publisher<'a> {
             expectation: None,
             held: Vec::new(),
             cradle,
+            claim,
+            top: None,
             arrived: BTreeMap::new(),
             reports: BTreeMap::new(),
             matched: Vec::new(),
@@ -127,10 +135,13 @@ impl<'a> Publisher<'a> {
             && self.ledger.verdict().entries > 0
         {
             // it was there before
-            return Err(error);
+            let place = self.target.join(self.ledger.expected());
+            let text = format!("{} is not what was expected: {error}", place.display());
+            return Err(Error::new(error.code, text));
         }
         self.link();
         self.leave();
+        self.finish_top();
         if self.sync {
             let synced = self.root.sync();
             synced.map_err(|error| self.fault("cannot sync", Path::new(""), &error))?;
@@ -242,8 +253,9 @@ impl<'a> Publisher<'a> {
                 None => return self.held.push(file),
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
-                    let error = error.clone();
-                    return self.fail(file.number, error);
+                    let place = self.target.join(file.entry.path());
+                    let text = format!("{} was not published: {error}", place.display());
+                    return self.fail(file.number, Error::new(error.code, text));
                 }
             }
         }
@@ -264,11 +276,7 @@ impl<'a> Publisher<'a> {
             .expected
             .iter()
             .try_for_each(|asked| asked.check(hashes));
-        self.expectation = Some(checked.map_err(|error| {
-            let place = self.target.display();
-            let text = format!("what was to be copied to {place} was not published: {error}");
-            Error::new(error.code, text)
-        }));
+        self.expectation = Some(checked);
         for file in std::mem::take(&mut self.held) {
             self.publish(file);
         }
@@ -359,8 +367,9 @@ impl<'a> Publisher<'a> {
             return Ok(());
         }
         if !self.wardrobe.dress(root, &file.temporary, entry)? {
-            root.set_mode(&file.temporary, entry.mode)?;
-            root.set_time(&file.temporary, entry.seconds, entry.nanos)?;
+            let output = root.reopen(&file.temporary)?;
+            output.set_mode(entry.mode)?;
+            output.set_time(entry.seconds, entry.nanos)?;
         }
         file.fill().finished = true;
         Ok(())
@@ -409,6 +418,10 @@ impl<'a> Publisher<'a> {
     /// changes its time.
     fn leave(&mut self) {
         while let Some((number, entry)) = self.ledger.take_left() {
+            if entry.is_top() {
+                self.top = Some((number, entry));
+                continue;
+            }
             let set = self
                 .finish(&entry)
                 .map_err(|error| self.fault("cannot set mode and time of", entry.path(), &error));
@@ -417,12 +430,28 @@ impl<'a> Publisher<'a> {
         }
     }
 
+    /// Makes the root look like the folder whose contents were copied, when nothing in it changes any more. It may
+    /// be somebody else's, which does not spoil the copy.
+    fn finish_top(&mut self) {
+        self.claim = None;
+        let Some((number, entry)) = self.top.take() else {
+            return;
+        };
+        if let Err(error) = self.finish(&entry) {
+            let place = self.target.display();
+            let text = format!("mode and time of {place} could not be kept: {error}");
+            self.wardrobe.warn(text);
+        }
+        self.ledger.settle(number, &entry, Ok(Settled::Now));
+    }
+
     fn finish(&mut self, folder: &Entry) -> io::Result<()> {
         self.clear(folder.path());
         let (root, path) = (&mut self.root, folder.path());
         if !self.wardrobe.dress(root, path, folder)? {
-            root.set_folder_mode(path, folder.mode)?;
+            // whose mode forbids us to look for it by its name
             root.set_time(path, folder.seconds, folder.nanos)?;
+            root.set_folder_mode(path, folder.mode)?;
         }
         Ok(())
     }
@@ -535,7 +564,7 @@ mod tests {
             ..Options::default()
         };
         let wardrobe = Wardrobe::new(options.keep, &board);
-        let ground = (Root::open(&folder).unwrap(), folder.clone());
+        let ground = (Root::open(&folder).unwrap(), folder.clone(), None);
         let cradle = Cradle::new(&options).unwrap();
         let mut publisher = Publisher::new(&crew, &ledger, ground, &wardrobe, (&options, cradle));
         let (jobs, todo) = channel();

@@ -157,7 +157,7 @@ fn tell(list: &Told, crew: &Crew, stream: &Stream) -> Result<(), Error> {
 }
 
 /// Where files go, what people know that as, and our mark on it.
-type Landed = (Root, PathBuf, Option<Claim>);
+pub(super) type Landed = (Root, PathBuf, Option<Claim>);
 
 /// A transfer on the receiving side.
 struct Receiving<'a, 'w> {
@@ -245,7 +245,7 @@ impl<'a> Receiving<'a, '_> {
         let mut publisher = Publisher::new(
             self.crew,
             self.ledger,
-            (root, target),
+            (root, target, claim),
             self.wardrobe,
             (&self.settings.options, self.cradle.clone()),
         );
@@ -253,7 +253,7 @@ impl<'a> Receiving<'a, '_> {
         scope.spawn(move || {
             crew.run(|| publisher.run(&todo));
             publisher.clean();
-            drop((claim, done));
+            drop((publisher, done));
         });
         let mut summary = self.watch(outlets, &finished)?;
         summary.elapsed = session.clock.now().since(self.begun);

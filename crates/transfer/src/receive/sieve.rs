@@ -29,6 +29,11 @@ impl Sieve {
         }
     }
 
+    /// Whether the folder that everything goes to is the source's, too.
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.whole
+    }
+
     /// The source has `entry`.
     pub(crate) fn take(&mut self, entry: &Entry) {
         if entry.kind == Kind::Leave {

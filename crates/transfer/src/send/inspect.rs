@@ -40,9 +40,9 @@ pub(crate) struct Inspected {
 }
 
 impl Inspected {
-    /// All that is `found` on `ground`, completed.
+    /// All that is `found` on `ground`, completed, and the folder `top` that it is in.
     pub(crate) fn new(
-        found: Box<dyn Iterator<Item = Found> + Send>,
+        (found, top): (Box<dyn Iterator<Item = Found> + Send>, Option<&Path>),
         ground: Arc<Ground>,
         options: &Options,
         unhashed: Option<SyncSender<Unhashed>>,
@@ -52,7 +52,7 @@ impl Inspected {
             modified: false,
             ..options.keep
         };
-        Self {
+        let mut inspected = Self {
             found,
             ground,
             keep: (keep != Keep::default()).then_some(keep),
@@ -63,7 +63,12 @@ impl Inspected {
             expects: options.expects(),
             listed: 0,
             ready: VecDeque::new(),
+        };
+        if let Some(top) = top {
+            let extras = inspected.extras(top);
+            inspected.folders.insert(Vec::new(), extras);
         }
+        inspected
     }
 
     /// Completes `entry`, which is at `place` and like `meta` if it is a file.

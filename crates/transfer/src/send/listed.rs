@@ -18,6 +18,8 @@ pub struct Finds {
     pub(crate) ground: Arc<Ground>,
     /// Entries are named after their source, rather than being the contents of one folder.
     pub(crate) named: bool,
+    /// The folder whose contents they are, if it is to come along.
+    pub(crate) top: Option<PathBuf>,
     pub(crate) from: Origin,
 }
 
@@ -35,6 +37,7 @@ impl Finds {
         Self {
             ground: walk.ground(),
             named: walk.named,
+            top: walk.top(),
             from: Origin::Here(Box::new(walk)),
         }
     }
@@ -45,6 +48,7 @@ impl Finds {
         Self {
             ground,
             named: false,
+            top: None,
             from: Origin::Here(Box::new(listed)),
         }
     }
@@ -54,6 +58,7 @@ impl Finds {
         Self {
             ground,
             named: false,
+            top: None,
             from: Origin::Here(Box::new(found)),
         }
     }
@@ -63,6 +68,7 @@ impl Finds {
         Self {
             ground,
             named: false,
+            top: None,
             from: Origin::There(base),
         }
     }

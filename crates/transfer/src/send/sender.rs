@@ -160,7 +160,7 @@ pub fn send(
         ground: &ground,
         options: &options,
     };
-    let named = finds.named;
+    let (named, top) = (finds.named, finds.top);
     let (found, list) = match finds.from {
         Origin::Here(found) => (found, None),
         Origin::There(base) => {
@@ -174,7 +174,7 @@ pub fn send(
     let hashes = !options.hash.is_empty() && options.dry_run.is_none();
     sending.unhashed = hashes.then_some(files);
     let found = Inspected::new(
-        found,
+        (found, top.as_deref()),
         Arc::clone(&ground),
         &options,
         hashes.then_some(unhashed),

@@ -116,9 +116,17 @@ impl Walk {
         if !named && let Some((source, _)) = walk.sources.next() {
             let opening = |error| Error::file(Code::Open, "cannot read", &source, &error);
             let folder = walk.ground.folder(&source).map_err(opening)?;
-            walk.enter(folder, source.clone(), Vec::new(), None);
+            let meta = folder.look(OsStr::new(".")).map_err(opening)?;
+            let leave = entry(Vec::new(), Kind::Leave, &meta);
+            walk.enter(folder, source.clone(), Vec::new(), Some(leave));
         }
         Ok(walk)
+    }
+
+    /// The folder whose contents it goes through, if that is what it does.
+    pub(crate) fn top(&self) -> Option<PathBuf> {
+        let level = self.stack.first();
+        level.map(|level| level.place.clone())
     }
 
     /// Where it finds things.
@@ -187,17 +195,7 @@ impl Walk {
             let rule = rule.to_string();
             return Found::Excluded(path, rule);
         }
-        let entry = Entry {
-            path,
-            kind,
-            mode: meta.mode,
-            seconds: meta.seconds,
-            nanos: meta.nanos,
-            digest: None,
-            extras: None,
-            data: None,
-            linked: Linked::Alone,
-        };
+        let entry = entry(path, kind, &meta);
         if !folder {
             return Found::Entry(entry, place, Some(meta));
         }
@@ -260,6 +258,21 @@ impl Iterator for Walk {
                 }
             }
         }
+    }
+}
+
+/// What is listed at `path`, which is like `meta`.
+const fn entry(path: Vec<u8>, kind: Kind, meta: &Meta) -> Entry {
+    Entry {
+        path,
+        kind,
+        mode: meta.mode,
+        seconds: meta.seconds,
+        nanos: meta.nanos,
+        digest: None,
+        extras: None,
+        data: None,
+        linked: Linked::Alone,
     }
 }
 
