@@ -93,10 +93,10 @@ fn a_dry_run_tells_what_becomes_of_what_stays() {
     );
     // the folder whose contents are copied is one of them
     dress(&source, 0o711, 1_000_000_000);
-    let outcome = far.run(
-        &["-n"],
-        &[&format!("{}/", source.display()), &far.place("tree")],
-    );
+    let contents = format!("{}/", source.display());
+    let outcome = far.run(&["-n"], &[&contents, &far.place("tree")]);
+    assert_eq!(outcome.assert_succeeded().out, [""; 0]);
+    let outcome = far.run(&["-an"], &[&contents, &far.place("tree")]);
     assert_eq!(outcome.assert_succeeded().out, ["change   . (mode, time)"]);
 }
 

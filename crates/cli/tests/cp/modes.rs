@@ -80,9 +80,9 @@ fn folders_that_their_owner_may_not_write_in_are_filled_once_more() {
             fs::write(source.join(folder).join(format!("g{round}")), "2").unwrap();
             dress(&source.join(folder), mode, 1_000_000_000 + round);
         }
-        for (from, back) in [("tree", &named), ("tree/", &contents)] {
+        for (from, back, options) in [("tree", &named, &[][..]), ("tree/", &contents, &["-a"])] {
             let paths = [&far.place(from), back.to_str().unwrap()];
-            far.run_as_user(&[], &paths, &open).assert_succeeded();
+            far.run_as_user(options, &paths, &open).assert_succeeded();
             assert_eq!(look(back), look(&source), "{from}, {round}");
             assert_eq!(tree(back), tree(&source), "{from}, {round}");
         }
@@ -165,4 +165,13 @@ fn the_folder_whose_contents_are_copied_comes_along() {
     assert_eq!(look(&far.target.join("plain")), look(&source));
     let plain = extras(&far.target.join("plain"));
     assert_eq!((plain.owner, plain.xattrs.len()), (Some((0, 0)), 0));
+    // a folder that was there may have others in it
+    let shared = far.target.join("shared");
+    fs::create_dir(&shared).unwrap();
+    dress(&shared, 0o1777, 1_000_000_000);
+    for target in ["shared", "shared/"] {
+        far.run(&[], &[&place, &far.place(target)])
+            .assert_succeeded();
+        assert_eq!(fs::metadata(&shared).unwrap().mode() & 0o7777, 0o1777);
+    }
 }

@@ -107,7 +107,7 @@ impl Judge<'_> {
             folded: Folded::default(),
             fresh: None,
         };
-        if !named && !self.options.listed {
+        if !named && !self.options.listed && self.takes_top(&place) {
             self.open_up(&mut place, Path::new(""));
         }
         landed(&place.root, &place.landing.folder)?;
@@ -355,6 +355,10 @@ impl Judge<'_> {
 
     /// A folder has been listed to its end.
     fn leave(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
+        if entry.is_top() && !self.takes_top(place) {
+            self.ledger.settle(number, entry, Ok(Settled::Now));
+            return Ok(());
+        }
         if self.options.dry_run.is_none() {
             self.ledger.leave(number, entry.clone());
             return Ok(());
@@ -366,6 +370,12 @@ impl Judge<'_> {
         }
         self.ledger.settle(number, entry, Ok(Settled::Now));
         Ok(())
+    }
+
+    /// Whether the target is to look like the folder whose contents are copied. One that was there may have others in it, as
+    /// /tmp has, and looks so only for who asks for all that there is.
+    const fn takes_top(&self, place: &Place) -> bool {
+        place.landing.is_new() || self.options.keep.owner
     }
 
     fn link(

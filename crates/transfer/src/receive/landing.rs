@@ -26,12 +26,15 @@ pub struct Landing {
     name: Option<Vec<u8>>,
     /// Where the contents of a folder go, if that is what comes.
     contents: PathBuf,
+    /// That was made for them.
+    is_new: bool,
 }
 
 impl Landing {
     /// Looks where `target` is on `ground`. A `dry` landing makes nothing.
     pub fn find(target: &Target, ground: &Arc<Ground>, dry: bool) -> Result<Self, Error> {
         let path = PathBuf::from(OsStr::from_bytes(&target.path));
+        let is_new = target.into && ground.folder(&path).is_err();
         let landing = |folder: PathBuf, name: Option<&OsStr>| {
             Ok(Self {
                 root: open(ground, &folder, dry)?,
@@ -40,6 +43,7 @@ impl Landing {
                 folder,
                 name: name.map(|name| name.as_bytes().to_vec()),
                 contents: path.clone(),
+                is_new,
             })
         };
         if target.into {
@@ -60,6 +64,7 @@ impl Landing {
     /// Answers where they go.
     pub(crate) fn prepare(mut self, named: bool) -> Result<(Self, Root), Error> {
         if !named {
+            self.is_new |= self.ground.folder(&self.contents).is_err();
             make_folder(&self.ground, &self.contents, self.dry)?;
             self.root = open(&self.ground, &self.contents, self.dry)?;
             self.folder.clone_from(&self.contents);
@@ -68,6 +73,11 @@ impl Landing {
         let root = self.root.another();
         let root = root.map_err(|e| Error::file(Code::Io, "cannot open", &self.folder, &e))?;
         Ok((self, root))
+    }
+
+    /// Whether the folder that entries go to was made for them.
+    pub(crate) const fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Whether the folder that entries go to is there, which a dry run does not make.
