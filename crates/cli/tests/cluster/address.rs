@@ -54,13 +54,13 @@ impl Stage {
         thread::spawn(move || echo(&target));
         let path = |name: &str| scratch.at(name).to_str().unwrap().to_owned();
         std::fs::write(scratch.at("secret"), "what only elements know").unwrap();
-        let pin = say(&["key", "--key", &path("egress")]);
+        let pin = say(&["key", "--key", &path("targets")]);
         for nth in 1..=COUNT {
-            let key = say(&["key", "--key", &path(&format!("key{nth}"))]);
+            let key = say(&["key", "--key", &path(&format!("host{nth}"))]);
             let allow = ["allow", &key, "element", "--gateway", "--allowed"];
             say(&[&allow[..], &[&path("allowed")]].concat());
         }
-        let mut command = gateway(&scratch, "egress");
+        let mut command = gateway(&scratch, "targets");
         command.args(["--listen", "10.9.0.60:4810", "--allow", "127.0.0.1:*"]);
         command.args(["--allowed", &path("allowed")]);
         let mut egress = start(&near_targets, command);
@@ -79,7 +79,7 @@ impl Stage {
     /// Starts element `nth`, from 1.
     fn element(&self, nth: u8) -> Running {
         let path = |name: &str| self.scratch.at(name).to_str().unwrap().to_owned();
-        let mut command = gateway(&self.scratch, &format!("key{nth}"));
+        let mut command = gateway(&self.scratch, &format!("host{nth}"));
         let [peer, pin] = &self.peer;
         command.args(["--peer", peer, "--pin", pin, "--forward"]);
         // either kind of everywhere
@@ -402,7 +402,7 @@ fn speaks(stream: &mut TcpStream) -> bool {
 
 /// How many sessions each element carries.
 fn shares() -> Vec<u64> {
-    let sessions = |nth| shown(&format!("key{nth}"))["sessions"].as_u64().unwrap();
+    let sessions = |nth| shown(&format!("host{nth}"))["sessions"].as_u64().unwrap();
     (1..=COUNT).map(sessions).collect()
 }
 
