@@ -41,11 +41,11 @@ pub struct Entry {
     pub extras: Option<Box<Extras>>,
     /// Where a file has data, in order, if it has holes.
     pub data: Option<Vec<Span>>,
-    /// Which other names a file has.
+    /// Which other names a file or link has.
     pub linked: Linked,
 }
 
-/// Which names a file has in the list, as far as names of one file are to stay that.
+/// Which names a file or link has in the list, as far as names of one file are to stay that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Linked {
     /// The one that it has here.
@@ -120,6 +120,7 @@ impl Entry {
     /// Whether it says nothing that cannot be.
     fn is_sound(&self) -> bool {
         let is_file = matches!(self.kind, Kind::File(_));
+        let is_link = matches!(self.kind, Kind::Link(_));
         let mut at = 0;
         let data = self.data.iter().flatten();
         let in_order = data.into_iter().all(|(from, till)| {
@@ -133,7 +134,7 @@ impl Entry {
                 .data
                 .as_ref()
                 .is_none_or(|data| is_file && data.len() <= PARTS_MAX)
-            && (is_file || self.linked == Linked::Alone)
+            && (is_file || is_link || self.linked == Linked::Alone)
     }
 
     /// Its path as the system wants it.

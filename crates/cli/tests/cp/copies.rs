@@ -142,6 +142,46 @@ fn slashes_say_where_things_go() {
 }
 
 #[test]
+fn a_link_to_a_folder_is_not_taken_for_a_file_to_be_replaced() {
+    let far = Far::start("slashes-link", &[]);
+    let file = far.near.file("f", 100);
+    fs::create_dir(far.target.join("folder")).unwrap();
+    symlink("folder", far.target.join("lx")).unwrap();
+    symlink("nowhere", far.target.join("ly")).unwrap();
+    far.push(&[], &[&file], "lx")
+        .assert_failed(3, "lx is a link to a folder: write");
+    far.push(&[], &[&file], "lx/").assert_succeeded();
+    assert!(look(&far.target.join("folder/f")) == look(&file));
+    far.push(&[], &[&file], "ly").assert_succeeded();
+    assert!(look(&far.target.join("ly")) == look(&file));
+}
+
+#[test]
+fn what_copies_leave_until_they_end_is_no_source() {
+    let far = Far::start("copies-hidden", &[]);
+    let folder = far.target.join("folder");
+    fs::create_dir(&folder).unwrap();
+    let hidden = ".lighthaul-0123456789abcdef";
+    for name in [
+        "x",
+        ".lighthaul-notes",
+        hidden,
+        &format!("{hidden}.journal"),
+    ] {
+        fs::write(folder.join(name), "x").unwrap();
+    }
+    let back = far.near.at("back");
+    let outcome = far.pull(&[], &["folder"], back.to_str().unwrap());
+    assert!(outcome.assert_succeeded().said("left out: "));
+    assert_eq!(names(&back), [".lighthaul-notes", "x"]);
+    // into itself, where its own mark lies
+    let (place, inner) = (far.place("folder"), far.place("folder/in"));
+    far.run(&[], &[&place, &inner]);
+    let is_claim = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".claim");
+    assert!(!tree(&folder).keys().any(is_claim));
+}
+
+#[test]
 fn several_sources_go_into_a_folder_and_only_there() {
     let far = Far::start("several", &[]);
     let (x, y) = (far.near.file("x", 10), far.near.file("y", 20));

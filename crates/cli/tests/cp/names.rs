@@ -85,6 +85,34 @@ fn names_of_one_file_stay_that_both_ways_and_cross_once() {
 }
 
 #[test]
+fn names_of_one_link_stay_that_both_ways() {
+    let far = Far::start("links-symbolic", &[]);
+    let folder = far.near.folder("folder");
+    far.near.folder("folder/b");
+    std::os::unix::fs::symlink("nowhere", folder.join("a")).unwrap();
+    let first = folder.join("a");
+    let flags = rustix::fs::AtFlags::empty();
+    for name in ["b/c", "d"] {
+        let cwd = rustix::fs::CWD;
+        rustix::fs::linkat(cwd, &first, cwd, folder.join(name), flags).unwrap();
+    }
+    let one = |root: &Path| {
+        let inode = |name: &str| fs::symlink_metadata(root.join(name)).unwrap().ino();
+        inode("a") == inode("b/c") && inode("a") == inode("d")
+    };
+    assert!(one(&folder));
+    for _ in 0..2 {
+        far.push(&["-H"], &[&folder], "copy").assert_succeeded();
+        assert!(one(&far.target.join("copy")));
+    }
+    assert_eq!(tree(&far.target.join("copy")), tree(&folder));
+    let back = far.near.at("back");
+    far.pull(&["-aH"], &["copy"], back.to_str().unwrap())
+        .assert_succeeded();
+    assert!(one(&back) && tree(&back) == tree(&folder));
+}
+
+#[test]
 fn names_of_a_file_that_failed_fail_with_it() {
     let far = Far::start("links-failed", &[]);
     let folder = far.near.folder("folder");

@@ -115,11 +115,16 @@ impl Landing {
         there: Option<Meta>,
     ) -> Result<Option<String>, Error> {
         let Some(there) = there else { return Ok(None) };
-        let place = self.folder.join(entry.path());
+        let at = self.folder.join(entry.path());
         let is_folder = there.kind == FileType::Directory;
-        let place = place.display();
+        let place = at.display();
         if self.name.as_ref() == Some(&entry.path) && is_folder && entry.kind != Kind::Folder {
             let text = format!("{place} is a folder: write {place}/ to copy into it");
+            return Err(Error::new(Code::Open, text));
+        }
+        let is_link = there.kind == FileType::Symlink && matches!(entry.kind, Kind::File(_));
+        if self.name.as_ref() == Some(&entry.path) && is_link && self.ground.folder(&at).is_ok() {
+            let text = format!("{place} is a link to a folder: write {place}/ to copy into it");
             return Err(Error::new(Code::Open, text));
         }
         let (old, new) = match (is_folder, &entry.kind) {

@@ -21,7 +21,7 @@ mod judge;
 mod lane;
 mod ledger;
 mod links;
-mod names;
+pub(crate) mod names;
 mod prune;
 mod publish;
 mod room;

@@ -25,6 +25,28 @@ pub(crate) fn journal(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// Whether `name` is one that a file has until it is published, or that is beside such a file.
+pub(crate) fn is_hidden(name: &OsStr) -> bool {
+    let is_hex =
+        |part: &str, len| part.len() == len && part.bytes().all(|octet| octet.is_ascii_hexdigit());
+    let Some(rest) = name
+        .to_str()
+        .and_then(|name| name.strip_prefix(".lighthaul-"))
+    else {
+        return false;
+    };
+    if is_hex(rest.strip_suffix(".journal").unwrap_or(rest), 16) {
+        return true;
+    }
+    let (writer, parts) = match rest.strip_suffix(".claim") {
+        Some(writer) => (writer, 4),
+        None => (rest, 5),
+    };
+    let numbers: Vec<&str> = writer.split('-').collect();
+    let is_number = |part: &&str| u64::from_str_radix(part, 16).is_ok();
+    numbers.len() == parts && is_hex(numbers[0], 8) && numbers[1..].iter().all(is_number)
+}
+
 /// This process, as far as names tell.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
@@ -138,6 +160,27 @@ fn started(process: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_else_would_call_a_file_is_hidden() {
+        let (writer, path) = (Writer::new(26), Path::new("a/b"));
+        for ours in [
+            partial(path),
+            journal(path),
+            writer.temporary(path, 9),
+            writer.claim(),
+        ] {
+            assert!(is_hidden(ours.file_name().unwrap()), "{}", ours.display());
+        }
+        for other in [
+            ".lighthaul-",
+            ".lighthaul-notes",
+            ".lighthaul-01234567-x-y",
+            "x",
+        ] {
+            assert!(!is_hidden(OsStr::new(other)), "{other}");
+        }
+    }
 
     #[test]
     fn only_what_a_dead_process_left_is_an_orphan() {

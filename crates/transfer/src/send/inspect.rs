@@ -79,7 +79,10 @@ impl Inspected {
                 self.folders.insert(entry.path.clone(), extras);
             }
             Kind::Leave => entry.extras = self.folders.remove(&entry.path).flatten(),
-            Kind::Link(_) => entry.extras = self.extras(place),
+            Kind::Link(_) => {
+                entry.extras = self.extras(place);
+                entry.linked = meta.map_or(Linked::Alone, |meta| self.linked(meta));
+            }
             Kind::File(size) => {
                 entry.extras = self.extras(place);
                 entry.linked = meta.map_or(Linked::Alone, |meta| self.linked(meta));
@@ -101,7 +104,7 @@ impl Inspected {
         Some(Box::new(extras))
     }
 
-    /// Which other names the file has that was found last.
+    /// Which other names the file or link has that was found last.
     fn linked(&mut self, meta: &Meta) -> Linked {
         let Some(links) = &mut self.links else {
             return Linked::Alone;

@@ -12,6 +12,7 @@ use rustix::fs::FileType;
 use crate::error::{Code, Error};
 use crate::filter::{Rules, Verdict};
 use crate::manifest::{Entry, Kind, Linked};
+use crate::receive::names::is_hidden;
 
 /// Names of a folder that are held, and put in order, at a time.
 const NAMES_MAX: usize = 1 << 16;
@@ -159,6 +160,11 @@ impl Walk {
     fn item(&mut self, name: &OsStr) -> Option<Found> {
         let level = self.stack.last()?;
         let place = level.place.join(name);
+        if is_hidden(name) {
+            let place = place.display();
+            let text = format!("{place} is what a copy to there leaves until it has ended");
+            return Some(Found::Skipped(text));
+        }
         let mut path = level.path.clone();
         if !path.is_empty() {
             path.push(b'/');
