@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, readlinkat, statat,
+    unlinkat,
 };
 
 use crate::disk::{InputFile, Root};
@@ -91,15 +92,24 @@ impl Ground {
         Ok(Root::of(self.open(path, FOLDER)?))
     }
 
-    /// Makes the folder `path`, unless it is there already.
-    pub fn make_folder(&self, path: &Path) -> io::Result<()> {
+    /// Makes the folder `path`, unless it is there already; answers whether it has made it.
+    pub fn make_folder(&self, path: &Path) -> io::Result<bool> {
         let Some((folder, name)) = self.parent(path)? else {
-            return self.folder(path).map(drop);
+            return self.folder(path).map(|_| false);
         };
         match mkdirat(&folder.fd, name, Mode::from_bits_truncate(0o777)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::EXIST) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Removes the folder `path`, which must be empty.
+    pub fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        let Some((folder, name)) = self.parent(path)? else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        Ok(unlinkat(&folder.fd, name, AtFlags::REMOVEDIR)?)
     }
 
     /// Opens the folder at `path` for listing.

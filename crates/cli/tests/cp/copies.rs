@@ -182,6 +182,23 @@ fn what_copies_leave_until_they_end_is_no_source() {
 }
 
 #[test]
+fn a_folder_that_was_made_for_what_never_came_goes_again() {
+    let far = Far::start("copies-made", &[]);
+    let back = far.near.at("back");
+    let place = format!("{}/", back.display());
+    for source in ["nothing", "nothing/"] {
+        far.pull(&[], &[source], &place).assert_failed(3, "nothing");
+        assert!(!back.exists(), "{source}");
+    }
+    // and one that was there, or that an empty one came to, stays
+    fs::create_dir(far.target.join("empty")).unwrap();
+    far.pull(&[], &["empty/"], &place).assert_succeeded();
+    far.pull(&[], &["nothing"], &place)
+        .assert_failed(3, "nothing");
+    assert!(back.exists());
+}
+
+#[test]
 fn several_sources_go_into_a_folder_and_only_there() {
     let far = Far::start("several", &[]);
     let (x, y) = (far.near.file("x", 10), far.near.file("y", 20));

@@ -138,6 +138,7 @@ impl Judge<'_> {
                     if self.options.dry_run.is_none() {
                         place.claims.clear(&mut place.root);
                     }
+                    place.landing.stay();
                     self.ledger.close();
                     return Ok(());
                 }

@@ -26,15 +26,36 @@ pub struct Landing {
     name: Option<Vec<u8>>,
     /// Where the contents of a folder go, if that is what comes.
     contents: PathBuf,
-    /// That was made for them.
-    is_new: bool,
+    /// The folder that was made for all that.
+    made: Option<Made>,
+}
+
+/// A folder that goes when this value goes, if nothing has come to it.
+#[derive(Debug)]
+struct Made {
+    ground: Arc<Ground>,
+    path: PathBuf,
+    stays: bool,
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if !self.stays {
+            // unless something is in it
+            self.ground.remove_folder(&self.path).ok();
+        }
+    }
 }
 
 impl Landing {
     /// Looks where `target` is on `ground`. A `dry` landing makes nothing.
     pub fn find(target: &Target, ground: &Arc<Ground>, dry: bool) -> Result<Self, Error> {
         let path = PathBuf::from(OsStr::from_bytes(&target.path));
-        let is_new = target.into && ground.folder(&path).is_err();
+        let made = if target.into {
+            make_folder(ground, &path, dry)?
+        } else {
+            None
+        };
         let landing = |folder: PathBuf, name: Option<&OsStr>| {
             Ok(Self {
                 root: open(ground, &folder, dry)?,
@@ -43,11 +64,10 @@ impl Landing {
                 folder,
                 name: name.map(|name| name.as_bytes().to_vec()),
                 contents: path.clone(),
-                is_new,
+                made,
             })
         };
         if target.into {
-            make_folder(ground, &path, dry)?;
             return landing(path.clone(), None);
         }
         let Some(name) = path.file_name() else {
@@ -64,8 +84,8 @@ impl Landing {
     /// Answers where they go.
     pub(crate) fn prepare(mut self, named: bool) -> Result<(Self, Root), Error> {
         if !named {
-            self.is_new |= self.ground.folder(&self.contents).is_err();
-            make_folder(&self.ground, &self.contents, self.dry)?;
+            let made = make_folder(&self.ground, &self.contents, self.dry)?;
+            self.made = self.made.or(made);
             self.root = open(&self.ground, &self.contents, self.dry)?;
             self.folder.clone_from(&self.contents);
             self.name = None;
@@ -75,9 +95,16 @@ impl Landing {
         Ok((self, root))
     }
 
+    /// Something may have come: the folder stays that was made for it.
+    pub(crate) const fn stay(&mut self) {
+        if let Some(made) = &mut self.made {
+            made.stays = true;
+        }
+    }
+
     /// Whether the folder that entries go to was made for them.
     pub(crate) const fn is_new(&self) -> bool {
-        self.is_new
+        self.made.is_some()
     }
 
     /// Whether the folder that entries go to is there, which a dry run does not make.
@@ -148,10 +175,17 @@ fn open(ground: &Ground, path: &Path, dry: bool) -> Result<Root, Error> {
     root.map_err(|e| Error::file(Code::Open, "cannot open the target folder", path, &e))
 }
 
-fn make_folder(ground: &Ground, path: &Path, dry: bool) -> Result<(), Error> {
+/// Makes the folder at `path`, unless it is there, or a dry run makes nothing.
+fn make_folder(ground: &Arc<Ground>, path: &Path, dry: bool) -> Result<Option<Made>, Error> {
     if dry {
-        return Ok(());
+        return Ok(None);
     }
     let made = ground.make_folder(path);
-    made.map_err(|e| Error::file(Code::Open, "cannot make the target folder", path, &e))
+    let made =
+        made.map_err(|e| Error::file(Code::Open, "cannot make the target folder", path, &e))?;
+    Ok(made.then(|| Made {
+        ground: Arc::clone(ground),
+        path: path.to_owned(),
+        stays: false,
+    }))
 }
