@@ -18,9 +18,6 @@ const READY_MAX: usize = 1 << 20;
 /// Large files are cut at multiples of this.
 const GRAIN: u64 = 1 << 20;
 
-/// How often a verdict that seems to come too early is looked at again.
-const LOOKS: u32 = 100;
-
 /// A file that may be wanted.
 #[derive(Debug)]
 pub(crate) struct Item {
@@ -139,17 +136,9 @@ impl Queue {
         state.listed && state.judged == state.totals.entries
     }
 
-    /// Waits a moment until the receiver has been seen to have looked at every entry: it said so before it
-    /// said what came of them, but on another stream, which another thread hears. Answers whether it has.
-    pub(crate) fn becomes_judged(&self, crew: &Crew) -> Result<bool, Error> {
-        let mut state = self.lock();
-        for _ in 0..LOOKS {
-            if state.listed && state.judged == state.totals.entries {
-                return Ok(true);
-            }
-            state = self.wait(crew, state)?;
-        }
-        Ok(false)
+    /// How many entries the receiver has looked at, a moment later.
+    pub(crate) fn judged(&self, crew: &Crew) -> Result<u64, Error> {
+        Ok(self.wait(crew, self.lock())?.judged)
     }
 
     /// Takes in what the receiver wants of the next entries.

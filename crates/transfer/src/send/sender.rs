@@ -389,11 +389,32 @@ impl<'a> Sending<'a, '_> {
                 self.take_progress(&now);
                 progress = now;
             } else if let Message::Verdict(verdict) = message {
+                self.hear_out()?;
                 return self.conclude(verdict);
             } else {
                 self.take(message)?;
             }
         }
+    }
+
+    /// Waits until the receiver has been heard of every entry: it said so before its verdict, but on another
+    /// stream, which another thread hears.
+    fn hear_out(&mut self) -> Result<(), Error> {
+        let clock = self.session.clock;
+        let patience = self.settings.options.patience();
+        let mut judged = (clock.now(), 0);
+        while !self.queue.is_judged() {
+            // that thread goes on when there is room for what it has to show
+            self.show();
+            let now = self.queue.judged(self.crew)?;
+            if now != judged.1 {
+                judged = (clock.now(), now);
+            }
+            if clock.now().since(judged.0) > patience {
+                return Err(lie());
+            }
+        }
+        Ok(())
     }
 
     /// The part of `rate` that the timetable allows now.
@@ -456,17 +477,10 @@ impl<'a> Sending<'a, '_> {
     }
 
     fn conclude(&mut self, verdict: Verdict) -> Result<Summary, Error> {
-        let judged = self.queue.becomes_judged(self.crew)?;
         let totals = self.queue.totals();
-        let lie = || {
-            Error::new(
-                Code::Protocol,
-                "the peer's verdict is about files that were not sent",
-            )
-        };
         let fits = verdict.entries.max(verdict.unchanged) <= totals.entries
             && verdict.bytes <= totals.bytes;
-        if !judged || totals.settled != totals.entries || !fits {
+        if totals.settled != totals.entries || !fits {
             return Err(lie());
         }
         self.show();
@@ -480,6 +494,11 @@ impl<'a> Sending<'a, '_> {
             ..Summary::default()
         })
     }
+}
+
+fn lie() -> Error {
+    let text = "the peer's verdict is about files that were not sent";
+    Error::new(Code::Protocol, text)
 }
 
 /// The rate asked for, else a little less than what the path was seen to carry.
