@@ -83,7 +83,7 @@ impl Passage {
 
     fn open_within(&self, patience: Duration) -> Result<TcpStream, NoPassage> {
         let Target { host, port } = &self.gateway.place;
-        let tcp = tcp::connect_to("lighthaul gateway --socks", &host.to_string(), *port)?;
+        let tcp = tcp::connect_to(&["lighthaul gateway --socks"], &host.to_string(), *port)?;
         let clock = Clock::start();
         let until = clock.now() + patience;
         let talk = Talk {

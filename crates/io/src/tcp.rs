@@ -26,22 +26,26 @@ const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(15);
 /// gets its chance when one is slow, so that a path that is broken for one family costs a moment.
 pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     connect_to(
-        "lighthaul serve` or `lighthaul gateway --listen",
+        &["lighthaul serve", "lighthaul gateway --listen"],
         host,
         port,
     )
 }
 
-/// The same where another command is to be running, which is asked about if nobody answers.
-pub fn connect_to(command: &str, host: &str, port: u16) -> Result<TcpStream, Error> {
+/// The same where one of other commands is to be running, which are asked about if nobody answers.
+pub fn connect_to(commands: &[&str], host: &str, port: u16) -> Result<TcpStream, Error> {
     let addresses = (host, port)
         .to_socket_addrs()
         .map_err(|error| Error::Network(format!("the name {host} cannot be resolved: {error}")))?;
     match race(&in_turn(addresses.collect())) {
         Ok(tcp) => patient(tcp),
-        Err(why) => Err(Error::Network(format!(
-            "{host} cannot be reached: {why}; is `{command}` running there?"
-        ))),
+        Err(why) => {
+            let commands: Vec<String> = commands.iter().map(|name| format!("`{name}`")).collect();
+            let commands = commands.join(" or ");
+            Err(Error::Network(format!(
+                "{host} cannot be reached: {why}; is {commands} running there?"
+            )))
+        }
     }
 }
 
