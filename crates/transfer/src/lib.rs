@@ -6,7 +6,7 @@
 //! - [`join`]: further connections of a session
 //! - [`manifest`]: the list of entries, and [`list`]: of paths to look for; [`object`]: how parts of files lie in one; [`digest`]: the proof
 //!   that both sides agree, and [`hash`]: what others want to know
-//! - `crew`: the threads of a transfer, and `board`, what they show; `notes`: what is told once
+//! - `crew`: the threads of a transfer, and `board`, what they show; `alive`: that they are there; `notes`: what is told once
 //! - [`probe`], [`measure`]: what a path and its hosts can do
 //! - [`options`]: what somebody wants; [`filter`]: which files of a tree are taken; [`hard_links`]: which are the same;
 //!   [`names`]: which a target does not take
@@ -49,6 +49,7 @@ pub mod sums;
 pub mod vector;
 pub mod watch;
 
+mod alive;
 mod board;
 mod crew;
 mod notes;

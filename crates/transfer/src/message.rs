@@ -19,7 +19,7 @@ use crate::relay::{Relay, Relayed};
 use crate::stream;
 
 /// The version of everything below; both sides must speak the same.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 /// The longest message that is taken.
 pub const MESSAGE_MAX: usize = 1 << 20;
 
@@ -45,7 +45,7 @@ pub enum Message {
     Object(Announced),
     /// What the sender says of the pieces of an object, now that it has read them.
     Reports(u64, Vec<Report>),
-    /// The sender is there, even if it has nothing to send yet.
+    /// Who says this is there, even if it has nothing else to say.
     Alive,
     /// That was the last object.
     Sent,

@@ -8,7 +8,6 @@ mod ends;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
@@ -17,11 +16,8 @@ use lighthaul_io::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::Rules;
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
-use lighthaul_transfer::message::{
-    Announced, Listing, Message, Offer, Progress, Target, Verdict, Wanted,
-};
+use lighthaul_transfer::message::{Announced, Listing, Message, Offer, Progress, Target};
 use lighthaul_transfer::object::Piece;
-use lighthaul_transfer::options::{Action, Detail, Options, Planned};
 use lighthaul_transfer::path::{Door, explore};
 use lighthaul_transfer::protocol::{self, Protocol};
 use lighthaul_transfer::receive::landing::Landing;
@@ -167,70 +163,6 @@ fn a_sender_bears_any_number_of_reports_of_progress() {
     assert!(resident() < before + MEMORY_KIB, "{} KiB", resident());
 }
 
-#[test]
-fn a_long_plan_is_shown_whole_to_who_looks_late() {
-    let source = folder("plan").join("source");
-    fs::write(&source, "source").unwrap();
-    let [sender, receiver] = sessions();
-    let (said, look) = channel();
-    let receiver = std::thread::spawn(move || {
-        let list = receiver.control.open(LIST)?;
-        let mut path = explore(&receiver, &Door::Caller(false), false, 1)?;
-        assert!(matches!(path.listen(&receiver)?, Message::Offer(_)));
-        // more than may wait to be shown, and less than may wait to be heard
-        for number in 0..PLANNED {
-            say(&list, &Listing::Planned(vec![planned(number)]))?;
-        }
-        let files = Vec::new();
-        say(&list, &Listing::Wanted(Wanted { entries: 1, files }))?;
-        receiver.say(&Message::Settled(1, Vec::new()))?;
-        let verdict = Verdict {
-            entries: 1,
-            bytes: 0,
-            unchanged: 0,
-        };
-        receiver.say(&Message::Verdict(verdict))?;
-        said.send(()).ok();
-        while receiver.hear().is_ok() {}
-        Ok::<_, Error>(())
-    });
-    let walk = Walk::new(Arc::new(Ground::anywhere()), &[source], Rules::default()).unwrap();
-    let settings = send::Settings {
-        plain: true,
-        options: Options {
-            dry_run: Some(Detail::All),
-            ..Options::default()
-        },
-        theirs: protocol::names(),
-        ..send::Settings::default()
-    };
-    let mut shown = 0;
-    let mut watcher = |sight: Sight| {
-        if let Sight::Planned(now) = sight {
-            if shown == 0 {
-                look.recv().unwrap();
-            }
-            assert_eq!(now, planned(shown));
-            shown += 1;
-        }
-    };
-    let door = Door::Caller(false);
-    let finds = Finds::walked(walk);
-    let summary = send(&sender, &door, finds, settings, &mut watcher).unwrap();
-    assert_eq!((summary.entries, shown), (1, PLANNED));
-    drop(sender);
-    receiver.join().unwrap().ok();
-}
-
-fn planned(number: u64) -> Planned {
-    Planned {
-        action: Action::Create,
-        path: number.to_string().into_bytes(),
-        bytes: number,
-        why: String::new(),
-    }
-}
-
 /// How an honest receiver in `folder` fails with somebody who says all that `lie` does.
 fn hear(
     folder: &Path,
@@ -322,4 +254,3 @@ fn resident() -> u64 {
 
 /// What the tests of this file together may take.
 const MEMORY_KIB: u64 = 400 << 10;
-const PLANNED: u64 = 20_000;

@@ -12,6 +12,7 @@ use lighthaul_base::Instant;
 use lighthaul_io::blocks::Blocks;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Root;
+use lighthaul_io::drive::Lane;
 
 use super::claim::Claim;
 use super::cradle::Cradle;
@@ -23,12 +24,13 @@ use super::ledger::Ledger;
 use super::names::{Writer, boot};
 use super::publish::{Job, Publisher};
 use super::sink::{FileSink, Incoming};
+use crate::alive::Alive;
 use crate::board::Board;
 use crate::crew::Crew;
 use crate::error::{Code, Error};
 use crate::join::join;
 use crate::list::{Names, Told};
-use crate::message::{Announced, Listing, Message, Progress};
+use crate::message::{Announced, Listing, Message, Offer, Progress};
 use crate::mover;
 use crate::object::Layout;
 use crate::options::Options;
@@ -53,7 +55,7 @@ const FAILURES_MAX: usize = 1000;
 /// Transfers that this process has begun to receive.
 static TRANSFERS: AtomicU64 = AtomicU64::new(0);
 
-/// How long the verdict may take to leave, and the sender to close.
+/// How long the verdict may take to leave, and the sender to say nothing before it closes.
 const FLUSH: Duration = Duration::from_secs(10);
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -223,21 +225,7 @@ impl<'a> Receiving<'a, '_> {
         for lane in &lanes {
             mover::setup(&offer, (0, 1), lane, self.settings.plain)?;
         }
-        let ring_bytes = RING_BYTES / lanes.len();
-        for (number, lane) in lanes.into_iter().enumerate() {
-            let sink = self.sink((&root, &target), outlets.jobs.clone())?;
-            let (announce, objects) = sync_channel(ANNOUNCED_MAX);
-            outlets.lanes.push(announce);
-            let lane = ReceiveLane {
-                crew: self.crew,
-                session,
-                counts: self.board.lane(number),
-                offer,
-                plain: self.settings.plain,
-                lane,
-                store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
-                objects,
-            };
+        for lane in self.equip(offer, lanes, (&root, &target), &mut outlets)? {
             let crew = self.crew;
             scope.spawn(move || crew.run(|| lane.run()));
         }
@@ -255,10 +243,38 @@ impl<'a> Receiving<'a, '_> {
             publisher.clean();
             drop((publisher, done));
         });
+        let _alive = Alive::say(scope, session);
         let mut summary = self.watch(outlets, &finished)?;
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
         Ok(summary)
+    }
+
+    /// The lanes, each of which writes below `root`.
+    fn equip(
+        &self,
+        offer: Offer,
+        lanes: Vec<Lane>,
+        root: (&Root, &Path),
+        outlets: &mut Outlets,
+    ) -> Result<Vec<ReceiveLane<'a>>, Error> {
+        let ring_bytes = RING_BYTES / lanes.len();
+        let equip = |(number, lane)| {
+            let sink = self.sink(root, outlets.jobs.clone())?;
+            let (announce, objects) = sync_channel(ANNOUNCED_MAX);
+            outlets.lanes.push(announce);
+            Ok(ReceiveLane {
+                crew: self.crew,
+                session: self.session,
+                counts: self.board.lane(number),
+                offer,
+                plain: self.settings.plain,
+                lane,
+                store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
+                objects,
+            })
+        };
+        lanes.into_iter().enumerate().map(equip).collect()
     }
 
     /// What a lane writes to.
@@ -312,11 +328,6 @@ impl<'a> Receiving<'a, '_> {
             if bytes != moved.1 || self.board.motion(1).held || outlets.is_none() {
                 moved = (now, bytes);
             }
-            let patience = self.settings.options.patience();
-            if now.since(moved.0) > patience {
-                let text = format!("nothing came from the sender for {} s", patience.as_secs());
-                return Err(Error::new(Code::TimedOut, text));
-            }
             if self.is_over(outlets.as_ref()) {
                 outlets = None;
             }
@@ -325,7 +336,15 @@ impl<'a> Receiving<'a, '_> {
                 return self.conclude();
             }
             match self.session.hear_for(TICK) {
-                Err(error) if error.code == Code::TimedOut => {}
+                Err(error) if error.code == Code::TimedOut => {
+                    // what waited to be heard while others looked is heard by now
+                    let patience = self.settings.options.patience();
+                    if now.since(moved.0) > patience {
+                        let text =
+                            format!("nothing came from the sender for {} s", patience.as_secs());
+                        return Err(Error::new(Code::TimedOut, text));
+                    }
+                }
                 message => {
                     moved.0 = now;
                     if !self.take(message?, &mut outlets)? {
@@ -466,13 +485,9 @@ impl<'a> Receiving<'a, '_> {
         // a sender that is gone does not undo what is published
         self.session.say(&Message::Verdict(verdict)).ok();
         self.session.control.flush(FLUSH);
-        // it closes when it has heard that; to close first would be to take it for a loss
-        let until = self.session.clock.now() + FAREWELL;
-        while self
-            .session
-            .hear_for(self.session.clock.until(until))
-            .is_ok()
-        {}
+        // it closes when it has heard that, and says that it is there until then; to close first would be to
+        // take it for a loss
+        while self.session.hear_for(FAREWELL).is_ok() {}
         Ok(Summary {
             entries: verdict.entries,
             bytes: verdict.bytes,

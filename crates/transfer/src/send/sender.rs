@@ -22,6 +22,7 @@ use super::listed::{Finds, Listed, Origin};
 use super::queue::Queue;
 use super::scan::Scan;
 use super::source::FileSource;
+use crate::alive::Alive;
 use crate::board::Board;
 use crate::choose::{Choice, Facts, choose};
 use crate::crew::Crew;
@@ -44,8 +45,6 @@ const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// How often an onlooker hears how far it is.
 const TICK: Duration = Duration::from_millis(20);
 
-/// How often the receiver hears that we are there.
-const ALIVE: Duration = Duration::from_secs(1);
 /// Files that wait to be hashed.
 const FILES_MAX: usize = 1 << 12;
 
@@ -276,6 +275,7 @@ impl<'a> Sending<'a, '_> {
                 Err(std::sync::mpsc::TryRecvError::Empty)
             )
         };
+        let _alive = Alive::say(scope, session);
         let mut summary = self.watch(&share, rate, lanes_run)?;
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
@@ -354,15 +354,8 @@ impl<'a> Sending<'a, '_> {
         let mut heard_at = clock.now();
         let mut progress = Progress::default();
         let mut sent = false;
-        let mut alive_at = clock.now() + ALIVE;
         loop {
             self.crew.check()?;
-            // who has heard of the last object may have left, which is no failure
-            if !sent && clock.now() >= alive_at {
-                alive_at = clock.now() + ALIVE;
-                // a receiver that is done may be gone, and its last word be waiting for us
-                self.session.say(&Message::Alive).ok();
-            }
             self.show();
             bear(&self.failures)?;
             share.set(self.limited(eased));
@@ -431,7 +424,7 @@ impl<'a> Sending<'a, '_> {
     fn take(&mut self, message: Message) -> Result<(), Error> {
         match message {
             // a busy host sees a train in two parts, and tells of both
-            Message::Train(..) => Ok(()),
+            Message::Alive | Message::Train(..) => Ok(()),
             Message::Warning(text) => {
                 self.board.show(Sight::Warning(text));
                 Ok(())
