@@ -1,25 +1,37 @@
 //! The real world's decoders: frames, fingerprints, probes, what files have.
 
-use lighthaul_io::control::parse;
+use lighthaul_io::control::{Assembly, Frame};
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::metadata::Extras;
 use lighthaul_io::probe::{LENGTHS, Prober};
 use lighthaul_io::seal::{Cipher, Key};
 
-/// Cuts octets into frames; each is what its own octets alone say, and less than those say nothing.
+/// Puts frames together from octets; in whatever parts they come, the frames are the same.
 pub fn frame(octets: &[u8]) {
-    let mut rest = octets;
-    while let Ok(Some((number, frame, len))) = parse(rest) {
-        assert!(frame.head_len <= frame.octets.len() && frame.octets.len() < len);
-        assert!(rest[..len].ends_with(&frame.octets));
-        let alone = parse(&rest[..len]).expect("it is the same frame");
-        assert_eq!(alone, Some((number, frame, len)));
-        assert!(
-            matches!(parse(&rest[..len - 1]), Ok(None)),
-            "a part is a whole"
-        );
-        rest = &rest[len..];
+    let whole = frames(octets, octets.len().max(1));
+    for (_, frame) in &whole {
+        assert!(frame.head_len <= frame.octets.len());
     }
+    assert_eq!(whole, frames(octets, 1), "an octet at a time");
+    assert_eq!(whole, frames(octets, 7), "seven at a time");
+}
+
+/// The frames in `octets`, of which so many come at a time, until they make no sense.
+fn frames(octets: &[u8], part: usize) -> Vec<(u16, Frame)> {
+    let mut assembly = Assembly::default();
+    let mut frames = Vec::new();
+    for mut part in octets.chunks(part) {
+        while !part.is_empty() {
+            let Ok((taken, frame)) = assembly.take(part, 1 << 20) else {
+                return frames;
+            };
+            assert!(taken > 0, "it goes on");
+            part = &part[taken..];
+            frames.extend(frame);
+            assert!(assembly.waiting() <= octets.len(), "no more than came");
+        }
+    }
+    frames
 }
 
 /// Reads a fingerprint that somebody wrote; what is read is written in a way that reads the same.

@@ -35,7 +35,7 @@ mod wrap;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
-use lighthaul_io::interrupt;
+use lighthaul_io::{heap, interrupt};
 use lighthaul_transfer::error::{Code, Error};
 
 use crate::args::{Cli, Command};
@@ -43,6 +43,7 @@ use crate::config::Config;
 use crate::gateway::args::Gateway;
 
 fn main() -> ExitCode {
+    heap::keep_some();
     let config = match Config::load(&Cli::command()) {
         Ok(config) => config,
         Err(error) => return failed(&error),

@@ -5,7 +5,7 @@
 //! - [`ground`], [`disk`]: where files are read from, and written to; [`folder`]: folders that are changed
 //! - [`seal`]: authenticated encryption of datagrams
 //! - [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
-//! - [`core`]: which core a thread runs on; [`knock`], [`hops`], [`grants`]: what is in the way of a peer, and what this host allows
+//! - [`core`]: which core a thread runs on; [`heap`]: what it keeps; [`knock`], [`hops`], [`grants`]: what is in the way of a peer, and what this host allows
 //! - [`tun`], [`namespace`]: what the lab's links and hosts are made of
 #![expect(
     unsafe_code,
@@ -26,6 +26,7 @@ pub mod flood;
 pub mod folder;
 pub mod grants;
 pub mod ground;
+pub mod heap;
 pub mod hops;
 pub mod identity;
 pub mod interrupt;

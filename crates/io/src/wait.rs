@@ -52,9 +52,14 @@ impl Sign {
         unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
+    /// Whether it is up.
+    pub fn is_up(&self) -> bool {
+        self.raised.load(Ordering::Acquire)
+    }
+
     /// Takes the sign down; answers whether it was up.
     pub fn lower(&self) -> bool {
-        if !self.raised.load(Ordering::Acquire) {
+        if !self.is_up() {
             return false;
         }
         self.drain();

@@ -32,7 +32,7 @@ pub(crate) const AROUND_LEN: u32 = CONNECTION_LEN + TAG_LEN;
 /// Objects at a time where streams carry them.
 const STREAM_LANES: u8 = 2;
 /// Bytes in each packet that crosses on the stream.
-const STREAM_PACKET_LEN: u32 = 32 << 10;
+const STREAM_PACKET_LEN: u32 = 64 << 10;
 /// A receiver may be away for this long without a loss, if its sockets have room; more room is of no use.
 const ABSENCE: Duration = Duration::from_millis(10);
 const BUFFER_MAX: u64 = 64 << 20;

@@ -66,14 +66,7 @@ impl Control {
             peer: tcp.peer_addr().map_err(failed)?,
             local: tcp.local_addr().map_err(failed)?,
         });
-        let shovel = Shovel {
-            shared: Arc::clone(&shared),
-            tcp,
-            tls,
-            unwritten: 0,
-            parser: Vec::new(),
-            impatient: false,
-        };
+        let shovel = Shovel::new(Arc::clone(&shared), tcp, tls);
         thread::Builder::new()
             .name("control".into())
             .spawn(move || shovel.run())

@@ -36,28 +36,84 @@ pub(super) const HEADER: usize = 8;
 /// The longest frame that is taken from a peer: the tally of the largest object, and a head.
 pub const FRAME_MAX: usize = (128 << 20) + 64;
 
-/// The first frame in `octets`, its stream and its length on the wire; nothing if it is not all there.
-pub fn parse(octets: &[u8]) -> io::Result<Option<(u16, Frame, usize)>> {
-    let bad = |_| io::Error::other("the peer sent a malformed frame");
-    if octets.len() < HEADER {
-        return Ok(None);
+/// Frames as they come together from the octets of a connection.
+#[derive(Debug, Default)]
+pub struct Assembly {
+    header: [u8; HEADER],
+    /// How much of the header is there.
+    there: usize,
+    /// The frame that the header is about.
+    begun: Option<Begun>,
+}
+
+/// A frame of which the header is there.
+#[derive(Debug)]
+struct Begun {
+    stream: u16,
+    len: usize,
+    frame: Frame,
+}
+
+impl Assembly {
+    /// Takes from the beginning of `octets` what belongs to one frame, of at most `longest` octets; answers how many
+    /// those were, and the frame and its stream if that was the end of it.
+    pub fn take(
+        &mut self,
+        octets: &[u8],
+        longest: usize,
+    ) -> io::Result<(usize, Option<(u16, Frame)>)> {
+        let mut taken = 0;
+        if self.begun.is_none() {
+            taken = octets.len().min(HEADER - self.there);
+            self.header[self.there..self.there + taken].copy_from_slice(&octets[..taken]);
+            self.there += taken;
+            if self.there < HEADER {
+                return Ok((taken, None));
+            }
+            self.begun = Some(begin(self.header, longest)?);
+        }
+        let Some(begun) = &mut self.begun else {
+            return Ok((taken, None));
+        };
+        let missing = begun.len - begun.frame.octets.len();
+        let end = octets.len().min(taken + missing);
+        begun.frame.octets.extend_from_slice(&octets[taken..end]);
+        if begun.frame.octets.len() < begun.len {
+            return Ok((end, None));
+        }
+        self.there = 0;
+        let begun = self.begun.take();
+        Ok((end, begun.map(|begun| (begun.stream, begun.frame))))
     }
-    let mut reader = Reader::new(octets);
+
+    /// How many octets wait for the rest of their frame.
+    pub fn waiting(&self) -> usize {
+        let frame = self.begun.as_ref();
+        self.there + frame.map_or(0, |begun| begun.frame.octets.len())
+    }
+}
+
+/// The frame that a header is about; memory for all of it is only taken as it comes.
+fn begin(header: [u8; HEADER], longest: usize) -> io::Result<Begun> {
+    let bad = |_| io::Error::other("the peer sent a malformed frame");
+    let mut reader = Reader::new(&header);
     let len = reader.u32().map_err(bad)? as usize;
-    let number = reader.u16().map_err(bad)?;
+    let stream = reader.u16().map_err(bad)?;
     let flags = reader.u8().map_err(bad)?;
     let head_len = usize::from(reader.u8().map_err(bad)?);
     if len > FRAME_MAX || flags > 3 || head_len > len {
         return Err(io::Error::other("the peer sent a malformed frame"));
     }
-    let Ok(body) = reader.take(len) else {
-        return Ok(None);
-    };
-    let head_len = if flags & 2 == 0 { head_len } else { len };
+    if len > longest {
+        return Err(io::Error::other("the peer sent a frame that is too long"));
+    }
     let frame = Frame {
         datagram: flags & 1 == 1,
-        head_len,
-        octets: body.to_vec(),
+        head_len: if flags & 2 == 0 { head_len } else { len },
+        octets: Vec::with_capacity(len.min(AT_ONCE)),
     };
-    Ok(Some((number, frame, HEADER + len)))
+    Ok(Begun { stream, len, frame })
 }
+
+/// Memory that a frame gets before it is there.
+const AT_ONCE: usize = 64 << 10;

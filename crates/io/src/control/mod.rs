@@ -10,5 +10,5 @@ mod queues;
 mod shovel;
 
 pub use connection::Control;
-pub use frame::{FRAME_MAX, Frame, parse};
+pub use frame::{Assembly, FRAME_MAX, Frame};
 pub use stream::Stream;

@@ -1,6 +1,7 @@
 //! The thread between the socket and the queues, so that whoever drives a machine never waits for TCP.
 
-use std::io::{self, Read, Write};
+use std::collections::VecDeque;
+use std::io::{self, BufRead, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use rustls::Connection;
 
-use super::frame::{Frame, parse};
+use super::frame::{Assembly, Frame};
 use super::queues::Shared;
 use crate::clock::Clock;
 use crate::sockopt;
@@ -25,19 +26,46 @@ const SILENCE_MILLIS: i32 = 10_000;
 /// How often the end of that is looked for.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// What is read from TCP at a time, and what of it of a peer that has not been let in.
+const READ_BYTES: usize = 256 << 10;
+const READ_BYTES_WARY: usize = 16 << 10;
+/// What TLS takes before TCP gets it.
+const WRITE_BYTES: usize = 256 << 10;
+
 /// The thread between the socket and the queues.
 pub(super) struct Shovel {
-    pub(super) shared: Arc<Shared>,
-    pub(super) tcp: TcpStream,
-    pub(super) tls: Connection,
+    shared: Arc<Shared>,
+    tcp: TcpStream,
+    tls: Connection,
+    /// Frames that have left their queue.
+    leaving: VecDeque<Vec<u8>>,
     /// Octets of frames that TLS has taken and TCP perhaps not.
-    pub(super) unwritten: usize,
-    pub(super) parser: Vec<u8>,
+    unwritten: usize,
+    /// What came from TCP.
+    came: Vec<u8>,
+    /// What TLS made of it.
+    assembly: Assembly,
+    arrived: Vec<(u16, Frame)>,
     /// Silence ends it.
-    pub(super) impatient: bool,
+    impatient: bool,
 }
 
 impl Shovel {
+    pub(super) fn new(shared: Arc<Shared>, tcp: TcpStream, mut tls: Connection) -> Self {
+        tls.set_buffer_limit(Some(2 * WRITE_BYTES));
+        Self {
+            shared,
+            tcp,
+            tls,
+            leaving: VecDeque::new(),
+            unwritten: 0,
+            came: Vec::new(),
+            assembly: Assembly::default(),
+            arrived: Vec::new(),
+            impatient: false,
+        }
+    }
+
     pub(super) fn run(mut self) {
         let shovelled = self.shovel();
         if shovelled.is_err() {
@@ -59,7 +87,8 @@ impl Shovel {
         let clock = Clock::start();
         let mut linger = None;
         // what came along with the end of the handshake
-        self.take_in()?;
+        self.decrypt(0)?;
+        self.route()?;
         loop {
             self.shared.sign.lower();
             self.grow_impatient();
@@ -113,30 +142,42 @@ impl Shovel {
                 }
             }
             self.count_written();
-            let next = self.shared.lock().outgoing.pop_front();
-            let Some(octets) = next else {
-                return Ok((true, self.paused()));
-            };
-            let mut left = octets.as_slice();
-            while !left.is_empty() {
-                let taken = self.tls.writer().write(left)?;
-                left = &left[taken..];
-                if taken == 0 {
-                    self.write_blocking()?;
-                }
+            while self.unwritten < WRITE_BYTES
+                && let Some(octets) = self.leaving.pop_front()
+            {
+                self.encrypt(&octets)?;
             }
-            self.unwritten += octets.len();
+            if self.unwritten == 0 {
+                return Ok((true, self.paused()));
+            }
         }
     }
 
-    /// What TLS has taken has now reached TCP.
+    fn encrypt(&mut self, octets: &[u8]) -> io::Result<()> {
+        let mut left = octets;
+        while !left.is_empty() {
+            let taken = self.tls.writer().write(left)?;
+            left = &left[taken..];
+            if taken == 0 {
+                self.write_blocking()?;
+            }
+        }
+        self.unwritten += octets.len();
+        Ok(())
+    }
+
+    /// What TLS has taken has now reached TCP; takes what is to leave next.
     fn count_written(&mut self) {
         let mut queues = self.shared.lock();
-        let most = queues.outgoing_max();
-        let was_full = queues.outgoing_bytes > most;
+        // who waits for room is woken once there is some, not for each frame that leaves
+        let enough = queues.outgoing_max() / 2;
+        let was_full = queues.outgoing_bytes > enough;
         queues.outgoing_bytes -= std::mem::take(&mut self.unwritten);
-        if was_full && queues.outgoing_bytes <= most {
+        if was_full && queues.outgoing_bytes <= enough {
             queues.wake_all();
+        }
+        if self.leaving.is_empty() {
+            std::mem::swap(&mut self.leaving, &mut queues.outgoing);
         }
         drop(queues);
         self.shared.room.notify_all();
@@ -171,59 +212,73 @@ impl Shovel {
     fn paused(&self) -> bool {
         let queues = self.shared.lock();
         // of a stranger, the part of a frame that is there counts, too
-        let unfinished = if queues.wary { self.parser.len() } else { 0 };
+        let unfinished = if queues.wary {
+            self.assembly.waiting()
+        } else {
+            0
+        };
         queues.incoming_bytes + unfinished > queues.incoming_max()
     }
 
     /// Takes in what TCP has; answers whether there was anything.
     fn read_in(&mut self) -> io::Result<bool> {
-        match self.tls.read_tls(&mut self.tcp) {
-            Ok(0) => {
-                return Err(io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
-                    "the peer went away",
-                ));
-            }
-            Ok(_) => {}
+        let wary = self.shared.lock().wary;
+        let len = if wary { READ_BYTES_WARY } else { READ_BYTES };
+        self.came.resize(len, 0);
+        let came = match self.tcp.read(&mut self.came) {
+            Ok(0) => return Err(gone()),
+            Ok(came) => came,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(error),
-        }
-        self.take_in()?;
-        Ok(true)
+        };
+        let decrypted = self.decrypt(came);
+        // what the peer said before it broke a rule
+        self.route()?;
+        decrypted.map(|()| true)
     }
 
-    /// Routes the frames in what TLS has decrypted.
-    fn take_in(&mut self) -> io::Result<()> {
-        let state = self.tls.process_new_packets().map_err(io::Error::other)?;
-        let before = self.parser.len();
-        self.parser
-            .resize(before + state.plaintext_bytes_to_read(), 0);
-        self.tls.reader().read_exact(&mut self.parser[before..])?;
-        let mut done = 0;
-        let most = self.shared.lock().frame_max();
-        while let Some((number, frame, len)) = parse(&self.parser[done..])? {
-            done += len;
-            self.route(number, frame)?;
+    /// Makes frames of the first `came` octets of what came.
+    fn decrypt(&mut self, came: usize) -> io::Result<()> {
+        let longest = self.shared.lock().frame_max();
+        let mut rest = &self.came[..came];
+        loop {
+            let state = self.tls.process_new_packets().map_err(io::Error::other)?;
+            let mut plain = state.plaintext_bytes_to_read();
+            let mut reader = self.tls.reader();
+            while plain > 0 {
+                let (taken, frame) = self.assembly.take(reader.fill_buf()?, longest)?;
+                reader.consume(taken);
+                plain -= taken;
+                self.arrived.extend(frame);
+            }
+            if state.peer_has_closed() {
+                return Err(gone());
+            }
+            if rest.is_empty() {
+                return Ok(());
+            }
+            self.tls.read_tls(&mut rest)?;
         }
-        self.parser.drain(..done);
-        let coming = self.parser.first_chunk().copied().map(u32::from_be_bytes);
-        if coming.is_some_and(|len| len as usize > most) {
-            return Err(io::Error::other("the peer sent a frame that is too long"));
-        }
-        Ok(())
     }
 
-    fn route(&self, number: u16, frame: Frame) -> io::Result<()> {
+    /// Hands frames to their streams.
+    fn route(&mut self) -> io::Result<()> {
         let mut queues = self.shared.lock();
-        if !queues.incoming.contains_key(&number) && queues.incoming.len() >= STREAMS_MAX {
-            return Err(io::Error::other("the peer opened too many streams"));
-        }
-        queues.incoming_bytes += frame.cost();
-        let incoming = queues.incoming.entry(number).or_default();
-        incoming.frames.push_back(frame);
-        if let Some(sign) = &incoming.sign {
-            sign.raise();
+        for (number, frame) in self.arrived.drain(..) {
+            if !queues.incoming.contains_key(&number) && queues.incoming.len() >= STREAMS_MAX {
+                return Err(io::Error::other("the peer opened too many streams"));
+            }
+            queues.incoming_bytes += frame.cost();
+            let incoming = queues.incoming.entry(number).or_default();
+            incoming.frames.push_back(frame);
+            if let Some(sign) = &incoming.sign {
+                sign.raise();
+            }
         }
         Ok(())
     }
+}
+
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the peer went away")
 }

@@ -28,6 +28,12 @@ impl Stream {
     /// To be called after waiting on the stream's descriptor.
     pub fn woken(&self) {
         self.sign.drain();
+        self.sign.lower();
+        let queues = self.control.shared.lock();
+        let incoming = queues.incoming.get(&self.number);
+        if queues.ended.is_some() || incoming.is_some_and(|i| !i.frames.is_empty()) {
+            self.sign.raise();
+        }
     }
 
     /// The peer's address.
@@ -81,25 +87,27 @@ impl Stream {
 
     /// The next frame, if one is there.
     pub fn try_receive(&self) -> Result<Option<Frame>, Error> {
-        if !self.sign.lower() {
+        if !self.sign.is_up() {
             return Ok(None);
         }
         let mut queues = self.control.shared.lock();
-        let frame = queues
-            .incoming
-            .get_mut(&self.number)
-            .and_then(|i| i.frames.pop_front());
+        let incoming = queues.incoming.get_mut(&self.number);
+        let frames = incoming.map(|incoming| &mut incoming.frames);
+        let (frame, more) = frames.map_or((None, false), |f| (f.pop_front(), !f.is_empty()));
+        // it stays up while there is something to hear
+        if !more && queues.ended.is_none() {
+            self.sign.lower();
+        }
         let Some(frame) = frame else {
-            let Some(why) = &queues.ended else {
-                return Ok(None);
+            return match &queues.ended {
+                Some(why) => Err(Error::Network(why.clone())),
+                None => Ok(None),
             };
-            self.sign.raise();
-            return Err(Error::Network(why.clone()));
         };
-        let was_full = queues.incoming_bytes > queues.incoming_max();
+        let enough = queues.incoming_max() / 2;
+        let was_full = queues.incoming_bytes > enough;
         queues.incoming_bytes -= frame.cost();
-        let resume = was_full && queues.incoming_bytes <= queues.incoming_max();
-        self.sign.raise();
+        let resume = was_full && queues.incoming_bytes <= enough;
         drop(queues);
         if resume {
             self.control.shared.sign.raise();
@@ -120,7 +128,7 @@ impl Stream {
             interrupt::check()?;
             let until = deadline.min(clock.now() + LISTEN);
             wait(clock, &mut [Watch::read(self.as_raw_fd())], until).map_err(failed)?;
-            self.sign.drain();
+            self.woken();
         }
     }
 }
