@@ -150,9 +150,9 @@ impl Room {
 }
 
 /// This part of a socket stays empty, if all is as foreseen.
-const MARGIN: u64 = 32;
+const MARGIN: u64 = 128;
 /// A word that gives less than this part of a socket more can wait.
-const STEPS: u32 = 16;
+const STEPS: u32 = 64;
 /// Who has not looked for so long has emptied nothing either.
 const AWAY: Duration = Duration::from_millis(2);
 /// No more words than this: in a millisecond a socket may be emptied.
