@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     heap::keep_some();
     let config = match Config::load(&Cli::command()) {
         Ok(config) => config,
-        Err(error) => return failed(&error),
+        Err(error) => return unset(&error),
     };
     let grammar = config.apply(Cli::command());
     let matches = grammar.clone().try_get_matches();
@@ -92,6 +92,17 @@ fn catch(command: &Command) -> std::io::Result<()> {
         Command::Cp(_) | Command::Stream(_) | Command::Serve(_)
     );
     if is_work { interrupt::catch() } else { Ok(()) }
+}
+
+/// Help is there also where the settings make no sense, since it says what they can be.
+fn unset(error: &Error) -> ExitCode {
+    match Cli::command().try_get_matches() {
+        Err(help) if !help.use_stderr() => {
+            help.print().ok();
+            ExitCode::SUCCESS
+        }
+        _ => failed(error),
+    }
 }
 
 /// Does what the command says; answers the exit status.

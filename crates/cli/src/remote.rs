@@ -53,7 +53,7 @@ impl Place {
             }
         };
         match path {
-            None => Ok(Self::Here(PathBuf::from(text))),
+            None => Ok(Self::Here(PathBuf::from(with_slash(text)))),
             Some(path) => {
                 let host = host.replace(['[', ']'], "");
                 // ssh would take it for an option, and options can start programs
@@ -69,7 +69,7 @@ impl Place {
                 })?;
                 Ok(Self::Ssh {
                     host,
-                    path: path.as_bytes().to_vec(),
+                    path: with_slash(path).into_bytes(),
                 })
             }
         }
@@ -77,7 +77,7 @@ impl Place {
 
     fn daemon(rest: &str) -> Option<Self> {
         let (host, path) = rest.split_once('/')?;
-        let path = format!("/{path}").into_bytes();
+        let path = with_slash(&format!("/{path}")).into_bytes();
         let (name, port) = match host.strip_prefix('[') {
             Some(v6) => {
                 let (name, port) = v6.split_once(']')?;
@@ -132,6 +132,15 @@ fn from_home(path: &str) -> Option<&str> {
     Some(if path.is_empty() { "./" } else { path })
 }
 
+/// The same path; `.` and `..` are folders whatever is there, so that the slash behind them goes without saying.
+fn with_slash(path: &str) -> String {
+    let slash = match path.rsplit('/').next() {
+        Some("." | "..") => "/",
+        _ => "",
+    };
+    format!("{path}{slash}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +167,11 @@ mod tests {
             ("h:~", ssh("h", "./")),
             ("h:~//x/", ssh("h", "x/")),
             ("h:a~", ssh("h", "a~")),
+            (".", Place::Here("./".into())),
+            ("a/..", Place::Here("a/../".into())),
+            ("a/b.", Place::Here("a/b.".into())),
+            ("h:.", ssh("h", "./")),
+            ("lh://h/a/.", daemon("h", PORT, "/a/./")),
             ("./-o:x", Place::Here("./-o:x".into())),
             ("u@[2001:db8::1]:/p", ssh("u@2001:db8::1", "/p")),
             ("lh://h/p", daemon("h", PORT, "/p")),
@@ -185,8 +199,11 @@ mod tests {
         #[test]
         fn any_text_is_a_place_or_a_usage_error(text in "(lh://)?[a@\\[\\]:/.0-9é ]{0,20}") {
             match Place::parse(&text) {
-                // a place here is what was written; elsewhere it has a path
-                Ok(place @ Place::Here(_)) => prop_assert_eq!(place.path(), text.as_bytes()),
+                // a place here is what was written, perhaps with a slash; elsewhere it has a path
+                Ok(place @ Place::Here(_)) => {
+                    let rest = place.path().strip_prefix(text.as_bytes());
+                    prop_assert!(matches!(rest, Some(b"" | b"/")));
+                }
                 Ok(place) => prop_assert!(!place.path().is_empty()),
                 Err(error) => prop_assert_eq!(error.code, Code::Usage),
             }

@@ -1,6 +1,6 @@
 //! `lighthaul serve`, and the commands that say whose key is welcome.
 
-use std::io::stdout;
+use std::io::{self, stdout};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,6 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             plain: true,
             relay: true,
             gateway: None,
-            metrics: None,
         };
         return serve_once(settings, &mut stdout());
     }
@@ -70,13 +69,12 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         plain: args.plain,
         relay: !args.no_relay,
         gateway: None,
-        metrics: args.metrics_listen,
     };
     let server = Server::listen(settings).map_err(|e| listening(&e))?;
     let address = server.address().map_err(|e| listening(&e))?;
     info!("listening on {address} (TCP and UDP)");
-    if let Some(address) = server.metrics_address() {
-        info!("metrics at http://{address}/metrics");
+    if let Some(address) = args.metrics_listen {
+        tell_metrics(address, server.show_metrics(address))?;
     }
     info!("serving {} and what is below", root.display());
     info!("this host's key is {key}");
@@ -84,6 +82,16 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     // without a service manager there is nobody to tell
     sd_notify::notify(&[NotifyState::Ready]).ok();
     server.run().map_err(|e| listening(&e))
+}
+
+/// Says where metrics can be asked for, which were to be at `address`.
+pub(crate) fn tell_metrics(address: SocketAddr, at: io::Result<SocketAddr>) -> Result<(), Error> {
+    let at = at.map_err(|error| {
+        let text = format!("cannot show metrics at {address}: {error}");
+        Error::new(Code::Network, text)
+    })?;
+    info!("metrics at http://{at}/metrics");
+    Ok(())
 }
 
 /// Says which lines of the files make no sense.

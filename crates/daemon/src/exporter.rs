@@ -1,18 +1,29 @@
 //! The one page of a daemon: `/metrics` over HTTP/1.1, a scraper at a time.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
+use lighthaul_io::tcp;
 use tracing::debug;
 
 use crate::metrics::Metrics;
 
-/// Answers scrapers until the process ends.
-pub(crate) fn run(listener: &TcpListener, metrics: &Metrics) {
+/// Answers scrapers at `address` until the process ends, and says where that is.
+pub(crate) fn start(address: SocketAddr, metrics: Arc<Metrics>) -> io::Result<SocketAddr> {
+    let listener = tcp::listen(address)?;
+    let address = listener.local_addr()?;
+    thread::Builder::new()
+        .name("metrics".into())
+        .spawn(move || run(&listener, &metrics))?;
+    Ok(address)
+}
+
+fn run(listener: &TcpListener, metrics: &Metrics) {
     loop {
         let answered = listener.accept().and_then(|(tcp, _)| answer(tcp, metrics));
         if let Err(error) = answered {

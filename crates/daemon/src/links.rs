@@ -4,11 +4,9 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
 
 use lighthaul_gateway::line::Line;
 use lighthaul_gateway::status::Sight;
-use lighthaul_io::tcp;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -49,13 +47,7 @@ impl Seen {
 
 /// Shows `/metrics` where a gateway has no daemon that does; answers where.
 pub fn export(address: SocketAddr, gateways: &Arc<Gateways>) -> io::Result<SocketAddr> {
-    let listener = tcp::listen(address)?;
-    let address = listener.local_addr()?;
-    let metrics = Metrics::of_gateway(Arc::clone(gateways));
-    thread::Builder::new()
-        .name("metrics".into())
-        .spawn(move || exporter::run(&listener, &metrics))?;
-    Ok(address)
+    exporter::start(address, Arc::new(Metrics::of_gateway(Arc::clone(gateways))))
 }
 
 impl Collector for Gateways {

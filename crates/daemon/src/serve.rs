@@ -57,8 +57,6 @@ pub struct Settings {
     pub relay: bool,
     /// Sessions of programs that come in from other gateways; without one, files are served.
     pub gateway: Option<Arc<Gateways>>,
-    /// Where metrics can be asked for, if anywhere.
-    pub metrics: Option<SocketAddr>,
 }
 
 /// Who may call.
@@ -79,7 +77,6 @@ pub enum Welcome {
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    metrics: Option<SocketAddr>,
     service: Arc<Service>,
     clock: Clock,
 }
@@ -89,7 +86,7 @@ pub struct Server {
 pub(crate) struct Service {
     pub(crate) settings: Settings,
     pub(crate) sessions: Sessions,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) invitations: Invitations,
     pub(crate) joins: Joins,
     pub(crate) tries: Tries,
@@ -113,7 +110,7 @@ impl Server {
         let service = Arc::new(Service {
             settings,
             sessions: Sessions::default(),
-            metrics,
+            metrics: Arc::new(metrics),
             invitations: Invitations::default(),
             joins: Joins::default(),
             tries: Tries::default(),
@@ -124,14 +121,8 @@ impl Server {
         thread::Builder::new()
             .name("probes".into())
             .spawn(move || dispatch.sessions.run(&udp))?;
-        let metrics = service
-            .settings
-            .metrics
-            .map(|address| export(address, &service));
-        let metrics = metrics.transpose()?;
         Ok(Self {
             listener,
-            metrics,
             service,
             clock: Clock::start(),
         })
@@ -142,9 +133,9 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Where metrics can be asked for.
-    pub const fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics
+    /// Shows `/metrics` at `address` from now on; answers where that is.
+    pub fn show_metrics(&self, address: SocketAddr) -> io::Result<SocketAddr> {
+        exporter::start(address, Arc::clone(&self.service.metrics))
     }
 
     /// Serves whoever calls, until somebody asks to stop; then sessions tell their callers.
@@ -307,17 +298,6 @@ pub fn serve_once(mut settings: Settings, out: &mut dyn io::Write) -> Result<(),
     ended
         .recv()
         .unwrap_or_else(|_| Err(Error::new(Code::Network, "the session broke down")))
-}
-
-/// Answers scrapers at `address` from now on, and says where that is.
-fn export(address: SocketAddr, service: &Arc<Service>) -> io::Result<SocketAddr> {
-    let listener = tcp::listen(address)?;
-    let address = listener.local_addr()?;
-    let service = Arc::clone(service);
-    thread::Builder::new()
-        .name("metrics".into())
-        .spawn(move || exporter::run(&listener, &service.metrics))?;
-    Ok(address)
 }
 
 /// A listener and a socket on one port; with port 0, on one that is free for both.

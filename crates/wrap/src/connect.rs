@@ -1,8 +1,9 @@
 //! `connect`, in the place of libc's.
 
+use std::io::{self, Write};
 use std::mem::transmute;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::{c_int, c_void, sockaddr, socklen_t};
 
@@ -58,12 +59,25 @@ fn go(
     gateway: &Gateway,
 ) -> Result<(), c_int> {
     let mut socket = Socket::new(fd, LIMIT_MILLIS).ok_or(libc::EBADF)?;
-    socket.connect(own, family, gateway.address)?;
+    socket
+        .connect(own, family, gateway.address)
+        .inspect_err(|why| complain(gateway, *why))?;
     let outcome = shake(&mut socket, target, gateway.credentials.as_ref());
     if outcome.is_err() {
         socket.disconnect(own);
     }
     outcome
+}
+
+/// Says once that there is no gateway: the program knows of none, and would name its target.
+fn complain(gateway: &Gateway, why: c_int) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        let (address, why) = (gateway.address, io::Error::from_raw_os_error(why));
+        let text = format!("lighthaul wrap: the gateway {address} cannot be reached: {why}\n");
+        // a program may have closed it
+        io::stderr().write_all(text.as_bytes()).ok();
+    }
 }
 
 /// The function that this one stands before; looked for once.

@@ -26,6 +26,7 @@ use super::keeper::Keeper;
 use super::status;
 use super::{book, cluster};
 use crate::dial::load_key;
+use crate::serve::tell_metrics;
 use crate::{log, places};
 
 /// Carries sessions until it is stopped, or does what else was asked for.
@@ -62,10 +63,12 @@ fn carry(args: &Gateway) -> Result<(), Error> {
         Some(address) => Some(serve(args, address, &gateways)?),
         None => None,
     };
-    if let (Some(address), None) = (args.metrics_listen, &server) {
-        let failed = |e| Error::new(Code::Network, format!("cannot listen on {address}: {e}"));
-        let address = links::export(address, &gateways).map_err(failed)?;
-        info!("metrics at http://{address}/metrics");
+    if let Some(address) = args.metrics_listen {
+        let at = match &server {
+            Some(server) => server.show_metrics(address),
+            None => links::export(address, &gateways),
+        };
+        tell_metrics(address, at)?;
     }
     let _board = show(args, &gateways);
     sd_notify::notify(&[NotifyState::Ready]).ok();
@@ -226,12 +229,8 @@ fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Resul
         plain: args.plain,
         relay: false,
         gateway: Some(Arc::clone(gateways)),
-        metrics: args.metrics_listen,
     })
     .map_err(listening)?;
-    if let Some(address) = server.metrics_address() {
-        info!("metrics at http://{address}/metrics");
-    }
     info!(
         "listening on {} (TCP and UDP)",
         server.address().map_err(listening)?

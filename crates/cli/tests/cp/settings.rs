@@ -42,6 +42,9 @@ fn a_key_that_nobody_knows_is_named_with_its_file() {
         .run(near.lighthaul(&["key"]))
         .assert_failed(1, "[serve] has no key lissten");
     assert!(outcome.said("config/lighthaul/config.toml"), "{outcome:?}");
+    let help = near.run(near.lighthaul(&["serve", "--help"]));
+    let shown = help.assert_succeeded().out;
+    assert!(shown.iter().any(|line| line.contains("--listen")));
     set(&near, "[cp]\nrate = \"fast\"\n");
     let outcome = near
         .run(near.lighthaul(&["cp", "a", "b:"]))

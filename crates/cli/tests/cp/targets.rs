@@ -33,6 +33,24 @@ fn what_is_not_there_is_named() {
 }
 
 #[test]
+fn dots_are_folders_without_a_slash_too() {
+    let far = Far::start("dots", &[]);
+    let some = far.near.folder("some");
+    let [a, b] = ["some/a", "some/b"].map(|name| far.near.file(name, 10));
+    far.push(&[], &[&a, &b], ".").assert_succeeded();
+    assert_eq!(far.names(), ["a", "b"]);
+    let dot = some.join(".");
+    far.push(&[], &[&dot], "copy").assert_succeeded();
+    assert_eq!(names(&far.target.join("copy")), ["a", "b"]);
+    let back = far.near.at("back");
+    fs::create_dir(&back).unwrap();
+    let here = back.join("..").join("back").join(".");
+    far.pull(&[], &["a", "copy/b"], here.to_str().unwrap())
+        .assert_succeeded();
+    assert_eq!(names(&back), ["a", "b"]);
+}
+
+#[test]
 fn a_host_that_does_not_answer_is_named() {
     let far = Far::start("unreachable", &[]);
     let file = far.near.file("x", 10);

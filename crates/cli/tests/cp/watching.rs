@@ -1,11 +1,11 @@
 //! What a daemon tells those who watch it: metrics and a log.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 
 use serde_json::Value;
 
-use crate::far::Far;
+use crate::far::{Far, Near};
 use crate::running::becomes_true;
 
 /// A daemon with metrics, and where they are.
@@ -35,6 +35,17 @@ fn ask(address: &str, request: &str) -> String {
 
 fn metrics(address: &str) -> String {
     ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+}
+
+#[test]
+fn a_place_for_metrics_that_is_taken_is_named() {
+    let near = Near::new("metrics-taken", None);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let words = ["--listen", "127.0.0.1:0", "--metrics-listen", &taken];
+    let serve = near.lighthaul(&[&["serve"], &words[..]].concat());
+    near.run(serve)
+        .assert_failed(10, &format!("cannot show metrics at {taken}"));
 }
 
 #[test]

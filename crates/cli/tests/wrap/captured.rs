@@ -135,4 +135,6 @@ fn without_a_gateway_nothing_goes_past_it() {
         code == Some(1) && err.contains("Connection refused"),
         "{err}"
     );
+    let complaint = format!("lighthaul wrap: the gateway {closed} cannot be reached");
+    assert_eq!(err.matches(&complaint).count(), 1, "{err}");
 }

@@ -82,7 +82,7 @@ impl Walk {
                 ground.folder(source).map_err(opening)?;
                 if sources.len() > 1 {
                     let text = format!(
-                        "{} means the contents of a folder, which only goes alone: copy it by itself, or drop the slash",
+                        "{} means the contents of a folder, which only goes alone: copy it by itself, or name the folder",
                         source.display()
                     );
                     return Err(Error::new(Code::Usage, text));
