@@ -43,21 +43,23 @@ impl Keeper {
     }
 
     fn run(&self, ways: &[Way]) {
-        let mut last = String::new();
-        for way in ways.iter().cycle() {
+        // each way has its own troubles, which are told once
+        let mut told = vec![String::new(); ways.len()];
+        for at in (0..ways.len()).cycle() {
             if self.is_over() {
                 return;
             }
+            let (way, told) = (&ways[at], &mut told[at]);
             let result = match &way.via {
                 None => self.connect(way),
                 Some(_) => self.detour(way, ways),
             };
             if let Err(error) = result {
                 let text = format!("{}: {error}", way.name());
-                if text != last {
+                if text != *told {
                     warn!("{text}");
                 }
-                last = text;
+                *told = text;
             }
             pause(AGAIN);
         }
