@@ -11,6 +11,7 @@ use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, readlinkat, statat,
     unlinkat,
 };
+use rustix::process::geteuid;
 
 use crate::disk::{InputFile, Root};
 
@@ -51,6 +52,11 @@ pub struct Meta {
 }
 
 impl Meta {
+    /// Whether it belongs to whoever this process runs as.
+    pub fn is_ours(&self) -> bool {
+        self.user == geteuid().as_raw()
+    }
+
     /// What `name` in `folder` is like; of a link, the link itself.
     pub(crate) fn of(folder: impl AsFd, name: &OsStr) -> io::Result<Self> {
         let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;

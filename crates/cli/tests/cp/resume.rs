@@ -1,9 +1,10 @@
 //! Copies that go on where an earlier one was stopped, and that find nothing to do.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -123,6 +124,30 @@ fn an_interrupted_pull_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_folder_that_was_made_for_what_was_interrupted_looks_like_its_source_in_the_end() {
+    let far = Far::start("resume-top", &[]);
+    let source = far.near.folder("private");
+    far.near.file("private/x", LEN);
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o700)).unwrap();
+    let folder = fs::File::open(&source).unwrap();
+    let long_ago = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    folder.set_modified(long_ago).unwrap();
+    let contents = format!("{}/", source.display());
+    for signal in ["INT", "KILL"] {
+        let inside = far.target.join(signal);
+        let copy = stopped_halfway(&far, &contents, &far.place(signal), &inside);
+        copy.signal(signal);
+        assert_ne!(copy.finish().code, Some(0));
+        far.push(&[], &[Path::new(&contents)], signal)
+            .assert_succeeded();
+        assert_eq!(names(&inside), ["x"]);
+        let there = fs::metadata(&inside).unwrap();
+        assert_eq!(there.mode() & 0o7777, 0o700, "{signal}");
+        assert_eq!(there.modified().unwrap(), long_ago, "{signal}");
+    }
+}
+
+#[test]
 fn of_a_source_that_changed_since_nothing_is_believed() {
     let far = Far::start("resume-changed", &[]);
     let file = far.near.file("x", LEN);
@@ -185,7 +210,7 @@ fn a_second_run_moves_nothing_and_mends_modes() {
     far.push(&[], &[&folder], "copy").assert_succeeded();
     fs::set_permissions(
         far.target.join("copy/inner/2"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o600),
+        PermissionsExt::from_mode(0o600),
     )
     .unwrap();
     let outcome = far.push(&["--json"], &[&folder], "copy").assert_succeeded();

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_io::disk::Root;
@@ -18,24 +19,42 @@ pub(crate) struct Claim {
     root: Root,
     name: PathBuf,
     _locked: File,
+    stays: bool,
 }
 
+/// What the mark says in a folder that was made for the copy, and does not look like its source yet.
+const MADE: &[u8] = b"made\n";
+
 impl Claim {
-    /// Marks what `writer` leaves below `root`; nothing where no file can be made or locked.
-    pub(crate) fn stake(mut root: Root, writer: &Writer) -> Option<Self> {
+    /// Marks what `writer` leaves below `root`; nothing where no file can be made or locked. In a folder that was `made`
+    /// for the copy the mark stays if the copy fails, so that the next one knows.
+    pub(crate) fn stake(mut root: Root, writer: &Writer, made: bool) -> Option<Self> {
         let name = writer.claim();
         let locked = root.lock(&name).ok()?;
+        if made {
+            locked.write_all_at(MADE, 0).ok()?;
+        }
         Some(Self {
             root,
             name,
             _locked: locked,
+            stays: made,
         })
+    }
+
+    /// Takes the mark away, and those of earlier copies that failed: the folder is done with.
+    pub(crate) fn lift(mut self) {
+        if std::mem::take(&mut self.stays) {
+            Claims::default().clear(&mut self.root);
+        }
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.root.remove(&self.name).ok();
+        if !self.stays {
+            self.root.remove(&self.name).ok();
+        }
     }
 }
 
@@ -59,14 +78,9 @@ impl Claims {
 
     /// Removes the claims of the dead, once all that they left has been looked at.
     pub(crate) fn clear(&mut self, root: &mut Root) {
-        for name in root
-            .names(Path::new(""), super::names::PREFIX)
-            .unwrap_or_default()
-        {
-            if Path::new(&name).extension() == Some(OsStr::new("claim")) {
-                let known = self.known.entry(name.into());
-                known.or_insert_with_key(|claim| lock(root, claim));
-            }
+        for name in claims(root) {
+            let known = self.known.entry(name);
+            known.or_insert_with_key(|claim| lock(root, claim));
         }
         for (name, locked) in std::mem::take(&mut self.known) {
             if locked.is_some() {
@@ -74,6 +88,31 @@ impl Claims {
             }
         }
     }
+}
+
+/// Whether `root` was made for a copy that has not come to its end, and perhaps never will.
+pub(crate) fn is_made(root: &mut Root) -> bool {
+    claims(root).iter().any(|name| {
+        // others may leave what they like in a folder like /tmp
+        let is_ours = root
+            .look(name)
+            .is_ok_and(|meta| meta.is_some_and(|meta| meta.is_ours()));
+        let mut says = [0; MADE.len()];
+        let read = is_ours
+            && root
+                .read(name)
+                .is_ok_and(|claim| claim.read_at(&mut says, 0).is_ok());
+        read && says == MADE
+    })
+}
+
+/// The names of all claims in `root`.
+fn claims(root: &mut Root) -> Vec<PathBuf> {
+    let names = root.names(Path::new(""), super::names::PREFIX);
+    let names = names.unwrap_or_default().into_iter().map(PathBuf::from);
+    names
+        .filter(|name| name.extension() == Some(OsStr::new("claim")))
+        .collect()
 }
 
 /// The claim, if it is there and nobody holds it.
@@ -97,7 +136,7 @@ mod tests {
             !Claims::default().is_orphan(&mut root, &left),
             "nobody staked it"
         );
-        let claim = Claim::stake(root.another().unwrap(), &writer).unwrap();
+        let claim = Claim::stake(root.another().unwrap(), &writer, false).unwrap();
         let mut claims = Claims::default();
         assert!(!claims.is_orphan(&mut root, &left), "its writer lives");
         claims.clear(&mut root);
@@ -108,6 +147,30 @@ mod tests {
         let mut claims = Claims::default();
         assert!(claims.is_orphan(&mut root, &left));
         claims.clear(&mut root);
+        assert!(root.names(Path::new(""), b"").unwrap().is_empty());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_was_made_for_a_copy_is_known_until_one_is_done() {
+        let folder = std::env::temp_dir().join(format!("claims-made-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut root = Root::open(&folder).unwrap();
+        let stake = |number, made| {
+            let root = Root::open(&folder).unwrap();
+            Claim::stake(root, &Writer::new(number), made).unwrap()
+        };
+        let plain = stake(1, false);
+        assert!(!is_made(&mut root));
+        drop(plain);
+        let first = stake(2, true);
+        assert!(is_made(&mut root), "it may still come");
+        drop(first);
+        assert!(is_made(&mut root), "it never came");
+        let second = stake(3, true);
+        assert!(is_made(&mut root));
+        second.lift();
+        assert!(!is_made(&mut root));
         assert!(root.names(Path::new(""), b"").unwrap().is_empty());
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -12,7 +12,7 @@ use lighthaul_io::disk::Root;
 use lighthaul_io::ground::Meta;
 use lighthaul_io::sparse;
 
-use super::claim::Claims;
+use super::claim::{Claims, is_made};
 use super::cradle::Cradle;
 use super::dress::Wardrobe;
 use super::landing::Landing;
@@ -84,11 +84,11 @@ fn nonsense() -> Error {
 
 impl Judge<'_> {
     /// Answers the whole list, whose entries belong in `landing`; tells `landed` where that is once it
-    /// is known.
+    /// is known, and whether it is to look like the source though it does not yet.
     pub(crate) fn run(
         &self,
         landing: Landing,
-        landed: impl FnOnce(&Root, &Path) -> Result<(), Error>,
+        landed: impl FnOnce(&Root, &Path, bool) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Listing::Begin(named) = self.hear()? else {
             return Err(Error::new(Code::Protocol, "the peer listed nothing"));
@@ -107,10 +107,15 @@ impl Judge<'_> {
             folded: Folded::default(),
             fresh: None,
         };
-        if !named && !self.options.listed && self.takes_top(&place) {
+        let tops = !named && !self.options.listed;
+        if tops && self.options.dry_run.is_none() && is_made(&mut place.root) {
+            place.landing.go_on();
+        }
+        if tops && self.takes_top(&place) {
             self.open_up(&mut place, Path::new(""));
         }
-        landed(&place.root, &place.landing.folder)?;
+        let made = tops && place.landing.is_new();
+        landed(&place.root, &place.landing.folder, made)?;
         self.tidy(&mut place, Path::new(""));
         loop {
             match self.hear()? {

@@ -28,6 +28,8 @@ pub struct Landing {
     contents: PathBuf,
     /// The folder that was made for all that.
     made: Option<Made>,
+    /// It was made for an earlier copy that never came to its end.
+    begun: bool,
 }
 
 /// A folder that goes when this value goes, if nothing has come to it.
@@ -65,6 +67,7 @@ impl Landing {
                 name: name.map(|name| name.as_bytes().to_vec()),
                 contents: path.clone(),
                 made,
+                begun: false,
             })
         };
         if target.into {
@@ -102,9 +105,14 @@ impl Landing {
         }
     }
 
+    /// The folder that entries go to was made for a copy that never came to its end.
+    pub(crate) const fn go_on(&mut self) {
+        self.begun = true;
+    }
+
     /// Whether the folder that entries go to was made for them.
     pub(crate) const fn is_new(&self) -> bool {
-        self.made.is_some()
+        self.made.is_some() || self.begun
     }
 
     /// Whether the folder that entries go to is there, which a dry run does not make.

@@ -433,7 +433,9 @@ impl<'a> Publisher<'a> {
     /// Makes the root look like the folder whose contents were copied, when nothing in it changes any more. It may
     /// be somebody else's, which does not spoil the copy.
     fn finish_top(&mut self) {
-        self.claim = None;
+        if let Some(claim) = self.claim.take() {
+            claim.lift();
+        }
         let Some((number, entry)) = self.top.take() else {
             return;
         };

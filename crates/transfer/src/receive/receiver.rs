@@ -126,10 +126,10 @@ pub fn receive(
         }
         scope.spawn(|| {
             crew.run(move || {
-                judge.run(landing, |root, folder| {
+                judge.run(landing, |root, folder, made| {
                     let failed = |e| Error::file(Code::Io, "cannot open", folder, &e);
                     let claim = (!dry).then(|| root.another()).transpose().map_err(failed)?;
-                    let claim = claim.and_then(|root| Claim::stake(root, &writer));
+                    let claim = claim.and_then(|root| Claim::stake(root, &writer, made));
                     let ground = (root.another().map_err(failed)?, folder.to_owned(), claim);
                     // who does not wait any more has failed
                     landed.send(ground).ok();
