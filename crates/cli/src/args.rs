@@ -150,8 +150,8 @@ impl Command {
 ///
 /// A side is local, HOST:PATH or USER@HOST:PATH (started there over ssh) or `lh://HOST[:PORT]/PATH`
 /// (a daemon). Between two that are not local, files go from one to the other and not through this
-/// host. A folder written with a slash at its end stands for its
-/// contents. A target with a slash is a folder to copy into; without one it is the new name.
+/// host. A folder written with a slash at its end stands for its contents, as `.` and `..` do. A target with a slash
+/// is a folder to copy into; without one it is the new name.
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub(crate) struct Cp {
