@@ -92,8 +92,10 @@ impl Shovel {
         loop {
             self.shared.sign.lower();
             self.grow_impatient();
+            // asked first: a last word may come between the look for words and this
+            let closing = self.shared.lock().closing;
             let (idle, paused) = self.write_out()?;
-            if self.shared.lock().closing {
+            if closing {
                 let until = *linger.get_or_insert_with(|| clock.now() + LINGER);
                 if idle || clock.now() >= until {
                     self.tls.send_close_notify();
