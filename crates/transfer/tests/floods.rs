@@ -4,22 +4,22 @@
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
 mod ends;
+mod offer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lighthaul_base::Rate;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::Rules;
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
-use lighthaul_transfer::message::{Announced, Listing, Message, Offer, Progress, Target};
+use lighthaul_transfer::message::{Announced, Listing, Message, Progress, Target};
 use lighthaul_transfer::object::Piece;
 use lighthaul_transfer::path::{Door, explore};
-use lighthaul_transfer::protocol::{self, Protocol};
+use lighthaul_transfer::protocol;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::walk::Walk;
@@ -28,6 +28,7 @@ use lighthaul_transfer::session::{LIST, Session};
 use lighthaul_transfer::watch::Sight;
 
 use ends::sessions;
+use offer::offer;
 
 #[test]
 fn a_list_without_end_is_refused_before_it_fills_memory() {
@@ -179,16 +180,7 @@ fn hear(
         let list = liar.control.open(LIST)?;
         say(&list, &Listing::Begin(true))?;
         explore(&liar, &Door::Caller(false), true, 1)?;
-        liar.say(&Message::Offer(Offer {
-            protocol: Protocol::Rbudp,
-            packet_len: 32 << 10,
-            rate_bps: Rate::UNLIMITED.as_bps(),
-            settle_us: 2000,
-            rtt_us: 0,
-            udp: false,
-            lanes: 1,
-            joins: 0,
-        }))?;
+        liar.say(&Message::Offer(offer()))?;
         lie(&liar, &list)?;
         while liar.hear().is_ok() {}
         Ok::<_, Error>(())

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
 mod ends;
+mod offer;
 
 use std::fs;
 use std::path::Path;
@@ -11,16 +12,15 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use lighthaul_base::Rate;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::ground::Ground;
 use lighthaul_transfer::error::Error;
 use lighthaul_transfer::filter::Rules;
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
-use lighthaul_transfer::message::{Listing, Message, Offer, Target, Verdict, Wanted};
+use lighthaul_transfer::message::{Listing, Message, Target, Verdict, Wanted};
 use lighthaul_transfer::options::{Action, Detail, Options, Planned};
 use lighthaul_transfer::path::{Door, explore};
-use lighthaul_transfer::protocol::{self, Protocol};
+use lighthaul_transfer::protocol;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::walk::Walk;
@@ -29,6 +29,7 @@ use lighthaul_transfer::session::{LIST, Session};
 use lighthaul_transfer::watch::Sight;
 
 use ends::sessions;
+use offer::offer;
 
 #[test]
 fn a_sender_who_looks_late_is_known_to_be_there_and_sees_all_of_a_plan() {
@@ -96,16 +97,7 @@ fn a_receiver_who_looks_late_is_known_to_be_there() {
         say(&list, &Listing::Begin(true))?;
         say(&list, &Listing::Entries(pack(&[entry()])?))?;
         explore(&sender, &Door::Caller(false), true, 1)?;
-        sender.say(&Message::Offer(Offer {
-            protocol: Protocol::Rbudp,
-            packet_len: 32 << 10,
-            rate_bps: Rate::UNLIMITED.as_bps(),
-            settle_us: 2000,
-            rtt_us: 0,
-            udp: false,
-            lanes: 1,
-            joins: 0,
-        }))?;
+        sender.say(&Message::Offer(offer()))?;
         hear_of_life(&sender)?;
         said.send(()).ok();
         say(&list, &Listing::End)?;

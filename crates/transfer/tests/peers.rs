@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
 mod ends;
+mod offer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use lighthaul_base::{Endpoint, Instant, Rate, Span};
+use lighthaul_base::{Endpoint, Instant, Span};
 use lighthaul_io::control::Frame;
 use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
@@ -28,7 +29,7 @@ use lighthaul_transfer::message::{
 use lighthaul_transfer::mover;
 use lighthaul_transfer::object::Piece;
 use lighthaul_transfer::path::{Door, explore};
-use lighthaul_transfer::protocol::{self, Protocol};
+use lighthaul_transfer::protocol;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::walk::Walk;
@@ -37,6 +38,7 @@ use lighthaul_transfer::session::{LIST, Session};
 use lighthaul_transfer::watch::{Sight, Summary};
 
 use ends::sessions;
+use offer::offer;
 
 /// What a lying sender says.
 struct Lie {
@@ -65,16 +67,7 @@ impl Lie {
                 .iter()
                 .map(|name| entry(name, Kind::File(LEN)))
                 .collect(),
-            offer: Offer {
-                protocol: Protocol::Rbudp,
-                packet_len: 32 << 10,
-                rate_bps: Rate::UNLIMITED.as_bps(),
-                settle_us: 2000,
-                rtt_us: 0,
-                udp: false,
-                lanes: 1,
-                joins: 0,
-            },
+            offer: offer(),
             objects: numbers.clone().map(object).collect(),
             reports: numbers
                 .map(|number| (number, vec![Report::Digest(digest(7))]))

@@ -13,12 +13,13 @@ use lighthaul_io::disk::Root;
 
 use super::names::{Writer, claim_of};
 
-/// The mark of one writer, gone when this value goes.
+/// The mark of one writer, which is gone, or at least unlocked, when this value goes.
 #[derive(Debug)]
 pub(crate) struct Claim {
     root: Root,
     name: PathBuf,
     _locked: File,
+    /// It is still there then, for the next copy to know.
     stays: bool,
 }
 
@@ -31,14 +32,13 @@ impl Claim {
     pub(crate) fn stake(mut root: Root, writer: &Writer, made: bool) -> Option<Self> {
         let name = writer.claim();
         let locked = root.lock(&name).ok()?;
-        if made {
-            locked.write_all_at(MADE, 0).ok()?;
-        }
+        // on a full disk it only tells that its writer lives
+        let stays = made && locked.write_all_at(MADE, 0).is_ok();
         Some(Self {
             root,
             name,
             _locked: locked,
-            stays: made,
+            stays,
         })
     }
 
