@@ -9,17 +9,16 @@ use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps, chmod, fallocate,
-    fchmod, fstat, fsync, mkdirat, openat2, renameat, symlinkat, syncfs, unlinkat, utimensat,
+    AtFlags, FallocateFlags, Mode, OFlags, Timespec, Timestamps, chmod, fallocate, fchmod, fstat,
+    fsync, mkdirat, renameat, symlinkat, syncfs, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::beneath;
 use crate::block::PAGE;
 use crate::clock::unix_nanos;
 use crate::ground::Meta;
-
-const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
 /// A directory that nothing done through it can leave, symbolic links and `..` included.
 #[derive(Debug)]
@@ -64,7 +63,7 @@ impl Root {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (folder, name) = self.parent(path)?;
         let mode = Mode::from_bits_truncate(0o600);
-        let file = File::from(openat2(folder, name, flags, mode, BENEATH)?);
+        let file = File::from(beneath::open(folder, name, flags, mode)?);
         rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
         Ok(file)
     }
@@ -73,7 +72,7 @@ impl Root {
     pub fn read(&mut self, path: &Path) -> io::Result<InputFile> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let (folder, name) = self.parent(path)?;
-        let file = openat2(folder, name, flags, Mode::empty(), BENEATH)?;
+        let file = beneath::open(folder, name, flags, Mode::empty())?;
         Ok(InputFile::of(File::from(file)))
     }
 
@@ -114,13 +113,7 @@ impl Root {
         let flags =
             OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (folder, name) = self.parent(path)?;
-        let file = openat2(
-            folder,
-            name,
-            flags,
-            Mode::from_bits_truncate(0o600),
-            BENEATH,
-        )?;
+        let file = beneath::open(folder, name, flags, Mode::from_bits_truncate(0o600))?;
         Ok(OutputFile {
             file: File::from(file),
             direct: None,
@@ -134,9 +127,9 @@ impl Root {
     pub fn reopen(&mut self, path: &Path) -> io::Result<OutputFile> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (folder, name) = self.parent(path)?;
-        let file = match openat2(folder, name, flags, Mode::empty(), BENEATH) {
+        let file = match beneath::open(folder, name, flags, Mode::empty()) {
             Err(Errno::ACCESS) if permit(folder, name, Mode::RUSR | Mode::WUSR).is_ok() => {
-                openat2(folder, name, flags, Mode::empty(), BENEATH)?
+                beneath::open(folder, name, flags, Mode::empty())?
             }
             file => file?,
         };
@@ -216,7 +209,7 @@ impl Root {
             path
         };
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        Ok(openat2(&self.folder, path, flags, Mode::empty(), BENEATH)?)
+        Ok(beneath::open(&self.folder, path, flags, Mode::empty())?)
     }
 
     /// The folder that `path` is in, and the name it has there; the root is in itself.
@@ -259,7 +252,7 @@ fn permit(folder: &OwnedFd, name: &OsStr, rights: Mode) -> io::Result<()> {
 /// What is called `name` in `folder`, whatever its mode forbids.
 fn itself(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(openat2(folder, name, flags, Mode::empty(), BENEATH)?)
+    Ok(beneath::open(folder, name, flags, Mode::empty())?)
 }
 
 /// A path to what is open, and to nothing else.

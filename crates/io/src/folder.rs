@@ -6,10 +6,9 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{
-    Advice, AtFlags, Dir, Mode, OFlags, ResolveFlags, fadvise, mkdirat, openat2, unlinkat,
-};
+use rustix::fs::{Advice, AtFlags, Dir, Mode, OFlags, fadvise, mkdirat, unlinkat};
 
+use crate::beneath;
 use crate::ground::{FOLDER, Folder, Ground};
 
 impl Ground {
@@ -30,8 +29,7 @@ impl Folder {
     /// The folder `name` in this one, which must not be a link.
     pub fn enter(&self, name: &OsStr) -> io::Result<Self> {
         let flags = FOLDER | OFlags::NOFOLLOW;
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let fd = openat2(&self.fd, name, flags, Mode::empty(), beneath)?;
+        let fd = beneath::open(&self.fd, name, flags, Mode::empty())?;
         let list = Some(Dir::read_from(&fd)?);
         Ok(Self { fd, list })
     }

@@ -7,12 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, readlinkat, statat,
-    unlinkat,
-};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, readlinkat, statat, unlinkat};
 use rustix::process::geteuid;
 
+use crate::beneath;
 use crate::disk::{InputFile, Root};
 
 pub(crate) const FOLDER: OFlags = OFlags::DIRECTORY
@@ -191,8 +189,7 @@ impl Ground {
         } else {
             relative
         };
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        Ok(openat2(root, relative, flags, Mode::empty(), beneath)?)
+        Ok(beneath::open(root, relative, flags, Mode::empty())?)
     }
 }
 

@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, openat2, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, unlinkat};
 use rustix::io::Errno;
 
+use crate::beneath;
 use crate::disk::Root;
 use crate::ground::Meta;
 
@@ -92,8 +93,7 @@ fn empty(folder: impl AsFd, name: &OsStr, path: &[u8], rest: &Rest<'_>) -> io::R
 
 fn enter(folder: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    Ok(openat2(folder, name, flags, Mode::empty(), beneath)?)
+    Ok(beneath::open(folder, name, flags, Mode::empty())?)
 }
 
 #[cfg(test)]

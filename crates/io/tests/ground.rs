@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -97,14 +98,46 @@ fn what_is_beneath_is_reached_and_what_is_not_is_refused() {
     );
 }
 
-/// Swaps `root/a` with a link to `out`, in one step each time, until told to stop.
-fn swap(root: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
-    let folder = fs::File::open(root).unwrap();
+/// Swaps `a` with `s` in a folder, say with a link to `out`, in one step each time, until told to stop.
+fn swap(folder: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
+    let folder = fs::File::open(folder).unwrap();
     let flags = rustix::fs::RenameFlags::EXCHANGE;
     while !stop.load(Relaxed) {
         rustix::fs::renameat_with(&folder, "a", &folder, "s", flags).unwrap();
         swaps.fetch_add(1, Relaxed);
     }
+}
+
+/// Does something for as long as `a` and `s` in a folder are swapped; answers how often they were.
+fn while_swapped(folder: &Path, something: impl FnOnce(&AtomicU64)) -> u64 {
+    let (stop, swaps) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| swap(folder, &stop, &swaps));
+        let done = catch_unwind(AssertUnwindSafe(|| something(&swaps)));
+        stop.store(true, Relaxed);
+        done.unwrap();
+    });
+    swaps.into_inner()
+}
+
+#[test]
+fn dots_lead_where_they_lead_whatever_is_renamed_elsewhere() {
+    let world = World::new("elsewhere");
+    let busy = world.0.join("busy");
+    fs::create_dir_all(busy.join("a")).unwrap();
+    fs::create_dir_all(busy.join("s")).unwrap();
+    symlink("../x", world.0.join("root/a/deep/up")).unwrap();
+    let ground = world.ground();
+    let swaps = while_swapped(&busy, |_| {
+        for _ in 0..20_000 {
+            assert_eq!(read(&ground, "a/deep/../x").unwrap(), b"inside");
+            assert!(ground.within(Path::new("a/deep/../../a")).is_ok());
+            let error = read(&ground, "a/../../out/x").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::CrossesDevices);
+        }
+    });
+    println!("{swaps} swaps");
+    assert!(swaps > 0, "nothing was renamed meanwhile");
 }
 
 /// Does something to what is named `a` at the moment; answers whether it was let.
@@ -161,27 +194,20 @@ fn folders_that_become_links_lead_nowhere() {
     let world = World::new("swapped");
     let place = world.0.join("root");
     symlink(world.0.join("out"), place.join("s")).unwrap();
-    let (stop, swaps) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut let_in, mut refused) = (0, 0);
-    thread::scope(|scope| {
-        scope.spawn(|| swap(&place, &stop, &swaps));
-        let attempts = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let (ground, mut rng) = (world.ground(), Rng::new(SEED));
-            for nth in 0..ATTEMPTS.end {
-                if nth >= ATTEMPTS.start && let_in.min(refused).min(swaps.load(Relaxed)) >= 200 {
-                    break;
-                }
-                if try_something(&ground, nth, &mut rng) {
-                    let_in += 1;
-                } else {
-                    refused += 1;
-                }
+    let swaps = while_swapped(&place, |swaps| {
+        let (ground, mut rng) = (world.ground(), Rng::new(SEED));
+        for nth in 0..ATTEMPTS.end {
+            if nth >= ATTEMPTS.start && let_in.min(refused).min(swaps.load(Relaxed)) >= 200 {
+                break;
             }
-        }));
-        stop.store(true, Relaxed);
-        attempts.unwrap();
+            if try_something(&ground, nth, &mut rng) {
+                let_in += 1;
+            } else {
+                refused += 1;
+            }
+        }
     });
-    let swaps = swaps.into_inner();
     println!("{swaps} swaps, {let_in} let in, {refused} refused");
     assert!(
         swaps >= 200 && let_in >= 200 && refused >= 200,
