@@ -1,4 +1,4 @@
-//! Options of sockets that are one integer.
+//! Options of sockets that are integers.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -29,14 +29,19 @@ pub(crate) fn get(fd: RawFd, level: i32, name: i32) -> io::Result<i32> {
     }
 }
 
-/// Bytes that wait in a socket, and how many it holds, as the kernel counts them.
-pub(crate) fn socket_memory(fd: RawFd) -> Option<(u64, u64)> {
-    let mut words = [0_u32; 9];
+/// Reads an option that has many parts, as far as these words; an older kernel may know fewer.
+pub(crate) fn words<const N: usize>(fd: RawFd, level: i32, name: i32) -> Option<[u32; N]> {
+    let mut words = [0; N];
     let mut len = size_of_val(&words) as libc::socklen_t;
-    let (level, name) = (libc::SOL_SOCKET, libc::SO_MEMINFO);
     // SAFETY: words are writable, and len says how many octets they have.
     let status =
         unsafe { libc::getsockopt(fd, level, name, words.as_mut_ptr().cast(), &raw mut len) };
+    (status == 0 && len as usize == size_of_val(&words)).then_some(words)
+}
+
+/// Bytes that wait in a socket, and how many it holds, as the kernel counts them.
+pub(crate) fn socket_memory(fd: RawFd) -> Option<(u64, u64)> {
     // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF
-    (status == 0).then(|| (words[0].into(), words[1].into()))
+    let [waiting, holds] = words(fd, libc::SOL_SOCKET, libc::SO_MEMINFO)?;
+    Some((waiting.into(), holds.into()))
 }

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::sockopt;
 
 /// How long one address gets to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,6 +20,12 @@ const HEAD_START: Duration = Duration::from_millis(250);
 const ADDRESSES_MAX: usize = 16;
 /// Callers that wait until they are taken; the system may grant fewer.
 const BACKLOG: libc::c_int = 4096;
+/// Who answers sooner is in the same building.
+const NEAR: Duration = Duration::from_millis(1);
+/// Which word of `tcp_info` is `tcpi_min_rtt`.
+const MIN_RTT: usize = 37;
+/// `TCP_CA_NAME_MAX`.
+const CONGESTION_LEN: usize = 16;
 /// How long a peer may stay silent during the handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -116,7 +123,7 @@ pub fn round_trip(tcp: &TcpStream) -> Duration {
 }
 
 /// Has `tcp` send by the congestion control of this name, which the host must allow.
-pub fn set_congestion(tcp: &TcpStream, name: &str) -> io::Result<()> {
+pub fn set_congestion(tcp: &impl AsRawFd, name: &str) -> io::Result<()> {
     let (fd, len) = (tcp.as_raw_fd(), name.len() as libc::socklen_t);
     let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
     // SAFETY: name has len readable octets.
@@ -126,6 +133,33 @@ pub fn set_congestion(tcp: &TcpStream, name: &str) -> io::Result<()> {
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// Has `tcp` not pace what it sends to a peer that is near. BBR, where that is the host's default, takes a timer for each
+/// packet, which costs half of what a fast network carries; what it is for, filling a long path that loses, is not there.
+pub fn hurry_where_near(tcp: &impl AsRawFd) {
+    let is_near = least_round_trip(tcp).is_some_and(|rtt| rtt < NEAR);
+    if is_near && congestion(tcp).is_some_and(|name| name.starts_with(b"bbr")) {
+        // a host may not allow it
+        set_congestion(tcp, "cubic").ok();
+    }
+}
+
+/// The shortest round-trip time that `tcp` has seen of late: others count how long a busy peer took.
+fn least_round_trip(tcp: &impl AsRawFd) -> Option<Duration> {
+    let info: [u32; MIN_RTT + 1] = sockopt::words(tcp.as_raw_fd(), libc::SOL_TCP, libc::TCP_INFO)?;
+    Some(Duration::from_micros(info[MIN_RTT].into()))
+}
+
+/// The name of the congestion control that `tcp` sends by.
+fn congestion(tcp: &impl AsRawFd) -> Option<[u8; CONGESTION_LEN]> {
+    let mut name = [0; CONGESTION_LEN];
+    let mut len = name.len() as libc::socklen_t;
+    let (fd, level, option) = (tcp.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION);
+    // SAFETY: name has len writable octets.
+    let status =
+        unsafe { libc::getsockopt(fd, level, option, name.as_mut_ptr().cast(), &raw mut len) };
+    (status == 0).then_some(name)
 }
 
 /// The longest packet that the device takes which `tcp` goes out by, whatever the path behind it does.

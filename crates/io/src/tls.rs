@@ -3,14 +3,14 @@
 //! The handshake proves that the peer holds its key; whether that key is welcome is for the owner to
 //! decide, from its [`Fingerprint`], before anything else is said.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::sync::Arc;
 
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
+    CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls13_signature_with_raw_key,
 };
 use rustls::pki_types::{
     CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
@@ -20,14 +20,16 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{
-    ClientConfig, ClientConnection, Connection, DigitallySignedStruct, DistinguishedName,
-    ServerConfig, ServerConnection, SignatureScheme,
+    CipherSuite, ClientConfig, ClientConnection, Connection, DigitallySignedStruct,
+    DistinguishedName, ServerConfig, ServerConnection, SignatureScheme,
 };
 
 use crate::error::Error;
 use crate::identity::{Fingerprint, Identity};
-use crate::seal::SECRET_LEN;
+use crate::seal::{Cipher, SECRET_LEN};
 
+/// A type, a version and a length (RFC 8446, 5.1).
+const RECORD_HEAD: usize = 5;
 const LABEL: &[u8] = b"EXPORTER-lighthaul-datagram";
 
 /// Which side of the connection this is.
@@ -49,8 +51,9 @@ pub fn handshake(
         Side::Client => client(identity)?,
         Side::Server => server(identity)?,
     };
+    let mut exact = Exact(tcp, Record::default());
     while connection.is_handshaking() {
-        connection.complete_io(tcp).map_err(|error| {
+        connection.complete_io(&mut exact).map_err(|error| {
             if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
                 Error::TimedOut("the peer did not finish the TLS handshake in time".into())
             } else {
@@ -59,6 +62,65 @@ pub fn handshake(
         })?;
     }
     Ok(connection)
+}
+
+/// How much of the present record of TLS has come, so that nothing is taken of what follows it.
+#[derive(Debug, Default)]
+pub struct Record {
+    head: [u8; RECORD_HEAD],
+    there: usize,
+    left: usize,
+}
+
+impl Record {
+    /// At most so many octets may be taken next.
+    pub const fn wants(&self) -> usize {
+        if self.left > 0 {
+            self.left
+        } else {
+            RECORD_HEAD - self.there
+        }
+    }
+
+    /// These were, at most as many as it wants.
+    pub fn take(&mut self, octets: &[u8]) {
+        if self.left > 0 {
+            self.left -= octets.len();
+            return;
+        }
+        self.head[self.there..][..octets.len()].copy_from_slice(octets);
+        self.there += octets.len();
+        if self.there == RECORD_HEAD {
+            self.left = u16::from_be_bytes([self.head[3], self.head[4]]).into();
+            self.there = 0;
+        }
+    }
+}
+
+/// TCP, from which no more is read than the present record.
+struct Exact<'a>(&'a mut TcpStream, Record);
+
+impl Read for Exact<'_> {
+    fn read(&mut self, octets: &mut [u8]) -> io::Result<usize> {
+        let len = octets.len().min(self.1.wants());
+        let came = self.0.read(&mut octets[..len])?;
+        self.1.take(&octets[..came]);
+        Ok(came)
+    }
+}
+
+impl Write for Exact<'_> {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.0.write(octets)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// The fingerprint of the key that the peer proved to hold.
@@ -118,8 +180,18 @@ fn broken(error: &rustls::Error) -> Error {
     Error::Network(format!("TLS cannot be set up: {error}"))
 }
 
+/// What TLS is made of, the cipher first that datagrams have: where streams carry the bytes, twice as fast a cipher
+/// is felt.
 fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
+    let mut provider = ring::default_provider();
+    let first = match Cipher::preferred() {
+        Cipher::Aes128Gcm => CipherSuite::TLS13_AES_128_GCM_SHA256,
+        Cipher::ChaCha20Poly1305 => CipherSuite::TLS13_CHACHA20_POLY1305_SHA256,
+    };
+    provider
+        .cipher_suites
+        .sort_by_key(|suite| suite.suite() != first);
+    Arc::new(provider)
 }
 
 fn certify(identity: &Identity) -> Result<Arc<CertifiedKey>, Error> {

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::control::Control;
+use lighthaul_proto::stripe::width::NEAR;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
@@ -56,15 +57,32 @@ impl fmt::Debug for Join {
 /// Connections that came for a session, by their numbers.
 pub type Joins = Receiver<(u8, Session)>;
 
-/// Brings up to `count` further connections about, and agrees with the peer which of them there are.
-pub fn join(session: &Session, door: &Door<'_>, count: u8) -> Result<Vec<Control>, Error> {
+/// Brings up to `count` further connections about, and agrees with the peer which of them there are. What crosses
+/// there is sealed as datagrams are, or `plain`.
+pub fn join(
+    session: &Session,
+    door: &Door<'_>,
+    count: u8,
+    plain: bool,
+) -> Result<Vec<Control>, Error> {
     let joined = match door {
         _ if count == 0 => return Ok(Vec::new()),
         Door::Caller(_) => call(session, count.min(JOINS_MAX))?,
         Door::Called(_, joins) => hear(session, joins)?,
     };
-    let controls = joined.into_iter().map(|joined| joined.control);
-    Ok(controls.inspect(Control::narrow).collect())
+    // over a short path none falls far behind the others
+    let narrow = joined.len() > 1 && session.rtt >= NEAR;
+    let narrowed = joined.into_iter().map(|mut joined| {
+        joined.secrets.agree(session.secrets.cipher());
+        let keys = joined.secrets.object(0);
+        if narrow {
+            joined.control.narrow();
+        }
+        let keys = (!plain).then_some((keys.seal, keys.open));
+        joined.control.leave_tls(keys);
+        joined.control
+    });
+    Ok(narrowed.collect())
 }
 
 /// Calls, and tells the peer which calls it has answered.

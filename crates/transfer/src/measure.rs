@@ -36,7 +36,7 @@ pub enum What {
     SealedScatter,
     /// RBUDP+ whose receiver copies each packet to its place.
     Plus,
-    /// Any protocol, whose receiver copies each packet to its place: datagrams plain, streams as they always are.
+    /// Any protocol, whose receiver copies each packet to its place: datagrams plain, streams encrypted.
     By(Protocol),
 }
 
@@ -65,8 +65,14 @@ impl What {
         matches!(self, Self::Network | Self::Copy)
     }
 
-    /// Whether datagrams are encrypted.
+    /// Whether packets are encrypted.
     pub const fn is_sealed(self) -> bool {
-        matches!(self, Self::Sealed | Self::SealedScatter)
+        match self {
+            Self::By(protocol) => !protocol.is_datagrams(),
+            Self::Sealed | Self::SealedScatter => true,
+            Self::Network | Self::Copy | Self::Fake | Self::Place | Self::Scatter | Self::Plus => {
+                false
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@ use crate::relay::{Relay, Relayed};
 use crate::stream;
 
 /// The version of everything below; both sides must speak the same.
-pub const VERSION: u16 = 8;
+pub const VERSION: u16 = 9;
 /// The longest message that is taken.
 pub const MESSAGE_MAX: usize = 1 << 20;
 

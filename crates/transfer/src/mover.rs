@@ -61,11 +61,24 @@ pub fn offer(
             0 => STREAM_LANES,
             sockets => sockets as u8,
         },
-        joins: match (protocol, options.streams) {
-            (Protocol::Ptcp, 0) => JOINS_MAX,
-            (Protocol::Ptcp, streams) => streams,
-            _ => 0,
+        joins: match (joins_max(protocol), options.streams) {
+            _ if options.dry_run.is_some() => 0,
+            (most, 0) => most,
+            (most, streams) => most.min(streams),
         },
+    }
+}
+
+/// The most connections that carry an object's packets besides the session's own, where their feedback crosses.
+const fn joins_max(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Ptcp => JOINS_MAX,
+        Protocol::Tcp => 1,
+        Protocol::Rbudp
+        | Protocol::RbudpPlus
+        | Protocol::Vbtp
+        | Protocol::Sabul
+        | Protocol::SabulSwift => 0,
     }
 }
 
@@ -80,7 +93,7 @@ pub fn check(offer: &Offer, path: &Path) -> Result<(), Error> {
     if !offer.udp && offer.packet_len > STREAM_PACKET_LEN {
         return lie("the peer's packets are longer than streams carry");
     }
-    if offer.joins > JOINS_MAX || offer.joins > 0 && offer.protocol != Protocol::Ptcp {
+    if offer.joins > joins_max(offer.protocol) {
         return lie("the peer wants more connections than there may be");
     }
     Ok(())

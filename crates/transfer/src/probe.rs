@@ -122,7 +122,7 @@ fn protocol(
     };
     let plain = !ask.what.is_sealed();
     session.say(&Message::Offer(offer))?;
-    let joined = join(session, door, offer.joins)?;
+    let joined = join(session, door, offer.joins, plain)?;
     let learned = mover::width(session, &options, &joined);
     let mut lane = the_lane(session, &offer, (path, &joined), plain)?;
     let trc = (moves_by == Protocol::Vbtp).then(|| circuit(session, rate));
@@ -158,7 +158,7 @@ fn protocol_answer(
         return Err(Error::new(Code::Protocol, "the peer offered nothing"));
     };
     let plain = !ask.what.is_sealed();
-    let joined = join(session, door, offer.joins)?;
+    let joined = join(session, door, offer.joins, plain)?;
     let mut lane = the_lane(session, &offer, (path, &joined), plain)?;
     let setup = mover::setup(&offer, (1, ask.bytes), &lane, plain)?;
     let scatter = matches!(ask.what, What::Scatter | What::SealedScatter);

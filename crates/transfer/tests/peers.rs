@@ -360,7 +360,7 @@ fn take_from(session: &Session, news: &[Message]) -> Result<(), Error> {
     let Message::Offer(offer) = session.hear()? else {
         panic!("nothing was offered")
     };
-    let joined = join(session, &door, offer.joins)?;
+    let joined = join(session, &door, offer.joins, false)?;
     // the beginning, and the one entry
     for _ in 0..2 {
         list.receive(session.clock, session.clock.now() + Duration::from_secs(5))?;

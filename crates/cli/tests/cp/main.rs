@@ -38,6 +38,7 @@ mod stage;
 mod strangers;
 mod streams;
 mod sums;
+mod tapped;
 mod targets;
 mod third;
 mod unit;

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use rustls::Connection;
 
-use super::queues::{Closer, Queues, Shared};
+use super::queues::{Closer, Queues, Seals, Shared};
 use super::shovel::Shovel;
 use super::stream::Stream;
 use crate::error::Error;
+use crate::seal::Key;
 use crate::sockopt;
+use crate::tcp::hurry_where_near;
 use crate::wait::Sign;
 
 /// Bytes that the system takes and has not sent yet.
@@ -49,10 +51,23 @@ impl Control {
         self.shared.sign.raise();
     }
 
+    /// Has frames be sealed from now on as datagrams are, each by itself, or be plain without keys, rather than carried
+    /// by TLS: for a connection of which both ends have proved who they are, and that is to carry packets alone. Both
+    /// ends must, and neither may have said something that the other has not heard.
+    pub fn leave_tls(&self, keys: Option<(Key, Key)>) {
+        let (seal, open) = keys.unzip();
+        let mut queues = self.shared.lock();
+        queues.seals = Some(Seals { seal, open });
+        queues.outgoing.push_back(Vec::new());
+        drop(queues);
+        self.shared.sign.raise();
+    }
+
     fn begin(tcp: TcpStream, tls: Connection, wary: bool) -> Result<Self, Error> {
         let failed = |error| Error::world("setting up the control connection", error);
         tcp.set_nonblocking(true).map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
+        hurry_where_near(&tcp);
         // what waits here can still be overtaken, what waits in the system cannot
         let fd = tcp.as_raw_fd();
         sockopt::set(fd, libc::SOL_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX).ok();

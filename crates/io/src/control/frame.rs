@@ -4,6 +4,8 @@ use std::io;
 
 use lighthaul_base::Reader;
 
+use crate::seal::{Key, TAG_LEN};
+
 /// One message on a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -33,6 +35,8 @@ impl Frame {
 
 /// Octets in front of every frame.
 pub(super) const HEADER: usize = 8;
+/// The stream of no frame but the last that TLS carries before the connection leaves it.
+pub(super) const LEAVE: u16 = u16::MAX;
 /// The longest frame that is taken from a peer: the tally of the largest object, and a head.
 pub const FRAME_MAX: usize = (128 << 20) + 64;
 
@@ -44,6 +48,10 @@ pub struct Assembly {
     there: usize,
     /// The frame that the header is about.
     begun: Option<Begun>,
+    /// Opens frames that are sealed each by itself.
+    open: Option<Key>,
+    /// How many that were.
+    opened: u64,
 }
 
 /// A frame of which the header is there.
@@ -55,6 +63,11 @@ struct Begun {
 }
 
 impl Assembly {
+    /// Takes frames from now on for sealed by themselves, the first with the number 0.
+    pub fn unseal(&mut self, open: Option<Key>) {
+        self.open = open;
+    }
+
     /// Takes from the beginning of `octets` what belongs to one frame, of at most `longest` octets; answers how many
     /// those were, and the frame and its stream if that was the end of it.
     pub fn take(
@@ -70,7 +83,9 @@ impl Assembly {
             if self.there < HEADER {
                 return Ok((taken, None));
             }
-            self.begun = Some(begin(self.header, longest)?);
+            let mut begun = begin(self.header, longest)?;
+            begun.len += if self.open.is_some() { TAG_LEN } else { 0 };
+            self.begun = Some(begun);
         }
         let Some(begun) = &mut self.begun else {
             return Ok((taken, None));
@@ -82,7 +97,14 @@ impl Assembly {
             return Ok((end, None));
         }
         self.there = 0;
-        let begun = self.begun.take();
+        let mut begun = self.begun.take();
+        if let (Some(key), Some(begun)) = (&self.open, &mut begun) {
+            let sealed = &mut begun.frame.octets;
+            let opened = key.open(self.opened, &self.header, sealed);
+            let len = opened.ok_or_else(forged)?.len();
+            sealed.truncate(len);
+            self.opened += 1;
+        }
         Ok((end, begun.map(|begun| (begun.stream, begun.frame))))
     }
 
@@ -91,6 +113,10 @@ impl Assembly {
         let frame = self.begun.as_ref();
         self.there + frame.map_or(0, |begun| begun.frame.octets.len())
     }
+}
+
+fn forged() -> io::Error {
+    io::Error::other("what came is not what the peer sent")
 }
 
 /// The frame that a header is about; memory for all of it is only taken as it comes.
@@ -110,7 +136,7 @@ fn begin(header: [u8; HEADER], longest: usize) -> io::Result<Begun> {
     let frame = Frame {
         datagram: flags & 1 == 1,
         head_len: if flags & 2 == 0 { head_len } else { len },
-        octets: Vec::with_capacity(len.min(AT_ONCE)),
+        octets: Vec::with_capacity(len.min(AT_ONCE) + TAG_LEN),
     };
     Ok(Begun { stream, len, frame })
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::frame::{FRAME_MAX, Frame};
+use crate::seal::Key;
 use crate::wait::Sign;
 
 /// Bytes that wait in one direction before the other side of the queue must.
@@ -34,6 +35,8 @@ pub(super) struct Queues {
     pub(super) wary: bool,
     /// It is one of many connections of one transfer.
     pub(super) narrow: bool,
+    /// What guards frames once TLS is left; an empty frame in the queue says when.
+    pub(super) seals: Option<Seals>,
     /// Why the connection is over, once it is.
     pub(super) ended: Option<String>,
 }
@@ -74,10 +77,19 @@ impl Queues {
     }
 }
 
+/// What seals and opens frames on a connection that has left TLS; nothing where they are plain.
+#[derive(Debug)]
+pub(super) struct Seals {
+    pub(super) seal: Option<Key>,
+    pub(super) open: Option<Key>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     pub(super) frames: VecDeque<Frame>,
     pub(super) sign: Option<Sign>,
+    /// There are some that its sign does not tell of.
+    pub(super) untold: bool,
 }
 
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use super::frame::{Frame, HEADER};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::interrupt;
+use crate::seal::TAG_LEN;
 use crate::wait::{Sign, Watch, wait};
 
 /// A signal may wake another thread than the one that waits, so it looks this often.
@@ -66,7 +67,7 @@ impl Stream {
         whole: bool,
     ) -> Result<(), Error> {
         let len = head.len() + body.len();
-        let mut octets = Vec::with_capacity(HEADER + len);
+        let mut octets = Vec::with_capacity(HEADER + len + TAG_LEN);
         octets.extend_from_slice(&(len as u32).to_be_bytes());
         octets.extend_from_slice(&self.number.to_be_bytes());
         octets.push(u8::from(datagram) | (u8::from(whole) << 1));

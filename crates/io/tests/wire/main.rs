@@ -4,6 +4,7 @@
 
 mod control;
 mod lanes;
+mod left;
 mod pair;
 mod peers;
 mod relay;

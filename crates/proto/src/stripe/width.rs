@@ -8,6 +8,7 @@ use lighthaul_base::{Instant, Rate};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
     streams: u16,
+    least: u16,
     most: u16,
     interval: Duration,
     phase: Phase,
@@ -28,8 +29,10 @@ enum Phase {
 impl Width {
     /// A few streams at first, of `most`, over a path of this round-trip time.
     pub fn measured(most: u16, rtt: Duration) -> Self {
+        let least = if rtt < NEAR { 1 } else { FIRST };
         Self {
-            streams: FIRST.min(most),
+            streams: least.min(most),
+            least,
             most,
             interval: (rtt * ROUND_TRIPS).max(INTERVAL_MIN),
             phase: Phase::Settling(None),
@@ -41,6 +44,7 @@ impl Width {
     pub const fn fixed(streams: u16) -> Self {
         Self {
             streams,
+            least: streams,
             most: streams,
             interval: INTERVAL_MIN,
             phase: Phase::Settling(None),
@@ -83,15 +87,17 @@ impl Width {
             return Phase::Settling(Some(now + self.interval));
         }
         if !gained {
-            self.streams = (self.streams / 2).max(FIRST).min(self.most);
+            self.streams = (self.streams / 2).max(self.least).min(self.most);
         }
         self.before = 0;
         Phase::Resting(now + self.interval * RESTS)
     }
 }
 
-/// How many streams are used at first.
+/// How many streams are used at first, but over a short path, which one fills.
 const FIRST: u16 = 4;
+/// A round trip of less is a short path.
+pub const NEAR: Duration = Duration::from_millis(2);
 /// Twice as many streams must bring a part of this more.
 const GAIN: u64 = 8;
 /// How long streams get to get going, and how long is measured then.
@@ -126,6 +132,17 @@ mod tests {
         assert_eq!(after(&mut width, &mut now, 900, each), 8);
         assert_eq!(after(&mut width, &mut now, 5000, each), 32);
         assert_eq!(after(&mut width, &mut now, 60_000, each), 32);
+    }
+
+    #[test]
+    fn over_a_short_path_it_begins_with_one_and_goes_back_to_it() {
+        let mut now = Instant::ZERO;
+        let mut width = Width::measured(32, Duration::from_micros(200));
+        assert_eq!(width.streams(), 1);
+        assert_eq!(after(&mut width, &mut now, 600, |_| 9_000_000_000), 2);
+        assert_eq!(after(&mut width, &mut now, 1000, |_| 9_000_000_000), 1);
+        let each = |streams| u64::from(streams) * 1_000_000_000;
+        assert_eq!(after(&mut width, &mut now, 20_000, each), 32);
     }
 
     #[test]

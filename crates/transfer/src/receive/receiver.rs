@@ -204,7 +204,7 @@ impl<'a> Receiving<'a, '_> {
         }
         self.protocol = offer.protocol;
         mover::check(&offer, &path)?;
-        let joined = join(session, door, offer.joins)?;
+        let joined = join(session, door, offer.joins, self.settings.plain)?;
         let started = session.clock.now();
         mover::announce(
             session,

@@ -24,7 +24,7 @@ use super::scan::Scan;
 use super::source::FileSource;
 use crate::alive::Alive;
 use crate::board::Board;
-use crate::choose::{Choice, Facts, choose};
+use crate::choose::{Choice, Facts, choose, is_little};
 use crate::crew::Crew;
 use crate::ease::Ease;
 use crate::error::{Code, Error};
@@ -299,9 +299,12 @@ impl<'a> Sending<'a, '_> {
             rate = self.settings.rate.unwrap_or(Rate::UNLIMITED);
         }
         let options = &self.settings.options;
-        let offer = mover::offer(session, (protocol, options), &path, rate);
+        let mut offer = mover::offer(session, (protocol, options), &path, rate);
+        if protocol == Protocol::Tcp && is_little(self.queue.bytes()) {
+            offer.joins = 0;
+        }
         session.say(&Message::Offer(offer))?;
-        let joined = join(session, door, offer.joins)?;
+        let joined = join(session, door, offer.joins, self.settings.plain)?;
         self.baton.pass(mover::width(session, options, &joined));
         if let Some(Choice { protocol, why }) = chosen {
             session.say(&Message::Chosen(why.clone()))?;

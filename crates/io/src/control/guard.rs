@@ -1,0 +1,168 @@
+//! What guards frames on their way: TLS, and on a connection that has left it what guards datagrams.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, IoSlice, Write};
+use std::net::TcpStream;
+
+use rustls::Connection;
+
+use super::frame::{Assembly, Frame, HEADER, LEAVE};
+use crate::seal::Key;
+use crate::tls::Record;
+
+/// Frames that TCP gets at a time.
+const SLICES: usize = 16;
+
+/// The guard of one connection, which each direction leaves for itself.
+pub(super) struct Guard {
+    tls: Connection,
+    record: Record,
+    /// TLS carries nothing more of what leaves, or of what comes.
+    has_left: bool,
+    has_been_left: bool,
+    /// Seals what leaves, and how much that was.
+    seal: Option<Key>,
+    sealed: u64,
+    /// Frames that leave without TLS, and how much of the first TCP has.
+    ready: VecDeque<Vec<u8>>,
+    gone: usize,
+}
+
+impl Guard {
+    /// TLS, which keeps no more than `limit` octets.
+    pub(super) fn new(mut tls: Connection, limit: usize) -> Self {
+        tls.set_buffer_limit(Some(limit));
+        Self {
+            tls,
+            record: Record::default(),
+            has_left: false,
+            has_been_left: false,
+            seal: None,
+            sealed: 0,
+            ready: VecDeque::new(),
+            gone: 0,
+        }
+    }
+
+    /// Whether there is something that TCP has not taken.
+    pub(super) fn wants_write(&self) -> bool {
+        self.tls.wants_write() || !self.ready.is_empty()
+    }
+
+    /// Has TCP take some of it.
+    pub(super) fn write(&mut self, tcp: &mut TcpStream) -> io::Result<()> {
+        if self.tls.wants_write() {
+            return self.tls.write_tls(tcp).map(drop);
+        }
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let mut skipped = self.gone;
+        for (slice, octets) in slices.iter_mut().zip(&self.ready) {
+            *slice = IoSlice::new(&octets[std::mem::take(&mut skipped)..]);
+        }
+        self.gone += tcp.write_vectored(&slices)?;
+        while let Some(first) = self.ready.front()
+            && first.len() <= self.gone
+        {
+            self.gone -= first.len();
+            self.ready.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Takes some of a frame from its `from` on; answers how much.
+    pub(super) fn take(&mut self, frame: &mut Vec<u8>, from: usize) -> io::Result<usize> {
+        if !self.has_left {
+            return self.tls.writer().write(&frame[from..]);
+        }
+        let (header, body) = frame.split_at_mut(HEADER);
+        let tag = self
+            .seal
+            .as_ref()
+            .map(|key| key.seal(self.sealed, header, body));
+        self.sealed += 1;
+        let len = frame.len();
+        frame.extend(tag.into_iter().flatten());
+        self.ready.push_back(std::mem::take(frame));
+        Ok(len)
+    }
+
+    /// Has what leaves from now on be sealed by `seal`, or plain, and tells the peer.
+    pub(super) fn leave(&mut self, seal: Option<Key>) -> io::Result<()> {
+        let mut last = [0; HEADER];
+        last[4..6].copy_from_slice(&LEAVE.to_be_bytes());
+        self.tls.writer().write_all(&last)?;
+        self.has_left = true;
+        self.seal = seal;
+        Ok(())
+    }
+
+    /// Says that nothing follows.
+    pub(super) fn close(&mut self, tcp: &mut TcpStream) {
+        if !self.has_left {
+            self.tls.send_close_notify();
+            self.tls.write_tls(tcp).ok();
+        }
+    }
+
+    /// Makes frames of what came; answers how much of it was taken: what follows the last that TLS carried is not.
+    pub(super) fn understand(
+        &mut self,
+        came: &[u8],
+        assembly: &mut Assembly,
+        longest: usize,
+        mut arrived: impl FnMut(u16, Frame),
+    ) -> io::Result<usize> {
+        let mut rest = came;
+        while self.has_been_left && !rest.is_empty() {
+            let (taken, frame) = assembly.take(rest, longest)?;
+            rest = &rest[taken..];
+            if let Some((number, frame)) = frame {
+                arrived(number, frame);
+            }
+        }
+        while !rest.is_empty() && !self.has_been_left {
+            let (mut part, behind) = rest.split_at(self.record.wants().min(rest.len()));
+            self.record.take(part);
+            rest = behind;
+            while !part.is_empty() {
+                self.tls.read_tls(&mut part)?;
+                self.decrypt(assembly, longest, &mut arrived)?;
+            }
+        }
+        Ok(came.len() - rest.len())
+    }
+
+    fn decrypt(
+        &mut self,
+        assembly: &mut Assembly,
+        longest: usize,
+        arrived: &mut impl FnMut(u16, Frame),
+    ) -> io::Result<()> {
+        let state = self.tls.process_new_packets().map_err(io::Error::other)?;
+        let mut plain = state.plaintext_bytes_to_read();
+        let mut reader = self.tls.reader();
+        while plain > 0 {
+            let (taken, frame) = assembly.take(reader.fill_buf()?, longest)?;
+            reader.consume(taken);
+            plain -= taken;
+            match frame {
+                Some((LEAVE, _)) => self.has_been_left = true,
+                Some((number, frame)) => arrived(number, frame),
+                None => {}
+            }
+        }
+        if state.peer_has_closed() {
+            return Err(gone());
+        }
+        Ok(())
+    }
+
+    /// Whether the peer has left TLS.
+    pub(super) const fn has_been_left(&self) -> bool {
+        self.has_been_left
+    }
+}
+
+pub(super) fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the peer went away")
+}

@@ -1,0 +1,83 @@
+//! Connections that leave TLS for the seal that datagrams have.
+
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rng};
+use lighthaul_io::clock::Clock;
+use lighthaul_io::control::{Control, Frame, Stream};
+use lighthaul_io::error::Error;
+use lighthaul_io::seal::{Cipher, Key};
+
+use crate::pair::{STREAM, connect};
+
+/// Both ends of a connection and of one stream of it.
+fn ends() -> [(Control, Stream); 2] {
+    connect().map(|(tcp, tls)| {
+        let control = Control::start(tcp, tls).unwrap();
+        let stream = control.open(STREAM).unwrap();
+        (control, stream)
+    })
+}
+
+fn key(secret: u8) -> Key {
+    Key::new(Cipher::preferred(), &[secret; 32])
+}
+
+fn hear(stream: &Stream) -> Result<Frame, Error> {
+    stream.receive(Clock::start(), Instant::ZERO + Duration::from_secs(30))
+}
+
+fn frame(rng: &mut Rng, len: usize) -> Frame {
+    let mut octets = vec![0; len];
+    octets.fill_with(|| rng.next_u64() as u8);
+    Frame::message(octets)
+}
+
+/// Sends frames of many lengths, and insists that they come as they were.
+fn assert_carries(from: &Stream, to: &Stream, rng: &mut Rng) {
+    let lens = [0, 1, 15, 16, 17, 4096, 16_384, 65_536, 200_000];
+    let said: Vec<_> = lens.iter().map(|len| frame(rng, *len)).collect();
+    for frame in &said {
+        from.send(frame).unwrap();
+    }
+    for frame in &said {
+        assert!(hear(to).unwrap() == *frame, "{} octets", frame.octets.len());
+    }
+}
+
+#[test]
+fn what_follows_tls_comes_as_it_was_said_whoever_leaves_first() {
+    const SEED: u64 = 20_261_122;
+    println!("seed {SEED}");
+    let mut rng = Rng::new(SEED);
+    for sealed in [true, false] {
+        let [(a, near), (b, far)] = ends();
+        assert_carries(&near, &far, &mut rng);
+        assert_carries(&far, &near, &mut rng);
+        a.leave_tls(sealed.then(|| (key(1), key(2))));
+        // it waits until the other end knows what guards it
+        let early = frame(&mut rng, 100_000);
+        near.send(&early).unwrap();
+        let still = frame(&mut rng, 100_000);
+        far.send(&still).unwrap();
+        assert!(hear(&near).unwrap() == still);
+        assert!(far.try_receive().unwrap().is_none());
+        b.leave_tls(sealed.then(|| (key(2), key(1))));
+        assert!(hear(&far).unwrap() == early);
+        for _ in 0..20 {
+            assert_carries(&near, &far, &mut rng);
+            assert_carries(&far, &near, &mut rng);
+        }
+    }
+}
+
+#[test]
+fn what_was_not_sealed_by_the_peer_ends_the_connection() {
+    let [(a, near), (b, far)] = ends();
+    a.leave_tls(Some((key(1), key(2))));
+    b.leave_tls(Some((key(2), key(3))));
+    near.send(&Frame::message(b"forged".to_vec())).unwrap();
+    let why = hear(&far).unwrap_err();
+    assert!(matches!(why, Error::Network(_)), "{why}");
+    assert!(why.to_string().contains("not what the peer sent"), "{why}");
+}
