@@ -1,6 +1,7 @@
 //! How much may be on its way: the flow window (sections 3.4 and 3.5).
 
 use super::config::Memory;
+use super::rate::Mode;
 
 /// A number of packets that may be unacknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,10 +12,10 @@ pub struct FlowWindow {
 }
 
 impl FlowWindow {
-    /// One packet, or the largest window where the path is known.
-    pub const fn new(packets_max: u32, memory: &Memory) -> Self {
+    /// One packet, or the largest window where the path is known, or where the rate begins low enough.
+    pub const fn new(packets_max: u32, memory: &Memory, mode: Mode) -> Self {
         let packets_max = packets_max as u64;
-        let is_known = memory.has_lost || memory.has_started;
+        let is_known = memory.has_lost || matches!(mode, Mode::Swift);
         Self {
             packets: if is_known { packets_max } else { 1 },
             packets_max,
@@ -60,17 +61,18 @@ mod tests {
     #[test]
     fn it_doubles_until_a_loss_or_its_largest() {
         let mut memory = Memory::new(Rate::from_mbps(1), Duration::ZERO);
-        let mut window = FlowWindow::new(6, &memory);
+        let mut window = FlowWindow::new(6, &memory, Mode::Paper);
         let mut acked = 0;
         for packets in [1, 1, 2, 4, 6, 6] {
             assert!(window.admits(packets - 1) && !window.admits(packets));
             acked += packets;
             window.handle_ack(acked);
         }
-        let mut window = FlowWindow::new(6, &memory);
+        let mut window = FlowWindow::new(6, &memory, Mode::Paper);
         window.handle_nak();
         assert!(window.is_largest() && !window.grows());
+        assert!(FlowWindow::new(6, &memory, Mode::Swift).is_largest());
         memory.has_lost = true;
-        assert!(FlowWindow::new(6, &memory).is_largest());
+        assert!(FlowWindow::new(6, &memory, Mode::Paper).is_largest());
     }
 }

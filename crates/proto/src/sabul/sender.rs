@@ -108,7 +108,7 @@ impl Sender {
             total,
             pacer: Pacer::new(now, paced, config.burst, packet_bytes),
             control,
-            window: FlowWindow::new(config.window_max, &config.memory),
+            window: FlowWindow::new(config.window_max, &config.memory, config.mode),
             is_free,
             losses: LossList::new(config.ranges_max as usize),
             next: 0,

@@ -1,8 +1,10 @@
 //! The second set of rules, [`super::Mode::Swift`]: quick to begin, calm about random loss, fair.
 //!
-//! It keeps the paper's shape, a step every SYN interval and a brake, and differs in six things.
+//! It keeps the paper's shape, a step every SYN interval and a brake, and differs in seven things.
 //!
 //! - It begins by doubling the rate each round trip, until the queue grows.
+//! - The flow window is open from the start. One that opens as packets arrive holds the rate back without anybody's need,
+//!   and what arrives meanwhile says nothing of the path.
 //! - It brakes when the *queue* is longer than [`target`], and not only when a packet is lost: the packets'
 //!   clocks tell how long the queue is. The target is shorter for who sends faster, so of several flows the
 //!   fastest brakes first, whatever their round-trip times, until all are equal.
@@ -34,7 +36,9 @@ pub(super) struct Swift {
     /// How much longer than its target the queue may be.
     patience: f64,
     rtt: Duration,
+    /// How fast packets arrived of late, and how fast they arrive while the rate doubles.
     delivery: Delivery,
+    arriving: Delivery,
     queue: Queue,
 }
 
@@ -48,7 +52,8 @@ impl Swift {
             lowered_next: 0,
             patience: 1.0,
             rtt: memory.rtt,
-            delivery: Delivery::default(),
+            delivery: Delivery::over(DELIVERY_MICROS, 0),
+            arriving: Delivery::over(ARRIVING_MICROS, ARRIVING_PACKETS),
             queue: Queue::new(memory.delay_min),
         }
     }
@@ -96,6 +101,7 @@ impl Swift {
     /// The rate after an ACK, and how long to freeze.
     pub(super) fn heard(&mut self, now: Instant, bps: f64, ack: &Ack) -> (f64, Duration) {
         self.delivery.handle_ack(ack);
+        self.arriving.handle_ack(ack);
         self.queue.handle_ack(now, ack);
         if self.queue.length() < target(bps) / 2 {
             self.patience = 1.0;
@@ -121,7 +127,13 @@ impl Swift {
         if self.lowered_at.is_some_and(|at| now.since(at) < hold) {
             return (bps, Duration::ZERO);
         }
-        let delivered = self.delivery.bps(self.packet_bytes).unwrap_or(bps);
+        let mut delivered = self.delivery.bps(self.packet_bytes).unwrap_or(bps);
+        // what arrived of late was sent before the rate had doubled, and doubled again
+        if self.starts
+            && let Some(arriving) = self.arriving.bps(self.packet_bytes)
+        {
+            delivered = delivered.max(arriving);
+        }
         // but for the start, what arrived may have been little because little was sent
         let least = bps
             * if self.starts {
@@ -145,23 +157,37 @@ fn target(bps: f64) -> Duration {
     Duration::from_secs_f64((TARGET.as_secs_f64() * share).min(TARGET_MAX.as_secs_f64()))
 }
 
-/// How fast packets arrive.
-#[derive(Clone, Copy, Debug, Default)]
+/// How fast packets arrive, over some time.
+#[derive(Clone, Copy, Debug)]
 struct Delivery {
+    /// So long at least, and so many packets.
+    micros: u32,
+    packets: u32,
     since: Option<(Clock, u32)>,
     packets_per_second: Option<f64>,
 }
 
 impl Delivery {
+    const fn over(micros: u32, packets: u32) -> Self {
+        Self {
+            micros,
+            packets,
+            since: None,
+            packets_per_second: None,
+        }
+    }
+
     fn handle_ack(&mut self, ack: &Ack) {
         let Some((clock, received)) = self.since else {
             self.since = Some((ack.clock, ack.received));
             return;
         };
         let micros = ack.clock.since(clock);
-        if micros >= DELIVERY_MICROS {
+        if micros >= self.micros {
             let packets = ack.received.saturating_sub(received);
-            self.packets_per_second = Some(f64::from(packets) * 1e6 / f64::from(micros));
+            let is_enough = packets >= self.packets;
+            self.packets_per_second =
+                is_enough.then(|| f64::from(packets) * 1e6 / f64::from(micros));
             self.since = Some((ack.clock, ack.received));
         }
     }
@@ -253,5 +279,8 @@ const LOSS_WEIGHT: f64 = 1.0 / 32.0;
 const SHORT: u32 = 8;
 /// Over how long an arriving rate is taken.
 const DELIVERY_MICROS: u32 = 95_000;
+/// The same at the start: from one ACK to the next, if it tells of enough packets.
+const ARRIVING_MICROS: u32 = 5_000;
+const ARRIVING_PACKETS: u32 = 16;
 /// How long a quickest packet counts, once or twice.
 const PERIOD: Duration = Duration::from_secs(10);
