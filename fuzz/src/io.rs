@@ -6,19 +6,24 @@ use lighthaul_io::metadata::Extras;
 use lighthaul_io::probe::{LENGTHS, Prober};
 use lighthaul_io::seal::{Cipher, Key};
 
-/// Puts frames together from octets; in whatever parts they come, the frames are the same.
+/// Puts frames together from octets; in whatever parts they come, the frames are the same. Nobody without the key can
+/// make one that passes where they are sealed.
 pub fn frame(octets: &[u8]) {
-    let whole = frames(octets, octets.len().max(1));
+    let whole = frames(octets, octets.len().max(1), None);
     for (_, frame) in &whole {
         assert!(frame.head_len <= frame.octets.len());
     }
-    assert_eq!(whole, frames(octets, 1), "an octet at a time");
-    assert_eq!(whole, frames(octets, 7), "seven at a time");
+    assert_eq!(whole, frames(octets, 1, None), "an octet at a time");
+    assert_eq!(whole, frames(octets, 7, None), "seven at a time");
+    let key = || Some(Key::new(Cipher::preferred(), &[7; 32]));
+    assert_eq!(frames(octets, octets.len().max(1), key()), []);
+    assert_eq!(frames(octets, 7, key()), []);
 }
 
 /// The frames in `octets`, of which so many come at a time, until they make no sense.
-fn frames(octets: &[u8], part: usize) -> Vec<(u16, Frame)> {
+fn frames(octets: &[u8], part: usize, open: Option<Key>) -> Vec<(u16, Frame)> {
     let mut assembly = Assembly::default();
+    assembly.unseal(open);
     let mut frames = Vec::new();
     for mut part in octets.chunks(part) {
         while !part.is_empty() {

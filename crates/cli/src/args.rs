@@ -181,7 +181,7 @@ pub(crate) struct Cp {
         env = "LIGHTHAUL_STREAMS"
     )]
     pub(crate) streams: Option<u8>,
-    /// Do not encrypt datagrams (the far side must agree); control stays encrypted
+    /// Do not encrypt packets (the far side must agree); control stays encrypted
     #[arg(long, env = "LIGHTHAUL_PLAIN")]
     pub(crate) plain: bool,
     /// Digest of each file
@@ -270,7 +270,7 @@ pub(crate) struct Serve {
     /// The file that lists the tokens whose bearers may call
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKENS")]
     pub(crate) tokens: Option<PathBuf>,
-    /// Agree to plain datagrams when a client asks for them
+    /// Agree to plain packets when a client asks for them
     #[arg(long, env = "LIGHTHAUL_PLAIN")]
     pub(crate) plain: bool,
     /// Do not send files on to other daemons for clients

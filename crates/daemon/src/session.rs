@@ -158,9 +158,7 @@ fn check(
         return refuse("files are not sent on from there to other daemons (serve --no-relay)");
     }
     if hello.plain && !settings.plain {
-        return refuse(
-            "plain datagrams are refused there; leave out --plain, or serve with --plain",
-        );
+        return refuse("plain packets are refused there; leave out --plain, or serve with --plain");
     }
     protocol::asked(&hello.options.protocol)?;
     if rights.read_only && writes(&hello.request) {

@@ -235,6 +235,26 @@ mod tests {
     use crate::clock::Clock;
 
     #[test]
+    fn who_is_near_is_not_paced_and_nobody_else_is_changed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let is = |name: &[u8]| congestion(&tcp).unwrap().starts_with(name);
+        assert!(least_round_trip(&tcp).unwrap() < Duration::from_secs(1));
+        set_congestion(&tcp, "reno").unwrap();
+        hurry_where_near(&tcp);
+        assert!(is(b"reno"));
+        if let Err(why) = set_congestion(&tcp, "bbr") {
+            println!("not tried with BBR: {why}");
+            return;
+        }
+        hurry_where_near(&tcp);
+        let is_now_cubic = is(b"cubic");
+        let is_near = least_round_trip(&tcp).unwrap() < NEAR;
+        let may = set_congestion(&tcp, "cubic").is_ok();
+        assert!(!is_near || is_now_cubic || !may, "still paced");
+    }
+
+    #[test]
     fn families_take_turns() {
         let all = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
         let turns: Vec<SocketAddr> = all(&[

@@ -256,7 +256,7 @@ fn plain_datagrams_need_both_sides() {
     let far = Far::start("plain-refused", &[]);
     let file = far.near.file("x", 10);
     far.push(&["--plain"], &[&file], "x")
-        .assert_failed(13, "plain datagrams are refused there");
+        .assert_failed(13, "plain packets are refused there");
     assert!(far.names().is_empty());
 }
 
