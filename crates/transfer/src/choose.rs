@@ -45,9 +45,9 @@ pub fn choose(facts: &Facts) -> Choice {
     Choice { protocol, why }
 }
 
-/// Whether so little is to cross that it is not worth any preparation.
-pub fn is_little(bytes: Option<u64>) -> bool {
-    bytes.is_some_and(|bytes| bytes <= LITTLE)
+/// Whether so little is not worth any preparation.
+pub const fn is_little(bytes: u64) -> bool {
+    bytes <= LITTLE
 }
 
 fn reason(facts: &Facts) -> (Protocol, String) {
@@ -57,7 +57,7 @@ fn reason(facts: &Facts) -> (Protocol, String) {
     if facts.booked {
         return (Protocol::Vbtp, "the path is booked for this".into());
     }
-    if let Some(bytes) = facts.bytes.filter(|_| is_little(facts.bytes)) {
+    if let Some(bytes) = facts.bytes.filter(|bytes| is_little(*bytes)) {
         let size = Size(bytes);
         return (Protocol::Tcp, format!("{size} are soon there anyhow"));
     }

@@ -62,7 +62,6 @@ pub fn offer(
             sockets => sockets as u8,
         },
         joins: match (joins_max(protocol), options.streams) {
-            _ if options.dry_run.is_some() => 0,
             (most, 0) => most,
             (most, streams) => most.min(streams),
         },

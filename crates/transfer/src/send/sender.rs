@@ -300,7 +300,9 @@ impl<'a> Sending<'a, '_> {
         }
         let options = &self.settings.options;
         let mut offer = mover::offer(session, (protocol, options), &path, rate);
-        if protocol == Protocol::Tcp && is_little(self.queue.bytes()) {
+        let is_soon_there = protocol == Protocol::Tcp && self.queue.bytes().is_some_and(is_little);
+        if is_soon_there || options.dry_run.is_some() {
+            // further connections would take longer than they spare
             offer.joins = 0;
         }
         session.say(&Message::Offer(offer))?;
