@@ -49,6 +49,7 @@ pub mod tun;
 pub mod udp;
 pub mod wait;
 
+mod aead;
 mod beneath;
 mod hard_link;
 mod remove;

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use ring::aead::{AES_128_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Prk};
+
+use crate::aead::{Aead, NONCE_LEN};
 
 /// Octets that sealing adds behind every datagram.
 pub const TAG_LEN: usize = 16;
@@ -42,18 +43,11 @@ impl Cipher {
             Self::ChaCha20Poly1305 => "ChaCha20-Poly1305",
         }
     }
-
-    fn algorithm(self) -> &'static Algorithm {
-        match self {
-            Self::Aes128Gcm => &AES_128_GCM,
-            Self::ChaCha20Poly1305 => &CHACHA20_POLY1305,
-        }
-    }
 }
 
 /// Seals or opens the datagrams of one direction of one lane.
 pub struct Key {
-    key: LessSafeKey,
+    aead: Aead,
 }
 
 /// A secret of its own for `number`, made of `secret` (HKDF, RFC 5869).
@@ -71,40 +65,28 @@ pub fn derive(secret: &[u8; SECRET_LEN], number: u64) -> [u8; SECRET_LEN] {
 impl Key {
     /// A key of `secret`, which nothing else may use.
     pub fn new(cipher: Cipher, secret: &[u8; SECRET_LEN]) -> Self {
-        let algorithm = cipher.algorithm();
-        let key = UnboundKey::new(algorithm, &secret[..algorithm.key_len()]);
         Self {
-            key: LessSafeKey::new(key.expect("the secret has the key's length")),
+            aead: Aead::new(cipher, secret),
         }
     }
 
     /// Encrypts `body` in place; answers the tag. `number` must never come twice.
     pub fn seal(&self, number: u64, head: &[u8], body: &mut [u8]) -> [u8; TAG_LEN] {
-        let sealed = self
-            .key
-            .seal_in_place_separate_tag(nonce(number), Aad::from(head), body);
-        let tag = sealed.expect("a datagram is shorter than any cipher's limit");
-        let mut octets = [0; TAG_LEN];
-        octets.copy_from_slice(tag.as_ref());
-        octets
+        self.aead.seal(nonce(number), head, body)
     }
 
     /// Decrypts `sealed`, a body and its tag, in place; nothing if it is not what was sealed.
     pub fn open<'a>(&self, number: u64, head: &[u8], sealed: &'a mut [u8]) -> Option<&'a mut [u8]> {
-        self.key
-            .open_in_place(nonce(number), Aad::from(head), sealed)
-            .ok()
+        let (body, tag) = sealed.split_last_chunk_mut::<TAG_LEN>()?;
+        self.aead
+            .open(nonce(number), head, body, *tag)
+            .then_some(body)
     }
 
     /// Decrypts `body` in place against a tag that lies elsewhere; answers whether it is genuine.
     pub fn open_apart(&self, number: u64, head: &[u8], body: &mut [u8], tag: &[u8]) -> bool {
-        let Ok(tag) = tag.try_into() else {
-            return false;
-        };
-        let nonce = nonce(number);
-        self.key
-            .open_in_place_separate_tag(nonce, Aad::from(head), tag, body, 0..)
-            .is_ok()
+        tag.try_into()
+            .is_ok_and(|tag| self.aead.open(nonce(number), head, body, tag))
     }
 }
 
@@ -114,8 +96,8 @@ impl fmt::Debug for Key {
     }
 }
 
-fn nonce(number: u64) -> Nonce {
-    let mut octets = [0; 12];
-    octets[4..].copy_from_slice(&number.to_be_bytes());
-    Nonce::assume_unique_for_key(octets)
+fn nonce(number: u64) -> [u8; NONCE_LEN] {
+    let mut octets = [0; NONCE_LEN];
+    octets[NONCE_LEN - 8..].copy_from_slice(&number.to_be_bytes());
+    octets
 }
