@@ -410,7 +410,7 @@ pub(crate) struct Probe {
     /// What to measure
     #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
     pub(crate) what: Vec<What>,
-    /// Bits a second on the wire [default: as fast as the hosts can; 40Gb/s for sabul, sabul-swift and vbtp]
+    /// Bits a second on the wire [default: as fast as the hosts can; 100Gb/s for sabul, sabul-swift and vbtp]
     #[arg(long)]
     pub(crate) rate: Option<Rate>,
     /// Seconds that each raw measurement lasts

@@ -6,10 +6,18 @@ use std::mem;
 use std::ops::Range;
 use std::rc::Rc;
 
-use crc_fast::{CrcAlgorithm, Digest};
 use lighthaul_base::Span;
 use lighthaul_io::error::Error;
 use lighthaul_io::store::Store;
+
+use crate::crc::{Joiner, crc_of};
+
+/// A page that is not written to any more, and its CRC-32C.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    pub(crate) page: Page,
+    crc: u32,
+}
 
 /// A page's memory, and how much of it has bytes.
 #[derive(Debug)]
@@ -40,18 +48,17 @@ impl Page {
         self.len
     }
 
+    /// It is written to no more.
+    pub(crate) fn close(self) -> Closed {
+        Closed {
+            crc: crc_of([self.bytes()]),
+            page: self,
+        }
+    }
+
     /// Whether there is room for more.
     pub(crate) const fn is_full(&self) -> bool {
         self.len == self.bytes.len()
-    }
-
-    /// The CRC-32C of pages in a row.
-    pub(crate) fn crc_of(pages: &[Self]) -> u32 {
-        let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-        for page in pages {
-            digest.update(page.bytes());
-        }
-        digest.finalize() as u32
     }
 }
 
@@ -60,6 +67,7 @@ impl Page {
 pub(crate) struct Depot {
     packet_len: u64,
     page_len: usize,
+    joiner: Joiner,
     /// Memory for pages to come, and how much of it was of no use for a while.
     free: Vec<Box<[u8]>>,
     spare: usize,
@@ -80,6 +88,7 @@ impl Depot {
         Self {
             packet_len: packet_len.into(),
             page_len: page_len as usize,
+            joiner: Joiner::new(page_len as usize),
             free: Vec::new(),
             spare: 0,
             out: 0,
@@ -121,9 +130,13 @@ impl Depot {
         self.free.push(page.bytes);
     }
 
-    /// A page gets the next number.
-    pub(crate) fn launch(&mut self, page: Page) {
-        self.leaving.push_back(Some(Rc::new(page)));
+    /// Pages in a row get the next numbers; answers the CRC-32C of all their bytes.
+    pub(crate) fn launch(&mut self, pages: impl IntoIterator<Item = Closed>) -> u32 {
+        pages.into_iter().fold(0, |before, Closed { page, crc }| {
+            let joined = self.joiner.join(before, crc, page.len());
+            self.leaving.push_back(Some(Rc::new(page)));
+            joined
+        })
     }
 
     /// Pages are kept elsewhere.
@@ -291,16 +304,6 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_pages_has_the_crc_of_its_bytes() {
-        let mut depot = Depot::new(4, 16, 8);
-        let pages = [page(&mut depot, 1, 16), page(&mut depot, 2, 3)];
-        let bytes = [[1; 16].as_slice(), &[2; 3]].concat();
-        let crc = crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, &bytes) as u32;
-        assert_eq!(Page::crc_of(&pages), crc);
-        assert_eq!(Page::crc_of(&[]), 0);
-    }
-
-    #[test]
     fn what_was_placed_is_collected_and_what_was_launched_is_gathered() {
         let depot = Rc::new(RefCell::new(Depot::new(4, 16, 8)));
         let mut shelf = Shelf::new(&depot);
@@ -316,7 +319,7 @@ mod tests {
         assert!(shelf.slot(Span::new(16, 4)).unwrap().is_none());
 
         let launched = page(&mut depot.borrow_mut(), 7, 10);
-        depot.borrow_mut().launch(launched);
+        depot.borrow_mut().launch([launched.close()]);
         assert_eq!(shelf.gather(Span::new(8, 2)).unwrap(), [7; 2]);
         assert_eq!(depot.borrow().held(), 1);
         depot.borrow_mut().let_go(0..1);

@@ -25,6 +25,7 @@ use crate::attempt::Attempt;
 use crate::call::{Call, Calls, Joint, Newcomer};
 use crate::capture::handshake::Handshake;
 use crate::capture::refusal::Refusal;
+use crate::crc::crc_of;
 use crate::depot::{Depot, Page};
 use crate::poll::Poll;
 use crate::resolve::{Found, Resolver};
@@ -346,7 +347,7 @@ impl Hub {
         let count = pages.end - pages.start;
         let mut depot = self.depot.borrow_mut();
         let collected = depot.collect(pages.clone(), record.len);
-        if Page::crc_of(&collected) != record.crc {
+        if crc_of(collected.iter().map(Page::bytes)) != record.crc {
             warn!(
                 "a part of slab {} came damaged, and comes again",
                 whole.slab

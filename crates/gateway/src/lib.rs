@@ -33,6 +33,7 @@ pub mod word;
 mod attempt;
 pub mod bond;
 mod conduit;
+mod crc;
 mod depot;
 mod egress;
 mod hub;

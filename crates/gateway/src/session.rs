@@ -12,7 +12,7 @@ use socket2::Socket;
 use tracing::debug;
 
 use crate::bond::Tie;
-use crate::depot::{Depot, Page};
+use crate::depot::{Closed, Depot, Page};
 
 /// A session that has a socket.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct FromEdge {
     /// A page that is not full; it waits for more while others wait before it.
     tail: Option<Page>,
     /// Pages that wait for a slab.
-    pub(crate) waiting: VecDeque<Page>,
+    pub(crate) waiting: VecDeque<Closed>,
     /// The lengths of those of which the link does not know.
     fresh: Vec<u32>,
     digest: Digest,
@@ -241,7 +241,8 @@ impl FromEdge {
 
     /// All pages that wait; nobody will send them.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Page> {
-        self.waiting.drain(..).chain(self.tail.take())
+        let waiting = self.waiting.drain(..).map(|closed| closed.page);
+        waiting.chain(self.tail.take())
     }
 
     fn keep(&mut self, page: Page) {
@@ -255,7 +256,7 @@ impl FromEdge {
     fn close(&mut self, page: Page) {
         self.digest.update(page.bytes());
         self.fresh.push(page.len() as u32);
-        self.waiting.push_back(page);
+        self.waiting.push_back(page.close());
     }
 }
 

@@ -8,7 +8,7 @@ use lighthaul_proto::slabs::{Link, Plan, SessionId};
 use tracing::debug;
 
 use crate::capture::refusal::Refusal;
-use crate::depot::{Depot, Page};
+use crate::depot::Depot;
 use crate::hub::Hub;
 use crate::session::ToEdge;
 
@@ -128,14 +128,10 @@ impl Hub {
             let token = self.tokens.get(id);
             let session = token.and_then(|token| self.sessions.get_mut(token));
             let waiting = session.map(|session| &mut session.from_edge.waiting);
-            let pages: Vec<Page> = waiting
+            let pages = waiting
                 .into_iter()
-                .flat_map(|waiting| waiting.drain(..run.lens.len()))
-                .collect();
-            crcs.push(Page::crc_of(&pages));
-            for page in pages {
-                depot.launch(page);
-            }
+                .flat_map(|waiting| waiting.drain(..run.lens.len()));
+            crcs.push(depot.launch(pages));
         }
         crcs
     }

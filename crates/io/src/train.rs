@@ -59,18 +59,20 @@ impl Train {
     /// Adds a datagram that [`Train::admits`], encrypted if there is a `key`.
     pub(crate) fn push(&mut self, connection: u64, head: &Head, body: &[u8], key: Option<&Key>) {
         assert!(self.count < TRAIN_DATAGRAMS_MAX, "the train admits it");
-        let (prefix, prefix_len) = prefix(connection, head);
-        let head = head.as_slice();
-        let len = datagram_len(head.len(), body.len(), key.is_some());
+        let len = datagram_len(head.as_slice().len(), body.len(), key.is_some());
         if let Some(key) = key {
             let datagram = &mut self.sealed[self.len..self.len + len];
-            let (sealed_prefix, rest) = datagram.split_at_mut(prefix_len);
+            let (sealed_prefix, rest) =
+                datagram.split_at_mut(CONNECTION_LEN + head.as_slice().len());
             let (sealed_body, tag) = rest.split_at_mut(body.len());
-            sealed_prefix.copy_from_slice(&prefix[..prefix_len]);
+            sealed_prefix[..CONNECTION_LEN].copy_from_slice(&connection.to_be_bytes());
+            sealed_prefix[CONNECTION_LEN..].copy_from_slice(head.as_slice());
             sealed_body.copy_from_slice(body);
             fetch_behind(body);
-            tag.copy_from_slice(&key.seal(unique(head), sealed_prefix, sealed_body));
+            let number = unique(head.as_slice());
+            tag.copy_from_slice(&key.seal(number, sealed_prefix, sealed_body));
         } else {
+            let (prefix, prefix_len) = prefix(connection, head);
             self.prefixes.push(prefix);
             let prefix = self
                 .prefixes

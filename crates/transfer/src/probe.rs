@@ -28,8 +28,8 @@ use crate::session::Session;
 
 /// Memory that objects are made of: as much as other tools measure with, which caches hold.
 const RING_BYTES: u32 = 1 << 20;
-/// What is kept to if nobody says a rate, by protocols that need one.
-const RATE_OTHERWISE: Rate = Rate::from_mbps(40_000);
+/// What is kept to if nobody says a rate, by protocols that need one: no less than hosts can.
+const RATE_OTHERWISE: Rate = Rate::from_mbps(100_000);
 /// No measurement lasts longer.
 const CIRCUIT: Duration = Duration::from_hours(1);
 

@@ -56,8 +56,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
 
     /// Whether what the machine sends next would not have to wait.
     pub(super) fn has_room(&self) -> bool {
-        let streams = !self.lane.more.is_empty() || self.lane.stream.has_room();
-        self.lane.udp.is_some() || streams
+        self.lane.udp.is_some() || !self.lane.more.is_empty() || self.lane.stream.has_room()
     }
 
     pub(super) fn join_train(&mut self, transmit: &Transmit) -> Result<(), Error> {

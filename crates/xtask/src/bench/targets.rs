@@ -150,8 +150,19 @@ impl Measured<'_> {
         let plain = "memory to memory, veth, plain";
         let sealed = "memory to memory, veth, encrypted";
         let cut = "memory to memory, veth, cut before the receiver";
+        let cost = "memory to memory, veth, beside RBUDP";
         let (ours, ours_sealed) = ("lighthaul-memory", "lighthaul-memory-sealed");
-        vec![
+        let others = [
+            ("lighthaul-memory-rbudp+", ours),
+            ("lighthaul-memory-sabul", ours),
+            ("lighthaul-memory-sabul-swift", ours),
+            ("lighthaul-memory-vbtp", ours),
+            ("lighthaul-memory-tcp", ours_sealed),
+            ("lighthaul-memory-ptcp", ours_sealed),
+        ];
+        let others =
+            others.map(|(other, rbudp)| ratio(Path::Veth, cost, other, rbudp, Bound::AtLeast(0.8)));
+        let mut lines = vec![
             ratio(Path::Veth, plain, ours, "raw-udp", Bound::AtLeast(0.60)),
             ratio(
                 Path::Veth,
@@ -181,7 +192,9 @@ impl Measured<'_> {
                 "iperf3-cubic-1",
                 Bound::Above(1.0),
             ),
-        ]
+        ];
+        lines.extend(others);
+        lines
     }
 
     /// The lines about files.

@@ -39,7 +39,7 @@ impl Peer for Probe {
     fn send(&self, trial: &Trial<'_>) -> Vec<String> {
         let seconds = trial.seconds.to_string();
         // about as long as the raw measurements that it is divided by
-        let size = bytes_in(20e9, trial.seconds).to_string();
+        let size = bytes_in(45e9, trial.seconds).to_string();
         let rest = [
             "--what",
             self.what,
