@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_io::tcp::begin_unpaced;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
@@ -126,6 +127,7 @@ fn call(address: SocketAddr, poll: &Poll, token: u64) -> io::Result<Socket> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
+    begin_unpaced(&socket);
     match socket.connect(&address.into()) {
         Err(error) if !is(&error, Errno::INPROGRESS) => return Err(error),
         _ => {}

@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use std::time::Duration;
 
 use crc_fast::{CrcAlgorithm, Digest};
-use lighthaul_io::tcp::hurry_where_near;
+use lighthaul_io::tcp::pace_where_far;
 use lighthaul_proto::slabs::SessionId;
 use socket2::Socket;
 use tracing::debug;
@@ -115,7 +115,7 @@ impl Session {
             socket.set_linger(Some(Duration::ZERO))?;
             // what its host has no place for stays here, where it is counted
             socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
-            hurry_where_near(&socket);
+            pace_where_far(&socket);
         }
         self.socket = Some(socket);
         self.from_edge.is_ready = true;

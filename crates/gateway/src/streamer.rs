@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
-use lighthaul_io::tcp::hurry_where_near;
+use lighthaul_io::tcp::pace_where_far;
 use lighthaul_io::wait::{Watch, wait};
 use lighthaul_proto::slabs::SessionId;
 use socket2::Socket;
@@ -217,7 +217,7 @@ impl Streamer {
         for socket in [&program, &target] {
             socket.set_linger(Some(Duration::ZERO))?;
             socket.set_tcp_nodelay(true)?;
-            hurry_where_near(socket);
+            pace_where_far(socket);
         }
         target.write_all(&rest)?;
         self.status.read(rest.len() as u64);

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::error::Error;
 use crate::sockopt;
@@ -24,8 +26,11 @@ const BACKLOG: libc::c_int = 4096;
 const NEAR: Duration = Duration::from_millis(1);
 /// Which word of `tcp_info` is `tcpi_min_rtt`.
 const MIN_RTT: usize = 37;
-/// `TCP_CA_NAME_MAX`.
-const CONGESTION_LEN: usize = 16;
+/// Names of congestion controls.
+const BBR: &[u8] = b"bbr";
+const CUBIC: &[u8] = b"cubic";
+/// What every host allows. Nobody else chooses it, so that who has it began unpaced.
+const RENO: &[u8] = b"reno";
 /// How long a peer may stay silent during the handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -86,13 +91,12 @@ fn race(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
             let answered = answered.clone();
             calling += 1;
             // who comes too late hangs up by being dropped
-            let call = move || {
-                let tcp = TcpStream::connect_timeout(&address, PATIENCE);
-                answered.send((address, tcp)).ok();
+            let run = move || {
+                answered.send((address, call(address))).ok();
             };
             thread::Builder::new()
                 .name("call".into())
-                .spawn(call)
+                .spawn(run)
                 .map_err(|error| error.to_string())?;
         }
         if calling == 0 {
@@ -115,6 +119,28 @@ fn race(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
     }
 }
 
+fn call(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = stream(Domain::for_address(address))?;
+    begin_unpaced(&socket);
+    socket.connect_timeout(&address.into(), PATIENCE)?;
+    pace_where_far(&socket);
+    Ok(socket.into())
+}
+
+/// A connection to `address` that sends by the congestion control of this name, which the host must allow.
+pub fn connect_by(congestion: &str, address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = stream(Domain::for_address(address))?;
+    socket
+        .set_tcp_congestion(congestion.as_bytes())
+        .map_err(|why| io::Error::new(why.kind(), format!("no TCP by {congestion} here: {why}")))?;
+    socket.connect_timeout(&address.into(), PATIENCE)?;
+    Ok(socket.into())
+}
+
+fn stream(domain: Domain) -> io::Result<Socket> {
+    Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
+}
+
 /// The round-trip time that TCP has seen so far.
 pub fn round_trip(tcp: &TcpStream) -> Duration {
     info(tcp).map_or(Duration::ZERO, |info| {
@@ -122,44 +148,46 @@ pub fn round_trip(tcp: &TcpStream) -> Duration {
     })
 }
 
-/// Has `tcp` send by the congestion control of this name, which the host must allow.
-pub fn set_congestion(tcp: &impl AsRawFd, name: &str) -> io::Result<()> {
-    let (fd, len) = (tcp.as_raw_fd(), name.len() as libc::socklen_t);
-    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
-    // SAFETY: name has len readable octets.
-    let status = unsafe { libc::setsockopt(fd, level, option, name.as_ptr().cast(), len) };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
+/// Has what `tcp` connects, or takes in, begin without pacing, where BBR is the host's default: a connection that has
+/// paced once does so for good. [`pace_where_far`] decides, once it is known who is far.
+pub fn begin_unpaced(tcp: &impl AsFd) {
+    if is_sent_by(tcp, BBR) {
+        SockRef::from(tcp).set_tcp_congestion(RENO).ok();
     }
 }
 
-/// Has `tcp` not pace what it sends to a peer that is near. BBR, where that is the host's default, takes a timer for each
-/// packet, which costs half of what a fast network carries; what it is for, filling a long path that loses, is not there.
-pub fn hurry_where_near(tcp: &impl AsRawFd) {
+/// Has `tcp`, which is connected, send by the host's default, unless the peer is near and that is BBR. It takes a timer for
+/// each packet, which costs most of what a fast network carries; what it is for, filling a long path that loses, is not
+/// there.
+pub fn pace_where_far(tcp: &impl AsFd) {
     let is_near = least_round_trip(tcp).is_some_and(|rtt| rtt < NEAR);
-    if is_near && congestion(tcp).is_some_and(|name| name.starts_with(b"bbr")) {
-        // a host may not allow it
-        set_congestion(tcp, "cubic").ok();
+    if is_near && is_sent_by(tcp, BBR) {
+        SockRef::from(tcp).set_tcp_congestion(CUBIC).ok();
+    } else if is_sent_by(tcp, RENO) {
+        settle(tcp, is_near).ok();
     }
+}
+
+/// Decides for who began unpaced; a host may not allow CUBIC.
+fn settle(tcp: &impl AsFd, is_near: bool) -> io::Result<()> {
+    let default = stream(Domain::IPV4)?.tcp_congestion()?;
+    if default.starts_with(BBR) {
+        let control = if is_near { CUBIC } else { &default };
+        SockRef::from(tcp).set_tcp_congestion(control)?;
+    }
+    Ok(())
+}
+
+fn is_sent_by(tcp: &impl AsFd, congestion: &[u8]) -> bool {
+    let name = SockRef::from(tcp).tcp_congestion();
+    name.is_ok_and(|name| name.starts_with(congestion))
 }
 
 /// The shortest round-trip time that `tcp` has seen of late: others count how long a busy peer took.
-fn least_round_trip(tcp: &impl AsRawFd) -> Option<Duration> {
-    let info: [u32; MIN_RTT + 1] = sockopt::words(tcp.as_raw_fd(), libc::SOL_TCP, libc::TCP_INFO)?;
+fn least_round_trip(tcp: &impl AsFd) -> Option<Duration> {
+    let fd = tcp.as_fd().as_raw_fd();
+    let info: [u32; MIN_RTT + 1] = sockopt::words(fd, libc::SOL_TCP, libc::TCP_INFO)?;
     Some(Duration::from_micros(info[MIN_RTT].into()))
-}
-
-/// The name of the congestion control that `tcp` sends by.
-fn congestion(tcp: &impl AsRawFd) -> Option<[u8; CONGESTION_LEN]> {
-    let mut name = [0; CONGESTION_LEN];
-    let mut len = name.len() as libc::socklen_t;
-    let (fd, level, option) = (tcp.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION);
-    // SAFETY: name has len writable octets.
-    let status =
-        unsafe { libc::getsockopt(fd, level, option, name.as_mut_ptr().cast(), &raw mut len) };
-    (status == 0).then_some(name)
 }
 
 /// The longest packet that the device takes which `tcp` goes out by, whatever the path behind it does.
@@ -200,7 +228,7 @@ fn info(tcp: &TcpStream) -> Option<libc::tcp_info> {
     Some(unsafe { info.assume_init() })
 }
 
-/// A listener on `address`, with room for many that call at once.
+/// A listener on `address`, with room for many that call at once. Who it takes in is for [`pace_where_far`].
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     // SAFETY: the descriptor is open; to listen again only changes how many may wait.
@@ -208,6 +236,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     if status != 0 {
         return Err(io::Error::last_os_error());
     }
+    begin_unpaced(&listener);
     Ok(listener)
 }
 
@@ -235,23 +264,35 @@ mod tests {
     use crate::clock::Clock;
 
     #[test]
-    fn who_is_near_is_not_paced_and_nobody_else_is_changed() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let tcp = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let is = |name: &[u8]| congestion(&tcp).unwrap().starts_with(name);
-        assert!(least_round_trip(&tcp).unwrap() < Duration::from_secs(1));
-        set_congestion(&tcp, "reno").unwrap();
-        hurry_where_near(&tcp);
-        assert!(is(b"reno"));
-        if let Err(why) = set_congestion(&tcp, "bbr") {
-            println!("not tried with BBR: {why}");
-            return;
+    fn who_is_near_is_never_paced_and_nobody_else_is_changed() {
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let near = call(listener.local_addr().unwrap()).unwrap();
+        let taken = listener.accept().unwrap().0;
+        for tcp in [&near, &taken] {
+            pace_where_far(tcp);
+            let is_near = least_round_trip(tcp).unwrap() < NEAR;
+            assert!(!is_near || !is_sent_by(tcp, BBR), "paced");
+
+            // as a route may have it
+            if SockRef::from(tcp).set_tcp_congestion(CUBIC).is_ok() {
+                pace_where_far(tcp);
+                assert!(is_sent_by(tcp, CUBIC));
+            }
         }
-        hurry_where_near(&tcp);
-        let is_now_cubic = is(b"cubic");
-        let is_near = least_round_trip(&tcp).unwrap() < NEAR;
-        let may = set_congestion(&tcp, "cubic").is_ok();
-        assert!(!is_near || is_now_cubic || !may, "still paced");
+    }
+
+    #[test]
+    fn who_is_far_has_the_hosts_default() {
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let fresh = stream(Domain::IPV4).unwrap();
+        let default = fresh.tcp_congestion().unwrap();
+        begin_unpaced(&fresh);
+        assert!(!is_sent_by(&fresh, BBR));
+        fresh
+            .connect(&listener.local_addr().unwrap().into())
+            .unwrap();
+        settle(&fresh, false).unwrap();
+        assert_eq!(fresh.tcp_congestion().unwrap(), default);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use lighthaul_io::tun::{Watchers, go_first};
 use lighthaul_io::wait::Sign;
 use lighthaul_sim::Link;
 
+use crate::congestion;
 use crate::counters::{Counters, DirectionCounters};
 use crate::description::{Description, Kind, address};
 use crate::error::{Error, Result};
@@ -133,6 +134,13 @@ impl Lab {
             .args(rest)
             .status()
             .map_err(Error::world(what))
+    }
+
+    /// Has connections that `host` begins from now on send by the congestion control of this name, or by its default again.
+    pub fn prefer(&self, host: &str, control: Option<&str>) -> Result<()> {
+        let ip = || self.command(host, "ip").map_err(io::Error::other);
+        let what = || format!("let {host} use {}", control.unwrap_or("its default"));
+        congestion::prefer_by(ip, control).map_err(Error::world(what()))
     }
 
     /// Runs `work` on a thread of its own in `host`, for tests that need sockets there.

@@ -10,6 +10,7 @@
 //! - [`error`]: what goes wrong
 
 pub mod booking;
+pub mod congestion;
 pub mod contest;
 pub mod counters;
 pub mod crowd;

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
+use lighthaul_io::tcp::begin_unpaced;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
@@ -87,6 +88,7 @@ fn listen(address: IpAddr) -> io::Result<TcpListener> {
     } else {
         socket.set_ip_transparent_v4(true)?;
     }
+    begin_unpaced(&socket);
     socket.listen(WAITING_MAX)?;
     Ok(socket.into())
 }

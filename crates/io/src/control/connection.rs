@@ -14,7 +14,7 @@ use super::stream::Stream;
 use crate::error::Error;
 use crate::seal::Key;
 use crate::sockopt;
-use crate::tcp::hurry_where_near;
+use crate::tcp::pace_where_far;
 use crate::wait::Sign;
 
 /// Bytes that the system takes and has not sent yet.
@@ -67,7 +67,7 @@ impl Control {
         let failed = |error| Error::world("setting up the control connection", error);
         tcp.set_nonblocking(true).map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
-        hurry_where_near(&tcp);
+        pace_where_far(&tcp);
         // what waits here can still be overtaken, what waits in the system cannot
         let fd = tcp.as_raw_fd();
         sockopt::set(fd, libc::SOL_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX).ok();

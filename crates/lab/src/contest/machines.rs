@@ -127,7 +127,7 @@ fn sockets(site: &Site) -> Result<[Udp; 2]> {
 
 /// A stream between the hosts, both ends of it.
 fn streams(site: &Site) -> Result<[Stream; 2]> {
-    let [near, far] = pair(site)?;
+    let [near, far] = pair(site, None)?;
     let shake = |mut tcp, side| {
         let tls = handshake(&mut tcp, side, &Identity::generate())?;
         Control::start(tcp, tls)?.open(STREAM)

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::tcp::{connect, listen, set_congestion};
+use lighthaul_io::tcp::{connect, connect_by, listen};
 
 use super::field::{SOURCE, Site, TARGET};
 use super::flow::Meter;
@@ -16,9 +16,7 @@ use crate::error::{Error, Result};
 
 /// Runs a flow with the congestion control of this name.
 pub(crate) fn run(site: &Site, congestion: &str, meter: &Meter) -> Result<()> {
-    let [near, far] = pair(site)?;
-    let what = || format!("let TCP use {congestion}");
-    set_congestion(&near, congestion).map_err(Error::world(what()))?;
+    let [near, far] = pair(site, Some(congestion))?;
     for end in [&near, &far] {
         end.set_read_timeout(Some(LOOK))
             .and_then(|()| end.set_write_timeout(Some(LOOK)))
@@ -39,7 +37,7 @@ pub(crate) fn mice(site: &Site, plan: &Mice) -> Result<Vec<Duration>> {
         site.wait(begun + plan.every * nth)?;
         let (listener, address) = listener(site)?;
         let began = site.clock.now();
-        let near = call(site, address)?;
+        let near = call(site, address, Some(&plan.congestion))?;
         let what = "run a small transfer in the lab";
         let (far, _) = listener.accept().map_err(Error::world(what))?;
         thread::scope(|scope| {
@@ -53,7 +51,6 @@ pub(crate) fn mice(site: &Site, plan: &Mice) -> Result<Vec<Duration>> {
 
 /// Sends a small transfer and waits until the other side hangs up.
 fn send(mut tcp: TcpStream, plan: &Mice) -> std::io::Result<()> {
-    set_congestion(&tcp, &plan.congestion)?;
     tcp.set_read_timeout(Some(MOUSE_PATIENCE))?;
     tcp.set_write_timeout(Some(MOUSE_PATIENCE))?;
     tcp.write_all(&vec![0x5a; plan.bytes as usize])?;
@@ -67,10 +64,11 @@ fn swallow(mut tcp: TcpStream) {
     while tcp.read(&mut octets).is_ok_and(|len| len > 0) {}
 }
 
-/// A connection from the host that sends to the one that receives, both ends of it.
-pub(crate) fn pair(site: &Site) -> Result<[TcpStream; 2]> {
+/// A connection from the host that sends to the one that receives, both ends of it; by the congestion control of this
+/// name, or as transfers have it.
+pub(crate) fn pair(site: &Site, congestion: Option<&str>) -> Result<[TcpStream; 2]> {
     let (listener, address) = listener(site)?;
-    let near = call(site, address)?;
+    let near = call(site, address, congestion)?;
     let (far, _) = listener
         .accept()
         .map_err(Error::world("accept a TCP connection in the lab"))?;
@@ -87,8 +85,15 @@ fn listener(site: &Site) -> Result<(TcpListener, SocketAddr)> {
 }
 
 /// Calls from the host that sends.
-fn call(site: &Site, to: SocketAddr) -> Result<TcpStream> {
-    let call = || connect(&to.ip().to_string(), to.port()).map_err(std::io::Error::other);
+fn call(site: &Site, to: SocketAddr, congestion: Option<&str>) -> Result<TcpStream> {
+    let call = || match congestion {
+        Some(name) => {
+            let tcp = connect_by(name, to)?;
+            tcp.set_nodelay(true)?;
+            Ok(tcp)
+        }
+        None => connect(&to.ip().to_string(), to.port()).map_err(std::io::Error::other),
+    };
     site.lab.within(SOURCE, call)
 }
 

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, thread};
 
+use lighthaul_lab::congestion::prefer;
+
 use super::case::Data;
 use super::lot;
 use super::outcome::{Outcome, Row};
@@ -66,6 +68,7 @@ fn end_with_input() {
 /// Runs one program once.
 fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, String> {
     lot::clear(&trial.lot.target).map_err(|e| e.to_string())?;
+    prefer(peer.control()).map_err(|e| e.to_string())?;
     let service = peer.serve(trial).map_err(|e| e.to_string())?;
     let start = |is_far, words: &[String], ready: Option<&str>| {
         Side::start(trial.tools, is_far, words, ready).map_err(|e| e.to_string())

@@ -24,14 +24,17 @@ pub(crate) fn send(lab: &Lab, size: Size) -> Result<Vec<Row>, String> {
         let mut octet = [0];
         let _ = std::io::Read::read(&mut { pipe }, &mut octet);
     }
-    CONTROLS
-        .iter()
-        .map(|control| send_with(lab, control, size.bytes))
-        .collect()
+    let rows = CONTROLS.iter();
+    let rows = rows.map(|control| send_with(lab, control, size.bytes));
+    let rows = rows.collect::<Result<_, _>>()?;
+    lab.prefer("a", None).map_err(|e| e.to_string())?;
+    Ok(rows)
 }
 
 fn send_with(lab: &Lab, control: &str, bytes: u64) -> Result<Row, String> {
     println!("\niperf3 with {control}, {SECONDS_MAX} s at most");
+    let preferred = lab.prefer("a", Some(control));
+    preferred.map_err(|e| e.to_string())?;
     let mut client = lab.command("a", "timeout").map_err(|e| e.to_string())?;
     client.args([
         "--foreground",

@@ -1,9 +1,9 @@
 //! Two edges, two gateways and the path between them, in the lab.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use std::{fmt, fs};
 
 use lighthaul_io::wait::pause;
 use lighthaul_lab::description::Description;
@@ -203,24 +203,13 @@ impl Site {
     }
 
     /// Has those who send, programs and the gateway near their targets, use a way's congestion control from now on.
-    ///
-    /// It is that of their route: of a namespace the kernel lets only those be the default that any user may choose.
     pub(super) fn control(&self, way: Way) -> Result<(), String> {
         Self::await_room()?;
-        let failed =
-            |why: &dyn fmt::Display| format!("congestion control {}: {why}", way.control());
         for host in ["c", "gb"] {
-            // a plain pair has two hosts and other routes, and its program is told itself
-            let (Ok(address), Ok(_)) = (self.lab.address(host), self.lab.address("gb")) else {
-                return Ok(());
-            };
-            let route = format!("route replace 10.77.0.0/16 dev wan src {address} congctl");
-            let mut ip = self.lab.command(host, "ip").map_err(|e| failed(&e))?;
-            ip.args(route.split(' ')).arg(way.control());
-            match ip.status() {
-                Ok(status) if status.success() => {}
-                Ok(status) => return Err(failed(&status)),
-                Err(why) => return Err(failed(&why)),
+            // a plain pair has two hosts, and the gateway there is beside its target
+            if self.lab.address(host).is_ok() {
+                let preferred = self.lab.prefer(host, Some(way.control()));
+                preferred.map_err(|why| why.to_string())?;
             }
         }
         Ok(())

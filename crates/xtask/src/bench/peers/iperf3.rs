@@ -39,6 +39,10 @@ impl Peer for Iperf3 {
         data == Data::Memory || data.is_one_file()
     }
 
+    fn control(&self) -> Option<&'static str> {
+        Some(self.control)
+    }
+
     fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
         let words = trial.words("iperf3", &["-s", "-1", "-J", "-p", "5201"]);
         Ok(Service {

@@ -17,6 +17,11 @@ pub(crate) trait Peer {
     /// Whether it moves such data at all.
     fn moves(&self, data: Data) -> bool;
 
+    /// The congestion control it is to send by, if not the host's default.
+    fn control(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Its far side, which must not be there yet.
     fn serve(&self, trial: &Trial<'_>) -> io::Result<Service>;
 
