@@ -1,5 +1,6 @@
 //! Which congestion control TCP begins with in a host.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::process::{Command, Stdio};
 
@@ -18,12 +19,17 @@ pub(crate) fn prefer_by(
 ) -> io::Result<()> {
     for table in ["main", "local"] {
         let shown = run(ip()?.args(["-4", "route", "show", "table", table]))?;
-        let to_one = |route: &&str| !route.starts_with("broadcast ");
-        for route in shown.lines().filter(to_one) {
-            let mut replace = ip()?;
-            replace.args(["-4", "route", "replace"]);
-            replace.args(without_control(route)).args(["table", table]);
-            run(replace.args(name.map(|name| ["congctl", name]).iter().flatten()))?;
+        let mut seen = BTreeSet::new();
+        for route in shown.lines() {
+            // of several to one place the first is taken, and replaced
+            let place = route.split(" dev ").next();
+            let is_taken = seen.insert(place) && !route.starts_with("broadcast ");
+            if is_taken && control_of(route) != name {
+                let mut replace = ip()?;
+                replace.args(["-4", "route", "replace"]);
+                replace.args(without_control(route)).args(["table", table]);
+                run(replace.args(name.map(|name| [CONTROL, name]).iter().flatten()))?;
+            }
         }
     }
     Ok(())
@@ -40,12 +46,21 @@ fn run(ip: &mut Command) -> io::Result<String> {
     }
 }
 
+/// The congestion control of a route.
+fn control_of(route: &str) -> Option<&str> {
+    let mut words = route.split_whitespace();
+    words.find(|word| *word == CONTROL)?;
+    words.next()
+}
+
 /// The words of a route but for its congestion control.
 fn without_control(route: &str) -> impl Iterator<Item = &str> {
-    let (before, after) = route.split_once(" congctl ").unwrap_or((route, ""));
-    let after = after.split_once(' ').map_or("", |(_, after)| after);
-    before.split_whitespace().chain(after.split_whitespace())
+    let control = control_of(route);
+    let is_of_it = move |word: &&str| *word == CONTROL || Some(*word) == control;
+    route.split_whitespace().filter(move |word| !is_of_it(word))
 }
+
+const CONTROL: &str = "congctl";
 
 #[cfg(test)]
 mod tests {
