@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_not_reached() {
         let lines = lines(&[]);
-        assert_eq!(lines.len(), 16);
+        assert_eq!(lines.len(), 22);
         assert!(lines.iter().all(|line| line.verdict() == "not measured"));
         assert!(Bound::AtLeast(0.9).holds(0.9) && !Bound::Above(0.9).holds(0.9));
     }
