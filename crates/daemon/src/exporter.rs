@@ -36,6 +36,7 @@ fn run(listener: &TcpListener, metrics: &Metrics) {
 /// Answers one request, and closes.
 fn answer(mut tcp: TcpStream, metrics: &Metrics) -> io::Result<()> {
     tcp.set_write_timeout(Some(PATIENCE))?;
+    tcp::pace_where_far(&tcp);
     let request = request(&mut tcp)?;
     let mut words = request.split(' ');
     let (status, page) = match (words.next(), words.next()) {

@@ -12,7 +12,7 @@ pub(crate) const NONCE_LEN: usize = 12;
 pub(crate) enum Aead {
     /// Ahead with AES-NI, and with VAES of 256 bits.
     Ring(Box<ring::LessSafeKey>),
-    /// Ahead with VAES of 512 bits: half of the other's time.
+    /// Ahead with VAES of 512 bits, which the other does not use.
     AwsLc(aws_lc::LessSafeKey),
 }
 

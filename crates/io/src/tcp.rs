@@ -273,6 +273,17 @@ mod tests {
             let is_near = least_round_trip(tcp).unwrap() < NEAR;
             assert!(!is_near || !is_sent_by(tcp, BBR), "paced");
 
+            // who came otherwise
+            if SockRef::from(tcp).set_tcp_congestion(BBR).is_ok() {
+                pace_where_far(tcp);
+                let was_paced = is_sent_by(tcp, BBR);
+                let is_near = least_round_trip(tcp).unwrap() < NEAR;
+                let may = SockRef::from(tcp).set_tcp_congestion(CUBIC).is_ok();
+                assert!(!is_near || !may || !was_paced, "still paced");
+            } else {
+                println!("not tried with BBR: this host has none");
+            }
+
             // as a route may have it
             if SockRef::from(tcp).set_tcp_congestion(CUBIC).is_ok() {
                 pace_where_far(tcp);

@@ -65,8 +65,7 @@ impl Train {
             let (sealed_prefix, rest) =
                 datagram.split_at_mut(CONNECTION_LEN + head.as_slice().len());
             let (sealed_body, tag) = rest.split_at_mut(body.len());
-            sealed_prefix[..CONNECTION_LEN].copy_from_slice(&connection.to_be_bytes());
-            sealed_prefix[CONNECTION_LEN..].copy_from_slice(head.as_slice());
+            write_prefix(sealed_prefix, connection, head);
             sealed_body.copy_from_slice(body);
             fetch_behind(body);
             let number = unique(head.as_slice());
@@ -117,12 +116,16 @@ impl Train {
 
 /// A head behind the number of its connection, and how many octets that are.
 pub(crate) fn prefix(connection: u64, head: &Head) -> ([u8; PREFIX_MAX], usize) {
-    let head = head.as_slice();
-    let len = CONNECTION_LEN + head.len();
+    let len = CONNECTION_LEN + head.as_slice().len();
     let mut octets = [0; PREFIX_MAX];
-    octets[..CONNECTION_LEN].copy_from_slice(&connection.to_be_bytes());
-    octets[CONNECTION_LEN..len].copy_from_slice(head);
+    write_prefix(&mut octets[..len], connection, head);
     (octets, len)
+}
+
+fn write_prefix(octets: &mut [u8], connection: u64, head: &Head) {
+    let (number, rest) = octets.split_at_mut(CONNECTION_LEN);
+    number.copy_from_slice(&connection.to_be_bytes());
+    rest.copy_from_slice(head.as_slice());
 }
 
 /// The eight octets of a head that never come twice.

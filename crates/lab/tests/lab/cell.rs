@@ -16,6 +16,43 @@ use lighthaul_lab::emulate::Lab;
 use crate::alone::{is_skipped, pair, start, turn};
 
 #[test]
+fn a_host_sends_by_the_congestion_control_that_is_preferred_and_by_its_default_again() {
+    let name = "a_host_sends_by_the_congestion_control_that_is_preferred_and_by_its_default_again";
+    for kind in ["wan", "veth"] {
+        let Some(alone) = start(name, &pair(&format!("kind = \"{kind}\""))) else {
+            return;
+        };
+        let lab = &alone.lab;
+        let said = |words: &[&str]| {
+            let output = lab
+                .command("a", words[0])
+                .unwrap()
+                .args(&words[1..])
+                .output();
+            String::from_utf8(output.unwrap().stdout).unwrap()
+        };
+        let routes = || said(&["ip", "-4", "route", "show", "table", "all"]);
+        let before = routes();
+        assert!(!before.contains("congctl"), "{before}");
+
+        lab.prefer("a", Some("reno")).unwrap();
+        for host in ["a", "b"] {
+            let address = (lab.address(host).unwrap(), 0);
+            let listener = lab.within(host, || TcpListener::bind(address)).unwrap();
+            let to = listener.local_addr().unwrap();
+            let _tcp = lab.within("a", || TcpStream::connect(to)).unwrap();
+            let socket = said(&["ss", "-tinH", "dst", &to.to_string()]);
+            assert!(socket.contains(" reno "), "{kind}, to {host}: {socket}");
+        }
+        lab.prefer("a", Some("reno")).unwrap();
+        lab.prefer("a", None).unwrap();
+        lab.prefer("a", None).unwrap();
+        assert_eq!(routes(), before);
+        lab.prefer("a", Some("none of this name")).unwrap_err();
+    }
+}
+
+#[test]
 fn a_command_runs_in_its_host_and_its_status_comes_back() {
     let name = "a_command_runs_in_its_host_and_its_status_comes_back";
     let Some(alone) = start(name, &pair("rtt = \"2ms\"")) else {
