@@ -12,7 +12,7 @@
 //!
 //! It looks only after the thread was away from its loop for `GAP`, and every `LOOK` at most
 //! until it has found something: two or three system calls, some microseconds, a hundred times a
-//! second. Then it also looks into the socket every `SAMPLE`, one call.
+//! second. Then, and for `REMEMBER` behind the last absence, it also looks into the socket every `SAMPLE`, one call.
 
 use std::fs::{self, File};
 use std::os::fd::RawFd;
@@ -36,6 +36,8 @@ pub struct Competition {
     sampled: Instant,
     /// The longest absence, where the last ones count most.
     away_max: Duration,
+    /// When it came back last.
+    back: Instant,
     /// Absences because of others, and because of the quota: they differ too much for one pattern.
     others: Option<Pattern>,
     quota: Option<Pattern>,
@@ -86,6 +88,7 @@ impl Competition {
             looked: Instant::ZERO,
             sampled: Instant::ZERO,
             away_max: Duration::ZERO,
+            back: Instant::ZERO,
             others: None,
             quota: None,
             socket: (0, 0),
@@ -96,15 +99,25 @@ impl Competition {
     /// because of them.
     pub fn look(&mut self, now: Instant, socket: Option<RawFd>) -> bool {
         let mut has_looked = self.look_at_others(now);
-        let alone = self.others.is_none() && self.quota.is_none();
-        if alone {
+        if self.is_alone() && now.since(self.back) > REMEMBER {
             self.away_max = Duration::ZERO;
-        } else if now.since(self.sampled) >= SAMPLE {
+        }
+        if self.away_max > Duration::ZERO && now.since(self.sampled) >= SAMPLE {
             has_looked = true;
             self.sampled = now;
             self.socket = socket.and_then(socket_memory).unwrap_or_default();
         }
         has_looked
+    }
+
+    /// Hears that the socket holds nothing; answers whether that is news for those who compete.
+    pub const fn emptied(&mut self) -> bool {
+        self.socket.0 = 0;
+        !self.away_max.is_zero()
+    }
+
+    const fn is_alone(&self) -> bool {
+        self.others.is_none() && self.quota.is_none()
     }
 
     fn look_at_others(&mut self, now: Instant) -> bool {
@@ -116,10 +129,10 @@ impl Competition {
             let waited = self.spent.others.min(WAITED_MAX);
             self.others = Pattern::note(None, now, waited, None);
             self.away_max = self.others.map_or(Duration::ZERO, |others| others.away);
+            self.back = now;
             return true;
         };
-        let alone = self.others.is_none() && self.quota.is_none();
-        if gap < GAP || alone && now.since(self.looked) < LOOK {
+        if gap < GAP || self.is_alone() && now.since(self.looked) < LOOK {
             return false;
         }
         self.looked = now;
@@ -139,6 +152,7 @@ impl Competition {
         let away = others.max(quota);
         if away >= GAP {
             self.away_max = away.max(self.away_max / 16 * 15);
+            self.back = now;
         }
         true
     }
@@ -296,9 +310,11 @@ const WAITED_MAX: Duration = Duration::from_millis(100);
 /// As long as nobody competes, it looks this often.
 const LOOK: Duration = Duration::from_millis(10);
 /// As long as somebody competes, it looks into the socket this often.
-const SAMPLE: Duration = Duration::from_micros(50);
+const SAMPLE: Duration = Duration::from_millis(1);
 /// Competition that has not been seen for four times its pattern and this is over.
 const FORGET: Duration = Duration::from_millis(50);
+/// Who has competed may do so again, though nobody knows when, for this long.
+const REMEMBER: Duration = Duration::from_secs(2);
 /// Groups in groups that are looked at.
 const GROUPS_MAX: usize = 16;
 
@@ -351,6 +367,23 @@ mod tests {
             every: Duration::from_millis(100),
         };
         assert_eq!(foreseen(others, quota), Some(absence));
+    }
+
+    #[test]
+    fn who_has_competed_counts_for_a_while() {
+        let mut competition = Competition {
+            sources: Some(Sources {
+                schedule: None,
+                quota: None,
+            }),
+            away_max: Duration::from_millis(20),
+            back: at(100),
+            ..Competition::new()
+        };
+        for (millis, is_emptied_news) in [(100, true), (2100, true), (2101, false)] {
+            competition.look(at(millis), None);
+            assert_eq!(competition.emptied(), is_emptied_news, "{millis} ms");
+        }
     }
 
     #[test]

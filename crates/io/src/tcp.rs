@@ -141,11 +141,12 @@ fn stream(domain: Domain) -> io::Result<Socket> {
     Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
 }
 
-/// The round-trip time that TCP has seen so far.
-pub fn round_trip(tcp: &TcpStream) -> Duration {
-    info(tcp).map_or(Duration::ZERO, |info| {
-        Duration::from_micros(info.tcpi_rtt.into())
-    })
+/// The shortest round-trip time that `tcp` has seen so far: others count how long a busy peer took.
+pub fn round_trip(tcp: &impl AsFd) -> Option<Duration> {
+    let fd = tcp.as_fd().as_raw_fd();
+    let info: [u32; MIN_RTT + 1] = sockopt::words(fd, libc::SOL_TCP, libc::TCP_INFO)?;
+    let micros = Some(info[MIN_RTT]).filter(|micros| *micros < u32::MAX)?;
+    Some(Duration::from_micros(micros.into()))
 }
 
 /// Has what `tcp` connects, or takes in, begin without pacing, where BBR is the host's default: a connection that has
@@ -160,7 +161,7 @@ pub fn begin_unpaced(tcp: &impl AsFd) {
 /// each packet, which costs most of what a fast network carries; what it is for, filling a long path that loses, is not
 /// there.
 pub fn pace_where_far(tcp: &impl AsFd) {
-    let is_near = least_round_trip(tcp).is_some_and(|rtt| rtt < NEAR);
+    let is_near = round_trip(tcp).is_some_and(|rtt| rtt < NEAR);
     if is_near && is_sent_by(tcp, BBR) {
         SockRef::from(tcp).set_tcp_congestion(CUBIC).ok();
     } else if is_sent_by(tcp, RENO) {
@@ -181,13 +182,6 @@ fn settle(tcp: &impl AsFd, is_near: bool) -> io::Result<()> {
 fn is_sent_by(tcp: &impl AsFd, congestion: &[u8]) -> bool {
     let name = SockRef::from(tcp).tcp_congestion();
     name.is_ok_and(|name| name.starts_with(congestion))
-}
-
-/// The shortest round-trip time that `tcp` has seen of late: others count how long a busy peer took.
-fn least_round_trip(tcp: &impl AsFd) -> Option<Duration> {
-    let fd = tcp.as_fd().as_raw_fd();
-    let info: [u32; MIN_RTT + 1] = sockopt::words(fd, libc::SOL_TCP, libc::TCP_INFO)?;
-    Some(Duration::from_micros(info[MIN_RTT].into()))
 }
 
 /// The longest packet that the device takes which `tcp` goes out by, whatever the path behind it does.
@@ -270,14 +264,14 @@ mod tests {
         let taken = listener.accept().unwrap().0;
         for tcp in [&near, &taken] {
             pace_where_far(tcp);
-            let is_near = least_round_trip(tcp).unwrap() < NEAR;
+            let is_near = round_trip(tcp).unwrap() < NEAR;
             assert!(!is_near || !is_sent_by(tcp, BBR), "paced");
 
             // who came otherwise
             if SockRef::from(tcp).set_tcp_congestion(BBR).is_ok() {
                 pace_where_far(tcp);
                 let was_paced = is_sent_by(tcp, BBR);
-                let is_near = least_round_trip(tcp).unwrap() < NEAR;
+                let is_near = round_trip(tcp).unwrap() < NEAR;
                 let may = SockRef::from(tcp).set_tcp_congestion(CUBIC).is_ok();
                 assert!(!is_near || !may || !was_paced, "still paced");
             } else {

@@ -148,7 +148,7 @@ impl Session {
                 number: 0,
             },
         };
-        let rtt = round_trip(&tcp);
+        let rtt = round_trip(&tcp).unwrap_or_default();
         let control = if wary {
             Control::start_wary(tcp, tls)?
         } else {

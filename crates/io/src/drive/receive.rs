@@ -17,10 +17,8 @@ use crate::udp::Received;
 const LATE_MAX: u64 = 1 << 10;
 /// Frames taken from one further stream before the next gets its turn.
 const FRAMES_OF_MORE: usize = 8;
-/// Trains taken from the socket before everything else gets its turn; where others may have the processor at any
-/// moment, fewer, so that the sender hears soon how much room there is.
+/// Trains taken from the socket before everything else gets its turn.
 const TRAINS_A_TURN: usize = 8;
-const TRAINS_A_TURN_BESIDE_OTHERS: usize = 2;
 
 impl<E: Endpoint, S: Store> Driver<'_, E, S> {
     /// Hands over what came on the stream; answers whether anything did.
@@ -95,12 +93,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
 
     /// Takes trains from the socket; answers whether there may be more.
     pub(super) fn take_trains(&mut self) -> Result<bool, Error> {
-        let trains = if self.load.away_max.is_zero() {
-            TRAINS_A_TURN
-        } else {
-            TRAINS_A_TURN_BESIDE_OTHERS
-        };
-        for _ in 0..trains {
+        for _ in 0..TRAINS_A_TURN {
             let Some(udp) = &self.lane.udp else {
                 return Ok(false);
             };

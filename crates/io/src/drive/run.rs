@@ -105,6 +105,9 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             if readable {
                 readable = self.take_trains()?;
                 busy |= readable;
+                if !readable && let Some(competition) = &mut self.lane.competition {
+                    self.has_looked |= competition.emptied();
+                }
             }
             let now = clock.now();
             if self

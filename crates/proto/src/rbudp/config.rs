@@ -64,6 +64,12 @@ impl Config {
         self.cut().packets()
     }
 
+    /// Whether the sender waits till the receiver runs: where that costs less than a hundredth of the
+    /// transfer.
+    pub(super) fn awaits_word(&self, feedback: FeedbackConfig) -> bool {
+        feedback.rtt * 100 < self.rate.time_for(self.object_len)
+    }
+
     /// What a datagram with a body of `len` bytes costs on the wire.
     pub const fn wire_bytes(&self, len: u32) -> u32 {
         self.overhead_len + HEAD_LEN as u32 + len

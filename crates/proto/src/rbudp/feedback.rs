@@ -10,6 +10,8 @@
 //!   something, so that much is sent before the host is back; how much is learned from how full the
 //!   socket has been, since one that is never empty belongs to a host that is asked for too much.
 //! - An absence that comes again is told of one RTT before, however often it comes within that time.
+//! - What is sent before the receiver has run for the first time finds nobody either. So the receiver's first word is
+//!   that it runs, and where that costs less than a hundredth of the transfer, the sender waits for it.
 
 use core::time::Duration;
 
@@ -40,6 +42,14 @@ pub struct Pause {
     pub after: Duration,
     /// How long it then takes nothing.
     pub len: Duration,
+}
+
+impl Pause {
+    /// None: go on.
+    pub const NONE: Self = Self {
+        after: Duration::ZERO,
+        len: Duration::ZERO,
+    };
 }
 
 /// What a receiver says to its sender.
@@ -186,6 +196,14 @@ impl Silence {
         }
     }
 
+    /// A sender that is silent until the receiver's first word, but not for ever.
+    pub fn until_first_word(now: Instant, config: FeedbackConfig) -> Self {
+        Self {
+            till: now + config.pause_max,
+            ..Self::new(now, config)
+        }
+    }
+
     /// Hears a wish, and forgets an earlier one for a time that has not begun, or any if it is about
     /// room; answers whether the wish made sense.
     pub fn hear(&mut self, now: Instant, wish: Wish) -> bool {
@@ -327,6 +345,16 @@ mod tests {
                 assert_eq!(silence.end(at(now)), now == 120, "{now} ms");
             }
         }
+    }
+
+    #[test]
+    fn who_waits_for_the_first_word_hears_any_and_does_not_wait_for_ever() {
+        let mut deaf = Silence::until_first_word(at(0), CONFIG);
+        assert!(deaf.is_on(at(0)) && deaf.is_on(at(999)));
+        assert!(!deaf.is_on(at(1000)));
+        let mut silence = Silence::until_first_word(at(0), CONFIG);
+        assert!(silence.hear(at(5), Wish::Room(Pause::NONE)));
+        assert!(!silence.is_on(at(5)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
 
-use super::feedback::{Feedback, Wish};
+use super::feedback::{Feedback, Pause, Wish};
 use super::wire::{self, Control, Packet};
 use super::{Config, PeerMisbehaved};
 use crate::parts::{Events, Hold, Tally};
@@ -80,7 +80,8 @@ impl Receiver {
             feedback: config
                 .feedback
                 .map(|feedback| Feedback::new(feedback, config.rate)),
-            wish: None,
+            // whoever else has the processor, this is said as soon as the receiver runs
+            wish: config.feedback.map(|_| Wish::Room(Pause::NONE)),
             pauses: 0,
             datagrams: 0,
             taken: 0,
@@ -222,7 +223,7 @@ impl Receiver {
 
     fn wish(&mut self) -> Option<Transmit> {
         let wish = self.wish.take().filter(|_| !self.over)?;
-        self.pauses += 1;
+        self.pauses += u64::from(wish != Wish::Room(Pause::NONE));
         Some(wire::wish(self.config.stream, wish))
     }
 }

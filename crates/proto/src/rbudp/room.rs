@@ -7,6 +7,9 @@
 //! before the silence begins; one that was away gives it when it is back, to a full socket, and has
 //! something to do while more is under way. Neither when an absence begins nor how long it is
 //! has to be foreseen, so long as the socket holds more than comes in a round trip.
+//!
+//! A word costs the receiver time that it has to share with others, so there are few of them: one when the socket has
+//! been emptied, since that is when a receiver loses its processor, and else one in a millisecond.
 
 use core::time::Duration;
 
@@ -94,10 +97,7 @@ impl Room {
 
     /// Takes back the last word, if there is one: nobody competes any more.
     pub(super) fn end(&mut self) -> Option<Pause> {
-        self.word.take().map(|_| Pause {
-            after: Duration::ZERO,
-            len: Duration::ZERO,
-        })
+        self.word.take().map(|_| Pause::NONE)
     }
 
     /// A word, if it says more than the one before, or that is soon too old.
@@ -106,11 +106,13 @@ impl Room {
         let room = (max - max / MARGIN).saturating_sub(self.load.socket_bytes);
         let after = self.time_for(room).min(self.config.pause_max);
         let from = now + after;
-        let step = self.time_for(max) / STEPS;
+        let whole = self.time_for(max);
         let better = |word: Word| {
-            let soon = word.from <= now + self.config.rtt;
-            let more = after >= step && (soon || from >= word.from + step);
-            now >= word.said + SAY_EVERY && (more || now >= word.old)
+            let more = from.since(word.from.max(now));
+            let late = now >= word.said + SAY_EVERY;
+            let empty = self.load.socket_bytes <= max / EMPTY;
+            empty && more >= whole / EMPTY as u32
+                || late && (more >= whole / STEPS || now >= word.old)
         };
         if !self.word.is_none_or(better) {
             return None;
@@ -135,9 +137,10 @@ impl Room {
         if load.socket_bytes > load.socket_bytes_max - load.socket_bytes_max / MARGIN {
             // nobody knows how much did not fit
             self.cost += self.cost / 8;
-        } else if stayed > came / 2 {
+        } else if stayed > 0 && grown > load.socket_bytes_max / EMPTY {
+            // what hardly grew had nothing to hold; too little given costs less than too much
             let cost = grown.saturating_mul(COST_ONE) / stayed;
-            self.cost = (self.cost * 3 + cost) / 4;
+            self.cost = cost.max((self.cost * 15 + cost) / 16);
         }
         self.cost = self.cost.clamp(COST_MIN, COST_MAX);
     }
@@ -151,12 +154,15 @@ impl Room {
 
 /// This part of a socket stays empty, if all is as foreseen.
 const MARGIN: u64 = 128;
-/// A word that gives less than this part of a socket more can wait.
+/// A socket is as good as empty that is filled to this part, and whoever has emptied it says so if the last word gave so
+/// much less.
+const EMPTY: u64 = 16;
+/// A word that gives less than this part of a socket more is none.
 const STEPS: u32 = 64;
 /// Who has not looked for so long has emptied nothing either.
 const AWAY: Duration = Duration::from_millis(2);
-/// No more words than this: in a millisecond a socket may be emptied.
-const SAY_EVERY: Duration = Duration::from_micros(250);
+/// Words about a socket that is not empty are that far apart.
+const SAY_EVERY: Duration = Duration::from_millis(1);
 /// A sender that hears nothing for so many of the longest absences goes on.
 const SILENCE: u32 = 4;
 const SILENCE_MIN: Duration = Duration::from_millis(200);
@@ -280,6 +286,32 @@ mod tests {
             }
             assert_eq!(last.after > first.after, is_longer, "{first:?} {last:?}");
         }
+    }
+
+    #[test]
+    fn whoever_has_emptied_its_socket_says_so_at_once_and_else_one_word_in_a_millisecond() {
+        let mut feedback = Feedback::new(CONFIG, RATE);
+        let mut said = |micros: u64, fill| {
+            let now = at(0) + Duration::from_micros(micros);
+            feedback.handle_load(now, load(fill, 50), 0).is_some()
+        };
+        assert!(said(0, 16_000_000));
+        assert!(!said(250, 12_000_000) && !said(500, 8_000_000));
+        assert!(said(750, 0), "it is about to fall asleep");
+        assert!(!said(1000, 0) && !said(1500, 60_000), "that was said");
+        assert!(said(1750, 60_000));
+    }
+
+    #[test]
+    fn a_sender_that_was_slow_teaches_nothing() {
+        let mut feedback = Feedback::new(CONFIG, RATE);
+        let first = room(feedback.handle_load(at(0), load(0, 50), 0)).unwrap();
+        for nth in 1..50 {
+            // nothing came while the receiver slept
+            feedback.handle_load(at(nth * 20), load(0, 50), 0);
+        }
+        let last = room(feedback.handle_load(at(2000), load(0, 50), 0)).unwrap();
+        assert_eq!(last.after, first.after);
     }
 
     #[test]

@@ -103,7 +103,13 @@ impl Sender {
             round: 0,
             cursor: 0,
             held: false,
-            silence: config.feedback.map(|feedback| Silence::new(now, feedback)),
+            silence: config.feedback.map(|feedback| {
+                if config.awaits_word(feedback) {
+                    Silence::until_first_word(now, feedback)
+                } else {
+                    Silence::new(now, feedback)
+                }
+            }),
             passes: 1,
             pass: 1,
             round_sent: 0,

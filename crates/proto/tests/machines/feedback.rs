@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lighthaul_base::{Absence, Instant, Load, Rate};
+use lighthaul_base::{Absence, Endpoint, Instant, Load, Rate};
 use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender};
 use lighthaul_sim::{HostConfig, World, WorldConfig};
 use proptest::prelude::*;
@@ -104,6 +104,25 @@ fn an_idle_host_costs_nothing() {
         assert!((with - without).abs() < 1e-9, "{with} s, {without} s");
         assert_eq!(world.right().pauses(), 0);
     }
+}
+
+#[test]
+fn nothing_is_sent_to_a_receiver_that_does_not_run_yet_and_that_costs_less_than_a_hundredth() {
+    let rtt = MS * 2;
+    let plus = config(30_000_000, rtt);
+    let mut sender = Sender::new(Instant::ZERO, plus, 1);
+    assert!(sender.poll_transmit(Instant::ZERO).is_none());
+    let path = path(rtt, HostConfig::default());
+    let (_, with) = run(plus, &path, 1);
+    let plain = Config {
+        feedback: None,
+        ..plus
+    };
+    let (_, without) = run(plain, &path, 1);
+    assert!(
+        with > without && with < without * 1.01,
+        "{with} s, {without} s"
+    );
 }
 
 #[test]
