@@ -67,7 +67,7 @@ fn foresee(pair: &mut Pair<Sender, Receiver>, reader: &mut Reader<'_>) -> Option
     let load = Load {
         socket_bytes: socket,
         socket_bytes_max: 128,
-        away_max: time(every % 3 * len / 3),
+        is_shared: every % 3 * len > 2,
         absence: Some(Absence {
             from: pair.now + time(ahead),
             len: time(len),

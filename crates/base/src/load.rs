@@ -15,8 +15,8 @@ pub struct Load {
     pub socket_bytes: u64,
     /// How many bytes the socket holds; zero where nobody looks.
     pub socket_bytes_max: u64,
-    /// The longest that others have had its processor lately; zero if nobody wants it.
-    pub away_max: Duration,
+    /// Whether others have had its processor lately.
+    pub is_shared: bool,
     /// When the endpoint will have no processor, as far as that can be foreseen.
     pub absence: Option<Absence>,
 }

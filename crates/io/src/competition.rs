@@ -34,10 +34,8 @@ pub struct Competition {
     seen: Instant,
     looked: Instant,
     sampled: Instant,
-    /// The longest absence, where the last ones count most.
-    away_max: Duration,
-    /// When it came back last.
-    back: Instant,
+    /// When it came back last, if that is not long ago.
+    back: Option<Instant>,
     /// Absences because of others, and because of the quota: they differ too much for one pattern.
     others: Option<Pattern>,
     quota: Option<Pattern>,
@@ -87,8 +85,7 @@ impl Competition {
             seen: Instant::ZERO,
             looked: Instant::ZERO,
             sampled: Instant::ZERO,
-            away_max: Duration::ZERO,
-            back: Instant::ZERO,
+            back: None,
             others: None,
             quota: None,
             socket: (0, 0),
@@ -99,10 +96,9 @@ impl Competition {
     /// because of them.
     pub fn look(&mut self, now: Instant, socket: Option<RawFd>) -> bool {
         let mut has_looked = self.look_at_others(now);
-        if self.is_alone() && now.since(self.back) > REMEMBER {
-            self.away_max = Duration::ZERO;
-        }
-        if self.away_max > Duration::ZERO && now.since(self.sampled) >= SAMPLE {
+        let is_lately = |back: &Instant| !self.is_alone() || now.since(*back) <= REMEMBER;
+        self.back = self.back.filter(is_lately);
+        if self.back.is_some() && now.since(self.sampled) >= SAMPLE {
             has_looked = true;
             self.sampled = now;
             self.socket = socket.and_then(socket_memory).unwrap_or_default();
@@ -113,7 +109,7 @@ impl Competition {
     /// Hears that the socket holds nothing; answers whether that is news for those who compete.
     pub const fn emptied(&mut self) -> bool {
         self.socket.0 = 0;
-        !self.away_max.is_zero()
+        self.back.is_some()
     }
 
     const fn is_alone(&self) -> bool {
@@ -128,8 +124,7 @@ impl Competition {
             // who had to wait before the first datagram will have to again
             let waited = self.spent.others.min(WAITED_MAX);
             self.others = Pattern::note(None, now, waited, None);
-            self.away_max = self.others.map_or(Duration::ZERO, |others| others.away);
-            self.back = now;
+            self.back = self.others.map(|_| now);
             return true;
         };
         if gap < GAP || self.is_alone() && now.since(self.looked) < LOOK {
@@ -149,10 +144,8 @@ impl Competition {
             Duration::ZERO
         };
         self.others = Pattern::note(self.others, now, others, None);
-        let away = others.max(quota);
-        if away >= GAP {
-            self.away_max = away.max(self.away_max / 16 * 15);
-            self.back = now;
+        if others.max(quota) >= GAP {
+            self.back = Some(now);
         }
         true
     }
@@ -165,7 +158,7 @@ impl Competition {
         Load {
             socket_bytes: self.socket.0,
             socket_bytes_max: self.socket.1,
-            away_max: self.away_max,
+            is_shared: self.back.is_some(),
             absence: absence.map(|pattern| Absence {
                 from: pattern.back + pattern.every.saturating_sub(pattern.away),
                 len: pattern.away,
@@ -376,8 +369,7 @@ mod tests {
                 schedule: None,
                 quota: None,
             }),
-            away_max: Duration::from_millis(20),
-            back: at(100),
+            back: Some(at(100)),
             ..Competition::new()
         };
         for (millis, is_emptied_news) in [(100, true), (2100, true), (2101, false)] {

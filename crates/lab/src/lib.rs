@@ -1,7 +1,7 @@
 //! Floor 4: hosts in namespaces and the wide-area link between them in real time.
 //!
 //! - [`settings`]: a lab as people write it; [`description`]: one that can be built
-//! - [`emulate`]: a lab that runs, and commands in it; [`counters`]: what its links have seen
+//! - [`emulate`]: a lab that runs, and commands in it; [`press`]: tasks beside them; [`counters`]: what its links have seen
 //! - [`plan`]: a figure to be; [`simulate`]: its numbers in virtual time; [`table`], [`plot`]: what is
 //!   kept of them; [`vector`]: those of transfers that follow one; [`crowd`]: those of many flows;
 //!   [`figures`]: all of them
@@ -22,6 +22,7 @@ pub mod latency;
 pub mod picture;
 pub mod plan;
 pub mod plot;
+pub mod press;
 pub mod quantity;
 pub mod settings;
 pub mod simulate;

@@ -1,5 +1,6 @@
 //! The loop: transmit, hear events, wait for the first of message and deadline, tell it.
 
+use std::mem;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
@@ -99,6 +100,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let mut woken = false;
         loop {
             self.look_around();
+            self.tell_load(clock.now());
             self.store.foresee(self.endpoint)?;
             let mut busy = self.take_frames()?;
             busy |= self.take_from_more(clock.now())?;
@@ -205,7 +207,8 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             load = competition.load(load);
         }
         // that nothing has changed is news from where others come and go
-        if load != self.load || self.has_looked && load.away_max > Duration::ZERO {
+        let has_looked = mem::take(&mut self.has_looked);
+        if load != self.load || has_looked && load.is_shared {
             self.load = load;
             self.endpoint.handle_load(now, load);
         }

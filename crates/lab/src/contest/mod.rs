@@ -11,7 +11,6 @@ pub mod plan;
 pub mod plot;
 
 mod machines;
-mod press;
 mod tcp;
 mod together;
 mod trial;

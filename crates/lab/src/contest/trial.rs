@@ -20,8 +20,8 @@ use super::field::Site;
 use super::flow::Meter;
 use super::machines::{Bystander, OVERHEAD_LEN, PACKET_LEN, STREAM, lanes, object};
 use super::plan::{Target, Trial, Trials};
-use super::press::Press;
 use crate::error::{Error, Result};
+use crate::press::Press;
 use crate::settings::LinkSettings;
 
 /// What came of a transfer.

@@ -54,7 +54,7 @@ impl Room {
                 backlog_bytes_max: 0,
                 socket_bytes: 0,
                 socket_bytes_max: 0,
-                away_max: Duration::ZERO,
+                is_shared: false,
                 absence: None,
             },
             heard: Instant::ZERO,
@@ -65,7 +65,7 @@ impl Room {
 
     /// Whether the socket holds enough for words to come in time.
     pub(super) fn serves(&self, load: &Load) -> bool {
-        !load.away_max.is_zero() && self.time_for(load.socket_bytes_max) > self.config.rtt * 2
+        load.is_shared && self.time_for(load.socket_bytes_max) > self.config.rtt * 2
     }
 
     /// Hears how the host is doing, and how many octets on the wire it has taken from its socket in all;
@@ -117,8 +117,7 @@ impl Room {
         if !self.word.is_none_or(better) {
             return None;
         }
-        let len = (self.load.away_max * SILENCE).max(SILENCE_MIN);
-        let len = len.min(self.config.pause_max);
+        let len = self.config.pause_max;
         self.word = Some(Word {
             said: now,
             from,
@@ -134,15 +133,19 @@ impl Room {
         let came = self.rate.bytes_in(now.min(word.from).since(self.heard));
         let stayed = came.saturating_sub(taken - self.taken);
         let grown = load.socket_bytes.saturating_sub(self.load.socket_bytes);
-        if load.socket_bytes > load.socket_bytes_max - load.socket_bytes_max / MARGIN {
+        let cost = if load.socket_bytes > load.socket_bytes_max - load.socket_bytes_max / MARGIN {
             // nobody knows how much did not fit
-            self.cost += self.cost / 8;
+            COST_MAX
         } else if stayed > 0 && grown > load.socket_bytes_max / EMPTY {
-            // what hardly grew had nothing to hold; too little given costs less than too much
-            let cost = grown.saturating_mul(COST_ONE) / stayed;
-            self.cost = cost.max((self.cost * 15 + cost) / 16);
-        }
-        self.cost = self.cost.clamp(COST_MIN, COST_MAX);
+            grown.saturating_mul(COST_ONE) / stayed
+        } else {
+            // nothing came that it would have had to hold
+            return;
+        };
+        // too little room given costs less than too much
+        let was = self.cost;
+        let cost = cost.max((was * 15 + cost) / 16).min(was + was / 8);
+        self.cost = cost.clamp(COST_MIN, COST_MAX);
     }
 
     /// How long it takes until so many octets of the socket are taken.
@@ -163,9 +166,6 @@ const STEPS: u32 = 64;
 const AWAY: Duration = Duration::from_millis(2);
 /// Words about a socket that is not empty are that far apart.
 const SAY_EVERY: Duration = Duration::from_millis(1);
-/// A sender that hears nothing for so many of the longest absences goes on.
-const SILENCE: u32 = 4;
-const SILENCE_MIN: Duration = Duration::from_millis(200);
 const COST_ONE: u64 = 1024;
 /// As if each octet on the wire took an eighth more in the socket, as where datagrams are coalesced.
 const COST_FIRST: u64 = COST_ONE + COST_ONE / 8;
@@ -190,11 +190,11 @@ mod tests {
         Instant::ZERO + MS * millis as u32
     }
 
-    fn load(socket_bytes: u64, away: u32) -> Load {
+    fn load(socket_bytes: u64, is_shared: bool) -> Load {
         Load {
             socket_bytes,
             socket_bytes_max: 16_000_000,
-            away_max: MS * away,
+            is_shared,
             ..Load::default()
         }
     }
@@ -211,14 +211,14 @@ mod tests {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let mut silence = Silence::new(at(0), CONFIG);
         for now in 0..100 {
-            let wish = feedback.handle_load(at(now), load(0, 50), 0);
+            let wish = feedback.handle_load(at(now), load(0, true), 0);
             assert!(wish.is_none_or(|wish| silence.hear(at(now), wish)));
             assert!(!silence.is_on(at(now)), "{now} ms");
         }
         // fifteen millions and a half are free, and each on the wire is thought to take an eighth more
         assert!(!silence.is_on(at(111)));
         assert!(silence.is_on(at(114)));
-        let full = feedback.handle_load(at(150), load(8_000_000, 50), 0);
+        let full = feedback.handle_load(at(150), load(8_000_000, true), 0);
         assert!(full.is_some_and(|full| silence.hear(at(150), full)));
         assert!(!silence.is_on(at(150)), "the receiver is back");
     }
@@ -228,21 +228,21 @@ mod tests {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let mut silence = Silence::new(at(0), CONFIG);
         let word = feedback
-            .handle_load(at(0), load(16_000_000, 50), 0)
+            .handle_load(at(0), load(16_000_000, true), 0)
             .unwrap();
         assert!(silence.hear(at(0), word));
-        assert!(silence.is_on(at(1)) && silence.is_on(at(199)));
-        assert!(!silence.is_on(at(201)));
+        assert!(silence.is_on(at(1)) && silence.is_on(at(999)));
+        assert!(!silence.is_on(at(1001)));
     }
 
     #[test]
     fn nobody_who_is_alone_says_anything_and_the_last_word_is_taken_back() {
         let mut feedback = Feedback::new(CONFIG, RATE);
-        assert_eq!(feedback.handle_load(at(0), load(9_000_000, 0), 0), None);
-        assert!(feedback.handle_load(at(1), load(0, 3), 0).is_some());
-        let end = room(feedback.handle_load(at(2), load(0, 0), 0)).unwrap();
+        assert_eq!(feedback.handle_load(at(0), load(9_000_000, false), 0), None);
+        assert!(feedback.handle_load(at(1), load(0, true), 0).is_some());
+        let end = room(feedback.handle_load(at(2), load(0, false), 0)).unwrap();
         assert_eq!(end.len, Duration::ZERO);
-        assert_eq!(feedback.handle_load(at(3), load(1, 0), 0), None);
+        assert_eq!(feedback.handle_load(at(3), load(1, false), 0), None);
         assert_eq!(feedback.poll_timeout(), None);
         let mut silence = Silence::new(at(0), CONFIG);
         let after = Duration::ZERO;
@@ -262,13 +262,13 @@ mod tests {
     fn the_next_word_is_due_before_the_silence_and_about_a_socket_looked_into_lately() {
         for fill in [0, 15_000_000] {
             let mut feedback = Feedback::new(CONFIG, RATE);
-            let word = room(feedback.handle_load(at(0), load(fill, 5), 0)).unwrap();
+            let word = room(feedback.handle_load(at(0), load(fill, true), 0)).unwrap();
             let due = feedback.poll_timeout().unwrap();
             assert!(due >= at(0) + SAY_EVERY && due <= at(0) + word.after.max(SAY_EVERY));
             // it was away, and does not know what is in its socket
             assert_eq!(feedback.handle_timeout(due + MS * 50), None);
             assert!(feedback.poll_timeout().unwrap() > due + MS * 50);
-            let word = feedback.handle_load(due + MS * 51, load(fill / 2, 5), 0);
+            let word = feedback.handle_load(due + MS * 51, load(fill / 2, true), 0);
             assert!(room(word).is_some());
         }
     }
@@ -277,11 +277,11 @@ mod tests {
     fn a_socket_that_overflows_is_thought_to_hold_less_and_one_that_does_not_more() {
         for (fill, is_longer) in [(16_000_000, false), (3_000_000, true)] {
             let mut feedback = Feedback::new(CONFIG, RATE);
-            let first = room(feedback.handle_load(at(0), load(0, 50), 0)).unwrap();
+            let first = room(feedback.handle_load(at(0), load(0, true), 0)).unwrap();
             let mut last = first;
             for nth in 1..20 {
-                feedback.handle_load(at(nth * 60), load(fill, 50), 0);
-                let word = feedback.handle_load(at(nth * 60 + 5), load(0, 50), 0);
+                feedback.handle_load(at(nth * 60), load(fill, true), 0);
+                let word = feedback.handle_load(at(nth * 60 + 5), load(0, true), 0);
                 last = room(word).unwrap_or(last);
             }
             assert_eq!(last.after > first.after, is_longer, "{first:?} {last:?}");
@@ -293,7 +293,7 @@ mod tests {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let mut said = |micros: u64, fill| {
             let now = at(0) + Duration::from_micros(micros);
-            feedback.handle_load(now, load(fill, 50), 0).is_some()
+            feedback.handle_load(now, load(fill, true), 0).is_some()
         };
         assert!(said(0, 16_000_000));
         assert!(!said(250, 12_000_000) && !said(500, 8_000_000));
@@ -305,12 +305,12 @@ mod tests {
     #[test]
     fn a_sender_that_was_slow_teaches_nothing() {
         let mut feedback = Feedback::new(CONFIG, RATE);
-        let first = room(feedback.handle_load(at(0), load(0, 50), 0)).unwrap();
+        let first = room(feedback.handle_load(at(0), load(0, true), 0)).unwrap();
         for nth in 1..50 {
             // nothing came while the receiver slept
-            feedback.handle_load(at(nth * 20), load(0, 50), 0);
+            feedback.handle_load(at(nth * 20), load(0, true), 0);
         }
-        let last = room(feedback.handle_load(at(2000), load(0, 50), 0)).unwrap();
+        let last = room(feedback.handle_load(at(2000), load(0, true), 0)).unwrap();
         assert_eq!(last.after, first.after);
     }
 
@@ -318,6 +318,6 @@ mod tests {
     fn a_path_that_holds_more_than_the_socket_is_left_to_what_is_foreseen() {
         let rtt = MS * 100;
         let mut feedback = Feedback::new(FeedbackConfig { rtt, ..CONFIG }, RATE);
-        assert_eq!(feedback.handle_load(at(0), load(0, 50), 0), None);
+        assert_eq!(feedback.handle_load(at(0), load(0, true), 0), None);
     }
 }

@@ -76,6 +76,9 @@ pub(crate) struct Side {
     /// Where what it says goes: FILE.out and FILE.err
     #[arg(long, value_name = "FILE")]
     pub(crate) log: PathBuf,
+    /// Keep it to the last core, beside so many tasks that copy memory
+    #[arg(long, default_value_t = 0)]
+    pub(crate) tasks: u32,
     /// The command
     #[arg(required = true, last = true)]
     pub(crate) command: Vec<OsString>,

@@ -14,6 +14,8 @@ pub(crate) enum Path {
     Veth,
     /// The same with trains cut before the receiver, as an honest NIC does.
     VethCut,
+    /// As fast as the kernel, to a program that shares its core.
+    VethBusy,
     /// 1 Gb/s, 10 ms.
     Near,
     /// 1 Gb/s, 100 ms.
@@ -28,6 +30,7 @@ impl Path {
         match self {
             Self::Veth => "veth",
             Self::VethCut => "veth-cut",
+            Self::VethBusy => "veth-busy",
             Self::Near => "1g-10ms",
             Self::Far => "1g-100ms",
             Self::Fast => "5g-115ms",
@@ -37,7 +40,7 @@ impl Path {
     /// Its rate, and its delay there and back.
     const fn numbers(self) -> Option<(u64, u64)> {
         match self {
-            Self::Veth | Self::VethCut => None,
+            Self::Veth | Self::VethCut | Self::VethBusy => None,
             Self::Near => Some((1, 10)),
             Self::Far => Some((1, 100)),
             Self::Fast => Some((5, 115)),
@@ -47,6 +50,11 @@ impl Path {
     /// Its delay there and back; next to nothing on a plain pair.
     pub(crate) fn rtt(self) -> Duration {
         Duration::from_millis(self.numbers().map_or(0, |(_, rtt)| rtt))
+    }
+
+    /// Tasks that copy memory on the core of the program that receives.
+    pub(crate) const fn tasks(self) -> u32 {
+        if matches!(self, Self::VethBusy) { 4 } else { 0 }
     }
 
     /// Bits a second that full packets of 1500 bytes carry as payload of UDP.
@@ -112,6 +120,8 @@ pub(crate) enum Data {
     Gibibyte,
     /// One file of 100 MB: as much as the tree.
     HundredMegabytes,
+    /// One file of 700 MB: as the RBUDP+ paper has it.
+    SevenHundredMegabytes,
     /// One file of 8 GiB.
     EightGibibytes,
     /// 100,000 small files that are there already, since the last run.
@@ -129,6 +139,7 @@ impl Data {
             Self::Tree => "10000x10KB",
             Self::Gibibyte => "1GiB",
             Self::HundredMegabytes => "100MB",
+            Self::SevenHundredMegabytes => "700MB",
             Self::EightGibibytes => "8GiB",
             Self::Again => "100000-again",
             Self::Empty => "1000000-empty",
@@ -143,6 +154,7 @@ impl Data {
             Self::Tree => (10_000, 10_000),
             Self::Gibibyte => (1, 1 << 30),
             Self::HundredMegabytes => (1, 100_000_000),
+            Self::SevenHundredMegabytes => (1, 700_000_000),
             Self::EightGibibytes => (1, 8 << 30),
             Self::Again => (100_000, 100),
             Self::Empty => (1_000_000, 0),
@@ -241,6 +253,12 @@ fn targets() -> Vec<Cell> {
             &["lighthaul", "iperf3-bbr-1"],
         ),
         Cell::new(Path::Far, Loss::None, Data::HundredMegabytes, OURS),
+        Cell::new(
+            Path::VethBusy,
+            Loss::None,
+            Data::SevenHundredMegabytes,
+            OURS,
+        ),
         Cell::new(Path::Far, Loss::None, Data::Again, TREES),
         Cell::new(Path::Veth, Loss::None, Data::Empty, TREES),
     ]

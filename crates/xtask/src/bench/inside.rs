@@ -71,7 +71,8 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
     prefer(peer.control()).map_err(|e| e.to_string())?;
     let service = peer.serve(trial).map_err(|e| e.to_string())?;
     let start = |is_far, words: &[String], ready: Option<&str>| {
-        Side::start(trial.tools, is_far, words, ready).map_err(|e| e.to_string())
+        Side::start(trial.tools, is_far, words, ready, trial.path.tasks())
+            .map_err(|e| e.to_string())
     };
     let mut far = start(true, &service.words, Some(service.ready))?;
     if !far.is_ready(SERVICE_WAIT) {

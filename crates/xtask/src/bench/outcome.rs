@@ -44,6 +44,8 @@ pub(crate) struct Own {
     pub(crate) goodput_bps: f64,
     /// What equation 5 predicts at the rate that was used, where it applies.
     pub(crate) predicted_bps: Option<f64>,
+    /// Datagrams that were sent again, as a part of those sent once.
+    pub(crate) resent: f64,
 }
 
 impl Outcome {

@@ -14,6 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
+use lighthaul_io::core::keep_to;
+use lighthaul_lab::press::Press;
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -41,6 +43,7 @@ pub(crate) struct Cost {
 /// Runs the command and tells standard output what it cost.
 pub(crate) fn run(side: &args::Side) -> io::Result<()> {
     set_child_subreaper(true)?;
+    let _press = crowd(side.tasks)?;
     let clock = Clock::start();
     let mut command = Command::new(&side.command[0]);
     command.args(&side.command[1..]).process_group(0);
@@ -65,6 +68,18 @@ pub(crate) fn run(side: &args::Side) -> io::Result<()> {
         rss_bytes: usage.max_rss().cast_unsigned() * 1024,
     };
     writeln!(io::stdout(), "{}", serde_json::to_string(&cost)?)
+}
+
+/// Keeps this process, and what it starts, to one core beside so many tasks; none, wherever the scheduler wants it.
+fn crowd(tasks: u32) -> io::Result<Option<Press>> {
+    if tasks == 0 {
+        return Ok(None);
+    }
+    let core = thread::available_parallelism()?.get() - 1;
+    keep_to(core)?;
+    Press::start(tasks, core)
+        .map(Some)
+        .map_err(io::Error::other)
 }
 
 /// Waits for all descendants; those that outlive the command by a second are ended.
@@ -157,12 +172,13 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Starts a command on the host `b`, or here.
+    /// Starts a command on the host `b`, there beside `tasks`, or here.
     pub(crate) fn start(
         tools: &Tools,
         is_far: bool,
         words: &[String],
         ready: Option<&str>,
+        tasks: u32,
     ) -> io::Result<Self> {
         let log = tools.work.join(if is_far { "far" } else { "near" });
         let own = std::env::current_exe()?;
@@ -175,6 +191,7 @@ impl Side {
         };
         command.args(["bench", "side", "--log"]).arg(&log);
         command.args(ready.map(|port| format!("--ready={port}")));
+        command.args(is_far.then(|| format!("--tasks={tasks}")));
         command.arg("--").args(words).process_group(0);
         let mut child = command
             .stdin(Stdio::piped())

@@ -114,6 +114,9 @@ fn cells(summary: &Summary, report: &Report) -> Vec<String> {
             "{start:.2} s start-up, {:.1} Mb/s without",
             own.goodput_bps / 1e6
         ));
+        if own.resent > 0.0 {
+            notes.push(format!("{:.2} % sent again", own.resent * 100.0));
+        }
     }
     row.push(notes.join("; "));
     row

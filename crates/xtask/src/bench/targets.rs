@@ -97,6 +97,7 @@ pub(crate) fn lines(summaries: &[Summary]) -> Vec<Line> {
     let all = Measured(summaries);
     let mut lines = all.memory();
     lines.extend(all.files());
+    lines.extend(all.busy());
     lines.extend(all.trees());
     lines
 }
@@ -105,6 +106,7 @@ pub(crate) fn lines(summaries: &[Summary]) -> Vec<Line> {
 pub(crate) const fn ours_for(data: Data) -> &'static str {
     match data {
         Data::Memory => "lighthaul-memory",
+        Data::SevenHundredMegabytes => "lighthaul-rbudp",
         Data::File
         | Data::Tree
         | Data::Gibibyte
@@ -241,6 +243,31 @@ impl Measured<'_> {
         ]
     }
 
+    /// The lines about a receiver that shares its core.
+    fn busy(&self) -> Vec<Line> {
+        let place = (Path::VethBusy, Loss::None, Data::SevenHundredMegabytes);
+        let plus_over_plain = |number| {
+            let plus = self.of(place, "lighthaul-rbudp+", number);
+            let pair = plus.zip(self.of(place, "lighthaul-rbudp", number));
+            pair.map(|(plus, plain)| plus.over(plain))
+        };
+        let name = "700 MB at 4 Gb/s, four tasks on the receiver's core";
+        vec![
+            Line::new(
+                name,
+                "datagrams sent again, lighthaul-rbudp+ / lighthaul-rbudp",
+                Bound::AtMost(0.1),
+                plus_over_plain(resent),
+            ),
+            Line::new(
+                name,
+                "seconds, lighthaul-rbudp+ / lighthaul-rbudp",
+                Bound::AtMost(1.0),
+                plus_over_plain(moving_s),
+            ),
+        ]
+    }
+
     /// The lines about many files.
     fn trees(&self) -> Vec<Line> {
         let far = |data, tool| self.of((Path::Far, Loss::None, data), tool, seconds);
@@ -327,6 +354,14 @@ fn moving(outcome: &Outcome) -> Option<f64> {
     outcome.own.map(|own| own.goodput_bps)
 }
 
+fn moving_s(outcome: &Outcome) -> Option<f64> {
+    outcome.own.map(|own| own.moving_s)
+}
+
+fn resent(outcome: &Outcome) -> Option<f64> {
+    outcome.own.map(|own| own.resent)
+}
+
 fn of_prediction(outcome: &Outcome) -> Option<f64> {
     let own = outcome.own?;
     Some(own.goodput_bps / own.predicted_bps?)
@@ -351,7 +386,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_not_reached() {
         let lines = lines(&[]);
-        assert_eq!(lines.len(), 22);
+        assert_eq!(lines.len(), 24);
         assert!(lines.iter().all(|line| line.verdict() == "not measured"));
         assert!(Bound::AtLeast(0.9).holds(0.9) && !Bound::Above(0.9).holds(0.9));
     }

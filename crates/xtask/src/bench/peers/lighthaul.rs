@@ -12,39 +12,52 @@ use super::super::outcome::Own;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Moved, Peer, Service, Told};
 
-/// Lighthaul with its defaults, or without encryption of what is moved.
+/// Lighthaul with its defaults, or otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lighthaul {
+    pub(crate) name: &'static str,
+    /// Without encryption of what is moved.
     pub(crate) plain: bool,
+    /// By this protocol, to a host that is busy.
+    pub(crate) protocol: Option<&'static str>,
 }
 
 impl Peer for Lighthaul {
     fn name(&self) -> &'static str {
-        if self.plain {
-            "lighthaul-plain"
-        } else {
-            "lighthaul"
-        }
+        self.name
     }
 
     fn available(&self, tools: &Tools) -> Result<(), String> {
+        if self.protocol.is_some() && tools.find("setpriv").is_none() {
+            return Err("no setpriv; Debian package util-linux".to_owned());
+        }
         let is_there = tools.lighthaul.is_file();
         let missing = || format!("no {}; cargo build --release", tools.lighthaul.display());
         if is_there { Ok(()) } else { Err(missing()) }
     }
 
     fn moves(&self, data: Data) -> bool {
-        data != Data::Memory
+        data != Data::Memory && self.protocol.is_some() == (data == Data::SevenHundredMegabytes)
     }
 
     fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
-        serve(trial.tools, self.plain)
+        let service = serve(trial.tools, self.plain)?;
+        if self.protocol.is_none() {
+            return Ok(service);
+        }
+        // as anybody's, whose sockets hold what the system lets them
+        let mut words = trial.words("setpriv", &["--bounding-set", "-net_admin", "--"]);
+        words.extend(service.words);
+        Ok(Service { words, ..service })
     }
 
     fn send(&self, trial: &Trial<'_>) -> Vec<String> {
         let mut words = words(trial.tools, &["cp", "--json"]);
         words.extend(login(trial.tools));
         words.extend(self.plain.then(|| "--plain".to_owned()));
+        if let Some(protocol) = self.protocol {
+            words.extend(["--protocol", protocol, "--rate", BUSY_RATE].map(str::to_owned));
+        }
         words.extend([
             trial.source(),
             format!("lh://{}{}/", trial.address, trial.target()),
@@ -75,6 +88,10 @@ impl Peer for Lighthaul {
                 moving_s: number(&summary, "moving_s")?,
                 goodput_bps: number(&summary, "goodput_bps")?,
                 predicted_bps: predict(&start, trial),
+                resent: {
+                    let resent = number(&summary, "packets_resent")?;
+                    resent / (number(&summary, "packets")? - resent).max(1.0)
+                },
             })
         };
         Ok(Moved {
@@ -154,3 +171,6 @@ fn key(tools: &Tools, name: &str) -> io::Result<String> {
 fn file(tools: &Tools, name: &str) -> String {
     tools.work.join(name).to_string_lossy().into_owned()
 }
+
+/// At which RBUDP loses a twentieth and more to a busy host.
+const BUSY_RATE: &str = "4Gb/s";

@@ -14,10 +14,20 @@ use super::xrdcp::Xrdcp;
 
 /// All programs, in the order of the table.
 pub(crate) fn all() -> Vec<Box<dyn Peer>> {
-    let mut all: Vec<Box<dyn Peer>> = vec![
-        Box::new(Lighthaul { plain: false }),
-        Box::new(Lighthaul { plain: true }),
+    let copies = [
+        ("lighthaul", false, None),
+        ("lighthaul-plain", true, None),
+        ("lighthaul-rbudp", false, Some("rbudp")),
+        ("lighthaul-rbudp+", false, Some("rbudp+")),
     ];
+    let copies = copies.map(|(name, plain, protocol)| {
+        Box::new(Lighthaul {
+            name,
+            plain,
+            protocol,
+        }) as Box<dyn Peer>
+    });
+    let mut all = Vec::from(copies);
     let probes = [
         ("lighthaul-memory", "place"),
         ("lighthaul-memory-scatter", "scatter"),

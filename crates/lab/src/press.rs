@@ -11,14 +11,14 @@ use crate::error::{Error, Result};
 
 /// Tasks that copy memory until this value goes.
 #[derive(Debug)]
-pub(crate) struct Press {
+pub struct Press {
     is_over: Arc<AtomicBool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Press {
     /// So many tasks on `core`.
-    pub(crate) fn start(tasks: u32, core: usize) -> Result<Self> {
+    pub fn start(tasks: u32, core: usize) -> Result<Self> {
         let mut press = Self {
             is_over: Arc::default(),
             tasks: Vec::new(),
