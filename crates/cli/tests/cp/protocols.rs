@@ -49,6 +49,18 @@ fn every_protocol_copies_a_tree_in_either_direction() {
 }
 
 #[test]
+fn a_protocol_of_datagrams_goes_on_a_stream_where_none_pass() {
+    let far = Far::start("without-datagrams", &[]);
+    let file = far.near.file("file", 9_000_000);
+    for name in ["rbudp", "rbudp+", "sabul", "sabul-swift"] {
+        let options = ["--protocol", name, "--no-udp"];
+        let pushed = far.push(&options, &[&file], name).assert_succeeded();
+        assert!(look(&far.target.join(name)) == look(&file), "{name}");
+        assert!(pushed.said("so TCP carries the data"), "{pushed:?}");
+    }
+}
+
+#[test]
 fn a_circuit_is_followed_by_its_vector() {
     let far = Far::start("vector", &[]);
     let source = far.near.folder("source");

@@ -99,8 +99,9 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let mut readable = true;
         let mut woken = false;
         loop {
-            self.look_around();
-            self.tell_load(clock.now());
+            if self.look_around() {
+                self.tell_load(clock.now());
+            }
             self.store.foresee(self.endpoint)?;
             let mut busy = self.take_frames()?;
             busy |= self.take_from_more(clock.now())?;
@@ -193,12 +194,13 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok((watches[1].readable, watches[2].readable))
     }
 
-    /// Looks whether somebody else had the processor, before the socket is emptied.
-    fn look_around(&mut self) {
+    /// Looks whether somebody else had the processor, before the socket is emptied; answers whether it has looked.
+    fn look_around(&mut self) -> bool {
         if let Some(competition) = &mut self.lane.competition {
             let socket = self.lane.udp.as_ref().map(AsRawFd::as_raw_fd);
             self.has_looked = competition.look(self.lane.clock.now(), socket);
         }
+        self.has_looked
     }
 
     fn tell_load(&mut self, now: Instant) {

@@ -8,9 +8,11 @@
 //! something to do while more is under way. Neither when an absence begins nor how long it is
 //! has to be foreseen, so long as the socket holds more than comes in a round trip.
 //!
-//! A word costs the receiver time that it has to share with others, so there are few of them: one when the socket has
-//! been emptied, since that is when a receiver loses its processor, and else one in a millisecond.
+//! A word costs the receiver time that it has to share with others, above all that of waking the thread that sends it. So
+//! there is only one that says an eighth of a socket more. And who always empties its socket before it goes says so already
+//! when it comes back: its sender starts the earlier, and needs no other word.
 
+use core::mem;
 use core::time::Duration;
 
 use lighthaul_base::{Instant, Load, Rate};
@@ -28,13 +30,15 @@ pub(super) struct Room {
     /// When that was heard, and how many octets on the wire had been taken from the socket by then.
     heard: Instant,
     taken: u64,
+    /// It has emptied the socket since it came back last, and in how many turns on end before that.
+    has_emptied: bool,
+    emptied: u32,
     word: Option<Word>,
 }
 
 /// The last word, by the receiver's clock.
 #[derive(Clone, Copy, Debug)]
 struct Word {
-    said: Instant,
     /// What is under way ends, and nothing comes.
     from: Instant,
     /// When the next one is due, and when one is even if it says no more.
@@ -59,6 +63,8 @@ impl Room {
             },
             heard: Instant::ZERO,
             taken: 0,
+            has_emptied: false,
+            emptied: 0,
             word: None,
         }
     }
@@ -71,13 +77,21 @@ impl Room {
     /// Hears how the host is doing, and how many octets on the wire it has taken from its socket in all;
     /// answers what to say, if something.
     pub(super) fn handle_load(&mut self, now: Instant, load: Load, taken: u64) -> Option<Pause> {
-        if now.since(self.heard) > AWAY {
-            self.learn(now, load, taken);
+        let is_back = now.since(self.heard) > AWAY;
+        if is_back {
+            let has_emptied = mem::take(&mut self.has_emptied);
+            // a promise that was not kept teaches nothing of what a socket holds
+            if has_emptied || self.emptied < SURE {
+                self.learn(now, load, taken);
+            }
+            self.emptied = if has_emptied { self.emptied + 1 } else { 0 };
         }
+        self.has_emptied |= load.socket_bytes <= load.socket_bytes_max / EMPTY;
         self.load = load;
         self.heard = now;
         self.taken = taken;
-        self.say(now)
+        let will_empty = is_back && self.emptied >= SURE;
+        self.say(now, if will_empty { 0 } else { load.socket_bytes })
     }
 
     /// Speaks if it is time to, and it has looked into the socket lately.
@@ -87,7 +101,7 @@ impl Room {
         if now.since(self.heard) > AWAY {
             return None;
         }
-        self.say(now)
+        self.say(now, self.load.socket_bytes)
     }
 
     /// When it wants to speak: before the sender falls silent.
@@ -100,26 +114,19 @@ impl Room {
         self.word.take().map(|_| Pause::NONE)
     }
 
-    /// A word, if it says more than the one before, or that is soon too old.
-    fn say(&mut self, now: Instant) -> Option<Pause> {
+    /// A word, if it says more than the one before, or that is soon too old: what is left in the socket are `left` octets.
+    fn say(&mut self, now: Instant, left: u64) -> Option<Pause> {
         let max = self.load.socket_bytes_max;
-        let room = (max - max / MARGIN).saturating_sub(self.load.socket_bytes);
+        let room = (max - max / MARGIN).saturating_sub(left);
         let after = self.time_for(room).min(self.config.pause_max);
         let from = now + after;
-        let whole = self.time_for(max);
-        let better = |word: Word| {
-            let more = from.since(word.from.max(now));
-            let late = now >= word.said + SAY_EVERY;
-            let empty = self.load.socket_bytes <= max / EMPTY;
-            empty && more >= whole / EMPTY as u32
-                || late && (more >= whole / STEPS || now >= word.old)
-        };
-        if !self.word.is_none_or(better) {
+        let step = self.time_for(max / STEPS);
+        let is_news = |word: Word| now >= word.old || from.since(word.from.max(now)) >= step;
+        if !self.word.is_none_or(is_news) {
             return None;
         }
         let len = self.config.pause_max;
         self.word = Some(Word {
-            said: now,
             from,
             due: (from - self.config.rtt).max(now + SAY_EVERY),
             old: from + len / 2,
@@ -131,20 +138,21 @@ impl Room {
     fn learn(&mut self, now: Instant, load: Load, taken: u64) {
         let Some(word) = self.word else { return };
         let came = self.rate.bytes_in(now.min(word.from).since(self.heard));
-        let stayed = came.saturating_sub(taken - self.taken);
         let grown = load.socket_bytes.saturating_sub(self.load.socket_bytes);
         let cost = if load.socket_bytes > load.socket_bytes_max - load.socket_bytes_max / MARGIN {
             // nobody knows how much did not fit
             COST_MAX
-        } else if stayed > 0 && grown > load.socket_bytes_max / EMPTY {
-            grown.saturating_mul(COST_ONE) / stayed
+        } else if taken == self.taken && grown > load.socket_bytes_max / EMPTY {
+            grown.saturating_mul(COST_ONE) / came.max(1)
         } else {
-            // nothing came that it would have had to hold
+            // nothing came that it would have had to hold, or the system still counts what was taken
             return;
         };
-        // too little room given costs less than too much
+        // too little room given costs less than too much; where far less came, the sender may have had no more
         let was = self.cost;
-        let cost = cost.max((was * 15 + cost) / 16).min(was + was / 8);
+        let weight = if cost >= was - was / 4 { 4 } else { 16 };
+        let less = (was * (weight - 1) + cost) / weight;
+        let cost = cost.max(less).min(was + was / 8);
         self.cost = cost.clamp(COST_MIN, COST_MAX);
     }
 
@@ -157,14 +165,15 @@ impl Room {
 
 /// This part of a socket stays empty, if all is as foreseen.
 const MARGIN: u64 = 128;
-/// A socket is as good as empty that is filled to this part, and whoever has emptied it says so if the last word gave so
-/// much less.
+/// A socket is as good as empty that is filled to this part.
 const EMPTY: u64 = 16;
 /// A word that gives less than this part of a socket more is none.
-const STEPS: u32 = 64;
+const STEPS: u64 = 8;
+/// Whoever has emptied its socket in so many turns on end will do so in the next.
+const SURE: u32 = 8;
 /// Who has not looked for so long has emptied nothing either.
 const AWAY: Duration = Duration::from_millis(2);
-/// Words about a socket that is not empty are that far apart.
+/// What is due is asked for that far apart.
 const SAY_EVERY: Duration = Duration::from_millis(1);
 const COST_ONE: u64 = 1024;
 /// As if each octet on the wire took an eighth more in the socket, as where datagrams are coalesced.
@@ -289,17 +298,78 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_emptied_its_socket_says_so_at_once_and_else_one_word_in_a_millisecond() {
+    fn a_word_says_an_eighth_of_a_socket_more_than_the_one_before() {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let mut said = |micros: u64, fill| {
             let now = at(0) + Duration::from_micros(micros);
             feedback.handle_load(now, load(fill, true), 0).is_some()
         };
         assert!(said(0, 16_000_000));
-        assert!(!said(250, 12_000_000) && !said(500, 8_000_000));
-        assert!(said(750, 0), "it is about to fall asleep");
-        assert!(!said(1000, 0) && !said(1500, 60_000), "that was said");
-        assert!(said(1750, 60_000));
+        assert!(!said(250, 15_000_000) && said(500, 13_000_000));
+        assert!(!said(1000, 12_000_000) && said(1500, 0));
+        assert!(!said(2000, 0) && !said(3000, 60_000), "that was said");
+        assert!(said(3400, 60_000));
+    }
+
+    #[test]
+    fn whoever_always_empties_its_socket_says_so_when_it_comes_back() {
+        let mut feedback = Feedback::new(CONFIG, RATE);
+        let mut taken = 0;
+        let mut turn = |nth: u64, left| {
+            let now = at(nth * 60);
+            let back = feedback.handle_load(now, load(15_500_000, true), taken);
+            taken += 15_500_000 - left;
+            let end = feedback.handle_load(now + MS, load(left, true), taken);
+            (room(back).map(|word| word.after), end.is_some())
+        };
+        for nth in 0..8 {
+            let (back, says_more) = turn(nth, 0);
+            assert!(back.is_none_or(|after| after < MS) && says_more, "{nth}");
+        }
+        let (back, says_more) = turn(8, 0);
+        assert!(
+            back.is_some_and(|after| after > MS * 12) && !says_more,
+            "{back:?}"
+        );
+        turn(9, 8_000_000);
+        for nth in 10..18 {
+            let (back, _) = turn(nth, 0);
+            assert!(back.is_none_or(|after| after < MS), "{nth}: {back:?}");
+        }
+        assert!(turn(18, 0).0.is_some_and(|after| after > MS * 12));
+    }
+
+    #[test]
+    fn what_the_system_still_counts_when_it_was_taken_teaches_nothing() {
+        let mut feedback = Feedback::new(CONFIG, RATE);
+        let first = room(feedback.handle_load(at(0), load(0, true), 0)).unwrap();
+        let mut last = first;
+        for nth in 1..50 {
+            // of six millions that came, four were taken, and five are counted
+            let now = at(nth * 60);
+            let taken = nth * 4_000_000;
+            feedback.handle_load(now + MS * 6, load(5_000_000, true), taken);
+            let word = feedback.handle_load(now + MS * 7, load(0, true), taken + 2_000_000);
+            last = room(word).unwrap_or(last);
+            feedback.handle_load(now + MS * 8, load(0, true), taken + 2_000_000);
+        }
+        assert_eq!(last.after, first.after);
+    }
+
+    #[test]
+    fn a_little_less_is_believed_soon_and_much_less_slowly() {
+        let after = |fill| {
+            let mut feedback = Feedback::new(CONFIG, RATE);
+            feedback.handle_load(at(0), load(0, true), 0);
+            feedback.handle_load(at(10), load(fill, true), 0);
+            let word = feedback.handle_load(at(11), load(0, true), 0);
+            feedback.handle_load(at(12), load(0, true), 0);
+            room(word).unwrap().after
+        };
+        let [as_thought, a_little_less, much_less] = [11_250_000, 10_000_000, 2_000_000].map(after);
+        let gained = a_little_less.saturating_sub(as_thought);
+        assert!(gained > as_thought / 40, "{gained:?} of {as_thought:?}");
+        assert!(much_less < as_thought + as_thought / 16);
     }
 
     #[test]
