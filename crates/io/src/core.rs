@@ -1,4 +1,4 @@
-//! Which core a thread runs on, and for how long at a time.
+//! Which core a thread runs on.
 
 use std::io;
 use std::mem;
@@ -21,30 +21,6 @@ pub fn keep_to(core: usize) -> io::Result<()> {
     }
 }
 
-/// Asks for turns of a tenth of a millisecond for the calling thread: it gets no more of a processor that others want, too,
-/// but gets it sooner when it wakes. Linux heeds it from 6.12 on.
-pub fn shorten_turns() {
-    let Some(mut wishes) = wishes() else { return };
-    if wishes.sched_policy == libc::SCHED_OTHER as u32 {
-        wishes.sched_runtime = TURN_NANOS;
-        // SAFETY: the struct says its size; 0 is the calling thread.
-        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wishes, 0) };
-    }
-}
-
-/// What the scheduler was asked for by the calling thread.
-fn wishes() -> Option<libc::sched_attr> {
-    // SAFETY: a struct of numbers may be all zeroes.
-    let mut wishes: libc::sched_attr = unsafe { mem::zeroed() };
-    let len = size_of_val(&wishes);
-    // SAFETY: the struct is writable for its size; 0 is the calling thread.
-    let status = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut wishes, len, 0) };
-    (status == 0).then_some(wishes)
-}
-
-/// The shortest turn that Linux grants.
-const TURN_NANOS: u64 = 100_000;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,22 +32,6 @@ mod tests {
             // SAFETY: it takes nothing and answers a number.
             assert_eq!(unsafe { libc::sched_getcpu() }, 0);
             assert!(keep_to(usize::MAX).is_err());
-        })
-        .join()
-        .unwrap();
-    }
-
-    #[test]
-    fn turns_become_short_and_nothing_else_changes() {
-        std::thread::spawn(|| {
-            let before = wishes().unwrap();
-            shorten_turns();
-            let after = wishes().unwrap();
-            // a system that does not know of turns has none before, either
-            let is_known = before.sched_runtime > 0;
-            assert_eq!(after.sched_runtime, if is_known { TURN_NANOS } else { 0 });
-            assert_eq!(after.sched_policy, before.sched_policy);
-            assert_eq!(after.sched_nice, before.sched_nice);
         })
         .join()
         .unwrap();

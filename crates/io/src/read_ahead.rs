@@ -180,8 +180,23 @@ impl<S: Source> ReadAhead<S> {
 
     /// Whether more of the pass is there or being read, so that what lies behind is sent again amid it.
     fn is_amid(&self) -> bool {
-        let rest = |front: &Front| front.index < front.batch.spans.len();
+        let rest = |front: &Front| {
+            let last = front.batch.spans.last();
+            last.is_some_and(|last| front.next < last.end())
+        };
         self.outstanding > 0 || self.front.as_ref().is_some_and(rest)
+    }
+
+    /// Goes back to the beginning where the machine does: it sends in a new pass what was lost of the one before.
+    fn turn_back<E: Endpoint>(&mut self, endpoint: &E) {
+        if !self.is_amid()
+            && endpoint.upcoming(self.cursor, 1).is_none()
+            && let Some(first) = endpoint.upcoming(0, 1)
+        {
+            self.retired
+                .extend(self.front.take().map(|front| front.batch));
+            self.cursor = first.offset;
+        }
     }
 
     /// Where in the front batch `span` lies, if it does and has not been used.
@@ -207,6 +222,7 @@ impl<S: Source> ReadAhead<S> {
 
 impl<S: Source> Store for ReadAhead<S> {
     fn foresee<E: Endpoint>(&mut self, endpoint: &E) -> Result<(), Error> {
+        self.turn_back(endpoint);
         while let Some(mut batch) = self.spare.pop() {
             batch.spans.clear();
             let mut room = self.batch_len;
@@ -293,4 +309,79 @@ fn fill(source: &mut impl Source, batch: &mut Batch) -> Result<(), Error> {
 
 fn gone() -> Error {
     Error::Store("the reader stopped".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lighthaul_base::{Deadline, Instant, Message, Transmit};
+
+    const PACKET: u32 = 1000;
+
+    /// Has spans to send, pass after pass; nothing but what it sends next is asked of it.
+    struct Passes {
+        spans: Vec<Span>,
+    }
+
+    impl Endpoint for Passes {
+        type Event = ();
+
+        fn handle_message(&mut self, _: Instant, _: Message<'_>) -> Option<Span> {
+            None
+        }
+        fn handle_timeout(&mut self, _: Instant) {}
+        fn poll_transmit(&mut self, _: Instant) -> Option<Transmit> {
+            None
+        }
+        fn poll_event(&mut self) -> Option<()> {
+            None
+        }
+        fn poll_timeout(&self) -> Option<Deadline> {
+            None
+        }
+        fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
+            let span = self.spans.iter().find(|span| span.end() > offset)?;
+            let start = span.offset.max(offset);
+            Some(Span::new(start, ((span.end() - start) as u32).min(len)))
+        }
+    }
+
+    /// Each octet is the number of its packet.
+    struct Numbers;
+
+    impl Source for Numbers {
+        type Object = ();
+
+        fn begin(&mut self, (): ()) {}
+        fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
+            for (at, octet) in buffer.iter_mut().enumerate() {
+                *octet = ((offset + at as u64) / u64::from(PACKET)) as u8;
+            }
+            Ok(())
+        }
+    }
+
+    fn packet(number: u64) -> Span {
+        Span::new(number * u64::from(PACKET), PACKET)
+    }
+
+    #[test]
+    fn what_was_lost_of_a_pass_is_read_ahead_like_the_pass_itself() {
+        let mut store = ReadAhead::start(Numbers, PACKET).unwrap();
+        store.begin(()).unwrap();
+        for numbers in [(0..200).collect(), vec![3, 4, 90, 199], vec![3, 199]] {
+            let spans = numbers.iter().map(|number| packet(*number)).collect();
+            let mut passes = Passes { spans };
+            for number in numbers {
+                store.foresee(&passes).unwrap();
+                assert!(store.is_amid(), "packet {number} is asked for by itself");
+                let bytes = store.gather(packet(number)).unwrap();
+                assert!(bytes.iter().all(|octet| u64::from(*octet) == number));
+                assert!(store.again.is_empty());
+                store.sent();
+                passes.spans.remove(0);
+            }
+            assert!(!store.is_amid());
+        }
+    }
 }

@@ -14,7 +14,6 @@ use super::frame::{Assembly, Frame};
 use super::guard::{Guard, gone};
 use super::queues::Shared;
 use crate::clock::Clock;
-use crate::core::shorten_turns;
 use crate::sockopt;
 use crate::wait::{Watch, wait};
 
@@ -76,7 +75,6 @@ impl Shovel {
     }
 
     pub(super) fn run(mut self) {
-        shorten_turns();
         let shovelled = self.shovel();
         if shovelled.is_err() {
             // what the peer said before it went

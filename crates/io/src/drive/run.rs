@@ -102,8 +102,9 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             if self.look_around() {
                 self.tell_load(clock.now());
             }
-            self.store.foresee(self.endpoint)?;
             let mut busy = self.take_frames()?;
+            // behind the frames, which may be what has a machine send again
+            self.store.foresee(self.endpoint)?;
             busy |= self.take_from_more(clock.now())?;
             if readable {
                 readable = self.take_trains()?;
