@@ -5,12 +5,12 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, FallocateFlags, Mode, OFlags, Timespec, Timestamps, chmod, fallocate, fchmod, fstat,
-    fsync, mkdirat, renameat, symlinkat, syncfs, unlinkat, utimensat,
+    fstatfs, fsync, mkdirat, renameat, symlinkat, syncfs, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -19,6 +19,7 @@ use crate::beneath;
 use crate::block::PAGE;
 use crate::clock::unix_nanos;
 use crate::ground::Meta;
+use crate::space::Space;
 
 /// A directory that nothing done through it can leave, symbolic links and `..` included.
 #[derive(Debug)]
@@ -279,9 +280,17 @@ impl OutputFile {
     /// From this many bytes on, a write goes past the page cache.
     const DIRECT_MIN: usize = 256 << 10;
 
-    /// Reserves room for `len` bytes, so that a full disk shows now; where the file system can't, it
+    /// Reserves room for `len` bytes, so that a full disk shows now; where the file system can't, or its files are in memory, it
     /// only sets the length.
     pub fn allocate(&self, len: u64) -> io::Result<()> {
+        if fstatfs(&self.file)?.f_type == libc::TMPFS_MAGIC {
+            // memory is made when it is written: to make all of it at once would keep the writer from its work
+            let there = self.file.metadata()?.blocks() * 512;
+            let space = Space::of(&self.file)?;
+            let more = len.saturating_sub(there);
+            space.check(more, 0).map_err(|_| Errno::NOSPC)?;
+            return self.file.set_len(len);
+        }
         match fallocate(&self.file, FallocateFlags::empty(), 0, len) {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP) => self.file.set_len(len),
@@ -412,7 +421,6 @@ impl InputFile {
 
     /// What the file is like now.
     pub fn look(&self) -> io::Result<Look> {
-        use std::os::unix::fs::MetadataExt;
         let meta = self.file.metadata()?;
         let nanos = u32::try_from(meta.mtime_nsec()).unwrap_or(0);
         Ok(Look {

@@ -166,7 +166,7 @@ fn protocol_answer(
     mover::foresee(&mut lane, offer.protocol);
     let mut store = Memory::new(ring(&setup), ask.what != What::Fake);
     session.say(&Message::Welcome(Vec::new()))?;
-    let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
+    let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
     run(&mut receiver, &mut lane, &mut store, &mut Bare)?;
     Ok(outcome(&receiver, setup.object_len, &lane.counters))
 }
@@ -252,7 +252,9 @@ struct Bare;
 impl<E: Endpoint<Event = Moved>> Owner<E> for Bare {
     fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
         match event {
-            Moved::Round(..) | Moved::Asked(_) | Moved::Waits => Ok(Next::Continue),
+            Moved::Round(..) | Moved::Asked(_) | Moved::Waits | Moved::Quiet(_) => {
+                Ok(Next::Continue)
+            }
             Moved::Barren => Ok(Next::Divert),
             Moved::Complete => Ok(Next::Finish),
             Moved::Failed(why) => Err(World::PeerMisbehaved(why)),

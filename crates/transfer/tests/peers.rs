@@ -374,7 +374,7 @@ fn take_from(session: &Session, news: &[Message]) -> Result<(), Error> {
     let about = (object.number, object.pieces[0].len);
     let setup = mover::setup(&offer, about, &lane, true)?;
     mover::rekey(session, &mut lane, object.number, true);
-    let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
+    let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
     let mut store = Sevens(Vec::new());
     run(&mut receiver, &mut lane, &mut store, &mut Eager)?;
     while session.hear()? != Message::Sent {}

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::Command;
 
+use lighthaul_io::disk::Root;
 use lighthaul_io::space::{Limit, Space};
 
 const SMALL: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/small");
@@ -45,6 +46,18 @@ fn within_the_small_file_system() {
             .to_string()
             .contains("room for 19")
     );
+
+    let mut root = Root::open(small).unwrap();
+    let mut reserved = root.create(Path::new("reserved")).unwrap();
+    let full = reserved.allocate((8 << 20) + 1).unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::StorageFull);
+    reserved.write_at(&vec![1; 5 << 20], 0).unwrap();
+    // memory is taken as it is written
+    reserved.allocate(8 << 20).unwrap();
+    assert_eq!(fs::metadata(small.join("reserved")).unwrap().len(), 8 << 20);
+    assert_eq!(Space::of(&folder).unwrap().bytes(), 3 << 20);
+    root.remove(Path::new("reserved")).unwrap();
+    drop(reserved);
 
     let mut file = File::create(small.join("file")).unwrap();
     file.write_all(&vec![1; 5 << 20]).unwrap();

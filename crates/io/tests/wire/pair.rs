@@ -153,9 +153,10 @@ impl Owner<Sender> for Patient {
         match event {
             SenderEvent::Complete => Ok(Next::Finish),
             SenderEvent::Failed(why) => Err(Error::PeerMisbehaved(why.to_string())),
-            SenderEvent::Round { .. } | SenderEvent::Asked { .. } | SenderEvent::Barren { .. } => {
-                Ok(Next::Continue)
-            }
+            SenderEvent::Round { .. }
+            | SenderEvent::Asked { .. }
+            | SenderEvent::Quiet(_)
+            | SenderEvent::Barren { .. } => Ok(Next::Continue),
         }
     }
 

@@ -90,9 +90,10 @@ fn send(sender: &mut Sender, mut lane: Lane, meter: &Meter) -> Result<()> {
         meter,
         look: |_: &Sender, _: &Meter| {},
         judge: |event| match event {
-            SenderEvent::Round { .. } | SenderEvent::Asked { .. } | SenderEvent::Barren { .. } => {
-                Ok(Next::Continue)
-            }
+            SenderEvent::Round { .. }
+            | SenderEvent::Asked { .. }
+            | SenderEvent::Quiet(_)
+            | SenderEvent::Barren { .. } => Ok(Next::Continue),
             SenderEvent::Complete => Ok(Next::Finish),
             SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
         },

@@ -17,7 +17,7 @@ use core::time::Duration;
 
 use lighthaul_base::{Absence, Instant, Load, Rate};
 
-use super::room::Room;
+use super::room::{Memory, Room};
 
 /// What both sides agree on about pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +90,16 @@ impl Feedback {
             allowance: 0,
             peak: 0,
         }
+    }
+
+    /// Is on a socket of which an earlier one has learned this.
+    pub const fn remember(&mut self, memory: Memory) {
+        self.room.remember(memory);
+    }
+
+    /// What it has learned of its socket.
+    pub const fn memory(&self) -> Memory {
+        self.room.memory()
     }
 
     /// Hears how the host is doing, and how many octets on the wire it has taken from its socket in all;
@@ -177,30 +187,36 @@ impl Feedback {
 #[derive(Clone, Debug)]
 pub struct Silence {
     config: FeedbackConfig,
+    /// The agreed one, by which a receiver counts.
+    rate: Rate,
     /// When a datagram left last.
     loud: Instant,
     /// The pause that it is in lasts till then; zero outside.
     till: Instant,
-    /// The pause after that.
+    /// The pause after that, if it was foreseen.
     next: Option<(Instant, Instant)>,
+    /// Octets on the wire for which the receiver has room, and how long the pause behind them is.
+    room: Option<(u64, Duration)>,
 }
 
 impl Silence {
-    /// A sender that was not asked for any.
-    pub const fn new(now: Instant, config: FeedbackConfig) -> Self {
+    /// A sender that was not asked for any, and keeps `rate` or less.
+    pub const fn new(now: Instant, config: FeedbackConfig, rate: Rate) -> Self {
         Self {
             config,
+            rate,
             loud: now,
             till: Instant::ZERO,
             next: None,
+            room: None,
         }
     }
 
     /// A sender that is silent until the receiver's first word, but not for ever.
-    pub fn until_first_word(now: Instant, config: FeedbackConfig) -> Self {
+    pub fn until_first_word(now: Instant, config: FeedbackConfig, rate: Rate) -> Self {
         Self {
             till: now + config.pause_max,
-            ..Self::new(now, config)
+            ..Self::new(now, config, rate)
         }
     }
 
@@ -209,17 +225,25 @@ impl Silence {
     pub fn hear(&mut self, now: Instant, wish: Wish) -> bool {
         let FeedbackConfig { rtt, pause_max } = self.config;
         let (Wish::Pause(pause) | Wish::Room(pause)) = wish;
-        let is_room = matches!(wish, Wish::Room(_));
-        if pause.len.is_zero() && !is_room || pause.after > rtt + pause_max {
+        if pause.after > rtt + pause_max {
             return false;
         }
-        if is_room {
-            self.till = self.till.min(now);
+        let len = pause.len.min(pause_max);
+        match wish {
+            Wish::Pause(_) if len.is_zero() => return false,
+            Wish::Pause(pause) => {
+                // both ends in the sender's time; what is over when it is heard is no pause
+                let from = now + pause.after;
+                self.next = Some((from - rtt, from + len - rtt));
+            }
+            Wish::Room(pause) => {
+                // what left while the word was on its way needs room, too
+                let octets = self.rate.bytes_in(pause.after.saturating_sub(rtt));
+                self.next = None;
+                self.till = self.till.min(now);
+                self.room = (!len.is_zero()).then_some((octets, len));
+            }
         }
-        // both ends in the sender's time; what is over when it is heard is no pause
-        let from = now + pause.after;
-        let till = from + pause.len.min(pause_max);
-        self.next = Some((from - rtt, till - rtt));
         true
     }
 
@@ -233,10 +257,21 @@ impl Silence {
                 self.till = till.max(self.till);
             }
         }
+        if let Some((0, len)) = self.room {
+            self.room = None;
+            self.till = now + len;
+        }
         self.till().is_some_and(|till| now < till)
     }
 
-    /// Notes that a datagram leaves; answers whether it is the first after a pause.
+    /// Notes that a datagram of so many octets leaves.
+    pub const fn spend(&mut self, octets: u32) {
+        if let Some((left, _)) = &mut self.room {
+            *left = left.saturating_sub(octets as u64);
+        }
+    }
+
+    /// Notes that a datagram may leave; answers whether it is the first after a pause.
     pub fn end(&mut self, now: Instant) -> bool {
         self.loud = now;
         let paused = self.till > Instant::ZERO;
@@ -335,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_sender_is_silent_when_the_receiver_would_not_hear() {
-        let mut silence = Silence::new(at(0), CONFIG);
+        let mut silence = Silence::new(at(0), CONFIG, RATE);
         assert!(silence.hear(at(0), pause(30, 100)));
         // 10 ms earlier, as the data take half of it and the notice took the other
         for now in 0..200 {
@@ -349,17 +384,17 @@ mod tests {
 
     #[test]
     fn who_waits_for_the_first_word_hears_any_and_does_not_wait_for_ever() {
-        let mut deaf = Silence::until_first_word(at(0), CONFIG);
+        let mut deaf = Silence::until_first_word(at(0), CONFIG, RATE);
         assert!(deaf.is_on(at(0)) && deaf.is_on(at(999)));
         assert!(!deaf.is_on(at(1000)));
-        let mut silence = Silence::until_first_word(at(0), CONFIG);
+        let mut silence = Silence::until_first_word(at(0), CONFIG, RATE);
         assert!(silence.hear(at(5), Wish::Room(Pause::NONE)));
         assert!(!silence.is_on(at(5)));
     }
 
     #[test]
     fn a_pause_of_a_year_is_bounded_and_nonsense_ignored() {
-        let mut silence = Silence::new(at(0), CONFIG);
+        let mut silence = Silence::new(at(0), CONFIG, RATE);
         let year = Duration::from_hours(8760);
         for (after, len) in [
             (year, MS),
@@ -409,7 +444,7 @@ mod tests {
         fn no_silence_outlasts_its_bound(
             asked in prop::collection::vec((0_u64..300, any::<u64>(), any::<u64>(), any::<bool>()), 1..100),
         ) {
-            let mut silence = Silence::new(at(0), CONFIG);
+            let mut silence = Silence::new(at(0), CONFIG, RATE);
             let (mut now, mut loud) = (at(0), at(0));
             for (wait, after, len, is_room) in asked {
                 let till = now + MS * wait as u32;

@@ -18,4 +18,5 @@ pub mod wire;
 pub use config::{Config, Misuse, PACKETS_MAX};
 pub use feedback::FeedbackConfig;
 pub use receiver::{Receiver, ReceiverEvent};
+pub use room::Memory;
 pub use sender::{PeerMisbehaved, Sender, SenderEvent};

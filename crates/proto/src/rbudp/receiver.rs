@@ -5,6 +5,7 @@ use core::time::Duration;
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
 
 use super::feedback::{Feedback, Pause, Wish};
+use super::room::Memory;
 use super::wire::{self, Control, Packet};
 use super::{Config, PeerMisbehaved};
 use crate::parts::{Events, Hold, Tally};
@@ -90,6 +91,18 @@ impl Receiver {
             over: false,
             events: Events::default(),
         }
+    }
+
+    /// Is on a socket of which an earlier one has learned this.
+    pub const fn remember(&mut self, memory: Memory) {
+        if let Some(feedback) = &mut self.feedback {
+            feedback.remember(memory);
+        }
+    }
+
+    /// What it has learned of its socket, if it looks into it.
+    pub fn memory(&self) -> Option<Memory> {
+        self.feedback.as_ref().map(Feedback::memory)
     }
 
     /// Packets received, each counted once.

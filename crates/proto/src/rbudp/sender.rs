@@ -1,6 +1,7 @@
 //! The side that blasts.
 
 use core::fmt;
+use core::mem;
 
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
 
@@ -23,6 +24,8 @@ pub struct Sender {
     cursor: u64,
     held: bool,
     silence: Option<Silence>,
+    /// The owner knows of a silence that has not ended.
+    is_quiet: bool,
     /// How many times the blast is sent before the receiver is asked, and the how manieth this is.
     passes: u8,
     pass: u8,
@@ -47,6 +50,8 @@ pub enum SenderEvent {
         /// The blast's number.
         round: u16,
     },
+    /// The receiver wants a pause in a blast that has begun (RBUDP+), or the pause is over.
+    Quiet(bool),
     /// A whole blast brought nothing new to the receiver; the next one begins.
     Barren {
         /// The blast's number.
@@ -105,11 +110,12 @@ impl Sender {
             held: false,
             silence: config.feedback.map(|feedback| {
                 if config.awaits_word(feedback) {
-                    Silence::until_first_word(now, feedback)
+                    Silence::until_first_word(now, feedback, config.rate)
                 } else {
-                    Silence::new(now, feedback)
+                    Silence::new(now, feedback, config.rate)
                 }
             }),
+            is_quiet: false,
             passes: 1,
             pass: 1,
             round_sent: 0,
@@ -260,21 +266,24 @@ impl Sender {
 
     /// Whether the receiver wants nothing now.
     fn is_silent(&mut self, now: Instant) -> bool {
-        self.held
-            || self
-                .silence
-                .as_mut()
-                .is_some_and(|silence| silence.is_on(now))
+        let silence = self.silence.as_mut();
+        let is_on = silence.is_some_and(|silence| silence.is_on(now));
+        // before the first datagram it is the receiver that has not begun
+        if is_on && !self.is_quiet && self.sent > 0 {
+            self.is_quiet = true;
+            self.events.tell(SenderEvent::Quiet(true));
+        }
+        self.held || is_on
     }
 
     /// A datagram may leave; a pause that it ends was wanted, and is not made up for.
     fn speak(&mut self, now: Instant) {
-        if self
-            .silence
-            .as_mut()
-            .is_some_and(|silence| silence.end(now))
-        {
+        let silence = self.silence.as_mut();
+        if silence.is_some_and(|silence| silence.end(now)) {
             self.pacer.rest(now);
+        }
+        if mem::take(&mut self.is_quiet) {
+            self.events.tell(SenderEvent::Quiet(false));
         }
     }
 
@@ -290,8 +299,12 @@ impl Sender {
             return None;
         }
         self.speak(now);
-        if !self.pacer.may_send(now, self.config.wire_bytes(span.len)) {
+        let octets = self.config.wire_bytes(span.len);
+        if !self.pacer.may_send(now, octets) {
             return None;
+        }
+        if let Some(silence) = &mut self.silence {
+            silence.spend(octets);
         }
         assert!(
             number >= self.cursor,
@@ -418,5 +431,5 @@ impl fmt::Display for PeerMisbehaved {
 
 impl core::error::Error for PeerMisbehaved {}
 
-/// No call tells more: a barren blast and the next one, behind the first blast.
-const EVENTS_MAX: usize = 4;
+/// No call tells more: a barren blast and the next one, behind the first blast, of which a pause ends, and one begins.
+const EVENTS_MAX: usize = 5;

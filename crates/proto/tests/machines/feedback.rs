@@ -1,9 +1,12 @@
 //! RBUDP+ in virtual time: what others take of the receiver's processor costs no datagrams.
 
+use std::iter;
 use std::time::Duration;
 
-use lighthaul_base::{Absence, Endpoint, Instant, Load, Rate};
-use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender};
+use lighthaul_base::{Absence, Endpoint, Instant, Load, Message, Rate};
+use lighthaul_proto::rbudp::feedback::{Pause, Wish};
+use lighthaul_proto::rbudp::wire::wish;
+use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender, SenderEvent};
 use lighthaul_sim::{HostConfig, World, WorldConfig};
 use proptest::prelude::*;
 
@@ -123,6 +126,38 @@ fn nothing_is_sent_to_a_receiver_that_does_not_run_yet_and_that_costs_less_than_
         with > without && with < without * 1.01,
         "{with} s, {without} s"
     );
+}
+
+#[test]
+fn an_owner_hears_of_pauses_in_a_blast_and_not_of_the_wait_for_its_beginning() {
+    let config = config(30_000_000, MS);
+    let mut sender = Sender::new(Instant::ZERO, config, 1);
+    let mut say = |millis: u64, after: Duration, len: Duration| {
+        let now = Instant::from_nanos(millis * 1_000_000);
+        let word = wish(config.stream, Wish::Room(Pause { after, len }));
+        let message = Message {
+            via: word.via,
+            head: &word.octets(),
+            len: 0,
+        };
+        sender.handle_message(now, message);
+        let datagrams = iter::from_fn(|| sender.poll_transmit(now)).count();
+        let events: Vec<_> = iter::from_fn(|| sender.poll_event()).collect();
+        (datagrams, events)
+    };
+    let first = SenderEvent::Round {
+        number: 1,
+        packets: config.packets(),
+    };
+    let second = MS * 1000;
+    assert_eq!(say(0, Duration::ZERO, second), (0, vec![first]));
+    // what the word and the data take to cross is over when it is heard
+    let (few, quiet) = say(1, MS + MS / 50, second);
+    assert_eq!(quiet, [SenderEvent::Quiet(true)]);
+    assert_eq!(say(2, Duration::ZERO, second), (0, vec![]));
+    let (more, loud) = say(3, MS * 5, second);
+    assert!(few > 0 && more > few, "{few} and {more} datagrams");
+    assert_eq!(loud, [SenderEvent::Quiet(false)]);
 }
 
 #[test]

@@ -61,7 +61,9 @@ impl SendMachine {
             Protocol::Tcp | Protocol::Ptcp => {
                 let width = match learned {
                     Learned::Width(width) => width,
-                    Learned::Nothing | Learned::Path(_) => stripe::Width::fixed(setup.streams),
+                    Learned::Nothing | Learned::Path(_) | Learned::Socket(_) => {
+                        stripe::Width::fixed(setup.streams)
+                    }
                 };
                 Self::Stripe(stripe::Sender::new(now, setup.stripe(), width))
             }
@@ -140,10 +142,14 @@ impl SendMachine {
 
 impl ReceiveMachine {
     /// The machine for `setup`, which passed [`Setup::check`].
-    pub fn new(now: Instant, setup: &Setup) -> Self {
+    pub fn new(now: Instant, setup: &Setup, learned: Learned) -> Self {
         match setup.protocol {
             Protocol::Rbudp | Protocol::RbudpPlus => {
-                Self::Rbudp(rbudp::Receiver::new(now, setup.rbudp(), setup.object))
+                let mut receiver = rbudp::Receiver::new(now, setup.rbudp(), setup.object);
+                if let Learned::Socket(memory) = learned {
+                    receiver.remember(memory);
+                }
+                Self::Rbudp(receiver)
             }
             Protocol::Tcp | Protocol::Ptcp => {
                 Self::Stripe(stripe::Receiver::new(now, setup.stripe()))
@@ -185,6 +191,14 @@ impl ReceiveMachine {
         match self {
             Self::Rbudp(machine) => machine.round(),
             Self::Stripe(_) | Self::Vbtp(_) | Self::Sabul(_) => 1,
+        }
+    }
+
+    /// What the next object's machine should know.
+    pub fn learned(&self) -> Learned {
+        match self {
+            Self::Rbudp(machine) => machine.memory().map_or(Learned::Nothing, Learned::Socket),
+            Self::Stripe(_) | Self::Vbtp(_) | Self::Sabul(_) => Learned::Nothing,
         }
     }
 

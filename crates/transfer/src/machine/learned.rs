@@ -2,9 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use lighthaul_proto::{sabul, stripe};
+use lighthaul_proto::{rbudp, sabul, stripe};
 
-/// What the machine of one object has learned of the path, and the next one on any lane begins with.
+/// What the machine of one object has learned, and the next one begins with: a sender's on any lane, a receiver's on the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Learned {
     /// Nothing that outlives the object.
@@ -14,6 +14,8 @@ pub enum Learned {
     Width(stripe::Width),
     /// What rate the path bears.
     Path(sabul::Memory),
+    /// What a receiver's socket holds.
+    Socket(rbudp::Memory),
 }
 
 /// Hands what was learned from one object's machine to the next.

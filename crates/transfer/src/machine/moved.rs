@@ -11,6 +11,8 @@ pub enum Moved {
     Asked(u16),
     /// There is nothing to send for the moment.
     Waits,
+    /// The receiver wants a pause in the middle of a pass, or that is over.
+    Quiet(bool),
     /// A whole pass brought nothing new.
     Barren,
     /// The object is there.
@@ -25,6 +27,7 @@ impl From<rbudp::SenderEvent> for Moved {
         match event {
             Event::Round { number, packets } => Self::Round(number, packets),
             Event::Asked { round } => Self::Asked(round),
+            Event::Quiet(on) => Self::Quiet(on),
             Event::Barren { .. } => Self::Barren,
             Event::Complete => Self::Complete,
             Event::Failed(why) => Self::Failed(why.to_string()),

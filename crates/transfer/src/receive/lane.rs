@@ -13,7 +13,7 @@ use super::sink::{FileSink, Incoming};
 use crate::board::Counts;
 use crate::crew::{Crew, LOOK};
 use crate::error::Error;
-use crate::machine::{Moved, ReceiveMachine};
+use crate::machine::{Learned, Moved, ReceiveMachine};
 use crate::message::Offer;
 use crate::mover;
 use crate::session::Session;
@@ -28,6 +28,8 @@ pub(crate) struct ReceiveLane<'a> {
     pub(crate) lane: Lane,
     pub(crate) store: Blocks<FileSink>,
     pub(crate) objects: Objects<Incoming>,
+    /// By the object before.
+    pub(crate) learned: Learned,
 }
 
 impl ReceiveLane<'_> {
@@ -56,7 +58,7 @@ impl ReceiveLane<'_> {
         let setup = mover::setup(&offer, (number, len), &self.lane, plain)?;
         mover::foresee(&mut self.lane, setup.protocol);
         self.store.begin(Arc::new(incoming), len)?;
-        let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
+        let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, self.learned);
         let mut owner = ReceiveOwner {
             crew: self.crew,
             counts: self.counts,
@@ -70,6 +72,7 @@ impl ReceiveLane<'_> {
         };
         let ran = run(&mut receiver, &mut self.lane, &mut self.store, &mut owner);
         owner.count(&receiver);
+        self.learned = receiver.learned();
         match (ran, owner.failed.take()) {
             (Err(_), Some(error)) => return Err(error),
             (Err(error), None) => return Err(error.into()),
@@ -121,7 +124,9 @@ impl ReceiveOwner<'_> {
 impl Owner<ReceiveMachine> for ReceiveOwner<'_> {
     fn event(&mut self, _: &mut ReceiveMachine, event: Moved, _: Instant) -> Result<Next, World> {
         match event {
-            Moved::Round(..) | Moved::Asked(_) | Moved::Waits | Moved::Barren => Ok(Next::Continue),
+            Moved::Round(..) | Moved::Asked(_) | Moved::Waits | Moved::Quiet(_) | Moved::Barren => {
+                Ok(Next::Continue)
+            }
             Moved::Complete => Ok(Next::Finish),
             Moved::Failed(why) => Err(World::PeerMisbehaved(why)),
         }

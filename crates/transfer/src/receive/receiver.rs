@@ -30,6 +30,7 @@ use crate::crew::Crew;
 use crate::error::{Code, Error};
 use crate::join::join;
 use crate::list::{Names, Told};
+use crate::machine::Learned;
 use crate::message::{Announced, Listing, Message, Offer, Progress};
 use crate::mover;
 use crate::object::Layout;
@@ -272,6 +273,7 @@ impl<'a> Receiving<'a, '_> {
                 lane,
                 store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
                 objects,
+                learned: Learned::default(),
             })
         };
         lanes.into_iter().enumerate().map(equip).collect()

@@ -206,6 +206,16 @@ impl Owner<SendMachine> for SendOwner<'_> {
                 }
                 Ok(Next::Continue)
             }
+            Moved::Quiet(on) => {
+                if on {
+                    // the receiver has room for another lane's, in another socket
+                    self.common.share.leave();
+                    self.pass_turn(sender);
+                } else {
+                    self.common.share.enter();
+                }
+                Ok(Next::Continue)
+            }
             Moved::Waits => Ok(Next::Continue),
             Moved::Barren => Ok(self.divert("a whole round of datagrams was lost")),
             Moved::Complete => {

@@ -102,7 +102,7 @@ pub(super) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result
         let setup = setup(&ready, &ready.offer, &payload)?;
         let mut store = Memory::new(Block::new(setup.object_len.max(1) as usize), true);
         mover::rekey(session, &mut ready.lane, payload.number, ready.plain);
-        let mut receiver = ReceiveMachine::new(session.clock.now(), &setup);
+        let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
         carry(&mut receiver, &mut ready.lane, &mut store, session)?;
         let here = session.clock.now();
         let now = i128::from(here.as_nanos()) - i128::from(ready.ahead_nanos);
@@ -233,7 +233,9 @@ impl Carrier<'_> {
 impl<E: Endpoint<Event = Moved>> Owner<E> for Carrier<'_> {
     fn event(&mut self, _: &mut E, event: Moved, _: Instant) -> Result<Next, World> {
         match event {
-            Moved::Round(..) | Moved::Asked(_) | Moved::Waits => Ok(Next::Continue),
+            Moved::Round(..) | Moved::Asked(_) | Moved::Waits | Moved::Quiet(_) => {
+                Ok(Next::Continue)
+            }
             Moved::Barren => {
                 self.barren += 1;
                 let passes = self.barren < BARREN_MAX;

@@ -76,8 +76,11 @@ pub(crate) struct Side {
     /// Where what it says goes: FILE.out and FILE.err
     #[arg(long, value_name = "FILE")]
     pub(crate) log: PathBuf,
-    /// Keep it to the last core, beside so many tasks that copy memory
-    #[arg(long, default_value_t = 0)]
+    /// Keep it to this core
+    #[arg(long)]
+    pub(crate) core: Option<usize>,
+    /// Beside so many tasks there that copy memory
+    #[arg(long, default_value_t = 0, requires = "core")]
     pub(crate) tasks: u32,
     /// The command
     #[arg(required = true, last = true)]

@@ -67,7 +67,9 @@ fn end_with_input() {
 
 /// Runs one program once.
 fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, String> {
-    lot::clear(&trial.lot.target).map_err(|e| e.to_string())?;
+    lot::clear(&trial.lot.target)
+        .and_then(|()| lot::warm(&trial.lot.target, trial.lot.data))
+        .map_err(|e| e.to_string())?;
     prefer(peer.control()).map_err(|e| e.to_string())?;
     let service = peer.serve(trial).map_err(|e| e.to_string())?;
     let start = |is_far, words: &[String], ready: Option<&str>| {

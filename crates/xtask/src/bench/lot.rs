@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use nix::sys::statvfs::statvfs;
 
 use super::case::Data;
@@ -119,6 +120,18 @@ pub(crate) fn clear(target: &Path) -> io::Result<()> {
         fs::remove_dir_all(target)?;
     }
     fs::create_dir_all(target)
+}
+
+/// Takes memory for a target of `data` in memory, and lets go of it: a virtual machine's host may have taken what nobody
+/// used, and the first that writes there again pays for that.
+pub(crate) fn warm(target: &Path, data: Data) -> io::Result<()> {
+    if statfs(target)?.filesystem_type() != TMPFS_MAGIC {
+        return Ok(());
+    }
+    let path = target.join("warm");
+    let bytes = data.bytes() + SPARE_BYTES;
+    write(&path, bytes, &mut vec![0; BLOCK_BYTES as usize], 0)?;
+    fs::remove_file(path)
 }
 
 /// Bytes that hold something in and under `path`.

@@ -43,7 +43,7 @@ pub(crate) struct Cost {
 /// Runs the command and tells standard output what it cost.
 pub(crate) fn run(side: &args::Side) -> io::Result<()> {
     set_child_subreaper(true)?;
-    let _press = crowd(side.tasks)?;
+    let _press = side.core.map(|core| crowd(core, side.tasks)).transpose()?;
     let clock = Clock::start();
     let mut command = Command::new(&side.command[0]);
     command.args(&side.command[1..]).process_group(0);
@@ -70,16 +70,10 @@ pub(crate) fn run(side: &args::Side) -> io::Result<()> {
     writeln!(io::stdout(), "{}", serde_json::to_string(&cost)?)
 }
 
-/// Keeps this process, and what it starts, to one core beside so many tasks; none, wherever the scheduler wants it.
-fn crowd(tasks: u32) -> io::Result<Option<Press>> {
-    if tasks == 0 {
-        return Ok(None);
-    }
-    let core = thread::available_parallelism()?.get() - 1;
+/// Keeps this process, and what it starts, to `core`, beside so many tasks.
+fn crowd(core: usize, tasks: u32) -> io::Result<Press> {
     keep_to(core)?;
-    Press::start(tasks, core)
-        .map(Some)
-        .map_err(io::Error::other)
+    Press::start(tasks, core).map_err(io::Error::other)
 }
 
 /// Waits for all descendants; those that outlive the command by a second are ended.
@@ -172,7 +166,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Starts a command on the host `b`, there beside `tasks`, or here.
+    /// Starts a command on the host `b`, there beside `tasks`, or here; if there are any, each host has a core.
     pub(crate) fn start(
         tools: &Tools,
         is_far: bool,
@@ -191,7 +185,11 @@ impl Side {
         };
         command.args(["bench", "side", "--log"]).arg(&log);
         command.args(ready.map(|port| format!("--ready={port}")));
-        command.args(is_far.then(|| format!("--tasks={tasks}")));
+        if tasks > 0 {
+            let last = thread::available_parallelism()?.get() - 1;
+            let (core, tasks) = if is_far { (last, tasks) } else { (0, 0) };
+            command.args([format!("--core={core}"), format!("--tasks={tasks}")]);
+        }
         command.arg("--").args(words).process_group(0);
         let mut child = command
             .stdin(Stdio::piped())
