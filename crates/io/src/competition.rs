@@ -12,7 +12,8 @@
 //!
 //! It looks only after the thread was away from its loop for `GAP`, and every `LOOK` at most
 //! until it has found something: two or three system calls, some microseconds, a hundred times a
-//! second. Then, and for `REMEMBER` behind the last absence, it also looks into the socket every `SAMPLE`, one call.
+//! second. Then, and for `REMEMBER` behind the last absence, it also looks into the socket every `SAMPLE`, one call; and where that
+//! has filled meanwhile, the thread has been away because of the same others, who need not be asked for.
 
 use std::fs::{self, File};
 use std::os::fd::RawFd;
@@ -95,15 +96,40 @@ impl Competition {
     /// Hears that the thread is awake; answers whether it had a look at who else is, or into the socket
     /// because of them.
     pub fn look(&mut self, now: Instant, socket: Option<RawFd>) -> bool {
-        let mut has_looked = self.look_at_others(now);
+        let gap = now.since(self.seen);
+        self.seen = now;
+        if self.has_filled(now, gap, socket) {
+            return true;
+        }
+        let mut has_looked = self.look_at_others(now, gap);
         let is_lately = |back: &Instant| !self.is_alone() || now.since(*back) <= REMEMBER;
         self.back = self.back.filter(is_lately);
         if self.back.is_some() && now.since(self.sampled) >= SAMPLE {
             has_looked = true;
-            self.sampled = now;
-            self.socket = socket.and_then(socket_memory).unwrap_or_default();
+            self.sample(now, socket);
         }
         has_looked
+    }
+
+    /// Takes a socket that has filled in a gap for one more absence because of those who are known: nothing of what the
+    /// system would have to do for an answer is in the caches then.
+    fn has_filled(&mut self, now: Instant, gap: Duration, socket: Option<RawFd>) -> bool {
+        let is_known = self.others.is_some() && self.quota.is_none();
+        if gap < GAP || !is_known || now.since(self.looked) >= ASK {
+            return false;
+        }
+        self.sample(now, socket);
+        let has_filled = self.socket.0 > self.socket.1 / FILLED;
+        if has_filled {
+            self.others = Pattern::note(self.others, now, gap, None);
+            self.back = Some(now);
+        }
+        has_filled
+    }
+
+    fn sample(&mut self, now: Instant, socket: Option<RawFd>) {
+        self.sampled = now;
+        self.socket = socket.and_then(socket_memory).unwrap_or_default();
     }
 
     /// Hears that the socket holds nothing; answers whether that is news for those who compete.
@@ -116,9 +142,7 @@ impl Competition {
         self.others.is_none() && self.quota.is_none()
     }
 
-    fn look_at_others(&mut self, now: Instant) -> bool {
-        let gap = now.since(self.seen);
-        self.seen = now;
+    fn look_at_others(&mut self, now: Instant, gap: Duration) -> bool {
         let Some(sources) = &self.sources else {
             self.spent = self.sources.insert(Sources::open()).spent();
             // who had to wait before the first datagram will have to again
@@ -306,6 +330,10 @@ const LOOK: Duration = Duration::from_millis(10);
 const SAMPLE: Duration = Duration::from_millis(1);
 /// Competition that has not been seen for four times its pattern and this is over.
 const FORGET: Duration = Duration::from_millis(50);
+/// Whoever is known to compete is asked for this often, however much has come.
+const ASK: Duration = Duration::from_millis(200);
+/// A socket has filled that holds this part of what it may.
+const FILLED: u64 = 8;
 /// Who has competed may do so again, though nobody knows when, for this long.
 const REMEMBER: Duration = Duration::from_secs(2);
 /// Groups in groups that are looked at.
@@ -314,6 +342,8 @@ const GROUPS_MAX: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsRawFd;
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
@@ -376,6 +406,36 @@ mod tests {
             competition.look(at(millis), None);
             assert_eq!(competition.emptied(), is_emptied_news, "{millis} ms");
         }
+    }
+
+    #[test]
+    fn a_socket_that_has_filled_tells_of_those_who_are_known() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let fd = Some(socket.as_raw_fd());
+        let look = |competition: &mut Competition, millis| competition.look(at(millis), fd);
+        let mut competition = Competition {
+            sources: Some(Sources {
+                schedule: None,
+                quota: None,
+            }),
+            others: pattern(15, 20, None),
+            looked: at(200),
+            seen: at(200),
+            back: Some(at(200)),
+            ..Competition::new()
+        };
+        assert!(look(&mut competition, 215), "it has looked");
+        assert_eq!(competition.others.unwrap().back, at(200), "it was empty");
+        let to = socket.local_addr().unwrap();
+        for _ in 0..100 {
+            socket.send_to(&[0; 1000], to).unwrap();
+        }
+        assert!(look(&mut competition, 230));
+        let others = competition.others.unwrap();
+        assert_eq!((others.back, competition.back), (at(230), Some(at(230))));
+        let after = at(215) + ASK;
+        assert!(competition.look(after, fd));
+        assert_eq!(competition.looked, after, "asked for again");
     }
 
     #[test]
