@@ -11,7 +11,8 @@
 //!   socket has been, since one that is never empty belongs to a host that is asked for too much.
 //! - An absence that comes again is told of one RTT before, however often it comes within that time.
 //! - What is sent before the receiver has run for the first time finds nobody either. So the receiver's first word is
-//!   that it runs, and where that costs less than a hundredth of the transfer, the sender waits for it.
+//!   that it runs, and where that costs less than a hundredth of the transfer, the sender waits for it; not for an object behind
+//!   another, as what the socket holds is known then.
 
 use core::time::Duration;
 
@@ -196,7 +197,18 @@ pub struct Silence {
     /// The pause after that, if it was foreseen.
     next: Option<(Instant, Instant)>,
     /// Octets on the wire for which the receiver has room, and how long the pause behind them is.
-    room: Option<(u64, Duration)>,
+    room: Option<Granted>,
+    /// The most of it that was granted lately.
+    granted: Option<Granted>,
+}
+
+/// Room that a receiver beside others has given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// Octets on the wire.
+    octets: u64,
+    /// How long to wait then for a word.
+    len: Duration,
 }
 
 impl Silence {
@@ -209,6 +221,7 @@ impl Silence {
             till: Instant::ZERO,
             next: None,
             room: None,
+            granted: None,
         }
     }
 
@@ -218,6 +231,18 @@ impl Silence {
             till: now + config.pause_max,
             ..Self::new(now, config, rate)
         }
+    }
+
+    /// The most room that was granted lately, as long as the receiver has to share its processor.
+    pub const fn granted(&self) -> Option<Granted> {
+        self.granted
+    }
+
+    /// Sends to a socket that holds nothing and has been granted so much: there is no need to wait for its receiver.
+    pub const fn remember(&mut self, granted: Granted) {
+        self.till = Instant::ZERO;
+        self.room = Some(granted);
+        self.granted = Some(granted);
     }
 
     /// Hears a wish, and forgets an earlier one for a time that has not begun, or any if it is about
@@ -241,7 +266,12 @@ impl Silence {
                 let octets = self.rate.bytes_in(pause.after.saturating_sub(rtt));
                 self.next = None;
                 self.till = self.till.min(now);
-                self.room = (!len.is_zero()).then_some((octets, len));
+                self.room = (!len.is_zero()).then_some(Granted { octets, len });
+                let most = self.granted.map_or(0, |granted| granted.octets);
+                self.granted = self.room.map(|granted| Granted {
+                    octets: granted.octets.max(most - most / 8),
+                    ..granted
+                });
             }
         }
         true
@@ -257,7 +287,7 @@ impl Silence {
                 self.till = till.max(self.till);
             }
         }
-        if let Some((0, len)) = self.room {
+        if let Some(Granted { octets: 0, len }) = self.room {
             self.room = None;
             self.till = now + len;
         }
@@ -266,8 +296,8 @@ impl Silence {
 
     /// Notes that a datagram of so many octets leaves.
     pub const fn spend(&mut self, octets: u32) {
-        if let Some((left, _)) = &mut self.room {
-            *left = left.saturating_sub(octets as u64);
+        if let Some(room) = &mut self.room {
+            room.octets = room.octets.saturating_sub(octets as u64);
         }
     }
 

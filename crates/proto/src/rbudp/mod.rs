@@ -16,7 +16,7 @@ pub mod sender;
 pub mod wire;
 
 pub use config::{Config, Misuse, PACKETS_MAX};
-pub use feedback::FeedbackConfig;
+pub use feedback::{FeedbackConfig, Granted};
 pub use receiver::{Receiver, ReceiverEvent};
 pub use room::Memory;
 pub use sender::{PeerMisbehaved, Sender, SenderEvent};

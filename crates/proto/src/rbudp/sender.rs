@@ -6,7 +6,7 @@ use core::mem;
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
 
 use super::Config;
-use super::feedback::{Silence, Wish};
+use super::feedback::{Granted, Silence, Wish};
 use super::wire::{self, Control, Packet};
 use crate::parts::{Events, Pacer, Tally};
 
@@ -125,6 +125,18 @@ impl Sender {
         };
         sender.blast();
         sender
+    }
+
+    /// Sends to a socket that holds nothing, of which an earlier sender has heard this; before the first datagram.
+    pub const fn remember(&mut self, granted: Granted) {
+        if let Some(silence) = &mut self.silence {
+            silence.remember(granted);
+        }
+    }
+
+    /// What room there is in the receiver's socket when it holds nothing, if the receiver shares its processor.
+    pub fn granted(&self) -> Option<Granted> {
+        self.silence.as_ref().and_then(Silence::granted)
     }
 
     /// The number of the present blast, from 1.

@@ -161,6 +161,43 @@ fn an_owner_hears_of_pauses_in_a_blast_and_not_of_the_wait_for_its_beginning() {
 }
 
 #[test]
+fn an_object_behind_another_does_not_wait_for_its_receiver_but_sends_no_more_than_there_was_room_for()
+ {
+    let config = config(30_000_000, MS);
+    let mut first = Sender::new(Instant::ZERO, config, 1);
+    assert_eq!(first.granted(), None);
+    let mut hear = |after: Duration, len: Duration| {
+        let word = wish(config.stream, Wish::Room(Pause { after, len }));
+        let message = Message {
+            via: word.via,
+            head: &word.octets(),
+            len: 0,
+        };
+        first.handle_message(Instant::ZERO, message);
+        first.granted()
+    };
+    let granted = hear(MS * 11, MS * 1000).unwrap();
+    assert!(hear(Duration::ZERO, MS * 1000).is_some(), "a full socket");
+    assert_eq!(hear(Duration::ZERO, Duration::ZERO), None, "alone again");
+
+    let mut next = Sender::new(Instant::ZERO, config, 2);
+    next.remember(granted);
+    let mut octets = 0;
+    for micros in 0..100_000 {
+        let now = Instant::from_nanos(micros * 1000);
+        while let Some(transmit) = next.poll_transmit(now) {
+            octets += u64::from(config.wire_bytes(transmit.body.object_len()));
+        }
+    }
+    let room = config.rate.bytes_in(MS * 10);
+    let packet = u64::from(config.wire_bytes(config.packet_len));
+    assert!(
+        (room..room + packet).contains(&octets),
+        "{octets} of {room}"
+    );
+}
+
+#[test]
 fn a_busy_host_loses_a_tenth_and_takes_no_longer() {
     for (rtt, seed) in [(MS, 1), (MS, 2), (MS * 50, 3)] {
         let plus = config(100_000_000, rtt);

@@ -56,12 +56,16 @@ impl SendMachine {
         let seed = setup.object;
         match setup.protocol {
             Protocol::Rbudp | Protocol::RbudpPlus => {
-                Self::Rbudp(rbudp::Sender::new(now, setup.rbudp(), seed))
+                let mut sender = rbudp::Sender::new(now, setup.rbudp(), seed);
+                if let Learned::Room(granted) = learned {
+                    sender.remember(granted);
+                }
+                Self::Rbudp(sender)
             }
             Protocol::Tcp | Protocol::Ptcp => {
                 let width = match learned {
                     Learned::Width(width) => width,
-                    Learned::Nothing | Learned::Path(_) | Learned::Socket(_) => {
+                    Learned::Nothing | Learned::Path(_) | Learned::Socket(_) | Learned::Room(_) => {
                         stripe::Width::fixed(setup.streams)
                     }
                 };
@@ -133,7 +137,8 @@ impl SendMachine {
     /// What the next object's machine should know.
     pub fn learned(&self) -> Learned {
         match self {
-            Self::Rbudp(_) | Self::Vbtp(_) => Learned::Nothing,
+            Self::Rbudp(machine) => machine.granted().map_or(Learned::Nothing, Learned::Room),
+            Self::Vbtp(_) => Learned::Nothing,
             Self::Stripe(machine) => Learned::Width(machine.width()),
             Self::Sabul(machine) => Learned::Path(machine.memory()),
         }

@@ -14,8 +14,10 @@ pub enum Learned {
     Width(stripe::Width),
     /// What rate the path bears.
     Path(sabul::Memory),
-    /// What a receiver's socket holds.
+    /// What a receiver's socket holds, as its own machine knows it.
     Socket(rbudp::Memory),
+    /// The same as a sender's does.
+    Room(rbudp::Granted),
 }
 
 /// Hands what was learned from one object's machine to the next.

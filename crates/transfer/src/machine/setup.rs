@@ -74,7 +74,7 @@ impl Setup {
         let memory = match learned {
             Learned::Path(memory) => memory,
             // what was measured may be others' as well
-            Learned::Nothing | Learned::Width(_) | Learned::Socket(_) => {
+            Learned::Nothing | Learned::Width(_) | Learned::Socket(_) | Learned::Room(_) => {
                 sabul::Memory::new(self.rate.scaled(1, 2), self.rtt)
             }
         };
