@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use crate::path::gigabit;
 
 const MS: Duration = Duration::from_millis(1);
+const STREAM: u16 = 1;
 
 fn config(object_len: u64, rtt: Duration) -> Config {
     Config {
@@ -21,7 +22,7 @@ fn config(object_len: u64, rtt: Duration) -> Config {
         overhead_len: 28,
         rate: Rate::from_mbps(800),
         burst: None,
-        stream: 1,
+        stream: STREAM,
         settle: MS * 2,
         repeat: Duration::ZERO,
         feedback: Some(FeedbackConfig {
@@ -128,19 +129,24 @@ fn nothing_is_sent_to_a_receiver_that_does_not_run_yet_and_that_costs_less_than_
     );
 }
 
+/// Has a sender hear how much room there is.
+fn tell_room(sender: &mut Sender, now: Instant, room: Pause) {
+    let word = wish(STREAM, Wish::Room(room));
+    let message = Message {
+        via: word.via,
+        head: &word.octets(),
+        len: 0,
+    };
+    sender.handle_message(now, message);
+}
+
 #[test]
 fn an_owner_hears_of_pauses_in_a_blast_and_not_of_the_wait_for_its_beginning() {
     let config = config(30_000_000, MS);
     let mut sender = Sender::new(Instant::ZERO, config, 1);
     let mut say = |millis: u64, after: Duration, len: Duration| {
         let now = Instant::from_nanos(millis * 1_000_000);
-        let word = wish(config.stream, Wish::Room(Pause { after, len }));
-        let message = Message {
-            via: word.via,
-            head: &word.octets(),
-            len: 0,
-        };
-        sender.handle_message(now, message);
+        tell_room(&mut sender, now, Pause { after, len });
         let datagrams = iter::from_fn(|| sender.poll_transmit(now)).count();
         let events: Vec<_> = iter::from_fn(|| sender.poll_event()).collect();
         (datagrams, events)
@@ -161,19 +167,12 @@ fn an_owner_hears_of_pauses_in_a_blast_and_not_of_the_wait_for_its_beginning() {
 }
 
 #[test]
-fn an_object_behind_another_does_not_wait_for_its_receiver_but_sends_no_more_than_there_was_room_for()
- {
+fn an_object_behind_another_sends_as_much_at_once_as_there_was_room_for() {
     let config = config(30_000_000, MS);
     let mut first = Sender::new(Instant::ZERO, config, 1);
     assert_eq!(first.granted(), None);
     let mut hear = |after: Duration, len: Duration| {
-        let word = wish(config.stream, Wish::Room(Pause { after, len }));
-        let message = Message {
-            via: word.via,
-            head: &word.octets(),
-            len: 0,
-        };
-        first.handle_message(Instant::ZERO, message);
+        tell_room(&mut first, Instant::ZERO, Pause { after, len });
         first.granted()
     };
     let granted = hear(MS * 11, MS * 1000).unwrap();

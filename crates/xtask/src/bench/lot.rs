@@ -125,7 +125,7 @@ pub(crate) fn clear(target: &Path) -> io::Result<()> {
 /// Takes memory for a target of `data` in memory, and lets go of it: a virtual machine's host may have taken what nobody
 /// used, and the first that writes there again pays for that.
 pub(crate) fn warm(target: &Path, data: Data) -> io::Result<()> {
-    if statfs(target)?.filesystem_type() != TMPFS_MAGIC {
+    if data.bytes() == 0 || statfs(target)?.filesystem_type() != TMPFS_MAGIC {
         return Ok(());
     }
     let path = target.join("warm");
