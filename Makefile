@@ -33,8 +33,8 @@ install: build ## put the command, its completions, man pages and units for syst
 		sed 's,/usr/local/bin,$(PREFIX)/bin,' dist/$$unit.service > $(ROOT)/lib/systemd/system/$$unit.service; done
 demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
-test: setup ## run every test; those that need a lab say so where there can be none
-	$(CARGO) test --locked --workspace
+test: setup ## run every test, then list those that were skipped, with the reason
+	@scripts/test
 fuzz: ## fuzz every decoder for ten minutes, or SECONDS_EACH
 	@scripts/fuzz $(SECONDS_EACH)
 check: fmt clippy doc tidy ## hold format, lints, documents and the rules of the house

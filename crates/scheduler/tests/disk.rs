@@ -13,6 +13,7 @@ use std::process::Command;
 use lighthaul_scheduler::Error;
 use lighthaul_scheduler::books::{Config, Filter};
 use lighthaul_scheduler::store::sqlite::Sqlite;
+use lighthaul_testkit::lacks;
 use world::{World, ada, all_for, operator};
 
 #[test]
@@ -40,8 +41,9 @@ fn on_a_full_disk_nothing_is_promised_and_afterwards_all_goes_on() {
         .args(["-t", "tmpfs", "-o", "size=512k", "books"])
         .arg(&folder)
         .output();
-    if !small.is_ok_and(|mount| mount.status.success()) {
-        println!("skipped: a small disk takes root and mount");
+    let is_mounted = small.is_ok_and(|mount| mount.status.success());
+    let test = "on_a_full_disk_nothing_is_promised_and_afterwards_all_goes_on";
+    if lacks(test, is_mounted.then_some(()).ok_or("needs root and mount")) {
         return;
     }
     let world = World::on(

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lighthaul_base::Rng;
+use lighthaul_testkit::lacks_tool;
 use lighthaul_transfer::filter::{Rules, Verdict, Written};
 
 #[test]
 fn rsync_takes_the_same_files() {
-    if Command::new("rsync").arg("--version").output().is_err() {
-        println!("skipped: rsync is not installed");
+    if lacks_tool("rsync_takes_the_same_files", "rsync") {
         return;
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("filter");

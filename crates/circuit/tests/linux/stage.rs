@@ -1,7 +1,6 @@
 //! Two hosts and a wire.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
 use std::process::Command;
 
 use lighthaul_base::Rate;
@@ -10,6 +9,7 @@ use lighthaul_circuit::driver::{Change, Driver};
 use lighthaul_circuit::error::Result;
 use lighthaul_circuit::linux::Shaper;
 use lighthaul_io::namespace::{Namespace, check};
+use lighthaul_testkit::lacks;
 
 /// Two hosts that nobody else uses; the left one has [`INTERFACE`].
 #[derive(Debug)]
@@ -25,10 +25,10 @@ pub(crate) const INTERFACE: &str = "wire";
 impl Stage {
     /// Sets it up, or says by name that the test is skipped.
     pub(crate) fn start(test: &str) -> Option<Self> {
-        if let Err(why) = check() {
-            // past the test runner's capture
-            let line = format!("skipped: {test}: no namespaces: {why}\n");
-            io::stderr().write_all(line.as_bytes()).unwrap();
+        if lacks(
+            test,
+            check().map_err(|why| format!("needs namespaces: {why}")),
+        ) {
             return None;
         }
         let stage = Self {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use lighthaul_io::namespace::{Namespace, check};
 use lighthaul_io::wait::pause;
+use lighthaul_testkit::{lacks, lacks_tool};
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 
 use crate::running::{Running, becomes_true};
@@ -32,10 +33,11 @@ struct Stage {
 impl Stage {
     /// Sets it up, or says by name that the test is skipped.
     fn start(test: &str) -> Option<Self> {
-        let nft = Command::new("nft").arg("--version").output();
-        if let Err(why) = check().and(nft) {
-            let line = format!("skipped: {test}: no namespaces or no nft: {why}\n");
-            io::stderr().write_all(line.as_bytes()).unwrap();
+        if lacks(
+            test,
+            check().map_err(|why| format!("needs namespaces: {why}")),
+        ) || lacks_tool(test, "nft")
+        {
             return None;
         }
         let scratch = Scratch::new(test);

@@ -7,10 +7,12 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lighthaul_testkit::{lacks_tool, skip};
+
 use crate::far::{Far, Near};
 use crate::running::{Outcome, Running, becomes_true};
 use crate::scratch::{look, names, noise, tree};
-use crate::stage::{is_skipped, skip};
+use crate::stage::is_skipped;
 
 /// The command without the right of root to read everything.
 fn as_anybody(command: &Command) -> Command {
@@ -180,13 +182,7 @@ fn a_disk_that_somebody_else_fills_is_named_and_what_was_published_is_whole() {
 
 /// Whether these programs are here and may mount; if not, says that the test is skipped.
 fn can_mount(test: &str, programs: &[&str]) -> bool {
-    let missing = programs
-        .iter()
-        .find(|program| Command::new(program).arg("--version").output().is_err());
-    if let Some(missing) = missing {
-        skip(test, &format!("there is no {missing}"));
-    }
-    missing.is_none() && !is_skipped(test)
+    !programs.iter().any(|program| lacks_tool(test, program)) && !is_skipped(test)
 }
 
 #[test]
@@ -311,7 +307,7 @@ fn teller() -> Option<PathBuf> {
 fn clocks_that_jump_change_nothing() {
     let name = "clocks_that_jump_change_nothing";
     let Some(teller) = teller() else {
-        skip(name, "there is no libfaketime");
+        skip(name, "needs libfaketime");
         return;
     };
     let near = Near::new("clocks", None);

@@ -1,10 +1,10 @@
 //! One lab at a time, or a test that is skipped by name.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
 
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
+use lighthaul_testkit::lacks;
 
 /// A lab that no other test runs beside.
 #[derive(Debug)]
@@ -58,15 +58,7 @@ impl Stage {
     }
 }
 
-/// Whether there can be no lab here, or no mounts; says so past the test runner's capture.
+/// Whether there can be no lab here, or no mounts.
 pub(crate) fn is_skipped(test: &str) -> bool {
-    let Err(why) = available() else { return false };
-    skip(test, &why);
-    true
-}
-
-/// Says past the test runner's capture that a test is skipped.
-pub(crate) fn skip(test: &str, why: &str) {
-    let line = format!("skipped: {test}: {why}\n");
-    io::stderr().write_all(line.as_bytes()).unwrap();
+    lacks(test, available())
 }

@@ -5,6 +5,8 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::Duration;
 
+use lighthaul_testkit::lacks_tool;
+
 use crate::far::{Near, PROGRAM};
 use crate::running::Running;
 
@@ -37,12 +39,8 @@ fn what_the_units_start_is_understood() {
 
 #[test]
 fn systemd_finds_nothing_wrong_with_the_units() {
-    if Command::new("systemd-analyze")
-        .arg("--version")
-        .output()
-        .is_err()
-    {
-        eprintln!("skipped: there is no systemd-analyze here");
+    let test = "systemd_finds_nothing_wrong_with_the_units";
+    if lacks_tool(test, "systemd-analyze") {
         return;
     }
     let near = Near::new("unit-verified", None);

@@ -2,10 +2,11 @@
 
 use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
-use std::process::Command;
+
+use lighthaul_testkit::{lacks, lacks_tool};
 
 use crate::gateway::Gateway;
-use crate::wrapping::{run, skip, wrap, wrap_as};
+use crate::wrapping::{run, wrap, wrap_as};
 
 /// What bash does to hear what a host and port say.
 fn hear(place: &str) -> [String; 3] {
@@ -27,11 +28,12 @@ fn a_program_that_knows_no_proxy_goes_through_the_gateway() {
 
 #[test]
 fn sockets_of_ipv6_reach_a_gateway_of_ipv4() {
-    if TcpListener::bind("[::1]:0").is_err() {
-        return skip(
-            "sockets_of_ipv6_reach_a_gateway_of_ipv4",
-            "there is no IPv6 here",
-        );
+    let name = "sockets_of_ipv6_reach_a_gateway_of_ipv4";
+    if lacks(
+        name,
+        TcpListener::bind("[::1]:0").map_err(|why| format!("needs IPv6: {why}")),
+    ) {
+        return;
     }
     let gateway = Gateway::start(0, "hello");
     let said = run(wrap(gateway.address).args(hear("2001:db8::1/443")));
@@ -42,8 +44,8 @@ fn sockets_of_ipv6_reach_a_gateway_of_ipv4() {
 #[test]
 fn a_program_whose_sockets_do_not_block_is_captured_too() {
     let name = "a_program_whose_sockets_do_not_block_is_captured_too";
-    if Command::new("curl").arg("--version").output().is_err() {
-        return skip(name, "there is no curl here");
+    if lacks_tool(name, "curl") {
+        return;
     }
     let gateway = Gateway::start(0, "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
     let words = [

@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use crate::wrapping::{LIGHTHAUL, run, skip, wrap};
+use lighthaul_testkit::lacks;
+
+use crate::wrapping::{LIGHTHAUL, run, wrap};
 
 const NOBODY: &str = "127.0.0.1:9";
 
@@ -77,8 +79,12 @@ fn programs_with_the_rights_of_others_are_refused() {
     let scratch = Scratch::new("wrap-setuid");
     let octets = fs::read("/bin/true").unwrap();
     let program = scratch.program("true", &octets, 0o755);
-    if let Err(why) = chown(&program, Some(65534), None) {
-        return skip(name, &format!("giving files away takes root: {why}"));
+    let given = chown(&program, Some(65534), None);
+    if lacks(
+        name,
+        given.map_err(|why| format!("needs root to give files away: {why}")),
+    ) {
+        return;
     }
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
     let (code, err) = complaint(&program);

@@ -1,6 +1,5 @@
 //! The command, and the library beside it.
 
-use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -33,12 +32,6 @@ pub(crate) fn run(command: &mut Command) -> (Option<i32>, String, String) {
     } = command.output().unwrap();
     let text = |octets| String::from_utf8(octets).unwrap();
     (status.code(), text(stdout), text(stderr))
-}
-
-/// Says past the test runner's capture that a test is skipped.
-pub(crate) fn skip(test: &str, why: &str) {
-    let line = format!("skipped: {test}: {why}\n");
-    io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// Puts the library where the command looks for it; of a test of this package alone it is no part.

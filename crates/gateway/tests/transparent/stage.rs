@@ -1,7 +1,7 @@
 //! A client, a gateway's host and a server in a row.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::process::Command;
@@ -14,6 +14,7 @@ use lighthaul_gateway::target::Target;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::namespace::{Namespace, check};
 use lighthaul_io::wait::{Watch, wait};
+use lighthaul_testkit::{lacks, lacks_tool};
 
 /// Three hosts that nobody else uses.
 #[derive(Debug)]
@@ -29,14 +30,11 @@ pub(crate) const SERVER: [&str; 2] = ["203.0.113.7", "fd03::7"];
 impl Stage {
     /// Sets it up, or says by name that the test is skipped.
     pub(crate) fn start(test: &str) -> Option<Self> {
-        let nft = Command::new("nft")
-            .env("PATH", PATH)
-            .arg("--version")
-            .output();
-        if let Err(why) = check().and(nft) {
-            // past the test runner's capture
-            let line = format!("skipped: {test}: no namespaces or no nft: {why}\n");
-            io::stderr().write_all(line.as_bytes()).unwrap();
+        if lacks(
+            test,
+            check().map_err(|why| format!("needs namespaces: {why}")),
+        ) || lacks_tool(test, "nft")
+        {
             return None;
         }
         let create = || Namespace::create().unwrap();

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use lighthaul_io::disk::Root;
 use lighthaul_io::metadata::{Extras, Inode, Keep, NotKept, Part, Reason};
+use lighthaul_testkit::lacks_root;
 use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
 
 use crate::scratch::Scratch;
@@ -19,9 +20,9 @@ const ALL: Keep = Keep {
     acls: true,
 };
 
-/// Whether owners and `trusted.*` can be tried, too.
+/// Whether owners and `trusted.*` can be tried, too; records where they cannot.
 fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+    !lacks_root("owners and trusted attributes")
 }
 
 fn set(path: &Path, name: &str, value: &[u8]) {

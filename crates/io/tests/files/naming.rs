@@ -1,11 +1,11 @@
 //! File systems are asked what they make of names.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 
 use lighthaul_io::naming::Naming;
+use lighthaul_testkit::{lacks_root, lacks_tool};
 
 use crate::scratch::Scratch;
 
@@ -25,12 +25,8 @@ fn linux_tells_cases_apart_and_the_trial_leaves_nothing() {
 
 #[test]
 fn a_file_system_that_folds_cases_is_noticed() {
-    let is_there = |name: &str| Command::new(name).arg("--help").output().is_ok();
-    if !is_there("lowntfs-3g") || !is_there("mkntfs") || !rustix::process::geteuid().is_root() {
-        // past the test runner's capture
-        let line =
-            "skipped: a_file_system_that_folds_cases_is_noticed: it takes root and ntfs-3g\n";
-        io::stderr().write_all(line.as_bytes()).unwrap();
+    let test = "a_file_system_that_folds_cases_is_noticed";
+    if lacks_root(test) || lacks_tool(test, "lowntfs-3g") || lacks_tool(test, "mkntfs") {
         return;
     }
     fs::create_dir_all(FOLDED).unwrap();

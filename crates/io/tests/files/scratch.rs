@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lighthaul_testkit::lacks;
+
 /// A folder that goes when this value goes, unless the test failed.
 #[derive(Debug)]
 pub(crate) struct Scratch(pub(crate) PathBuf);
@@ -16,7 +18,8 @@ impl Scratch {
     /// One in memory, where there is a place for that.
     pub(crate) fn in_memory(name: &str) -> Option<Self> {
         let shm = Path::new("/dev/shm");
-        shm.is_dir().then(|| Self::within(shm, name))
+        let is_there = shm.is_dir().then_some(()).ok_or("needs /dev/shm");
+        (!lacks(name, is_there)).then(|| Self::within(shm, name))
     }
 
     /// Both.

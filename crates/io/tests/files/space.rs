@@ -7,13 +7,13 @@ use std::process::Command;
 
 use lighthaul_io::disk::Root;
 use lighthaul_io::space::{Limit, Space};
+use lighthaul_testkit::lacks_root;
 
 const SMALL: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/small");
 
 #[test]
 fn a_small_file_system_says_what_it_takes() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: mounting takes root");
+    if lacks_root("a_small_file_system_says_what_it_takes") {
         return;
     }
     fs::create_dir_all(SMALL).unwrap();

@@ -1,10 +1,10 @@
 //! One lab at a time, or a test that is skipped by name.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
 
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
+use lighthaul_testkit::lacks;
 
 /// A lab that no other test runs beside.
 #[derive(Debug)]
@@ -24,12 +24,9 @@ pub(crate) fn start(test: &str, description: &str) -> Option<Alone> {
     Some(Alone { lab, _turn: turn })
 }
 
-/// Whether there can be no lab here; says so past the test runner's capture.
+/// Whether there can be no lab here.
 pub(crate) fn is_skipped(test: &str) -> bool {
-    let Err(why) = available() else { return false };
-    let line = format!("skipped: {test}: {why}\n");
-    io::stderr().write_all(line.as_bytes()).unwrap();
-    true
+    lacks(test, available())
 }
 
 /// Waits until no other test, of this process or another, has a lab.

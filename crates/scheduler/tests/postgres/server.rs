@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lighthaul_scheduler::store::postgres::Postgres;
+use lighthaul_testkit::skip;
 
 /// A server of this test's own, on a socket in a folder.
 pub(crate) struct Server {
@@ -16,7 +17,7 @@ impl Server {
     /// Starts it; nothing where `PostgreSQL` is not installed.
     pub(crate) fn start() -> Option<Self> {
         let Some(programs) = programs() else {
-            println!("skipped: PostgreSQL is not installed");
+            skip("postgres", "needs PostgreSQL's initdb and pg_ctl");
             return None;
         };
         let nth = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::tidy::fault::Fault;
 use crate::tidy::sources::Sources;
-use crate::tidy::{floors, fuzz, links, maps, names, sizes, words};
+use crate::tidy::{floors, fuzz, links, maps, names, sizes, skips, words};
 
 /// Prints what breaks a rule; fails if anything must be mended.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
@@ -31,6 +31,7 @@ fn check(sources: &Sources) -> Vec<Fault> {
         maps::check,
         names::check,
         sizes::check,
+        skips::check,
         words::check,
     ];
     let mut faults: Vec<Fault> = rules.iter().flat_map(|rule| rule(sources)).collect();

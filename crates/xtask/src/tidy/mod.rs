@@ -4,6 +4,7 @@
 //! - [`floors`]: which crate may use which; [`maps`]: `lib.rs` and `mod.rs` define nothing
 //! - [`sizes`], [`names`], [`words`]: files that swell, names that say nothing, banned synonyms
 //! - [`links`]: where documents point; [`fuzz`]: decoders without a fuzz target
+//! - [`skips`]: tests that are skipped past the one mechanism
 mod check;
 mod fault;
 mod floors;
@@ -12,6 +13,7 @@ mod links;
 mod maps;
 mod names;
 mod sizes;
+mod skips;
 mod sources;
 mod words;
 

@@ -1,0 +1,43 @@
+//! Tests are skipped in one way, which counts them.
+
+use crate::tidy::fault::Fault;
+use crate::tidy::sources::Sources;
+
+/// Finds tests that say themselves that they are skipped: only `lighthaul-testkit` records it, or fails where all are
+/// required.
+pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
+    let elsewhere = sources.ending(".rs").filter(|file| {
+        let is_ours = file.path.starts_with("crates/");
+        is_ours && !KNOWN.iter().any(|known| file.path.starts_with(known))
+    });
+    let says = |text: &str| SAID.iter().any(|said| text.contains(said));
+    elsewhere
+        .filter(|file| says(&file.text))
+        .map(|file| {
+            let text = "says that a test is skipped: call lighthaul_testkit::skip or lacks there";
+            Fault::new(&file.path, text)
+        })
+        .collect()
+}
+
+/// Where skips are recorded, and this rule.
+const KNOWN: [&str; 2] = ["crates/testkit/", "crates/xtask/src/tidy/"];
+
+const SAID: [&str; 2] = ["\"skipped", "\"skipping"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skips_that_nobody_counts_are_found() {
+        let silent = "eprintln!(\"skipped: no rsync\"); return;";
+        let counted = "if lacks_tool(\"a_test\", \"rsync\") { return; }";
+        let files = [
+            ("crates/io/tests/a.rs", silent),
+            ("crates/io/tests/b.rs", counted),
+            ("crates/testkit/src/skip.rs", silent),
+        ];
+        assert_eq!(check(&Sources::of(&files)).len(), 1);
+    }
+}
