@@ -1,11 +1,12 @@
 //! Where an egress lets programs go: nowhere that no rule names.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use crate::ports::Ports;
 use crate::prefix::Prefix;
+use crate::reserved::is_reserved;
 use crate::target::{Host, Target, bracketed};
 
 /// The rules of an egress; without one it lets nobody go anywhere.
@@ -46,7 +47,9 @@ impl Allowed {
     /// Whether it is worth to look for the target's addresses: one of them, at least, might be admitted.
     pub fn admits_name(&self, target: &Target) -> bool {
         match target.host {
-            Host::Ip(address) => self.admits_address(target, (address, target.port).into()),
+            Host::Ip(address) => {
+                self.admits_address(target, (address, target.port).into(), |_| false)
+            }
             Host::Name(_) => self.about(target.port).any(|rule| match &rule.hosts {
                 Hosts::Prefix(_) => true,
                 Hosts::All | Hosts::Name(_) | Hosts::Below(_) => rule.hosts.has(&target.host),
@@ -64,22 +67,24 @@ impl Allowed {
         }
     }
 
-    /// Whether `address` may be called for somebody who asked for `target`.
+    /// Returns whether `address` may be called for a program that asked for `target`.
     ///
-    /// A rule about a name admits whatever the name stands for, but not what has a special meaning on the egress itself
-    /// (loopback, link-local, multicast, unspecified and broadcast addresses): otherwise who has a name could have it point
-    /// there (DNS rebinding). Those take a rule with a prefix of nothing else, say `127.0.0.0/8:*`.
-    pub fn admits_address(&self, target: &Target, address: SocketAddr) -> bool {
+    /// A rule for a name or a network never admits an address of this host (`is_own`), nor a loopback, link-local, multicast or
+    /// cloud metadata address: otherwise the owner of a name could point it there (DNS rebinding). Those take a rule with that
+    /// very address, as in `127.0.0.1:80`.
+    pub fn admits_address(
+        &self,
+        target: &Target,
+        address: SocketAddr,
+        is_own: impl Fn(IpAddr) -> bool,
+    ) -> bool {
         let ip = address.ip().to_canonical();
-        let special = special(ip);
-        self.about(address.port()).any(|rule| match &rule.hosts {
-            Hosts::Prefix(prefix) => {
-                prefix.contains(ip) && special.is_none_or(|special| special.covers(prefix))
-            }
-            Hosts::All | Hosts::Name(_) | Hosts::Below(_) => {
-                special.is_none() && rule.hosts.has(&target.host)
-            }
-        })
+        let matching = || {
+            self.about(address.port())
+                .filter(|rule| rule.hosts.has(&target.host) || rule.hosts.covers(ip))
+        };
+        matching().any(|rule| rule.hosts.is_only(ip))
+            || matching().next().is_some() && !is_reserved(ip, is_own)
     }
 
     /// The rules about a port.
@@ -101,6 +106,16 @@ impl Hosts {
                 .is_some_and(|rest| rest.ends_with('.')),
             (Self::Prefix(_), _) | (_, Host::Ip(_)) => false,
         }
+    }
+
+    /// Returns whether a network with `address` was written.
+    fn covers(&self, address: IpAddr) -> bool {
+        matches!(self, Self::Prefix(prefix) if prefix.contains(address))
+    }
+
+    /// Returns whether this very address was written.
+    fn is_only(&self, address: IpAddr) -> bool {
+        matches!(self, Self::Prefix(prefix) if prefix.is_one() && prefix.contains(address))
     }
 }
 
@@ -176,35 +191,6 @@ fn without_dot(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-/// The range with a meaning of its own that an address is in.
-fn special(address: IpAddr) -> Option<Prefix> {
-    SPECIAL
-        .iter()
-        .filter_map(|(first, bits)| Prefix::new(*first, *bits))
-        .find(|range| range.contains(address))
-}
-
-/// What stands for something else on each host or link: RFC 6890 and RFC 5771; RFC 4291 for IPv6.
-const SPECIAL: [(IpAddr, u8); 9] = [
-    (v4(0), 8),
-    (v4(127), 8),
-    (IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), 16),
-    (v4(224), 4),
-    (IpAddr::V4(Ipv4Addr::BROADCAST), 32),
-    (v6(0, 0), 128),
-    (v6(0, 1), 128),
-    (v6(0xfe80, 0), 10),
-    (v6(0xff00, 0), 8),
-];
-
-const fn v4(first: u8) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(first, 0, 0, 0))
-}
-
-const fn v6(first: u16, last: u16) -> IpAddr {
-    IpAddr::V6(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, last))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,7 +206,8 @@ mod tests {
 
     fn admits(rules: &[&str], asked: &str, found: &str) -> bool {
         let (allowed, target) = (allowed(rules), target(asked));
-        let admits = allowed.admits_address(&target, found.parse().unwrap());
+        let is_own = |ip: IpAddr| OWN.iter().any(|own| own.parse() == Ok(ip));
+        let admits = allowed.admits_address(&target, found.parse().unwrap(), is_own);
         assert!(
             allowed.admits_name(&target) || !admits,
             "what may be called is looked up: {rules:?} {asked} {found}"
@@ -318,8 +305,8 @@ mod tests {
             assert!(!admits(&broad, "a.example.org:80", found), "{found}");
             assert!(!admits(&broad, found, found), "{found}");
         }
-        assert!(admits(
-            &["127.0.0.0/8:80"],
+        assert!(!admits(
+            &["127.0.0.0/8:80", "*:*"],
             "a.example.org:80",
             "127.0.0.1:80"
         ));
@@ -339,20 +326,53 @@ mod tests {
         assert!(!allowed(&rules).admits_name(&target("db.inside:5002")));
     }
 
-    /// Prefixes, and whether they are of nothing but special addresses.
-    const PREFIXES: [(&str, bool); 12] = [
-        ("0.0.0.0/0", false),
-        ("10.0.0.0/8", false),
-        ("10.1.0.0/16", false),
-        ("127.0.0.0/8", true),
-        ("127.0.0.1/32", true),
-        ("126.0.0.0/7", false),
-        ("169.254.0.0/16", true),
-        ("224.0.0.0/3", false),
-        ("[::]/0", false),
-        ("[fd00::]/8", false),
-        ("[::1]/128", true),
-        ("[fe80::]/9", false),
+    #[test]
+    fn the_host_itself_takes_a_rule_for_its_very_address() {
+        let broad = ["*:*", "10.9.8.0/24:*", "10.9.8.6/31:*", "[fd99::]/127:*"];
+        for own in [
+            "10.9.8.7:22",
+            "[::ffff:10.9.8.7]:22",
+            "[fd99::1]:22",
+            "[64:ff9b::10.9.8.7]:22",
+        ] {
+            assert!(!admits(&broad, own, own), "{own}");
+            assert!(!admits(&broad, "a.example.org:22", own), "{own}");
+        }
+        assert!(admits(&broad, "10.9.8.6:22", "10.9.8.6:22"), "a neighbor");
+        let exact = ["10.9.8.7:22"];
+        assert!(admits(&exact, "a.example.org:22", "10.9.8.7:22"));
+        assert!(admits(&exact, "10.9.8.7:22", "[::ffff:10.9.8.7]:22"));
+        assert!(!admits(&exact, "10.9.8.7:23", "10.9.8.7:23"));
+        assert!(!admits(
+            &["10.9.8.7:22", "*:23"],
+            "10.9.8.7:23",
+            "10.9.8.7:23"
+        ));
+        let spelled = "[64:ff9b::10.9.8.7]:22";
+        assert!(
+            !admits(&exact, spelled, spelled),
+            "another spelling is another address"
+        );
+    }
+
+    /// Addresses of the host in these tests.
+    const OWN: [&str; 3] = ["10.9.8.7", "fd99::1", "10.2.3.4"];
+
+    const PREFIXES: [&str; 14] = [
+        "0.0.0.0/0",
+        "10.0.0.0/8",
+        "10.1.0.0/16",
+        "10.2.3.4/32",
+        "127.0.0.0/8",
+        "127.0.0.1/32",
+        "126.0.0.0/7",
+        "169.254.0.0/16",
+        "224.0.0.0/3",
+        "[::]/0",
+        "[fd00::]/8",
+        "[fd99::1]/128",
+        "[::1]/128",
+        "[fe80::]/9",
     ];
     const NAMES: [&str; 6] = ["*", "*.a.b", "*.b", "a.b", "b", "c.a.b"];
     const HOSTS: [&str; 9] = [
@@ -366,9 +386,14 @@ mod tests {
         "127.0.0.1",
         "[::1]",
     ];
-    const FOUND: [&str; 12] = [
+    const FOUND: [&str; 17] = [
         "10.1.2.3",
         "10.2.3.4",
+        "100.100.100.200",
+        "[64:ff9b::10.2.3.4]",
+        "[64:ff9b::10.1.2.3]",
+        "[fd99::1]",
+        "[fd00:ec2::254]",
         "126.0.0.1",
         "127.0.0.1",
         "127.9.9.9",
@@ -388,22 +413,33 @@ mod tests {
         }
     }
 
-    fn is_special(address: IpAddr) -> bool {
-        match address.to_canonical() {
-            IpAddr::V4(ip) => {
-                ip.is_loopback()
-                    || ip.is_link_local()
-                    || ip.is_multicast()
-                    || ip.is_broadcast()
-                    || ip.octets()[0] == 0
+    fn is_guarded(address: IpAddr) -> bool {
+        let text = address.to_canonical().to_string();
+        let inner = text.strip_prefix("64:ff9b::").map(|hex| {
+            let groups: Vec<u32> = hex
+                .split(':')
+                .map(|hex| u32::from_str_radix(hex, 16).unwrap())
+                .collect();
+            IpAddr::from(std::net::Ipv4Addr::from_bits(groups[0] << 16 | groups[1]))
+        });
+        OWN.contains(&text.as_str())
+            || ["100.100.100.200", "fd00:ec2::254"].contains(&text.as_str())
+            || inner.is_some_and(is_guarded)
+            || match address.to_canonical() {
+                IpAddr::V4(ip) => {
+                    ip.is_loopback()
+                        || ip.is_link_local()
+                        || ip.is_multicast()
+                        || ip.is_broadcast()
+                        || ip.octets()[0] == 0
+                }
+                IpAddr::V6(ip) => {
+                    ip.is_loopback()
+                        || ip.is_unspecified()
+                        || ip.is_multicast()
+                        || ip.is_unicast_link_local()
+                }
             }
-            IpAddr::V6(ip) => {
-                ip.is_loopback()
-                    || ip.is_unspecified()
-                    || ip.is_multicast()
-                    || ip.is_unicast_link_local()
-            }
-        }
     }
 
     /// What the rules say, as slowly as they are explained.
@@ -413,12 +449,12 @@ mod tests {
             if !(*first..=*last).contains(&found.port()) {
                 return false;
             }
-            if let Some((prefix, is_of_special)) = PREFIXES.get(*nth) {
+            if let Some(prefix) = PREFIXES.get(*nth) {
                 let (address, bits) = prefix.split_once('/').unwrap();
-                let address = address.trim_matches(['[', ']']).parse().unwrap();
+                let address = digits(address.trim_matches(['[', ']']).parse().unwrap());
                 let kept = 1 + bits.parse::<usize>().unwrap();
-                return digits(found.ip()).starts_with(&digits(address)[..kept])
-                    && (*is_of_special || !is_special(found.ip()));
+                return digits(found.ip()).starts_with(&address[..kept])
+                    && (kept == address.len() || !is_guarded(found.ip()));
             }
             let name: Vec<&str> = NAMES[nth - PREFIXES.len()].rsplit('.').collect();
             let matches = match name.split_last() {
@@ -426,7 +462,7 @@ mod tests {
                 Some((&"*", rest)) => asked.len() > rest.len() && asked.starts_with(rest),
                 _ => asked == name,
             };
-            matches && !is_special(found.ip())
+            matches && !is_guarded(found.ip())
         })
     }
 
@@ -438,7 +474,7 @@ mod tests {
         ) {
             let rules: Vec<_> = rules.into_iter().map(|(nth, a, b)| (nth, a.min(b), a.max(b))).collect();
             let texts: Vec<String> = rules.iter().map(|(nth, first, last)| {
-                let hosts = PREFIXES.get(*nth).map_or_else(|| NAMES[nth - PREFIXES.len()], |(prefix, _)| *prefix);
+                let hosts = PREFIXES.get(*nth).map_or_else(|| NAMES[nth - PREFIXES.len()], |prefix| *prefix);
                 format!("{hosts}:{first}-{last}")
             }).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();

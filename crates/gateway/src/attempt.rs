@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
@@ -10,8 +11,10 @@ use lighthaul_io::tcp::begin_unpaced;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
+use crate::allowed::Allowed;
 use crate::bond::Preface;
 use crate::capture::refusal::Refusal;
+use crate::own::is_own;
 use crate::poll::Poll;
 use crate::target::Target;
 use crate::word::NOWHERE;
@@ -23,6 +26,8 @@ pub(crate) struct Attempt {
     hops: u8,
     until: Instant,
     keepalive: Duration,
+    /// Rules that every address is checked against right before it is called.
+    allowed: Arc<Allowed>,
     /// Addresses that were not tried yet, the first last.
     left: Vec<SocketAddr>,
     socket: Option<Socket>,
@@ -32,12 +37,17 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     /// A target whose addresses are not known yet, to be reached until then.
-    pub(crate) const fn new(target: Target, hops: u8, until: Instant, keepalive: Duration) -> Self {
+    pub(crate) fn new(
+        (target, hops): (Target, u8),
+        until: Instant,
+        (allowed, keepalive): (&Arc<Allowed>, Duration),
+    ) -> Self {
         Self {
             target,
             hops,
             until,
             keepalive,
+            allowed: Arc::clone(allowed),
             left: Vec::new(),
             socket: None,
             onward: None,
@@ -111,6 +121,11 @@ impl Attempt {
     fn next(&mut self, poll: &Poll, token: u64, mut why: Refusal) -> Result<(), Refusal> {
         self.socket = None;
         while let Some(address) = self.left.pop() {
+            if !self.allowed.admits_address(&self.target, address, is_own) {
+                // this host has got the address since the name was looked up
+                why = Refusal::NotAllowed;
+                continue;
+            }
             match call(address, poll, token) {
                 Ok(socket) => {
                     self.socket = Some(socket);
@@ -168,3 +183,36 @@ fn is(error: &io::Error, errno: Errno) -> bool {
 const KEEPALIVES: u32 = 4;
 /// The kernel counts in seconds.
 const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls a listener on this host under `rule`; answers whether a call came.
+    #[expect(clippy::unwrap_in_result, reason = "the test fails, not the call")]
+    fn call_under(rule: &str) -> Result<(), Refusal> {
+        let listener = lighthaul_io::tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let rule = rule.replace("PORT", &address.port().to_string());
+        let allowed = Arc::new(Allowed::new(vec![rule.parse().unwrap()]));
+        let target = "example.org:80".parse().unwrap();
+        let keepalive = Duration::from_mins(1);
+        let mut attempt = Attempt::new((target, 0), Instant::NEVER, (&allowed, keepalive));
+        let begun = attempt.begin(vec![address], &Poll::new().unwrap(), 1);
+        assert_eq!(
+            listener.accept().is_ok(),
+            begun.is_ok(),
+            "no call without leave"
+        );
+        begun
+    }
+
+    #[test]
+    fn an_address_is_judged_again_right_before_its_call() {
+        assert_eq!(call_under("*:*"), Err(Refusal::NotAllowed));
+        assert_eq!(call_under("example.org:*"), Err(Refusal::NotAllowed));
+        assert_eq!(call_under("127.0.0.0/8:PORT"), Err(Refusal::NotAllowed));
+        assert_eq!(call_under("127.0.0.1:PORT"), Ok(()));
+    }
+}

@@ -36,7 +36,11 @@ impl Hub {
         let token = self.enter(Session::new(id));
         let until = self.clock.now() + CONNECT;
         let found = is_known.then(|| look_up(&self.settings.allowed, &target));
-        let attempt = Attempt::new(target, hops, until, self.settings.keepalive);
+        let attempt = Attempt::new(
+            (target, hops),
+            until,
+            (&self.settings.allowed, self.settings.keepalive),
+        );
         self.attempts.insert(token, attempt);
         if let Some(found) = found {
             self.call_target(link, id, found);

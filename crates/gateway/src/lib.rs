@@ -1,6 +1,6 @@
 //! Floor 3: gateways, which take in what unmodified programs send, and carry it over a long path for them.
 //!
-//! - [`target`]: where a program wants to go; [`allowed`]: where an egress lets it go
+//! - [`target`]: where a program wants to go; [`allowed`]: where an egress lets it go; `reserved`: addresses that take a rule of their own, `own`: such as those of this host
 //! - [`capture`]: how programs get in that know nothing of gateways; [`door`]: where they do;
 //!   [`passage`]: how those do that know of them, [`entrance`]: and of where
 //! - [`mod@line`]: one end of a link, with its sessions, whatever becomes of its connections; [`call`]: what it is asked for
@@ -37,7 +37,9 @@ mod crc;
 mod depot;
 mod egress;
 mod hub;
+mod own;
 mod poll;
+mod reserved;
 mod resolve;
 mod session;
 mod traffic;

@@ -52,6 +52,11 @@ impl Prefix {
         self.len == 0
     }
 
+    /// Returns whether it is a single address.
+    pub const fn is_one(&self) -> bool {
+        self.len == width(self.address)
+    }
+
     /// Whether `address` is one of them.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -10,6 +10,7 @@ use lighthaul_proto::slabs::SessionId;
 use crate::allowed::Allowed;
 use crate::call::{Call, Caller};
 use crate::capture::refusal::Refusal;
+use crate::own::is_own;
 use crate::target::{Host, Target};
 
 /// The addresses of a target that may be called, or why there are none.
@@ -59,7 +60,7 @@ pub(crate) fn look_up(allowed: &Allowed, target: &Target) -> Found {
     if found.is_empty() {
         return Err(Refusal::Unresolved);
     }
-    let admitted = |address: &SocketAddr| allowed.admits_address(target, *address);
+    let admitted = |address: &SocketAddr| allowed.admits_address(target, *address, is_own);
     let found: Vec<SocketAddr> = found.into_iter().filter(admitted).collect();
     if found.is_empty() {
         return Err(Refusal::NotAllowed);
@@ -69,3 +70,50 @@ pub(crate) fn look_up(allowed: &Allowed, target: &Target) -> Found {
 
 /// Names that wait to be looked up.
 const QUESTIONS_MAX: usize = 1 << 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::unwrap_in_result, reason = "the test fails, not the look-up")]
+    fn found(rules: &[&str], target: &str) -> Found {
+        let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+        look_up(&Allowed::new(rules), &target.parse().unwrap())
+    }
+
+    #[test]
+    fn a_name_is_judged_by_the_addresses_it_resolves_to() {
+        assert_eq!(
+            found(&["localhost:80"], "localhost:80"),
+            Err(Refusal::NotAllowed)
+        );
+        assert_eq!(found(&["*:*"], "localhost:80"), Err(Refusal::NotAllowed));
+        let address = "127.0.0.1:80".parse().unwrap();
+        assert_eq!(found(&["127.0.0.1:80"], "localhost:80"), Ok(vec![address]));
+        assert_eq!(
+            found(&["10.0.0.0/8:80"], "localhost:80"),
+            Err(Refusal::NotAllowed)
+        );
+        assert_eq!(
+            found(&["10.0.0.0/8:80"], "absent.invalid:81"),
+            Err(Refusal::NotAllowed)
+        );
+        assert_eq!(
+            found(&["10.0.0.0/8:80"], "absent.invalid:80"),
+            Err(Refusal::Unresolved)
+        );
+    }
+
+    #[test]
+    fn interface_addresses_of_this_host_take_a_rule_of_their_own() {
+        let own = nix::ifaddrs::getifaddrs().unwrap();
+        for ip in own.filter_map(|one| Some(one.address?.as_sockaddr_in()?.ip())) {
+            let target = format!("{ip}:80");
+            assert_eq!(
+                found(&["*:*", "0.0.0.0/0:*"], &target),
+                Err(Refusal::NotAllowed)
+            );
+            assert_eq!(found(&[&target], &target).unwrap().len(), 1);
+        }
+    }
+}

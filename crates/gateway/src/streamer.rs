@@ -136,7 +136,11 @@ impl Streamer {
         self.last_token += 2;
         let (token, target) = (self.last_token, newcomer.target.clone());
         let until = self.clock.now() + CONNECT;
-        let attempt = Attempt::new(target.clone(), 0, until, self.settings.keepalive);
+        let attempt = Attempt::new(
+            (target.clone(), 0),
+            until,
+            (&self.settings.direct, self.settings.keepalive),
+        );
         self.calling.insert(token, (newcomer, attempt));
         if matches!(target.host, Host::Ip(_)) {
             let found = look_up(&self.settings.direct, &target);

@@ -32,6 +32,37 @@ fn where_nobody_gets_programs_hear_why() {
 }
 
 #[test]
+fn an_egress_reaches_its_own_host_only_by_a_rule_for_that_address() {
+    let name = "an_egress_reaches_its_own_host_only_by_a_rule_for_that_address";
+    let wide = [
+        "--allow",
+        "10.77.0.0/24:*,192.0.2.0/24:*,198.51.100.0/24:*,198.51.100.9:*",
+    ];
+    let Some(pair) = Pair::start_with(name, &[], &wide) else {
+        return;
+    };
+    assert_eq!(pair.reach("10.77.0.1:9").unwrap_err(), 5, "its neighbor");
+    let add = |address: &str| {
+        let words = ["addr", "add", address, "dev", "lo"];
+        let command = || std::process::Command::new("ip").args(words).status();
+        let status = pair.stage.lab.within("b", command).unwrap();
+        assert!(status.success(), "{address}");
+    };
+    // a service of the host that listens everywhere, and addresses that come while the gateway runs
+    let everywhere = || std::net::TcpListener::bind("0.0.0.0:22");
+    let _service = pair.stage.lab.within("b", everywhere).unwrap();
+    for address in ["192.0.2.7", "198.51.100.9"] {
+        add(&format!("{address}/32"));
+    }
+    assert_eq!(pair.reach("192.0.2.7:22").unwrap_err(), 2);
+    assert!(pair.reach("198.51.100.9:22").is_ok());
+    assert!(
+        pair.reach("10.77.0.2:22").is_ok(),
+        "the pair's own rule has this address"
+    );
+}
+
+#[test]
 fn a_gateway_that_nobody_knows_gets_one_clear_sentence() {
     let name = "a_gateway_that_nobody_knows_gets_one_clear_sentence";
     let Some(mut pair) = Pair::start(name) else {

@@ -21,7 +21,7 @@ fn an_unmodified_program_gets_where_it_wants_and_no_rule_is_left() {
         "--capture-ports",
         "5001",
     ];
-    let allow = ["--allow", "203.0.113.0/24:*"];
+    let allow = ["--allow", "203.0.113.7:*"];
     let Some(mut pair) = Pair::start_with(name, &capture, &allow) else {
         return;
     };
