@@ -11,6 +11,9 @@ pub enum Error {
     /// What was asked for cannot be.
     #[error("{0}")]
     Misuse(String),
+    /// What was asked for has to wait till another circuit is gone.
+    #[error("{0}")]
+    Busy(String),
     /// An interface is already shaped by somebody else.
     #[error(
         "{interface} is shaped by {qdisc}, which is not ours and stays: remove it with `tc qdisc del dev {interface} root` \

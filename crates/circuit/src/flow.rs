@@ -73,6 +73,23 @@ impl Flow {
         self.ports
     }
 
+    /// Whether some packet could belong to both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let protocol = match (self.protocol, other.protocol) {
+            (Some(one), Some(other)) => one == other,
+            (None, _) | (_, None) => true,
+        };
+        let target = match (self.target, other.target) {
+            (Some(one), Some(other)) => one.contains(other) || other.contains(one),
+            (None, _) | (_, None) => true,
+        };
+        let ports = match (self.ports, other.ports) {
+            (Some(one), Some(other)) => one.0 <= other.1 && other.0 <= one.1,
+            (None, _) | (_, None) => true,
+        };
+        protocol && target && ports
+    }
+
     /// How much it takes in: of two flows that a packet belongs to, the one of less breadth has it.
     pub(crate) fn breadth(&self) -> u16 {
         let above = match (self.ports, self.protocol) {
@@ -112,6 +129,14 @@ impl Prefix {
         Ok(Self { address, len })
     }
 
+    /// Whether every address of `other` is one of these.
+    pub fn contains(&self, other: Self) -> bool {
+        let cut = Self::new(other.address, self.len.min(other.len));
+        self.address.is_ipv4() == other.address.is_ipv4()
+            && self.len <= other.len
+            && cut.is_ok_and(|cut| cut == *self)
+    }
+
     /// Its first address.
     pub const fn address(&self) -> IpAddr {
         self.address
@@ -128,15 +153,19 @@ impl Prefix {
     }
 }
 
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.len)
+    }
+}
+
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let protocol = self.protocol.map(|protocol| match protocol {
             Protocol::Tcp => "tcp".to_owned(),
             Protocol::Udp => "udp".to_owned(),
         });
-        let target = self
-            .target
-            .map(|target| format!("{}/{}", target.address, target.len));
+        let target = self.target.map(|target| target.to_string());
         let ports = self.ports.map(|(first, last)| format!("{first}-{last}"));
         let parts: Vec<String> = [protocol, target, ports].into_iter().flatten().collect();
         if parts.is_empty() {
@@ -236,6 +265,32 @@ pub(crate) mod tests {
             .prop_map(|(protocol, target, ports)| Flow::new(protocol, target, ports).unwrap())
     }
 
+    /// Flows of so few addresses and ports that all packets can be tried.
+    fn small_flows() -> impl Strategy<Value = Flow> {
+        let protocol = prop::option::of(prop::sample::select(vec![Protocol::Tcp, Protocol::Udp]));
+        let target = (0_u32..8, 29_u8..=32)
+            .prop_map(|(bits, len)| Prefix::new(IpAddr::V4(bits.into()), len).unwrap());
+        let ports = (1_u16..5, 1_u16..5).prop_map(|(a, b)| (a.min(b), a.max(b)));
+        (protocol, prop::option::of(target), prop::option::of(ports))
+            .prop_map(|(protocol, target, ports)| Flow::new(protocol, target, ports).unwrap())
+    }
+
+    fn packets() -> impl Iterator<Item = (Protocol, u32, u16)> {
+        let protocols = [Protocol::Tcp, Protocol::Udp].into_iter();
+        protocols.flat_map(|protocol| {
+            (0..8).flat_map(move |address| (1..5).map(move |port| (protocol, address, port)))
+        })
+    }
+
+    fn has(flow: &Flow, (protocol, address, port): (Protocol, u32, u16)) -> bool {
+        let address = Prefix::new(IpAddr::V4(address.into()), 32).unwrap();
+        flow.protocol.is_none_or(|one| one == protocol)
+            && flow.target.is_none_or(|target| target.contains(address))
+            && flow
+                .ports
+                .is_none_or(|(first, last)| (first..=last).contains(&port))
+    }
+
     #[test]
     fn flows_read_as_people_write_them() {
         for (text, means) in [
@@ -264,6 +319,43 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn flows_overlap_when_one_packet_could_belong_to_both() {
+        for (one, other, do_overlap) in [
+            ("all", "udp 10.0.0.2 5000", true),
+            ("udp", "tcp", false),
+            ("udp 10.0.0.2 5000", "10.0.0.0/8", true),
+            ("10.0.0.0/8", "10.0.0.0/9", true),
+            ("10.0.0.0/9", "10.128.0.0/9", false),
+            ("10.0.0.2", "10.0.0.3", false),
+            ("0.0.0.0/0", "::/0", false),
+            ("udp ::/0", "2001:db8::1", true),
+            ("udp 5000-5010", "5010-5020", true),
+            ("udp 5000-5009", "5010-5020", false),
+            ("10.0.0.2", "udp 80", true),
+        ] {
+            let [one, other]: [Flow; 2] = [one, other].map(|text| text.parse().unwrap());
+            assert_eq!(one.overlaps(&other), do_overlap, "{one} and {other}");
+            assert_eq!(other.overlaps(&one), do_overlap, "{other} and {one}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_contains_the_addresses_that_begin_like_it() {
+        let contains = |one: &str, other: &str| {
+            let [one, other]: [Prefix; 2] = [one, other].map(|text| text.parse().unwrap());
+            one.contains(other)
+        };
+        assert!(contains("10.0.0.0/8", "10.255.0.1"));
+        assert!(contains("10.0.0.1", "10.0.0.1"));
+        assert!(contains("0.0.0.0/0", "10.0.0.0/8"));
+        assert!(!contains("10.0.0.0/8", "0.0.0.0/0"));
+        assert!(!contains("10.0.0.0/8", "11.0.0.0/8"));
+        assert!(!contains("0.0.0.0/0", "::1"));
+        assert!(!contains("::/0", "10.0.0.1"));
+        assert!(contains("2001:db8::/32", "2001:db8:1::/48"));
+    }
+
+    #[test]
     fn narrower_flows_come_first() {
         let order = [
             "10.0.0.2 5000",
@@ -285,6 +377,14 @@ pub(crate) mod tests {
             prop_assert_eq!(flow.to_string().parse(), Ok(flow));
             let json = serde_json::to_string(&flow).unwrap();
             prop_assert_eq!(serde_json::from_str::<Flow>(&json).unwrap(), flow);
+        }
+
+        #[test]
+        fn flows_overlap_as_the_packets_in_them_do(
+            one in small_flows(), other in small_flows(),
+        ) {
+            let shared = packets().any(|packet| has(&one, packet) && has(&other, packet));
+            prop_assert_eq!(one.overlaps(&other), shared, "{} and {}", one, other);
         }
 
         #[test]

@@ -94,6 +94,9 @@ struct Entry {
     told: Told,
     /// When what holds next is to hold.
     due: Instant,
+    /// The rate to which it is to be raised, and when that may be: behind the decreases that were before it, but not behind
+    /// later ones, which would put it off again and again.
+    raise: Option<(Option<Rate>, Instant)>,
     stage: Stage,
 }
 
@@ -134,10 +137,12 @@ impl Keeper {
         self.check(now, &circuit, lease_till)?;
         let known = self.entries.get(&circuit.id);
         let told = known.map_or(Told::Nothing, |known| known.told);
+        let raise = known.and_then(|known| known.raise);
         let entry = Entry {
             lease_till,
             told,
             due: now,
+            raise,
             stage: Stage::Kept,
             circuit,
         };
@@ -202,10 +207,11 @@ impl Keeper {
             return Work::Remove(id);
         }
         let up = self.changes(now, |told, wanted| wanted > told);
-        if !up.is_empty() && self.guard_till <= now {
+        let (up, guard_till) = self.ripe(now, up);
+        if !up.is_empty() {
             return Work::Apply(up);
         }
-        let till = self.next_change(now, !up.is_empty());
+        let till = self.next_change(now).min(guard_till);
         let leaving = self.first(|entry| matches!(entry.stage, Stage::Leaving(_)));
         if let Some(id) = leaving.or_else(|| self.strangers.first().copied()) {
             return Work::Remove(id);
@@ -240,6 +246,7 @@ impl Keeper {
         let event = match answer {
             Ok(()) => {
                 let before = std::mem::replace(&mut entry.told, Told::Rate(rate));
+                entry.raise = None;
                 if let Told::Rate(before) = before {
                     if rate < before {
                         self.guard_till = now + self.capabilities.guard;
@@ -333,6 +340,7 @@ impl Keeper {
     fn check(&self, now: Instant, circuit: &Circuit, lease_till: Instant) -> Result<()> {
         let id = circuit.id;
         let wrong = |why: String| Err(Error::Misuse(format!("{id}: {why}")));
+        let busy = |why: String| Err(Error::Busy(format!("{id}: {why}")));
         if let Err(misuse) = circuit.trc.check_ahead(now) {
             return wrong(misuse.to_string());
         }
@@ -351,17 +359,18 @@ impl Keeper {
         if known
             .is_some_and(|known| known.stage != Stage::Kept || known.circuit.flow != circuit.flow)
         {
-            return wrong("its name is taken: wait till it is gone, or give another".to_owned());
+            return busy("its name is taken: wait till it is gone, or give another".to_owned());
         }
-        if known.is_none() && self.entries.len() >= can.entries_max {
-            return wrong(format!(
+        // what leaves is removed before anything is made
+        if known.is_none() && self.circuits().count() >= can.entries_max {
+            return busy(format!(
                 "{} keeps {} circuits already: release one",
                 circuit.interface, can.entries_max
             ));
         }
         let rival = self.entries.values().find(|entry| entry.rivals(circuit));
         if let Some(rival) = rival {
-            return wrong(format!(
+            return busy(format!(
                 "{} takes the same packets at the same time: give one of them other ports",
                 rival.circuit.id
             ));
@@ -419,15 +428,37 @@ impl Keeper {
         changes.collect()
     }
 
-    /// When something is due next; that may be the end of the guard time.
-    fn next_change(&self, now: Instant, is_guarded: bool) -> Instant {
+    /// Which of these increases may be made, and when the next one of the others may.
+    fn ripe(
+        &mut self,
+        now: Instant,
+        mut up: Vec<(CircuitId, Option<Rate>)>,
+    ) -> (Vec<(CircuitId, Option<Rate>)>, Instant) {
+        let mut next = Instant::NEVER;
+        let guard_till = self.guard_till;
+        up.retain(|(id, wanted)| {
+            let Some(entry) = self.entries.get_mut(id) else {
+                return false;
+            };
+            let same = entry.raise.filter(|(raised, _)| raised == wanted);
+            let raise = same.unwrap_or((*wanted, guard_till));
+            entry.raise = Some(raise);
+            if raise.1 > now {
+                next = next.min(raise.1);
+            }
+            raise.1 <= now
+        });
+        (up, next)
+    }
+
+    /// When something is due next, beside increases that wait.
+    fn next_change(&self, now: Instant) -> Instant {
         let kept = self.entries.values().map(|entry| match entry.stage {
             Stage::Kept => entry.next_change(now),
             Stage::Leaving(_) => Instant::NEVER,
             Stage::Failed(at) => at,
         });
-        let guard = is_guarded.then_some(self.guard_till);
-        kept.chain(guard).min().unwrap_or(Instant::NEVER)
+        kept.min().unwrap_or(Instant::NEVER)
     }
 
     fn first(&self, is_it: impl Fn(&Entry) -> bool) -> Option<CircuitId> {
@@ -460,7 +491,7 @@ impl Entry {
     fn rivals(&self, other: &Circuit) -> bool {
         let mine = &self.circuit;
         let meet = mine.trc.start() < other.trc.end() && other.trc.start() < mine.trc.end();
-        mine.id != other.id && mine.flow == other.flow && meet && self.stage == Stage::Kept
+        mine.id != other.id && mine.flow.overlaps(&other.flow) && meet && self.stage == Stage::Kept
     }
 
     /// Gives it up; it is removed at `at`.

@@ -371,7 +371,9 @@ fn what_cannot_be_kept_is_refused_with_a_reason() {
             .keeper
             .take(world.now, circuit_, at(lease))
             .unwrap_err();
-        assert!(matches!(why, Error::Misuse(_)));
+        // what others stand in the way of may be tried again
+        let is_busy = says.contains("same packets") || says.contains("taken");
+        assert_eq!(matches!(why, Error::Busy(_)), is_busy, "{why}");
         assert!(why.to_string().contains(says), "{why}");
     }
     // one behind the other they may have the same packets
@@ -385,6 +387,29 @@ fn what_cannot_be_kept_is_refused_with_a_reason() {
         .unwrap_err();
     assert!(full.to_string().contains("10 circuits already"), "{full}");
     assert!(world.keeper.release(world.now, CircuitId(99)).is_err());
+}
+
+#[test]
+fn an_increase_waits_for_the_decreases_before_it_and_not_for_later_ones() {
+    let guard = Duration::from_secs(1);
+    let can = Capabilities {
+        guard,
+        ..capabilities()
+    };
+    let temper = Temper {
+        latency_max: Duration::ZERO,
+        fail_ppb: 0,
+    };
+    let mut world = World::new(can, temper, 0);
+    world.take(circuit(1, "1s-9s 100M"));
+    // one that leaves something every half a second
+    let stairs: Vec<String> = (0..16_u64)
+        .map(|nth| format!("{}ms-{}ms {}M", nth * 500, nth * 500 + 500, 100 - nth))
+        .collect();
+    world.take(circuit(2, &stairs.join(", ")));
+    world.run(at(2600));
+    let raised = world.device.circuits()[&CircuitId(1)].rate;
+    assert_eq!(raised, Some(Rate::from_mbps(100)));
 }
 
 #[test]

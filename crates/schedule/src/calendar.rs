@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use lighthaul_base::trc::Step;
+use lighthaul_base::trc::{RATE_MIN, Step};
 use lighthaul_base::{Instant, Rate};
 
 use crate::capacity::Free;
@@ -70,21 +70,25 @@ pub struct Calendar {
     /// The how manieth booking is next.
     next: u64,
     /// Paths that were looked for, so as not to look again.
-    paths: BTreeMap<(NodeId, NodeId), Vec<Arc<Path>>>,
+    paths: BTreeMap<Ends, Vec<Arc<Path>>>,
 }
 
 impl Calendar {
     /// A calendar without bookings.
     pub fn new(topology: Topology, config: Config) -> Result<Self, config::Misuse> {
         config.check()?;
-        let stock = |link: &crate::Link| {
-            Stock::new(
-                link.capacity.as_bps(),
-                link.channel.as_bps(),
-                &config.shares,
-            )
+        let stock = |capacity: Rate, channel: Rate| {
+            Stock::new(capacity.as_bps(), channel.as_bps(), &config.shares)
         };
-        let stocks = topology.links().map(|(_, link)| stock(link)).collect();
+        let links = topology.links();
+        let links = links.map(|(_, link)| stock(link.capacity, link.channel));
+        // nothing crosses an interface of which nothing is known
+        let interfaces = topology.interfaces().iter().map(|port| {
+            let limits = port.limits.map(|limits| (limits.capacity, limits.channel));
+            let (capacity, channel) = limits.unwrap_or((RATE_MIN, RATE_MIN));
+            stock(capacity, channel)
+        });
+        let stocks = links.chain(interfaces).collect();
         Ok(Self {
             config,
             topology,
@@ -211,30 +215,44 @@ impl Calendar {
 
     /// The paths that a request may be on.
     pub(crate) fn paths(&self, way: &Way) -> Result<Cow<'_, [Arc<Path>]>, Refusal> {
-        let (from, to) = match way {
+        let ends = match way {
             Way::Over(path) => {
                 let known = path
-                    .links()
-                    .iter()
+                    .stocks()
                     .all(|link| (link.0 as usize) < self.stocks.len());
                 return known
                     .then(|| vec![Arc::clone(path)].into())
                     .ok_or(Refusal::Unknown);
             }
-            Way::Between(from, to) => (*from, *to),
+            Way::Between(from, to) => (None, *from, *to),
+            Way::By(interface, from, to) => (Some(*interface), *from, *to),
         };
+        let (interface, from, to) = ends;
         if self.topology.name(from).is_none() || self.topology.name(to).is_none() {
             return Err(Refusal::Unknown);
         }
-        let paths = match self.paths.get(&(from, to)) {
+        let paths = match self.paths.get(&ends) {
             Some(paths) => Cow::from(paths),
-            None => shortest(&self.topology, from, to, self.config.paths_max).into(),
+            None => self.look_for(ends).into(),
         };
-        if paths.is_empty() {
-            Err(Refusal::NoPath)
-        } else {
-            Ok(paths)
+        match interface {
+            _ if !paths.is_empty() => Ok(paths),
+            Some(_) => Err(Refusal::Interface),
+            None => Err(Refusal::NoPath),
         }
+    }
+
+    /// The paths between two nodes; of more than are tried those that cross an interface, if one is meant.
+    fn look_for(&self, (interface, from, to): Ends) -> Vec<Arc<Path>> {
+        let most = self.config.paths_max;
+        let Some(interface) = interface else {
+            return shortest(&self.topology, from, to, most);
+        };
+        let all = shortest(&self.topology, from, to, PATHS_MAX);
+        let crossing = all
+            .iter()
+            .filter_map(|path| path.through(&self.topology, interface));
+        crossing.take(most).collect()
     }
 
     /// Refuses a number that is in use.
@@ -246,7 +264,7 @@ impl Calendar {
     }
 
     pub(crate) fn take(&mut self, owner: Owner, path: &Path, steps: &[Step]) {
-        for link in path.links() {
+        for link in path.stocks() {
             let stock = &mut self.stocks[link.0 as usize];
             for step in steps {
                 stock.take(owner, step);
@@ -255,7 +273,7 @@ impl Calendar {
     }
 
     pub(crate) fn give(&mut self, owner: Owner, path: &Path, steps: &[Step]) {
-        for link in path.links() {
+        for link in path.stocks() {
             let stock = &mut self.stocks[link.0 as usize];
             for step in steps {
                 stock.give(owner, step);
@@ -270,17 +288,19 @@ impl Calendar {
 
     /// Keeps the paths between two nodes.
     fn remember(&mut self, way: &Way) {
-        let Way::Between(from, to) = *way else {
-            return;
+        let ends = match *way {
+            Way::Between(from, to) => (None, from, to),
+            Way::By(interface, from, to) => (Some(interface), from, to),
+            Way::Over(_) => return,
         };
-        if self.paths.contains_key(&(from, to)) {
+        if self.paths.contains_key(&ends) {
             return;
         }
         if self.paths.len() >= PAIRS_MAX {
             self.paths.clear();
         }
-        let paths = shortest(&self.topology, from, to, self.config.paths_max);
-        self.paths.insert((from, to), paths);
+        let paths = self.look_for(ends);
+        self.paths.insert(ends, paths);
     }
 }
 
@@ -299,5 +319,10 @@ impl PartialEq for Calendar {
 
 impl Eq for Calendar {}
 
+/// The interface that a path crosses, if one is meant, and its ends.
+type Ends = (Option<LinkId>, NodeId, NodeId);
+
+/// Paths that are looked at for those that cross an interface.
+const PATHS_MAX: usize = 64;
 /// Pairs of nodes whose paths are kept.
 const PAIRS_MAX: usize = 1 << 14;

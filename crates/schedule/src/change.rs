@@ -86,11 +86,23 @@ impl Calendar {
     }
 
     /// Packs again, in the order of priority and of booking, what is still to come of at most `most` bookings: each gets what
-    /// there is now if with that it is over no later, so nobody loses by it. Says who is over earlier.
+    /// there is now if with that it is over no later, so nobody loses by it. Says whose steps have changed, also of those that
+    /// are over when they were to be.
     ///
     /// What was booked with a margin (section 4.3 of the paper) and ends early leaves room to those behind it. When each of
     /// them in turn takes what those before it leave, all have what they would have had without margins.
     pub fn repack(&mut self, now: Instant, scope: Scope, most: usize) -> Vec<Moved> {
+        self.repack_if(now, scope, most, |_, _| true)
+    }
+
+    /// The same for bookings that may have what they would be granted, which `may` says of each; what it agrees to is granted.
+    pub fn repack_if(
+        &mut self,
+        now: Instant,
+        scope: Scope,
+        most: usize,
+        mut may: impl FnMut(Id, &Grant) -> bool,
+    ) -> Vec<Moved> {
         let now = self.first_from(now);
         let ids = self.in_turn(|booking| match scope {
             Scope::Waiting => booking.grant.start() >= now,
@@ -98,15 +110,18 @@ impl Calendar {
         });
         let moves = ids.into_iter().take(most).filter_map(|id| {
             let need = self.bookings.find(id)?.request.need;
+            let mut is_other = false;
             let no_later = |was: &Grant, new: &Grant| {
-                let suits = new.end() <= was.end();
+                is_other = was != new;
+                let suits = new.end() <= was.end() && (was == new || may(id, new));
                 suits
                     .then_some(())
                     .ok_or_else(|| Refusal::Blocked(was.end()))
             };
-            self.renew(now, id, need, no_later).ok()
+            let moved = self.renew(now, id, need, no_later).ok();
+            moved.filter(|_| is_other)
         });
-        moves.filter(|moved| moved.end < moved.was).collect()
+        moves.collect()
     }
 
     /// The numbers of certain bookings, the highest priority first; of equal ones, who booked first.
@@ -125,7 +140,7 @@ impl Calendar {
         now: Instant,
         id: Id,
         need: Need,
-        suits: impl Fn(&Grant, &Grant) -> Result<(), Refusal>,
+        suits: impl FnOnce(&Grant, &Grant) -> Result<(), Refusal>,
     ) -> Result<Moved, Refusal> {
         let now = self.first_from(now);
         let mut booking = self.bookings.remove(id).ok_or(Refusal::Missing(id))?;

@@ -47,4 +47,4 @@ pub use refusal::{Counter, Refusal};
 pub use request::{Detail, Need, Request, Shape, Way};
 pub use restore::Kept;
 pub use stock::Owner;
-pub use topology::{Link, LinkId, NodeId, Topology};
+pub use topology::{Interface, Limits, Link, LinkId, NodeId, Topology};

@@ -6,6 +6,7 @@ use lighthaul_base::Instant;
 
 use crate::calendar::{Calendar, Id};
 use crate::change::Moved;
+use crate::grant::Grant;
 use crate::refusal::Refusal;
 use crate::topology::LinkId;
 
@@ -33,6 +34,17 @@ impl Calendar {
     /// Plans an outage, under a number that is not in use. Bookings that it hits are fitted in again, the highest priority
     /// first; nobody else is touched.
     pub fn outage(&mut self, now: Instant, id: Id, outage: Outage) -> Result<Displaced, Refusal> {
+        self.outage_if(now, id, outage, |_, _| true)
+    }
+
+    /// The same for bookings that may have what they would be granted, which `may` says of each; what it agrees to is granted.
+    pub fn outage_if(
+        &mut self,
+        now: Instant,
+        id: Id,
+        outage: Outage,
+        mut may: impl FnMut(Id, &Grant) -> bool,
+    ) -> Result<Displaced, Refusal> {
         self.check_id(id)?;
         if self.topology().about(outage.link).is_none() {
             return Err(Refusal::Unknown);
@@ -60,7 +72,11 @@ impl Calendar {
             let Some(need) = self.booking(id).map(|booking| booking.request.need) else {
                 continue;
             };
-            if let Ok(moved) = self.renew(now, id, need, |_, _| Ok(())) {
+            let suits = |was: &Grant, new: &Grant| {
+                let may = may(id, new);
+                may.then_some(()).ok_or_else(|| Refusal::Blocked(was.end()))
+            };
+            if let Ok(moved) = self.renew(now, id, need, suits) {
                 displaced.moved.push(moved);
                 continue;
             }

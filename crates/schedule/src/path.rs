@@ -19,6 +19,10 @@ pub struct Path {
     pub(crate) capacity: u64,
     /// Nanoseconds in which what was raised carries nothing.
     pub(crate) guard: u64,
+    /// The lowest rate on it.
+    pub(crate) least: u64,
+    /// The interface at which its circuit is made.
+    interface: Option<LinkId>,
 }
 
 impl Path {
@@ -40,8 +44,39 @@ impl Path {
                 channel,
                 capacity: capacity - capacity % channel,
                 guard: u64::try_from(guard).unwrap_or(u64::MAX),
+                least: 1,
+                interface: None,
             })
         })
+    }
+
+    /// The same links with a circuit at an interface. Nothing if none of them begins or ends there, if nothing is known of
+    /// its device, or if the two have no rate in common.
+    pub fn through(&self, topology: &Topology, interface: LinkId) -> Option<Arc<Self>> {
+        let port = topology.port(interface)?;
+        let limits = port.limits?;
+        if !self.links.iter().any(|link| port.links.contains(link)) {
+            return None;
+        }
+        let channel = least_common_multiple(self.channel, limits.channel.as_bps())?;
+        let capacity = self.capacity.min(limits.capacity.as_bps());
+        let guard = u64::try_from(limits.guard.as_nanos()).unwrap_or(u64::MAX);
+        let least = limits.least.as_bps().checked_next_multiple_of(channel)?;
+        (channel.max(least) <= capacity).then(|| {
+            Arc::new(Self {
+                links: self.links.clone(),
+                channel,
+                capacity: capacity - capacity % channel,
+                guard: self.guard.max(guard),
+                least,
+                interface: Some(interface),
+            })
+        })
+    }
+
+    /// Its links and interface: all that has to have room for what crosses it.
+    pub(crate) fn stocks(&self) -> impl Iterator<Item = LinkId> + '_ {
+        self.links.iter().copied().chain(self.interface)
     }
 
     /// Its links, in the order in which bits cross them.

@@ -88,15 +88,16 @@ impl Ask {
             self.most.min(path.capacity)
         };
         let most = most - most % path.channel;
-        let least = self.least.checked_next_multiple_of(path.channel);
+        let least = self.least.max(path.least);
+        let least = least.checked_next_multiple_of(path.channel);
         let least = if self.is_fixed {
             most
         } else {
             least.unwrap_or(u64::MAX)
         };
         let rate = |bps| Rate::from_bps(bps).unwrap_or(Rate::UNLIMITED);
-        if most == 0 {
-            return Err(Refusal::Channel(rate(path.channel)));
+        if most < path.least.max(1) {
+            return Err(Refusal::Channel(rate(path.channel.max(path.least))));
         }
         if least > most || least > path.capacity {
             return Err(Refusal::Rate(rate(path.capacity)));
@@ -144,8 +145,8 @@ impl<'a> Field<'a> {
 
     /// What an owner can have of a path from a moment on.
     pub(crate) fn view(&self, owner: Owner, path: &Path, at: Instant) -> View<'a> {
-        let mut legs = Vec::with_capacity(path.links().len());
-        for link in path.links() {
+        let mut legs = Vec::with_capacity(path.links().len() + 1);
+        for link in path.stocks() {
             self.stocks[link.0 as usize].legs(owner, at, &mut legs);
         }
         View::new(legs, at)

@@ -26,6 +26,8 @@ pub enum Refusal {
     Unknown,
     /// No path leads from the one node to the other.
     NoPath,
+    /// No path from the one node to the other crosses the interface.
+    Interface,
     /// It would have more steps than this.
     Steps(usize),
     /// It would not be over when it must be.
@@ -83,6 +85,10 @@ impl fmt::Display for Refusal {
             Self::NoPath => write!(
                 f,
                 "no path leads from the one node to the other: ask for two that links join"
+            ),
+            Self::Interface => write!(
+                f,
+                "no path from the one node to the other crosses that interface: name an interface of one of its links"
             ),
             Self::Steps(most) => write!(
                 f,

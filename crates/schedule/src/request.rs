@@ -7,7 +7,7 @@ use lighthaul_base::{Instant, Rate};
 
 use crate::path::Path;
 use crate::stock::Owner;
-use crate::topology::NodeId;
+use crate::topology::{LinkId, NodeId};
 
 /// Capacity that somebody wants for a transfer (sections 3.1 and 5 of the paper).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct Request {
 pub enum Way {
     /// The best of several paths from one node to another.
     Between(NodeId, NodeId),
+    /// The same, of those that cross an interface, with a circuit there.
+    By(LinkId, NodeId, NodeId),
     /// This path.
     Over(Arc<Path>),
 }

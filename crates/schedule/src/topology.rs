@@ -46,6 +46,34 @@ pub struct Topology {
     names: BTreeMap<String, NodeId>,
     /// The links that leave each node.
     out: Vec<Vec<LinkId>>,
+    /// Interfaces, whose numbers follow those of the links.
+    interfaces: Vec<Interface>,
+}
+
+/// An interface or a switch port that makes circuits, and the links that begin or end there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Name, as devices and bookings have it.
+    pub name: String,
+    /// Links of which it is an end.
+    pub links: BTreeSet<LinkId>,
+    /// Limits of all its circuits; none are made there while nothing is known of the device.
+    pub limits: Option<Limits>,
+}
+
+/// What a device keeps at one interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Rate of all circuits together.
+    pub capacity: Rate,
+    /// Granularity: every rate is a multiple of it.
+    pub channel: Rate,
+    /// Lowest rate of one circuit.
+    pub least: Rate,
+    /// Time in which a rate that was raised carries nothing.
+    pub guard: Duration,
+    /// Number of circuits at one time.
+    pub circuits_max: usize,
 }
 
 impl Topology {
@@ -70,6 +98,7 @@ impl Topology {
             links: Vec::new(),
             ends: Vec::new(),
             names,
+            interfaces: Vec::new(),
         };
         let mut seen = BTreeSet::new();
         for link in links {
@@ -80,6 +109,57 @@ impl Topology {
         }
         topology.check_islands()?;
         Ok(topology)
+    }
+
+    /// Says that these links begin or end at an interface; more links are added to those it has.
+    pub fn attach(&mut self, interface: &str, links: &[LinkId]) -> Result<(), Misuse> {
+        let known = links.iter().all(|link| self.about(*link).is_some());
+        let nth = self.interfaces.iter().position(|one| one.name == interface);
+        if interface.is_empty() || !known || self.interfaces.len() >= LINKS_MAX {
+            return Err(Misuse::Interface(interface.into()));
+        }
+        let nth = nth.unwrap_or_else(|| {
+            self.interfaces.push(Interface {
+                name: interface.into(),
+                links: BTreeSet::new(),
+                limits: None,
+            });
+            self.interfaces.len() - 1
+        });
+        self.interfaces[nth].links.extend(links);
+        Ok(())
+    }
+
+    /// Says what the device at an interface keeps; refuses an interface at which no link begins or ends.
+    pub fn equip(&mut self, interface: &str, limits: Limits) -> Result<(), Misuse> {
+        let mut found = self.interfaces.iter_mut();
+        let found = found.find(|one| one.name == interface);
+        let found = found.ok_or_else(|| Misuse::Interface(interface.into()))?;
+        if limits.channel > limits.capacity {
+            return Err(Misuse::Channel(interface.into(), limits.channel));
+        }
+        found.limits = Some(limits);
+        Ok(())
+    }
+
+    /// The interface of a name; its number is one that no link has.
+    pub fn interface(&self, name: &str) -> Option<(LinkId, &Interface)> {
+        let nth = self.interfaces.iter().position(|one| one.name == name)?;
+        Some((
+            LinkId((self.links.len() + nth) as u32),
+            &self.interfaces[nth],
+        ))
+    }
+
+    /// All interfaces.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// The interface of a number.
+    pub(crate) fn port(&self, id: LinkId) -> Option<&Interface> {
+        let nth = (id.0 as usize).checked_sub(self.links.len())?;
+        self.interfaces.get(nth)
     }
 
     /// A single link from `a` to `b`.
@@ -205,6 +285,8 @@ pub enum Misuse {
     Channel(String, Rate),
     /// A link with a guard time of more than an hour.
     Guard(String),
+    /// An interface without a name, or one at which no link ends.
+    Interface(String),
 }
 
 impl fmt::Display for Misuse {
@@ -242,6 +324,10 @@ impl fmt::Display for Misuse {
             Self::Guard(link) => write!(
                 f,
                 "link {link} has a guard time of more than an hour: check its unit"
+            ),
+            Self::Interface(name) => write!(
+                f,
+                "no link begins or ends at interface \"{name}\": add interfaces = [\"{name}\"] to its link in the topology"
             ),
         }
     }

@@ -11,21 +11,71 @@ use lighthaul_base::{Instant, Trc};
 use lighthaul_circuit::agent::{Agent, Wanted};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::Driver;
+use lighthaul_circuit::error as circuit;
 use lighthaul_circuit::keeper::{Ending, Event};
 use lighthaul_io::clock::Clock;
+use lighthaul_schedule::{Limits, Topology};
 
 use crate::books::{Books, Role, Who};
 use crate::error::{Error, Result};
 use crate::word::{Moment, Reservation};
 
+/// A topology that knows what the devices at its interfaces keep.
+pub fn equip(
+    mut topology: Topology,
+    drivers: &BTreeMap<String, Box<dyn Driver>>,
+) -> Result<Topology> {
+    for (name, driver) in drivers {
+        let can = driver.capabilities();
+        let limits = Limits {
+            capacity: can.rate_max,
+            channel: can.granularity,
+            least: can.rate_min,
+            guard: can.guard,
+            circuits_max: can.entries_max,
+        };
+        let equipped = topology.equip(name, limits);
+        equipped.map_err(|why| Error::Misuse(why.to_string()))?;
+    }
+    Ok(topology)
+}
+
+/// Devices, and what is kept at them. [`Agent`] has real ones.
+pub trait Posts {
+    /// Time by the clock of the devices.
+    fn now(&self) -> Instant;
+    /// Circuits that are kept.
+    fn circuits(&self) -> Vec<Circuit>;
+    /// Keeps a circuit, or gives one that is kept another vector.
+    fn take(&self, circuit: Circuit, lease_till: Instant) -> circuit::Result<()>;
+    /// Lets a circuit last longer.
+    fn renew(&self, circuit: &Circuit, lease_till: Instant) -> circuit::Result<()>;
+    /// Ends a circuit.
+    fn release(&self, circuit: &Circuit) -> circuit::Result<()>;
+    /// Returns what has happened at some interface and was not told yet.
+    fn poll_event(&self) -> Option<(String, Event)>;
+}
+
+/// Keeps the circuits of the books at devices.
+#[derive(Debug)]
+pub struct Tender<P> {
+    books: Arc<Books>,
+    posts: P,
+    /// The moment at which the clock of the devices was zero.
+    zero: Moment,
+}
+
 /// Keeps the circuits of the books at the devices of this host.
 #[derive(Debug)]
 pub struct Circuits {
-    books: Arc<Books>,
+    tender: Tender<Agents>,
+}
+
+/// The agent of this host, and its clock.
+#[derive(Debug)]
+struct Agents {
     agent: Agent,
     clock: Clock,
-    /// The moment at which `clock` was zero.
-    zero: Moment,
 }
 
 impl Circuits {
@@ -46,23 +96,76 @@ impl Circuits {
         });
         let (agent, refused) = Agent::start(clock, drivers, wanted.collect())
             .map_err(|why| Error::Misuse(why.to_string()))?;
-        let circuits = Self {
-            books,
-            agent,
-            clock,
-            zero,
-        };
+        let tender = Tender::new(books, Agents { agent, clock }, zero);
         for (id, why) in refused {
-            circuits.fail(id, "the agent", &why.to_string())?;
+            tender.fail(id, "the agent", &why.to_string())?;
         }
-        Ok(circuits)
+        Ok(Self { tender })
+    }
+
+    /// See [`Tender::tend`].
+    pub fn tend(&self) -> Result<()> {
+        self.tender.tend()
+    }
+
+    /// Waits for news of the devices till a moment of the agent's clock, and tells the books.
+    pub fn wait(&self, till: Instant) -> Result<()> {
+        if let Some((interface, event)) = self.tender.posts.agent.wait_event(till)? {
+            self.tender.report(interface, event)?;
+        }
+        Ok(())
+    }
+
+    /// The clock by which [`Circuits::wait`] waits.
+    pub const fn clock(&self) -> Clock {
+        self.tender.posts.clock
+    }
+}
+
+impl Posts for Agents {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn circuits(&self) -> Vec<Circuit> {
+        let kept = self.agent.circuits().into_iter();
+        kept.map(|wanted| wanted.circuit).collect()
+    }
+
+    fn take(&self, circuit: Circuit, lease_till: Instant) -> circuit::Result<()> {
+        self.agent.take(circuit, lease_till)
+    }
+
+    fn renew(&self, circuit: &Circuit, lease_till: Instant) -> circuit::Result<()> {
+        self.agent.renew(&circuit.interface, circuit.id, lease_till)
+    }
+
+    fn release(&self, circuit: &Circuit) -> circuit::Result<()> {
+        self.agent.release(&circuit.interface, circuit.id)
+    }
+
+    fn poll_event(&self) -> Option<(String, Event)> {
+        let (interface, event) = self.agent.poll_event()?;
+        Some((interface.to_owned(), event))
+    }
+}
+
+impl<P: Posts> Tender<P> {
+    /// Keeps what `books` want at `posts`, whose clock was zero at `zero`.
+    pub const fn new(books: Arc<Books>, posts: P, zero: Moment) -> Self {
+        Self { books, posts, zero }
+    }
+
+    /// The devices.
+    pub const fn posts(&self) -> &P {
+        &self.posts
     }
 
     /// Has the devices keep what the books want, for as long as a lease from now on, and tells the books what has become of
     /// it. It is to be called whenever the books or the devices have news, and several times in a lease.
     pub fn tend(&self) -> Result<()> {
-        while let Some((interface, event)) = self.agent.poll_event() {
-            self.report(interface, event)?;
+        while let Some((interface, event)) = self.posts.poll_event() {
+            self.report(&interface, event)?;
         }
         let mut wishes = Wishes::of(&self.books, self.zero)?;
         if !wishes.are_ours {
@@ -72,16 +175,18 @@ impl Circuits {
         for (id, why) in wishes.broken {
             self.fail(id, "the books", &why)?;
         }
-        let lease_till = self.clock.now() + LEASE;
-        for Wanted { circuit, .. } in self.agent.circuits() {
-            match wishes.wanted.remove(&circuit.id) {
-                Some(wanted) if is_same(&wanted, &circuit, self.clock.now()) => {
+        let lease_till = self.posts.now() + LEASE;
+        // what goes makes room for what comes
+        for circuit in self.posts.circuits() {
+            match wishes.wanted.get(&circuit.id) {
+                Some(wanted) if is_same(wanted, &circuit, self.posts.now()) => {
+                    wishes.wanted.remove(&circuit.id);
                     // one that ended meanwhile is told of by an event
-                    let _ = self.agent.renew(&circuit.interface, circuit.id, lease_till);
+                    let _ = self.posts.renew(&circuit, lease_till);
                 }
-                Some(wanted) => self.take(wanted, lease_till)?,
+                Some(_) => {}
                 None => {
-                    let _ = self.agent.release(&circuit.interface, circuit.id);
+                    let _ = self.posts.release(&circuit);
                 }
             }
         }
@@ -91,27 +196,15 @@ impl Circuits {
         Ok(())
     }
 
-    /// Waits for news of the devices till a moment of the agent's clock, and tells the books.
-    pub fn wait(&self, till: Instant) -> Result<()> {
-        if let Some((interface, event)) = self.agent.wait_event(till)? {
-            self.report(interface, event)?;
-        }
-        Ok(())
-    }
-
-    /// The clock by which [`Circuits::wait`] waits.
-    pub const fn clock(&self) -> Clock {
-        self.clock
-    }
-
     fn take(&self, circuit: Circuit, lease_till: Instant) -> Result<()> {
-        if circuit.trc.check_ahead(self.clock.now()).is_err() {
+        if circuit.trc.check_ahead(self.posts.now()).is_err() {
             // its last step has just ended, and the books will see to it
             return Ok(());
         }
         let (id, interface) = (circuit.id, circuit.interface.clone());
-        match self.agent.take(circuit, lease_till) {
-            Ok(()) => Ok(()),
+        match self.posts.take(circuit, lease_till) {
+            // what stands in its way is about to go: it is taken the next time
+            Ok(()) | Err(circuit::Error::Busy(_)) => Ok(()),
             Err(why) => self.fail(id, &interface, &why.to_string()),
         }
     }

@@ -22,6 +22,12 @@ pub enum Error {
     /// An owner has as much as one may have.
     #[error("{0}")]
     Quota(String),
+    /// The policy of who asks does not allow it.
+    #[error("{0}")]
+    Policy(String),
+    /// Another circuit carries the same packets at the same time, or all circuits of an interface are taken.
+    #[error("{0}")]
+    Overlap(String),
     /// There is no such thing, or it is somebody else's.
     #[error("there is no {what} {id} that is yours: ask which there are")]
     Missing {
@@ -128,6 +134,7 @@ fn in_words(refusal: &Refusal) -> String {
         | Refusal::Channel(_)
         | Refusal::Unknown
         | Refusal::NoPath
+        | Refusal::Interface
         | Refusal::Steps(_)
         | Refusal::Late(_)
         | Refusal::Taken(_)

@@ -3,7 +3,7 @@
 //! - [`word`]: what crosses the REST interface
 //! - [`books`]: who has what promised, and the calendar behind it; [`store`]: where they are kept
 //! - [`circuits`]: what is promised, kept at devices; [`topology`]: which links there are
-//! - [`identity`]: who asks, and what they may do
+//! - [`identity`]: who asks, and what they may do; [`policies`]: what each identity may book
 //! - [`api`]: what is answered; [`serve`]: the service as a whole; [`certificate`]: what it shows of itself
 //! - [`client`]: asking a scheduler; [`https`]: how it is known
 //! - [`error`]: why something was not done
@@ -16,6 +16,7 @@ pub mod client;
 pub mod error;
 pub mod https;
 pub mod identity;
+pub mod policies;
 pub mod serve;
 pub mod store;
 pub mod topology;

@@ -15,12 +15,14 @@ use lighthaul_circuit::driver::{Capabilities, Driver, Standing};
 use lighthaul_circuit::reservation::State;
 use lighthaul_circuit::sim::{Sim, Temper};
 use lighthaul_io::clock::{Clock, unix_nanos};
-use lighthaul_scheduler::books::{Books, Config};
-use lighthaul_scheduler::circuits::Circuits;
+use lighthaul_schedule::Topology;
+use lighthaul_scheduler::Error;
+use lighthaul_scheduler::books::{Books, Config, Policy};
+use lighthaul_scheduler::circuits::{Circuits, equip};
 use lighthaul_scheduler::store::Store;
 use lighthaul_scheduler::store::sqlite::Sqlite;
 use lighthaul_scheduler::word::{FlowAt, Moment, NewReservation};
-use world::{ada, all_for, ben, link};
+use world::{ada, all_for, ben, link, operator};
 
 #[test]
 fn a_circuit_stands_while_its_reservation_does() {
@@ -72,15 +74,38 @@ fn a_device_that_stumbles_fails_its_reservation_which_frees_the_link() {
 }
 
 #[test]
-fn what_the_device_cannot_keep_fails_with_its_reason() {
+fn packets_of_another_circuit_are_refused_at_booking_time_with_what_would_do() {
     let (books, device) = (books(Box::new(Sqlite::in_memory().unwrap())), device());
     let circuits = circuits(&books, &device);
-    let first = books.reserve(&ada(), &slow(5000), None).unwrap().id;
-    let second = books.reserve(&ada(), &slow(5000), None).unwrap().id;
-    circuits.tend().unwrap();
-    assert!(!books.get(&ada(), first).unwrap().state.is_final());
-    let why = books.get(&ada(), second).unwrap().failure.unwrap();
-    assert!(why.contains("other ports"), "{why}");
+    let first = books.reserve(&ada(), &slow(5000), None).unwrap();
+    for packets in ["udp 10.0.0.2 5000", "udp 10.0.0.2", "10.0.0.0/8"] {
+        let mut second = slow(5000);
+        second.flow.as_mut().unwrap().packets = packets.parse().unwrap();
+        let Err(Error::Overlap(why)) = books.reserve(&ben(), &second, None) else {
+            panic!("{packets} was granted");
+        };
+        assert!(why.contains("choose other ports"), "{why}");
+        let start = why.rsplit("a start at ").next().unwrap().parse();
+        assert_eq!(start, Ok(first.promised_end));
+        second.start = Some(first.promised_end);
+        let later = books.reserve(&ben(), &second, None).unwrap();
+        books.terminate(&ben(), later.id, "").unwrap();
+    }
+    let beside = books.reserve(&ben(), &slow(5001), None).unwrap();
+    tend_until(&circuits, || {
+        books.get(&ben(), beside.id).unwrap().state == State::Active
+    });
+    for (who, id) in [(ada(), first.id), (ben(), beside.id)] {
+        assert_eq!(books.get(&who, id).unwrap().state, State::Active);
+    }
+}
+
+#[test]
+fn an_interface_is_not_overbooked_by_links_that_carry_more() {
+    let books = books(Box::new(Sqlite::in_memory().unwrap()));
+    let all = books.reserve(&ada(), &wanted(600, 5000), None).unwrap();
+    let next = books.reserve(&ada(), &wanted(1, 5001), None).unwrap();
+    assert!(next.steps[0].from >= all.promised_end);
 }
 
 #[test]
@@ -115,14 +140,40 @@ fn a_circuit_at_an_interface_without_a_driver_is_refused_by_name() {
     new.flow.as_mut().unwrap().interface = "eth7".into();
     let why = books.reserve(&ada(), &new, None).unwrap_err().to_string();
     assert!(why.contains("eth7, only at: eth1"), "{why}");
+    let store = Box::new(Sqlite::in_memory().unwrap());
+    let none = Books::open(
+        store,
+        link(1000),
+        Config::default(),
+        || Moment(unix_nanos()),
+    );
+    let why = none.unwrap().reserve(&operator(), &new, None);
+    let why = why.unwrap_err().to_string();
+    assert_eq!(
+        why,
+        "this scheduler provisions no circuits; omit flow (--interface)"
+    );
 }
 
 fn books(store: Box<dyn Store>) -> Arc<Books> {
+    let policy = Policy {
+        prefixes: vec!["10.0.0.0/8".parse().unwrap()],
+        ..Policy::default()
+    };
     let config = Config {
-        interfaces: ["eth1".to_owned()].into(),
+        policy,
         ..Config::default()
     };
-    Arc::new(Books::open(store, link(1000), config, || Moment(unix_nanos())).unwrap())
+    Arc::new(Books::open(store, shaped(), config, || Moment(unix_nanos())).unwrap())
+}
+
+/// One link, whose circuits are made at the device.
+fn shaped() -> Topology {
+    let mut topology = link(1000);
+    let links: Vec<_> = topology.links().map(|(id, _)| id).collect();
+    topology.attach("eth1", &links).unwrap();
+    let driver: Box<dyn Driver> = Box::new(device());
+    equip(topology, &BTreeMap::from([("eth1".to_owned(), driver)])).unwrap()
 }
 
 fn device() -> Sim {

@@ -195,10 +195,11 @@ impl Booker {
 fn open(file: &Path) -> Books {
     let config = Config {
         repack_max: 0,
-        quota: lighthaul_scheduler::books::Quota {
+        policy: lighthaul_scheduler::books::Quota {
             reservations: 1_000_000,
             bytes: u64::MAX,
-        },
+        }
+        .into(),
         ..Config::default()
     };
     let store = Box::new(Sqlite::open(file).unwrap());

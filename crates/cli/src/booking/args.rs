@@ -38,12 +38,25 @@ A topology in TOML:
   guard = \"50ms\"                # how long a change of rate takes; none
   cost = 3                        # of two paths that end as early, the cheaper is taken; 1
   both = true                     # also a link back, called TO-FROM
-  back = \"amsterdam-chicago\"    # what that one is called instead")]
+  back = \"amsterdam-chicago\"    # what that one is called instead
+  interfaces = [\"eth1\"]         # where circuits of the link are made, by --shape or --device
+
+A file of policies for identities of role user, in TOML; each line may be left out:
+  [default]                       # identities that are not listed
+  prefixes = [\"10.1.0.0/16\"]    # destinations of packets that circuits may carry; none
+  interfaces = [\"eth1\"]         # interfaces at which circuits may be made; all
+  links = [\"chicago-amsterdam\"] # links that may be booked; all
+  rate_max = \"1Gb/s\"            # all reservations of the identity at one time; no limit
+  ahead = \"7d\"                  # how far ahead a reservation may end; --horizon
+  bytes_per_day = \"10TB\"        # --bytes-max
+  reservations = 100              # --reservations-max
+  [identity.ada]                  # what is not said here is as in [default]
+  prefixes = [\"10.2.0.0/16\"]")]
 pub(crate) struct Scheduler {
     /// Hosts and links: a TOML file, or .graphml as the Internet Topology Zoo has it
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOPOLOGY")]
     pub(crate) topology: PathBuf,
-    /// What links carry of which the topology says not what
+    /// Default link capacity, for links of which the topology gives none
     #[arg(long, value_name = "RATE")]
     pub(crate) link_capacity: Option<Rate>,
     /// Where the books are kept: a file, or the postgres:// URL of a server that several schedulers share;
@@ -78,7 +91,10 @@ pub(crate) struct Scheduler {
     /// With --no-tls, speak in the clear to everybody
     #[arg(long, requires = "no_tls")]
     pub(crate) insecure: bool,
-    /// How long is held what nobody commits
+    /// What each identity may book: a TOML file [default: capacity, but no circuits; operators may book all]
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_POLICY")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Time before an uncommitted reservation expires
     #[arg(long, value_name = "TIME", default_value = "120s")]
     pub(crate) hold: Span,
     /// How far ahead bookings may end
@@ -87,7 +103,7 @@ pub(crate) struct Scheduler {
     /// How many reservations one owner may have at once
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) reservations_max: usize,
-    /// How many bytes one owner may book a day [default: all]
+    /// How many bytes one owner may book a day [default: no limit]
     #[arg(long, value_name = "SIZE")]
     pub(crate) bytes_max: Option<Bytes>,
     /// How many questions a second each name may ask
@@ -108,7 +124,7 @@ pub(crate) struct Welcome {
     /// The file that lists the tokens whose bearers may ask
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_TOKENS")]
     pub(crate) tokens: Option<PathBuf>,
-    /// Whose signed tokens count, word by word as they name it
+    /// Trusted token issuer (exact match)
     #[arg(long, value_name = "URL", requires_all = ["jwks", "audience"])]
     pub(crate) issuer: Option<String>,
     /// Where the issuer's keys are
@@ -254,7 +270,7 @@ pub(crate) struct Wanted {
     /// What is added to the size for headers and resends, in hundredths
     #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = value_parser!(u8).range(0..=100))]
     pub(crate) margin: u8,
-    /// Of two that could be moved forward, the higher one is first
+    /// Priority when capacity is freed (higher first) [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) priority: Option<u8>,
     /// The highest rate all the time, rather than what is free
@@ -263,7 +279,7 @@ pub(crate) struct Wanted {
     /// Where a circuit is to begin: an interface of the scheduler's host, or a port of its switch
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
-    /// Which packets the circuit carries, as in 'udp 10.0.0.2 5000' [default: all]
+    /// Which packets the circuit carries, as in 'udp 10.0.0.2 5000' [default: all, for operators only]
     #[arg(long, value_name = "FLOW", requires = "interface")]
     pub(crate) packets: Option<Flow>,
 }

@@ -13,7 +13,7 @@ use lighthaul_transfer::watch::Summary;
 use serde_json::json;
 
 use super::args::Asking;
-use super::ends::{Ends, flow_to};
+use super::ends::Ends;
 use super::reach::{failed, reach};
 use super::rehearsal::Rehearsal;
 use super::time::{Time, shown};
@@ -83,9 +83,7 @@ impl Circuit {
         let by = by.map(|Time(by)| there(by.0.saturating_sub(nanos_of(epilogue))));
         let start = unix_nanos().saturating_add(nanos_of(rehearsal.lead() + THINK));
         let circuit = args.booked.circuit.as_deref();
-        let flow = circuit
-            .map(|interface| flow_to(&ends.target, interface))
-            .transpose()?;
+        let flow = circuit.map(|interface| ends.flow(interface)).transpose()?;
         let bytes = rehearsal.bytes;
         let request = NewReservation {
             from: Some(ends.from.clone()),

@@ -1,7 +1,7 @@
 //! From where to where a copy goes, as people, the scheduler and the network call it.
 
 use std::fs;
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
 use lighthaul_scheduler::word::FlowAt;
 use lighthaul_transfer::error::{Code, Error};
@@ -56,19 +56,48 @@ fn host(place: &Place) -> String {
     }
 }
 
-/// The packets that go to a place, and where they meet their circuit: what comes here is not known by its address.
-pub(super) fn flow_to(target: &Place, interface: &str) -> Result<FlowAt, Error> {
-    let words = if let Place::Here(_) = target {
-        "udp".to_owned()
+impl Ends {
+    /// The packets that go to the target, and the interface of their circuit.
+    pub(super) fn flow(&self, interface: &str) -> Result<FlowAt, Error> {
+        let address = match (&self.target, self.sources.first()) {
+            (Place::Here(_), Some(source)) => own_address(address(source)?)?,
+            (target, _) => address(target)?,
+        };
+        flow_to(address, interface)
+    }
+}
+
+/// The first address of a place's host.
+fn address(place: &Place) -> Result<IpAddr, Error> {
+    let host = host(place);
+    let unknown = || Error::new(Code::Network, format!("{host} has no address"));
+    let addresses = (host.as_str(), 0).to_socket_addrs();
+    let first = addresses.map_err(|_| unknown())?.next();
+    Ok(first.ok_or_else(unknown)?.ip())
+}
+
+/// The address of this host from which it reaches another, and at which that one reaches it.
+#[expect(clippy::disallowed_methods, reason = "nothing is sent")]
+fn own_address(far: IpAddr) -> Result<IpAddr, Error> {
+    let any: IpAddr = if far.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
     } else {
-        let host = host(target);
-        let unknown = || Error::new(Code::Network, format!("{host} has no address"));
-        let mut addresses = (host.as_str(), 0)
-            .to_socket_addrs()
-            .map_err(|_| unknown())?;
-        format!("udp {}", addresses.next().ok_or_else(unknown)?.ip())
+        Ipv6Addr::UNSPECIFIED.into()
     };
-    let packets = words.parse().map_err(|why| misuse(&format!("{why}")))?;
+    let found = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((far, DISCARD))?;
+        socket.local_addr()
+    });
+    let address = found.map_err(|why| {
+        let text = format!("no route leads to {far}: {why}; check its address");
+        Error::new(Code::Network, text)
+    })?;
+    Ok(address.ip())
+}
+
+fn flow_to(address: IpAddr, interface: &str) -> Result<FlowAt, Error> {
+    let packets = format!("udp {address}");
+    let packets = packets.parse().map_err(|why| misuse(&format!("{why}")))?;
     Ok(FlowAt {
         interface: interface.to_owned(),
         packets,
@@ -86,3 +115,6 @@ fn own_name() -> Result<String, Error> {
 fn misuse(text: &str) -> Error {
     Error::new(Code::Usage, text)
 }
+
+/// A port to look for a route to.
+const DISCARD: u16 = 9;

@@ -11,13 +11,14 @@ use lighthaul_circuit::linux::Shaper;
 use lighthaul_io::clock::{Clock, unix_nanos};
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tls;
-use lighthaul_scheduler::books::{Books, Config, Quota};
+use lighthaul_scheduler::books::{Books, Config, Policy, Quota};
 use lighthaul_scheduler::certificate::Show;
-use lighthaul_scheduler::circuits::Circuits;
+use lighthaul_scheduler::circuits::{Circuits, equip};
 use lighthaul_scheduler::error::Error as Refused;
 use lighthaul_scheduler::https::{Known, fetcher};
 use lighthaul_scheduler::identity::tokens::Tokens;
 use lighthaul_scheduler::identity::{Gate, Issuer, Keys};
+use lighthaul_scheduler::policies::{self, Policies};
 use lighthaul_scheduler::serve::{Server, Settings};
 use lighthaul_scheduler::store::Store;
 use lighthaul_scheduler::store::postgres::Postgres;
@@ -40,8 +41,8 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
     let topology = file::read(&args.topology, args.link_capacity).map_err(failed)?;
     let clock = Clock::start();
     let drivers = drivers(args, clock)?;
-    let mut rules = config(args);
-    rules.interfaces = drivers.keys().cloned().collect();
+    let topology = equip(topology, &drivers).map_err(failed)?;
+    let rules = config(args)?;
     let books = Books::open(store(args)?, topology, rules, || Moment(unix_nanos()));
     let books = Arc::new(books.map_err(failed)?);
     let circuits = if drivers.is_empty() {
@@ -139,17 +140,29 @@ fn drivers(args: &Scheduler, clock: Clock) -> Result<BTreeMap<String, Box<dyn Dr
 }
 
 /// The rules and bounds of the books.
-fn config(args: &Scheduler) -> Config {
-    let mut config = Config {
-        hold: args.hold.0,
+fn config(args: &Scheduler) -> Result<Config, Error> {
+    let usual = Policy {
         quota: Quota {
             reservations: args.reservations_max,
             bytes: args.bytes_max.map_or(u64::MAX, |size| size.0),
         },
+        ..Policy::default()
+    };
+    let policies = match &args.policy {
+        Some(path) => policies::read(path, &usual).map_err(failed)?,
+        None => Policies {
+            default: usual,
+            ..Policies::default()
+        },
+    };
+    let mut config = Config {
+        hold: args.hold.0,
+        policy: policies.default,
+        policies: policies.listed,
         ..Config::default()
     };
     config.calendar.horizon = args.horizon.0;
-    config
+    Ok(config)
 }
 
 /// What callers see of it.
@@ -244,6 +257,8 @@ fn failed(refused: Refused) -> Error {
         | Refused::Refused(_)
         | Refused::Illegal(_)
         | Refused::Quota(_)
+        | Refused::Policy(_)
+        | Refused::Overlap(_)
         | Refused::Missing { .. }
         | Refused::NoLink(_)
         | Refused::Forbidden { .. }

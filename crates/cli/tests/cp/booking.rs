@@ -222,7 +222,7 @@ fn what_cannot_be_booked_is_said_in_a_sentence() {
         ),
         ("paris rome --size 1GB", 1, "rome"),
         ("--size 1GB", 1, "either from and to, or path"),
-        ("paris milan", 1, "either size in bytes, or hold"),
+        ("paris milan", 1, "(--size) or hold"),
     ] {
         let words: Vec<&str> = ["book"].into_iter().chain(words.split(' ')).collect();
         booking.run(&ada, &words).assert_failed(code, says);

@@ -27,14 +27,17 @@ impl Shaped {
         let far = Far::start_on(name, stage);
         let near = &far.near;
         let topology = near.at("network.toml");
-        let link = "[[link]]\nname = \"wire\"\nfrom = \"a\"\nto = \"b\"\ncapacity = \"500Mb/s\"\n";
+        let link = "[[link]]\nname = \"wire\"\nfrom = \"a\"\nto = \"b\"\ncapacity = \"500Mb/s\"\ninterfaces = [\"veth0\"]\n";
         fs::write(&topology, link).unwrap();
+        let policy = near.at("policy.toml");
+        fs::write(&policy, "[identity.ada]\nprefixes = [\"10.0.0.0/8\"]\n").unwrap();
         let mut token = near.lighthaul(&["token", "ada", "--role", "user", "--tokens"]);
         token.arg(near.at("tokens"));
         let token = near.run(token).assert_succeeded().out.concat();
         let shape = format!("{WIRE}=500Mb/s");
         let mut serve = near.lighthaul(&["scheduler", "--no-tls", "--shape", &shape]);
         serve.arg("--topology").arg(&topology);
+        serve.arg("--policy").arg(&policy);
         serve.arg("--store").arg(near.at("books"));
         serve.arg("--key").arg(near.at("scheduler-key"));
         serve.arg("--tokens").arg(near.at("tokens"));

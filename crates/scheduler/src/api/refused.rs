@@ -155,6 +155,8 @@ impl From<Error> for Refused {
             Error::Refused(refusal) => from_refusal(refusal, detail),
             Error::Illegal(_) => new(StatusCode::CONFLICT, "order", "Not now"),
             Error::Quota(_) => new(StatusCode::FORBIDDEN, "quota", "Too much for one"),
+            Error::Policy(_) => new(StatusCode::FORBIDDEN, "policy", "Not allowed by the policy"),
+            Error::Overlap(_) => new(StatusCode::CONFLICT, "overlap", "The packets are taken"),
             Error::Missing { .. } | Error::NoLink(_) => {
                 new(StatusCode::NOT_FOUND, "missing", "Not there")
             }
@@ -190,6 +192,7 @@ fn from_refusal(refusal: &Refusal, detail: String) -> Refused {
         | Refusal::Channel(_)
         | Refusal::Unknown
         | Refusal::NoPath
+        | Refusal::Interface
         | Refusal::Steps(_)
         | Refusal::Size(_) => (
             StatusCode::UNPROCESSABLE_ENTITY,

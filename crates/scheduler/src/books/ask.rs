@@ -6,16 +6,16 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_schedule::{Calendar, Detail, Need, Path, Refusal, Request, Shape, Topology, Way};
 
-use super::config::Config;
 use crate::error::{Error, Result};
 use crate::word::{self, Bps, Moment, NewReservation};
 
-/// Fills in what was left out, so that the request means the same whenever it is read.
+/// Fills in what was left out, so that the request means the same whenever it is read. Without a highest rate it is the
+/// fastest that there is, or `fastest` if that is less.
 pub(super) fn complete(
     new: &NewReservation,
     now: Moment,
     calendar: &Calendar,
-    config: &Config,
+    fastest: Option<Rate>,
 ) -> Result<NewReservation> {
     let mut full = new.clone();
     full.start = Some(new.start.unwrap_or(now));
@@ -23,19 +23,8 @@ pub(super) fn complete(
     if new.size.is_some() {
         full.margin_percent = Some(new.margin_percent.unwrap_or(MARGIN_PERCENT));
     }
-    if let Some(flow) = &new.flow
-        && !config.interfaces.contains(&flow.interface)
-    {
-        let known: Vec<&str> = config.interfaces.iter().map(String::as_str).collect();
-        return Err(Error::Misuse(match known.join(", ") {
-            none if none.is_empty() => "no circuits are made here: leave flow out".to_owned(),
-            known => format!(
-                "no circuits are made at {}, only at: {known}",
-                flow.interface
-            ),
-        }));
-    }
     if new.rate_max.is_none() {
+        let limit = fastest.unwrap_or(Rate::UNLIMITED);
         // what is too fast for every path is refused with the most that there is
         let fastest = Request {
             rate_max: Rate::UNLIMITED,
@@ -49,9 +38,9 @@ pub(super) fn complete(
             )?
         };
         full.rate_max = match calendar.quote(now.instant(), &fastest) {
-            Err(Refusal::Rate(most)) => Some(most.into()),
+            Err(Refusal::Rate(most)) => Some(most.min(limit).into()),
             Err(why) => return Err(why.into()),
-            Ok(_) => Some(Rate::UNLIMITED.into()),
+            Ok(_) => Some(limit.into()),
         };
     }
     Ok(full)
@@ -79,6 +68,49 @@ pub(super) fn read(
         },
         detail: Detail::Joined,
     })
+}
+
+/// The number of an interface at which circuits are made.
+fn interface(name: &str, topology: &Topology) -> Result<lighthaul_schedule::LinkId> {
+    if let Some((id, port)) = topology.interface(name)
+        && port.limits.is_some()
+    {
+        return Ok(id);
+    }
+    let known = topology.interfaces().iter();
+    let known: Vec<&str> = known
+        .filter(|port| port.limits.is_some())
+        .map(|port| port.name.as_str())
+        .collect();
+    Err(Error::Misuse(match known.join(", ") {
+        none if none.is_empty() => {
+            "this scheduler provisions no circuits; omit flow (--interface)".to_owned()
+        }
+        known => format!("no circuits are provisioned at {name}, only at: {known}"),
+    }))
+}
+
+/// A path with a circuit at an interface.
+fn through(path: &Path, name: &str, topology: &Topology) -> Result<std::sync::Arc<Path>> {
+    let id = interface(name, topology)?;
+    path.through(topology, id).ok_or_else(|| {
+        Error::Misuse(format!(
+            "no link of the path begins or ends at interface {name} with a rate that both have; name a path that crosses it, \
+             or another interface"
+        ))
+    })
+}
+
+/// The path of a reservation, with its circuit.
+pub(super) fn path_of(
+    reservation: &word::Reservation,
+    topology: &Topology,
+) -> Result<std::sync::Arc<Path>> {
+    let path = path(&reservation.path, topology)?;
+    match &reservation.request.flow {
+        Some(flow) => through(&path, &flow.interface, topology),
+        None => Ok(path),
+    }
 }
 
 /// The path of these links.
@@ -117,10 +149,14 @@ pub(super) fn lacks(reservation: &word::Reservation, topology: &Topology) -> Vec
         .into_iter()
         .filter(|name| topology.link(name).is_none());
     let nodes = nodes.map(|name| format!("host {name}"));
+    let ports = request.flow.iter().map(|flow| &flow.interface);
+    let ports = ports.filter(|name| interface(name, topology).is_err());
+    let ports = ports.map(|name| format!("interface {name}"));
     let mut lacks: Vec<String> = nodes
         .chain(links.map(|name| format!("link {name}")))
+        .chain(ports)
         .collect();
-    if lacks.is_empty() && path(&reservation.path, topology).is_err() {
+    if lacks.is_empty() && path_of(reservation, topology).is_err() {
         lacks.push(format!("the path {}", reservation.path.join(", ")));
     }
     lacks
@@ -160,12 +196,13 @@ pub(super) fn need(full: &NewReservation) -> Result<Need> {
         (None, Some(hold)) if hold.0 > Duration::ZERO => Ok(Need::Hold(hold.0)),
         (None, Some(_)) => Err(Refusal::Nothing.into()),
         _ => Err(Error::Misuse(
-            "say how much: either size in bytes, or hold as a length of time".to_owned(),
+            "give either size in bytes (--size) or hold as a length of time (--hold)".to_owned(),
         )),
     }
 }
 
 fn way(full: &NewReservation, topology: &Topology) -> Result<Way> {
+    let port = full.flow.as_ref().map(|flow| &flow.interface);
     match (&full.from, &full.to, &full.path) {
         (Some(from), Some(to), None) => {
             let node = |name: &String| {
@@ -175,11 +212,20 @@ fn way(full: &NewReservation, topology: &Topology) -> Result<Way> {
                     ))
                 })
             };
-            Ok(Way::Between(node(from)?, node(to)?))
+            let (from, to) = (node(from)?, node(to)?);
+            let port = port.map(|name| interface(name, topology)).transpose()?;
+            Ok(port.map_or(Way::Between(from, to), |port| Way::By(port, from, to)))
         }
-        (None, None, Some(names)) => Ok(Way::Over(path(names, topology)?)),
+        (None, None, Some(names)) => {
+            let path = path(names, topology)?;
+            let path = match port {
+                Some(name) => through(&path, name, topology)?,
+                None => path,
+            };
+            Ok(Way::Over(path))
+        }
         _ => Err(Error::Misuse(
-            "say where: either from and to, or path with the names of links".to_owned(),
+            "give either from and to, or path with the names of links".to_owned(),
         )),
     }
 }

@@ -1,10 +1,11 @@
 //! The rules and bounds of the books.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_schedule::Owner;
 
+use super::policy::Policy;
 use crate::error::{Error, Result};
 
 /// The rules and bounds of the books.
@@ -16,10 +17,10 @@ pub struct Config {
     pub shares: BTreeMap<String, u16>,
     /// How long is held what nobody commits.
     pub hold: Duration,
-    /// What an owner may have.
-    pub quota: Quota,
-    /// What some owners may have instead.
-    pub quotas: BTreeMap<String, Quota>,
+    /// What identities without a policy of their own may book.
+    pub policy: Policy,
+    /// What others may book instead.
+    pub policies: BTreeMap<String, Policy>,
     /// Windows in which booked bytes are counted follow each other at this distance, from 1970 on.
     pub window: Duration,
     /// How long the answer to a request is kept that may be asked again.
@@ -34,8 +35,6 @@ pub struct Config {
     pub repack_max: usize,
     /// What begins sooner than this is not moved any more, so that who waits for it can hear of it.
     pub notice: Duration,
-    /// Where circuits can be made; on others a request for one is refused.
-    pub interfaces: BTreeSet<String>,
 }
 
 /// What one owner may have.
@@ -57,8 +56,8 @@ impl Default for Config {
             },
             shares: BTreeMap::new(),
             hold: Duration::from_mins(2),
-            quota: Quota::default(),
-            quotas: BTreeMap::new(),
+            policy: Policy::default(),
+            policies: BTreeMap::new(),
             window: DAY,
             answers_kept: DAY,
             answers_max: 1_000_000,
@@ -66,7 +65,6 @@ impl Default for Config {
             events_max: 1_000_000,
             repack_max: 1000,
             notice: Duration::from_secs(10),
-            interfaces: BTreeSet::new(),
         }
     }
 }
@@ -106,9 +104,14 @@ impl Config {
         Ok(())
     }
 
-    /// What this owner may have.
+    /// What this owner may book.
+    pub(crate) fn policy_of(&self, owner: &str) -> &Policy {
+        self.policies.get(owner).unwrap_or(&self.policy)
+    }
+
+    /// How much this owner may have.
     pub(crate) fn quota_of(&self, owner: &str) -> Quota {
-        self.quotas.get(owner).copied().unwrap_or(self.quota)
+        self.policy_of(owner).quota
     }
 
     /// What the calendar calls an owner: all who have no share are one to it.

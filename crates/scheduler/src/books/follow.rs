@@ -148,7 +148,7 @@ fn restore(calendar: &mut Calendar, config: &Config, now: Moment, record: &Recor
     let kept = Kept {
         nth: record.nth,
         request: ask::read(&reservation.request, topology, owner)?,
-        path: ask::path(&reservation.path, topology)?,
+        path: ask::path_of(reservation, topology)?,
         steps: record.granted(),
     };
     calendar

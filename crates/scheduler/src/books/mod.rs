@@ -4,6 +4,7 @@
 //! - [`config`]: rules and bounds; [`who`]: who asks, and as what
 //! - `ledger`: the books in memory; `record`: one reservation in them; `ask`: how requests are read
 //! - `reserve`, `life`, `resize`, `outage`, `tick`: what changes them; `view`: what is read of them
+//! - [`policy`]: what an identity may book; `rivals`: reservations of the same packets, or of one owner
 //! - `clerk`: how ledger and store are kept in step; `follow`: how they come from a store; `quota`: what owners have
 
 mod ask;
@@ -14,15 +15,18 @@ pub mod handle;
 mod ledger;
 mod life;
 mod outage;
+pub mod policy;
 mod quota;
 mod record;
 mod reserve;
 mod resize;
+mod rivals;
 mod tick;
 mod view;
 pub mod who;
 
 pub use config::{Config, Quota};
 pub use handle::{Books, Happened};
+pub use policy::Policy;
 pub use view::Filter;
 pub use who::{Role, Who};

@@ -1,9 +1,12 @@
 //! Links that will be out.
 
+use std::collections::BTreeMap;
+
 use lighthaul_circuit::reservation::Verb;
-use lighthaul_schedule::{Id, Outage};
+use lighthaul_schedule::{Grant, Id, Outage};
 
 use super::ledger::Ledger;
+use super::rivals::Rivals;
 use super::who::{Act, Who};
 use crate::error::{Error, Result};
 use crate::word::{Moment, NewOutage, OutageView};
@@ -27,7 +30,15 @@ impl Ledger {
             from: from.instant(),
             till: new.till.instant(),
         };
-        let displaced = self.calendar.outage(now.instant(), Id(id), outage)?;
+        let mut rivals = Rivals {
+            config: &self.config,
+            records: &self.records,
+            tally: &self.tally,
+            moved: BTreeMap::new(),
+        };
+        let may = |Id(id), grant: &Grant| rivals.let_move(id, grant, false);
+        let at = now.instant();
+        let displaced = self.calendar.outage_if(at, Id(id), outage, may)?;
         self.seq = id;
         let why = match new.why.as_str() {
             "" => format!("link {} is out from {from} till {}", new.link, new.till),

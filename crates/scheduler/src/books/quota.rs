@@ -1,6 +1,6 @@
 //! What owners have, beside what they may have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lighthaul_base::Instant;
 
@@ -12,8 +12,10 @@ use crate::word::{Moment, Step};
 /// What each owner has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// How many reservations that are not over.
-    live: BTreeMap<String, usize>,
+    /// Reservations that are not over, by their owners.
+    live: BTreeMap<String, BTreeSet<u64>>,
+    /// Those of them that have a circuit, by its interface.
+    circuits: BTreeMap<String, BTreeSet<u64>>,
     /// How much in each window, for which capacity was or is booked.
     work: BTreeMap<(u64, String), u128>,
 }
@@ -22,8 +24,13 @@ impl Tally {
     /// Counts a record.
     pub(crate) fn add(&mut self, config: &Config, record: &Record) {
         let owner = &record.reservation.owner;
+        let id = record.reservation.id;
         if record.is_live() {
-            *self.live.entry(owner.clone()).or_default() += 1;
+            self.live.entry(owner.clone()).or_default().insert(id);
+            if let Some(flow) = &record.reservation.request.flow {
+                let circuits = self.circuits.entry(flow.interface.clone());
+                circuits.or_default().insert(id);
+            }
         }
         for (window, work) in parts(config, &record.reservation.steps) {
             *self.work.entry((window, owner.clone())).or_default() += work;
@@ -33,13 +40,11 @@ impl Tally {
     /// Counts a record no longer, just as it was when it was counted.
     pub(crate) fn remove(&mut self, config: &Config, record: &Record) {
         let owner = &record.reservation.owner;
+        let id = record.reservation.id;
         if record.is_live() {
-            let live = self.live.get_mut(owner);
-            if live.is_some_and(|live| {
-                *live -= 1;
-                *live == 0
-            }) {
-                self.live.remove(owner);
+            drop_one(&mut self.live, owner, id);
+            if let Some(flow) = &record.reservation.request.flow {
+                drop_one(&mut self.circuits, &flow.interface, id);
             }
         }
         for (window, work) in parts(config, &record.reservation.steps) {
@@ -53,10 +58,20 @@ impl Tally {
         }
     }
 
+    /// Reservations of an owner that are not over.
+    pub(crate) fn owned(&self, owner: &str) -> impl Iterator<Item = u64> + '_ {
+        self.live.get(owner).into_iter().flatten().copied()
+    }
+
+    /// Those that have a circuit at an interface.
+    pub(crate) fn circuits(&self, interface: &str) -> impl Iterator<Item = u64> + '_ {
+        self.circuits.get(interface).into_iter().flatten().copied()
+    }
+
     /// Refuses one more reservation than an owner may have.
     pub(crate) fn check_count(&self, config: &Config, owner: &str) -> Result<()> {
         let most = config.quota_of(owner).reservations;
-        if self.live.get(owner).is_some_and(|live| *live >= most) || most == 0 {
+        if self.live.get(owner).map_or(0, BTreeSet::len) >= most {
             return Err(Error::Quota(format!(
                 "{owner} has {most} reservations, as many as one may have: release or terminate one first"
             )));
@@ -90,6 +105,16 @@ impl Tally {
     pub(crate) fn forget(&mut self, config: &Config, before: Moment) {
         let first = before.0 / (config.window.as_nanos() as u64);
         self.work = self.work.split_off(&(first, String::new()));
+    }
+}
+
+/// Takes a number out of a set, and an empty set out of the map.
+fn drop_one(sets: &mut BTreeMap<String, BTreeSet<u64>>, of: &str, id: u64) {
+    if let Some(set) = sets.get_mut(of) {
+        set.remove(&id);
+        if set.is_empty() {
+            sets.remove(of);
+        }
     }
 }
 

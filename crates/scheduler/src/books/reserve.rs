@@ -1,14 +1,17 @@
 //! To reserve, and to ask what would come of it.
 
+use std::collections::BTreeMap;
+
 use lighthaul_circuit::reservation::{State, Verb};
-use lighthaul_schedule::Id;
+use lighthaul_schedule::{Grant, Id, Request};
 
 use super::ask;
 use super::ledger::{Answer, Ledger};
 use super::record::{self, Record};
-use super::who::{Act, Who};
+use super::rivals::{Rivals, Wish};
+use super::who::{Act, Role, Who};
 use crate::error::{Error, Result};
-use crate::word::{Kind, Moment, NewReservation, Quote, Reservation};
+use crate::word::{Kind, Moment, NewReservation, Quote, Reservation, Step};
 
 impl Ledger {
     /// Reserves; who asks again with the same key hears the same again.
@@ -54,15 +57,83 @@ impl Ledger {
 
     /// What would be granted.
     pub(super) fn quote(&self, now: Moment, who: &Who, new: &NewReservation) -> Result<Quote> {
-        let full = ask::complete(new, now, &self.calendar, &self.config)?;
-        let topology = self.calendar.topology();
-        let request = ask::read(&full, topology, self.config.number_of(&who.name))?;
-        let grant = self.calendar.quote(now.instant(), &request)?;
+        let plan = self.plan(now, who, new)?;
         Ok(Quote {
-            path: record::names(&grant, topology),
-            steps: record::steps(&grant.joined()),
-            promised_end: grant.end().into(),
+            path: plan.path,
+            steps: plan.steps,
+            promised_end: plan.grant.end().into(),
         })
+    }
+
+    /// What would be granted, if everything allows it.
+    fn plan(&self, now: Moment, who: &Who, new: &NewReservation) -> Result<Plan> {
+        let policy = self.config.policy_of(&who.name);
+        let is_bound = who.role == Role::User;
+        let fastest = policy.rate_max.filter(|_| is_bound);
+        let full = ask::complete(new, now, &self.calendar, fastest)?;
+        let owner = self.config.number_of(&who.name);
+        let request = ask::read(&full, self.calendar.topology(), owner)?;
+        if let Some(flow) = new.flow.as_ref().filter(|_| is_bound) {
+            policy.check_flow(&who.name, flow)?;
+        }
+        let grant = self.calendar.quote(now.instant(), &request)?;
+        let plan = Plan {
+            path: record::names(&grant, self.calendar.topology()),
+            steps: record::steps(&grant.joined()),
+            full,
+            request,
+            grant,
+        };
+        if is_bound {
+            policy.check_links(&who.name, &plan.path)?;
+            policy.check_end(&who.name, now, plan.grant.end().into())?;
+        }
+        self.check_rivals(now, who, &plan)?;
+        Ok(plan)
+    }
+
+    /// Refuses packets that another circuit carries at that time, and says when they are free.
+    fn check_rivals(&self, now: Moment, who: &Who, plan: &Plan) -> Result<()> {
+        let rivals = self.rivals();
+        let flow = plan.full.flow.as_ref();
+        rivals.check_room(self.calendar.topology(), flow)?;
+        let wish = Wish {
+            id: None,
+            owner: &who.name,
+            flow,
+            steps: &plan.steps,
+            is_bound: who.role == Role::User,
+        };
+        let Some((flow, first)) = flow.zip(rivals.rival(&wish)) else {
+            return rivals.check(&wish);
+        };
+        let (mut rival, mut request) = (first, plan.request.clone());
+        for _ in 0..TRIES {
+            request.from = rival.till.instant();
+            let Ok(grant) = self.calendar.quote(now.instant(), &request) else {
+                break;
+            };
+            let steps = record::steps(&grant.joined());
+            let later = Wish {
+                steps: &steps,
+                ..wish
+            };
+            let Some(next) = rivals.rival(&later) else {
+                return Err(first.refusal_till(flow, rival.till));
+            };
+            rival = next;
+        }
+        Err(first.refusal(flow))
+    }
+
+    /// All reservations that another one could disturb.
+    pub(super) const fn rivals(&self) -> Rivals<'_> {
+        Rivals {
+            config: &self.config,
+            records: &self.records,
+            tally: &self.tally,
+            moved: BTreeMap::new(),
+        }
     }
 
     fn reserve_once(
@@ -72,11 +143,13 @@ impl Ledger {
         new: &NewReservation,
     ) -> Result<Reservation> {
         self.tally.check_count(&self.config, &who.name)?;
-        let full = ask::complete(new, now, &self.calendar, &self.config)?;
-        let owner = self.config.number_of(&who.name);
-        let request = ask::read(&full, self.calendar.topology(), owner)?;
-        let grant = self.calendar.quote(now.instant(), &request)?;
-        let steps = record::steps(&grant.joined());
+        let Plan {
+            full,
+            request,
+            grant,
+            path,
+            steps,
+        } = self.plan(now, who, new)?;
         self.tally.check_work(&self.config, &who.name, &steps)?;
         let id = self.next_id();
         self.calendar.book(now.instant(), Id(id), &request)?;
@@ -89,7 +162,7 @@ impl Ledger {
             id,
             owner: who.name.clone(),
             state: State::Reserved,
-            path: record::names(&grant, self.calendar.topology()),
+            path,
             steps,
             promised_end: grant.end().into(),
             hold_till: Some(hold_till),
@@ -115,5 +188,16 @@ impl Ledger {
     }
 }
 
+/// A request, and what it would be granted.
+struct Plan {
+    full: NewReservation,
+    request: Request,
+    grant: Grant,
+    path: Vec<String>,
+    steps: Vec<Step>,
+}
+
+/// How many reservations are looked behind for a time at which packets are free.
+const TRIES: usize = 64;
 /// The longest idempotency key.
 const KEY_MAX: usize = 255;

@@ -1,15 +1,17 @@
 //! To make a reservation larger or smaller, and to pack again what waits.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_circuit::reservation::Verb;
-use lighthaul_schedule::{Id, Kept, Scope};
+use lighthaul_schedule::{Grant, Id, Kept, Scope};
 
 use super::ask;
 use super::ledger::Ledger;
+use super::rivals::{Rivals, Wish};
 use super::who::{Act, Role, Who};
 use crate::error::{Error, Result};
-use crate::word::{Change, Kind, Moment};
+use crate::word::{Change, Kind, Moment, Reservation};
 
 impl Ledger {
     /// Makes a reservation larger, if `grow`, or smaller.
@@ -27,7 +29,6 @@ impl Ledger {
         }
         let full = ask::changed(&record.reservation.request, change)?;
         let need = ask::need(&full)?;
-        let owner = record.reservation.owner.clone();
         let kept = self.kept(id)?;
         let at = now.instant();
         if grow {
@@ -42,9 +43,7 @@ impl Ledger {
             new.grant(booking.grant(), self.calendar.topology());
         }
         new.reservation.request = full;
-        let allowed = self
-            .tally
-            .check_work(&self.config, &owner, &new.reservation.steps);
+        let allowed = self.check_larger(act, &new.reservation);
         if grow && allowed.is_err() {
             self.insert(old);
             self.calendar.release(at, Id(id))?;
@@ -58,22 +57,52 @@ impl Ledger {
         self.tell(act, id, Kind::Resized)
     }
 
+    /// Refuses a reservation that was made larger, and is not in the books, if its owner may not have so much, or if
+    /// another circuit carries its packets then.
+    fn check_larger(&self, act: Act<'_>, new: &Reservation) -> Result<()> {
+        let owner = &new.owner;
+        self.tally.check_work(&self.config, owner, &new.steps)?;
+        let is_bound = act.who.role == Role::User;
+        if is_bound {
+            let policy = self.config.policy_of(owner);
+            policy.check_end(owner, act.now, new.promised_end)?;
+        }
+        self.rivals().check(&Wish {
+            id: Some(new.id),
+            owner,
+            flow: new.request.flow.as_ref(),
+            steps: &new.steps,
+            is_bound,
+        })
+    }
+
     /// Lets those who wait have what others have left, if anybody has: some are over earlier, nobody is later.
     pub(super) fn settle(&mut self, now: Moment) -> Result<()> {
         if !std::mem::take(&mut self.is_freed) || self.config.repack_max == 0 {
             return Ok(());
         }
         let from = now.instant() + self.config.notice;
-        let moved = self
-            .calendar
-            .repack(from, Scope::Waiting, self.config.repack_max);
+        let most = self.config.repack_max;
+        let mut rivals = Rivals {
+            config: &self.config,
+            records: &self.records,
+            tally: &self.tally,
+            moved: BTreeMap::new(),
+        };
+        let may = |Id(id), grant: &Grant| rivals.let_move(id, grant, true);
+        let moved = self.calendar.repack_if(from, Scope::Waiting, most, may);
         let who = Who::new("calendar", Role::Operator);
         for moved in moved {
             let earlier = Duration::as_secs_f64(&moved.was.since(moved.end));
+            let why = if moved.end < moved.was {
+                format!("others left room: over {earlier} s earlier")
+            } else {
+                "others left room: other rates, over at the same time".to_owned()
+            };
             let act = Act {
                 now,
                 who: &who,
-                why: &format!("others left room: over {earlier} s earlier"),
+                why: &why,
             };
             self.regrant(act, moved.id.0)?;
         }

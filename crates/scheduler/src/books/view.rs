@@ -1,7 +1,7 @@
 //! What is read of the books.
 
 use lighthaul_circuit::reservation::State;
-use lighthaul_schedule::{Id, Link};
+use lighthaul_schedule::{Id, Link, LinkId, Topology};
 
 use super::ledger::Ledger;
 use super::record;
@@ -137,7 +137,13 @@ impl Ledger {
         let topology = self.calendar.topology();
         TopologyView {
             nodes: topology.nodes().map(|(_, name)| name.to_owned()).collect(),
-            links: topology.links().map(|(_, link)| link_view(link)).collect(),
+            links: topology
+                .links()
+                .map(|(id, link)| LinkView {
+                    interfaces: interfaces(topology, id),
+                    ..link_view(link)
+                })
+                .collect(),
         }
     }
 
@@ -152,6 +158,13 @@ impl Ledger {
     }
 }
 
+/// The interfaces of a link at which circuits are made.
+fn interfaces(topology: &Topology, link: LinkId) -> Vec<String> {
+    let ports = topology.interfaces().iter();
+    let ports = ports.filter(|port| port.limits.is_some() && port.links.contains(&link));
+    ports.map(|port| port.name.clone()).collect()
+}
+
 fn link_view(link: &Link) -> LinkView {
     LinkView {
         name: link.name.clone(),
@@ -161,6 +174,7 @@ fn link_view(link: &Link) -> LinkView {
         channel_bps: Bps::from(link.channel).0,
         guard_ns: link.guard.as_nanos() as u64,
         cost: link.cost,
+        interfaces: Vec::new(),
     }
 }
 

@@ -1,12 +1,13 @@
 //! A topology in `GraphML`, as the Internet Topology Zoo has them (Knight et al. 2011).
 //!
 //! An edge is a link in each direction, unless the graph says that its edges are directed. Of its data are read `LinkSpeedRaw` in
-//! bits a second, and of nodes `label`.
+//! bits a second and `interfaces`, separated by commas, of its link from source to target; and of nodes `label`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_schedule::topology::Misuse;
 use lighthaul_schedule::{Link, Topology};
 use roxmltree::{Document, Node};
 
@@ -53,6 +54,7 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
     }
     let is_directed = graph.attribute("edgedefault") == Some("directed");
     let mut links = Links::default();
+    let mut ports = Vec::new();
     for edge in parts("edge") {
         let end = |what| {
             let id = attribute(edge, what)?;
@@ -67,12 +69,31 @@ pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
         let speed = speed.or(capacity).ok_or_else(|| {
             Error::Misuse(format!("the edge from {from} to {to} has no LinkSpeedRaw: say a capacity for those that have none"))
         })?;
-        links.add(from, to, speed);
+        let name = links.add(from, to, speed);
+        let interfaces = data(edge, &keys, "interfaces").unwrap_or_default();
+        ports.push((interfaces, name));
         if !is_directed && from != to {
             links.add(to, from, speed);
         }
     }
-    Topology::new(nodes, links.all).map_err(|why| Error::Misuse(why.to_string()))
+    let topology = Topology::new(nodes, links.all);
+    let topology = topology.and_then(|topology| attach(topology, &ports));
+    topology.map_err(|why| Error::Misuse(why.to_string()))
+}
+
+/// Notes the interfaces of each link, which commas separate.
+fn attach(
+    mut topology: Topology,
+    ports: &[(&str, String)],
+) -> std::result::Result<Topology, Misuse> {
+    for (interfaces, link) in ports {
+        let link = topology.link(link);
+        let names = interfaces.split(',').map(str::trim);
+        for name in names.filter(|name| !name.is_empty()) {
+            topology.attach(name, link.as_slice())?;
+        }
+    }
+    Ok(topology)
 }
 
 /// The ids of what data can be about, by what has it and what it is called.
@@ -86,7 +107,7 @@ struct Links {
 }
 
 impl Links {
-    fn add(&mut self, from: &str, to: &str, capacity: Rate) {
+    fn add(&mut self, from: &str, to: &str, capacity: Rate) -> String {
         let count = self
             .counts
             .entry((from.to_owned(), to.to_owned()))
@@ -97,7 +118,7 @@ impl Links {
             nth => format!("{from}-{to}-{nth}"),
         };
         self.all.push(Link {
-            name,
+            name: name.clone(),
             from: from.to_owned(),
             to: to.to_owned(),
             capacity,
@@ -105,6 +126,7 @@ impl Links {
             guard: Duration::ZERO,
             cost: 1,
         });
+        name
     }
 }
 

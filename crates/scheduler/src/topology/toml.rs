@@ -10,11 +10,14 @@
 //! guard = "50ms"       # none
 //! cost = 3             # 1
 //! both = true          # also a link back, `amsterdam-chicago`; its name is `back`, if that is given
+//! interfaces = ["eth1"]       # where circuits of the link are made; none
+//! back_interfaces = ["eth2"]  # those of the link back
 //! ```
 
 use std::collections::BTreeSet;
 
 use lighthaul_base::Rate;
+use lighthaul_schedule::topology::Misuse;
 use lighthaul_schedule::{Link, Topology};
 use serde::Deserialize;
 
@@ -45,7 +48,27 @@ pub fn parse(text: &str) -> Result<Topology> {
         links.push(there);
         links.extend(back);
     }
-    Topology::new(nodes, links).map_err(|why| Error::Misuse(why.to_string()))
+    let topology = Topology::new(nodes, links);
+    let topology = topology.and_then(|mut topology| {
+        attach(&mut topology, &file.link)?;
+        Ok(topology)
+    });
+    topology.map_err(|why| Error::Misuse(why.to_string()))
+}
+
+/// Notes the interfaces of each link.
+fn attach(topology: &mut Topology, links: &[Written]) -> std::result::Result<(), Misuse> {
+    for written in links {
+        let back = written.both.then(|| written.name_of_back());
+        let there = (Some(written.name()), &written.interfaces);
+        for (link, interfaces) in [there, (back, &written.back_interfaces)] {
+            let link = link.and_then(|name| topology.link(&name));
+            for interface in interfaces {
+                topology.attach(interface, link.as_slice())?;
+            }
+        }
+    }
+    Ok(())
 }
 
 #[derive(Deserialize)]
@@ -71,14 +94,15 @@ struct Written {
     #[serde(default)]
     both: bool,
     back: Option<String>,
+    #[serde(default)]
+    interfaces: Vec<String>,
+    #[serde(default)]
+    back_interfaces: Vec<String>,
 }
 
 impl Written {
     fn link(&self) -> Result<Link> {
-        let name = self
-            .name
-            .clone()
-            .unwrap_or_else(|| format!("{}-{}", self.from, self.to));
+        let name = self.name();
         let rate = |what: &str, bps: Bps| {
             bps.rate().ok_or_else(|| {
                 Error::Misuse(format!(
@@ -100,6 +124,12 @@ impl Written {
             to: self.to.clone(),
             name,
         })
+    }
+
+    fn name(&self) -> String {
+        self.name
+            .clone()
+            .unwrap_or_else(|| format!("{}-{}", self.from, self.to))
     }
 
     fn name_of_back(&self) -> String {
@@ -155,6 +185,28 @@ mod tests {
     }
 
     #[test]
+    fn a_link_knows_its_interfaces() {
+        let text = format!(
+            "{TWO}\n[[link]]\nfrom='here'\nto='x'\ncapacity='1G'\nboth=true\ninterfaces=['eth1', 'eth2']\nback_interfaces=['eth3']"
+        );
+        let topology = parse(&text).unwrap();
+        let links = |name: &str| {
+            let (_, port) = topology.interface(name)?;
+            assert_eq!(port.limits, None);
+            let names = port.links.iter();
+            Some(
+                names
+                    .map(|id| topology.about(*id).unwrap().name.clone())
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(links("eth1"), Some(vec!["here-x".to_owned()]));
+        assert_eq!(links("eth2"), links("eth1"));
+        assert_eq!(links("eth3"), Some(vec!["x-here".to_owned()]));
+        assert_eq!(links("eth4"), None);
+    }
+
+    #[test]
     fn what_is_no_topology_is_refused_in_a_sentence() {
         let link = "[[link]]\nfrom='a'\nto='b'\ncapacity='1G'\n";
         for (text, says) in [
@@ -176,6 +228,7 @@ mod tests {
             (format!("{link}colour='red'"), "unknown field"),
             (format!("{link}channel='2G'"), "at most the link's capacity"),
             (format!("{link}guard='2h'"), "more than an hour"),
+            (format!("{link}interfaces=['']"), "no link begins or ends"),
         ] {
             let why = parse(&text).unwrap_err().to_string();
             assert!(why.contains(says), "{text}: {why}");

@@ -31,6 +31,9 @@ pub struct LinkView {
     pub guard_ns: u64,
     /// Of two paths that end as early, the one of lower cost is taken.
     pub cost: u32,
+    /// Interfaces at which its circuits are made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<String>,
 }
 
 /// What is free of a link, and who has the rest.

@@ -56,7 +56,7 @@ fn rates_and_places_that_cannot_be_are_refused_with_what_would_work() {
         ("the path names no link", |new| {
             (new.from, new.to, new.path) = (None, None, Some(vec![]));
         }),
-        ("leave flow out", |new| {
+        ("provisions no circuits; omit flow", |new| {
             new.flow = Some(FlowAt {
                 interface: "eth9".into(),
                 packets: "all".parse().unwrap(),
@@ -127,7 +127,7 @@ fn an_owner_has_so_many_reservations_and_so_much_of_a_day_and_no_more() {
         bytes: 100 * SECONDS_WORTH,
     };
     let config = Config {
-        quotas: [("ada".to_owned(), quota)].into(),
+        policies: [("ada".to_owned(), quota.into())].into(),
         ..Config::default()
     };
     let world = World::new(config);

@@ -76,10 +76,11 @@ fn instance() {
     let store = Postgres::open(&store, &format!("http://{listen}")).unwrap();
     let config = Config {
         repack_max: 0,
-        quota: Quota {
+        policy: Quota {
             reservations: 1_000_000,
             bytes: u64::MAX,
-        },
+        }
+        .into(),
         ..Config::default()
     };
     let books = Books::open(Box::new(store), link(1000), config, || Moment(unix_nanos()));

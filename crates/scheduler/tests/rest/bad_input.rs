@@ -348,7 +348,7 @@ fn who_says_nothing_does_not_keep_others_out() {
 #[test]
 fn quotas_are_said() {
     let mut setup = Setup::default();
-    setup.config.quota.reservations = 2;
+    setup.config.policy.quota.reservations = 2;
     let stage = Stage::of(setup);
     let ada = stage.client("ada");
     let made: Vec<_> = (0..2)

@@ -1,0 +1,205 @@
+//! Policies: what an identity of role `user` may book. Operators are bound by none but their quota.
+
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_circuit::flow::Prefix;
+
+use super::config::Quota;
+use crate::error::{Error, Result};
+use crate::word::{FlowAt, Moment};
+
+/// Limits of one identity. Safe by default: capacity may be booked, but no packets of anybody may be put into a circuit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Destination addresses of packets that its circuits may carry; none by default.
+    pub prefixes: Vec<Prefix>,
+    /// Links that it may book; all if nothing is said.
+    pub links: Option<Vec<String>>,
+    /// Interfaces at which it may have circuits; all if nothing is said.
+    pub interfaces: Option<Vec<String>>,
+    /// Highest rate of all its reservations together at one time.
+    pub rate_max: Option<Rate>,
+    /// Latest end of a reservation, counted from now.
+    pub ahead: Option<Duration>,
+    /// Number of reservations, and bytes in each window.
+    pub quota: Quota,
+}
+
+impl From<Quota> for Policy {
+    /// A policy that limits nothing else.
+    fn from(quota: Quota) -> Self {
+        Self {
+            quota,
+            ..Self::default()
+        }
+    }
+}
+
+impl Policy {
+    /// Refuses a circuit at a foreign interface, or of packets to foreign addresses.
+    pub(super) fn check_flow(&self, owner: &str, flow: &FlowAt) -> Result<()> {
+        let interface = &flow.interface;
+        if let Some(interfaces) = &self.interfaces
+            && !interfaces.contains(interface)
+        {
+            return Err(Error::Policy(format!(
+                "the policy of {owner} allows no circuit at {interface}, only at: {}; choose one of these, or ask an operator",
+                listed(interfaces)
+            )));
+        }
+        let target = flow.packets.target();
+        let is_own = |target: Prefix| self.prefixes.iter().any(|own| own.contains(target));
+        if target.is_some_and(is_own) {
+            return Ok(());
+        }
+        let packets = flow.packets;
+        Err(Error::Policy(if self.prefixes.is_empty() {
+            format!(
+                "the policy of {owner} allows circuits for no address, so not for \"{packets}\"; omit flow (--interface), \
+                 or ask an operator to list prefixes for {owner} in the scheduler's --policy"
+            )
+        } else {
+            format!(
+                "the policy of {owner} does not allow packets \"{packets}\", only to: {}; name an address in these as in \
+                 \"udp {} 5000\", or ask an operator",
+                listed(&self.prefixes),
+                self.prefixes[0].address()
+            )
+        }))
+    }
+
+    /// Refuses links that are not listed.
+    pub(super) fn check_links(&self, owner: &str, path: &[String]) -> Result<()> {
+        let Some(links) = &self.links else {
+            return Ok(());
+        };
+        match path.iter().find(|link| !links.contains(link)) {
+            None => Ok(()),
+            Some(link) => Err(Error::Policy(format!(
+                "the policy of {owner} does not allow link {link}, only: {}; name a path of these, or ask an operator",
+                listed(links)
+            ))),
+        }
+    }
+
+    /// Refuses what ends too far ahead.
+    pub(super) fn check_end(&self, owner: &str, now: Moment, end: Moment) -> Result<()> {
+        let last = self.ahead.map(|ahead| Moment::from(now.instant() + ahead));
+        match last.filter(|last| end > *last) {
+            None => Ok(()),
+            Some(last) => Err(Error::Policy(format!(
+                "it would end at {end}, and the policy of {owner} allows reservations till {last}; ask for less or for an \
+                 earlier start, or ask an operator"
+            ))),
+        }
+    }
+
+    /// Refuses a sum of rates above the highest that is allowed.
+    pub(super) fn check_rate(&self, owner: &str, most: u64, others: u64) -> Result<()> {
+        let Some(limit) = self.rate_max.filter(|limit| most > limit.as_bps()) else {
+            return Ok(());
+        };
+        let left = limit.as_bps().saturating_sub(others);
+        let left = Rate::from_bps(left).map_or_else(
+            || "choose another time".to_owned(),
+            |left| format!("ask for a highest rate of at most {left}"),
+        );
+        Err(Error::Policy(format!(
+            "the policy of {owner} allows {limit} at one time for all of its reservations together; {left}, or ask an operator"
+        )))
+    }
+}
+
+fn listed<T: ToString>(all: &[T]) -> String {
+    let named: Vec<String> = all.iter().take(NAMED_MAX).map(T::to_string).collect();
+    match all.len().saturating_sub(NAMED_MAX) {
+        _ if all.is_empty() => "none".to_owned(),
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+const NAMED_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> Policy {
+        Policy {
+            prefixes: vec!["10.1.0.0/16".parse().unwrap()],
+            links: Some(vec!["a-b".to_owned()]),
+            interfaces: Some(vec!["eth1".to_owned()]),
+            rate_max: Some(Rate::from_mbps(100)),
+            ahead: Some(Duration::from_hours(1)),
+            quota: Quota::default(),
+        }
+    }
+
+    fn flow(interface: &str, packets: &str) -> FlowAt {
+        FlowAt {
+            interface: interface.to_owned(),
+            packets: packets.parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn packets_outside_of_the_own_prefixes_are_refused() {
+        let may = |packets: &str| policy().check_flow("ada", &flow("eth1", packets));
+        for own in ["udp 10.1.0.2 5000", "10.1.0.0/16", "tcp 10.1.255.255"] {
+            assert!(may(own).is_ok(), "{own}");
+        }
+        for foreign in [
+            "all",
+            "udp",
+            "udp 5000",
+            "10.0.0.0/8",
+            "10.2.0.1",
+            "udp ::1",
+            "0.0.0.0/0",
+        ] {
+            let why = may(foreign).unwrap_err().to_string();
+            assert!(
+                why.contains("only to: 10.1.0.0/16; name an address"),
+                "{foreign}: {why}"
+            );
+        }
+        let nobody = Policy::default();
+        let why = nobody.check_flow("ada", &flow("eth1", "10.1.0.2"));
+        assert!(why.unwrap_err().to_string().contains("for no address"));
+    }
+
+    #[test]
+    fn foreign_interfaces_and_links_are_refused_by_name() {
+        let why = policy().check_flow("ada", &flow("eth2", "10.1.0.2"));
+        let why = why.unwrap_err().to_string();
+        assert!(why.contains("no circuit at eth2, only at: eth1"), "{why}");
+        let links = |path: &[&str]| {
+            let path: Vec<String> = path.iter().map(ToString::to_string).collect();
+            policy().check_links("ada", &path)
+        };
+        assert!(links(&["a-b"]).is_ok());
+        let why = links(&["a-b", "b-c"]).unwrap_err().to_string();
+        assert!(why.contains("link b-c, only: a-b"), "{why}");
+    }
+
+    #[test]
+    fn an_end_and_a_rate_beyond_the_limit_are_refused_with_what_is_allowed() {
+        let hour = 3_600_000_000_000;
+        let end = |nanos| policy().check_end("ada", Moment(5), Moment(nanos));
+        assert!(end(5 + hour).is_ok());
+        assert!(
+            end(6 + hour)
+                .unwrap_err()
+                .to_string()
+                .contains("till 1970-01-01T01:00")
+        );
+        let rate = |most, others| policy().check_rate("ada", most, others);
+        assert!(rate(100_000_000, 0).is_ok());
+        let why = rate(100_000_001, 40_000_000).unwrap_err().to_string();
+        assert!(why.contains("at most 60.000 Mb/s"), "{why}");
+        let why = rate(200_000_000, 100_000_000).unwrap_err().to_string();
+        assert!(why.contains("choose another time"), "{why}");
+    }
+}
