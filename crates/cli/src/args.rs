@@ -184,9 +184,9 @@ pub(crate) struct Cp {
     /// Do not encrypt packets (the far side must agree); control stays encrypted
     #[arg(long, env = "LIGHTHAUL_PLAIN")]
     pub(crate) plain: bool,
-    /// Digest of each file
-    #[arg(long, value_enum, default_value_t, env = "LIGHTHAUL_DIGEST")]
-    pub(crate) digest: Digest,
+    /// Digest of each file [default: crc128, with --plain blake3]
+    #[arg(long, value_enum, env = "LIGHTHAUL_DIGEST")]
+    pub(crate) digest: Option<Digest>,
     /// Publish without waiting for the disk
     #[arg(long, env = "LIGHTHAUL_NO_SYNC")]
     pub(crate) no_sync: bool,
@@ -227,12 +227,12 @@ fn named() -> PossibleValuesParser {
     PossibleValuesParser::new(names.chain([AUTO]))
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Digest {
-    /// CRC-64/NVME and CRC-64/XZ: 128 bits at the speed of memory
-    #[default]
+    /// CRC-64/NVME and CRC-64/XZ: finds accidents in memory, on disks and in the program; no forger, which sealed packets
+    /// keep out
     Crc128,
-    /// BLAKE3: 256 bits, cryptographic
+    /// BLAKE3: finds forgeries, too, so that plain packets need no trust in the path
     Blake3,
 }
 

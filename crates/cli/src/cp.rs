@@ -21,7 +21,7 @@ use lighthaul_transfer::watch::Summary;
 
 use crate::args::{Cp, Digest};
 use crate::booking::copy as booked;
-use crate::choice::args::DryRun;
+use crate::choice::args::{DryRun, Verify};
 use crate::later;
 use crate::passage;
 use crate::print::{Printer, Proof, Settings};
@@ -36,11 +36,11 @@ pub(crate) fn run(args: &Cp) -> u8 {
         json: args.json,
         stats: args.stats,
         quiet: args.quiet,
-        proof: match (&args.choice.dry_run, args.choice.no_verify) {
+        proof: match (&args.choice.dry_run, args.choice.verify) {
             (Some(_), _) => Proof::DryRun,
-            (None, true) => Proof::None,
-            (None, false) if args.choice.checksum => Proof::All,
-            (None, false) => Proof::Moved,
+            (None, Verify::None) => Proof::None,
+            (None, _) if args.choice.checksum => Proof::All,
+            (None, _) => Proof::Moved,
         },
         explain: matches!(args.choice.dry_run, Some(DryRun::Explain)),
     };
@@ -235,7 +235,7 @@ pub(crate) fn one_base() -> Error {
 
 /// What both sides know of what is wanted.
 pub(crate) fn options(args: &Cp) -> Result<Options, Error> {
-    let options = args.choice.options(kind(args.digest), !args.no_sync)?;
+    let options = args.choice.options(kind(args), !args.no_sync)?;
     Ok(Options {
         copy: Some(args.copy),
         protocol: protocol_of(args)?,
@@ -282,10 +282,13 @@ fn vector(words: &str) -> Result<String, Error> {
     lighthaul_transfer::vector::parse(name, &text).map(|trc| trc.to_string())
 }
 
-const fn kind(digest: Digest) -> digest::Kind {
-    match digest {
-        Digest::Crc128 => digest::Kind::Crc128,
-        Digest::Blake3 => digest::Kind::Blake3,
+/// The digest that was asked for, or the one that suits the threat: a CRC where packets are sealed, so that only
+/// accidents are left; a hash where anybody on the path may change them.
+const fn kind(args: &Cp) -> digest::Kind {
+    match args.digest {
+        Some(Digest::Crc128) => digest::Kind::Crc128,
+        None if !args.plain => digest::Kind::Crc128,
+        Some(Digest::Blake3) | None => digest::Kind::Blake3,
     }
 }
 

@@ -159,7 +159,7 @@ impl Printer {
         self.emit(|| {
             json!({
                 "type": "start", "protocol": start.protocol, "rate_bps": start.rate_bps, "packet_bytes": start.packet_len,
-                "cipher": start.cipher, "startup_s": start.start_up.as_secs_f64(),
+                "cipher": start.cipher, "digest": start.digest, "startup_s": start.start_up.as_secs_f64(),
             })
         });
         self.start = Some(start);
@@ -247,7 +247,7 @@ impl Printer {
         }
         let verified = match self.settings.proof {
             Proof::DryRun => "nothing was done",
-            Proof::None => "NOT verified, as --no-verify says",
+            Proof::None => "NOT verified (--verify=none)",
             _ if !summary.failures.is_empty() => "NOT all verified",
             Proof::Moved if summary.unchanged > 0 => "what was moved is verified",
             Proof::Moved | Proof::All => "verified",
@@ -283,8 +283,8 @@ impl Printer {
             let rate = start.rate_bps.and_then(Rate::from_bps);
             let rate = rate.map_or_else(|| "as TCP allows".to_owned(), |rate| rate.to_string());
             say(&format!(
-                "  rate          {rate} on the wire, {}",
-                start.cipher
+                "  rate          {rate} on the wire, {}, compared by {}",
+                start.cipher, start.digest
             ));
             say(&format!("  packet        {} bytes", start.packet_len));
         }

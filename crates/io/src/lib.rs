@@ -4,7 +4,7 @@
 //! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive
 //! - [`ground`], [`disk`]: where files are read from, and written to; [`folder`]: folders that are changed
 //! - [`seal`]: authenticated encryption of datagrams
-//! - [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
+//! - [`disk`]: files beneath a root; [`device`]: read back past the page cache; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
 //! - [`core`]: which core a thread runs on; [`heap`]: what it keeps; [`knock`], [`hops`], [`grants`]: what is in the way of a peer, and what this host allows
 //! - [`tun`], [`namespace`]: what the lab's links and hosts are made of
 #![expect(
@@ -19,6 +19,7 @@ pub mod clock;
 pub mod competition;
 pub mod control;
 pub mod core;
+pub mod device;
 pub mod disk;
 pub mod drive;
 pub mod error;

@@ -7,6 +7,7 @@
 //! Other tools know each half: S3 the first, `xz` the second.
 
 use std::fmt;
+use std::io;
 
 use crc_fast::{CrcAlgorithm, checksum};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The name that the command line and events have for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crc128 => "crc128",
+            Self::Blake3 => "blake3",
+            Self::None => "none",
+        }
+    }
+
     /// The kind itself, or the default where there is to be none.
     pub(crate) fn or_default(self) -> Self {
         if self == Self::None {
@@ -147,23 +157,25 @@ impl Taking {
         }
     }
 
-    /// The digest of a file of `size` bytes, which `read` reads; nothing if it cannot, or they are fewer.
+    /// Digest of the `size` bytes that `read` reads; fails with `UnexpectedEof` if there are fewer.
     pub(crate) fn of(
         kind: Kind,
         size: u64,
-        mut read: impl FnMut(u64, &mut [u8]) -> std::io::Result<usize>,
-    ) -> Option<Digest> {
+        mut read: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<Digest> {
         let mut taking = Self::new(kind, size);
-        let mut buffer = vec![0; 1 << 20];
+        let mut buffer = vec![0; size.min(1 << 20) as usize];
         while !taking.is_whole() {
             let at = taking.seen;
             let part = (size - at).min(buffer.len() as u64) as usize;
-            if read(at, &mut buffer[..part]).ok()? < part {
-                return None;
+            if read(at, &mut buffer[..part])? < part {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
             taking.take(at, &buffer[..part]);
         }
-        taking.finish()
+        taking
+            .finish()
+            .ok_or_else(|| io::Error::other("its bytes were read out of order"))
     }
 
     /// Whether every byte has passed.

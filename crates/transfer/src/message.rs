@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkup::word::Word;
 use crate::credential::Credential;
-use crate::digest::Digest;
+use crate::digest::{self, Digest};
 use crate::files::verb::{Answer, Verb};
 use crate::hash::Hashed;
 use crate::join::Join;
@@ -19,9 +19,11 @@ use crate::relay::{Relay, Relayed};
 use crate::stream;
 
 /// The version of everything below; both sides must speak the same.
-pub const VERSION: u16 = 9;
+pub const VERSION: u16 = 10;
 /// The longest message that is taken.
 pub const MESSAGE_MAX: usize = 1 << 20;
+/// Digests of held ranges that a receiver may have been told and not answered.
+pub const UNANSWERED_MAX: usize = 32;
 
 /// One message of the session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +47,8 @@ pub enum Message {
     Object(Announced),
     /// What the sender says of the pieces of an object, now that it has read them.
     Reports(u64, Vec<Report>),
+    /// The sender's digest of a range that the receiver holds.
+    Held(HeldDigest),
     /// Who says this is there, even if it has nothing else to say.
     Alive,
     /// That was the last object.
@@ -106,6 +110,8 @@ pub enum Listing {
     Take(Page),
     /// Which of the next entries the receiver wants.
     Wanted(Wanted),
+    /// The receiver has compared a range that it holds.
+    Compared(Compared),
 }
 
 /// What the receiver wants of the next `entries` entries.
@@ -113,8 +119,43 @@ pub enum Listing {
 pub struct Wanted {
     /// How many entries this is about.
     pub entries: u64,
-    /// Files that it wants, by their number, in order: all of their bytes, or these ranges.
-    pub files: Vec<(u64, Option<Vec<Span>>)>,
+    /// Files that it wants, in the order of their numbers.
+    pub files: Vec<WantedFile>,
+}
+
+/// What the receiver wants of one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WantedFile {
+    /// Its number among the entries.
+    pub number: u64,
+    /// Ranges to send, in order; nothing for the whole file.
+    pub send: Option<Vec<Span>>,
+    /// Ranges that an earlier run left at the target, in order: the sender digests its own bytes of each.
+    pub held: Vec<Span>,
+    /// The digest for those.
+    pub digest: digest::Kind,
+}
+
+/// The sender's digest of a range that the receiver holds from an earlier run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldDigest {
+    /// The number of the file.
+    pub entry: u64,
+    /// From where to where in it.
+    pub span: Span,
+    /// The digest, or why there is none.
+    pub report: Report,
+}
+
+/// What came of comparing a range that the receiver holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compared {
+    /// The number of the file.
+    pub entry: u64,
+    /// From where to where in it.
+    pub span: Span,
+    /// The range must be sent.
+    pub wanted: bool,
 }
 
 /// From where to where in a file.

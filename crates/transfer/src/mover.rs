@@ -11,6 +11,7 @@ use lighthaul_io::probe::LANES_MAX;
 use lighthaul_io::udp::{Udp, header_len};
 use lighthaul_proto::stripe::Width;
 
+use crate::digest;
 use crate::error::{Code, Error};
 use crate::join::JOINS_MAX;
 use crate::machine::{Learned, Setup};
@@ -205,7 +206,7 @@ pub fn setup(
 pub fn announce(
     session: &Session,
     (asked, offer): (Option<Protocol>, &Offer),
-    plain: bool,
+    (plain, digest): (bool, digest::Kind),
     start_up: Duration,
     watcher: Watcher<'_>,
 ) {
@@ -225,6 +226,7 @@ pub fn announce(
             session.secrets.cipher().name()
         }
         .to_owned(),
+        digest: digest.name().to_owned(),
         start_up,
     }));
 }

@@ -47,6 +47,8 @@ pub struct Options {
     pub stall: u32,
     /// Bytes are on disk before a name appears.
     pub sync: bool,
+    /// The target is read back from its device and compared before a name appears.
+    pub verify_disk: bool,
     /// What others want to know of every file.
     pub hash: Vec<Asked>,
     /// The protocol's name, or [`crate::protocol::AUTO`]; none for the usual one.

@@ -48,6 +48,8 @@ pub struct Start {
     pub packet_len: u32,
     /// The cipher, or "plain".
     pub cipher: String,
+    /// The digest by which both sides compare what was moved, or "none".
+    pub digest: String,
     /// How long it took to get this far.
     pub start_up: Duration,
 }

@@ -24,7 +24,8 @@ use lighthaul_transfer::join::join;
 use lighthaul_transfer::machine::{Learned, Moved, ReceiveMachine, SendMachine};
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
 use lighthaul_transfer::message::{
-    Announced, Failure, Listing, Message, Offer, Report, Target, Verdict, Wanted,
+    Announced, Failure, HeldDigest, Listing, Message, Offer, Report, Target, Verdict, Wanted,
+    WantedFile,
 };
 use lighthaul_transfer::mover;
 use lighthaul_transfer::object::Piece;
@@ -47,6 +48,8 @@ struct Lie {
     /// The objects, each of the whole of one file unless somebody lies.
     objects: Vec<Announced>,
     reports: Vec<(u64, Vec<Report>)>,
+    /// Digests of ranges that the receiver holds, which it does not.
+    held: Vec<HeldDigest>,
 }
 
 impl Lie {
@@ -72,6 +75,7 @@ impl Lie {
             reports: numbers
                 .map(|number| (number, vec![Report::Digest(digest(7))]))
                 .collect(),
+            held: Vec::new(),
         }
     }
 }
@@ -107,7 +111,7 @@ type Twist = fn(&mut Lie);
 
 #[test]
 fn lists_and_objects_that_cannot_be_end_a_session_and_leave_nothing() {
-    let twists: [(&str, Twist); 21] = [
+    let twists: [(&str, Twist); 22] = [
         ("up and out", |lie| lie.entries[1].path = b"../out".to_vec()),
         ("absolute", |lie| lie.entries[1].path = b"/tmp/out".to_vec()),
         ("no name", |lie| lie.entries[1].path.clear()),
@@ -137,6 +141,13 @@ fn lists_and_objects_that_cannot_be_end_a_session_and_leave_nothing() {
         ("no digest", |lie| drop(lie.reports.pop())),
         ("no digest of a piece", |lie| lie.reports[1].1.clear()),
         ("digests of nobody", |lie| lie.reports[1].0 = 100),
+        ("a digest of a range that nobody holds", |lie| {
+            lie.held.push(HeldDigest {
+                entry: 1,
+                span: (0, LEN),
+                report: Report::Digest(digest(7)),
+            });
+        }),
         ("packets of no bytes", |lie| lie.offer.packet_len = 0),
         ("packets of odd bytes", |lie| lie.offer.packet_len = 1001),
         ("no rate", |lie| lie.offer.rate_bps = 0),
@@ -302,6 +313,9 @@ fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
         .ok();
     let mut lane = mover::lanes_over(session, &lie.offer, path, &[])?.swap_remove(0);
+    for held in &lie.held {
+        session.say(&Message::Held(held.clone()))?;
+    }
     for object in &lie.objects {
         session.say(&Message::Object(object.clone()))?;
         let len = object.pieces.iter().map(|piece| piece.len).sum();
@@ -352,7 +366,12 @@ fn take_from(session: &Session, news: &[Message]) -> Result<(), Error> {
     let list = session.control.open(LIST)?;
     let wanted = Listing::Wanted(Wanted {
         entries: 1,
-        files: vec![(0, None)],
+        files: vec![WantedFile {
+            number: 0,
+            send: None,
+            held: Vec::new(),
+            digest: digest::Kind::default(),
+        }],
     });
     let (arrivals, joins) = (channel().1, channel().1);
     let door = Door::Called(&arrivals, &joins);

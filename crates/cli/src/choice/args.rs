@@ -60,7 +60,7 @@ pub(crate) struct Choice {
     /// Leave alone what is newer at the target
     #[arg(short, long)]
     pub(crate) update: bool,
-    /// Compare files by digest, not by size and time
+    /// Compare files by their bytes (BLAKE3), not by size and time
     #[arg(short, long)]
     pub(crate) checksum: bool,
     /// Remove from the target's folders what the source's do not have
@@ -81,9 +81,27 @@ pub(crate) struct Choice {
     /// file only if it has that: md5, adler32, crc32c, sha256, blake3
     #[arg(long, value_name = "KINDS", env = "LIGHTHAUL_HASH")]
     pub(crate) hash: Option<String>,
-    /// Do not compare digests of what was sent and what arrived
-    #[arg(long, env = "LIGHTHAUL_NO_VERIFY")]
-    pub(crate) no_verify: bool,
+    /// Prove that the target has what the source has before a file gets its name
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "HOW",
+        env = "LIGHTHAUL_VERIFY"
+    )]
+    pub(crate) verify: Verify,
+}
+
+/// What is compared before a file gets its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Verify {
+    /// Digests of the bytes that were sent and those that were written
+    #[default]
+    Transfer,
+    /// The same, and the file once more as its disk returns it, past the page cache
+    Disk,
+    /// Nothing
+    None,
 }
 
 /// How much a dry run tells.
@@ -206,10 +224,10 @@ impl Choice {
                 Some(list) => Asked::list(list)?,
                 None => Vec::new(),
             },
-            digest: if self.no_verify {
-                digest::Kind::None
-            } else {
-                digest
+            verify_disk: self.verify == Verify::Disk,
+            digest: match self.verify {
+                Verify::None => digest::Kind::None,
+                Verify::Transfer | Verify::Disk => digest,
             },
         })
     }

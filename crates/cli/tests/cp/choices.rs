@@ -397,7 +397,8 @@ fn limits_hold_and_what_cannot_be_kept_is_refused() {
         .assert_failed_to_parse();
     far.push(&["--partial-dir", "a/b"], &[&file], "x")
         .assert_failed(1, "--partial-dir takes the name");
-    far.push(&["--no-verify"], &[&file], "y").assert_succeeded();
+    far.push(&["--verify=none"], &[&file], "y")
+        .assert_succeeded();
     assert!(look(&far.target.join("y")) == look(&file));
 }
 

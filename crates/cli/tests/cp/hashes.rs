@@ -127,6 +127,26 @@ fn a_file_that_is_not_what_was_expected_is_not_published() {
 }
 
 #[test]
+fn hashes_are_those_of_the_bytes_at_the_target() {
+    let far = Far::start("hashes-target", &[]);
+    let file = far.near.file("x", 5000);
+    far.push(&[], &[&file], "x").assert_succeeded();
+    let right = md5(&far.target.join("x"));
+    // other bytes of the same size and time, which a copy does not look at
+    let time = fs::metadata(&file).unwrap().modified().unwrap();
+    fs::write(&file, noise(5000, 3)).unwrap();
+    let handle = fs::File::options().write(true).open(&file).unwrap();
+    handle.set_modified(time).unwrap();
+    let outcome = far
+        .push(&["--hash", "md5"], &[&file], "x")
+        .assert_succeeded();
+    assert_eq!(outcome.out, [format!("{right}  x")]);
+    let expected = format!("md5={}", md5(&file));
+    far.push(&["--hash", &expected], &[&file], "x")
+        .assert_failed(12, "is not what was expected");
+}
+
+#[test]
 fn what_is_expected_is_expected_of_one_file() {
     let far = Far::start("hashes-one", &[]);
     let (one, other) = (far.near.file("one", 10), far.near.file("other", 10));

@@ -22,7 +22,7 @@ fn killed(far: &Far, option: &[&str], file: &Path, folder: &Path) {
     };
     becomes_true("two objects are proved", || {
         let len = |name| fs::metadata(folder.join(name)).map_or(0, |meta| meta.len());
-        folder.is_dir() && journal().map_or(0, len) >= 40 + 2 * 53
+        folder.is_dir() && journal().map_or(0, len) >= 40 + 2 * 22
     });
     copy.kill();
     becomes_true("the daemon has let go of it", || {

@@ -26,6 +26,7 @@ mod names;
 mod options;
 mod outages;
 mod paths;
+mod proof;
 mod protocols;
 mod resume;
 mod roots;

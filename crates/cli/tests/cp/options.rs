@@ -49,7 +49,7 @@ fn only_what_was_compared_is_called_verified() {
     };
     assert_eq!(verified(&["-n"], "a dry run, nothing was done"), false);
     assert_eq!(
-        verified(&["--no-verify"], "NOT verified, as --no-verify says"),
+        verified(&["--verify=none"], "NOT verified (--verify=none)"),
         false
     );
     assert_eq!(

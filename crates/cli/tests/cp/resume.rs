@@ -15,7 +15,7 @@ use crate::scratch::{dress, look, names, tree};
 /// Bytes of a file that takes some objects of 4 MiB, and about ten seconds.
 const LEN: u64 = 40 << 20;
 /// Options that make it so.
-const SLOWLY: [&str; 3] = ["--json", "--rate", "40Mb/s"];
+pub(crate) const SLOWLY: [&str; 3] = ["--json", "--rate", "40Mb/s"];
 
 /// Starts a copy and waits until some of it is proved on the receiving side.
 fn stopped_halfway(far: &Far, source: &str, target: &str, folder: &Path) -> Running {
@@ -23,7 +23,7 @@ fn stopped_halfway(far: &Far, source: &str, target: &str, folder: &Path) -> Runn
 }
 
 /// The same of a copy with other `options`.
-fn stopped_at(far: &Far, options: &[&str], paths: &[&str], folder: &Path) -> Running {
+pub(crate) fn stopped_at(far: &Far, options: &[&str], paths: &[&str], folder: &Path) -> Running {
     let mut copy = Running::start(far.copy(options, paths));
     copy.prints("\"type\":\"progress\"");
     crate::running::becomes_true("two objects are proved", || records(folder) >= 2);
@@ -35,15 +35,11 @@ fn records(folder: &Path) -> u64 {
     let journal = |name: &String| name.ends_with(".journal");
     let names = names(folder).into_iter().filter(journal);
     let sizes = names.map(|name| fs::metadata(folder.join(name)).map_or(0, |meta| meta.len()));
-    sizes.map(|len| len.saturating_sub(40) / 53).sum()
+    sizes.map(|len| len.saturating_sub(40) / 22).sum()
 }
 
 fn summary(outcome: &Outcome) -> Value {
-    let events = outcome.events();
-    events
-        .into_iter()
-        .find(|event| event["type"] == "summary")
-        .unwrap()
+    outcome.event("summary")
 }
 
 /// Insists that `outcome` is a success that moved less than `bytes`.
@@ -190,7 +186,7 @@ fn of_a_journal_that_is_spoilt_only_the_whole_records_before_are_believed() {
         .open(inside.join(journal))
         .unwrap();
     // the second record, and a tear in what follows
-    journal.write_all_at(b"x", 40 + 53 + 3).unwrap();
+    journal.write_all_at(b"x", 40 + 22 + 3).unwrap();
     moved_less(far.push(&["--json"], &[&file], "x"), LEN - (4 << 20) + 1);
     assert!(look(&inside.join("x")) == look(&file));
 }

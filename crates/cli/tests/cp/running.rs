@@ -109,6 +109,13 @@ impl Drop for Running {
 }
 
 impl Outcome {
+    /// The first event of this type.
+    pub(crate) fn event(&self, name: &str) -> Value {
+        let mut events = self.events().into_iter();
+        let found = events.find(|event| event["type"] == name);
+        found.unwrap_or_else(|| panic!("no event {name}: {self:?}"))
+    }
+
     /// Insists on success.
     pub(crate) fn assert_succeeded(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");

@@ -314,7 +314,7 @@ fn records(folder: &Path) -> u64 {
     let names = names(folder).into_iter();
     let journals = names.filter(|name| name.ends_with(".journal"));
     let lens = journals.map(|name| fs::metadata(folder.join(name)).map_or(0, |meta| meta.len()));
-    lens.map(|len| len.saturating_sub(40) / 53).sum()
+    lens.map(|len| len.saturating_sub(40) / 22).sum()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rustix::fs::FileType;
 
 use super::judge::{Judge, Place};
 use super::ledger::Settled;
-use crate::digest::{Digest, Taking};
+use crate::digest::{self, Digest, Taking};
 use crate::error::Error;
 use crate::manifest::{Entry, Kind};
 use crate::message::Listing;
@@ -45,7 +45,7 @@ impl Judge<'_> {
         } else if there.size != entry.size() {
             (Action::Replace, "another size")
         } else if entry.digest.is_some() {
-            let theirs = self.digest(place, entry);
+            let theirs = digest_of(place, entry);
             if theirs == entry.digest {
                 (Action::Keep, "the same digest")
             } else {
@@ -56,13 +56,6 @@ impl Judge<'_> {
         } else {
             (Action::Replace, "another time")
         }
-    }
-
-    /// The digest of the file that is there.
-    pub(super) fn digest(&self, place: &mut Place, entry: &Entry) -> Option<Digest> {
-        let file = place.root.read(entry.path()).ok()?;
-        let kind = self.options.digest.or_default();
-        Taking::of(kind, entry.size(), |at, buffer| file.read_at(buffer, at))
     }
 
     /// Tells what would be done with `entry`, and what would become of what stays; answers whether that stays.
@@ -96,7 +89,7 @@ impl Judge<'_> {
         }
         let is_link = matches!(entry.kind, Kind::Link(_));
         let mode = !is_link && there.mode != entry.mode & 0o7777;
-        let time = is_folder && (there.seconds, there.nanos) != (entry.seconds, entry.nanos);
+        let time = !is_link && (there.seconds, there.nanos) != (entry.seconds, entry.nanos);
         let changes = [(mode, "mode"), (time, "time")].into_iter();
         changes
             .filter_map(|(differs, what)| differs.then_some(what))
@@ -131,4 +124,11 @@ impl Judge<'_> {
         let newer = |there: Meta| (there.seconds, there.nanos) > (entry.seconds, entry.nanos);
         self.options.update && there.is_some_and(newer)
     }
+}
+
+/// Digest of the file that is there, by which `--checksum` compares.
+fn digest_of(place: &mut Place, entry: &Entry) -> Option<Digest> {
+    let file = place.root.read(entry.path()).ok()?;
+    let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
+    Taking::of(digest::Kind::Blake3, entry.size(), read).ok()
 }

@@ -1,7 +1,9 @@
-//! What of a large file is on disk and proved, for a later run to go on with.
+//! Journal of a large file: the ranges that an earlier run has written to its temporary file.
 //!
-//! A header says which file it is about; each record behind it a range and the digest that both sides
-//! agreed on. A record that is torn or does not make sense, and all behind it, counts for nothing.
+//! The header names the file; each record behind it names a range, the digest that was compared and whether the bytes
+//! came sealed. A record is a hint which bytes need not be sent again, never a proof: a later run compares every such
+//! range with the sender's own bytes before it counts (see [`super::held`]). A torn or senseless record, and all behind
+//! it, is ignored.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,13 +11,13 @@ use std::io::{self, Read, Write};
 use lighthaul_base::Malformed;
 use lighthaul_io::disk::Look;
 
-use crate::digest::Digest;
+use crate::digest::Kind;
 use crate::message::Span;
 
 /// The first octets of every journal, with the version of what follows.
-const MAGIC: &[u8; 8] = b"LHJRNL01";
+const MAGIC: &[u8; 8] = b"LHJRNL02";
 const HEADER_LEN: usize = 8 + 8 + 8 + 4 + 8 + 4;
-const RECORD_LEN: usize = 8 + 8 + 33 + 4;
+const RECORD_LEN: usize = 8 + 8 + 1 + 1 + 4;
 /// The longest journal that is read.
 const LEN_MAX: u64 = 64 << 20;
 
@@ -34,22 +36,54 @@ pub struct Subject {
     pub boot: u64,
 }
 
-/// A range that is there, and its digest.
-pub type Proved = (Span, Digest);
+/// A range that an earlier run has written, and how it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// From where to where in the file.
+    pub span: Span,
+    /// How the bytes travelled.
+    pub passage: Passage,
+}
+
+/// How bytes travelled, and by which digest both sides compared them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// The digest that both sides agreed on.
+    pub digest: Kind,
+    /// Packets were encrypted and authenticated.
+    pub sealed: bool,
+}
+
+impl Passage {
+    /// Whether a forger on the path could have chosen the bytes: a CRC without encryption stops accidents only.
+    const fn is_forgeable(self) -> bool {
+        !self.sealed && !matches!(self.digest, Kind::Blake3) || matches!(self.digest, Kind::None)
+    }
+}
+
+/// The digest by which ranges that earlier runs left are compared with the source: that of this run, or BLAKE3 where a
+/// forger could have chosen bytes that a CRC takes for the right ones.
+pub(crate) fn digest_for(held: &[Record], ours: Kind) -> Kind {
+    if held.iter().any(|record| record.passage.is_forgeable()) {
+        Kind::Blake3
+    } else {
+        ours.or_default()
+    }
+}
 
 impl Journal {
-    /// Reads what `file` proves of `subject`; nothing if it is about another.
-    pub(crate) fn read(file: &File, subject: Subject) -> io::Result<Vec<Proved>> {
+    /// Reads the records of `file` about `subject`; none if it is about another file.
+    pub(crate) fn read(file: &File, subject: Subject) -> io::Result<Vec<Record>> {
         let mut octets = Vec::new();
         file.take(LEN_MAX).read_to_end(&mut octets)?;
         Ok(decode(&octets, subject).unwrap_or_default())
     }
 
-    /// Begins `file` anew, with what is held already.
-    pub(crate) fn begin(mut file: File, subject: Subject, held: &[Proved]) -> io::Result<Self> {
+    /// Begins `file` anew, with the records that are held already.
+    pub(crate) fn begin(mut file: File, subject: Subject, held: &[Record]) -> io::Result<Self> {
         let mut octets = header(subject).to_vec();
-        for proved in held {
-            octets.extend_from_slice(&record(*proved));
+        for record in held {
+            octets.extend_from_slice(&encode(*record));
         }
         io::Seek::rewind(&mut file)?;
         file.write_all(&octets)?;
@@ -57,9 +91,9 @@ impl Journal {
         Ok(Self { file })
     }
 
-    /// Notes what is there, and proved.
-    pub(crate) fn append(&mut self, proved: Proved) -> io::Result<()> {
-        self.file.write_all(&record(proved))
+    /// Notes a range that is written and compared.
+    pub(crate) fn append(&mut self, record: Record) -> io::Result<()> {
+        self.file.write_all(&encode(record))
     }
 }
 
@@ -75,14 +109,23 @@ fn header(Subject { look, boot }: Subject) -> [u8; HEADER_LEN] {
     header
 }
 
-fn record(((from, till), digest): Proved) -> [u8; RECORD_LEN] {
-    let mut record = [0; RECORD_LEN];
-    record[..8].copy_from_slice(&from.to_be_bytes());
-    record[8..16].copy_from_slice(&till.to_be_bytes());
-    record[16..49].copy_from_slice(&digest.octets());
-    let sum = checksum(&record[..49]);
-    record[49..].copy_from_slice(&sum);
-    record
+fn encode(record: Record) -> [u8; RECORD_LEN] {
+    let Record {
+        span: (from, till),
+        passage,
+    } = record;
+    let mut octets = [0; RECORD_LEN];
+    octets[..8].copy_from_slice(&from.to_be_bytes());
+    octets[8..16].copy_from_slice(&till.to_be_bytes());
+    octets[16] = match passage.digest {
+        Kind::Crc128 => 0,
+        Kind::Blake3 => 1,
+        Kind::None => 2,
+    };
+    octets[17] = u8::from(passage.sealed);
+    let sum = checksum(&octets[..18]);
+    octets[18..].copy_from_slice(&sum);
+    octets
 }
 
 fn checksum(octets: &[u8]) -> [u8; 4] {
@@ -91,26 +134,33 @@ fn checksum(octets: &[u8]) -> [u8; 4] {
     sum
 }
 
-/// What a journal of `octets` proves of `subject`, in the order in which it came.
-pub fn decode(octets: &[u8], subject: Subject) -> Result<Vec<Proved>, Malformed> {
+/// The records of a journal of `octets` about `subject`, in the order in which they were written.
+pub fn decode(octets: &[u8], subject: Subject) -> Result<Vec<Record>, Malformed> {
     let (found, records) = octets.split_first_chunk::<HEADER_LEN>().ok_or(Malformed)?;
     if *found != header(subject) {
         return Err(Malformed);
     }
-    let mut held = Vec::new();
-    for found in records.chunks_exact(RECORD_LEN) {
-        let number = |octets: &[u8]| octets.iter().fold(0, |n, octet| n << 8 | u64::from(*octet));
-        let span = (number(&found[..8]), number(&found[8..16]));
-        let Some(digest) = found[16..49].first_chunk().and_then(Digest::from_octets) else {
-            break;
-        };
-        let proved = (span, digest);
-        if record(proved) != *found || span.0 >= span.1 || span.1 > subject.look.size {
-            break;
-        }
-        held.push(proved);
-    }
-    Ok(held)
+    let records = records.as_chunks::<RECORD_LEN>().0.iter();
+    let held = records.map_while(|found| {
+        decode_record(found).filter(|record| record.span.1 <= subject.look.size)
+    });
+    Ok(held.collect())
+}
+
+fn decode_record(octets: &[u8; RECORD_LEN]) -> Option<Record> {
+    let number = |octets: &[u8]| octets.iter().fold(0, |n, octet| n << 8 | u64::from(*octet));
+    let record = Record {
+        span: (number(&octets[..8]), number(&octets[8..16])),
+        passage: Passage {
+            digest: match octets[16] {
+                0 => Kind::Crc128,
+                1 => Kind::Blake3,
+                _ => Kind::None,
+            },
+            sealed: octets[17] == 1,
+        },
+    };
+    (encode(record) == *octets && record.span.0 < record.span.1).then_some(record)
 }
 
 /// The same bytes in as few spans as possible, in order.
@@ -174,23 +224,68 @@ mod tests {
         boot: 3,
     };
 
-    fn proved(span: Span) -> Proved {
-        (span, Digest::Crc128(span.0, !span.1))
+    fn written(span: Span) -> Record {
+        Record {
+            span,
+            passage: Passage {
+                digest: Kind::Blake3,
+                sealed: true,
+            },
+        }
     }
 
     fn octets(spans: &[Span]) -> Vec<u8> {
         let mut octets = header(SUBJECT).to_vec();
         for span in spans {
-            octets.extend_from_slice(&record(proved(*span)));
+            octets.extend_from_slice(&encode(written(*span)));
         }
         octets
     }
 
     #[test]
-    fn a_journal_proves_what_was_noted_up_to_a_tear() {
+    fn records_survive_being_written() {
+        for digest in [Kind::Crc128, Kind::Blake3, Kind::None] {
+            for sealed in [false, true] {
+                let passage = Passage { digest, sealed };
+                let record = Record {
+                    passage,
+                    ..written((3, u64::MAX))
+                };
+                assert_eq!(decode_record(&encode(record)), Some(record));
+            }
+        }
+        assert_eq!(decode_record(&encode(written((5, 5)))), None);
+    }
+
+    #[test]
+    fn ranges_that_could_be_forged_are_compared_by_a_hash() {
+        let held = |digest, sealed| {
+            let passage = Passage { digest, sealed };
+            let forged = Record {
+                passage,
+                ..written((0, 9))
+            };
+            [written((9, 10)), forged]
+        };
+        for (digest, sealed, ours, compared) in [
+            (Kind::Crc128, true, Kind::Crc128, Kind::Crc128),
+            (Kind::Crc128, true, Kind::Blake3, Kind::Blake3),
+            (Kind::Crc128, true, Kind::None, Kind::Crc128),
+            (Kind::Crc128, false, Kind::Crc128, Kind::Blake3),
+            (Kind::Blake3, false, Kind::Crc128, Kind::Crc128),
+            (Kind::None, true, Kind::Crc128, Kind::Blake3),
+            (Kind::None, false, Kind::None, Kind::Blake3),
+        ] {
+            let found = digest_for(&held(digest, sealed), ours);
+            assert_eq!(found, compared, "{digest:?} {sealed} {ours:?}");
+        }
+    }
+
+    #[test]
+    fn a_journal_names_what_was_noted_up_to_a_tear() {
         let spans = [(0, 100), (300, 400), (100, 200)];
         let whole = octets(&spans);
-        let noted: Vec<Proved> = spans.into_iter().map(proved).collect();
+        let noted: Vec<Record> = spans.into_iter().map(written).collect();
         assert_eq!(decode(&whole, SUBJECT), Ok(noted.clone()));
         for cut in 1..RECORD_LEN {
             let torn = decode(&whole[..whole.len() - cut], SUBJECT);

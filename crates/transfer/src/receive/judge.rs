@@ -27,7 +27,7 @@ use crate::error::{Code, Error};
 use crate::hash::Hashes;
 use crate::list::Told;
 use crate::manifest::{Entry, Kind, Linked, unpack};
-use crate::message::{Listing, Span, Wanted, decode};
+use crate::message::{Listing, Wanted, WantedFile, decode};
 use crate::names::{Folded, Trouble};
 use crate::options::{Action, Options};
 use crate::session::Session;
@@ -147,7 +147,11 @@ impl Judge<'_> {
                     self.ledger.close();
                     return Ok(());
                 }
-                Listing::Begin(_) | Listing::Wanted(_) | Listing::Take(_) | Listing::Which => {
+                Listing::Begin(_)
+                | Listing::Wanted(_)
+                | Listing::Compared(_)
+                | Listing::Take(_)
+                | Listing::Which => {
                     return Err(nonsense());
                 }
             }
@@ -200,10 +204,9 @@ impl Judge<'_> {
             }
             match self.consider(place, number, &entry) {
                 Ok(None) => {}
-                Ok(Some(spans)) => {
+                Ok(Some(file)) => {
                     self.fit(place, &entry)?;
-                    let whole = spans == [(0, entry.size())];
-                    wanted.files.push((number, (!whole).then_some(spans)));
+                    wanted.files.push(file);
                 }
                 Err(error) => {
                     if entry.kind == Kind::Folder {
@@ -222,7 +225,7 @@ impl Judge<'_> {
         place: &mut Place,
         number: u64,
         entry: &Entry,
-    ) -> Result<Option<Vec<Span>>, Error> {
+    ) -> Result<Option<WantedFile>, Error> {
         let path = entry.path();
         if self.prunes() {
             place.sieve.take(entry);
@@ -292,7 +295,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What is there stays, with the mode that it has at the source.
+    /// What is there stays, with the mode and the time that it has at the source.
     fn keep(&self, place: &mut Place, entry: &Entry, there: Option<Meta>) -> Result<(), Error> {
         match entry.kind {
             Kind::Folder => {
@@ -303,7 +306,7 @@ impl Judge<'_> {
             Kind::File(_) if self.spares(there, entry) => Ok(()),
             Kind::File(_) if entry.extras.is_none() => place
                 .mend(entry, there)
-                .map_err(|error| place.fault("cannot set the mode of", entry, &error)),
+                .map_err(|error| place.fault("cannot set mode and time of", entry, &error)),
             Kind::File(_) | Kind::Link(_) => self
                 .wardrobe
                 .mend(&mut place.root, entry)
@@ -451,10 +454,16 @@ impl Judge<'_> {
 }
 
 impl Place {
-    /// Gives what is there the mode that it has at the source.
+    /// Gives the file that is there the mode and the time that it has at the source.
     fn mend(&mut self, entry: &Entry, there: Option<Meta>) -> io::Result<()> {
-        if there.is_some_and(|meta| meta.mode != entry.mode & 0o7777) {
+        let Some(there) = there else { return Ok(()) };
+        if there.mode != entry.mode & 0o7777 {
             self.root.set_mode(entry.path(), entry.mode)?;
+        }
+        // a digest may say that the bytes are the same where the time does not
+        if (there.seconds, there.nanos) != (entry.seconds, entry.nanos) {
+            self.root
+                .set_time(entry.path(), entry.seconds, entry.nanos)?;
         }
         Ok(())
     }

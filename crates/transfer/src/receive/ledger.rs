@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lighthaul_io::disk::Look;
 
-use super::journal::{Journal, Proved};
+use super::journal::{Journal, Record};
 use super::links::{Links, Name, Whereabouts};
+use crate::digest::{self, Digest};
 use crate::error::{Code, Error};
 use crate::manifest::{Entry, Kind, WINDOW};
 use crate::message::{Failure, Span, Verdict};
@@ -32,10 +34,18 @@ pub(crate) struct Pending {
 pub(crate) struct Fill {
     /// Ranges that were wanted, and that no object has brought yet.
     owed: Vec<Span>,
-    /// Ranges that an earlier run proved.
-    pub(crate) held: Vec<Proved>,
-    /// Bytes that are not proved yet.
+    /// What an earlier run noted in the journal.
+    pub(crate) held: Vec<Record>,
+    /// Ranges of it that have not been compared with the source.
+    uncompared: Vec<Span>,
+    /// The digest for those.
+    held_digest: digest::Kind,
+    /// Bytes that have not been compared with the source in this run.
     pub(crate) unproved: u64,
+    /// Device and number of the temporary file's inode, if a later run can go on with it.
+    pub(crate) inode: Option<(u64, u64)>,
+    /// The digest of each range that was compared, if the target is to be read once more.
+    pub(crate) digests: Vec<(Span, Digest)>,
     /// The temporary file is there.
     pub(crate) created: bool,
     /// It has its mode and time, and all else that is kept.
@@ -86,12 +96,52 @@ impl Pending {
         }
     }
 
-    /// Expects these ranges, since `held` is there.
-    pub(crate) fn expect(&self, owed: Vec<Span>, held: Vec<Proved>) {
+    /// Expects these ranges.
+    pub(crate) fn expect(&self, owed: Vec<Span>) {
         let mut fill = self.fill();
-        fill.unproved = owed.iter().map(|(from, till)| till - from).sum();
+        fill.unproved += bytes(&owed);
         fill.owed = owed;
-        fill.held = held;
+    }
+
+    /// Expects a digest of each of the ranges in `held`, which are there as `records` say.
+    pub(crate) fn expect_digests(&self, held: &[Span], digest: digest::Kind, records: Vec<Record>) {
+        let mut fill = self.fill();
+        fill.unproved += bytes(held);
+        fill.uncompared = held.to_vec();
+        fill.held_digest = digest;
+        fill.held = records;
+    }
+
+    /// The digest by which ranges that are there are compared.
+    pub(crate) fn held_digest(&self) -> digest::Kind {
+        self.fill().held_digest
+    }
+
+    /// Whether the sender may still send bytes or digests of it.
+    fn is_awaited(&self) -> bool {
+        let fill = self.fill();
+        !fill.owed.is_empty() || !fill.uncompared.is_empty()
+    }
+
+    /// Bytes that are to come.
+    fn owed(&self) -> u64 {
+        bytes(&self.fill().owed)
+    }
+
+    /// Takes note that a range that is there is about to be compared; answers whether it was expected.
+    fn compare(&self, span: Span) -> bool {
+        let mut fill = self.fill();
+        let found = fill.uncompared.iter().position(|held| *held == span);
+        found.map(|index| fill.uncompared.remove(index)).is_some()
+    }
+
+    /// Wants a range after all that was thought to be there; answers false for a file that has failed.
+    pub(crate) fn owe(&self, span: Span) -> bool {
+        let mut fill = self.fill();
+        if !fill.failed {
+            fill.owed.push(span);
+        }
+        !fill.failed
     }
 
     /// Takes note that `piece` is about to come; answers whether it was expected.
@@ -113,6 +163,10 @@ impl Pending {
     }
 }
 
+fn bytes(spans: &[Span]) -> u64 {
+    spans.iter().map(|(from, till)| till - from).sum()
+}
+
 impl Book {
     /// One more entry is in place, or has failed.
     const fn settle(&mut self) {
@@ -125,6 +179,8 @@ impl Book {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     book: Mutex<Book>,
+    /// Hears of files that are in place, if their hashes are wanted.
+    in_place: OnceLock<SyncSender<PathBuf>>,
 }
 
 #[derive(Debug, Default)]
@@ -153,6 +209,11 @@ impl Ledger {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Tells `listener` of every file that is in place from now on, before or by this transfer.
+    pub(crate) fn tell_files(&self, listener: SyncSender<PathBuf>) {
+        self.in_place.set(listener).ok();
+    }
+
     /// So many more entries have been listed, which must not be more than the peer may list at a time.
     pub(crate) fn list(&self, entries: u64) -> Result<(), Error> {
         let mut book = self.lock();
@@ -167,8 +228,26 @@ impl Ledger {
     /// A file is on its way.
     pub(crate) fn expect(&self, pending: Pending) {
         let mut book = self.lock();
-        book.wanted = book.wanted.saturating_add(pending.fill().unproved);
+        book.wanted = book.wanted.saturating_add(pending.owed());
         book.pending.insert(pending.number, Arc::new(pending));
+    }
+
+    /// So many bytes more must come, since they are not what the source has.
+    pub(crate) fn want_more(&self, bytes: u64) {
+        let mut book = self.lock();
+        book.wanted = book.wanted.saturating_add(bytes);
+    }
+
+    /// The file of a range that is there and that the sender has digested, which must have been asked for.
+    pub(crate) fn compare(&self, number: u64, span: Span) -> Result<Arc<Pending>, Error> {
+        let book = self.lock();
+        let file = book.pending.get(&number);
+        let file = file.or_else(|| book.failed.get(&number));
+        let file = file.filter(|file| file.compare(span)).cloned();
+        file.ok_or_else(|| {
+            let text = "the peer sends a digest that nobody asked for";
+            Error::new(Code::Protocol, text)
+        })
     }
 
     /// It is known what the bytes of `entry` must come to.
@@ -213,13 +292,18 @@ impl Ledger {
 
     /// Entry `number` is in place, perhaps since before, or never will be.
     pub(crate) fn settle(&self, number: u64, entry: &Entry, result: Result<Settled, Error>) {
+        if let (Ok(_), Kind::File(_), Some(listener)) = (&result, &entry.kind, self.in_place.get())
+        {
+            // a listener that is gone has said why
+            listener.send(entry.path().to_owned()).ok();
+        }
         let mut book = self.lock();
         book.links.settle(
             number,
             result.as_ref().map(drop).map_err(|error| error.code as u8),
         );
         if let Some(file) = book.pending.remove(&number)
-            && !file.fill().owed.is_empty()
+            && file.is_awaited()
         {
             book.failed.insert(number, file);
         }
@@ -295,6 +379,12 @@ impl Ledger {
     pub(crate) fn is_complete(&self) -> bool {
         let book = self.lock();
         book.listed && book.pending.is_empty() && book.failed.is_empty()
+    }
+
+    /// Whether everything is in place that was listed, or has failed, and nothing more will be listed.
+    pub(crate) fn is_settled(&self) -> bool {
+        let book = self.lock();
+        book.listed && book.open == 0
     }
 
     /// What is in place.

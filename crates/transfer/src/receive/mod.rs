@@ -1,14 +1,16 @@
 //! The receiving side of a transfer.
 //!
-//! - [`receiver`]: its threads, and what it hears; [`landing`]: where files go
+//! - [`receiver`]: its threads, and what it hears; `equip`: what those work with; [`landing`]: where files go
 //! - `judge`: looks at the list; `decide`: what is to be done with an entry; `want`: what must come of a file
 //! - `ledger`: what is on its way
 //! - `sieve`: what the target has and the source does not; `prune`: it goes
 //! - `links`: names that wait for the first of the same file; `room`: whether all that fits
 //! - `lane`: objects received one after the other; `sink`: their bytes written
 //! - `dress`: what is kept besides bytes and names
-//! - `publish`: what agrees gets its name; [`journal`]: what a later run can go on with; `names`: until then,
-//!   where `cradle` says, and `claim`: whose they are
+//! - `publish`: what agrees gets its name, `device`: once it was read back; [`journal`]: hints for a later run, and
+//!   `held`: which of those hold
+//! - `temp_files`: files until then, `names`: how they are called, where `cradle` says, and `claim`: whose they are
+//! - `hashing`: what others want to know of files
 pub mod journal;
 pub mod landing;
 pub mod receiver;
@@ -16,7 +18,11 @@ pub mod receiver;
 mod claim;
 mod cradle;
 mod decide;
+mod device;
 mod dress;
+mod equip;
+mod hashing;
+mod held;
 mod judge;
 mod lane;
 mod ledger;
@@ -27,6 +33,7 @@ mod publish;
 mod room;
 mod sieve;
 mod sink;
+mod temp_files;
 mod want;
 
 pub use receiver::{Settings, receive};

@@ -13,19 +13,20 @@ use lighthaul_io::disk::{OutputFile, Root};
 
 use super::claim::Claim;
 use super::cradle::Cradle;
+use super::device;
 use super::dress::Wardrobe;
+use super::hashing::hashes_of;
+use super::journal::{Passage, Record};
 use super::ledger::{Ledger, Pending, Settled};
 use super::links::{Name, Whereabouts};
-use super::receiver::Landed;
+use super::receiver::{Landed, Settings};
 use super::sink::Arrived;
 use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::error::{Code, Error};
-use crate::hash::{Asked, Kind};
+use crate::hash::Asked;
 use crate::manifest::Entry;
-use crate::message::Report;
-use crate::object::Piece;
-use crate::options::Options;
+use crate::message::{Report, Span};
 
 /// More files than this are synced by their file system as a whole.
 const SYNC_EACH_MAX: usize = 8;
@@ -39,8 +40,8 @@ pub(crate) enum Job {
     Arrived(Arrived),
     /// The sender has spoken about the pieces of an object.
     Reports(u64, Vec<Report>),
-    /// The file has these hashes.
-    Hashed(Vec<(Kind, String)>),
+    /// A range that an earlier run left is what the sender has.
+    Kept(Arc<Pending>, Span, Digest),
     /// A file cannot be written.
     Failed(u64, Error),
 }
@@ -55,12 +56,12 @@ pub(crate) struct Publisher<'a> {
     wardrobe: &'a Wardrobe<'a>,
     /// Bytes must be on disk before a name appears.
     sync: bool,
+    /// And are read back from there.
+    read_back: bool,
+    /// How bytes travel, and by which digest both sides compare them.
+    passage: Passage,
     /// What the one file must come to.
     expected: Vec<Asked>,
-    /// Whether it does, once that is known.
-    expectation: Option<Result<(), Error>>,
-    /// A file that is whole, until it is.
-    held: Vec<Arc<Pending>>,
     cradle: Cradle,
     /// Our mark on the root, which is gone before the root is finished.
     claim: Option<Claim>,
@@ -70,6 +71,8 @@ pub(crate) struct Publisher<'a> {
     reports: BTreeMap<u64, Vec<Report>>,
     /// Objects of which both sides have spoken.
     matched: Vec<(Arrived, Vec<Report>)>,
+    /// Ranges that an earlier run left, and that agree.
+    kept: Vec<(Arc<Pending>, Span, Digest)>,
 }
 
 impl<'a> Publisher<'a> {
@@ -79,8 +82,9 @@ impl<'a> Publisher<'a> {
         ledger: &'a Ledger,
         (root, target, claim): Landed,
         wardrobe: &'a Wardrobe<'a>,
-        (options, cradle): (&Options, Cradle),
+        (settings, cradle): (&Settings, Cradle),
     ) -> Self {
+        let options = &settings.options;
         // a dry run takes no hashes
         let expects = |asked: &&Asked| asked.expected.is_some() && options.dry_run.is_none();
         Self {
@@ -89,16 +93,17 @@ impl<'a> Publisher<'a> {
             root,
             target,
             wardrobe,
-            sync: options.sync,
+            sync: options.sync || options.verify_disk,
+            read_back: options.verify_disk,
+            passage: settings.passage(),
             expected: options.hash.iter().filter(expects).cloned().collect(),
-            expectation: None,
-            held: Vec::new(),
             cradle,
             claim,
             top: None,
             arrived: BTreeMap::new(),
             reports: BTreeMap::new(),
             matched: Vec::new(),
+            kept: Vec::new(),
         }
     }
 
@@ -118,9 +123,6 @@ impl<'a> Publisher<'a> {
                 break;
             }
         }
-        if self.expectation.is_none() {
-            self.hear(&[]);
-        }
         while !self.ledger.is_closed() {
             self.crew.check()?;
             std::thread::park_timeout(LOOK);
@@ -131,14 +133,7 @@ impl<'a> Publisher<'a> {
         if !self.ledger.pending().is_empty() {
             return Err(Error::new(Code::Protocol, "the sender left out a file"));
         }
-        if let Some(Err(error)) = self.expectation.take()
-            && self.ledger.verdict().entries > 0
-        {
-            // it was there before
-            let place = self.target.join(self.ledger.expected());
-            let text = format!("{} is not what was expected: {error}", place.display());
-            return Err(Error::new(error.code, text));
-        }
+        self.check_expected()?;
         self.link();
         self.leave();
         self.finish_top();
@@ -167,12 +162,12 @@ impl<'a> Publisher<'a> {
                     self.reports.insert(number, reports);
                 }
             },
-            Job::Hashed(hashes) => self.hear(&hashes),
+            Job::Kept(file, span, digest) => self.kept.push((file, span, digest)),
             Job::Failed(number, error) => self.fail(number, error),
         }
     }
 
-    /// Gives files their names, and proves parts of others, of the objects of which both sides have spoken.
+    /// Gives files their names that are whole and compared, and notes what has come of others.
     fn settle(&mut self) -> Result<(), Error> {
         let (mut whole, mut parts) = (Vec::new(), Vec::new());
         for (arrived, reports) in std::mem::take(&mut self.matched) {
@@ -181,9 +176,14 @@ impl<'a> Publisher<'a> {
             }
             self.judge(&arrived, reports, &mut whole, &mut parts);
         }
+        for (file, span, digest) in std::mem::take(&mut self.kept) {
+            if self.prove(&file, span, digest) == Some(true) {
+                whole.push(file);
+            }
+        }
         let mut touched: Vec<_> = whole
             .iter()
-            .chain(parts.iter().map(|(file, ..)| file))
+            .chain(parts.iter().map(|(file, _)| file))
             .filter(|file| !file.fill().failed)
             .cloned()
             .collect();
@@ -196,16 +196,10 @@ impl<'a> Publisher<'a> {
         }
         self.sync(&touched, &open)?;
         for file in whole {
-            self.publish(file);
+            self.publish(&file);
         }
-        for (file, piece, digest) in parts {
-            let noted = match &mut file.fill().journal {
-                Some(journal) => journal.append(((piece.offset, piece.end()), digest)),
-                None => Ok(()),
-            };
-            noted.map_err(|error| {
-                self.fault("cannot note what arrived of", file.entry.path(), &error)
-            })?;
+        for (file, span) in parts {
+            self.note(&file, span)?;
         }
         self.link();
         self.leave();
@@ -218,68 +212,99 @@ impl<'a> Publisher<'a> {
         arrived: &Arrived,
         reports: Vec<Report>,
         whole: &mut Vec<Arc<Pending>>,
-        parts: &mut Vec<(Arc<Pending>, Piece, Digest)>,
+        parts: &mut Vec<(Arc<Pending>, Span)>,
     ) {
         for (index, report) in reports.into_iter().enumerate() {
-            let (file, piece) = (
-                &arrived.object.files[index],
-                arrived.object.layout.pieces()[index],
-            );
-            match self.compare(file, arrived.digests[index], report) {
-                Ok(digest) => {
-                    let mut fill = file.fill();
-                    fill.unproved -= piece.len;
-                    if fill.failed {
-                        continue;
-                    }
-                    if fill.unproved == 0 {
-                        whole.push(Arc::clone(file));
-                    } else {
-                        parts.push((Arc::clone(file), piece, digest));
-                    }
-                }
+            let file = &arrived.object.files[index];
+            let piece = arrived.object.layout.pieces()[index];
+            let span = (piece.offset, piece.end());
+            let compared = self.compare(file, arrived.digests[index], report);
+            match compared.map(|digest| self.prove(file, span, digest)) {
+                Ok(Some(true)) => whole.push(Arc::clone(file)),
+                Ok(Some(false)) => parts.push((Arc::clone(file), span)),
+                Ok(None) => {}
                 Err(error) => self.fail(file.number, error),
             }
         }
     }
 
-    /// Publishes a file that is whole, unless it must be held until its hashes are known, or for good.
-    fn publish(&mut self, file: Arc<Pending>) {
+    /// Both sides have the same bytes in a range of a file; answers whether all of it is compared, nothing if the file
+    /// has failed.
+    fn prove(&self, file: &Pending, span: Span, digest: Digest) -> Option<bool> {
+        let mut fill = file.fill();
+        fill.unproved = fill.unproved.saturating_sub(span.1 - span.0);
+        if self.read_back {
+            fill.digests.push((span, digest));
+        }
+        (!fill.failed).then_some(fill.unproved == 0)
+    }
+
+    /// Notes in the journal what has come of a file, for a later run.
+    fn note(&self, file: &Pending, span: Span) -> Result<(), Error> {
+        let passage = self.passage;
+        let noted = match &mut file.fill().journal {
+            Some(journal) => journal.append(Record { span, passage }),
+            None => Ok(()),
+        };
+        noted.map_err(|error| self.fault("cannot note what arrived of", file.entry.path(), &error))
+    }
+
+    /// Publishes a file that is whole, if it is what somebody expects.
+    fn publish(&mut self, file: &Pending) {
         if file.fill().failed {
             return;
         }
-        if !self.expected.is_empty() {
-            match &self.expectation {
-                None => return self.held.push(file),
-                Some(Ok(())) => {}
-                Some(Err(error)) => {
-                    let place = self.target.join(file.entry.path());
-                    let text = format!("{} was not published: {error}", place.display());
-                    return self.fail(file.number, Error::new(error.code, text));
-                }
-            }
-        }
-        match self.name(&file) {
+        let published = self.check_disk(file).and_then(|()| self.name(file));
+        match published {
             Ok(()) => self
                 .ledger
                 .settle(file.number, &file.entry, Ok(Settled::Now)),
-            Err(error) => {
-                let error = self.fault("cannot publish", file.entry.path(), &error);
-                self.fail(file.number, error);
-            }
+            Err(error) => self.fail(file.number, error),
         }
     }
 
-    /// Hears what the one file comes to, which may not be what was expected.
-    fn hear(&mut self, hashes: &[(Kind, String)]) {
-        let checked = self
-            .expected
-            .iter()
-            .try_for_each(|asked| asked.check(hashes));
-        self.expectation = Some(checked);
-        for file in std::mem::take(&mut self.held) {
-            self.publish(file);
+    /// Reads a file back from its disk, if that is wanted, and takes the hashes that somebody expects of it.
+    fn check_disk(&mut self, file: &Pending) -> Result<(), Error> {
+        let place = self.target.join(file.entry.path());
+        let check = || self.crew.check();
+        if self.read_back {
+            let digests = std::mem::take(&mut file.fill().digests);
+            let temporary = &file.temporary;
+            device::check(&mut self.root, temporary, &digests, check).map_err(|error| {
+                let text = format!("{}: {error}; nothing was published", place.display());
+                Error::new(error.code, text)
+            })?;
         }
+        if !self.expected.is_empty() {
+            let found = self.expect(&file.temporary)?;
+            found.map_err(|error| {
+                let text = format!("{} was not published: {error}", place.display());
+                Error::new(error.code, text)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether the file at `path` is what somebody expects; fails if it cannot be read.
+    fn expect(&mut self, path: &Path) -> Result<Result<(), Error>, Error> {
+        let kinds: Vec<_> = self.expected.iter().map(|asked| asked.kind).collect();
+        let hashed = hashes_of(self.crew, &mut self.root, path, &kinds)?;
+        let (_, hashes) = hashed.map_err(|error| self.fault("cannot read back", path, &error))?;
+        let mut expected = self.expected.iter();
+        Ok(expected.try_for_each(|asked| asked.check(&hashes)))
+    }
+
+    /// Fails if the one file was there before and is not what somebody expects.
+    fn check_expected(&mut self) -> Result<(), Error> {
+        if self.expected.is_empty() || self.ledger.verdict().entries == 0 {
+            return Ok(());
+        }
+        let path = self.ledger.expected();
+        self.expect(&path)?.map_err(|error| {
+            let place = self.target.join(path);
+            let text = format!("{} is not what was expected: {error}", place.display());
+            Error::new(error.code, text)
+        })
     }
 
     fn compare(
@@ -376,10 +401,20 @@ impl<'a> Publisher<'a> {
     }
 
     /// Gives a file that is whole its name.
-    fn name(&mut self, file: &Pending) -> io::Result<()> {
-        self.dress(file)?;
-        let entry = &file.entry;
-        self.root.rename(&file.temporary, entry.path())?;
+    fn name(&mut self, file: &Pending) -> Result<(), Error> {
+        let named = self.dress(file).and_then(|()| self.rename(file));
+        named.map_err(|error| self.fault("cannot publish", file.entry.path(), &error))
+    }
+
+    fn rename(&mut self, file: &Pending) -> io::Result<()> {
+        let inode = file.fill().inode;
+        let there = self.root.look(&file.temporary)?.map(|there| there.inode);
+        if inode.is_some() && inode != there {
+            return Err(io::Error::other(
+                "somebody else has replaced its temporary file",
+            ));
+        }
+        self.root.rename(&file.temporary, file.entry.path())?;
         if file.fill().journal.take().is_some() {
             self.root.remove(&file.journal)?;
         }
@@ -471,7 +506,7 @@ impl<'a> Publisher<'a> {
             let mut fill = file.fill();
             let data_len = file.entry.data_len();
             let proved = data_len - fill.unproved.min(data_len);
-            if fill.created && file.resumable && proved > 0 {
+            if file.resumable && (fill.created && proved > 0 || !fill.held.is_empty()) {
                 continue;
             }
             // whoever still writes must not make it now
@@ -520,7 +555,8 @@ mod tests {
     use crate::board::Board;
     use crate::digest::{self, Taking};
     use crate::manifest::Kind;
-    use crate::object::Layout;
+    use crate::object::{Layout, Piece};
+    use crate::options::Options;
 
     /// A file of one byte that came in an object of its own.
     fn arrived(folder: &Path, ledger: &Ledger, number: u64) -> (Arrived, Digest) {
@@ -532,7 +568,7 @@ mod tests {
         let names = (format!("{number}.part").into(), PathBuf::new());
         fs::write(folder.join(&names.0), "x").unwrap();
         let pending = Pending::new(number, entry, names, false);
-        pending.expect(vec![(0, 1)], Vec::new());
+        pending.expect(vec![(0, 1)]);
         ledger.expect(pending);
         let piece = Piece {
             entry: number,
@@ -565,10 +601,14 @@ mod tests {
             sync: true,
             ..Options::default()
         };
-        let wardrobe = Wardrobe::new(options.keep, &board);
+        let settings = Settings {
+            options,
+            ..Settings::default()
+        };
+        let wardrobe = Wardrobe::new(settings.options.keep, &board);
         let ground = (Root::open(&folder).unwrap(), folder.clone(), None);
-        let cradle = Cradle::new(&options).unwrap();
-        let mut publisher = Publisher::new(&crew, &ledger, ground, &wardrobe, (&options, cradle));
+        let cradle = Cradle::new(&settings.options).unwrap();
+        let mut publisher = Publisher::new(&crew, &ledger, ground, &wardrobe, (&settings, cradle));
         let (jobs, todo) = channel();
         for number in 0..3 {
             let (arrived, digest) = arrived(&folder, &ledger, number);

@@ -1,7 +1,8 @@
 //! The receiving side of a transfer.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
@@ -9,29 +10,27 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::blocks::Blocks;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Root;
-use lighthaul_io::drive::Lane;
 
 use super::claim::Claim;
 use super::cradle::Cradle;
 use super::dress::Wardrobe;
+use super::held::{HeldCheck, HeldRange};
+use super::journal::Passage;
 use super::judge::Judge;
 use super::landing::Landing;
-use super::lane::ReceiveLane;
 use super::ledger::Ledger;
 use super::names::{Writer, boot};
 use super::publish::{Job, Publisher};
-use super::sink::{FileSink, Incoming};
+use super::sink::Incoming;
 use crate::alive::Alive;
 use crate::board::Board;
 use crate::crew::Crew;
 use crate::error::{Code, Error};
 use crate::join::join;
 use crate::list::{Names, Told};
-use crate::machine::Learned;
-use crate::message::{Announced, Listing, Message, Offer, Progress};
+use crate::message::{Announced, Listing, Message, Progress, UNANSWERED_MAX};
 use crate::mover;
 use crate::object::Layout;
 use crate::options::Options;
@@ -44,12 +43,10 @@ use crate::watch::{Failed, Sight, Summary, Watcher, bear};
 const PROGRESS: Duration = Duration::from_millis(50);
 /// How often we look at what there is to say.
 const TICK: Duration = Duration::from_millis(10);
-/// Memory for blocks, filling and waiting to be written, of all lanes.
-const RING_BYTES: usize = 256 << 20;
-/// Objects that may be announced to a lane before it takes them.
-const ANNOUNCED_MAX: usize = 2;
 /// Objects that may have been announced, and not reported on.
 const UNREPORTED_MAX: usize = 1 << 8;
+/// Files that wait to be hashed.
+const FILES_MAX: usize = 1 << 12;
 /// Most failures in one message.
 const FAILURES_MAX: usize = 1000;
 
@@ -72,8 +69,16 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// How bytes travel, and by which digest both sides compare them.
+    pub(crate) const fn passage(&self) -> Passage {
+        Passage {
+            digest: self.options.digest,
+            sealed: !self.plain,
+        }
+    }
+
     /// Which start of the host written bytes do not outlive, zero if they are brought to disk.
-    fn boot(&self) -> u64 {
+    pub(super) fn boot(&self) -> u64 {
         if self.options.sync { 0 } else { boot() }
     }
 }
@@ -107,9 +112,15 @@ pub fn receive(
         boot: settings.boot(),
     };
     let dry = settings.options.dry_run.is_some();
+    let (in_place, unhashed) = sync_channel(FILES_MAX);
+    if !settings.options.hash.is_empty() && !dry {
+        ledger.tell_files(in_place);
+    }
     let mut receiving = Receiving {
         crew: &crew,
         session,
+        stream: &stream,
+        unhashed: Cell::new(Some(unhashed)),
         ledger: &ledger,
         board: &board,
         wardrobe: &wardrobe,
@@ -163,14 +174,18 @@ fn tell(list: &Told, crew: &Crew, stream: &Stream) -> Result<(), Error> {
 pub(super) type Landed = (Root, PathBuf, Option<Claim>);
 
 /// A transfer on the receiving side.
-struct Receiving<'a, 'w> {
-    crew: &'a Arc<Crew>,
-    session: &'a Session,
-    ledger: &'a Ledger,
-    board: &'a Board,
+pub(super) struct Receiving<'a, 'w> {
+    pub(super) crew: &'a Arc<Crew>,
+    pub(super) session: &'a Session,
+    /// The stream of the list.
+    pub(super) stream: &'a Stream,
+    /// Files whose hashes are to be taken.
+    pub(super) unhashed: Cell<Option<Receiver<PathBuf>>>,
+    pub(super) ledger: &'a Ledger,
+    pub(super) board: &'a Board,
     wardrobe: &'a Wardrobe<'a>,
     cradle: Cradle,
-    settings: Settings,
+    pub(super) settings: Settings,
     watcher: Watcher<'w>,
     begun: Instant,
     protocol: Protocol,
@@ -178,9 +193,11 @@ struct Receiving<'a, 'w> {
 }
 
 /// Where objects and reports go.
-struct Outlets {
-    lanes: Vec<SyncSender<Incoming>>,
-    jobs: Sender<Job>,
+pub(super) struct Outlets {
+    pub(super) lanes: Vec<SyncSender<Incoming>>,
+    /// Ranges that are to be compared.
+    held: SyncSender<HeldRange>,
+    pub(super) jobs: Sender<Job>,
     /// Objects of which no report has come.
     unreported: BTreeSet<u64>,
 }
@@ -210,15 +227,17 @@ impl<'a> Receiving<'a, '_> {
         mover::announce(
             session,
             (asked, &offer),
-            self.settings.plain,
+            (self.settings.plain, self.settings.options.digest),
             started.since(self.begun),
             self.watcher,
         );
         self.warn(mover::scarce(&offer, &path))?;
         let (root, target, claim) = self.landed(lands)?;
         let (jobs, todo) = channel();
+        let (held, ranges) = sync_channel(UNANSWERED_MAX);
         let mut outlets = Outlets {
             lanes: Vec::new(),
+            held,
             jobs,
             unreported: BTreeSet::new(),
         };
@@ -226,19 +245,29 @@ impl<'a> Receiving<'a, '_> {
         for lane in &lanes {
             mover::setup(&offer, (0, 1), lane, self.settings.plain)?;
         }
-        for lane in self.equip(offer, lanes, (&root, &target), &mut outlets)? {
+        let files = self.temp_files(&root, &target)?;
+        for lane in self.equip(offer, lanes, &files, &mut outlets)? {
             let crew = self.crew;
             scope.spawn(move || crew.run(|| lane.run()));
         }
         let (done, finished) = channel();
+        self.hash(scope, &files, done.clone())?;
+        let mut check = HeldCheck {
+            crew: self.crew,
+            ledger: self.ledger,
+            stream: self.stream,
+            files,
+            jobs: outlets.jobs.clone(),
+        };
+        let crew = self.crew;
+        scope.spawn(move || crew.run(|| check.run(&ranges)));
         let mut publisher = Publisher::new(
             self.crew,
             self.ledger,
             (root, target, claim),
             self.wardrobe,
-            (&self.settings.options, self.cradle.clone()),
+            (&self.settings, self.cradle.clone()),
         );
-        let crew = self.crew;
         scope.spawn(move || {
             crew.run(|| publisher.run(&todo));
             publisher.clean();
@@ -249,49 +278,6 @@ impl<'a> Receiving<'a, '_> {
         summary.elapsed = session.clock.now().since(self.begun);
         summary.moving = session.clock.now().since(started);
         Ok(summary)
-    }
-
-    /// The lanes, each of which writes below `root`.
-    fn equip(
-        &self,
-        offer: Offer,
-        lanes: Vec<Lane>,
-        root: (&Root, &Path),
-        outlets: &mut Outlets,
-    ) -> Result<Vec<ReceiveLane<'a>>, Error> {
-        let ring_bytes = RING_BYTES / lanes.len();
-        let equip = |(number, lane)| {
-            let sink = self.sink(root, outlets.jobs.clone())?;
-            let (announce, objects) = sync_channel(ANNOUNCED_MAX);
-            outlets.lanes.push(announce);
-            Ok(ReceiveLane {
-                crew: self.crew,
-                session: self.session,
-                counts: self.board.lane(number),
-                offer,
-                plain: self.settings.plain,
-                lane,
-                store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
-                objects,
-                learned: Learned::default(),
-            })
-        };
-        lanes.into_iter().enumerate().map(equip).collect()
-    }
-
-    /// What a lane writes to.
-    fn sink(&self, (root, target): (&Root, &Path), jobs: Sender<Job>) -> Result<FileSink, Error> {
-        let failed = |e| Error::file(Code::Io, "cannot open", target, &e);
-        Ok(FileSink {
-            crew: Arc::clone(self.crew),
-            root: root.another().map_err(failed)?,
-            target: target.to_owned(),
-            kind: self.settings.options.digest,
-            boot: self.settings.boot(),
-            sparse: self.settings.options.sparse,
-            jobs,
-            object: None,
-        })
     }
 
     /// Waits until it is known where files go.
@@ -360,7 +346,7 @@ impl<'a> Receiving<'a, '_> {
     /// Whether nothing is left to hear, so that the sender's last word need not be waited for.
     fn is_over(&self, outlets: Option<&Outlets>) -> bool {
         let reported = outlets.is_some_and(|outlets| outlets.unreported.is_empty());
-        reported && self.settings.options.hash.is_empty() && self.ledger.is_complete()
+        reported && self.ledger.is_complete()
     }
 
     /// Takes in what the sender says; answers whether more objects are to come.
@@ -391,9 +377,16 @@ impl<'a> Receiving<'a, '_> {
                 // a publisher that is gone has said why
                 outlets.jobs.send(Job::Reports(object, reports)).ok();
             }
-            Message::Hashed(hashed) if hashed.is_sound() => {
-                self.board.show(Sight::Hashed(hashed.clone()));
-                outlets.jobs.send(Job::Hashed(hashed.hashes)).ok();
+            Message::Held(held) => {
+                let range = HeldRange {
+                    file: self.ledger.compare(held.entry, held.span)?,
+                    span: held.span,
+                    report: held.report,
+                };
+                if outlets.held.try_send(range).is_err() {
+                    self.crew.check()?;
+                    return lie("the peer sends more digests than it may");
+                }
             }
             Message::Warning(text) => self.board.show(Sight::Warning(text)),
             Message::Sent => return Ok(false),

@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use lighthaul_io::blocks::Sink;
-use lighthaul_io::disk::{OutputFile, Root};
+use lighthaul_io::disk::OutputFile;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::sparse::{self, Before};
-use rustix::fs::FileType;
 
-use super::journal::{Journal, Subject, merged, missing};
-use super::ledger::{Fill, Pending};
+use super::ledger::Pending;
 use super::publish::Job;
+use super::temp_files::TempFiles;
 use crate::crew::Crew;
 use crate::digest::{Digest, Kind, Taking};
 use crate::error::{Code, Error};
@@ -45,14 +43,8 @@ pub(crate) struct Arrived {
 #[derive(Debug)]
 pub(crate) struct FileSink {
     pub(crate) crew: Arc<Crew>,
-    pub(crate) root: Root,
-    /// What people know the root as.
-    pub(crate) target: PathBuf,
+    pub(crate) files: TempFiles,
     pub(crate) kind: Kind,
-    /// See [`Subject`].
-    pub(crate) boot: u64,
-    /// Zeros are not written.
-    pub(crate) sparse: bool,
     /// Hears of objects that have come.
     pub(crate) jobs: Sender<Job>,
     pub(crate) object: Option<Writing>,
@@ -90,7 +82,7 @@ impl FileSink {
     ) -> Result<(), Error> {
         let piece = writing.object.layout.pieces()[index];
         let file = Arc::clone(&writing.object.files[index]);
-        let (kind, sparse) = (self.kind, self.sparse);
+        let (kind, sparse) = (self.kind, self.files.sparse);
         let taking = writing
             .taking
             .entry(index)
@@ -117,12 +109,12 @@ impl FileSink {
             }
             Ok(())
         });
-        written.map_err(|error| self.fault("cannot write", &file, &error))?;
+        written.map_err(|error| self.files.fault("cannot write", &file, &error))?;
         if whole {
             let digest = match digest {
                 Some(digest) => Some(digest),
                 None => read_back(output, kind, piece.offset, piece.len)
-                    .map_err(|error| self.fault("cannot read back", &file, &error))?,
+                    .map_err(|error| self.files.fault("cannot read back", &file, &error))?,
             };
             writing.digests[index] = digest;
             writing.taking.remove(&index);
@@ -143,138 +135,21 @@ impl FileSink {
             while writing.open.len() >= OPEN_MAX {
                 writing.open.pop_first();
             }
-            let mut fill = file.fill();
-            if fill.failed {
-                return Ok(None);
-            }
-            let opened = if fill.created {
-                self.root.reopen(&file.temporary)
-            } else {
-                let sparse = self.sparse || file.entry.data.is_some();
-                create(&mut self.root, file, &mut fill, (self.boot, sparse))
-            };
-            match opened {
-                Ok(opened) => {
-                    fill.created = true;
+            match self.files.open(file) {
+                Ok(None) => return Ok(None),
+                Ok(Some(opened)) => {
                     writing.open.insert(file.number, opened);
                 }
+                Err(error) if error.code == Code::Io => return Err(error),
                 Err(error) => {
-                    fill.failed = true;
-                    let error = self.fault("cannot create", file, &error);
-                    if error.code == Code::Io {
-                        return Err(error);
-                    }
-                    let number = file.number;
                     // whoever publishes hears of it before the object's end
-                    self.jobs.send(Job::Failed(number, error)).ok();
+                    self.jobs.send(Job::Failed(file.number, error)).ok();
                     return Ok(None);
                 }
             }
         }
         Ok(writing.open.get_mut(&file.number))
     }
-
-    fn fault(&self, what: &str, file: &Pending, error: &io::Error) -> Error {
-        let place = self.target.join(file.entry.path());
-        if error.kind() == io::ErrorKind::WouldBlock {
-            let text = format!("{}: another transfer is writing it", place.display());
-            return Error::new(Code::Open, text);
-        }
-        let code = if what == "cannot create" {
-            Code::Open
-        } else {
-            Code::Io
-        };
-        Error::file(code, what, &place, error)
-    }
-}
-
-/// Makes the temporary file, or goes on with one that an earlier run left.
-fn create(
-    root: &mut Root,
-    file: &Pending,
-    fill: &mut Fill,
-    (boot, sparse): (u64, bool),
-) -> io::Result<OutputFile> {
-    let size = file.entry.size();
-    if let Some(folder) = file.apart() {
-        root.make_folder(folder)?;
-    }
-    if !file.resumable {
-        let output = begin(root, file)?;
-        if sparse {
-            sparse::stretch(&output, size)?;
-        } else if size >= LARGE {
-            allocate(root, file, &output)?;
-        }
-        return Ok(output);
-    }
-    let locked = root.lock(&file.journal)?;
-    let subject = Subject {
-        look: file.look(),
-        boot,
-    };
-    let held = Journal::read(&locked, subject)?;
-    if !fill.held.iter().all(|proved| held.contains(proved)) {
-        return Err(io::Error::other(
-            "another transfer has changed what was there of it",
-        ));
-    }
-    let mut output = if fill.held.is_empty() {
-        begin(root, file)?
-    } else {
-        root.reopen(&file.temporary)?
-    };
-    let room = if sparse {
-        hollow(file, fill, &mut output)
-    } else {
-        allocate(root, file, &output)
-    };
-    if let Err(error) = room {
-        root.remove(&file.journal).ok();
-        return Err(error);
-    }
-    fill.journal = Some(Journal::begin(locked, subject, &fill.held)?);
-    Ok(output)
-}
-
-/// Makes the temporary file; a file that is written in its place stays the same file, with nothing in it.
-fn begin(root: &mut Root, file: &Pending) -> io::Result<OutputFile> {
-    let path = &file.temporary;
-    if file.is_in_place() {
-        let there = root.look(path)?;
-        if there.is_some_and(|there| there.kind == FileType::RegularFile) {
-            let output = root.reopen(path)?;
-            sparse::stretch(&output, 0)?;
-            return Ok(output);
-        }
-    }
-    if file.is_in_place() || file.resumable {
-        root.remove(path).ok();
-    }
-    root.create(path)
-}
-
-/// Gives a file its length, and makes a hole of all that nobody proved: what comes is written into holes.
-fn hollow(file: &Pending, fill: &Fill, output: &mut OutputFile) -> io::Result<()> {
-    let size = file.entry.size();
-    sparse::stretch(output, size)?;
-    if fill.held.is_empty() {
-        return Ok(());
-    }
-    let held = merged(fill.held.iter().map(|(span, _)| *span).collect());
-    let gaps = missing(&held, size).into_iter();
-    gaps.map(|(from, till)| from..till)
-        .try_for_each(|gap| sparse::punch(output, gap))
-}
-
-/// Reserves room for all of a file, so that a full disk shows now; leaves nothing where there is none.
-fn allocate(root: &mut Root, file: &Pending, output: &OutputFile) -> io::Result<()> {
-    output.allocate(file.entry.size()).inspect_err(|_| {
-        if !file.is_in_place() {
-            root.remove(&file.temporary).ok();
-        }
-    })
 }
 
 /// The digest of what is in the file, for kinds that could not follow the order of arrival.

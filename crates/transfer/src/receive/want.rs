@@ -1,28 +1,29 @@
-//! What must come of a file: all of it that an earlier run has not proved.
+//! What the receiver wants of a file: the bytes that must come, and the ranges that an earlier run left, which must be
+//! compared with the source before they count.
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
 
-use lighthaul_io::disk::Root;
 use lighthaul_io::wait::pause;
 use rustix::fs::FileType;
 
-use super::journal::{Journal, Proved, Subject, merged, missing, within};
+use super::journal::{Journal, Record, Subject, digest_for, merged, missing, within};
 use super::judge::{Judge, Place};
 use super::ledger::Pending;
+use super::temp_files::is_continued;
 use crate::crew::LOOK;
-use crate::digest::{self, Taking};
 use crate::error::{Code, Error};
 use crate::manifest::Entry;
-use crate::message::Span;
+use crate::message::{Span, WantedFile};
 
 /// A file from this size on leaves a journal, so that a later run can go on with it.
 const RESUMABLE: u64 = 8 << 20;
+/// Longest range that is compared at once: what differs in it is sent again as a whole.
+const COMPARED_MAX: u64 = 4 << 20;
 
 impl Judge<'_> {
-    /// A file must come; what an earlier run proved of it need not.
-    pub(super) fn want(&self, place: &mut Place, number: u64, entry: &Entry) -> Vec<Span> {
+    /// What must come of a file, and what an earlier run may have left of it.
+    pub(super) fn want(&self, place: &mut Place, number: u64, entry: &Entry) -> WantedFile {
         let (path, size) = (entry.path(), entry.size());
         let resumable = size >= RESUMABLE;
         let temporary = if resumable {
@@ -32,31 +33,36 @@ impl Judge<'_> {
         };
         let names = (temporary, self.cradle.journal(path));
         let pending = Pending::new(number, entry.clone(), names, resumable);
-        let held = if resumable {
-            self.proved(place, &pending)
+        let records = if resumable {
+            self.left_behind(place, &pending)
         } else {
             Vec::new()
         };
-        let there = merged(held.iter().map(|(span, _)| *span).collect());
+        let digest = digest_for(&records, self.options.digest);
         let data = entry.data();
-        let mut owed = within(&missing(&there, size), &data);
-        if let (true, Some((_, till))) = (owed.is_empty(), data.last()) {
-            // it only has to be published, which happens where bytes arrive: let the last one come again
-            owed = vec![(till - 1, *till)];
-        }
-        pending.expect(owed.clone(), held);
+        let there = merged(records.iter().map(|record| record.span).collect());
+        let held = pieces(&within(&there, &data));
+        let owed = within(&missing(&there, size), &data);
+        pending.expect(owed.clone());
+        pending.expect_digests(&held, digest, records);
         self.ledger.expect(pending);
-        owed
+        let whole = held.is_empty() && owed == [(0, size)];
+        WantedFile {
+            number,
+            send: (!whole).then_some(owed),
+            held,
+            digest,
+        }
     }
 
-    /// What an earlier run proved of a file, if it left a journal and the bytes it speaks of.
-    fn proved(&self, place: &mut Place, pending: &Pending) -> Vec<Proved> {
+    /// What an earlier run noted of a file, if it left a journal and the file that this is about.
+    fn left_behind(&self, place: &mut Place, pending: &Pending) -> Vec<Record> {
         let Ok(Some(partial)) = place.root.look(&pending.temporary) else {
             return Vec::new();
         };
-        let journal = &pending.journal;
-        if partial.kind != FileType::RegularFile || !matches!(place.root.look(journal), Ok(Some(_)))
-        {
+        let journal = place.root.look(&pending.journal);
+        let is_journal = matches!(journal, Ok(Some(meta)) if meta.kind == FileType::RegularFile && meta.is_ours());
+        if !is_continued(pending, &partial) || !is_journal {
             return Vec::new();
         }
         let subject = self.subject(pending);
@@ -64,11 +70,7 @@ impl Judge<'_> {
             .lock(place, pending)
             .and_then(|file| Journal::read(&file, subject));
         let mut held = read.unwrap_or_default();
-        held.retain(|((_, till), _)| *till <= partial.size);
-        if pending.is_in_place() {
-            // anybody may have changed what everybody sees
-            held.retain(|proved| is_there(&mut place.root, &pending.temporary, *proved));
-        }
+        held.retain(|record| record.span.1 <= partial.size);
         held
     }
 
@@ -125,12 +127,32 @@ impl Judge<'_> {
     }
 }
 
-/// Whether the file at `path` still has the bytes that were proved.
-fn is_there(root: &mut Root, path: &Path, ((from, till), digest): Proved) -> bool {
-    let Ok(file) = root.read(path) else {
-        return false;
+/// The same ranges in pieces that are compared one by one.
+fn pieces(spans: &[Span]) -> Vec<Span> {
+    let cut = |(from, till): &Span| {
+        let (from, till) = (*from, *till);
+        let starts = (from..till).step_by(COMPARED_MAX as usize);
+        starts.map(move |at| (at, till.min(at + COMPARED_MAX)))
     };
-    let read = |at, buffer: &mut [u8]| file.read_at(buffer, from + at);
-    let kind = digest.kind();
-    kind != digest::Kind::None && Taking::of(kind, till - from, read) == Some(digest)
+    spans.iter().flat_map(cut).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_compared_in_pieces_that_cover_them_once() {
+        let max = COMPARED_MAX;
+        assert_eq!(pieces(&[]), []);
+        let spans = [(0, max), (max + 5, 3 * max + 6)];
+        let cut = [
+            (0, max),
+            (max + 5, 2 * max + 5),
+            (2 * max + 5, 3 * max + 5),
+            (3 * max + 5, 3 * max + 6),
+        ];
+        assert_eq!(pieces(&spans), cut);
+        assert_eq!(merged(cut.to_vec()), spans);
+    }
 }

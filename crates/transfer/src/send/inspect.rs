@@ -4,14 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 
-use lighthaul_io::disk::Look;
 use lighthaul_io::ground::{Ground, Meta};
 use lighthaul_io::metadata::{Extras, Keep};
 use lighthaul_io::sparse::Data;
 
-use super::hashing::Unhashed;
 use super::walk::Found;
 use crate::hard_links::HardLinks;
 use crate::manifest::{Entry, Kind, Linked, PARTS_MAX};
@@ -30,8 +27,6 @@ pub(crate) struct Inspected {
     folders: BTreeMap<Vec<u8>, Option<Box<Extras>>>,
     /// Which files are the same, if that is to stay so.
     links: Option<HardLinks>,
-    /// Hears of files whose hashes are wanted.
-    unhashed: Option<SyncSender<Unhashed>>,
     /// The bytes of the one file must come to what somebody expects.
     expects: bool,
     /// Entries so far.
@@ -45,7 +40,6 @@ impl Inspected {
         (found, top): (Box<dyn Iterator<Item = Found> + Send>, Option<&Path>),
         ground: Arc<Ground>,
         options: &Options,
-        unhashed: Option<SyncSender<Unhashed>>,
     ) -> Self {
         let keep = Keep {
             mode: false,
@@ -59,7 +53,6 @@ impl Inspected {
             notes: Notes::default(),
             folders: BTreeMap::new(),
             links: options.hard_links.then(HardLinks::default),
-            unhashed,
             expects: options.expects(),
             listed: 0,
             ready: VecDeque::new(),
@@ -157,16 +150,6 @@ impl Iterator for Inspected {
             return Some(found);
         };
         self.inspect(&mut entry, &place, meta.as_ref());
-        if let (Kind::File(size), Some(unhashed)) = (&entry.kind, &self.unhashed) {
-            let look = Look {
-                size: *size,
-                seconds: entry.seconds,
-                nanos: entry.nanos,
-            };
-            let (path, place) = (entry.path.clone(), place.clone());
-            // who does not listen any more has failed
-            unhashed.send(Unhashed { path, place, look }).ok();
-        }
         self.listed += 1;
         self.ready.push_back(Found::Entry(entry, place, meta));
         self.ready.pop_front()

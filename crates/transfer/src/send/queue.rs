@@ -1,20 +1,23 @@
 //! What is to be sent: entries that were listed, the parts of them that are wanted, and objects made
 //! of those.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_io::disk::Look;
 
 use crate::crew::{Crew, LOOK};
+use crate::digest::Kind;
 use crate::error::{Code, Error};
 use crate::manifest::WINDOW;
-use crate::message::Wanted;
+use crate::message::{Compared, Span, UNANSWERED_MAX, Wanted, WantedFile};
 use crate::object::{LARGE, Layout, PIECES_MAX, Piece};
 
 /// Parts of files that may wait to be sent: of each entry one, and more of few that are resumed.
 const READY_MAX: usize = 1 << 20;
+/// Ranges that the receiver may hold of all files that wait to be compared.
+const HELD_MAX: usize = 1 << 20;
 /// Large files are cut at multiples of this.
 const GRAIN: u64 = 1 << 20;
 
@@ -23,6 +26,15 @@ const GRAIN: u64 = 1 << 20;
 pub(crate) struct Item {
     pub(crate) place: PathBuf,
     pub(crate) look: Look,
+}
+
+/// A range that the receiver holds from an earlier run.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldRange {
+    pub(crate) piece: Piece,
+    pub(crate) item: Arc<Item>,
+    /// The digest by which it is compared.
+    pub(crate) digest: Kind,
 }
 
 /// An object that a lane is to send.
@@ -50,8 +62,14 @@ pub(crate) struct Totals {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Files that the receiver has not looked at.
     items: BTreeMap<u64, Arc<Item>>,
-    ready: VecDeque<Piece>,
+    /// Parts of files that are to be sent.
+    ready: VecDeque<(Piece, Arc<Item>)>,
+    /// Ranges that are to be compared.
+    held: VecDeque<HeldRange>,
+    /// Ranges whose digest the receiver has been told, by file and offset.
+    unanswered: BTreeMap<(u64, u64), HeldRange>,
     totals: Totals,
     /// Entries that the receiver has looked at.
     judged: u64,
@@ -61,6 +79,41 @@ struct State {
 }
 
 impl State {
+    /// Whether the receiver has looked at every entry there is.
+    const fn is_judged(&self) -> bool {
+        self.listed && self.judged == self.totals.entries
+    }
+
+    /// Whether the receiver has looked at every entry, and at all that it holds of them.
+    fn is_answered(&self) -> bool {
+        self.is_judged() && self.held.is_empty() && self.unanswered.is_empty()
+    }
+
+    /// Notes what the receiver wants of a file.
+    fn want(&mut self, item: &Arc<Item>, wanted: WantedFile) -> Result<(), Error> {
+        let size = item.look.size;
+        let held = in_order(&wanted.held, size)?;
+        let send = wanted.send.unwrap_or_else(|| vec![(0, size)]);
+        let send = in_order(&send, size)?;
+        let piece = |(from, till): Span| Piece {
+            entry: wanted.number,
+            offset: from,
+            len: till - from,
+        };
+        self.totals.wanted += send.iter().map(|(from, till)| till - from).sum::<u64>();
+        let send = send.iter().map(|span| (piece(*span), Arc::clone(item)));
+        self.ready.extend(send);
+        self.held.extend(held.iter().map(|span| HeldRange {
+            piece: piece(*span),
+            item: Arc::clone(item),
+            digest: wanted.digest.or_default(),
+        }));
+        if self.ready.len() > READY_MAX || self.held.len() > HELD_MAX {
+            return Err(not_offered());
+        }
+        Ok(())
+    }
+
     /// Forgets files that nobody wants.
     fn drop_items(&mut self, numbers: std::ops::Range<u64>) {
         let unwanted: Vec<u64> = self
@@ -104,8 +157,7 @@ impl Queue {
     /// Bytes that are wanted, once that is known.
     pub(crate) fn bytes(&self) -> Option<u64> {
         let state = self.lock();
-        let known = state.listed && state.judged == state.totals.entries;
-        known.then_some(state.totals.wanted)
+        state.is_judged().then_some(state.totals.wanted)
     }
 
     /// Takes in the next entry, a file if there is an item. Waits while the receiver has a window full
@@ -132,8 +184,12 @@ impl Queue {
 
     /// Whether the receiver has looked at every entry there is.
     pub(crate) fn is_judged(&self) -> bool {
-        let state = self.lock();
-        state.listed && state.judged == state.totals.entries
+        self.lock().is_judged()
+    }
+
+    /// Whether the receiver has looked at every entry, and at all that it holds of them.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.lock().is_answered()
     }
 
     /// How many entries the receiver has looked at, a moment later.
@@ -143,38 +199,58 @@ impl Queue {
 
     /// Takes in what the receiver wants of the next entries.
     pub(crate) fn want(&self, wanted: Wanted) -> Result<(), Error> {
-        let lie = || Error::new(Code::Protocol, "the peer wants what was not offered");
         let mut state = self.lock();
         let from = state.judged;
         let till = from
             .checked_add(wanted.entries)
             .filter(|till| *till <= state.totals.entries);
-        let till = till.ok_or_else(lie)?;
+        let till = till.ok_or_else(not_offered)?;
         let mut next = from;
-        for (number, spans) in wanted.files {
-            let item = state
-                .items
-                .get(&number)
-                .filter(|_| (next..till).contains(&number));
-            let size = item.ok_or_else(lie)?.look.size;
-            state.drop_items(next..number);
+        for file in wanted.files {
+            let number = file.number;
+            let item = state.items.get(&number);
+            let item = item.filter(|_| (next..till).contains(&number)).cloned();
+            let item = item.ok_or_else(not_offered)?;
+            state.want(&item, file)?;
+            state.drop_items(next..number + 1);
             next = number + 1;
-            let mut at = 0;
-            for (from, to) in spans.unwrap_or_else(|| vec![(0, size)]) {
-                if from < at || to <= from || to > size || state.ready.len() >= READY_MAX {
-                    return Err(lie());
-                }
-                at = to;
-                state.totals.wanted += to - from;
-                state.ready.push_back(Piece {
-                    entry: number,
-                    offset: from,
-                    len: to - from,
-                });
-            }
         }
         state.drop_items(next..till);
         state.judged = till;
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// The next range that the receiver holds, for its digest to be told; nothing once there are no more. Waits while
+    /// the receiver has enough to compare.
+    pub(crate) fn take_held(&self, crew: &Crew) -> Result<Option<HeldRange>, Error> {
+        let mut state = self.lock();
+        loop {
+            let has_room = state.unanswered.len() < UNANSWERED_MAX;
+            if let Some(held) = has_room.then(|| state.held.pop_front()).flatten() {
+                let key = (held.piece.entry, held.piece.offset);
+                state.unanswered.insert(key, held.clone());
+                return Ok(Some(held));
+            }
+            if state.is_judged() && state.held.is_empty() {
+                return Ok(None);
+            }
+            state = self.wait(crew, state)?;
+        }
+    }
+
+    /// Takes in what came of comparing a range: one that the receiver does not hold after all is sent.
+    pub(crate) fn compared(&self, compared: Compared) -> Result<(), Error> {
+        let mut state = self.lock();
+        let (from, till) = compared.span;
+        let held = state.unanswered.remove(&(compared.entry, from));
+        let held = held.filter(|held| held.piece.end() == till);
+        let held = held.ok_or_else(not_offered)?;
+        if compared.wanted {
+            state.totals.wanted += held.piece.len;
+            state.ready.push_back((held.piece, held.item));
+        }
         drop(state);
         self.changed.notify_all();
         Ok(())
@@ -192,11 +268,15 @@ impl Queue {
         entries: u64,
         failed: impl Iterator<Item = u64>,
     ) -> Result<(), Error> {
+        let failed: BTreeSet<u64> = failed.collect();
         let mut state = self.lock();
-        for number in failed {
-            if state.items.remove(&number).is_some() {
-                state.ready.retain(|piece| piece.entry != number);
-            }
+        if !failed.is_empty() {
+            state
+                .ready
+                .retain(|(piece, _)| !failed.contains(&piece.entry));
+            state
+                .held
+                .retain(|held| !failed.contains(&held.piece.entry));
         }
         let settled = state.totals.settled.checked_add(entries);
         let settled = settled.filter(|settled| *settled <= state.totals.entries);
@@ -221,7 +301,7 @@ impl Queue {
     ) -> Result<Option<Plan>, Error> {
         let mut state = self.lock();
         while state.ready.is_empty() || state.blasting >= turns {
-            if state.ready.is_empty() && state.listed && state.judged == state.totals.entries {
+            if state.ready.is_empty() && state.is_answered() {
                 return Ok(None);
             }
             state = self.wait(crew, state)?;
@@ -230,27 +310,15 @@ impl Queue {
         let mut items = Vec::new();
         let mut left = len().max(GRAIN);
         while left > 0 && pieces.len() < PIECES_MAX {
-            let Some(piece) = state.ready.pop_front() else {
+            let Some((piece, item)) = state.ready.pop_front() else {
                 break;
             };
             let (piece, rest) = split(piece, left);
             left = left.saturating_sub(piece.len);
-            let item = match rest {
-                Some(rest) => {
-                    state.ready.push_front(rest);
-                    state.items.get(&piece.entry).cloned()
-                }
-                // ranges of one file are next to each other
-                None if state
-                    .ready
-                    .front()
-                    .is_none_or(|next| next.entry != piece.entry) =>
-                {
-                    state.items.remove(&piece.entry)
-                }
-                None => state.items.get(&piece.entry).cloned(),
-            };
-            items.extend(item);
+            if let Some(rest) = rest {
+                state.ready.push_front((rest, Arc::clone(&item)));
+            }
+            items.push(item);
             pieces.push(piece);
         }
         let number = state.totals.objects;
@@ -264,6 +332,22 @@ impl Queue {
             items,
         }))
     }
+}
+
+/// `spans`, which must be in order and within a file of `size` bytes.
+fn in_order(spans: &[Span], size: u64) -> Result<&[Span], Error> {
+    let mut at = 0;
+    for (from, till) in spans {
+        if *from < at || till <= from || *till > size {
+            return Err(not_offered());
+        }
+        at = *till;
+    }
+    Ok(spans)
+}
+
+fn not_offered() -> Error {
+    Error::new(Code::Protocol, "the peer wants what was not offered")
 }
 
 /// The part of `piece` that fits in about `room` bytes, and what is left of it.
@@ -314,13 +398,88 @@ mod tests {
         (queue, crew)
     }
 
+    fn file(number: u64, send: Option<Vec<Span>>, held: Vec<Span>) -> WantedFile {
+        WantedFile {
+            number,
+            send,
+            held,
+            digest: Kind::Crc128,
+        }
+    }
+
     fn all(sizes: &[u64]) -> Wanted {
         Wanted {
             entries: sizes.len() as u64,
             files: (0..sizes.len())
-                .map(|number| (number as u64, None))
+                .map(|number| file(number as u64, None, Vec::new()))
                 .collect(),
         }
+    }
+
+    /// The parts of the next object.
+    fn pieces(queue: &Queue, crew: &Crew) -> Option<Vec<Span>> {
+        let plan = queue.take(crew, || 1 << 30, 1).unwrap()?;
+        queue.pass_turn();
+        let spans = plan.layout.pieces().iter();
+        Some(spans.map(|piece| (piece.offset, piece.end())).collect())
+    }
+
+    #[test]
+    fn held_ranges_that_differ_are_sent() {
+        let (queue, crew) = queue(&[100]);
+        let held = vec![(0, 20), (20, 40), (60, 100)];
+        let wanted = file(0, Some(vec![(40, 60)]), held);
+        let files = vec![wanted];
+        queue.want(Wanted { entries: 1, files }).unwrap();
+        assert_eq!(pieces(&queue, &crew), Some(vec![(40, 60)]));
+        for (from, till) in [(0, 20), (20, 40), (60, 100)] {
+            assert!(!queue.is_answered());
+            let held = queue.take_held(&crew).unwrap().unwrap();
+            assert_eq!((held.piece.offset, held.piece.end()), (from, till));
+            let answer = |span, wanted| Compared {
+                entry: 0,
+                span,
+                wanted,
+            };
+            queue.compared(answer((from, till), from == 20)).unwrap();
+            // it was answered before
+            queue.compared(answer((from, till), true)).unwrap_err();
+        }
+        assert!(queue.take_held(&crew).unwrap().is_none());
+        assert!(queue.is_answered());
+        assert_eq!(pieces(&queue, &crew), Some(vec![(20, 40)]));
+        assert_eq!(pieces(&queue, &crew), None);
+        assert_eq!(queue.totals().wanted, 40);
+    }
+
+    #[test]
+    fn answers_about_ranges_that_were_not_told_are_refused() {
+        let (queue, crew) = queue(&[100]);
+        let files = vec![file(0, Some(vec![]), vec![(0, 100)])];
+        queue.want(Wanted { entries: 1, files }).unwrap();
+        let answer = |entry, span| Compared {
+            entry,
+            span,
+            wanted: true,
+        };
+        queue.compared(answer(0, (0, 100))).unwrap_err();
+        queue.take_held(&crew).unwrap().unwrap();
+        queue.compared(answer(1, (0, 100))).unwrap_err();
+        queue.compared(answer(0, (0, 99))).unwrap_err();
+    }
+
+    #[test]
+    fn a_failed_file_is_neither_sent_nor_compared() {
+        let (queue, crew) = queue(&[100, 10]);
+        let files = vec![
+            file(0, Some(vec![(50, 100)]), vec![(0, 50)]),
+            file(1, None, vec![]),
+        ];
+        queue.want(Wanted { entries: 2, files }).unwrap();
+        queue.settle(1, [0].into_iter()).unwrap();
+        assert!(queue.take_held(&crew).unwrap().is_none());
+        assert_eq!(pieces(&queue, &crew), Some(vec![(0, 10)]));
+        assert_eq!(pieces(&queue, &crew), None);
     }
 
     #[test]
@@ -347,13 +506,19 @@ mod tests {
 
     #[test]
     fn wishes_that_cannot_be_are_refused() {
+        let send = |number, spans| file(number, Some(spans), Vec::new());
+        let held = |number, spans| file(number, Some(Vec::new()), spans);
+        let all = |number| file(number, None, Vec::new());
         for files in [
-            vec![(2, None)],
-            vec![(0, Some(vec![(0, 11)]))],
-            vec![(0, Some(vec![(5, 5)]))],
-            vec![(0, Some(vec![(5, 7), (6, 8)]))],
-            vec![(1, None), (0, None)],
-            vec![(0, None), (0, None)],
+            vec![all(2)],
+            vec![send(0, vec![(0, 11)])],
+            vec![send(0, vec![(5, 5)])],
+            vec![send(0, vec![(5, 7), (6, 8)])],
+            vec![held(0, vec![(0, 11)])],
+            vec![held(0, vec![(5, 5)])],
+            vec![held(0, vec![(5, 7), (6, 8)])],
+            vec![all(1), all(0)],
+            vec![all(0), all(0)],
         ] {
             let wanted = Wanted { entries: 2, files };
             assert!(

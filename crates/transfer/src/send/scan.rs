@@ -15,7 +15,7 @@ use super::queue::{Item, Queue};
 use super::walk::Found;
 use crate::board::Board;
 use crate::crew::{Crew, LOOK};
-use crate::digest::{Digest, Taking};
+use crate::digest::{self, Digest, Taking};
 use crate::error::{Code, Error};
 use crate::list::Heard;
 use crate::manifest::{Entry, Kind, pack};
@@ -131,15 +131,14 @@ impl Scan<'_> {
         self.say(&Listing::Planned(vec![planned]))
     }
 
-    /// The digest of a file; nothing of what cannot be read, which will fail when it is sent.
+    /// Digest of a file; nothing if it cannot be read, which will fail when it is sent.
     fn digest(&self, entry: &Entry, place: &Path) -> Option<Digest> {
         let Kind::File(size) = entry.kind else {
             return None;
         };
         let file = self.ground.file(place).ok()?;
-        Taking::of(self.options.digest.or_default(), size, |at, buffer| {
-            file.read_at(buffer, at)
-        })
+        let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
+        Taking::of(digest::Kind::Blake3, size, read).ok()
     }
 
     fn flush(&self, page: &mut Page) -> Result<(), Error> {
@@ -158,7 +157,7 @@ impl Scan<'_> {
 
     /// Hears what is wanted, until the receiver has looked at everything; asks for its list, if that is what counts.
     pub(crate) fn hear(&self, mut list: Option<Heard>) -> Result<(), Error> {
-        while !self.queue.is_judged() {
+        while !self.queue.is_answered() {
             if let Some(list) = &mut list {
                 list.ask(|| self.say(&Listing::Which))?;
             }
@@ -168,12 +167,13 @@ impl Scan<'_> {
                     self.crew.check()?;
                     continue;
                 }
-                // a receiver that has judged everything may be done, and gone
-                Err(_) if self.queue.is_judged() => return Ok(()),
+                // a receiver that has answered everything may be done, and gone
+                Err(_) if self.queue.is_answered() => return Ok(()),
                 frame => frame?,
             };
             match (decode(&frame.octets), &mut list) {
                 (Ok(Listing::Wanted(wanted)), _) => self.queue.want(wanted)?,
+                (Ok(Listing::Compared(compared)), _) => self.queue.compared(compared)?,
                 (Ok(Listing::Planned(planned)), _) => {
                     for planned in planned {
                         self.board.show(Sight::Planned(planned));

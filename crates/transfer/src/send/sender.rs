@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use lighthaul_io::ground::Ground;
 use lighthaul_io::read_ahead::ReadAhead;
 use lighthaul_io::udp::Udp;
 
-use super::hashing::{Hasher, Unhashed};
+use super::held::HeldReader;
 use super::inspect::Inspected;
 use super::lane::{Common, SendLane};
 use super::listed::{Finds, Listed, Origin};
@@ -44,9 +44,6 @@ use crate::watch::{Failed, Sight, Summary, Watcher, bear};
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// How often an onlooker hears how far it is.
 const TICK: Duration = Duration::from_millis(20);
-
-/// Files that wait to be hashed.
-const FILES_MAX: usize = 1 << 12;
 
 /// How to send.
 #[derive(Clone, Debug, Default)]
@@ -148,7 +145,6 @@ pub fn send(
         watcher,
         begun: session.clock.now(),
         failures: Vec::new(),
-        unhashed: None,
     };
     let scan = Scan {
         crew: &crew,
@@ -169,15 +165,7 @@ pub fn send(
             (Box::new(found) as Box<_>, Some(list))
         }
     };
-    let (unhashed, files) = sync_channel(FILES_MAX);
-    let hashes = !options.hash.is_empty() && options.dry_run.is_none();
-    sending.unhashed = hashes.then_some(files);
-    let found = Inspected::new(
-        (found, top.as_deref()),
-        Arc::clone(&ground),
-        &options,
-        hashes.then_some(unhashed),
-    );
+    let found = Inspected::new((found, top.as_deref()), Arc::clone(&ground), &options);
     let found = Box::new(found);
     let result = thread::scope(|scope| {
         scope.spawn(|| crew.run(|| scan.tell(named, found)));
@@ -204,8 +192,6 @@ struct Sending<'a, 'w> {
     watcher: Watcher<'w>,
     begun: Instant,
     failures: Vec<Failed>,
-    /// Files whose hashes are to be taken, if any are.
-    unhashed: Option<Receiver<Unhashed>>,
 }
 
 impl<'a> Sending<'a, '_> {
@@ -222,7 +208,7 @@ impl<'a> Sending<'a, '_> {
         mover::announce(
             session,
             (protocol::asked(&self.settings.options.protocol)?, &offer),
-            self.settings.plain,
+            (self.settings.plain, self.settings.options.digest),
             start_up,
             self.watcher,
         );
@@ -241,13 +227,14 @@ impl<'a> Sending<'a, '_> {
         };
         let lanes = mover::lanes_over(session, &offer, path, &joined)?;
         let (done, finished) = channel::<()>();
-        if let Some(files) = self.unhashed.take() {
-            let (crew, hasher, done) = (self.crew, self.hasher(), done.clone());
-            scope.spawn(move || {
-                crew.run(|| hasher.run(&files));
-                drop(done);
-            });
-        }
+        let held = HeldReader {
+            crew: self.crew,
+            session,
+            queue: self.queue,
+            ground: Arc::clone(&self.ground),
+        };
+        let crew = self.crew;
+        scope.spawn(move || crew.run(|| held.run()));
         for (number, mut lane) in lanes.into_iter().enumerate() {
             // a circuit's rate is its vector's
             lane.share = common.trc.is_none().then(|| Arc::clone(&share));
@@ -333,17 +320,6 @@ impl<'a> Sending<'a, '_> {
             shared: self.settings.options.shared,
             bytes: self.queue.bytes(),
         })
-    }
-
-    fn hasher(&self) -> Hasher<'a> {
-        let asked = self.settings.options.hash.iter();
-        Hasher {
-            crew: self.crew,
-            session: self.session,
-            board: self.board,
-            ground: Arc::clone(&self.ground),
-            kinds: asked.map(|asked| asked.kind).collect(),
-        }
     }
 
     /// Hears from the receiver until it gives its verdict.
@@ -432,6 +408,10 @@ impl<'a> Sending<'a, '_> {
             Message::Alive | Message::Train(..) => Ok(()),
             Message::Warning(text) => {
                 self.board.show(Sight::Warning(text));
+                Ok(())
+            }
+            Message::Hashed(hashed) if hashed.is_sound() => {
+                self.board.show(Sight::Hashed(hashed));
                 Ok(())
             }
             Message::Settled(entries, failures) => {

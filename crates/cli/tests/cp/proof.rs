@@ -1,0 +1,239 @@
+//! A name appears only over bytes that both sides have compared in this very run: whatever has become of the source,
+//! of the partial file or of its journal since an earlier run was interrupted.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::far::Far;
+use crate::resume::{SLOWLY, stopped_at};
+use crate::scratch::{look, names, noise, tree};
+
+/// Bytes of the file, of which about a quarter has arrived when the copy is interrupted.
+const LEN: u64 = 24 << 20;
+
+/// What an interrupted copy of `x` left in the target folder: names and bytes.
+struct Leavings {
+    far: Far,
+    source: PathBuf,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+impl Leavings {
+    /// Copies with `options`, and kills both sides halfway.
+    fn of(name: &str, options: &[&str]) -> Self {
+        let mut far = Far::start(name, &[]);
+        let source = far.near.file("x", LEN);
+        let options = [&SLOWLY[..], options].concat();
+        let paths = [source.to_str().unwrap(), &far.place("x")];
+        let mut copy = stopped_at(&far, &options, &paths, &far.target);
+        copy.kill();
+        far.restart();
+        let read = |name: String| {
+            let bytes = fs::read(far.target.join(&name)).unwrap();
+            (name, bytes)
+        };
+        let files = names(&far.target).into_iter().map(read).collect();
+        Self { far, source, files }
+    }
+
+    /// Puts back what was left.
+    fn restore(&self) {
+        for name in names(&self.far.target) {
+            fs::remove_file(self.far.target.join(name)).unwrap();
+        }
+        for (name, bytes) in &self.files {
+            fs::write(self.far.target.join(name), bytes).unwrap();
+        }
+    }
+
+    /// The path of the journal, or of the partial file.
+    fn path(&self, journal: bool) -> PathBuf {
+        let is_it = |name: &&String| name.ends_with(".journal") == journal;
+        let mut names = self.files.iter().map(|(name, _)| name);
+        self.far.target.join(names.find(is_it).unwrap())
+    }
+
+    fn partial(&self) -> PathBuf {
+        self.path(false)
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.path(true)
+    }
+
+    /// Insists that the same copy succeeds, and that the target has what the source has.
+    fn ends_right(&self, options: &[&str], what: &str) {
+        self.far
+            .push(options, &[&self.source], "x")
+            .assert_succeeded();
+        let (ours, theirs) = (look(&self.source), look(&self.far.target.join("x")));
+        assert!(ours == theirs, "{what}: the target is not the source");
+        assert_eq!(names(&self.far.target), ["x"], "{what}");
+    }
+}
+
+/// Other bytes in the place of `file`, with the same size and time.
+fn swap(file: &Path) {
+    let time = fs::metadata(file).unwrap().modified().unwrap();
+    fs::write(file, noise(LEN, 77)).unwrap();
+    set_time(file, time);
+}
+
+fn set_time(file: &Path, time: SystemTime) {
+    let file = fs::File::options().write(true).open(file).unwrap();
+    file.set_modified(time).unwrap();
+}
+
+/// Changes `len` bytes at `offset` of `file`.
+fn alter(file: &Path, offset: u64, len: usize) {
+    let file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(file)
+        .unwrap();
+    let mut bytes = vec![0; len];
+    file.read_exact_at(&mut bytes, offset).unwrap();
+    let altered: Vec<u8> = bytes.iter().map(|byte| byte ^ 1).collect();
+    file.write_all_at(&altered, offset).unwrap();
+}
+
+#[test]
+fn resume_detects_a_source_swapped_for_one_of_the_same_size_and_time() {
+    for (name, options) in [
+        ("beside", &[][..]),
+        ("blake3", &["--digest", "blake3"]),
+        ("checksum", &["--checksum"]),
+        ("inplace", &["--inplace"]),
+        ("nosync", &["--no-sync"]),
+    ] {
+        let left = Leavings::of(&format!("proof-source-{name}"), options);
+        swap(&left.source);
+        left.ends_right(options, name);
+    }
+}
+
+#[test]
+fn resume_detects_an_altered_partial_file() {
+    let left = Leavings::of("proof-partial", &[]);
+    let precious = left.far.near.file("precious", LEN);
+    let before = look(&precious);
+    let grow = |len: u64| {
+        let file = fs::File::options()
+            .write(true)
+            .open(left.partial())
+            .unwrap();
+        file.set_len(len).unwrap();
+    };
+    let replace = |link: &dyn Fn(&Path)| {
+        fs::remove_file(left.partial()).unwrap();
+        link(&left.partial());
+    };
+    let changes: [(&str, &dyn Fn()); 8] = [
+        ("one byte", &|| alter(&left.partial(), 4_000_000, 1)),
+        ("16 KiB", &|| alter(&left.partial(), 1 << 20, 16 << 10)),
+        ("the first byte", &|| alter(&left.partial(), 0, 1)),
+        ("truncated", &|| grow(3 << 20)),
+        ("extended", &|| grow(LEN + 12345)),
+        ("a symbolic link", &|| {
+            replace(&|path| std::os::unix::fs::symlink(&precious, path).unwrap());
+        }),
+        ("a hard link", &|| {
+            replace(&|path| fs::hard_link(&precious, path).unwrap());
+        }),
+        ("gone", &|| fs::remove_file(left.partial()).unwrap()),
+    ];
+    for (what, change) in changes {
+        left.restore();
+        change();
+        left.ends_right(&[], what);
+        assert!(look(&precious) == before, "{what}");
+    }
+}
+
+#[test]
+fn resume_survives_any_journal() {
+    let left = Leavings::of("proof-journal", &[]);
+    let whole = fs::read(left.journal()).unwrap();
+    let other = {
+        // of another file that has the same size and time
+        let left = Leavings::of("proof-journal-other", &[]);
+        fs::read(left.journal()).unwrap()
+    };
+    let version = |version: &[u8; 2]| [&whole[..6], version, &whole[8..]].concat();
+    for (what, journal) in [
+        ("truncated", whole[..whole.len() - 3].to_vec()),
+        ("without records", whole[..20].to_vec()),
+        ("empty", Vec::new()),
+        ("another version", version(b"01")),
+        ("a later version", version(b"99")),
+        ("of another run", other),
+        ("noise", noise(500, 5)),
+    ] {
+        left.restore();
+        fs::write(left.journal(), journal).unwrap();
+        left.ends_right(&[], what);
+    }
+}
+
+#[test]
+fn checksum_keeps_times_and_finds_bytes_of_the_same_size_and_time() {
+    let far = Far::start("proof-checksum", &[]);
+    let source = far.near.file("x", 70_000);
+    let there = far.target.join("x");
+    far.push(&[], &[&source], "x").assert_succeeded();
+    set_time(
+        &source,
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000),
+    );
+    let plan = far.push(&["-c", "-n"], &[&source], "x").assert_succeeded();
+    assert_eq!(plan.out, ["change   x (time)"]);
+    let options = ["-c", "--json"];
+    let outcome = far.push(&options, &[&source], "x").assert_succeeded();
+    assert_eq!(outcome.event("summary")["bytes_moved"], 0);
+    assert!(look(&there) == look(&source));
+    // so that the next run finds nothing to do
+    let outcome = far.push(&["--json"], &[&source], "x").assert_succeeded();
+    assert_eq!(outcome.event("summary")["bytes_moved"], 0);
+    alter(&there, 5, 1);
+    set_time(
+        &there,
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000),
+    );
+    let outcome = far.push(&options, &[&source], "x").assert_succeeded();
+    assert_eq!(outcome.event("summary")["bytes_moved"], 70_000);
+    assert!(look(&there) == look(&source));
+}
+
+#[test]
+fn the_target_is_read_back_from_its_disk() {
+    let far = Far::start("proof-disk", &[]);
+    let folder = far.near.folder("folder");
+    for (name, len) in [("empty", 0), ("small", 777), ("large", LEN + 1)] {
+        far.near.file(&format!("folder/{name}"), len);
+    }
+    for options in [&["--verify=disk"][..], &["--verify=disk", "--inplace"]] {
+        far.push(options, &[&folder], "copy").assert_succeeded();
+        assert!(tree(&folder) == tree(&far.target.join("copy")));
+        fs::remove_dir_all(far.target.join("copy")).unwrap();
+    }
+}
+
+#[test]
+fn the_digest_suits_the_threat() {
+    let far = Far::start("proof-digest", &["--plain"]);
+    let file = far.near.file("x", 1000);
+    for (options, digest) in [
+        (&[][..], "crc128"),
+        (&["--plain"], "blake3"),
+        (&["--plain", "--digest", "crc128"], "crc128"),
+        (&["--digest", "blake3"], "blake3"),
+        (&["--plain", "--verify=none"], "none"),
+    ] {
+        let options = [options, &["--json"]].concat();
+        let outcome = far.push(&options, &[&file], "x").assert_succeeded();
+        assert_eq!(outcome.event("start")["digest"], digest, "{options:?}");
+        fs::remove_file(far.target.join("x")).unwrap();
+    }
+}

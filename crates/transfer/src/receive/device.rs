@@ -1,0 +1,69 @@
+//! Reads a file back from its device, past the page cache, and compares it with what was sent.
+
+use std::path::Path;
+
+use lighthaul_io::device::DeviceFile;
+use lighthaul_io::disk::Root;
+
+use crate::digest::{Digest, Taking};
+use crate::error::{Code, Error};
+use crate::message::Span;
+
+/// Compares the bytes that the device has of the file at `path` with these digests; asks `check` whether to go on.
+pub(crate) fn check(
+    root: &mut Root,
+    path: &Path,
+    digests: &[(Span, Digest)],
+    check: impl Fn() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let failed = |error| Error::file(Code::Io, "cannot read back", path, &error);
+    let mut file = DeviceFile::open(root, path).map_err(failed)?;
+    for ((from, till), sent) in digests {
+        check()?;
+        let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, from + at);
+        let there = Taking::of(sent.kind(), till - from, read).map_err(failed)?;
+        if there != *sent {
+            let text = format!(
+                "the disk returns other bytes than were written, between byte {from} and {till}"
+            );
+            return Err(Error::new(Code::Integrity, text));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Kind;
+
+    #[test]
+    fn a_file_that_its_disk_returns_otherwise_is_found() {
+        let folder = std::env::temp_dir().join(format!("read-back-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
+        let digest = |kind, (from, till): (usize, usize)| {
+            let mut taking = Taking::new(kind, (till - from) as u64);
+            taking.take(0, &bytes[from..till]);
+            ((from as u64, till as u64), taking.finish().unwrap())
+        };
+        let digests = [
+            digest(Kind::Blake3, (0, 100_001)),
+            digest(Kind::Crc128, (100_001, bytes.len())),
+        ];
+        let mut root = Root::open(&folder).unwrap();
+        let mut check = |bytes: &[u8]| {
+            std::fs::write(folder.join("x"), bytes).unwrap();
+            check(&mut root, Path::new("x"), &digests, || Ok(()))
+        };
+        check(&bytes).unwrap();
+        assert_eq!(check(&bytes[1..]).unwrap_err().code, Code::Integrity);
+        assert_eq!(check(&bytes[..200_000]).unwrap_err().code, Code::Io);
+        for at in [0, 100_000, 100_001, 299_999] {
+            bytes[at] ^= 1;
+            assert_eq!(check(&bytes).unwrap_err().code, Code::Integrity, "{at}");
+            bytes[at] ^= 1;
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

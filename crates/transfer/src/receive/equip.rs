@@ -1,0 +1,112 @@
+//! What the receiving side works with: lanes that write files, and the thread that hashes them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, sync_channel};
+use std::thread::Scope;
+
+use lighthaul_io::blocks::Blocks;
+use lighthaul_io::disk::Root;
+use lighthaul_io::drive::Lane;
+
+use super::hashing::Hasher;
+use super::lane::ReceiveLane;
+use super::publish::Job;
+use super::receiver::{Outlets, Receiving};
+use super::sink::FileSink;
+use super::temp_files::TempFiles;
+use crate::error::{Code, Error};
+use crate::machine::Learned;
+use crate::message::Offer;
+
+/// Memory for blocks, filling and waiting to be written, of all lanes.
+const RING_BYTES: usize = 256 << 20;
+/// Objects that may be announced to a lane before it takes them.
+const ANNOUNCED_MAX: usize = 2;
+
+impl<'a> Receiving<'a, '_> {
+    /// The lanes, each of which writes such files.
+    pub(super) fn equip(
+        &self,
+        offer: Offer,
+        lanes: Vec<Lane>,
+        files: &TempFiles,
+        outlets: &mut Outlets,
+    ) -> Result<Vec<ReceiveLane<'a>>, Error> {
+        let ring_bytes = RING_BYTES / lanes.len();
+        let equip = |(number, lane)| {
+            let sink = self.sink(files, outlets.jobs.clone())?;
+            let (announce, objects) = sync_channel(ANNOUNCED_MAX);
+            outlets.lanes.push(announce);
+            Ok(ReceiveLane {
+                crew: self.crew,
+                session: self.session,
+                counts: self.board.lane(number),
+                offer,
+                plain: self.settings.plain,
+                lane,
+                store: Blocks::start(sink, offer.packet_len, ring_bytes)?,
+                objects,
+                learned: Learned::default(),
+            })
+        };
+        lanes.into_iter().enumerate().map(equip).collect()
+    }
+
+    /// What a lane writes to.
+    fn sink(&self, files: &TempFiles, jobs: Sender<Job>) -> Result<FileSink, Error> {
+        let failed = |e| Error::file(Code::Io, "cannot open", &files.target, &e);
+        Ok(FileSink {
+            crew: Arc::clone(self.crew),
+            files: files.another().map_err(failed)?,
+            kind: self.settings.options.digest,
+            jobs,
+            object: None,
+        })
+    }
+
+    /// The temporary files below a root.
+    pub(super) fn temp_files(&self, root: &Root, target: &Path) -> Result<TempFiles, Error> {
+        let failed = |e| Error::file(Code::Io, "cannot open", target, &e);
+        Ok(TempFiles {
+            root: root.another().map_err(failed)?,
+            target: target.to_owned(),
+            boot: self.settings.boot(),
+            sparse: self.settings.options.sparse,
+        })
+    }
+
+    /// Takes the hashes of files that are in place, if somebody wants to know them; drops `done` when it has.
+    pub(super) fn hash<'s>(
+        &self,
+        scope: &'s Scope<'s, 'a>,
+        files: &TempFiles,
+        done: Sender<()>,
+    ) -> Result<(), Error> {
+        let options = &self.settings.options;
+        if options.hash.is_empty() || options.dry_run.is_some() {
+            return Ok(());
+        }
+        let TempFiles { root, target, .. } = files
+            .another()
+            .map_err(|e| Error::file(Code::Io, "cannot open", &files.target, &e))?;
+        let mut hasher = Hasher {
+            crew: self.crew,
+            session: self.session,
+            ledger: self.ledger,
+            board: self.board,
+            root,
+            target,
+            kinds: options.hash.iter().map(|asked| asked.kind).collect(),
+        };
+        let crew = self.crew;
+        let unhashed = self.unhashed.take();
+        scope.spawn(move || {
+            if let Some(files) = unhashed {
+                crew.run(|| hasher.run(&files));
+            }
+            drop(done);
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! Hashes that others want to know, of the files as they are at the target, in a thread of its own.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use lighthaul_io::disk::Root;
+
+use super::ledger::Ledger;
+use crate::board::Board;
+use crate::crew::Crew;
+use crate::error::Error;
+use crate::hash::{Hashed, Hashes, Kind};
+use crate::message::Message;
+use crate::session::Session;
+use crate::watch::Sight;
+
+/// Bytes that are read at a time.
+const PIECE: usize = 1 << 20;
+/// How often it is checked whether more files can come.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Takes hashes of files that are in place.
+pub(crate) struct Hasher<'a> {
+    pub(crate) crew: &'a Crew,
+    pub(crate) session: &'a Session,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) board: &'a Board,
+    pub(crate) root: Root,
+    pub(crate) target: PathBuf,
+    pub(crate) kinds: Vec<Kind>,
+}
+
+impl Hasher<'_> {
+    /// Takes and tells the hashes of all `files` until everything is in place.
+    pub(crate) fn run(&mut self, files: &Receiver<PathBuf>) -> Result<(), Error> {
+        loop {
+            let is_over = self.ledger.is_settled();
+            let patience = if is_over { Duration::ZERO } else { LOOK };
+            match files.recv_timeout(patience) {
+                Ok(path) => self.file(&path)?,
+                Err(RecvTimeoutError::Timeout) if is_over => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => self.crew.check()?,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path) -> Result<(), Error> {
+        match hashes_of(self.crew, &mut self.root, path, &self.kinds)? {
+            Ok((size, hashes)) => {
+                let hashed = Hashed {
+                    path: path.as_os_str().as_encoded_bytes().to_vec(),
+                    size,
+                    hashes,
+                };
+                self.board.show(Sight::Hashed(hashed.clone()));
+                self.session.say(&Message::Hashed(hashed))
+            }
+            Err(error) => {
+                let place = self.target.join(path);
+                let place = place.display();
+                self.board
+                    .tell(format!("no hash of {place} was taken: {error}"));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Size and hashes of the file at `path`, or why there are none; fails only if everything does.
+#[expect(clippy::type_complexity, reason = "two faults that are not alike")]
+pub(crate) fn hashes_of(
+    crew: &Crew,
+    root: &mut Root,
+    path: &Path,
+    kinds: &[Kind],
+) -> Result<io::Result<(u64, Vec<(Kind, String)>)>, Error> {
+    let mut hashes = Hashes::new(kinds);
+    let mut buffer = vec![0; PIECE];
+    let file = match root.read(path) {
+        Ok(file) => file,
+        Err(error) => return Ok(Err(error)),
+    };
+    let before = file.look();
+    let mut at = 0;
+    loop {
+        crew.check()?;
+        match file.read_at(&mut buffer, at) {
+            Ok(0) => break,
+            Ok(count) => {
+                hashes.update(&buffer[..count]);
+                at += count as u64;
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(match (before, file.look()) {
+        (Ok(before), Ok(after)) if before == after => Ok((at, hashes.finish())),
+        _ => Err(io::Error::other("it changed")),
+    })
+}

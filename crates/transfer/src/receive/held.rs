@@ -1,0 +1,103 @@
+//! Ranges that an earlier run left at the target: each is read back and compared with the sender's digest of its own
+//! bytes, while lanes receive what is missing. Whatever differs is sent again.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use lighthaul_io::control::{Frame, Stream};
+
+use super::ledger::{Ledger, Pending};
+use super::publish::Job;
+use super::temp_files::TempFiles;
+use crate::crew::Crew;
+use crate::digest::{Digest, Taking};
+use crate::error::{Code, Error};
+use crate::message::{Compared, Listing, Report, Span};
+
+/// A range that is there, and what the sender says of its own bytes.
+#[derive(Debug)]
+pub(crate) struct HeldRange {
+    pub(crate) file: Arc<Pending>,
+    pub(crate) span: Span,
+    pub(crate) report: Report,
+}
+
+/// The thread that compares held ranges.
+pub(crate) struct HeldCheck<'a> {
+    pub(crate) crew: &'a Crew,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) stream: &'a Stream,
+    pub(crate) files: TempFiles,
+    /// Hears of ranges that agree, and of files that fail.
+    pub(crate) jobs: Sender<Job>,
+}
+
+impl HeldCheck<'_> {
+    /// Compares ranges until no more can come.
+    pub(crate) fn run(&mut self, todo: &Receiver<HeldRange>) -> Result<(), Error> {
+        for held in todo {
+            self.crew.check()?;
+            let (entry, span) = (held.file.number, held.span);
+            let wanted = self.check(held)?;
+            let compared = Compared {
+                entry,
+                span,
+                wanted,
+            };
+            let answer = Listing::Compared(compared).encode();
+            self.stream.send(&Frame::message(answer))?;
+        }
+        Ok(())
+    }
+
+    /// Compares a range; answers whether it must be sent.
+    fn check(&mut self, HeldRange { file, span, report }: HeldRange) -> Result<bool, Error> {
+        let theirs = match report {
+            Report::Digest(theirs) => theirs,
+            Report::Failed(code, why) => {
+                self.fail(&file, Error::new(Code::from_number(code), why));
+                return Ok(false);
+            }
+        };
+        match self.agrees(&file, span, theirs) {
+            Ok(None) => Ok(false),
+            Ok(Some(true)) => {
+                // a publisher that is gone has said why
+                self.jobs.send(Job::Kept(file, span, theirs)).ok();
+                Ok(false)
+            }
+            Ok(Some(false)) => {
+                self.ledger.want_more(span.1 - span.0);
+                Ok(file.owe(span))
+            }
+            Err(error) if error.code == Code::Io => Err(error),
+            Err(error) => {
+                self.fail(&file, error);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Whether the file has these bytes; nothing if it has failed.
+    fn agrees(
+        &mut self,
+        file: &Pending,
+        (from, till): Span,
+        theirs: Digest,
+    ) -> Result<Option<bool>, Error> {
+        let Some(output) = self.files.open(file)? else {
+            return Ok(None);
+        };
+        let read = |at: u64, buffer: &mut [u8]| {
+            output.read_at(buffer, from + at)?;
+            Ok(buffer.len())
+        };
+        // what cannot be read is not there
+        let ours = Taking::of(file.held_digest(), till - from, read).ok();
+        Ok(Some(ours == Some(theirs)))
+    }
+
+    fn fail(&self, file: &Pending, error: Error) {
+        self.jobs.send(Job::Failed(file.number, error)).ok();
+    }
+}

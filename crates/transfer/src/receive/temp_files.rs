@@ -1,0 +1,181 @@
+//! Temporary files: the files that a receiver writes, under the names that they have until they are published. A large
+//! one goes on with what an earlier run left, if nobody else can have had a hand in it.
+
+use std::io;
+use std::path::PathBuf;
+
+use lighthaul_io::disk::{OutputFile, Root};
+use lighthaul_io::ground::Meta;
+use lighthaul_io::sparse;
+use rustix::fs::FileType;
+
+use super::journal::{Journal, Subject, merged, missing, within};
+use super::ledger::{Fill, Pending};
+use crate::error::{Code, Error};
+use crate::object::LARGE;
+
+/// Opens temporary files below a root.
+#[derive(Debug)]
+pub(crate) struct TempFiles {
+    pub(crate) root: Root,
+    /// The path that people know the root by.
+    pub(crate) target: PathBuf,
+    /// See [`Subject`].
+    pub(crate) boot: u64,
+    /// Zeros are not written.
+    pub(crate) sparse: bool,
+}
+
+impl TempFiles {
+    /// Another value for the same files.
+    pub(crate) fn another(&self) -> io::Result<Self> {
+        Ok(Self {
+            root: self.root.another()?,
+            target: self.target.clone(),
+            ..*self
+        })
+    }
+
+    /// The temporary file of `file`, made if need be; nothing if that file has failed. A file that cannot be opened has
+    /// failed from then on.
+    pub(crate) fn open(&mut self, file: &Pending) -> Result<Option<OutputFile>, Error> {
+        let mut fill = file.fill();
+        if fill.failed {
+            return Ok(None);
+        }
+        let opened = if fill.created {
+            self.root.reopen(&file.temporary)
+        } else {
+            self.create(file, &mut fill)
+        };
+        fill.created |= opened.is_ok();
+        fill.failed = opened.is_err();
+        opened
+            .map(Some)
+            .map_err(|error| self.fault("cannot create", file, &error))
+    }
+
+    /// The failure to do `what` to a file.
+    pub(crate) fn fault(&self, what: &str, file: &Pending, error: &io::Error) -> Error {
+        let place = self.target.join(file.entry.path());
+        if error.kind() == io::ErrorKind::WouldBlock {
+            let text = format!("{}: another transfer is writing it", place.display());
+            return Error::new(Code::Open, text);
+        }
+        let code = if what == "cannot create" {
+            Code::Open
+        } else {
+            Code::Io
+        };
+        Error::file(code, what, &place, error)
+    }
+
+    /// Makes the temporary file, or goes on with one that an earlier run left.
+    fn create(&mut self, file: &Pending, fill: &mut Fill) -> io::Result<OutputFile> {
+        let (size, root) = (file.entry.size(), &mut self.root);
+        if let Some(folder) = file.apart() {
+            root.make_folder(folder)?;
+        }
+        let sparse = self.sparse || file.entry.data.is_some();
+        if file.resumable {
+            return self.go_on(file, fill, sparse);
+        }
+        let output = begin(root, file)?;
+        if sparse {
+            sparse::stretch(&output, size)?;
+        } else if size >= LARGE {
+            allocate(root, file, &output)?;
+        }
+        Ok(output)
+    }
+
+    /// Goes on with a file that has a journal, or begins one.
+    fn go_on(&mut self, file: &Pending, fill: &mut Fill, sparse: bool) -> io::Result<OutputFile> {
+        let root = &mut self.root;
+        let locked = root.lock(&file.journal)?;
+        let subject = Subject {
+            look: file.look(),
+            boot: self.boot,
+        };
+        let mut output = if fill.held.is_empty() {
+            begin(root, file)?
+        } else {
+            let noted = Journal::read(&locked, subject)?;
+            let there = root.look(&file.temporary)?;
+            let is_same = there.is_some_and(|there| is_continued(file, &there));
+            if !is_same || !fill.held.iter().all(|record| noted.contains(record)) {
+                let text = "another transfer has changed what was there of it";
+                return Err(io::Error::other(text));
+            }
+            root.reopen(&file.temporary)?
+        };
+        let room = if sparse {
+            hollow(file, fill, &mut output)
+        } else {
+            allocate(root, file, &output)
+        };
+        if let Err(error) = room {
+            root.remove(&file.journal).ok();
+            return Err(error);
+        }
+        if !file.is_in_place() {
+            fill.inode = root.look(&file.temporary)?.map(|there| there.inode);
+        }
+        fill.journal = Some(Journal::begin(locked, subject, &fill.held)?);
+        Ok(output)
+    }
+}
+
+/// Whether a run of this user may have left the temporary file `there`, and nobody else can have a name for it. A file
+/// that is written in its place is everybody's.
+pub(crate) fn is_continued(file: &Pending, there: &Meta) -> bool {
+    let is_private = there.is_ours() && there.names == 1;
+    there.kind == FileType::RegularFile && (file.is_in_place() || is_private)
+}
+
+/// Makes the temporary file; a file that is written in its place stays the same file, with nothing in it.
+fn begin(root: &mut Root, file: &Pending) -> io::Result<OutputFile> {
+    let path = &file.temporary;
+    if file.is_in_place() {
+        let there = root.look(path)?;
+        if there.is_some_and(|there| there.kind == FileType::RegularFile) {
+            let output = root.reopen(path)?;
+            sparse::stretch(&output, 0)?;
+            return Ok(output);
+        }
+    }
+    if file.is_in_place() || file.resumable {
+        root.remove(path).ok();
+    }
+    root.create(path)
+}
+
+/// Gives a file its length, and makes a hole of all that no earlier run left: what comes is written into holes.
+fn hollow(file: &Pending, fill: &Fill, output: &mut OutputFile) -> io::Result<()> {
+    let size = file.entry.size();
+    sparse::stretch(output, size)?;
+    if fill.held.is_empty() {
+        return Ok(());
+    }
+    let held = merged(fill.held.iter().map(|record| record.span).collect());
+    // where the source has a hole by now, nothing comes and nothing is compared
+    let held = within(&held, &file.entry.data());
+    let gaps = missing(&held, size).into_iter();
+    gaps.map(|(from, till)| from..till)
+        .try_for_each(|gap| sparse::punch(output, gap))
+}
+
+/// Gives a file its length, and reserves room for all of it, so that a full disk shows now; leaves nothing where there is
+/// none.
+fn allocate(root: &mut Root, file: &Pending, output: &OutputFile) -> io::Result<()> {
+    let size = file.entry.size();
+    let longer = root.look(&file.temporary)?;
+    if longer.is_some_and(|there| there.size > size) {
+        sparse::stretch(output, size)?;
+    }
+    output.allocate(size).inspect_err(|_| {
+        if !file.is_in_place() {
+            root.remove(&file.temporary).ok();
+        }
+    })
+}

@@ -1,0 +1,85 @@
+//! Ranges that the receiver holds from an earlier run: the sender digests its own bytes of each, for the receiver to
+//! compare. Whatever does not agree is sent.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use lighthaul_io::disk::InputFile;
+use lighthaul_io::ground::Ground;
+
+use super::queue::{HeldRange, Item, Queue};
+use crate::crew::Crew;
+use crate::digest::{Digest, Taking};
+use crate::error::{Code, Error};
+use crate::message::{HeldDigest, Message, Report};
+use crate::session::Session;
+
+/// The thread that digests held ranges, while lanes send what is missing.
+pub(crate) struct HeldReader<'a> {
+    pub(crate) crew: &'a Crew,
+    pub(crate) session: &'a Session,
+    pub(crate) queue: &'a Queue,
+    pub(crate) ground: Arc<Ground>,
+}
+
+impl HeldReader<'_> {
+    /// Tells the digest of every range that the receiver holds.
+    pub(crate) fn run(&self) -> Result<(), Error> {
+        let mut open = None;
+        while let Some(held) = self.queue.take_held(self.crew)? {
+            let report = match self.digest(&held, &mut open) {
+                Ok(digest) => Report::Digest(digest),
+                Err(error) => Report::Failed(error.code as u8, error.text),
+            };
+            self.session.say(&Message::Held(HeldDigest {
+                entry: held.piece.entry,
+                span: (held.piece.offset, held.piece.end()),
+                report,
+            }))?;
+        }
+        Ok(())
+    }
+
+    /// The digest of a range of a file that is still the one that was listed.
+    fn digest(
+        &self,
+        held: &HeldRange,
+        open: &mut Option<(u64, InputFile)>,
+    ) -> Result<Digest, Error> {
+        let (piece, item) = (held.piece, &held.item);
+        if open.as_ref().is_none_or(|(entry, _)| *entry != piece.entry) {
+            *open = Some((piece.entry, self.open(item)?));
+        }
+        let Some((_, file)) = open else {
+            return Err(changed(item));
+        };
+        let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, piece.offset + at);
+        let digest = Taking::of(held.digest, piece.len, read);
+        let digest = digest.map_err(|error| unreadable(item, &error))?;
+        match file.look() {
+            Ok(look) if look == item.look => Ok(digest),
+            _ => Err(changed(item)),
+        }
+    }
+
+    fn open(&self, item: &Item) -> Result<InputFile, Error> {
+        let file = self.ground.file(&item.place);
+        file.map_err(|error| unreadable(item, &error))
+    }
+}
+
+/// The file is gone, shorter, or cannot be read.
+fn unreadable(item: &Item, error: &io::Error) -> Error {
+    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) {
+        return changed(item);
+    }
+    Error::file(Code::Io, "cannot read", &item.place, error)
+}
+
+fn changed(item: &Item) -> Error {
+    let place = item.place.display();
+    Error::new(
+        Code::Changed,
+        format!("{place}: it changed after it was listed"),
+    )
+}
