@@ -1,15 +1,16 @@
 //! `connect`, in the place of libc's.
 
-use std::io::{self, Write};
+use std::io;
 use std::mem::transmute;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::{c_int, c_void, sockaddr, socklen_t};
 
 use crate::address;
-use crate::gateway::{Gateway, gateway, is_captured};
+use crate::complaint::Complaint;
+use crate::gateway::{Gateway, VARIABLE, gateway, is_captured};
 use crate::handshake::shake;
+use crate::libc_function::LibcFunction;
 use crate::socket::{Connect, Socket, errno, set_errno, tcp_family};
 
 /// Connects a socket: through the gateway if that is over TCP to another host, else as libc does.
@@ -23,33 +24,51 @@ use crate::socket::{Connect, Socket, errno, set_errno, tcp_family};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
     let before = errno();
-    let Some(own) = own_connect() else {
-        set_errno(libc::ENOSYS);
-        return -1;
-    };
     // SAFETY: the caller promises that it is readable.
-    let target = unsafe { address::read(to, len) };
-    let Some((target, gateway, family)) = target.and_then(|target| captured(fd, target)) else {
-        // SAFETY: it is just what the caller wants.
-        return unsafe { own(fd, to, len) };
-    };
-    match go(own, (fd, family), target, gateway) {
-        Ok(()) => {
+    match unsafe { connect_captured(fd, to, len) } {
+        None => match own_connect() {
+            // SAFETY: it is just what the caller wants.
+            Some(own) => unsafe { own(fd, to, len) },
+            None => fail(libc::ENOSYS),
+        },
+        Some(Ok(())) => {
             set_errno(before);
             0
         }
-        Err(why) => {
-            set_errno(why);
-            -1
-        }
+        Some(Err(why)) => fail(why),
     }
 }
 
-/// The target, the gateway and the socket's family, if the gateway is to be asked.
-fn captured(fd: c_int, target: SocketAddr) -> Option<(SocketAddr, &'static Gateway, c_int)> {
-    let gateway = gateway()?;
-    let family = is_captured(target, gateway.address).then(|| tcp_family(fd))??;
-    Some((target, gateway, family))
+fn fail(why: c_int) -> c_int {
+    set_errno(why);
+    -1
+}
+
+/// Connects a socket through the gateway; nothing where the connection is not to be captured.
+///
+/// # Safety
+///
+/// `to` is null or has `len` readable octets.
+pub(crate) unsafe fn connect_captured(
+    fd: c_int,
+    to: *const sockaddr,
+    len: socklen_t,
+) -> Option<Result<(), c_int>> {
+    // SAFETY: the caller promises that it is readable.
+    let target = unsafe { address::read(to, len) }?;
+    let gateway = gateway();
+    let family = is_captured(target, gateway.map(|gateway| gateway.address))
+        .then(|| tcp_family(fd))
+        .flatten()?;
+    let outcome = match (gateway, own_connect()) {
+        (Some(gateway), Some(own)) => go(own, (fd, family), target, gateway),
+        (None, _) => {
+            complain_of_loss();
+            Err(libc::EACCES)
+        }
+        (_, None) => Err(libc::ENOSYS),
+    };
+    Some(outcome)
 }
 
 fn go(
@@ -71,26 +90,27 @@ fn go(
 
 /// Says once that there is no gateway: the program knows of none, and would name its target.
 fn complain(gateway: &Gateway, why: c_int) {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if !SAID.swap(true, Ordering::Relaxed) {
-        let (address, why) = (gateway.address, io::Error::from_raw_os_error(why));
-        let text = format!("lighthaul wrap: the gateway {address} cannot be reached: {why}\n");
-        // a program may have closed it
-        io::stderr().write_all(text.as_bytes()).ok();
-    }
+    static UNREACHABLE: Complaint = Complaint::new();
+    let (address, why) = (gateway.address, io::Error::from_raw_os_error(why));
+    UNREACHABLE.tell(format_args!(
+        "the gateway {address} cannot be reached: {why}"
+    ));
 }
 
-/// The function that this one stands before; looked for once.
+/// Says once that the library was not told of a gateway, so that connections are refused rather than let past one.
+fn complain_of_loss() {
+    static LOST: Complaint = Complaint::new();
+    LOST.tell(format_args!(
+        "connections are refused, since the environment names no gateway in {VARIABLE}: start the program with \
+         `lighthaul wrap -- COMMAND`, or remove the library from LD_PRELOAD"
+    ));
+}
+
+/// The function that this one stands before.
 fn own_connect() -> Option<Connect> {
-    static OWN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    let mut found = OWN.load(Ordering::Relaxed);
-    if found.is_null() {
-        // SAFETY: the name is a string of C.
-        found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"connect".as_ptr()) };
-        OWN.store(found, Ordering::Relaxed);
-    }
+    static OWN: LibcFunction = LibcFunction::new(c"connect");
     // SAFETY: null is nothing, and what has this name is a function of this type.
-    unsafe { transmute::<*mut c_void, Option<Connect>>(found) }
+    unsafe { transmute::<*mut c_void, Option<Connect>>(OWN.address()) }
 }
 
 /// How long a program waits for the gateway, and the gateway for the target.

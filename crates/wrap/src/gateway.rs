@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
+use crate::keep;
+
 /// Where the gateway is, and what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gateway {
@@ -36,16 +38,17 @@ impl Gateway {
     }
 }
 
-/// Whether a connection to `target` is to go through the gateway.
-pub(crate) fn is_captured(target: SocketAddr, gateway: SocketAddr) -> bool {
+/// Returns whether a connection to `target` may only go through the gateway, which need not be known.
+pub(crate) fn is_captured(target: SocketAddr, gateway: Option<SocketAddr>) -> bool {
     let ip = target.ip().to_canonical();
     let is_here = ip.is_loopback() || ip.is_unspecified();
-    let is_gateway = (ip, target.port()) == (gateway.ip().to_canonical(), gateway.port());
+    let is_gateway =
+        gateway.is_some_and(|at| (ip, target.port()) == (at.ip().to_canonical(), at.port()));
     !is_here && !is_gateway && !ip.is_multicast()
 }
 
 /// As `lighthaul wrap` sets it.
-const VARIABLE: &str = "LIGHTHAUL_WRAP";
+pub(crate) const VARIABLE: &str = "LIGHTHAUL_WRAP";
 
 /// Has the environment read while the program has a single thread still: the dynamic linker calls what it finds in this
 /// section, after libc is ready.
@@ -55,6 +58,7 @@ static EARLY: extern "C" fn() = early;
 
 extern "C" fn early() {
     gateway();
+    keep::early();
 }
 
 #[cfg(test)]
@@ -104,11 +108,10 @@ mod tests {
             ("0.0.0.0:80", false),
             ("[::]:80", false),
         ] {
-            assert_eq!(
-                is_captured(target.parse().unwrap(), gateway),
-                captured,
-                "{target}"
-            );
+            let target = target.parse().unwrap();
+            assert_eq!(is_captured(target, Some(gateway)), captured, "{target}");
+            let without = captured || target.port() == 1080;
+            assert_eq!(is_captured(target, None), without, "{target}");
         }
     }
 }

@@ -1,10 +1,16 @@
 //! Aside: a library that the dynamic linker puts before libc (`LD_PRELOAD`), so that a program's TCP connections go
 //! through a gateway, though it knows of none. `lighthaul wrap` starts programs so.
 //!
-//! It stands in for `connect` alone: what flows then is the program's and libc's own business. It uses nothing of ours,
-//! allocates nothing and takes no lock once it has looked for its gateway, since it runs in programs that it knows nothing of.
+//! It stands in for what connects, so that what flows then is the program's and libc's own business, and for what starts other
+//! programs, so that those are captured, too. It fails closed: without a gateway, connections to other hosts are refused, and a
+//! program that cannot be captured is not started. It uses nothing of ours, and to connect it allocates nothing and takes no lock
+//! once it has looked for its gateway, since it runs in programs that it knows nothing of.
 //!
-//! - [`connect`]: what programs call
+//! System calls that a program makes without libc are not captured: those of Go, `syscall()`, and `connect` by io_uring.
+//!
+//! - [`connect`], [`fast_open`]: what programs call to connect; [`exec`]: and to start others
+//! - `keep`: the environment that those need; `program_file`: which of them cannot be captured
+//! - `libc_function`: what is called in the end; `complaint`: what the user is told
 //! - `gateway`: where the gateway is; `address`: socket addresses as C has them
 //! - `handshake`: what is said to the gateway (SOCKS5); `socket`: system calls behind safe functions
 #![expect(
@@ -17,8 +23,14 @@
 )]
 
 pub mod connect;
+pub mod exec;
+pub mod fast_open;
 
 mod address;
+mod complaint;
 mod gateway;
 mod handshake;
+mod keep;
+mod libc_function;
+mod program_file;
 mod socket;

@@ -49,6 +49,8 @@ impl Socket {
             // it is refused if the socket has a port already, and connect says so
             set_option(self.fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0);
         }
+        // with it, connect() would do nothing until the program sends
+        set_option(self.fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 0);
         // SAFETY: the address has that many octets.
         if unsafe { connect(self.fd, address.as_ptr(), len) } == 0 {
             return Ok(());

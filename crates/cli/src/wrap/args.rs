@@ -11,8 +11,8 @@ use crate::secret::Secret;
 
 /// Run a program whose TCP connections go through a gateway, though it knows of none.
 ///
-/// The program is started with a library that stands in for libc's `connect`: what goes to another host over TCP goes by
-/// SOCKS5 to the gateway, and so does what its children send. Connections to this host, UDP and names are left alone.
+/// The program is started with a library that stands in for libc's `connect`, also for TCP Fast Open: connections to other
+/// hosts go by SOCKS5 to the gateway, and so do those of its children. Connections to this host, UDP and names are left alone.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   lighthaul wrap -- curl -O http://far.example.org/run1.h5
@@ -21,6 +21,11 @@ use crate::secret::Secret;
 The status is that of the command; 127 if there is no such command, 126 if it cannot be captured
 (because it is linked statically, or runs with another user's rights), and 125 if the library is
 missing.
+
+Children are captured whatever their environment; one that cannot be captured is not started, and
+without a gateway connections to other hosts fail. System calls that a program makes without libc
+are not captured: those of Go, syscall(), and connect by io_uring. To capture those, too, run the
+program as a user of its own behind lighthaul gateway --transparent --capture-user.
 
 A program waits in connect() until the gateway has reached the target, at most 30 s. If --socks is
 an address of IPv6, programs that use sockets of IPv4 get nowhere.")]

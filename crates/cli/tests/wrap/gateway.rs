@@ -11,6 +11,7 @@ use std::time::Duration;
 pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
     wanted: Receiver<String>,
+    heard: Receiver<Vec<u8>>,
 }
 
 impl Gateway {
@@ -19,15 +20,28 @@ impl Gateway {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, wanted) = channel();
+        let (listener_heard, heard) = channel();
         thread::spawn(move || {
             for stream in listener.incoming().take(CALLS_MAX) {
-                let target = serve(stream.unwrap(), reply, says);
+                let (target, octets) = serve(stream.unwrap(), reply, says);
+                listener_heard.send(octets).ok();
                 if sender.send(target).is_err() {
                     return;
                 }
             }
         });
-        Self { address, wanted }
+        Self {
+            address,
+            wanted,
+            heard,
+        }
+    }
+
+    /// What the next program said to its target.
+    pub(crate) fn heard(&self) -> Vec<u8> {
+        self.heard
+            .recv_timeout(SOON)
+            .expect("a program asked the gateway")
     }
 
     /// Where the next program wanted to go.
@@ -43,7 +57,7 @@ impl Gateway {
     }
 }
 
-fn serve(mut stream: TcpStream, reply: u8, says: &str) -> String {
+fn serve(mut stream: TcpStream, reply: u8, says: &str) -> (String, Vec<u8>) {
     stream.set_read_timeout(Some(SOON)).unwrap();
     let count = read(&mut stream, 2)[1];
     if read(&mut stream, count.into()).contains(&2) {
@@ -70,8 +84,9 @@ fn serve(mut stream: TcpStream, reply: u8, says: &str) -> String {
         .unwrap();
     // what the program says is read, or it might be told that nobody did
     stream.shutdown(std::net::Shutdown::Write).unwrap();
-    stream.read_to_end(&mut Vec::new()).ok();
-    target.to_string()
+    let mut heard = Vec::new();
+    stream.read_to_end(&mut heard).ok();
+    (target.to_string(), heard)
 }
 
 fn read(stream: &mut TcpStream, len: usize) -> Vec<u8> {

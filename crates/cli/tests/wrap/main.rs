@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
 mod captured;
+mod children;
+mod fast_open;
 mod gateway;
 mod refused;
 mod wrapping;

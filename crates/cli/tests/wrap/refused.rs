@@ -11,17 +11,17 @@ use crate::wrapping::{LIGHTHAUL, run, wrap};
 const NOBODY: &str = "127.0.0.1:9";
 
 /// A folder that goes with its test.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let name = format!("{name}-{}", std::process::id());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    fn program(&self, name: &str, octets: &[u8], mode: u32) -> PathBuf {
+    pub(crate) fn program(&self, name: &str, octets: &[u8], mode: u32) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, octets).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();

@@ -1,9 +1,9 @@
 //! The command, and the library beside it.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 pub(crate) const LIGHTHAUL: &str = env!("CARGO_BIN_EXE_lighthaul");
 
@@ -22,6 +22,10 @@ pub(crate) fn wrap_as(gateway: &str) -> Command {
         .env("LC_ALL", "C");
     command
 }
+
+/// The library, which [`wrap`] has built.
+pub(crate) static LIBRARY: LazyLock<PathBuf> =
+    LazyLock::new(|| Path::new(LIGHTHAUL).with_file_name("liblighthaul_wrap.so"));
 
 /// Runs it and returns what it says.
 pub(crate) fn run(command: &mut Command) -> (Option<i32>, String, String) {

@@ -1,0 +1,159 @@
+//! Programs that captured programs start, with environments that have lost what captures them.
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpListener;
+use std::process::Command;
+
+use lighthaul_testkit::{lacks_root, lacks_tool};
+
+use crate::gateway::Gateway;
+use crate::refused::Scratch;
+use crate::wrapping::{LIBRARY, run, wrap};
+
+/// A command of bash that prints what a host elsewhere says.
+const HEAR: &str = "exec 3<>/dev/tcp/203.0.113.7/80 && cat <&3";
+
+/// Insists that the words run a program that goes through the gateway.
+fn assert_captured(words: &[&str]) {
+    let gateway = Gateway::start(0, "hello");
+    let said = run(wrap(gateway.address).args(words));
+    assert_eq!(
+        said,
+        (Some(0), "hello".to_owned(), String::new()),
+        "{words:?}"
+    );
+    assert_eq!(gateway.wanted(), "203.0.113.7:80", "{words:?}");
+}
+
+#[test]
+fn an_environment_that_is_cleared_or_changed_loses_nothing() {
+    let path = "PATH=/usr/bin:/bin";
+    assert_captured(&["env", "-i", path, "bash", "-c", HEAR]);
+    assert_captured(&["env", "-u", "LD_PRELOAD", "bash", "-c", HEAR]);
+    assert_captured(&["env", "-u", "LIGHTHAUL_WRAP", "bash", "-c", HEAR]);
+    assert_captured(&[
+        "env",
+        "LD_PRELOAD=",
+        "LIGHTHAUL_WRAP=127.0.0.1:9",
+        "bash",
+        "-c",
+        HEAR,
+    ]);
+    assert_captured(&[
+        "sh",
+        "-c",
+        "unset LD_PRELOAD LIGHTHAUL_WRAP; exec bash -c \"$0\"",
+        HEAR,
+    ]);
+    assert_captured(&["env", "-i", path, "env", "-i", path, "bash", "-c", HEAR]);
+}
+
+#[test]
+fn whatever_starts_a_program_keeps_it_captured() {
+    if lacks_tool("whatever_starts_a_program_keeps_it_captured", "python3") {
+        return;
+    }
+    let arguments = format!("['bash', '-c', '{HEAR}']");
+    for call in [
+        format!("os.execve('/bin/bash', {arguments}, {{}})"),
+        format!("os.execvpe('bash', {arguments}, {{'PATH': '/bin'}})"),
+        format!("os.execve(os.open('/bin/bash', os.O_RDONLY), {arguments}, {{}})"),
+        format!("os.environ.clear(); os.execv('/bin/bash', {arguments})"),
+        format!(
+            "os.environ.clear(); sys.exit(os.system('exec 3<>/dev/null; /bin/bash -c \"{HEAR}\"'))"
+        ),
+        format!("subprocess.run({arguments}, env={{}}, check=True)"),
+        format!("subprocess.run({arguments}, env={{}}, check=True, close_fds=False)"),
+        format!("os.waitpid(os.posix_spawn('/bin/bash', {arguments}, {{}}), 0)"),
+        format!("os.waitpid(os.posix_spawnp('bash', {arguments}, {{}}), 0)"),
+        format!(
+            "ctypes.CDLL(None).clearenv(); sys.exit(ctypes.CDLL(None).system(b'/bin/bash -c \"{HEAR}\"'))"
+        ),
+    ] {
+        let script = format!("import ctypes, os, subprocess, sys\n{call}");
+        assert_captured(&["python3", "-c", &script]);
+    }
+}
+
+#[test]
+fn programs_that_cannot_be_captured_are_not_started_by_others() {
+    let scratch = Scratch::new("wrap-children");
+    let mut elf = fs::read("/bin/true").unwrap();
+    // without PT_INTERP it is a program that the kernel starts by itself
+    let count = usize::from(u16::from_le_bytes([elf[56], elf[57]]));
+    for header in elf[64..64 + count * 56].chunks_mut(56) {
+        if header[0] == 3 {
+            header[0] = 0;
+        }
+    }
+    let program = scratch.program("static", &elf, 0o755);
+    let script = scratch.program(
+        "script",
+        format!("#!{}\n", program.display()).as_bytes(),
+        0o755,
+    );
+    for path in [&program, &script] {
+        let words = ["sh", "-c", "\"$0\"; echo status $?"];
+        let (_, out, err) = run(wrap("127.0.0.1:9".parse().unwrap()).args(words).arg(path));
+        assert_eq!(out, "status 126\n", "{err}");
+        assert_eq!(err.matches("is linked statically").count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn programs_with_the_rights_of_others_are_not_started_by_others() {
+    let name = "programs_with_the_rights_of_others_are_not_started_by_others";
+    if lacks_root(name) {
+        return;
+    }
+    let scratch = Scratch::new("wrap-setuid-child");
+    let program = scratch.program("true", &fs::read("/bin/true").unwrap(), 0o755);
+    std::os::unix::fs::chown(&program, Some(65534), None).unwrap();
+    scratch.program("true", &fs::read("/bin/true").unwrap(), 0o4755);
+    let words = ["sh", "-c", "\"$0\"; echo status $?"];
+    let (_, out, err) = run(wrap("127.0.0.1:9".parse().unwrap())
+        .args(words)
+        .arg(&program));
+    assert_eq!(out, "status 126\n", "{err}");
+    assert!(
+        err.contains("runs with the rights of another user"),
+        "{err}"
+    );
+}
+
+#[test]
+fn without_a_gateway_in_its_environment_a_program_gets_nowhere_else() {
+    // this builds the library
+    let _ = wrap("127.0.0.1:9".parse().unwrap());
+    let own = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = own.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || own.accept().unwrap().0.write_all(b"own"));
+    for gateway in [None, Some(""), Some("nonsense")] {
+        let mut command = Command::new("bash");
+        let twice = format!("({HEAR}); {HEAR}");
+        command
+            .args(["-c", &twice])
+            .env("LD_PRELOAD", LIBRARY.as_path())
+            .env("LC_ALL", "C");
+        command.env_remove("LIGHTHAUL_WRAP");
+        command.envs(gateway.map(|gateway| ("LIGHTHAUL_WRAP", gateway)));
+        let (code, out, err) = run(&mut command);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+        assert!(err.contains("Permission denied"), "{err}");
+        let told = err
+            .matches("lighthaul wrap: connections are refused")
+            .count();
+        assert_eq!(told, 2, "once for each process: {err}");
+    }
+    let mut command = Command::new("bash");
+    let words = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && cat <&3");
+    command
+        .args(["-c", &words])
+        .env("LD_PRELOAD", LIBRARY.as_path());
+    assert_eq!(
+        run(&mut command),
+        (Some(0), "own".to_owned(), String::new())
+    );
+    server.join().unwrap().unwrap();
+}

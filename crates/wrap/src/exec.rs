@@ -1,0 +1,329 @@
+//! The `exec` family, `posix_spawn` and what clears the environment, in the place of libc's: a program that this one starts
+//! is captured, too, whatever environment it is given, or is not started.
+//!
+//! `execl`, `execlp` and `execle` take any number of arguments, which Rust cannot stand in for; the first two keep the environment
+//! that the program has.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::mem::transmute;
+
+use libc::{c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
+
+use crate::complaint::Complaint;
+use crate::keep::{Environment, complete, is_kept, put_back};
+use crate::libc_function::LibcFunction;
+use crate::program_file::obstacle;
+use crate::socket::set_errno;
+
+type Strings = *const *const c_char;
+type ExecVe = unsafe extern "C" fn(*const c_char, Strings, Strings) -> c_int;
+type ExecVeAt = unsafe extern "C" fn(c_int, *const c_char, Strings, Strings, c_int) -> c_int;
+type FExecVe = unsafe extern "C" fn(c_int, Strings, Strings) -> c_int;
+type Spawn = unsafe extern "C" fn(
+    *mut pid_t,
+    *const c_char,
+    *const posix_spawn_file_actions_t,
+    *const posix_spawnattr_t,
+    Strings,
+    Strings,
+) -> c_int;
+type Clear = unsafe extern "C" fn() -> c_int;
+type Unset = unsafe extern "C" fn(*const c_char) -> c_int;
+
+unsafe extern "C" {
+    static environ: Strings;
+}
+
+/// Runs a program in the place of this one.
+///
+/// # Safety
+///
+/// As for libc's: a path, and two arrays of strings that end with null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execve(path: *const c_char, argv: Strings, envp: Strings) -> c_int {
+    static OWN: LibcFunction = LibcFunction::new(c"execve");
+    // SAFETY: null is nothing, and what has this name is a function of this type.
+    let own = unsafe { transmute::<*mut c_void, Option<ExecVe>>(OWN.address()) };
+    // SAFETY: the caller says what they are.
+    unsafe { run(own, (libc::AT_FDCWD, path, false), argv, envp) }
+}
+
+/// The same with the environment that this program has.
+///
+/// # Safety
+///
+/// As for libc's: a path, and an array of strings that ends with null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execv(path: *const c_char, argv: Strings) -> c_int {
+    // SAFETY: as for libc's, the environment is not changed meanwhile.
+    unsafe { execve(path, argv, environ) }
+}
+
+/// The same with a command that is looked for as a shell does.
+///
+/// # Safety
+///
+/// As for libc's: a name or path, and an array of strings that ends with null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvp(file: *const c_char, argv: Strings) -> c_int {
+    // SAFETY: as for libc's, the environment is not changed meanwhile.
+    unsafe { execvpe(file, argv, environ) }
+}
+
+/// The same with another environment.
+///
+/// # Safety
+///
+/// As for libc's: a name or path, and two arrays of strings that end with null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvpe(file: *const c_char, argv: Strings, envp: Strings) -> c_int {
+    static OWN: LibcFunction = LibcFunction::new(c"execvpe");
+    // SAFETY: null is nothing, and what has this name is a function of this type.
+    let own = unsafe { transmute::<*mut c_void, Option<ExecVe>>(OWN.address()) };
+    // SAFETY: the caller says what they are.
+    unsafe { run(own, (libc::AT_FDCWD, file, true), argv, envp) }
+}
+
+/// Runs the program at a path relative to a folder.
+///
+/// # Safety
+///
+/// As for libc's: a path, and two arrays of strings that end with null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execveat(
+    folder: c_int,
+    path: *const c_char,
+    argv: Strings,
+    envp: Strings,
+    flags: c_int,
+) -> c_int {
+    static OWN: LibcFunction = LibcFunction::new(c"execveat");
+    // SAFETY: null is nothing, and what has this name is a function of this type.
+    let own = unsafe { transmute::<*mut c_void, Option<ExecVeAt>>(OWN.address()) };
+    // SAFETY: the path is a string of C.
+    let at = unsafe { place(folder, path) };
+    // SAFETY: so are those of the environment.
+    let kept = unsafe { complete(envp) };
+    let envp = kept.as_ref().map_or(envp, Environment::as_ptr);
+    match own {
+        None => fail(libc::ENOSYS),
+        Some(_) if is_refused(&at) => fail(libc::EACCES),
+        // SAFETY: it is what the caller wants.
+        Some(own) => unsafe { own(folder, path, argv, envp, flags) },
+    }
+}
+
+/// Runs the program in an open file.
+///
+/// # Safety
+///
+/// As for libc's: two arrays of strings that end with null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fexecve(fd: c_int, argv: Strings, envp: Strings) -> c_int {
+    static OWN: LibcFunction = LibcFunction::new(c"fexecve");
+    // SAFETY: null is nothing, and what has this name is a function of this type.
+    let own = unsafe { transmute::<*mut c_void, Option<FExecVe>>(OWN.address()) };
+    // SAFETY: the path is a string of C.
+    let at = unsafe { place(fd, c"".as_ptr()) };
+    // SAFETY: so are those of the environment.
+    let kept = unsafe { complete(envp) };
+    let envp = kept.as_ref().map_or(envp, Environment::as_ptr);
+    match own {
+        None => fail(libc::ENOSYS),
+        Some(_) if is_refused(&at) => fail(libc::EACCES),
+        // SAFETY: it is what the caller wants.
+        Some(own) => unsafe { own(fd, argv, envp) },
+    }
+}
+
+/// Starts a program beside this one.
+///
+/// # Safety
+///
+/// As for libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawn(
+    pid: *mut pid_t,
+    path: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    attributes: *const posix_spawnattr_t,
+    argv: Strings,
+    envp: Strings,
+) -> c_int {
+    static OWN: LibcFunction = LibcFunction::new(c"posix_spawn");
+    // SAFETY: the caller says what they are.
+    unsafe { spawn(&OWN, (pid, actions, attributes), (path, false), argv, envp) }
+}
+
+/// The same with a command that is looked for as a shell does.
+///
+/// # Safety
+///
+/// As for libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawnp(
+    pid: *mut pid_t,
+    file: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    attributes: *const posix_spawnattr_t,
+    argv: Strings,
+    envp: Strings,
+) -> c_int {
+    static OWN: LibcFunction = LibcFunction::new(c"posix_spawnp");
+    // SAFETY: the caller says what they are.
+    unsafe { spawn(&OWN, (pid, actions, attributes), (file, true), argv, envp) }
+}
+
+/// Clears the environment, but for the two variables: `system` and `popen` start programs with it.
+///
+/// # Safety
+///
+/// As for libc's: no other thread reads or changes the environment.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clearenv() -> c_int {
+    static OWN: LibcFunction = LibcFunction::new(c"clearenv");
+    // SAFETY: null is nothing, and what has this name is a function of this type.
+    let own = unsafe { transmute::<*mut c_void, Option<Clear>>(OWN.address()) };
+    // SAFETY: it is what the caller wants.
+    let status = own.map_or(-1, |own| unsafe { own() });
+    put_back();
+    status
+}
+
+/// Removes a variable, but for the two.
+///
+/// # Safety
+///
+/// As for libc's: a name, and no other thread reads or changes the environment.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unsetenv(name: *const c_char) -> c_int {
+    static OWN: LibcFunction = LibcFunction::new(c"unsetenv");
+    // SAFETY: the name is a string of C.
+    if !name.is_null() && is_kept(unsafe { CStr::from_ptr(name) }) {
+        return 0;
+    }
+    // SAFETY: null is nothing, and what has this name is a function of this type.
+    let own = unsafe { transmute::<*mut c_void, Option<Unset>>(OWN.address()) };
+    // SAFETY: it is what the caller wants.
+    own.map_or(-1, |own| unsafe { own(name) })
+}
+
+/// Becomes another program, unless that cannot be captured.
+///
+/// # Safety
+///
+/// A name or path, and two arrays of strings that end with null.
+unsafe fn run(
+    own: Option<ExecVe>,
+    (folder, path, is_name): (c_int, *const c_char, bool),
+    argv: Strings,
+    envp: Strings,
+) -> c_int {
+    // SAFETY: the path is a string of C, as the caller says.
+    let at = unsafe { place(folder, path) };
+    // SAFETY: so are those of the environment.
+    let kept = unsafe { complete(envp) };
+    let at = if is_name { look_for(at) } else { at };
+    let envp = kept.as_ref().map_or(envp, Environment::as_ptr);
+    match own {
+        None => fail(libc::ENOSYS),
+        Some(_) if is_refused(&at) => fail(libc::EACCES),
+        // SAFETY: it is what the caller wants.
+        Some(own) => unsafe { own(path, argv, envp) },
+    }
+}
+
+/// Starts another program, unless that cannot be captured; answers an error rather than setting `errno`.
+///
+/// # Safety
+///
+/// As for `posix_spawn`.
+unsafe fn spawn(
+    own: &LibcFunction,
+    (pid, actions, attributes): (
+        *mut pid_t,
+        *const posix_spawn_file_actions_t,
+        *const posix_spawnattr_t,
+    ),
+    (path, is_name): (*const c_char, bool),
+    argv: Strings,
+    envp: Strings,
+) -> c_int {
+    // SAFETY: null is nothing, and what has this name is a function of this type.
+    let own = unsafe { transmute::<*mut c_void, Option<Spawn>>(own.address()) };
+    // SAFETY: the path is a string of C, as the caller says.
+    let at = unsafe { place(libc::AT_FDCWD, path) };
+    // SAFETY: so are those of the environment.
+    let kept = unsafe { complete(envp) };
+    let at = if is_name { look_for(at) } else { at };
+    let envp = kept.as_ref().map_or(envp, Environment::as_ptr);
+    match own {
+        None => libc::ENOSYS,
+        Some(_) if is_refused(&at) => libc::EACCES,
+        // SAFETY: it is what the caller wants.
+        Some(own) => unsafe { own(pid, path, actions, attributes, argv, envp) },
+    }
+}
+
+/// Where a program is: a folder, and a path from there.
+type Place = (c_int, CString);
+
+/// # Safety
+///
+/// `path` is null or a string of C.
+unsafe fn place(folder: c_int, path: *const c_char) -> Place {
+    if path.is_null() {
+        return (folder, CString::default());
+    }
+    // SAFETY: it is a string of C.
+    let path = unsafe { CStr::from_ptr(path) };
+    if path.is_empty() {
+        // the folder is the program itself
+        let own = format!("/proc/self/fd/{folder}");
+        return (libc::AT_FDCWD, CString::new(own).unwrap_or_default());
+    }
+    (folder, path.to_owned())
+}
+
+/// The first program of a name in `PATH`.
+fn look_for((folder, name): Place) -> Place {
+    if name.to_bytes().contains(&b'/') {
+        return (folder, name);
+    }
+    // SAFETY: the name is a string of C.
+    let folders = unsafe { libc::getenv(c"PATH".as_ptr()) };
+    let folders = if folders.is_null() {
+        c"/bin:/usr/bin"
+    } else {
+        // SAFETY: what is there is a string of C.
+        unsafe { CStr::from_ptr(folders) }
+    };
+    let folders = folders.to_bytes().split(|octet| *octet == b':');
+    let paths = folders.filter_map(|folder| {
+        let folder = if folder.is_empty() { b"." } else { folder };
+        CString::new([folder, b"/", name.to_bytes()].concat()).ok()
+    });
+    // SAFETY: the path is a string of C.
+    let can_run = |path: &CString| unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0;
+    (folder, { paths }.find(can_run).unwrap_or(name))
+}
+
+/// Whether a program cannot be captured, so that it may not run; says so.
+fn is_refused((folder, path): &Place) -> bool {
+    static REFUSED: Complaint = Complaint::new();
+    let Some(why) = obstacle(*folder, path) else {
+        return false;
+    };
+    REFUSED.tell(format_args!(
+        "{} is not started: it {}, so its connections would not go through the gateway; start it without `lighthaul wrap`, or \
+         have the gateway capture this user (lighthaul gateway --transparent --capture-user)",
+        path.to_string_lossy().escape_debug(),
+        why.text()
+    ));
+    true
+}
+
+fn fail(why: c_int) -> c_int {
+    set_errno(why);
+    -1
+}
