@@ -67,7 +67,7 @@ fn no_passage(error: NoPassage) -> Error {
         NoPassage::Refused { why, .. } => match why {
             Refusal::NotAllowed => (Code::Permission, ""),
             Refusal::Refused => (Code::Network, "; is `lighthaul serve` running there?"),
-            Refusal::Busy | Refusal::Broken => (
+            Refusal::Busy | Refusal::Broken | Refusal::Rejected => (
                 Code::Network,
                 "; `lighthaul gateway status` there shows whether they have a link",
             ),

@@ -1,7 +1,6 @@
 //! Links between this gateway and others: who calls whom, and what both agree on before pages flow.
 //! What is to be seen of them: `links`.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -13,14 +12,15 @@ use lighthaul_gateway::call::Joint;
 use lighthaul_gateway::line::Line;
 use lighthaul_gateway::settings::Settings;
 use lighthaul_gateway::word::Greeting;
-use lighthaul_io::identity::{Fingerprint, chance};
+use lighthaul_io::identity::chance;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::{Door, Path, explore};
 use lighthaul_transfer::session::{LANES, Session};
-use tracing::info;
+use tracing::{info, warn};
 
+use crate::link_table::{Hold, LinkTable};
 use crate::links::Seen;
 
 /// All links of this gateway.
@@ -28,14 +28,11 @@ use crate::links::Seen;
 pub struct Gateways {
     settings: Arc<Settings>,
     /// Those that others have begun.
-    lines: Mutex<BTreeMap<Name, Line>>,
+    called: LinkTable,
     /// Those that this gateway has begun, and to whom.
     began: Mutex<Vec<(String, Line)>>,
     draining: AtomicBool,
 }
-
-/// Whose link, and what it is called there.
-type Name = (Fingerprint, [u8; 16]);
 
 /// A link to another gateway, as its caller knows it.
 #[derive(Debug)]
@@ -52,7 +49,7 @@ impl Gateways {
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
             settings,
-            lines: Mutex::default(),
+            called: LinkTable::default(),
             began: Mutex::default(),
             draining: AtomicBool::new(false),
         }
@@ -63,7 +60,8 @@ impl Gateways {
         &self.settings
     }
 
-    /// Carries a link that its caller tells of in `words`, until its connection ends.
+    /// Carries a link that its caller tells of in `words`, until its connection ends. A caller that may not stay loses the
+    /// link's sessions, too.
     pub(crate) fn answer(
         &self,
         session: &Session,
@@ -72,7 +70,35 @@ impl Gateways {
         plain: bool,
     ) -> Result<(), Error> {
         let greeting = Greeting::decode(words).map_err(|_| unclear())?;
-        let (line, heard) = self.line(session.peer, &greeting)?;
+        let hold = self
+            .called
+            .hold((session.peer, greeting.link))
+            .map_err(|full| Error::new(Code::Network, full.to_string()))?;
+        let result = self.agree_and_carry(session, door, (&hold, &greeting), plain);
+        if let Err(error) = &result
+            && error.code == Code::Permission
+            && let Some(line) = hold.line()
+        {
+            warn!("the sessions of this link end: {error}");
+            line.end();
+        }
+        result
+    }
+
+    fn agree_and_carry(
+        &self,
+        session: &Session,
+        door: &Door<'_>,
+        (hold, greeting): (&Hold<'_>, &Greeting),
+        plain: bool,
+    ) -> Result<(), Error> {
+        let known = hold.line();
+        if known.is_none() && self.draining.load(Ordering::Relaxed) {
+            return Err(Error::new(Code::Network, "the gateway there is stopping"));
+        }
+        let heard = known
+            .and_then(|line| line.pause())
+            .filter(|_| greeting.heard.is_some());
         let mut path = explore(session, door, false, 1)?;
         let message = path.listen(session)?;
         let theirs = understand(message)?;
@@ -99,36 +125,9 @@ impl Gateways {
             heard,
             plain,
         };
+        // a caller that has only greeted costs no thread
+        let line = hold.begin(&self.settings).map_err(|e| starting(&e))?;
         carry(session, &line, path, &agreed)
-    }
-
-    /// The line of a link, and how many messages it has heard if it goes on.
-    fn line(&self, peer: Fingerprint, greeting: &Greeting) -> Result<(Line, Option<u64>), Error> {
-        let name = (peer, greeting.link);
-        let known = self.lock().get(&name).cloned();
-        if let Some(line) = known {
-            let heard = line.pause().filter(|_| greeting.heard.is_some());
-            return Ok((line, heard));
-        }
-        if self.draining.load(Ordering::Relaxed) {
-            return Err(Error::new(Code::Network, "the gateway there is stopping"));
-        }
-        let mut lines = self.lock();
-        lines.retain(|_, line| {
-            let sight = line.status().sight();
-            let is_used = sight.connected || sight.sessions > 0;
-            if !is_used {
-                line.drain();
-            }
-            is_used
-        });
-        if lines.len() >= LINES_MAX {
-            let text = format!("{LINES_MAX} links are there already; try again later");
-            return Err(Error::new(Code::Network, text));
-        }
-        let line = Line::start(Arc::clone(&self.settings)).map_err(|e| starting(&e))?;
-        lines.insert(name, line.clone());
-        Ok((line, None))
     }
 
     /// Counts a link that this gateway has begun among its own.
@@ -142,8 +141,8 @@ impl Gateways {
         for (peer, line) in self.began().iter() {
             seen.push(Seen::of(peer.clone(), true, line));
         }
-        for ((peer, _), line) in self.lock().iter() {
-            seen.push(Seen::of(peer.to_string(), false, line));
+        for (peer, line) in self.called.all() {
+            seen.push(Seen::of(peer.to_string(), false, &line));
         }
         seen
     }
@@ -162,17 +161,13 @@ impl Gateways {
     }
 
     fn all(&self) -> Vec<Line> {
-        let began: Vec<Line> = self.began().iter().map(|(_, line)| line.clone()).collect();
-        let called: Vec<Line> = self.lock().values().cloned().collect();
-        [began, called].concat()
+        let mut lines: Vec<Line> = self.began().iter().map(|(_, line)| line.clone()).collect();
+        lines.extend(self.called.all().into_iter().map(|(_, line)| line));
+        lines
     }
 
     fn began(&self) -> std::sync::MutexGuard<'_, Vec<(String, Line)>> {
         self.began.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Name, Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -187,8 +182,8 @@ impl Outgoing {
         })
     }
 
-    /// Carries the link over a connection to the other gateway, until that ends.
-    pub fn run(&self, session: &Session) -> Result<(), Error> {
+    /// Carries the link over a connection to the other gateway, until that ends; calls `begun` once it carries.
+    pub fn run(&self, session: &Session, begun: impl FnOnce()) -> Result<(), Error> {
         let heard = self.line.pause();
         let mut greeting = Greeting {
             link: self.name,
@@ -224,6 +219,7 @@ impl Outgoing {
             heard: theirs.heard.filter(|_| heard.is_some()),
             plain: self.plain,
         };
+        begun();
         carry(session, &self.line, path, &agreed)
     }
 }
@@ -301,8 +297,6 @@ fn starting(error: &io::Error) -> Error {
     Error::new(Code::Network, format!("a link could not begin: {error}"))
 }
 
-/// Links from other gateways at a time.
-const LINES_MAX: usize = 64;
 /// Bytes that a session may send before it is told more.
 const WINDOW: u32 = 1 << 16;
 /// Socket buffers, each way.

@@ -71,6 +71,10 @@ pub(crate) enum Call {
     Join(Box<Joint>),
     /// What the channel takes from now on, whatever becomes of connections.
     Follow(Trc),
+    /// The other gateway refuses this one: programs are told so at once, until there is a connection.
+    Refuse,
+    /// End at once, with all sessions.
+    End,
     /// No more sessions; when the last is over, the thread ends.
     Drain,
 }

@@ -87,7 +87,9 @@ pub(crate) enum After {
     Pause(SyncSender<Option<u64>>),
     /// There is a new connection.
     Join(Box<Joint>),
-    /// The last session is over, and there will be no more.
+    /// All sessions are to end, but not the thread.
+    GiveUp,
+    /// The last session is over or is to end, and there will be no more.
     End,
 }
 
@@ -140,8 +142,17 @@ impl Hub {
                 Ok(Call::Follow(trc)) => self.trc = Some(trc),
                 Ok(Call::Drain) => {
                     self.draining = true;
-                    let waiting = std::mem::take(&mut self.waiting).into_iter();
-                    waiting.for_each(|(_, newcomer)| self.ask_to_wait(newcomer));
+                    self.ask_again();
+                }
+                Ok(Call::Refuse) => {
+                    self.status.refuse(true);
+                    self.ask_again();
+                    return Some(After::GiveUp);
+                }
+                Ok(Call::End) => {
+                    self.draining = true;
+                    self.ask_again();
+                    return Some(After::End);
                 }
                 Ok(Call::Newcomer(newcomer)) => self.ask_to_wait(newcomer),
                 Ok(Call::Resolved(id, found)) => self.found.push((id, found)),
@@ -164,12 +175,23 @@ impl Hub {
 
     /// There is no connection to carry a newcomer, but there may soon be one.
     fn ask_to_wait(&mut self, newcomer: Newcomer) {
-        if self.waiting.len() < WAITING_MAX && !self.draining {
+        let why = if self.status.is_refused() {
+            Refusal::Rejected
+        } else {
+            Refusal::Busy
+        };
+        if self.waiting.len() < WAITING_MAX && !self.draining && why == Refusal::Busy {
             self.waiting.push_back((self.clock.now(), newcomer));
         } else {
             self.status.refused();
-            turn_away(newcomer, Refusal::Busy);
+            turn_away(newcomer, why);
         }
+    }
+
+    /// Sends newcomers away who may not wait any longer.
+    fn ask_again(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        waiting.for_each(|(_, newcomer)| self.ask_to_wait(newcomer));
     }
 
     /// Sends those away who have waited for a connection for too long.
@@ -409,6 +431,14 @@ impl Hub {
                     self.trc = Some(trc);
                 }
                 Ok(Call::Drain) => self.draining = true,
+                Ok(Call::Refuse) => {
+                    self.status.refuse(true);
+                    self.next = Some(After::GiveUp);
+                }
+                Ok(Call::End) => {
+                    self.draining = true;
+                    self.next = Some(After::End);
+                }
                 Err(_) => break,
             }
         }

@@ -102,6 +102,16 @@ impl Line {
         self.caller.call_patiently(Call::Join(Box::new(joint)))
     }
 
+    /// Ends the link and all of its sessions at once.
+    pub fn end(&self) {
+        self.caller.call_patiently(Call::End);
+    }
+
+    /// The other gateway refuses this one: sessions end, and programs are told so at once until [`Line::join`].
+    pub fn refuse(&self) {
+        self.caller.call_patiently(Call::Refuse);
+    }
+
     /// Takes nobody in any more; the thread ends with its last session.
     pub fn drain(&self) {
         self.caller.call_patiently(Call::Drain);
@@ -152,7 +162,7 @@ impl Worker {
         let mut until = Instant::NEVER;
         loop {
             match self.hub.wait_for_call(until) {
-                None => {
+                None | Some(After::GiveUp) => {
                     self.give_up();
                     until = Instant::NEVER;
                 }
@@ -161,6 +171,7 @@ impl Worker {
                     answer.send(heard).ok();
                 }
                 Some(After::Join(joint)) => {
+                    self.hub.status.refuse(false);
                     self.serve(*joint);
                     until = self.hub.clock.now() + self.hub.settings.patience;
                 }
@@ -176,6 +187,7 @@ impl Worker {
     fn give_up(&mut self) {
         self.hub.fail_all();
         self.end = None;
+        self.hub.status.keep(false);
     }
 
     /// Runs the link over a connection until that ends.
@@ -237,6 +249,7 @@ impl Worker {
             config.pages_max as usize,
         );
         self.hub.depot = Rc::new(RefCell::new(depot));
+        self.hub.status.keep(true);
         self.end = Some(End {
             link: Link::new(now, config, trc.clone()),
             trc,

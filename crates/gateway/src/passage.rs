@@ -315,9 +315,9 @@ mod tests {
             let NoPassage::Refused { why, .. } = &error else {
                 panic!("{refusal:?} became {error:?}");
             };
-            // SOCKS5 has no word for a gateway that is busy
-            let busy = refusal == Refusal::Busy;
-            let expected = if busy { Refusal::Broken } else { refusal };
+            // SOCKS5 has no word for a gateway that is busy or refused
+            let has_word = !matches!(refusal, Refusal::Busy | Refusal::Rejected);
+            let expected = if has_word { refusal } else { Refusal::Broken };
             assert_eq!(*why, expected);
             let text = error.to_string();
             assert!(text.starts_with("192.0.2.7:1 cannot be reached through the gateway at 127."));

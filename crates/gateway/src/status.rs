@@ -36,6 +36,9 @@ pub struct Status {
     /// Raised when there is something to send again.
     waker: OnceLock<Sign>,
     over: AtomicBool,
+    /// Whether there is a link to go on with.
+    kept: AtomicBool,
+    refused_by_peer: AtomicBool,
 }
 
 /// What they say at one moment.
@@ -73,6 +76,8 @@ pub struct Sight {
     pub rate_bps: u64,
     /// Whether there is a connection.
     pub connected: bool,
+    /// Whether the other gateway refuses this one.
+    pub refused: bool,
     /// Connections but the first.
     pub reconnections: u64,
     /// How often the token of its cluster was taken.
@@ -103,6 +108,7 @@ impl Status {
             credit: self.credit.load(Relaxed),
             rate_bps: self.rate.load(Relaxed),
             connected: self.connected.load(Relaxed),
+            refused: self.is_refused(),
             reconnections: self.reconnections.load(Relaxed),
             tokens_taken: self.tokens_taken.load(Relaxed),
             tokens_made: self.tokens_made.load(Relaxed),
@@ -154,6 +160,25 @@ impl Status {
 
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Relaxed)
+    }
+
+    /// There is a link to go on with from now on, or none.
+    pub(crate) fn keep(&self, is: bool) {
+        self.kept.store(is, Relaxed);
+    }
+
+    /// Returns whether a peer that connects again finds its link.
+    pub fn is_kept(&self) -> bool {
+        self.kept.load(Relaxed)
+    }
+
+    /// The other gateway refuses this one, or does no longer.
+    pub(crate) fn refuse(&self, is: bool) {
+        self.refused_by_peer.store(is, Relaxed);
+    }
+
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused_by_peer.load(Relaxed)
     }
 
     pub(crate) fn read(&self, bytes: u64) {

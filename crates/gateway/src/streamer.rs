@@ -121,8 +121,13 @@ impl Streamer {
                 Call::Newcomer(newcomer) => self.welcome(newcomer),
                 Call::Resolved(id, found) => self.call(token(id), found),
                 Call::Drain => self.draining = true,
+                Call::End => {
+                    self.draining = true;
+                    self.calling.clear();
+                    self.streams.clear();
+                }
                 // there is no link
-                Call::Pause(_) | Call::Join(_) | Call::Follow(_) => {}
+                Call::Pause(_) | Call::Join(_) | Call::Follow(_) | Call::Refuse => {}
             }
         }
     }

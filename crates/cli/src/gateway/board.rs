@@ -82,6 +82,7 @@ fn link(seen: &Seen) -> Value {
         "peer": seen.peer,
         "side": seen.side(),
         "connected": sight.connected,
+        "refused": sight.refused,
         "reconnections": sight.reconnections,
         "sessions": sight.sessions,
         "sessions_ended": sight.sessions_ended,

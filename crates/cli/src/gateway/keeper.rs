@@ -1,12 +1,14 @@
 //! Keeps the link to the other gateway: on whatever way to it there is, and back on its own once that leads there again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_daemon::gateways::Outgoing;
 use lighthaul_gateway::entrance::Entrance;
 use lighthaul_gateway::target::Target;
+use lighthaul_io::identity::chance;
 use lighthaul_io::interrupt;
 use lighthaul_io::wait::pause;
 use lighthaul_transfer::error::{Code, Error};
@@ -23,6 +25,18 @@ use crate::remote::PORT;
 pub(super) struct Keeper {
     far: Far,
     outgoing: Arc<Outgoing>,
+    /// Whether a connection has carried the link since this was last looked at.
+    carried: AtomicBool,
+}
+
+/// Failures of one way to the other gateway, one after another.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// The last one; nothing before the first.
+    text: String,
+    is_refusal: bool,
+    /// Failures since a connection carried the link.
+    count: u32,
 }
 
 /// How the other gateway is called.
@@ -39,29 +53,38 @@ impl Keeper {
     pub(super) fn start(args: &Gateway, outgoing: Arc<Outgoing>) -> Result<JoinHandle<()>, Error> {
         let far = args.far.clone();
         let ways = ways(&args.peer, &args.via)?;
-        Ok(thread::spawn(move || Self { far, outgoing }.run(&ways)))
+        let carried = AtomicBool::new(false);
+        let keeper = Self {
+            far,
+            outgoing,
+            carried,
+        };
+        Ok(thread::spawn(move || keeper.run(&ways)))
     }
 
     fn run(&self, ways: &[Way]) {
-        // each way has its own troubles, which are told once
-        let mut told = vec![String::new(); ways.len()];
+        let mut troubles: Vec<Trouble> = ways.iter().map(|_| Trouble::default()).collect();
         for at in (0..ways.len()).cycle() {
             if self.is_over() {
                 return;
             }
-            let (way, told) = (&ways[at], &mut told[at]);
+            let way = &ways[at];
             let result = match &way.via {
                 None => self.connect(way),
                 Some(_) => self.detour(way, ways),
             };
-            if let Err(error) = result {
-                let text = format!("{}: {error}", way.name());
-                if text != *told {
-                    warn!("{text}");
+            let carried = self.carried.swap(false, Relaxed);
+            match &result {
+                Ok(()) => troubles[at] = Trouble::default(),
+                Err(error) if troubles[at].is_news(error, carried) => {
+                    warn!("{}: {error}", way.name());
                 }
-                *told = text;
+                Err(_) => {}
             }
-            pause(AGAIN);
+            if troubles.iter().all(Trouble::is_refusal) {
+                self.outgoing.line.refuse();
+            }
+            pause(troubles[at].pause());
         }
     }
 
@@ -72,16 +95,14 @@ impl Keeper {
     /// One connection to the other gateway, until it ends.
     fn connect(&self, way: &Way) -> Result<(), Error> {
         let session = self.dial(way)?;
-        info!("connected to {}", way.name());
-        self.carry(&session)
+        self.carry(&session, way)
     }
 
     /// One connection through a gateway beside this one, until it ends or the other can be called from here again.
     fn detour(&self, way: &Way, ways: &[Way]) -> Result<(), Error> {
         let session = self.dial(way)?;
-        info!("connected to {}", way.name());
         thread::scope(|scope| {
-            let carried = scope.spawn(|| self.carry(&session));
+            let carried = scope.spawn(|| self.carry(&session, way));
             let own = ways.iter().filter(|way| way.via.is_none()).cycle();
             for own in own {
                 for _ in 0..LOOKS {
@@ -109,12 +130,50 @@ impl Keeper {
         dial(&self.far, Some(&through), &way.host, way.port)
     }
 
-    fn carry(&self, session: &Session) -> Result<(), Error> {
-        let result = self.outgoing.run(session);
+    fn carry(&self, session: &Session, way: &Way) -> Result<(), Error> {
+        let result = self.outgoing.run(session, || {
+            info!("connected to {}", way.name());
+            self.carried.store(true, Relaxed);
+        });
         if let Err(error) = &result {
             session.give_up(error);
         }
         result
+    }
+}
+
+impl Trouble {
+    /// Takes note of a failure; answers whether it differs from the last one. `carried`: a connection came before it.
+    fn is_news(&mut self, error: &Error, carried: bool) -> bool {
+        let text = error.to_string();
+        let is_news = text != self.text;
+        self.text = text;
+        let refuses = matches!(error.code, Code::Permission | Code::Protocol | Code::Usage);
+        self.is_refusal = refuses && !carried;
+        self.count = if carried {
+            0
+        } else {
+            self.count.saturating_add(1)
+        };
+        is_news
+    }
+
+    /// Returns whether the other gateway was reached and wants no link.
+    const fn is_refusal(&self) -> bool {
+        self.is_refusal
+    }
+
+    /// Returns the time until the next attempt: soon after a connection has ended, and twice as long after each failure.
+    /// Gateways that lost their peer at the same moment do not come back at the same moment.
+    fn pause(&self) -> Duration {
+        let longest = if self.is_refusal {
+            REFUSED_PAUSE
+        } else {
+            LOST_PAUSE
+        };
+        let pause = FIRST_PAUSE * (1 << self.count.min(10));
+        let [chance] = chance::<1>();
+        pause.min(longest) * (192 + u32::from(chance) / 4) / 256
     }
 }
 
@@ -156,7 +215,39 @@ fn address(text: &str) -> Result<(String, u16), Error> {
     Ok((text.to_owned(), PORT))
 }
 
-/// How long after a failure the next attempt is made.
+/// Time until the first attempt after a connection has ended.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// Longest time between attempts to reach a gateway that does not answer, and one that refuses this gateway.
+const LOST_PAUSE: Duration = Duration::from_millis(800);
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+/// How often a detour looks whether it is over, and after how many looks the other gateway is called from here again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// After how many times that the other gateway is called from here again.
 const LOOKS: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(code: Code, text: &str) -> Error {
+        Error::new(code, text)
+    }
+
+    #[test]
+    fn a_refusal_is_told_once_and_tried_less_and_less_often() {
+        let mut trouble = Trouble::default();
+        assert!(!trouble.is_refusal());
+        let refused = failed(Code::Permission, "not allowed");
+        assert!(trouble.is_news(&refused, true));
+        assert!(trouble.pause() <= FIRST_PAUSE && !trouble.is_refusal());
+        for _ in 0..10 {
+            let before = trouble.pause();
+            assert!(!trouble.is_news(&refused, false) && trouble.is_refusal());
+            assert!(trouble.pause() > before.min(REFUSED_PAUSE) * 3 / 4);
+        }
+        assert!((REFUSED_PAUSE * 3 / 4..=REFUSED_PAUSE).contains(&trouble.pause()));
+        let lost = failed(Code::Network, "refused the connection");
+        assert!(trouble.is_news(&lost, false) && !trouble.is_refusal());
+        assert!((LOST_PAUSE * 3 / 4..=LOST_PAUSE).contains(&trouble.pause()));
+        assert!(trouble.is_news(&refused, false), "it came back");
+    }
+}

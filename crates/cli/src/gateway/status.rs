@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Status) -> Result<(), Error> {
             if stdout().is_terminal() && !args.once {
                 stdout().write_all(CLEAR).ok();
             }
-            print(&look.table(before.as_ref()));
+            print(&look.table(before.as_ref(), terminal_width()));
         }
         if args.once || stdout().flush().is_err() {
             return Ok(());
@@ -66,8 +66,8 @@ impl Look {
         Ok(Self { at, links })
     }
 
-    /// A row for each link; rates are since the look before, if there was one.
-    fn table(&self, before: Option<&Self>) -> String {
+    /// A row for each link, in as many columns as fit; rates are since the look before, if there was one.
+    fn table(&self, before: Option<&Self>, terminal: Option<usize>) -> String {
         let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
         for (nth, link) in self.links.iter().enumerate() {
             let earlier = before.and_then(|look| Some((look.at, look.links.get(nth)?)));
@@ -77,7 +77,7 @@ impl Look {
         if self.links.is_empty() {
             return "no link yet".to_owned();
         }
-        align(&rows)
+        align(&rows, terminal)
     }
 
     fn row(&self, link: &Value, earlier: Option<(Instant, &Value)>) -> Vec<String> {
@@ -92,10 +92,10 @@ impl Look {
                 _ => Rate::of(more, self.at.since(at)).to_string(),
             }
         };
-        let state = if link["connected"] == true {
-            "up"
-        } else {
-            "down"
+        let state = match (&link["connected"], &link["refused"]) {
+            (Value::Bool(true), _) => "up",
+            (_, Value::Bool(true)) => "refused",
+            _ => "down",
         };
         let peer: String = link["peer"]
             .as_str()
@@ -108,13 +108,13 @@ impl Look {
             peer,
             state.to_owned(),
             number("sessions").to_string(),
-            size("bytes_out"),
             speed("bytes_out"),
-            size("bytes_in"),
             speed("bytes_in"),
-            number("slabs").to_string(),
-            number("slabs_held").to_string(),
+            size("bytes_out"),
+            size("bytes_in"),
             number("datagrams_resent").to_string(),
+            number("slabs_held").to_string(),
+            number("slabs").to_string(),
             number("credit_pages").to_string(),
             size("memory_out_bytes"),
             size("memory_in_bytes"),
@@ -122,12 +122,25 @@ impl Look {
     }
 }
 
-/// Columns as wide as what is in them.
-fn align(rows: &[Vec<String>]) -> String {
+/// Width of the terminal; nothing if the table goes elsewhere, where it has all columns.
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
+}
+
+/// Columns as wide as their cells; the last ones are left out where they do not fit in `terminal` columns.
+fn align(rows: &[Vec<String>], terminal: Option<usize>) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..HEAD.len()).map(|c| width(c).unwrap_or(0)).collect();
+    let ends = widths.iter().scan(0, |end, width| {
+        *end += width + GAP;
+        Some(*end - GAP)
+    });
+    let shown = ends
+        .take_while(|end| terminal.is_none_or(|terminal| *end <= terminal))
+        .count();
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate();
+        let cells = row.iter().zip(&widths).take(shown).enumerate();
         let cells = cells.map(|(nth, (cell, width))| {
             if nth < 2 {
                 format!("{cell:<width$}")
@@ -140,12 +153,63 @@ fn align(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// The most important first.
 const HEAD: [&str; 13] = [
-    "PEER", "STATE", "SESSIONS", "OUT", "OUT/S", "IN", "IN/S", "SLABS", "HELD", "RESENT", "CREDIT",
+    "PEER", "STATE", "SESSIONS", "OUT/S", "IN/S", "OUT", "IN", "RESENT", "HELD", "SLABS", "CREDIT",
     "MEM OUT", "MEM IN",
 ];
+/// Blanks between columns.
+const GAP: usize = 2;
 /// The cursor in the corner, and nothing below.
 const CLEAR: &[u8] = b"\x1b[H\x1b[J";
 const SECOND: Duration = Duration::from_secs(1);
 /// How long a gateway may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn look(link: &Value) -> Look {
+        let line = json!({ "links": [link] }).to_string();
+        Look::read(Instant::ZERO, &line).unwrap()
+    }
+
+    #[test]
+    fn a_line_of_the_table_is_never_longer_than_the_terminal() {
+        let link = json!({
+            "peer": "gateway.a-long-name.example.org:4810", "connected": true, "sessions": 65_536,
+            "bytes_out": 999_999_999_999_u64, "bytes_in": 999_999_999_999_u64, "slabs": 123_456_789,
+            "datagrams_resent": 1_234_567, "credit_pages": 262_144, "memory_out_bytes": 536_870_912,
+        });
+        let look = look(&link);
+        for terminal in [20, 40, 80, 120, 200] {
+            for line in look.table(Some(&look), Some(terminal)).lines() {
+                assert!(line.chars().count() <= terminal, "{terminal}: {line}");
+            }
+        }
+        let narrow = look.table(None, Some(80));
+        assert!(
+            narrow.contains("SESSIONS") && narrow.contains("OUT/S"),
+            "{narrow}"
+        );
+        assert!(look.table(None, None).contains("MEM IN"), "a file has all");
+    }
+
+    #[test]
+    fn a_refused_gateway_is_shown_as_refused() {
+        let state = |connected, refused| {
+            let link = json!({"peer": "b", "connected": connected, "refused": refused});
+            look(&link)
+                .table(None, None)
+                .lines()
+                .nth(1)
+                .unwrap()
+                .to_owned()
+        };
+        assert!(state(false, true).contains("refused"));
+        assert!(state(false, false).contains("down"));
+        assert!(state(true, false).contains("up"));
+    }
+}

@@ -16,6 +16,7 @@ mod pair;
 mod programs;
 mod refusals;
 mod resets;
+mod restarts;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/running.rs"]
 mod running;

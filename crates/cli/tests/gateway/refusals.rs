@@ -2,9 +2,15 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::clock::Clock;
 
 use crate::pair::{B, CONNECT, Pair, gateway, inner, say};
+use crate::programs::socks;
 use crate::running::{Running, becomes_true};
+use crate::watching::shown;
 
 #[test]
 fn where_nobody_gets_programs_hear_why() {
@@ -91,7 +97,44 @@ fn a_gateway_that_nobody_knows_gets_one_clear_sentence() {
     let mut guest = other_ingress(&pair, &pin);
     let told = guest.says("WARN 10.77.0.2:4810: ");
     assert!(told.contains("--gateway"), "{told}");
+    assert_refused_at_once(&pair);
+
+    // what was refused comes back by itself once it may
+    let allowed = allowed.to_str().unwrap();
+    say(&["allow", &key, "other", "--gateway", "--allowed", allowed]);
+    becomes_true("the link is up", || shown("a")["connected"] == true);
+    let (_listener, address) = pair.target();
+    assert!(socks(pair.dial("127.0.0.1:1081"), &address.to_string()).is_ok());
     guest.kill();
+    let told = guest.finish().err;
+    let count = |words: &str| told.iter().filter(|line| line.contains(words)).count();
+    assert_eq!(
+        count("WARN 10.77.0.2:4810: "),
+        1,
+        "it is told once: {told:?}"
+    );
+    assert_eq!(
+        count("connected to"),
+        1,
+        "only once it was let in: {told:?}"
+    );
+}
+
+/// Insists that a refused gateway shows that, and sends its programs away without delay.
+fn assert_refused_at_once(pair: &Pair) {
+    becomes_true("the refusal is shown", || shown("a")["refused"] == true);
+    let clock = Clock::start();
+    for _ in 0..3 {
+        assert_eq!(
+            socks(pair.dial("127.0.0.1:1081"), "10.77.0.2:9").unwrap_err(),
+            1
+        );
+    }
+    let took = clock.now().since(Instant::ZERO);
+    assert!(took < Duration::from_secs(1), "programs hang for {took:?}");
+    becomes_true("it was refused again", || {
+        shown("a")["sessions_refused"] == 3 && clock.now() > Instant::ZERO + Duration::from_secs(1)
+    });
 }
 
 #[test]
@@ -115,7 +158,7 @@ fn other_ingress(pair: &Pair, pin: &str) -> Running {
     command
         .args(["--peer", "10.77.0.2:4810", "--pin", pin])
         .args(["--socks", "127.0.0.1:1081"])
-        .env("LIGHTHAUL_LOG", "warn");
+        .env("LIGHTHAUL_LOG", "info");
     Running::start(command)
 }
 

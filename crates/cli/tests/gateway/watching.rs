@@ -71,7 +71,11 @@ pub(crate) fn shown(host: &str) -> Value {
 
 /// All that the gateway on a host shows.
 pub(crate) fn links(host: &str) -> Vec<Value> {
-    let socket = socket(host);
+    links_at(&socket(host))
+}
+
+/// All that the gateway with this status socket shows.
+pub(crate) fn links_at(socket: &std::path::Path) -> Vec<Value> {
     let outcome = status(&["--socket", socket.to_str().unwrap(), "--once", "--json"]);
     let event = assert_valid(&outcome.assert_succeeded()).remove(0);
     event["links"].as_array().unwrap().clone()

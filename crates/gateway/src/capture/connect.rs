@@ -149,7 +149,8 @@ impl Handshake for Connect {
             | Refusal::Refused
             | Refusal::TimedOut
             | Refusal::Unresolved
-            | Refusal::Broken => "",
+            | Refusal::Broken
+            | Refusal::Rejected => "",
         };
         let lines = format!("{later}Proxy-Status: lighthaul; error={reason}\r\n");
         reply(status, &lines, &refusal.to_string())

@@ -21,6 +21,11 @@ pub enum Refusal {
     /// There are too many sessions.
     #[error("the gateway has no room for another session; try again later")]
     Busy,
+    /// The gateway near the target lets this gateway carry nothing.
+    #[error(
+        "the other gateway refuses this one; the log and `lighthaul gateway status` here say so"
+    )]
+    Rejected,
     /// Something went wrong between here and there.
     #[error("the gateways could not carry the connection")]
     Broken,
@@ -28,7 +33,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every one of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NotAllowed,
         Self::Unreachable,
         Self::Refused,
@@ -36,12 +41,13 @@ impl Refusal {
         Self::Unresolved,
         Self::Busy,
         Self::Broken,
+        Self::Rejected,
     ];
 
     /// The reply of SOCKS5 (RFC 1928, section 6).
     pub(crate) const fn reply(self) -> u8 {
         match self {
-            Self::Busy | Self::Broken => 1,
+            Self::Busy | Self::Broken | Self::Rejected => 1,
             Self::NotAllowed => 2,
             Self::Unreachable => 3,
             Self::Unresolved => 4,
@@ -70,6 +76,7 @@ impl Refusal {
             Self::Refused => ("502 Bad Gateway", "connection_refused"),
             Self::TimedOut => ("504 Gateway Timeout", "connection_timeout"),
             Self::Unresolved => ("502 Bad Gateway", "dns_error"),
+            Self::Rejected => ("502 Bad Gateway", "proxy_configuration_error"),
             Self::Busy => ("503 Service Unavailable", "connection_limit_reached"),
             Self::Broken => ("502 Bad Gateway", "connection_terminated"),
         }

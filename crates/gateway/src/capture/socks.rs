@@ -363,6 +363,6 @@ mod tests {
     #[test]
     fn every_refusal_has_a_reply() {
         let replies = Refusal::ALL.map(|refusal| Socks::new(None).answer(Err(refusal))[1]);
-        assert_eq!(replies, [2, 3, 5, 6, 4, 1, 1]);
+        assert_eq!(replies, [2, 3, 5, 6, 4, 1, 1, 1]);
     }
 }
