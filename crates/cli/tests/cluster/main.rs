@@ -22,7 +22,7 @@ mod running;
 #[path = "../cp/scratch.rs"]
 mod scratch;
 
-use running::Running;
+use running::{Running, becomes_true};
 use scratch::Scratch;
 
 /// Three gateways near programs, one near their targets, all on the loopback interface.
@@ -130,12 +130,17 @@ impl Drop for Cluster {
 fn gateways_share_a_channel_and_the_others_go_on_when_one_dies() {
     let name = "gateways_share_a_channel_and_the_others_go_on_when_one_dies";
     let (_scratch, mut cluster) = Cluster::start(name);
-    pause(Duration::from_secs(2));
+    for nth in 0..COUNT {
+        becomes_true("every element has had its turns", || {
+            shown(&format!("key{nth}"))["tokens_taken"].as_u64() > Some(10)
+        });
+    }
     let came = cluster.came_in(Duration::from_secs(4));
     let all: u64 = came.iter().sum();
     let used = all as f64 * 8.0 / 4.0 / RATE_BPS;
     eprintln!("{came:?} bytes in 4 s: {used:.3} of the channel");
     assert!(used < 1.02, "more than the channel was sent: {used}");
+    assert!(used > 0.3, "the elements leave the channel empty: {used}");
     for came in &came {
         let share = *came as f64 * 3.0 / all as f64;
         assert!(

@@ -10,6 +10,8 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 use crate::pair::{Pair, inner};
 use crate::programs::{assert_reset, hear, tell};
+use crate::running::becomes_true;
+use crate::watching::shown;
 
 #[test]
 fn a_host_that_vanishes_ends_its_sessions() {
@@ -37,7 +39,7 @@ fn who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory() {
         .iter()
         .map(|ends| tell(&ends.target, vec![1; 40_000_000]))
         .collect();
-    pause(Duration::from_secs(4));
+    wait_until_full();
     let beside = time_to_hear(&pair);
     assert!(
         beside < 3 * alone,
@@ -80,7 +82,7 @@ fn five_hundred_that_do_not_read_take_no_more_than_the_memory_there_is() {
             while stream.write(&words).is_ok() {}
         }
     }
-    pause(Duration::from_secs(3));
+    wait_until_full();
     let took = time_to_hear(&pair);
     println!("20 MB beside them took {took:?}");
     for (id, before) in gateways.into_iter().zip(before) {
@@ -88,6 +90,24 @@ fn five_hundred_that_do_not_read_take_no_more_than_the_memory_there_is() {
         println!("{more} KiB more than the {before} KiB before");
         assert!(more < 144 << 10, "{more} KiB of memory for 128 MiB");
     }
+}
+
+/// Waits until the gateways have taken all that they have room for: no byte has moved for a while.
+fn wait_until_full() {
+    let moved = || {
+        ["a", "b"].map(|host| {
+            (
+                shown(host)["bytes_out"].clone(),
+                shown(host)["bytes_in"].clone(),
+            )
+        })
+    };
+    let mut before = moved();
+    becomes_true("nothing moves any more", || {
+        pause(Duration::from_millis(500));
+        let now = moved();
+        now == std::mem::replace(&mut before, now.clone())
+    });
 }
 
 /// How long a transfer takes whose reader reads.

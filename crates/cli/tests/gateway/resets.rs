@@ -66,10 +66,11 @@ fn a_session_that_is_half_over_and_silent_costs_nothing() {
     hear(&mut ends.target).1.unwrap();
     let ids = [inner(&pair.ingress), inner(&pair.egress)];
     let before = ids.map(ticks);
-    pause(Duration::from_secs(3));
+    pause(Duration::from_secs(2));
     for (id, before) in ids.into_iter().zip(before) {
         let spent = ticks(id) - before;
-        assert!(spent < 100, "{spent} hundredths of a second in three");
+        // a thread that polls without rest would take all of them, or half on a host with much else to do
+        assert!(spent <= 20, "{spent} of 200 hundredths of a second");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use lighthaul_io::namespace::Namespace;
@@ -57,6 +58,72 @@ fn an_unmodified_program_gets_where_it_wants_and_no_rule_is_left() {
     signal(&pair.ingress, "TERM");
     pair.ingress.says("no session is left");
     assert!(!tables(&pair).contains("lighthaul"), "{}", tables(&pair));
+}
+
+/// Addresses of `b` that lead there with or without a gateway: a lab finds hosts by the last two octets.
+const LISTED: &str = "203.0.0.2";
+const OTHER: &str = "198.18.0.2";
+/// A user that has nothing.
+const NOBODY: u32 = 65534;
+
+#[test]
+fn capture_user_and_capture_to_say_whose_connections_are_captured_and_where_to() {
+    let name = "capture_user_and_capture_to_say_whose_connections_are_captured_and_where_to";
+    let user = NOBODY.to_string();
+    let capture = [
+        "--transparent",
+        "--capture-user",
+        &user,
+        "--capture-to",
+        "203.0.0.0/24",
+    ];
+    let allow = ["--allow", "203.0.0.2:*,198.18.0.2:*"];
+    let Some(pair) = Pair::start_with(name, &capture, &allow) else {
+        return;
+    };
+    let addresses = format!("ip addr add {LISTED}/32 dev lo && ip addr add {OTHER}/32 dev lo");
+    pair.stage.lab.within("b", || sh(&addresses)).unwrap();
+    let routes =
+        format!("ip route add {LISTED} via 10.77.0.2 && ip route add {OTHER} via 10.77.0.2");
+    pair.stage.lab.within("a", || sh(&routes)).unwrap();
+    for (user, target, is_captured) in [
+        (NOBODY, LISTED, true),
+        (0, LISTED, false),
+        (NOBODY, OTHER, false),
+    ] {
+        let caller = caller_of(&pair, user, target);
+        assert_eq!(
+            caller != "10.77.0.1",
+            is_captured,
+            "{user} to {target}: {caller} called"
+        );
+    }
+}
+
+/// Has a program on `a` that runs as `user` call a target on `b`; answers who calls there: `a` itself, or the egress.
+fn caller_of(pair: &Pair, user: u32, target: &str) -> String {
+    let listener = pair
+        .stage
+        .lab
+        .within("b", || TcpListener::bind((target, 0)))
+        .unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!("exec 3<>/dev/tcp/{target}/{port}; cat <&3");
+    let program = || {
+        Command::new("bash")
+            .args(["-c", &script])
+            .current_dir("/")
+            .uid(user)
+            .gid(user)
+            .stdout(Stdio::piped())
+            .spawn()
+    };
+    let program = pair.stage.lab.within("a", program).unwrap();
+    let (mut stream, from) = listener.accept().unwrap();
+    stream.write_all(b"answer").unwrap();
+    drop(stream);
+    assert_eq!(program.wait_with_output().unwrap().stdout, b"answer");
+    from.ip().to_string()
 }
 
 /// A host behind `a`, whose only way leads through there.
