@@ -1,6 +1,7 @@
 //! The protocols' machines in virtual time: each other's peers over paths of all kinds, and among bad peers.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod cluster;
 mod fec;
 mod feedback;
 mod model;

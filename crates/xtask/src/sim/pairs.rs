@@ -10,14 +10,16 @@ use lighthaul_sim::Heard;
 
 use super::checks::{Questions, check};
 use super::messages::run_fec;
+use super::slabs::run_slabs;
 use super::streams::run_stripe;
+use super::token::run_token;
 use super::worlds::Scene;
 
 /// Runs a protocol in a scene; answers datagrams sent, or what did not hold.
 pub(super) type Protocol = fn(&Scene) -> Result<u64, String>;
 
 /// Every protocol that runs in random worlds.
-pub(super) const PROTOCOLS: [(&str, Protocol); 7] = [
+pub(super) const PROTOCOLS: [(&str, Protocol); 9] = [
     ("rbudp", |scene| run_rbudp(scene, false)),
     ("rbudp+", |scene| run_rbudp(scene, true)),
     ("sabul", |scene| run_sabul(scene, sabul::Mode::Paper)),
@@ -25,6 +27,8 @@ pub(super) const PROTOCOLS: [(&str, Protocol); 7] = [
     ("vbtp", run_vbtp),
     ("stripe", run_stripe),
     ("fec", run_fec),
+    ("slabs", run_slabs),
+    ("token", run_token),
 ];
 
 /// A debt is paid back at 1.05 of the rate, in trains.
@@ -33,7 +37,7 @@ pub(super) fn in_trains(rate: Rate, time: Duration) -> u64 {
 }
 
 /// A circuit's policer takes the rate, and at once a millisecond of it or two datagrams.
-fn as_policed(rate: Rate, time: Duration) -> u64 {
+pub(super) fn as_policed(rate: Rate, time: Duration) -> u64 {
     let burst = rate.bytes_in(Duration::from_millis(1));
     rate.bytes_in(time) + burst.max(2 * DATAGRAM_BYTES_MAX) + 1
 }

@@ -3,17 +3,18 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use lighthaul_io::clock::Clock;
+use lighthaul_io::clock::{Clock, unix_nanos};
 
 use super::pairs::PROTOCOLS;
 use super::worlds::Scene;
 
-/// Runs worlds for so many seconds from a seed on, or one world: `SECONDS SEED`, or `one SEED PROTOCOL`.
+/// Runs worlds for so many seconds from a seed on, by default a new one, or one world: `SECONDS SEED`, or
+/// `one SEED PROTOCOL`.
 pub(crate) fn main(words: &[&str]) -> Result<(), String> {
     let number = |word: &str| word.parse::<u64>().map_err(|_| USAGE.to_owned());
     match words {
-        [] => run(Duration::from_secs(SECONDS), SEED),
-        [seconds] => run(Duration::from_secs(number(seconds)?), SEED),
+        [] => run(Duration::from_secs(SECONDS), unix_nanos()),
+        [seconds] => run(Duration::from_secs(number(seconds)?), unix_nanos()),
         ["one", seed, protocol] => one(number(seed)?, protocol).map(|sent| {
             println!("{protocol} in world {seed}: {sent} datagrams, and all holds");
         }),
@@ -23,6 +24,7 @@ pub(crate) fn main(words: &[&str]) -> Result<(), String> {
 }
 
 fn run(time: Duration, first: u64) -> Result<(), String> {
+    println!("worlds from seed {first} on");
     let clock = Clock::start();
     let till = clock.now() + time;
     let (mut worlds, mut datagrams, mut seed) = (0_u64, 0_u64, first);
@@ -31,7 +33,7 @@ fn run(time: Duration, first: u64) -> Result<(), String> {
             datagrams += one(seed, protocol)?;
         }
         worlds += 1;
-        seed += 1;
+        seed = seed.wrapping_add(1);
     }
     println!("all holds in {worlds} worlds from seed {first} on, with {datagrams} datagrams");
     Ok(())
@@ -54,7 +56,6 @@ fn one(seed: u64, protocol: &str) -> Result<u64, String> {
 const USAGE: &str = "usage: cargo xtask sim [SECONDS [SEED]] | sim one SEED PROTOCOL";
 /// What continuous integration has time for.
 const SECONDS: u64 = 60;
-const SEED: u64 = 1;
 
 #[cfg(test)]
 mod tests {

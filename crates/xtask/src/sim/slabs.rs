@@ -1,0 +1,148 @@
+//! Two gateways in random worlds: every session ends at both, whole and in order, neither side leaves its channel's
+//! rate or holds more than it has memory for, and nothing is left behind.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate, Rng, Trc};
+use lighthaul_proto::slabs::station::{Program, Station, Told};
+use lighthaul_proto::slabs::{Config, Link, SessionId};
+use lighthaul_sim::{Heard, LinkConfig, World, WorldConfig};
+
+use super::checks::{STEP, TILL};
+use super::pairs::as_policed;
+use super::worlds::{Scene, log_uniform};
+
+/// Runs sessions between two gateways in a scene; answers datagrams sent, or what did not hold.
+pub(super) fn run_slabs(scene: &Scene) -> Result<u64, String> {
+    let mut rng = Rng::new(scene.seed);
+    let config = config(scene, &mut rng);
+    config.check().map_err(|why| why.to_string())?;
+    let rate = channel_rate(scene);
+    let sessions = 1 + rng.below(6) as u8;
+    let mut side = |first: u8| {
+        let programs = (first..first + sessions).map(|number| program(scene, &mut rng, number));
+        let link = Link::new(Instant::ZERO, config, Some(Trc::steady(rate)));
+        Station::new(link, programs.collect(), MEMORY)
+    };
+    let path = path(scene);
+    let mut world = World::new(side(1), side(101), &path, scene.seed);
+    let mut told = Ended::default();
+    let mut at = Instant::ZERO;
+    while told.ended.len() < 2 * usize::from(sessions) || !is_done(&world) {
+        at += STEP;
+        if at > TILL {
+            return Err(format!("it has not ended at {at}"));
+        }
+        let offered = offered(&world);
+        world.run(at, |_, heard| told.hear(heard));
+        for (before, after) in offered.into_iter().zip(self::offered(&world)) {
+            if after - before > as_policed(rate, STEP) {
+                return Err(format!(
+                    "{} bytes left within {STEP:?} at {at}",
+                    after - before
+                ));
+            }
+        }
+        if let Some(wrong) = told.wrong.take() {
+            return Err(format!("{wrong} at {at}"));
+        }
+    }
+    sum_up(&world, config)?;
+    Ok(world.there().counters().offered.packets + world.back().counters().offered.packets)
+}
+
+fn config(scene: &Scene, rng: &mut Rng) -> Config {
+    let packet_len = scene.packet_len.min(8000);
+    Config {
+        packet_len,
+        overhead_len: scene.world.overhead_len,
+        stream: 0,
+        burst: None,
+        settle: Duration::from_millis(2),
+        ack_every: Duration::from_millis(1 + rng.below(50)),
+        patience: Duration::from_hours(1),
+        slab_pages: 1 + rng.below(200) as u32,
+        age: Duration::from_micros(rng.below(20_000)),
+        pages_max: 16 + rng.below(400) as u32,
+        window: log_uniform(rng, 1 << 20, 64 << 20) as u32,
+    }
+}
+
+/// Rate of the channel, which the line under it carries.
+fn channel_rate(scene: &Scene) -> Rate {
+    scene
+        .world
+        .there
+        .rate
+        .map_or(scene.rate, |line| line.min(scene.rate))
+}
+
+/// A program that says its part of the scene's object.
+fn program(scene: &Scene, rng: &mut Rng, number: u8) -> Program {
+    let start = Instant::ZERO + Duration::from_micros(rng.below(2_000_000));
+    let bytes = rng.below(1 + scene.object_len / 8);
+    let rate = Rate::from_bps(log_uniform(rng, 1_000_000, 2_000_000_000));
+    Program::new(number, start, bytes, rate.unwrap_or(Rate::UNLIMITED))
+}
+
+/// The scene's line in both directions.
+fn path(scene: &Scene) -> WorldConfig {
+    let back = LinkConfig {
+        ..scene.world.there
+    };
+    WorldConfig {
+        back,
+        ..scene.world
+    }
+}
+
+fn is_done(world: &World<Station, Station>) -> bool {
+    world.left().is_done() && world.right().is_done()
+}
+
+fn offered(world: &World<Station, Station>) -> [u64; 2] {
+    [world.there(), world.back()].map(|link| link.counters().offered.bytes)
+}
+
+/// Sessions that have ended, and the first thing that was wrong.
+#[derive(Default)]
+struct Ended {
+    ended: BTreeSet<SessionId>,
+    wrong: Option<String>,
+}
+
+impl Ended {
+    fn hear(&mut self, heard: Heard<Told, Told>) {
+        let (Heard::Left(told) | Heard::Right(told)) = heard;
+        let wrong = match told {
+            Told::Ended(session) if !self.ended.insert(session) => format!("{session} ended twice"),
+            Told::Reached(session, _) if self.ended.contains(&session) => {
+                format!("{session} goes on behind its end")
+            }
+            Told::Failed(why) => why.to_string(),
+            Told::Wrong(session) => format!("what came of {session} is not what was said"),
+            // a path may be bad enough for a while
+            Told::Ended(_) | Told::Reached(..) | Told::Dark => return,
+        };
+        self.wrong.get_or_insert(wrong);
+    }
+}
+
+/// What is left when all has ended.
+fn sum_up(world: &World<Station, Station>, config: Config) -> Result<(), String> {
+    let memory = u64::from(config.pages_max) * u64::from(config.page_len());
+    for station in [world.left(), world.right()] {
+        if station.link.sessions() > 0 {
+            return Err(format!("{} sessions are left", station.link.sessions()));
+        }
+        if station.held_max() > memory {
+            let held = station.held_max();
+            return Err(format!("{held} bytes were held, with room for {memory}"));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that programs of one side may have waiting.
+const MEMORY: u64 = 64 << 20;
