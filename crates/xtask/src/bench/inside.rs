@@ -111,11 +111,11 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
     if near_cost.code != 0 && !is_cut {
         return Err(format!("status {}: {complaint}", near_cost.code));
     }
-    let mut note = None;
     if !is_cut && trial.lot.data != Data::Memory && !peer.is_memory_only() {
         told.arrived = lot::bytes_in(&trial.lot.target);
         let target = trial.lot.target.join(trial.name());
-        note = lot::compare(&trial.lot.source, &target).err();
+        lot::compare(&trial.lot.source, &target)
+            .map_err(|why| format!("NOT A TRUE COPY: {why}"))?;
     }
     let moved = peer
         .moved(trial, &told)
@@ -127,7 +127,6 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
         rss_bytes: [near_cost.rss_bytes, far_cost.rss_bytes],
         is_cut,
         own: moved.own,
-        note: note.map(|why| format!("NOT A TRUE COPY: {why}")),
     })
 }
 

@@ -31,8 +31,6 @@ pub(crate) struct Outcome {
     pub(crate) is_cut: bool,
     /// What Lighthaul says of itself.
     pub(crate) own: Option<Own>,
-    /// Something that a reader must know.
-    pub(crate) note: Option<String>,
 }
 
 /// What Lighthaul says of a copy.
@@ -67,7 +65,7 @@ pub(crate) struct Summary {
     pub(crate) loss: Loss,
     pub(crate) data: Data,
     pub(crate) tool: String,
-    /// The run of median goodput, or why there is none.
+    /// The run of median goodput, of which a failed run has none; why it failed if it is one.
     pub(crate) median: Result<Outcome, String>,
     /// All runs that worked, slowest first.
     pub(crate) good: Vec<Outcome>,
@@ -114,18 +112,19 @@ fn summary(rows: &[&Row]) -> Summary {
             .unwrap_or(0)
     };
     let row = rows[0];
+    let failed = rows.len() - good.len();
+    // failed runs are slower than all others
+    let middle = (rows.len() - 1) / 2;
+    let median = middle.checked_sub(failed).and_then(|nth| good.get(nth));
     Summary {
         path: row.path,
         loss: row.loss,
         data: row.data,
         tool: row.tool.clone(),
-        median: good
-            .get(good.len().saturating_sub(1) / 2)
-            .map(|&one| one.clone())
-            .ok_or_else(why),
+        median: median.map(|&one| one.clone()).ok_or_else(why),
         good: good.iter().map(|&one| one.clone()).collect(),
         runs: rows.len(),
-        failed: rows.len() - good.len(),
+        failed,
         rss_bytes: [most(0), most(1)],
     }
 }
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_of_those_that_worked() {
+    fn failed_runs_are_the_slowest_of_the_median() {
         let rows = [
             row("x", Ok(5)),
             row("y", Err("why")),
@@ -160,8 +159,14 @@ mod tests {
         ];
         let all = summarise(&rows);
         assert_eq!(all.len(), 2);
-        assert_eq!(all[0].median.as_ref().unwrap().bytes, 5);
+        assert_eq!(all[0].median.as_ref().unwrap().bytes, 1);
         assert_eq!((all[0].runs, all[0].failed), (4, 1));
         assert_eq!(all[1].median.as_ref().unwrap_err(), "why");
+        let mostly = [
+            row("x", Err("broken")),
+            row("x", Ok(9)),
+            row("x", Err("again")),
+        ];
+        assert_eq!(summarise(&mostly)[0].median.as_ref().unwrap_err(), "broken");
     }
 }

@@ -47,11 +47,7 @@ pub(crate) fn line(row: &Row) -> String {
         Ok(outcome) => {
             let mbps = outcome.bps() / 1e6;
             let cut = if outcome.is_cut { "  cut off" } else { "" };
-            let note = outcome.note.as_deref().unwrap_or_default();
-            format!(
-                "{head} {:>7.2} s {mbps:>9.1} Mb/s{cut}  {note}",
-                outcome.seconds
-            )
+            format!("{head} {:>7.2} s {mbps:>9.1} Mb/s{cut}", outcome.seconds)
         }
         Err(why) => format!("{head} failed: {why}"),
     }
@@ -72,7 +68,10 @@ fn cells(summary: &Summary, report: &Report) -> Vec<String> {
         Ok(outcome) => outcome,
         Err(why) => {
             row.extend(["-"; 8].map(str::to_owned));
-            row.push(format!("FAILED: {why}"));
+            row.push(format!(
+                "FAILED: {why}; {} of {} runs failed",
+                summary.failed, summary.runs
+            ));
             return row;
         }
     };
@@ -107,7 +106,6 @@ fn cells(summary: &Summary, report: &Report) -> Vec<String> {
             summary.failed, summary.runs
         ));
     }
-    notes.extend(outcome.note.clone());
     if let Some(own) = outcome.own {
         let start = outcome.seconds - own.moving_s;
         notes.push(format!(
@@ -149,7 +147,8 @@ fn words(report: &Report) -> String {
          their own and without.\nSo x ours is in favour of iperf3 where ours moves files. Its CPU \
          s/GB is too high by what was in flight at the end.\nShare: of the payload that full packets \
          of 1500 bytes carry over UDP. CPU: both sides, kernel included, for each 10^9 bytes.\n\
-         MiB: the largest process of a side. Files are compared with their sources afterwards.\n",
+         MiB: the largest process of a side. Files are compared with their sources afterwards; a run \
+         whose copy is not true has failed. Failed runs count as the slowest.\n",
     );
     for line in &report.places {
         writeln!(text, "{line}.").ok();

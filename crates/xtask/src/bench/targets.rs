@@ -59,7 +59,7 @@ impl Line {
         ]
     }
 
-    /// Whether it is reached, and how sure that is.
+    /// Whether it is reached; no verdict where runs failed, are too few, or lie on both sides of the bound.
     fn verdict(&self) -> String {
         let Some(got) = self.got else {
             return "not measured".to_owned();
@@ -67,17 +67,17 @@ impl Line {
         if got.middle > self.most {
             return "not sound: above its bound".to_owned();
         }
-        let is_reached = self.bound.holds(got.middle);
-        let mut verdict = if is_reached { "reached" } else { "NOT REACHED" }.to_owned();
-        if got.runs < 3 {
-            verdict.push_str(", too few runs to be sure");
-        } else if [got.low, got.high]
-            .iter()
-            .any(|&end| self.bound.holds(end) != is_reached)
-        {
-            verdict.push_str(", within the spread");
+        if got.failed > 0 {
+            return format!("no verdict: {} runs failed", got.failed);
         }
-        verdict
+        if got.runs < RUNS_MIN {
+            return format!("no verdict: fewer than {RUNS_MIN} runs");
+        }
+        match [got.low, got.high].map(|end| self.bound.holds(end)) {
+            [true, true] => "reached".to_owned(),
+            [false, false] => "NOT REACHED".to_owned(),
+            _ => "no verdict: the bound is within the spread".to_owned(),
+        }
     }
 }
 
@@ -130,7 +130,9 @@ impl Measured<'_> {
         number: fn(&Outcome) -> Option<f64>,
     ) -> Option<Value> {
         let is_it = |s: &&Summary| (s.path, s.loss, s.data) == place && s.tool == tool;
-        Value::of(self.0.iter().find(is_it)?.good.iter().filter_map(number))
+        let found = self.0.iter().find(is_it)?;
+        let value = Value::of(found.good.iter().filter_map(number))?;
+        Some(value.beside_failed(found.failed))
     }
 
     /// The lines about memory to memory.
@@ -317,11 +319,12 @@ impl Measured<'_> {
 
     fn memory_mib(&self) -> Option<Value> {
         let ours = self.0.iter().filter(|s| s.tool.starts_with("lighthaul"));
+        let failed = ours.clone().map(|s| s.failed).sum();
         let bytes = ours
             .flat_map(|s| &s.good)
             .flat_map(|one| one.rss_bytes)
             .max()?;
-        Some(Value::exact(bytes as f64 / f64::from(1 << 20)))
+        Some(Value::exact(bytes as f64 / f64::from(1 << 20)).beside_failed(failed))
     }
 
     fn model(&self) -> Option<Value> {
@@ -329,7 +332,10 @@ impl Measured<'_> {
             .0
             .iter()
             .filter(|s| s.loss == Loss::None && s.path.payload_bps().is_some());
-        let ratios = clean.filter_map(|s| Value::of(s.good.iter().filter_map(of_prediction)));
+        let ratios = clean.filter_map(|s| {
+            let value = Value::of(s.good.iter().filter_map(of_prediction))?;
+            Some(value.beside_failed(s.failed))
+        });
         ratios.min_by(|one, other| one.middle.total_cmp(&other.middle))
     }
 }
@@ -367,11 +373,15 @@ fn of_prediction(outcome: &Outcome) -> Option<f64> {
     Some(own.goodput_bps / own.predicted_bps?)
 }
 
+/// Runs that a verdict takes.
+const RUNS_MIN: usize = 3;
+
 /// The head of the table of lines.
 pub(crate) const HEAD: [&str; 6] = ["target", "ratio", "wanted", "here", "low-high", "verdict"];
 
 #[cfg(test)]
 mod tests {
+    use super::super::outcome::{Row, summarise};
     use super::*;
 
     fn verdict(most: f64, runs: &[f64]) -> String {
@@ -395,8 +405,36 @@ mod tests {
     fn a_verdict_says_how_sure_it_is() {
         assert_eq!(verdict(1.0, &[0.7, 0.8, 0.9]), "reached");
         assert_eq!(verdict(1.0, &[0.5, 0.5, 0.4]), "NOT REACHED");
-        assert_eq!(verdict(1.0, &[0.5, 0.7, 0.8]), "reached, within the spread");
-        assert_eq!(verdict(1.0, &[0.9]), "reached, too few runs to be sure");
+        let unsure = "no verdict: the bound is within the spread";
+        assert_eq!(verdict(1.0, &[0.5, 0.7, 0.8]), unsure);
+        assert_eq!(verdict(1.0, &[0.9, 0.9]), "no verdict: fewer than 3 runs");
         assert_eq!(verdict(1.0, &[1.3]), "not sound: above its bound");
+    }
+
+    #[test]
+    fn a_failed_run_voids_the_verdict() {
+        let row = |seconds: f64, is_true: bool| Row {
+            path: Path::Far,
+            loss: Loss::None,
+            data: Data::Again,
+            tool: "lighthaul".to_owned(),
+            result: if is_true {
+                Ok(Outcome {
+                    seconds,
+                    ..Outcome::default()
+                })
+            } else {
+                Err("NOT A TRUE COPY: 7 differs".to_owned())
+            },
+        };
+        let verdict = |rows: &[Row]| {
+            let lines = lines(&summarise(rows));
+            let is_it = |line: &&Line| line.what.contains("nothing changed");
+            lines.iter().find(is_it).unwrap().verdict()
+        };
+        let good = [row(1.0, true), row(1.1, true), row(1.2, true)];
+        assert_eq!(verdict(&good), "reached");
+        let with_a_bad_one = [&good[..], &[row(0.1, false)]].concat();
+        assert_eq!(verdict(&with_a_bad_one), "no verdict: 1 runs failed");
     }
 }

@@ -8,6 +8,8 @@ pub(crate) struct Value {
     pub(crate) high: f64,
     /// How many runs; what is known exactly has as many as one likes.
     pub(crate) runs: usize,
+    /// How many more gave nothing, since they failed.
+    pub(crate) failed: usize,
 }
 
 impl Value {
@@ -21,7 +23,13 @@ impl Value {
             middle: all[(all.len() - 1) / 2],
             high,
             runs: all.len(),
+            failed: 0,
         })
+    }
+
+    /// The same, where so many more runs failed.
+    pub(crate) const fn beside_failed(self, failed: usize) -> Self {
+        Self { failed, ..self }
     }
 
     /// A number that needs no measuring.
@@ -31,6 +39,7 @@ impl Value {
             middle: number,
             high: number,
             runs: usize::MAX,
+            failed: 0,
         }
     }
 
@@ -41,6 +50,7 @@ impl Value {
             middle: self.middle / other.middle,
             high: self.high / other.low,
             runs: self.runs.min(other.runs),
+            failed: self.failed + other.failed,
         }
     }
 }
@@ -59,9 +69,14 @@ mod tests {
                 low: 1.5,
                 middle: 4.0,
                 high: 4.5,
-                runs: 2
+                runs: 2,
+                failed: 0
             }
         );
         assert!(Value::of(std::iter::empty()).is_none());
+        let failed = value(&[1.0])
+            .beside_failed(1)
+            .over(value(&[1.0]).beside_failed(2));
+        assert_eq!(failed.failed, 3);
     }
 }
