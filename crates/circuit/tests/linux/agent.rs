@@ -61,7 +61,7 @@ pub(crate) fn lateness(events: &[Event]) -> Vec<Duration> {
 
 #[test]
 fn a_stream_follows_its_vector_while_it_flows() {
-    let Some(stage) = Stage::start("a_stream_follows_its_vector_while_it_flows") else {
+    let Some(stage) = Stage::alone("a_stream_follows_its_vector_while_it_flows") else {
         return;
     };
     let clock = Clock::start();
@@ -86,7 +86,7 @@ fn a_stream_follows_its_vector_while_it_flows() {
 
 #[test]
 fn hundreds_of_boundaries_hold_and_how_late_they_are_is_said() {
-    let Some(stage) = Stage::start("hundreds_of_boundaries_hold_and_how_late_they_are_is_said")
+    let Some(stage) = Stage::alone("hundreds_of_boundaries_hold_and_how_late_they_are_is_said")
     else {
         return;
     };

@@ -13,7 +13,7 @@ use crate::traffic::Traffic;
 
 #[test]
 fn a_thousand_circuits_are_made_changed_and_removed() {
-    let Some(stage) = Stage::start("a_thousand_circuits_are_made_changed_and_removed") else {
+    let Some(stage) = Stage::alone("a_thousand_circuits_are_made_changed_and_removed") else {
         return;
     };
     let clock = Clock::start();

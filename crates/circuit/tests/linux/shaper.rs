@@ -35,7 +35,7 @@ fn send(stage: &Stage, targets: &[&str]) -> Vec<f64> {
 
 #[test]
 fn circuits_keep_their_rates_beside_each_other_and_the_rest() {
-    let Some(stage) = Stage::start("circuits_keep_their_rates_beside_each_other_and_the_rest")
+    let Some(stage) = Stage::alone("circuits_keep_their_rates_beside_each_other_and_the_rest")
     else {
         return;
     };
@@ -57,7 +57,7 @@ fn circuits_keep_their_rates_beside_each_other_and_the_rest() {
 
 #[test]
 fn a_circuit_without_a_rate_leaves_its_packets_to_the_rest() {
-    let Some(stage) = Stage::start("a_circuit_without_a_rate_leaves_its_packets_to_the_rest")
+    let Some(stage) = Stage::alone("a_circuit_without_a_rate_leaves_its_packets_to_the_rest")
     else {
         return;
     };
@@ -243,7 +243,7 @@ fn an_interface_that_is_not_there_is_named() {
 
 #[test]
 fn a_boundary_for_many_is_told_in_few_calls() {
-    let Some(stage) = Stage::start("a_boundary_for_many_is_told_in_few_calls") else {
+    let Some(stage) = Stage::alone("a_boundary_for_many_is_told_in_few_calls") else {
         return;
     };
     let mut shaper = stage.shaper(10_000).unwrap();

@@ -1,6 +1,5 @@
 //! Two hosts and a wire.
 
-use std::fs::{File, OpenOptions};
 use std::process::Command;
 
 use lighthaul_base::Rate;
@@ -9,22 +8,31 @@ use lighthaul_circuit::driver::{Change, Driver};
 use lighthaul_circuit::error::Result;
 use lighthaul_circuit::linux::Shaper;
 use lighthaul_io::namespace::{Namespace, check};
-use lighthaul_testkit::lacks;
+use lighthaul_testkit::{Turn, lacks};
 
 /// Two hosts that nobody else uses; the left one has [`INTERFACE`].
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) left: Namespace,
     pub(crate) right: Namespace,
-    _turn: File,
+    _turn: Turn,
 }
 
 /// The interface at which circuits are kept.
 pub(crate) const INTERFACE: &str = "wire";
 
 impl Stage {
-    /// Sets it up, or says by name that the test is skipped.
+    /// Sets it up, or skips the test.
     pub(crate) fn start(test: &str) -> Option<Self> {
+        Self::start_in(test, Turn::beside_others)
+    }
+
+    /// Sets it up while no other is there, for a test that measures rates or times, or skips the test.
+    pub(crate) fn alone(test: &str) -> Option<Self> {
+        Self::start_in(test, Turn::alone)
+    }
+
+    fn start_in(test: &str, turn: fn() -> Turn) -> Option<Self> {
         if lacks(
             test,
             check().map_err(|why| format!("needs namespaces: {why}")),
@@ -106,16 +114,4 @@ pub(crate) fn run(host: &Namespace, tool: &str, words: &str) -> String {
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{tool} {words}: {complaint}");
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// Waits until no other test, of this process or another, has a stage: they would share the processors.
-fn turn() -> File {
-    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/stage.lock");
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .unwrap();
-    file.lock().unwrap();
-    file
 }

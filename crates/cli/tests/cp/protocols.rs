@@ -5,6 +5,7 @@ use std::net::TcpStream;
 
 use lighthaul_daemon::client::call;
 use lighthaul_io::identity::Identity;
+use lighthaul_testkit::Turn;
 use lighthaul_transfer::error::Code;
 use lighthaul_transfer::join::Join;
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
@@ -96,6 +97,8 @@ fn a_circuit_is_followed_by_its_vector() {
 
 #[test]
 fn auto_says_what_it_chose_and_why() {
+    // the choice is by what is measured of the path
+    let _turn = Turn::alone();
     let far = Far::start("auto", &[]);
     let file = far.near.file("x", 3_000_000);
     for (options, name) in [(&["--shared"][..], "tcp"), (&["--no-udp"], "ptcp")] {

@@ -1,41 +1,38 @@
-//! One lab at a time, or a test that is skipped by name.
-
-use std::fs::{File, OpenOptions};
+//! Labs side by side, or alone where a test measures them, or a test that is skipped.
 
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
-use lighthaul_testkit::lacks;
+use lighthaul_testkit::{Turn, lacks};
 
-/// A lab that no other test runs beside.
+/// A lab of one test.
 #[derive(Debug)]
 pub(crate) struct Stage {
     /// The lab.
     pub(crate) lab: Lab,
-    _turn: File,
+    _turn: Turn,
 }
 
 impl Stage {
     /// Hosts `a` and `b` and a link of these properties, or nothing if there can be no lab here.
     pub(crate) fn pair(test: &str, properties: &str) -> Option<Self> {
-        let hosts = "host = [{ name = \"a\" }, { name = \"b\" }]";
-        Self::start(
-            test,
-            &format!("{hosts}\n[[link]]\nbetween = [\"a\", \"b\"]\n{properties}"),
-        )
+        Self::start(test, &hosts(properties))
+    }
+
+    /// The same while no other lab is there, for a test that measures rates or times.
+    pub(crate) fn pair_alone(test: &str, properties: &str) -> Option<Self> {
+        Self::start_in(test, &hosts(properties), Turn::alone)
     }
 
     /// The lab that `description` describes, or nothing if there can be none here.
     pub(crate) fn start(test: &str, description: &str) -> Option<Self> {
+        Self::start_in(test, description, Turn::beside_others)
+    }
+
+    fn start_in(test: &str, description: &str, turn: fn() -> Turn) -> Option<Self> {
         if is_skipped(test) {
             return None;
         }
-        let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/lab.lock");
-        let turn = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .unwrap();
-        turn.lock().unwrap();
+        let turn = turn();
         let lab = Lab::start(&Description::parse(description).unwrap()).unwrap();
         Some(Self { lab, _turn: turn })
     }
@@ -56,6 +53,12 @@ impl Stage {
         let words = ["nft", "delete", "table", "inet", "test"];
         assert!(self.lab.run(host, &words).unwrap().success());
     }
+}
+
+/// Hosts `a` and `b` and a link of these properties.
+fn hosts(properties: &str) -> String {
+    let hosts = "host = [{ name = \"a\" }, { name = \"b\" }]";
+    format!("{hosts}\n[[link]]\nbetween = [\"a\", \"b\"]\n{properties}")
 }
 
 /// Whether there can be no lab here, or no mounts.

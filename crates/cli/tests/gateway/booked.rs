@@ -115,7 +115,7 @@ fn windows_are_booked_for_what_waits_and_given_back_when_nothing_does() {
         assert!((1..=100_000_000).contains(&rate), "{step}");
     }
     becomes_true("the channel carries nothing", || {
-        shown("a")["rate_bps"] == 0
+        shown(&booked.pair.scratch, "a")["rate_bps"] == 0
     });
 }
 

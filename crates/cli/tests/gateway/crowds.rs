@@ -37,7 +37,7 @@ fn of_many_short_sessions_none_is_lost_and_none_leaves_anything() {
     target.join().unwrap();
     for host in ["a", "b"] {
         becomes_true("every session has ended in good order", || {
-            let link = shown(host);
+            let link = shown(&pair.scratch, host);
             link["sessions"] == 0 && link["sessions_ended"] == CALLERS * EACH
         });
     }

@@ -45,9 +45,9 @@ fn slabs_that_were_damaged_come_again() {
 #[test]
 fn sealed_pages_that_were_changed_count_as_lost() {
     let name = "sealed_pages_that_were_changed_count_as_lost";
-    if let Some(_pair) = carry_damaged(name, &[]) {
+    if let Some(pair) = carry_damaged(name, &[]) {
         becomes_true("some came again", || {
-            shown("b")["datagrams_resent"]
+            shown(&pair.scratch, "b")["datagrams_resent"]
                 .as_u64()
                 .is_some_and(|count| count > 0)
         });

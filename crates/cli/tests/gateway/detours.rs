@@ -83,12 +83,16 @@ fn sessions_of_an_element_that_lost_its_way_go_on_through_another() {
     pair.stage.block("b", "ip saddr 10.77.0.1");
     pair.ingress.says("through 10.77.0.3:1080");
     talk.finish(&mut ends.program, heard);
-    assert!(shown("c")["sessions"] == 1, "{}", shown("c"));
+    assert!(
+        shown(&pair.scratch, "c")["sessions"] == 1,
+        "{}",
+        shown(&pair.scratch, "c")
+    );
     // programs that come now go the same way, and the link goes back when it can
     let mut ends = pair.session();
     pair.stage.unblock("b");
     becomes_true("the link is back on its own way", || {
-        shown("c")["sessions"] == 0
+        shown(&pair.scratch, "c")["sessions"] == 0
     });
     let said = noise(1_000_000, 8);
     let sayer = tell(&ends.program, said.clone());
@@ -96,7 +100,7 @@ fn sessions_of_an_element_that_lost_its_way_go_on_through_another() {
     end.unwrap();
     sayer.join().unwrap().unwrap();
     assert!(heard == said, "what arrived is not what was said");
-    assert_eq!(shown("a")["reconnections"], 2);
+    assert_eq!(shown(&pair.scratch, "a")["reconnections"], 2);
     drop(beside);
 }
 

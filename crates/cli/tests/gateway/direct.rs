@@ -27,7 +27,7 @@ fn a_target_nearby_is_reached_without_the_other_gateway() {
     let talk = Talk::begin(&ends, [30_000_003, 20_000_001]);
     talk.finish(&mut ends.program, Vec::new());
     becomes_true("the session is shown as one that crossed no link", || {
-        let [link, direct] = &links("a")[..] else {
+        let [link, direct] = &links(&pair.scratch, "a")[..] else {
             return false;
         };
         let is_over = direct["sessions"] == 0 && direct["sessions_ended"] == 1;

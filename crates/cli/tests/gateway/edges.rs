@@ -2,14 +2,16 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::pause;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
-use crate::pair::{Pair, inner};
-use crate::programs::{assert_reset, hear, tell};
+use crate::pair::{Pair, SOCKS, inner};
+use crate::programs::{Ends, assert_reset, hear, socks, tell};
 use crate::running::becomes_true;
 use crate::watching::shown;
 
@@ -30,19 +32,19 @@ fn a_host_that_vanishes_ends_its_sessions() {
 fn who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory() {
     let name = "who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory";
     let memory = ["--memory", "32MiB"];
-    let Some(pair) = Pair::start_with(name, &memory, &memory) else {
+    let Some(pair) = Pair::start_alone(name, &memory, &memory) else {
         return;
     };
-    let alone = time_to_hear(&pair);
+    let alone = least_time_to_hear(&pair);
     let slow: Vec<_> = (0..SLOW).map(|_| pair.session()).collect();
     let sayers: Vec<_> = slow
         .iter()
         .map(|ends| tell(&ends.target, vec![1; 40_000_000]))
         .collect();
-    wait_until_full();
-    let beside = time_to_hear(&pair);
+    wait_until_full(&pair);
+    let beside = least_time_to_hear(&pair);
     assert!(
-        beside < 3 * alone,
+        beside < 2 * alone,
         "{beside:?} beside those who do not read, {alone:?} without"
     );
     for id in [inner(&pair.ingress), inner(&pair.egress)] {
@@ -73,7 +75,7 @@ fn five_hundred_that_do_not_read_take_no_more_than_the_memory_there_is() {
     };
     let gateways = [inner(&pair.ingress), inner(&pair.egress)];
     let before = gateways.map(memory_now);
-    let slow: Vec<_> = (0..MANY).map(|_| pair.session()).collect();
+    let slow = sessions(&pair, MANY);
     let words = vec![1; 1 << 16];
     for ends in &slow {
         for mut stream in [&ends.program, &ends.target] {
@@ -82,7 +84,7 @@ fn five_hundred_that_do_not_read_take_no_more_than_the_memory_there_is() {
             while stream.write(&words).is_ok() {}
         }
     }
-    wait_until_full();
+    wait_until_full(&pair);
     let took = time_to_hear(&pair);
     println!("20 MB beside them took {took:?}");
     for (id, before) in gateways.into_iter().zip(before) {
@@ -93,12 +95,12 @@ fn five_hundred_that_do_not_read_take_no_more_than_the_memory_there_is() {
 }
 
 /// Waits until the gateways have taken all that they have room for: no byte has moved for a while.
-fn wait_until_full() {
+fn wait_until_full(pair: &Pair) {
     let moved = || {
         ["a", "b"].map(|host| {
             (
-                shown(host)["bytes_out"].clone(),
-                shown(host)["bytes_in"].clone(),
+                shown(&pair.scratch, host)["bytes_out"].clone(),
+                shown(&pair.scratch, host)["bytes_in"].clone(),
             )
         })
     };
@@ -108,6 +110,39 @@ fn wait_until_full() {
         let now = moved();
         now == std::mem::replace(&mut before, now.clone())
     });
+}
+
+/// So many sessions to one target, fifty of which begin at a time.
+fn sessions(pair: &Pair, count: usize) -> Vec<Ends> {
+    let (listener, address) = pair.target();
+    let address = address.to_string();
+    let mut ends = Vec::new();
+    while ends.len() < count {
+        let calls: Vec<_> = (0..50).map(|_| pair.dial(SOCKS)).collect();
+        let programs = together(calls, &address);
+        for program in programs {
+            let (target, _) = listener.accept().unwrap();
+            ends.push(Ends { program, target });
+        }
+    }
+    ends
+}
+
+/// Has all these calls say where they go, and waits for the answers.
+fn together(calls: Vec<TcpStream>, address: &str) -> Vec<TcpStream> {
+    thread::scope(|scope| {
+        let mut handshakes = Vec::new();
+        for stream in calls {
+            handshakes.push(scope.spawn(|| socks(stream, address).unwrap()));
+        }
+        let programs = handshakes.into_iter();
+        programs.map(|call| call.join().unwrap()).collect()
+    })
+}
+
+/// The shortest of three transfers whose reader reads: what the gateways make of it, not what else the machine does.
+fn least_time_to_hear(pair: &Pair) -> Duration {
+    (0..3).map(|_| time_to_hear(pair)).min().unwrap()
 }
 
 /// How long a transfer takes whose reader reads.

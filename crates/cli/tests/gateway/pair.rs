@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -24,12 +25,12 @@ pub(crate) struct Pair {
 
 /// Removes what gateways leave that are killed.
 #[derive(Debug)]
-struct Sockets;
+struct Sockets([PathBuf; 3]);
 
 impl Drop for Sockets {
     fn drop(&mut self) {
-        for host in ["a", "b", "c"] {
-            fs::remove_file(socket(host)).ok();
+        for socket in &self.0 {
+            fs::remove_file(socket).ok();
         }
     }
 }
@@ -52,6 +53,12 @@ impl Pair {
         Some(Self::start_on(stage, Scratch::new(name), ingress, egress))
     }
 
+    /// The same while no other lab is there, for a test that measures times.
+    pub(crate) fn start_alone(name: &str, ingress: &[&str], egress: &[&str]) -> Option<Self> {
+        let stage = Stage::pair_alone(name, PATH)?;
+        Some(Self::start_on(stage, Scratch::new(name), ingress, egress))
+    }
+
     /// The same on a stage that is there already.
     pub(crate) fn start_on(
         stage: Stage,
@@ -65,6 +72,7 @@ impl Pair {
         let allowed = allowed.to_str().unwrap();
         say(&["allow", &ours, "a", "--gateway", "--allowed", allowed]);
         let options = [ingress, egress].map(|row| row.iter().map(|w| (*w).to_owned()).collect());
+        let sockets = Sockets(["a", "b", "c"].map(|host| socket(&scratch, host)));
         let egress = start_egress(&stage, &scratch, &options);
         let ingress = start_ingress(&stage, &scratch, &pin, &options);
         let mut pair = Self {
@@ -74,7 +82,7 @@ impl Pair {
             stage,
             pin,
             options,
-            _sockets: Sockets,
+            _sockets: sockets,
         };
         pair.ingress.says(UP);
         pair
@@ -173,13 +181,14 @@ pub(crate) fn gateway(stage: &Stage, scratch: &Scratch, host: &str) -> Command {
         .arg("--key")
         .arg(key)
         .arg("--status-socket")
-        .arg(socket(host));
+        .arg(socket(scratch, host));
     command
 }
 
-/// Where the gateway on a host shows how it is; the name of a socket must be short.
-pub(crate) fn socket(host: &str) -> PathBuf {
-    let name = format!("lighthaul-test-{}-{host}", std::process::id());
+/// Where the gateway on a host shows how it is; the name of a socket must be short, and is of this test alone.
+pub(crate) fn socket(scratch: &Scratch, host: &str) -> PathBuf {
+    let folder = fs::metadata(scratch.at("")).unwrap().ino();
+    let name = format!("lighthaul-test-{}-{folder}-{host}", std::process::id());
     std::env::temp_dir().join(name)
 }
 

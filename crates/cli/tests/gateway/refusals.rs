@@ -102,7 +102,9 @@ fn a_gateway_that_nobody_knows_gets_one_clear_sentence() {
     // what was refused comes back by itself once it may
     let allowed = allowed.to_str().unwrap();
     say(&["allow", &key, "other", "--gateway", "--allowed", allowed]);
-    becomes_true("the link is up", || shown("a")["connected"] == true);
+    becomes_true("the link is up", || {
+        shown(&pair.scratch, "a")["connected"] == true
+    });
     let (_listener, address) = pair.target();
     assert!(socks(pair.dial("127.0.0.1:1081"), &address.to_string()).is_ok());
     guest.kill();
@@ -122,7 +124,9 @@ fn a_gateway_that_nobody_knows_gets_one_clear_sentence() {
 
 /// Insists that a refused gateway shows that, and sends its programs away without delay.
 fn assert_refused_at_once(pair: &Pair) {
-    becomes_true("the refusal is shown", || shown("a")["refused"] == true);
+    becomes_true("the refusal is shown", || {
+        shown(&pair.scratch, "a")["refused"] == true
+    });
     let clock = Clock::start();
     for _ in 0..3 {
         assert_eq!(
@@ -133,7 +137,8 @@ fn assert_refused_at_once(pair: &Pair) {
     let took = clock.now().since(Instant::ZERO);
     assert!(took < Duration::from_secs(1), "programs hang for {took:?}");
     becomes_true("it was refused again", || {
-        shown("a")["sessions_refused"] == 3 && clock.now() > Instant::ZERO + Duration::from_secs(1)
+        shown(&pair.scratch, "a")["sessions_refused"] == 3
+            && clock.now() > Instant::ZERO + Duration::from_secs(1)
     });
 }
 

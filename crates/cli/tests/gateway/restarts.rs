@@ -27,7 +27,7 @@ const SETTLED: Duration = Duration::from_millis(2_120);
 #[test]
 fn sixty_four_ingresses_settle_at_a_restarted_egress_without_ending_each_other() {
     let name = "sixty_four_ingresses_settle_at_a_restarted_egress_without_ending_each_other";
-    let Some(stage) = Stage::pair(name, "rate = \"1Gb/s\"\nrtt = \"40ms\"") else {
+    let Some(stage) = Stage::pair_alone(name, "rate = \"1Gb/s\"\nrtt = \"40ms\"") else {
         return;
     };
     let scratch = Scratch::new(name);
@@ -37,7 +37,7 @@ fn sixty_four_ingresses_settle_at_a_restarted_egress_without_ending_each_other()
         .within("b", || TcpListener::bind((B, 7001)))
         .unwrap();
     let target = echo(listener, INGRESSES);
-    let _sockets = Sockets;
+    let _sockets = Sockets::of(&scratch);
     let mut egress = start_egress(&stage, &scratch);
     let pin = say(&["key", "--key", scratch.at("b-key").to_str().unwrap()]);
     let mut ingresses: Vec<Running> = (0..INGRESSES)
@@ -56,24 +56,24 @@ fn sixty_four_ingresses_settle_at_a_restarted_egress_without_ending_each_other()
     });
     egress = start_egress(&stage, &scratch);
     let clock = Clock::start();
-    while connected() < INGRESSES && clock.now() < Instant::ZERO + LONG {
+    while connected(&scratch) < INGRESSES && clock.now() < Instant::ZERO + LONG {
         pause(Duration::from_millis(20));
     }
     let took = clock.now().since(Instant::ZERO);
     eprintln!("{INGRESSES} ingresses were back after {took:?}, of {SETTLED:?}");
-    assert_eq!(connected(), INGRESSES);
+    assert_eq!(connected(&scratch), INGRESSES);
     for nth in 0..INGRESSES {
         assert_echoes(&stage, nth);
     }
     target.join().unwrap();
-    for link in links("b") {
+    for link in links(&scratch, "b") {
         assert_eq!(
             link["reconnections"], 0,
             "one was ended and came again: {link}"
         );
     }
     for nth in 0..INGRESSES {
-        let link = links_at(&board(nth)).remove(0);
+        let link = links_at(&board(&scratch, nth)).remove(0);
         assert_eq!(link["connected"], true, "{nth}: {link}");
         assert_eq!(
             link["reconnections"], 0,
@@ -93,21 +93,27 @@ fn sixty_four_ingresses_settle_at_a_restarted_egress_without_ending_each_other()
 }
 
 /// Removes the status sockets of gateways that are killed.
-struct Sockets;
+struct Sockets(Vec<PathBuf>);
+
+impl Sockets {
+    fn of(scratch: &Scratch) -> Self {
+        let boards = (0..INGRESSES).map(|nth| board(scratch, nth));
+        Self(boards.chain([crate::pair::socket(scratch, "b")]).collect())
+    }
+}
 
 impl Drop for Sockets {
     fn drop(&mut self) {
-        for nth in 0..INGRESSES {
-            fs::remove_file(board(nth)).ok();
+        for socket in &self.0 {
+            fs::remove_file(socket).ok();
         }
-        fs::remove_file(crate::pair::socket("b")).ok();
     }
 }
 
 /// Links that the egress shows as connected.
-fn connected() -> usize {
+fn connected(scratch: &Scratch) -> usize {
     let is_connected = |link: &Value| link["connected"] == true;
-    links("b").into_iter().filter(is_connected).count()
+    links(scratch, "b").into_iter().filter(is_connected).count()
 }
 
 /// Gives every ingress an address in a network of its own, and the egress another one to be called at from there.
@@ -171,7 +177,7 @@ fn start_ingress(stage: &Stage, scratch: &Scratch, (nth, pin): (usize, &str)) ->
         .args(["--rate", "14Mb/s", "--memory", "16MiB", "--key"])
         .arg(key)
         .arg("--status-socket")
-        .arg(board(nth));
+        .arg(board(scratch, nth));
     Running::start(command)
 }
 
@@ -186,8 +192,8 @@ fn address(nth: usize, host: u8) -> String {
 }
 
 /// Status socket of an ingress; the name of a socket must be short.
-fn board(nth: usize) -> PathBuf {
-    crate::pair::socket(&format!("i{nth}"))
+fn board(scratch: &Scratch, nth: usize) -> PathBuf {
+    crate::pair::socket(scratch, &format!("i{nth}"))
 }
 
 /// Insists that a program behind this ingress reaches its target.

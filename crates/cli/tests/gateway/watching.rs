@@ -8,6 +8,7 @@ use crate::pair::{Pair, socket};
 use crate::programs::{echo, hear, tell};
 use crate::running::{Outcome, Running, becomes_true};
 use crate::schema::assert_valid;
+use crate::scratch::Scratch;
 
 #[test]
 fn sessions_and_their_bytes_are_shown_in_a_table_as_json_and_to_prometheus() {
@@ -26,10 +27,10 @@ fn sessions_and_their_bytes_are_shown_in_a_table_as_json_and_to_prometheus() {
     assert_eq!(pair.reach("10.77.0.1:9").unwrap_err(), 2);
 
     becomes_true("the counters are up to date", || {
-        let link = shown("a");
+        let link = shown(&pair.scratch, "a");
         link["sessions_ended"] == 1 && link["sessions_refused"] == 1
     });
-    let link = shown("a");
+    let link = shown(&pair.scratch, "a");
     for (name, value) in [
         ("sessions", 1),
         ("bytes_out", 300_000),
@@ -40,9 +41,13 @@ fn sessions_and_their_bytes_are_shown_in_a_table_as_json_and_to_prometheus() {
     assert_eq!(link["connected"], true);
     assert_eq!(link["side"], "caller");
     assert!(link["slabs"].as_u64().unwrap() > 0, "{link}");
-    assert_eq!(shown("b")["side"], "called");
+    assert_eq!(shown(&pair.scratch, "b")["side"], "called");
 
-    let table = status(&["--socket", socket("a").to_str().unwrap(), "--once"]);
+    let table = status(&[
+        "--socket",
+        socket(&pair.scratch, "a").to_str().unwrap(),
+        "--once",
+    ]);
     assert!(table.out[0].contains("SESSIONS"), "{table:?}");
     assert!(table.out[1].contains("10.77.0.2:4810"), "{table:?}");
 
@@ -65,13 +70,13 @@ fn where_no_gateway_is_status_says_so() {
 }
 
 /// The link of the gateway on a host.
-pub(crate) fn shown(host: &str) -> Value {
-    links(host).remove(0)
+pub(crate) fn shown(scratch: &Scratch, host: &str) -> Value {
+    links(scratch, host).remove(0)
 }
 
 /// All that the gateway on a host shows.
-pub(crate) fn links(host: &str) -> Vec<Value> {
-    links_at(&socket(host))
+pub(crate) fn links(scratch: &Scratch, host: &str) -> Vec<Value> {
+    links_at(&socket(scratch, host))
 }
 
 /// All that the gateway with this status socket shows.

@@ -1,21 +1,28 @@
 //! One lab at a time, or a test that is skipped by name.
 
-use std::fs::{File, OpenOptions};
-
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
-use lighthaul_testkit::lacks;
+use lighthaul_testkit::{Turn, lacks};
 
-/// A lab that no other test runs beside.
+/// A lab, and the turn of the machine that its test has.
 #[derive(Debug)]
 pub(crate) struct Alone {
     /// The lab.
     pub(crate) lab: Lab,
-    _turn: File,
+    _turn: Turn,
 }
 
-/// Starts the lab that `description` describes, or says by name that the test is skipped.
+/// Starts the lab that `description` describes while no other is there, or skips the test.
 pub(crate) fn start(test: &str, description: &str) -> Option<Alone> {
+    start_in(test, description, Turn::alone)
+}
+
+/// Starts it beside others, for a test that measures nothing.
+pub(crate) fn start_beside(test: &str, description: &str) -> Option<Alone> {
+    start_in(test, description, Turn::beside_others)
+}
+
+fn start_in(test: &str, description: &str, turn: fn() -> Turn) -> Option<Alone> {
     if is_skipped(test) {
         return None;
     }
@@ -27,18 +34,6 @@ pub(crate) fn start(test: &str, description: &str) -> Option<Alone> {
 /// Whether there can be no lab here.
 pub(crate) fn is_skipped(test: &str) -> bool {
     lacks(test, available())
-}
-
-/// Waits until no other test, of this process or another, has a lab.
-pub(crate) fn turn() -> File {
-    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/lab.lock");
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .unwrap();
-    file.lock().unwrap();
-    file
 }
 
 /// Two hosts and a link of these properties.

@@ -13,13 +13,15 @@ use lighthaul_lab::counters::Troubles;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::Lab;
 
-use crate::alone::{is_skipped, pair, start, turn};
+use lighthaul_testkit::Turn;
+
+use crate::alone::{is_skipped, pair, start_beside};
 
 #[test]
 fn a_host_sends_by_the_congestion_control_that_is_preferred_and_by_its_default_again() {
     let name = "a_host_sends_by_the_congestion_control_that_is_preferred_and_by_its_default_again";
     for kind in ["wan", "veth"] {
-        let Some(alone) = start(name, &pair(&format!("kind = \"{kind}\""))) else {
+        let Some(alone) = start_beside(name, &pair(&format!("kind = \"{kind}\""))) else {
             return;
         };
         let lab = &alone.lab;
@@ -55,7 +57,7 @@ fn a_host_sends_by_the_congestion_control_that_is_preferred_and_by_its_default_a
 #[test]
 fn a_command_runs_in_its_host_and_its_status_comes_back() {
     let name = "a_command_runs_in_its_host_and_its_status_comes_back";
-    let Some(alone) = start(name, &pair("rtt = \"2ms\"")) else {
+    let Some(alone) = start_beside(name, &pair("rtt = \"2ms\"")) else {
         return;
     };
     for (script, code) in [
@@ -90,7 +92,7 @@ fn a_command_runs_in_its_host_and_its_status_comes_back() {
 #[test]
 fn what_a_command_left_behind_dies_with_it() {
     let name = "what_a_command_left_behind_dies_with_it";
-    let Some(alone) = start(name, &pair("")) else {
+    let Some(alone) = start_beside(name, &pair("")) else {
         return;
     };
     let orphan = "setsid sleep 271828 > /dev/null 2>&1 & echo done";
@@ -106,7 +108,7 @@ fn nothing_is_left_of_a_lab_that_was_killed() {
     if is_skipped(name) {
         return;
     }
-    let _turn = turn();
+    let _turn = Turn::beside_others();
     let mut holder = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "cell::hold_a_lab", "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
@@ -157,7 +159,7 @@ fn hold_a_lab() {
 fn a_stream_survives_a_link_that_cuts_trains_to_pieces() {
     let harm = "rate = \"500Mb/s\"\nrtt = \"4ms\"\nloss = \"0.3%\"\nreorder = \"0.3% by 1ms\"\nduplicate = \"0.3%\"";
     let name = "a_stream_survives_a_link_that_cuts_trains_to_pieces";
-    let Some(alone) = start(name, &pair(harm)) else {
+    let Some(alone) = start_beside(name, &pair(harm)) else {
         return;
     };
     carry(&alone.lab);
@@ -171,7 +173,7 @@ fn a_plain_pair_carries_a_stream_whole_or_cut() {
     for segment in [false, true] {
         let properties = format!("kind = \"veth\"\nsegment = {segment}\nmtu = 9000");
         let name = "a_plain_pair_carries_a_stream_whole_or_cut";
-        let Some(alone) = start(name, &pair(&properties)) else {
+        let Some(alone) = start_beside(name, &pair(&properties)) else {
             return;
         };
         carry(&alone.lab);
@@ -203,7 +205,7 @@ fn a_router_tells_of_a_narrow_link() {
         between = ["s", "b"]
         mtu = 9000
     "#;
-    let Some(alone) = start("a_router_tells_of_a_narrow_link", description) else {
+    let Some(alone) = start_beside("a_router_tells_of_a_narrow_link", description) else {
         return;
     };
     carry(&alone.lab);

@@ -7,14 +7,16 @@ use lighthaul_lab::contest::field::Field;
 use lighthaul_lab::contest::flow::Flow;
 use lighthaul_lab::contest::plan::ContestPlan;
 
-use crate::alone::{is_skipped, turn};
+use lighthaul_testkit::Turn;
+
+use crate::alone::is_skipped;
 
 #[test]
 fn machines_and_tcp_share_what_a_link_has() {
     if is_skipped("machines_and_tcp_share_what_a_link_has") {
         return;
     }
-    let _turn = turn();
+    let _turn = Turn::alone();
     let field = Field {
         rate: Rate::from_mbps(20),
         rtt: Duration::from_millis(10),
@@ -43,7 +45,7 @@ fn small_transfers_and_trials_are_measured() {
     if is_skipped("small_transfers_and_trials_are_measured") {
         return;
     }
-    let _turn = turn();
+    let _turn = Turn::alone();
     let mice = ContestPlan::parse("mice", MICE).unwrap().measure().unwrap();
     let took = mice.number(0.0, "alone_most_emulation").unwrap();
     // a handshake, the bytes, and the word that they came
