@@ -35,6 +35,7 @@ mod schema;
 mod scratch;
 mod settings;
 mod ssh;
+mod sshd;
 mod stage;
 mod strangers;
 mod streams;

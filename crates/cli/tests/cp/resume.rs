@@ -223,3 +223,22 @@ fn a_second_run_moves_nothing_and_mends_modes() {
     assert_eq!(self::summary(&outcome)["bytes_moved"], 70_000);
     assert_eq!(tree(&folder), tree(&far.target.join("copy")));
 }
+
+#[test]
+fn a_copy_stops_at_the_time_that_is_said_and_the_same_command_goes_on() {
+    let far = Far::start("stop-at", &[]);
+    let file = far.near.file("x", 30_000_000);
+    let mut clock = Command::new("date");
+    clock.args(["-d", "+4 seconds", "+%Y-%m-%dT%H:%M:%S"]);
+    let at = far.near.run(clock).assert_succeeded().out.concat();
+    let options = ["--rate", "40Mb/s", "--stop-at", &at];
+    let place = far.place("copy");
+    let stopped = far.run(&options, &[file.to_str().unwrap(), &place]);
+    assert!(stopped.time.as_secs() < 6, "{stopped:?}");
+    stopped.assert_failed(30, "stopped at the time that --stop-at says");
+    assert!(!far.target.join("copy").exists());
+    let went_on = far.push(&["--json"], &[&file], "copy").assert_succeeded();
+    // 5 MB each second, less what it took to begin
+    moved_less(went_on, 25_000_000);
+    assert!(look(&far.target.join("copy")) == look(&file));
+}
