@@ -10,6 +10,7 @@ use clap::Args;
 use jiff::civil::Date;
 use lighthaul_base::{Instant, NotATimetable, Timetable};
 use lighthaul_io::clock::{Clock, unix_nanos, unix_of_local};
+use lighthaul_io::durable;
 use lighthaul_io::interrupt;
 use lighthaul_io::wait::wait;
 use lighthaul_transfer::error::{Code, Error};
@@ -229,10 +230,15 @@ pub(crate) fn note_failures(args: &Cp, file: &File, summary: &Summary) -> Result
             lines.push(b'\n');
         }
     }
+    let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
     let mut writer = file;
-    file.set_len(0)
-        .and_then(|()| writer.write_all(&lines))
-        .map_err(failed)
+    let written = if is_file {
+        durable::replace(path, &lines)
+    } else {
+        // a pipe, say
+        writer.write_all(&lines)
+    };
+    written.map_err(failed)
 }
 
 /// The path as it is seen from the one source, as --files-from sees it: without the name that a copy gives the folder which was named.

@@ -9,10 +9,10 @@
 //! A file of tokens reads the same, with the fingerprints of tokens where those of keys would be.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
+use lighthaul_io::durable;
 use lighthaul_io::identity::Fingerprint;
 
 use crate::rights::{NotRights, Rights};
@@ -117,47 +117,17 @@ pub fn deny(path: &Path, key: Fingerprint, why: &str) -> io::Result<()> {
 
 /// Puts `line` in the file at `path`, in place of those that let `key` in or keep it out.
 fn put(path: &Path, key: Fingerprint, line: &str) -> io::Result<()> {
-    let _turn = turn(path)?;
-    let text = match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        text => text?,
-    };
     let is_other = |line: &&str| match entry(line) {
         Ok(Some(entry)) => entry.kind == Kind::Authority || entry.key != key,
         Ok(None) | Err(_) => true,
     };
-    let others = text.lines().filter(is_other).chain([line]);
-    let text: String = others.flat_map(|line| [line, "\n"]).collect();
-    replace(path, &text)
-}
-
-/// The right to change the file at `path`, until this is dropped; its folder is made if it is missing.
-fn turn(path: &Path) -> io::Result<fs::File> {
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    let folder = folder.unwrap_or_else(|| Path::new("."));
-    fs::create_dir_all(folder)?;
-    let folder = fs::OpenOptions::new().read(true).open(folder)?;
-    folder.lock()?;
-    Ok(folder)
-}
-
-/// Gives the file at `path` this content at once, so that no daemon ever reads half of it.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let mut file = fs::OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(0o600)
-        .open(&name)?;
-    if let Ok(before) = fs::metadata(path) {
-        // who may read it is for its owner to say
-        file.set_permissions(before.permissions())?;
-    }
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&name, path)
+    durable::edit(path, |old| {
+        let text = String::from_utf8(old.unwrap_or_default());
+        let text = text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let others = text.lines().filter(is_other).chain([line]);
+        let text: String = others.flat_map(|line| [line, "\n"]).collect();
+        Ok((Some(text.into_bytes()), ()))
+    })
 }
 
 /// What a line says; comments say nothing.

@@ -1,10 +1,10 @@
 //! Which daemons a user knows: a line each, a fingerprint and a name, in a file that people can edit.
 
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
+use lighthaul_io::durable;
 use lighthaul_io::identity::Fingerprint;
 
 /// What a file of known daemons says of one that shows its key.
@@ -30,41 +30,35 @@ pub fn look(path: &Path, name: &str, key: Fingerprint) -> io::Result<Known> {
 /// Looks up `name`, which shows `key`, in the file at `path`, and lists it there if it is new. Of two
 /// that meet a daemon at once, the second sees what the first has listed.
 pub fn meet(path: &Path, name: &str, key: Fingerprint) -> io::Result<Known> {
-    let (mut file, text) = open(path)?;
-    let known = judge(&text, name, key);
-    if known == Known::New {
-        file.write_all(line(&text, name, key).as_bytes())?;
+    let known = look(path, name, key)?;
+    if known != Known::New {
+        return Ok(known);
     }
-    Ok(known)
+    durable::edit(path, |old| {
+        let text = text(old)?;
+        let known = judge(&text, name, key);
+        let new = (known == Known::New).then(|| text.clone() + &line(&text, name, key));
+        Ok((new.map(String::into_bytes), known))
+    })
 }
 
 /// Lists `key` as that of `name` in the file at `path`, in place of any other.
 pub fn accept(path: &Path, name: &str, key: Fingerprint) -> io::Result<()> {
-    let (mut file, text) = open(path)?;
-    let others = text
-        .lines()
-        .filter(|line| entry(line).is_none_or(|(_, other)| !other.eq_ignore_ascii_case(name)));
-    let mut kept: String = others.flat_map(|line| [line, "\n"]).collect();
-    kept.push_str(&line(&kept, name, key));
-    file.set_len(0)?;
-    file.write_all(kept.as_bytes())
+    durable::edit(path, |old| {
+        let text = text(old)?;
+        let others = text
+            .lines()
+            .filter(|line| entry(line).is_none_or(|(_, other)| !other.eq_ignore_ascii_case(name)));
+        let mut kept: String = others.flat_map(|line| [line, "\n"]).collect();
+        kept.push_str(&line(&kept, name, key));
+        Ok((Some(kept.into_bytes()), ()))
+    })
 }
 
-/// The file, made if it is missing and locked until it is dropped, and what it says.
-fn open(path: &Path) -> io::Result<(fs::File, String)> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let mut file = fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .read(true)
-        .mode(0o600)
-        .open(path)?;
-    file.lock()?;
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    Ok((file, text))
+/// The text of a file that may be missing.
+fn text(octets: Option<Vec<u8>>) -> io::Result<String> {
+    let text = String::from_utf8(octets.unwrap_or_default());
+    text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 fn judge(text: &str, name: &str, key: Fingerprint) -> Known {

@@ -19,6 +19,7 @@ use crate::beneath;
 use crate::block::PAGE;
 use crate::clock::unix_nanos;
 use crate::ground::Meta;
+use crate::mounts::Mounts;
 use crate::space::Space;
 
 /// A directory that nothing done through it can leave, symbolic links and `..` included.
@@ -27,6 +28,8 @@ pub struct Root {
     folder: OwnedFd,
     /// The folder that was used last, since files of one folder come together.
     last: Option<(PathBuf, OwnedFd)>,
+    /// File systems below it that were used, those of every handle on it.
+    mounts: Mounts,
 }
 
 impl Root {
@@ -37,8 +40,12 @@ impl Root {
     }
 
     /// What lies beneath `folder`.
-    pub(crate) const fn of(folder: OwnedFd) -> Self {
-        Self { folder, last: None }
+    pub(crate) fn of(folder: OwnedFd) -> Self {
+        Self {
+            folder,
+            last: None,
+            mounts: Mounts::default(),
+        }
     }
 
     /// A directory that is empty, and that nobody else can find.
@@ -56,6 +63,7 @@ impl Root {
         Ok(Self {
             folder: self.folder.try_clone()?,
             last: None,
+            mounts: self.mounts.clone(),
         })
     }
 
@@ -134,6 +142,8 @@ impl Root {
             }
             file => file?,
         };
+        // a file may be a mount of its own
+        self.mounts.note(&file)?;
         Ok(OutputFile {
             file: File::from(file),
             direct: None,
@@ -195,12 +205,15 @@ impl Root {
     /// Sets the permissions of the folder `path`.
     pub fn set_folder_mode(&mut self, path: &Path, mode: u32) -> io::Result<()> {
         let folder = self.folder_at(path)?;
+        self.mounts.note(&folder)?;
         Ok(fchmod(folder, Mode::from_bits_truncate(mode & 0o7777))?)
     }
 
-    /// Brings everything written to this file system to disk.
+    /// Brings everything written to the root's file system to disk, and to every other one below the root that
+    /// was used through this handle or another one on the same root: a tree may span mounts.
     pub fn sync(&self) -> io::Result<()> {
-        Ok(syncfs(&self.folder)?)
+        syncfs(&self.folder)?;
+        self.mounts.sync()
     }
 
     fn folder_at(&mut self, path: &Path) -> io::Result<OwnedFd> {
@@ -226,7 +239,9 @@ impl Root {
             return Ok((&self.folder, name));
         }
         if self.last.as_ref().is_none_or(|(last, _)| last != folder) {
-            self.last = Some((folder.to_owned(), self.folder_at(folder)?));
+            let opened = self.folder_at(folder)?;
+            self.mounts.note(&opened)?;
+            self.last = Some((folder.to_owned(), opened));
         }
         let folder = self
             .last

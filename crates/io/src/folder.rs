@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{Advice, AtFlags, Dir, Mode, OFlags, fadvise, mkdirat, unlinkat};
+use rustix::fs::{Advice, AtFlags, Dir, Mode, OFlags, fadvise, fsync, mkdirat, unlinkat};
 
 use crate::beneath;
 use crate::ground::{FOLDER, Folder, Ground};
@@ -42,6 +42,11 @@ impl Folder {
     /// Removes the file or link `name` in it.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+
+    /// Brings the names in it to disk.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(fsync(&self.fd)?)
     }
 
     /// Removes the empty folder `name` in it.

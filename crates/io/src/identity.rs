@@ -2,8 +2,7 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -12,6 +11,8 @@ use ring::digest;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use subtle::ConstantTimeEq;
+
+use crate::durable;
 
 /// A host's or a user's private key.
 #[derive(Clone)]
@@ -34,28 +35,27 @@ impl Identity {
     /// The key kept at `path`, made there (readable by its owner alone) if there is none.
     pub fn load_or_generate(path: &Path) -> io::Result<Self> {
         match fs::read(path) {
-            Ok(pkcs8) => {
-                Ed25519KeyPair::from_pkcs8_maybe_unchecked(&pkcs8).map_err(|_| {
-                    io::Error::new(io::ErrorKind::InvalidData, "this is no Ed25519 key")
-                })?;
-                Ok(Self { pkcs8 })
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::generate().keep(path),
+            Ok(pkcs8) => Self::parse(pkcs8),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::make(path),
             Err(error) => Err(error),
         }
     }
 
-    fn keep(self, path: &Path) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)?;
-        file.write_all(&self.pkcs8)?;
-        Ok(self)
+    fn parse(pkcs8: Vec<u8>) -> io::Result<Self> {
+        Ed25519KeyPair::from_pkcs8_maybe_unchecked(&pkcs8)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "this is no Ed25519 key"))?;
+        Ok(Self { pkcs8 })
+    }
+
+    /// Makes the key at `path`, unless another process has made it meanwhile.
+    fn make(path: &Path) -> io::Result<Self> {
+        durable::edit(path, |there| {
+            if let Some(pkcs8) = there {
+                return Ok((None, Self::parse(pkcs8)?));
+            }
+            let identity = Self::generate();
+            Ok((Some(identity.pkcs8.clone()), identity))
+        })
     }
 
     /// What this key says of `message`, which whoever has the public half can check (Ed25519, RFC 8032).

@@ -1,10 +1,10 @@
 //! Floor 2: the real world that runs machines: clock, sockets, trains, streams, blocks and disks.
 //!
 //! - [`clock`]: the only place that reads time; [`wait`]: sleeping until a moment or a sign
-//! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive
+//! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive; [`seal`]: their encryption
 //! - [`ground`], [`disk`]: where files are read from, and written to; [`folder`]: folders that are changed
-//! - [`seal`]: authenticated encryption of datagrams
-//! - [`disk`]: files beneath a root; [`device`]: read back past the page cache; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
+//! - [`durable`]: small files replaced whole, across power cuts; [`device`]: files read back past the page cache
+//! - [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
 //! - [`core`]: which core a thread runs on; [`heap`]: what it keeps; [`knock`], [`hops`], [`grants`]: what is in the way of a peer, and what this host allows
 //! - [`tun`], [`namespace`]: what the lab's links and hosts are made of
 #![expect(
@@ -22,6 +22,7 @@ pub mod core;
 pub mod device;
 pub mod disk;
 pub mod drive;
+pub mod durable;
 pub mod error;
 pub mod flood;
 pub mod folder;
@@ -53,6 +54,7 @@ pub mod wait;
 mod aead;
 mod beneath;
 mod hard_link;
+mod mounts;
 mod remove;
 mod scatter;
 mod sockaddr;

@@ -9,6 +9,7 @@ use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::exec::driver as exec;
 use lighthaul_circuit::linux::Shaper;
 use lighthaul_io::clock::{Clock, unix_nanos};
+use lighthaul_io::durable;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tls;
 use lighthaul_scheduler::books::{Books, Config, Policy, Quota};
@@ -111,7 +112,7 @@ fn named(place: &str) -> Result<PathBuf, Error> {
 fn usual() -> Result<PathBuf, Error> {
     let path = places::books();
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)
+        durable::make_folders(folder)
             .map_err(|e| Error::file(Code::Io, "cannot make the folder", folder, &e))?;
     }
     Ok(path)

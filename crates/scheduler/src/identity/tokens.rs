@@ -7,13 +7,13 @@
 //!
 //! The file has the secrets' hashes, so that who reads it gets in nowhere.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use lighthaul_io::durable;
 use lighthaul_io::identity::Fingerprint;
 
 use super::role::NotARole;
@@ -93,11 +93,6 @@ pub fn add(path: &Path, entry: &Entry) -> io::Result<()> {
             NotAnEntry::Name,
         ));
     }
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let mut options = OpenOptions::new();
-    let mut file = options.append(true).create(true).mode(0o600).open(path)?;
     let name = shlex::try_quote(&entry.who.name).map_err(io::Error::other)?;
     let expires = entry.expires.map(|end| format!(" expires={end}"));
     let line = format!(
@@ -106,7 +101,15 @@ pub fn add(path: &Path, entry: &Entry) -> io::Result<()> {
         entry.who.role,
         expires.unwrap_or_default()
     );
-    file.write_all(line.as_bytes())
+    durable::edit(path, |old| {
+        let mut text = old.unwrap_or_default();
+        if text.last().is_some_and(|last| *last != b'\n') {
+            // a line that an editor left open would swallow this one
+            text.push(b'\n');
+        }
+        text.extend(line.as_bytes());
+        Ok((Some(text), ()))
+    })
 }
 
 /// What lines say, and what is wrong with the others.
