@@ -45,6 +45,7 @@ pub fn work(
         listed: Vec::new(),
         listed_bytes: 0,
         done: 0,
+        unsynced: None,
     };
     match verb {
         Verb::List { path, hidden } => worker.list(path, *hidden)?,
@@ -56,6 +57,7 @@ pub fn work(
             worker.each(paths, |worker, path| worker.make(path, *parents))?;
         }
     }
+    worker.sync()?;
     worker.flush()?;
     let done = worker.done;
     (worker.say)(Answer::Done(done))?;
@@ -70,6 +72,8 @@ struct Worker<'a> {
     listed: Vec<Listed>,
     listed_bytes: usize,
     done: u64,
+    /// Folder whose names have changed since it was synced, and its path.
+    unsynced: Option<(PathBuf, Folder)>,
 }
 
 impl Worker<'_> {
@@ -137,19 +141,25 @@ impl Worker<'_> {
                 break;
             }
             // what cannot be made here will be missing below
-            if let Ok(Some((folder, name))) = self.ground.parent(&made) {
-                folder.make(name).ok();
+            if let Ok(Some((folder, name))) = self.ground.parent(&made)
+                && folder.make(name).is_ok()
+            {
+                self.changed(folder, &made)?;
             }
         }
         let result = match self.ground.parent(path) {
-            Ok(Some((folder, name))) => folder.make(name).or_else(|error| {
-                let is_there = error.kind() == ErrorKind::AlreadyExists && parents;
-                if is_there && self.ground.folder(path).is_ok() {
-                    Ok(())
-                } else {
-                    Err(error)
-                }
-            }),
+            Ok(Some((folder, name))) => {
+                let result = folder.make(name).or_else(|error| {
+                    let is_there = error.kind() == ErrorKind::AlreadyExists && parents;
+                    if is_there && self.ground.folder(path).is_ok() {
+                        Ok(())
+                    } else {
+                        Err(error)
+                    }
+                });
+                self.changed(folder, path)?;
+                result
+            }
             Ok(None) if parents => self.ground.folder(path).map(|_| ()),
             Ok(None) => Err(ErrorKind::AlreadyExists.into()),
             Err(error) => Err(error),
@@ -163,7 +173,8 @@ impl Worker<'_> {
     fn remove(&mut self, path: &Path, recursive: bool) -> Result<(), Error> {
         match self.ground.parent(path) {
             Ok(Some((folder, name))) => {
-                self.remove_from(&folder, name, path, recursive.then_some(DEPTH_MAX))
+                self.remove_from(&folder, name, path, recursive.then_some(DEPTH_MAX))?;
+                self.changed(folder, path)
             }
             Ok(None) => {
                 let text = format!(
@@ -229,6 +240,32 @@ impl Worker<'_> {
         match folder.remove_folder(name) {
             Ok(()) => self.advance(),
             Err(error) => self.fail("cannot remove", path, &error),
+        }
+    }
+
+    /// Names in `folder`, where `path` is, have changed: it is synced once another folder is, or when all is done.
+    fn changed(&mut self, folder: Folder, path: &Path) -> Result<(), Error> {
+        let parent = path.parent().unwrap_or_else(|| Path::new(""));
+        if self
+            .unsynced
+            .as_ref()
+            .is_some_and(|(last, _)| last == parent)
+        {
+            return Ok(());
+        }
+        self.sync()?;
+        self.unsynced = Some((parent.to_owned(), folder));
+        Ok(())
+    }
+
+    /// Brings to disk what has changed. The names of a folder that is gone went before its own name did.
+    fn sync(&mut self) -> Result<(), Error> {
+        let Some((path, folder)) = self.unsynced.take() else {
+            return Ok(());
+        };
+        match folder.sync() {
+            Ok(()) => Ok(()),
+            Err(error) => self.fail("cannot sync", &path, &error),
         }
     }
 
