@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 ROOT = $(DESTDIR)$(PREFIX)
 SHARE = $(ROOT)/share
 NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables pg_ctlcluster:postgresql \
-	mkfs.btrfs:btrfs-progs lowntfs-3g:ntfs-3g faketime:faketime
+	mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs lowntfs-3g:ntfs-3g faketime:faketime
 export PATH := $(PATH):/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600

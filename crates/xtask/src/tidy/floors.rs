@@ -115,7 +115,7 @@ const FLOORS: [(u8, &[&str]); 7] = [
     (1, &["base"]),
     (2, &["proto", "schedule", "sim", "io"]),
     (3, &["transfer", "circuit", "gateway"]),
-    (4, &["daemon", "lab", "scheduler"]),
+    (4, &["daemon", "lab", "powercut", "scheduler"]),
     (5, &["cli"]),
     (6, &["xtask"]),
 ];

@@ -1,0 +1,272 @@
+//! Writes and flushes of a block device in their order, and the images that a power cut can leave.
+//!
+//! A cut at a place of the recording keeps every write before the last flush. Of the writes behind it, each
+//! page of 4 KiB is kept or lost on its own; a torn page keeps any subset of its sectors of 512 bytes.
+
+use std::sync::Arc;
+
+use lighthaul_base::Rng;
+
+use crate::image::{Image, Part, parts};
+
+/// Bytes of a sector: what a device never tears.
+pub const SECTOR: usize = 512;
+
+/// All that a device did since it was switched on.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    base: Image,
+    now: Image,
+    events: Vec<Event>,
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Write(u64, Arc<[u8]>),
+    Flush,
+}
+
+/// Fate of a page that was written and not flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is on the device.
+    Kept,
+    /// It never got there.
+    Lost,
+    /// The sectors whose bits are set are there.
+    Torn(u8),
+}
+
+impl Recording {
+    /// A device with this content.
+    pub fn new(base: Image) -> Self {
+        Self {
+            now: base.clone(),
+            base,
+            events: Vec::new(),
+        }
+    }
+
+    /// Content as the host sees it, unflushed writes included.
+    pub const fn now(&self) -> &Image {
+        &self.now
+    }
+
+    /// Writes `bytes` at `offset`.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        self.now.write(offset, bytes);
+        self.events.push(Event::Write(offset, bytes.into()));
+    }
+
+    /// Makes all writes so far durable.
+    pub fn flush(&mut self) {
+        self.events.push(Event::Flush);
+    }
+
+    /// Number of events so far: a place for a cut.
+    pub const fn place(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Number of flushes before `place`.
+    pub fn flushes(&self, place: usize) -> usize {
+        let events = &self.events[..place];
+        let is_flush = |event: &&Event| matches!(event, Event::Flush);
+        events.iter().filter(is_flush).count()
+    }
+
+    /// The image that a cut at `place` leaves if `fate` decides about each page that was not flushed.
+    pub fn cut(&self, place: usize, fate: &mut dyn FnMut() -> Fate) -> Image {
+        let events = &self.events[..place.min(self.events.len())];
+        let is_flush = |event: &Event| matches!(event, Event::Flush);
+        let flushed = events.iter().rposition(is_flush).unwrap_or(0);
+        let mut image = self.base.clone();
+        for (nth, event) in events.iter().enumerate() {
+            match event {
+                Event::Flush => {}
+                Event::Write(offset, bytes) if nth < flushed => image.write(*offset, bytes),
+                Event::Write(offset, bytes) => {
+                    for part in parts(*offset, bytes.len()) {
+                        keep(&mut image, part, &bytes[part.from..part.till], fate());
+                    }
+                }
+            }
+        }
+        image
+    }
+}
+
+/// Writes what `fate` leaves of a part of a write.
+fn keep(image: &mut Image, part: Part, bytes: &[u8], fate: Fate) {
+    let offset = part.page * crate::image::PAGE as u64 + part.at as u64;
+    match fate {
+        Fate::Kept => image.write(offset, bytes),
+        Fate::Lost => {}
+        Fate::Torn(sectors) => {
+            for (nth, sector) in bytes.chunks(SECTOR).enumerate() {
+                if sectors >> nth & 1 == 1 {
+                    image.write(offset + (nth * SECTOR) as u64, sector);
+                }
+            }
+        }
+    }
+}
+
+/// Random fates, of one temper for each cut: all lost, most lost, half, few lost, none lost.
+#[derive(Debug)]
+pub struct Chance {
+    rng: Rng,
+    kept_of_8: u64,
+    tears: bool,
+}
+
+impl Chance {
+    /// Fates that descend from `seed`; pages are torn only if `tears`.
+    pub fn new(seed: u64, tears: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let kept_of_8 = [0, 1, 4, 7, 8][rng.below(5) as usize];
+        Self {
+            rng,
+            kept_of_8,
+            tears,
+        }
+    }
+
+    /// The next fate.
+    pub fn fate(&mut self) -> Fate {
+        if self.tears && !matches!(self.kept_of_8, 0 | 8) && self.rng.below(16) == 0 {
+            return Fate::Torn(self.rng.next_u64() as u8);
+        }
+        if self.rng.below(8) < self.kept_of_8 {
+            Fate::Kept
+        } else {
+            Fate::Lost
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::PAGE;
+    use proptest::prelude::*;
+
+    const LEN: usize = 5 * PAGE;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Write(usize, Vec<u8>),
+        Flush,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let sectors = LEN / SECTOR;
+        let write = (0..sectors, 1..20_usize, any::<u8>()).prop_map(move |(at, count, byte)| {
+            let count = count.min(sectors - at);
+            let bytes = (0..count * SECTOR).map(|nth| byte.wrapping_add(nth as u8));
+            Step::Write(at * SECTOR, bytes.collect())
+        });
+        prop_oneof![4 => write, 1 => Just(Step::Flush)]
+    }
+
+    fn record(steps: &[Step]) -> Recording {
+        let mut recording = Recording::new(Image::zeros(LEN as u64));
+        for step in steps {
+            match step {
+                Step::Write(offset, bytes) => recording.write(*offset as u64, bytes),
+                Step::Flush => recording.flush(),
+            }
+        }
+        recording
+    }
+
+    fn bytes(image: &Image) -> Vec<u8> {
+        let mut bytes = vec![0; LEN];
+        image.read(0, &mut bytes);
+        bytes
+    }
+
+    /// Writes all of `steps` into an array, without a thought of pages.
+    fn apply(steps: &[Step]) -> Vec<u8> {
+        let mut array = vec![0; LEN];
+        for step in steps {
+            if let Step::Write(offset, bytes) = step {
+                array[*offset..offset + bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        array
+    }
+
+    fn last_flush(steps: &[Step]) -> usize {
+        let is_flush = |step: &Step| matches!(step, Step::Flush);
+        steps.iter().rposition(is_flush).unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn the_host_sees_every_write(steps in prop::collection::vec(step(), 0..30)) {
+            prop_assert_eq!(bytes(record(&steps).now()), apply(&steps));
+        }
+
+        #[test]
+        fn a_cut_that_loses_all_leaves_the_last_flush(
+            steps in prop::collection::vec(step(), 0..30),
+            place in 0..30_usize,
+        ) {
+            let place = place.min(steps.len());
+            let image = record(&steps).cut(place, &mut || Fate::Lost);
+            prop_assert_eq!(bytes(&image), apply(&steps[..last_flush(&steps[..place])]));
+            let image = record(&steps).cut(place, &mut || Fate::Kept);
+            prop_assert_eq!(bytes(&image), apply(&steps[..place]));
+        }
+
+        #[test]
+        fn each_sector_after_a_cut_is_flushed_or_written_since(
+            steps in prop::collection::vec(step(), 0..30),
+            place in 0..30_usize,
+            seed in any::<u64>(),
+        ) {
+            let steps = &steps[..place.min(steps.len())];
+            let mut chance = Chance::new(seed, true);
+            let found = bytes(&record(steps).cut(steps.len(), &mut || chance.fate()));
+            let flushed = last_flush(steps);
+            for (nth, sector) in found.chunks(SECTOR).enumerate() {
+                let span = nth * SECTOR..(nth + 1) * SECTOR;
+                let could_be = |till: usize| apply(&steps[..till])[span.clone()] == *sector;
+                prop_assert!((flushed..=steps.len()).any(could_be), "sector {}", nth);
+            }
+        }
+
+        #[test]
+        fn pages_are_whole_where_nothing_tears(
+            steps in prop::collection::vec(step(), 0..12),
+            seed in any::<u64>(),
+        ) {
+            let mut decisions = Vec::new();
+            let mut chance = Chance::new(seed, false);
+            let recording = record(&steps);
+            let image = recording.cut(steps.len(), &mut || {
+                decisions.push(chance.fate());
+                decisions[decisions.len() - 1]
+            });
+            // the same decisions, byte by byte on an array
+            let flushed = last_flush(&steps);
+            let mut array = apply(&steps[..flushed]);
+            let mut decisions = decisions.into_iter();
+            for step in &steps[flushed..] {
+                let Step::Write(offset, bytes) = step else { continue };
+                let (mut page, mut fate) = (usize::MAX, Fate::Lost);
+                for (nth, byte) in bytes.iter().enumerate() {
+                    if (offset + nth) / PAGE != page {
+                        page = (offset + nth) / PAGE;
+                        fate = decisions.next().unwrap();
+                    }
+                    if fate == Fate::Kept {
+                        array[offset + nth] = *byte;
+                    }
+                }
+            }
+            prop_assert_eq!(bytes(&image), array);
+        }
+    }
+}

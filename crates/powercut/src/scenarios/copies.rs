@@ -1,0 +1,343 @@
+//! Copies to a daemon whose root is on the disk.
+//!
+//! Whatever has its final name after a cut is whole: the new version, or the old one where there was one. What
+//! a command that ended well has copied is there, and what it deleted is not. The same command again completes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use lighthaul_base::Rng;
+use rustix::fs::{AtFlags, CWD};
+
+use super::program::{Program, Server};
+use super::tree::{self, Tree, compare, differ};
+use crate::trial::{Promises, Scenario};
+
+/// What is copied, and how.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// Files that are large enough to be resumed.
+    pub large: u64,
+    /// Files that are not.
+    pub small: u64,
+    /// Further options of the command.
+    pub options: &'static [&'static str],
+    /// An older version of the tree is there.
+    pub replaces: bool,
+    /// Both sides are killed in the middle, and the command is said again.
+    pub interrupts: bool,
+    /// What was copied is removed in the end.
+    pub removes: bool,
+    /// Where the disk is in the target.
+    pub place: Place,
+}
+
+/// Where the disk is in the target of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The target is a folder on the disk.
+    Above,
+    /// The disk is mounted inside of the target, which is on another one.
+    Nested,
+}
+
+/// A copy to a disk that is cut.
+#[derive(Debug)]
+pub struct Copies {
+    program: Program,
+    kind: Kind,
+    seed: u64,
+    /// What is there beforehand.
+    old: Tree,
+    /// What the source is.
+    new: Tree,
+}
+
+impl Copies {
+    /// A copy of this kind, from a tree that descends from `seed`.
+    pub const fn new(program: Program, kind: Kind, seed: u64) -> Self {
+        Self {
+            program,
+            kind,
+            seed,
+            old: Tree::new(),
+            new: Tree::new(),
+        }
+    }
+
+    fn is_nested(&self) -> bool {
+        self.kind.place == Place::Nested
+    }
+
+    fn source(&self) -> PathBuf {
+        self.program.aside.join("source")
+    }
+
+    fn config(&self) -> PathBuf {
+        self.program.aside.join("config")
+    }
+
+    /// The folder that the daemon serves, and the target in it.
+    fn root(&self, disk: &Path) -> (PathBuf, &'static str) {
+        match disk.parent().zip(disk.file_name()) {
+            Some((parent, _)) if self.is_nested() => (parent.join("root"), "tree"),
+            _ => (disk.to_owned(), "tree"),
+        }
+    }
+
+    fn target(&self, disk: &Path) -> PathBuf {
+        if self.is_nested() {
+            return disk.to_owned();
+        }
+        disk.join("tree")
+    }
+
+    /// Starts the daemon; answers it and its address.
+    fn serve(&self, disk: &Path) -> Result<(Server, String), String> {
+        let at = |name: &str| self.program.aside.join(name).to_string_lossy().into_owned();
+        let key = self.program.run(&self.config(), &["key"])?;
+        let allowed = at("allowed");
+        let allow = ["allow", key.trim(), "--allowed", &allowed];
+        self.program.run(&self.config(), &allow)?;
+        let root = self.root(disk).0.to_string_lossy().into_owned();
+        let host = at("host_key");
+        let words = [
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--key",
+            &host,
+            "--allowed",
+            &allowed,
+        ];
+        let words = [words.as_slice(), &["--root", &root]].concat();
+        let mut serve = self.program.command(&self.config(), &words);
+        let (server, line) = self.program.serve(&mut serve, "listening on ")?;
+        let address = line.split("listening on ").nth(1).unwrap_or_default();
+        let address = address.split([' ', ',', ';']).next().unwrap_or_default();
+        Ok((server, address.trim().to_owned()))
+    }
+
+    fn words(&self, disk: &Path, address: &str, rate: &str) -> Vec<String> {
+        let source = format!("{}/", self.source().display());
+        let target = format!("lh://{address}/{}", self.root(disk).1);
+        let mut words = vec!["cp".to_owned(), "--json".to_owned(), "-H".to_owned()];
+        words.extend(["--rate", rate, "--retries", "0"].map(ToOwned::to_owned));
+        words.extend(self.kind.options.iter().map(|word| (*word).to_owned()));
+        words.extend([source, target]);
+        words
+    }
+
+    fn copy(&self, disk: &Path, address: &str) -> Result<(), String> {
+        let words = self.words(disk, address, "2Gb/s");
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let said = self.program.run(&self.config(), &words)?;
+        if said.contains("\"verified\":true") {
+            Ok(())
+        } else {
+            Err("the copy ended well without a word of verified".to_owned())
+        }
+    }
+
+    /// Kills both sides of a copy in its middle.
+    fn interrupt(&self, disk: &Path) -> Result<(), String> {
+        let (mut server, address) = self.serve(disk)?;
+        let words = self.words(disk, &address, "400Mb/s");
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut copy = self.program.command(&self.config(), &words);
+        copy.stdout(Stdio::null()).stderr(Stdio::null());
+        let copy = copy.spawn().map_err(|why| why.to_string())?;
+        let pause = Duration::from_millis(150 + Rng::new(self.seed).below(600));
+        sleep(pause);
+        server.kill();
+        // whether it was over by then is chance
+        let ended = copy.wait_with_output();
+        ended.map(drop).map_err(|why| why.to_string())
+    }
+
+    fn remove(&self, disk: &Path, address: &str) -> Result<(), String> {
+        let place = format!("lh://{address}/{}", self.root(disk).1);
+        self.program
+            .run(&self.config(), &["rm", "-r", &place])
+            .map(drop)
+    }
+
+    /// After a cut: each entry is as it was or as it is to be.
+    fn either(&self, found: &Tree) -> Result<(), String> {
+        let grows = self.kind.options.contains(&"--inplace");
+        for (path, look) in found {
+            let is_dir = look.mode & 0o170_000 == 0o040_000;
+            if is_dir || grows && !look.content.is_empty() {
+                continue;
+            }
+            let is = |tree: &Tree| {
+                let expected = tree.get(path)?;
+                // names of a file come one by one
+                let names = look.names;
+                Some(differ(
+                    look,
+                    &tree::Look {
+                        names,
+                        ..expected.clone()
+                    },
+                ))
+            };
+            match (is(&self.old), is(&self.new)) {
+                (Some(None), _) | (_, Some(None)) => {}
+                (_, Some(Some(why))) | (Some(Some(why)), None) => {
+                    return Err(format!("{}: {why}", path.display()));
+                }
+                (None, None) => return Err(format!("{} is nobody's", path.display())),
+            }
+        }
+        Ok(())
+    }
+
+    fn found(&self, disk: &Path) -> Result<Tree, String> {
+        let target = self.target(disk);
+        if !target.exists() {
+            return Ok(Tree::new());
+        }
+        tree::look(&target).map_err(|why| format!("cannot read the target: {why}"))
+    }
+
+    /// What the source is, and beside it what only the target has and no `--delete` removes.
+    fn complete(&self) -> Tree {
+        let mut tree = self.new.clone();
+        if !self.kind.options.contains(&"--delete") {
+            let only = self
+                .old
+                .iter()
+                .filter(|(path, _)| !self.new.contains_key(*path));
+            tree.extend(only.map(|(path, look)| (path.clone(), look.clone())));
+        }
+        tree
+    }
+
+    fn bind(&self, disk: &Path) -> Result<(), String> {
+        if !self.is_nested() {
+            return Ok(());
+        }
+        let place = self.root(disk).0.join("tree/nested");
+        fs::create_dir_all(&place).map_err(|why| why.to_string())?;
+        crate::rig::run(std::process::Command::new("umount").arg("-q").arg(&place)).ok();
+        rustix::mount::mount_bind(disk, &place).map_err(|why| why.to_string())
+    }
+
+    fn unbind(&self, disk: &Path) -> Result<(), String> {
+        if !self.is_nested() {
+            return Ok(());
+        }
+        let place = self.root(disk).0.join("tree/nested");
+        crate::rig::run(std::process::Command::new("umount").arg(&place))
+    }
+
+    fn recorded(&self, disk: &Path, promises: &mut Promises<'_>) -> Result<(), String> {
+        if self.kind.interrupts {
+            self.interrupt(disk)?;
+        }
+        let (_server, address) = self.serve(disk)?;
+        self.copy(disk, &address)?;
+        promises.note();
+        if self.kind.removes {
+            self.remove(disk, &address)?;
+            promises.note();
+        }
+        Ok(())
+    }
+}
+
+/// Waits for a moment of chance, which is all that is wanted here.
+fn sleep(pause: Duration) {
+    let time = rustix::thread::Timespec {
+        tv_sec: pause.as_secs().cast_signed(),
+        tv_nsec: i64::from(pause.subsec_nanos()),
+    };
+    let _ = rustix::thread::nanosleep(&time);
+}
+
+impl Scenario for Copies {
+    fn prepare(&mut self, disk: &Path) -> Result<(), String> {
+        let failed = |why: std::io::Error| format!("cannot make the tree to copy: {why}");
+        fs::remove_dir_all(&self.program.aside).ok();
+        fs::create_dir_all(&self.program.aside).map_err(failed)?;
+        let mut source = self.source();
+        if self.is_nested() {
+            source.push("nested");
+        }
+        tree::make(&source, self.kind.large, self.kind.small, self.seed).map_err(failed)?;
+        let target = self.target(disk);
+        if self.kind.replaces {
+            let (large, small) = (self.kind.large, self.kind.small * 5 / 4);
+            tree::make(&target, large, small, self.seed ^ 1).map_err(failed)?;
+            self.old = tree::look(&target).map_err(failed)?;
+        }
+        self.new = tree::look(&source).map_err(failed)?;
+        Ok(())
+    }
+
+    fn run(&mut self, disk: &Path, promises: &mut Promises<'_>) -> Result<(), String> {
+        self.bind(disk)?;
+        let done = self.recorded(disk, promises);
+        self.unbind(disk)?;
+        done
+    }
+
+    fn check(&mut self, disk: &Path, promised: usize) -> Result<(), String> {
+        let found = self.found(disk)?;
+        match promised {
+            0 => self.either(&found),
+            1 if self.kind.removes => Ok(()),
+            1 => compare(
+                &without_times_of_folders(found),
+                &without_times_of_folders(self.complete()),
+            ),
+            _ => compare(&found, &Tree::new()),
+        }
+    }
+
+    fn repeat(&mut self, disk: &Path) -> Result<(), String> {
+        self.bind(disk)?;
+        let copied = self
+            .serve(disk)
+            .and_then(|(_server, address)| self.copy(disk, &address));
+        let found = self.found(disk);
+        self.unbind(disk)?;
+        copied?;
+        let found = without_times_of_folders(found?);
+        compare(&found, &without_times_of_folders(self.complete()))?;
+        let left = left_over(&self.target(disk));
+        left.map_or(Ok(()), |path| {
+            Err(format!("{} is left over", path.display()))
+        })
+    }
+}
+
+/// Folders that more is put in, or that were there before, have times of their own.
+fn without_times_of_folders(mut tree: Tree) -> Tree {
+    for look in tree.values_mut() {
+        if look.mode & 0o170_000 == 0o040_000 {
+            look.time = (0, 0);
+        }
+    }
+    tree
+}
+
+/// A temporary file of a copy that is over.
+fn left_over(folder: &Path) -> Option<PathBuf> {
+    for item in fs::read_dir(folder).ok()?.flatten() {
+        let (path, name) = (item.path(), item.file_name());
+        if name.as_encoded_bytes().starts_with(b".lighthaul-") || name == tree::PARTIAL {
+            return Some(path);
+        }
+        let meta = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if rustix::fs::FileType::from_raw_mode(meta.st_mode).is_dir()
+            && let Some(left) = left_over(&path)
+        {
+            return Some(left);
+        }
+    }
+    None
+}

@@ -1,0 +1,85 @@
+//! The command `lighthaul`, started and waited for.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// The command, and a folder off the disk under test for what it keeps besides.
+#[derive(Clone, Debug)]
+pub struct Program {
+    path: PathBuf,
+    /// Folder that survives every cut.
+    pub aside: PathBuf,
+}
+
+impl Program {
+    /// The command at `path`.
+    pub fn new(path: &Path, aside: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            aside: aside.to_owned(),
+        }
+    }
+
+    /// The command with these words, with its configuration in `config`.
+    pub fn command(&self, config: &Path, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(words).env("XDG_CONFIG_HOME", config);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the command; answers what it printed.
+    pub fn run(&self, config: &Path, words: &[&str]) -> Result<String, String> {
+        let output = self.command(config, words).output();
+        printed(words, &output.map_err(|why| why.to_string())?)
+    }
+
+    /// Starts a server and waits until it says `word` on standard error; answers that line, too.
+    pub fn serve(&self, command: &mut Command, word: &str) -> Result<(Server, String), String> {
+        let child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let mut server = Server(child.map_err(|why| format!("cannot start a server: {why}"))?);
+        let errors = server.0.stderr.take().ok_or("no standard error")?;
+        let mut lines = BufReader::new(errors);
+        let mut said = String::new();
+        let mut line = String::new();
+        while lines.read_line(&mut line).is_ok_and(|count| count > 0) {
+            if line.contains(word) {
+                std::thread::spawn(move || lines.read_to_end(&mut Vec::new()).ok());
+                return Ok((server, line));
+            }
+            said.push_str(&line);
+            line.clear();
+        }
+        Err(format!("a server ended: {}", said.trim()))
+    }
+}
+
+/// What a command printed, or why it failed.
+pub fn printed(words: &[&str], output: &Output) -> Result<String, String> {
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let code = output.status;
+    let first = words.first().copied().unwrap_or_default();
+    Err(format!("lighthaul {first}: {code}: {}", said.trim()))
+}
+
+/// A process that is killed when this value goes.
+#[derive(Debug)]
+pub struct Server(pub Child);
+
+impl Server {
+    /// Kills it at once, as a power cut does, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

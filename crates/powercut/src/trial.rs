@@ -1,0 +1,284 @@
+//! One program, recorded once and cut many times.
+
+use std::fmt;
+use std::path::Path;
+
+use lighthaul_base::Rng;
+
+use crate::device::Fault;
+use crate::filesystem::FileSystem;
+use crate::recording::{Chance, Fate, Recording};
+use crate::rig::Rig;
+
+/// A program under test, and what it promises.
+pub trait Scenario {
+    /// Lays out what is on the disk beforehand; it is synced when this returns.
+    fn prepare(&mut self, disk: &Path) -> Result<(), String>;
+
+    /// Runs the program, all of whose processes have ended when this returns. Each promise that the program
+    /// makes is noted as soon as it is made.
+    fn run(&mut self, disk: &Path, promises: &mut Promises<'_>) -> Result<(), String>;
+
+    /// Looks at what a cut left, when the program had made the first `promised` promises.
+    fn check(&mut self, disk: &Path, promised: usize) -> Result<(), String>;
+
+    /// Runs the program again after a cut; everything must be complete then.
+    fn repeat(&mut self, disk: &Path) -> Result<(), String>;
+}
+
+/// Promises of a program, by the place of the recording at which they were made.
+#[derive(Debug)]
+pub struct Promises<'a> {
+    rig: &'a Rig,
+    places: Vec<usize>,
+}
+
+impl Promises<'_> {
+    /// The program has made its next promise.
+    pub fn note(&mut self) {
+        self.places.push(self.rig.device().place());
+    }
+}
+
+/// How often a recording is cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Number of cuts.
+    pub cuts: u64,
+    /// After every so many cuts the program runs again.
+    pub repeat_each: u64,
+    /// Source of all chance.
+    pub seed: u64,
+}
+
+/// Outcome of the cuts of one recording.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Cuts that were made, or devices that failed.
+    pub cuts: u64,
+    /// Cuts after which the program ran again.
+    pub repeated: u64,
+    /// Events of the recording, flushes among them, and promises.
+    pub recorded: (usize, usize, usize),
+    /// What was wrong after a cut, with what repeats it.
+    pub faults: Vec<String>,
+}
+
+impl Tally {
+    /// Adds the cuts of another recording.
+    pub fn add(&mut self, other: Self) {
+        self.cuts += other.cuts;
+        self.repeated += other.repeated;
+        self.recorded.0 += other.recorded.0;
+        self.recorded.1 += other.recorded.1;
+        self.recorded.2 += other.recorded.2;
+        self.faults.extend(other.faults);
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (events, flushes, promises) = self.recorded;
+        write!(
+            f,
+            "{} cuts of {events} events with {flushes} flushes and {promises} promises, {} repeated: {} faults",
+            self.cuts,
+            self.repeated,
+            self.faults.len()
+        )?;
+        for fault in &self.faults {
+            write!(f, "\n      FAULT: {fault}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Records `scenario` on a new file system of this kind, and cuts it as often as `plan` says.
+pub fn run(
+    rig: &Rig,
+    kind: FileSystem,
+    scenario: &mut dyn Scenario,
+    plan: Plan,
+) -> Result<Tally, String> {
+    let (recording, promises) = record(rig, kind, scenario)?;
+    let end = recording.place();
+    let mut tally = Tally {
+        recorded: (end, recording.flushes(end), promises.len()),
+        ..Tally::default()
+    };
+    let mut rng = Rng::new(plan.seed);
+    for nth in 1..=plan.cuts {
+        let place = place(&mut rng, end, &promises);
+        let seed = rng.next_u64();
+        let repeats = nth % plan.repeat_each.max(1) == 0;
+        let cut = Cut {
+            kind,
+            place,
+            seed,
+            promised: promises.iter().filter(|at| **at <= place).count(),
+            repeats,
+        };
+        if let Err(why) = cut.make(rig, &recording, scenario) {
+            let name = kind.name();
+            tally.faults.push(format!(
+                "{name}, cut {nth} at event {place} of {end}: {why}"
+            ));
+        }
+        tally.cuts += 1;
+        tally.repeated += u64::from(repeats);
+    }
+    Ok(tally)
+}
+
+/// Runs `scenario` as often as `plan` says on a device that begins to fail at random, and then loses power.
+pub fn fail(
+    rig: &Rig,
+    kind: FileSystem,
+    scenario: &mut dyn Scenario,
+    plan: Plan,
+) -> Result<Tally, String> {
+    let (recording, promises) = record(rig, kind, scenario)?;
+    let end = recording.place();
+    let base = recording.cut(0, &mut || Fate::Lost);
+    let mut tally = Tally {
+        recorded: (end, recording.flushes(end), promises.len()),
+        ..Tally::default()
+    };
+    let mut rng = Rng::new(plan.seed);
+    for nth in 1..=plan.cuts {
+        let at = rng.below(end as u64) as usize;
+        let fault = [Fault::Writes(at), Fault::Flushes(at), Fault::Full(at)][rng.below(3) as usize];
+        rig.device().insert(base.clone());
+        let repeats = nth % plan.repeat_each.max(1) == 0;
+        let failed = Failing {
+            kind,
+            fault,
+            seed: rng.next_u64(),
+            repeats,
+        }
+        .make(rig, scenario);
+        if let Err(why) = failed {
+            let name = kind.name();
+            tally
+                .faults
+                .push(format!("{name}, {nth}: {fault:?} of {end}: {why}"));
+        }
+        tally.cuts += 1;
+        tally.repeated += u64::from(repeats);
+    }
+    Ok(tally)
+}
+
+/// A run on a device that fails.
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    kind: FileSystem,
+    fault: Fault,
+    seed: u64,
+    repeats: bool,
+}
+
+impl Failing {
+    fn make(self, rig: &Rig, scenario: &mut dyn Scenario) -> Result<(), String> {
+        let mounted = rig.mount(self.kind)?;
+        rig.device().fail(self.fault);
+        let mut promises = Promises {
+            rig,
+            places: Vec::new(),
+        };
+        let said = scenario.run(mounted.path(), &mut promises);
+        let recording = rig.device().recording();
+        let promised = promises.places.len();
+        // a file system that has failed may not want to be written back
+        drop(mounted);
+        if let Err(said) = said {
+            is_clear(&said)?;
+        }
+        let cut = Cut {
+            kind: self.kind,
+            place: recording.place(),
+            seed: self.seed,
+            promised,
+            repeats: self.repeats,
+        };
+        cut.make(rig, &recording, scenario)
+    }
+}
+
+/// Insists that what a program said of its failure names the cause.
+fn is_clear(said: &str) -> Result<(), String> {
+    let lower = said.to_lowercase();
+    if CAUSES.iter().any(|cause| lower.contains(cause)) {
+        return Ok(());
+    }
+    Err(format!("it does not say what failed: {said}"))
+}
+
+/// What the kernel and `SQLite` call a device that fails; XFS wants cleaning then.
+const CAUSES: [&str; 6] = [
+    "input/output error",
+    "no space left",
+    "disk full",
+    "read-only file",
+    "structure needs cleaning",
+    "disk i/o error",
+];
+
+/// The recording of a run, and the places of the promises in it.
+fn record(
+    rig: &Rig,
+    kind: FileSystem,
+    scenario: &mut dyn Scenario,
+) -> Result<(Recording, Vec<usize>), String> {
+    let mounted = rig.mount(kind)?;
+    scenario.prepare(mounted.path())?;
+    mounted.sync()?;
+    mounted.unmount()?;
+    rig.device().insert(rig.device().recording().now().clone());
+    let mounted = rig.mount(kind)?;
+    let mut promises = Promises {
+        rig,
+        places: Vec::new(),
+    };
+    scenario.run(mounted.path(), &mut promises)?;
+    let recording = rig.device().recording();
+    Ok((recording, promises.places))
+}
+
+/// Where to cut: anywhere, and one time in four just behind a promise.
+fn place(rng: &mut Rng, end: usize, promises: &[usize]) -> usize {
+    if !promises.is_empty() && rng.below(4) == 0 {
+        return promises[rng.below(promises.len() as u64) as usize];
+    }
+    rng.below(end as u64 + 1) as usize
+}
+
+/// One cut.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    kind: FileSystem,
+    place: usize,
+    seed: u64,
+    promised: usize,
+    repeats: bool,
+}
+
+impl Cut {
+    fn make(
+        self,
+        rig: &Rig,
+        recording: &Recording,
+        scenario: &mut dyn Scenario,
+    ) -> Result<(), String> {
+        let mut chance = Chance::new(self.seed, self.kind.bears_tears());
+        rig.device()
+            .insert(recording.cut(self.place, &mut || chance.fate()));
+        let mounted = rig.mount(self.kind)?;
+        scenario.check(mounted.path(), self.promised)?;
+        if self.repeats {
+            let repeated = scenario.repeat(mounted.path());
+            repeated.map_err(|why| format!("the same command again: {why}"))?;
+        }
+        mounted.unmount()
+    }
+}
