@@ -7,8 +7,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{fstat, fsync};
 
 /// Mode of a file that is made: its owner alone reads it.
 const PRIVATE: u32 = 0o600;
@@ -37,7 +40,7 @@ pub fn edit<T>(
     let (new, answer) = change(old)?;
     if let Some(new) = new {
         put(&path, &new)?;
-        folder.sync_all()?;
+        sync_names(&folder)?;
     }
     Ok(answer)
 }
@@ -54,7 +57,17 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {}
         made => made?,
     }
-    OpenOptions::new().read(true).open(above)?.sync_all()
+    sync_names(OpenOptions::new().read(true).open(above)?)
+}
+
+/// Brings the names in `folder` to disk.
+///
+/// Once a write of its log has failed, XFS syncs a folder without a word if nothing of it is left to write. That it
+/// has shut down is said when the folder is looked at.
+pub(crate) fn sync_names(folder: impl AsFd) -> io::Result<()> {
+    fsync(&folder)?;
+    fstat(&folder)?;
+    Ok(())
 }
 
 /// Writes `content` under another name and renames it to `path`.

@@ -6,9 +6,10 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{Advice, AtFlags, Dir, Mode, OFlags, fadvise, fsync, mkdirat, unlinkat};
+use rustix::fs::{Advice, AtFlags, Dir, Mode, OFlags, fadvise, mkdirat, unlinkat};
 
 use crate::beneath;
+use crate::durable::sync_names;
 use crate::ground::{FOLDER, Folder, Ground};
 
 impl Ground {
@@ -46,7 +47,7 @@ impl Folder {
 
     /// Brings the names in it to disk.
     pub fn sync(&self) -> io::Result<()> {
-        Ok(fsync(&self.fd)?)
+        sync_names(&self.fd)
     }
 
     /// Removes the empty folder `name` in it.
