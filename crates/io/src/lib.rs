@@ -5,8 +5,7 @@
 //! - [`ground`], [`disk`]: where files are read from, and written to; [`folder`]: folders that are changed
 //! - [`durable`]: small files replaced whole, across power cuts; [`device`]: files read back past the page cache
 //! - [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
-//! - [`core`]: which core a thread runs on; [`heap`]: what it keeps; [`knock`], [`hops`], [`grants`]: what is in the way of a peer, and what this host allows
-//! - [`tun`], [`namespace`]: what the lab's links and hosts are made of
+//! - [`core`]: which core a thread runs on; [`heap`]: what it keeps; [`knock`], [`hops`], [`grants`]: what is in the way of a peer, and what this host allows; [`tun`], [`namespace`]: what the lab's links and hosts are made of
 #![expect(
     unsafe_code,
     reason = "system calls live here, each behind a safe function"
