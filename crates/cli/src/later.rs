@@ -153,16 +153,20 @@ pub(crate) fn run(
     let mut left = if again { args.later.retries } else { 0 };
     loop {
         let result = copy(args, printer);
-        let Err(error) = &result else { return result };
+        let error = match result {
+            Ok(summary) => return Ok(printer.whole(summary)),
+            Err(error) => error,
+        };
         let passing = matches!(error.code, Code::Network | Code::TimedOut);
         if interrupt::is_requested() && stopped(args) {
             let text = "stopped at the time that --stop-at says; the same command goes on";
             return Err(Error::new(Code::TimedOut, text));
         }
         if !passing || left == 0 || !printer.has_moved() {
-            return result;
+            return Err(error);
         }
         left -= 1;
+        printer.try_again();
         let text = format!(
             "{error}; going on in {} s ({left} tries left)",
             pause.as_secs()

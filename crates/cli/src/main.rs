@@ -71,7 +71,12 @@ fn main() -> ExitCode {
     if let Err(error) = catch(command) {
         print::say(&format!("lighthaul: signals cannot be caught: {error}"));
     }
-    match run(command, &config, &grammar) {
+    let done = run(command, &config, &grammar);
+    let done = match (done, print::unprinted()) {
+        (Ok(0), Some(error)) => Err(error),
+        (done, _) => done,
+    };
+    match done {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             if command.is_json() {

@@ -1,10 +1,12 @@
 //! What the command shows: a line of progress, a summary, or JSON.
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::path::Path;
+use std::sync::OnceLock;
 
 use lighthaul_base::{Instant, Rate, Size};
 use lighthaul_io::clock::{Clock, cpu_seconds};
-use lighthaul_transfer::error::Error;
+use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::hash::Hashed;
 use lighthaul_transfer::options::{Action, Planned};
 use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
@@ -25,9 +27,36 @@ pub(crate) fn ask(text: &str) {
     stderr().flush().ok();
 }
 
-/// Prints a line on standard output.
+/// Prints a line on standard output. A failure is told when the command ends, see [`unprinted`].
 pub(crate) fn print(text: &str) {
-    writeln!(stdout(), "{text}").ok();
+    print_octets(text.as_bytes());
+}
+
+/// Prints a line of octets on standard output.
+fn print_octets(line: &[u8]) {
+    let mut out = stdout().lock();
+    let printed = out.write_all(line).and_then(|()| out.write_all(b"\n"));
+    if let Err(error) = printed {
+        UNPRINTED.set(error).ok();
+    }
+}
+
+/// The first failure to print on standard output.
+static UNPRINTED: OnceLock<io::Error> = OnceLock::new();
+
+/// Why standard output does not have all that was printed; nothing if it has, or if nobody reads any more.
+pub(crate) fn unprinted() -> Option<Error> {
+    let flushed = stdout().flush().err();
+    let error = UNPRINTED.get().or(flushed.as_ref())?;
+    let is_loss = error.kind() != io::ErrorKind::BrokenPipe;
+    is_loss.then(|| {
+        Error::file(
+            Code::Io,
+            "cannot write",
+            Path::new("standard output"),
+            error,
+        )
+    })
 }
 
 /// Prints `error` as an event.
@@ -76,6 +105,54 @@ pub(crate) struct Printer {
     line_open: bool,
     /// The bytes that a dry run plans to send, where they are counted and nothing is shown.
     counted: Option<u64>,
+    /// Paths that were removed at the target.
+    removed: u64,
+    tries: Tries,
+}
+
+/// What the tries of a copy came to before the present one.
+#[derive(Debug, Default)]
+struct Tries {
+    /// They failed, and these moved so much together.
+    failed: Option<Motion>,
+    /// How far the present one is.
+    now: Motion,
+    /// When data first began to move.
+    moving: Option<Instant>,
+}
+
+impl Tries {
+    /// The present try has failed, and another will be made.
+    fn fail(&mut self) {
+        let now = std::mem::take(&mut self.now);
+        self.failed = Some(added(self.failed.unwrap_or_default(), &now));
+    }
+
+    /// What the whole copy came to, of which the last try came to `summary`, at `now` by a clock that began with it.
+    fn whole(&self, mut summary: Summary, now: Instant) -> Summary {
+        let Some(before) = &self.failed else {
+            return summary;
+        };
+        summary.elapsed = now.since(Instant::ZERO);
+        summary.moving = self.moving.map_or(summary.moving, |since| now.since(since));
+        summary.motion = added(summary.motion, before);
+        summary.motion.total += before.done;
+        // what an earlier try has put in place the last one found there
+        summary.unchanged = summary.unchanged.saturating_sub(before.published);
+        summary
+    }
+}
+
+/// What both moved together.
+fn added(mut one: Motion, other: &Motion) -> Motion {
+    one.done += other.done;
+    one.sent += other.sent;
+    one.resent += other.resent;
+    one.buffer_drops += other.buffer_drops;
+    one.foreign += other.foreign;
+    one.published += other.published;
+    one.round = one.round.max(other.round);
+    one
 }
 
 impl Printer {
@@ -95,7 +172,20 @@ impl Printer {
             speed: 0.0,
             line_open: false,
             counted: None,
+            removed: 0,
+            tries: Tries::default(),
         }
+    }
+
+    /// A try has failed, and another will be made.
+    pub(crate) fn try_again(&mut self) {
+        self.tries.fail();
+        self.shown = Motion::default();
+    }
+
+    /// What the whole copy came to, of which the last try came to `summary`.
+    pub(crate) fn whole(&self, summary: Summary) -> Summary {
+        self.tries.whole(summary, self.clock.now())
     }
 
     /// A printer that shows nothing, and counts the bytes that a dry run plans to send.
@@ -146,6 +236,7 @@ impl Printer {
             }
             Sight::Planned(planned) => self.planned(&planned),
             Sight::Hashed(hashed) => self.hashed(&hashed),
+            Sight::Removed(path) => self.removed(&path),
             // it comes again at the end
             Sight::Failed(_) => {}
             Sight::Warning(text) => {
@@ -155,7 +246,15 @@ impl Printer {
         }
     }
 
+    /// Tells that `path` was removed at the target.
+    fn removed(&mut self, path: &[u8]) {
+        self.removed += 1;
+        self.emit(|| about(json!({"type": "removed"}), path));
+        self.note(&format!("lighthaul: removed {}", shown(path)));
+    }
+
     fn started(&mut self, start: Start) {
+        self.tries.moving.get_or_insert_with(|| self.clock.now());
         self.emit(|| {
             json!({
                 "type": "start", "protocol": start.protocol, "rate_bps": start.rate_bps, "packet_bytes": start.packet_len,
@@ -166,6 +265,7 @@ impl Printer {
     }
 
     fn moving(&mut self, motion: Motion) {
+        self.tries.now = motion;
         let now = self.clock.now();
         let every = if self.bar { 200 } else { 1000 };
         let since = now.since(self.shown_at);
@@ -239,7 +339,7 @@ impl Printer {
                 "goodput_bps": goodput.as_bps(), "verified": self.is_verified(summary),
                 "rounds": motion.round, "packets": motion.sent, "packets_resent": motion.resent,
                 "buffer_drops": motion.buffer_drops, "foreign": motion.foreign,
-                "cpu_s": cpu, "failures": summary.failures.len(),
+                "cpu_s": cpu, "failures": summary.failures.len(), "removed": self.removed,
             })
         });
         if self.settings.quiet || self.settings.json {
@@ -259,10 +359,14 @@ impl Printer {
             total if total < summary.bytes => format!("{moved} moved at {goodput}"),
             _ => goodput.to_string(),
         };
+        let removed = match self.removed {
+            0 => String::new(),
+            removed => format!("{removed} removed, "),
+        };
         say(&format!(
-            "{} in {} entries, {:.2} s ({:.2} s start-up), {speed}, {verified}",
+            "{} in {}, {:.2} s ({:.2} s start-up), {speed}, {removed}{verified}",
             Size(summary.bytes),
-            summary.entries,
+            entries(summary.entries),
             summary.elapsed.as_secs_f64(),
             summary.elapsed.saturating_sub(moving).as_secs_f64(),
         ));
@@ -339,11 +443,7 @@ impl Printer {
         if !self.settings.json && !self.settings.quiet {
             self.close_line();
             for (_, digits) in &hashed.hashes {
-                let line = line::line(digits, &hashed.path);
-                let mut out = stdout();
-                out.write_all(&line)
-                    .and_then(|()| out.write_all(b"\n"))
-                    .ok();
+                print_octets(&line::line(digits, &hashed.path));
             }
         }
     }
@@ -404,6 +504,12 @@ fn about(mut event: Value, path: &[u8]) -> Value {
         put(event, "path", path);
     }
     event
+}
+
+/// So many entries, in words.
+fn entries(count: u64) -> String {
+    let noun = if count == 1 { "entry" } else { "entries" };
+    format!("{count} {noun}")
 }
 
 fn line(motion: &Motion, speed: f64, left: Option<f64>) -> String {

@@ -155,6 +155,7 @@ impl Meter<'_> {
             | Sight::Chosen(..)
             | Sight::Warning(_)
             | Sight::Planned(_)
+            | Sight::Removed(_)
             | Sight::Hashed(_)
             | Sight::Failed(_) => {}
         }

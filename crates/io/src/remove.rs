@@ -24,18 +24,21 @@ impl Root {
     }
 
     /// Removes `path` and, if it is a folder, all that is in it, but for what `keep` says of a path and of
-    /// whether it is a folder, and the folders which that is in. What is gone already is no failure.
+    /// whether it is a folder, and the folders which that is in. What is gone already is no failure. `gone` hears of every
+    /// path that was removed.
     pub fn remove_tree(
         &mut self,
         path: &Path,
         keep: &dyn Fn(&[u8], bool) -> bool,
+        gone: &dyn Fn(&[u8]),
     ) -> io::Result<()> {
         let path = path.as_os_str().as_bytes();
         if path.is_empty() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let (folder, name) = self.parent(Path::new(OsStr::from_bytes(path)))?;
-        remove(folder.as_fd(), name, path, &Rest { keep, depth: 0 }).map(drop)
+        let depth = 0;
+        remove(folder.as_fd(), name, path, &Rest { keep, gone, depth }).map(drop)
     }
 }
 
@@ -43,6 +46,7 @@ impl Root {
 #[derive(Clone, Copy)]
 struct Rest<'a> {
     keep: &'a dyn Fn(&[u8], bool) -> bool,
+    gone: &'a dyn Fn(&[u8]),
     depth: usize,
 }
 
@@ -64,7 +68,11 @@ fn remove(folder: impl AsFd, name: &OsStr, path: &[u8], rest: &Rest<'_>) -> io::
         AtFlags::empty()
     };
     match unlinkat(folder, name, flags) {
-        Ok(()) | Err(Errno::NOENT) => Ok(true),
+        Ok(()) => {
+            (rest.gone)(path);
+            Ok(true)
+        }
+        Err(Errno::NOENT) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
@@ -99,6 +107,7 @@ fn enter(folder: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
     use std::fs;
 
     #[test]
@@ -120,17 +129,25 @@ mod tests {
         std::os::unix::fs::symlink("../../kept", top.join("root/a/link")).unwrap();
         let mut root = Root::open(&top.join("root")).unwrap();
         let logs = |path: &[u8], folder: bool| !folder && path.ends_with(b"3");
-        root.remove_tree(Path::new("a"), &logs).unwrap();
+        let gone = RefCell::new(Vec::new());
+        let note = |path: &[u8]| gone.borrow_mut().push(path.to_vec());
+        root.remove_tree(Path::new("a"), &logs, &note).unwrap();
         assert!(
             top.join("root/a/b/c/3").exists(),
             "what is kept stays, where it is"
         );
         assert!(!top.join("root/a/d").exists() && !top.join("root/a/b/2").exists());
         let none = |_: &[u8], _: bool| false;
-        root.remove_tree(Path::new("a"), &none).unwrap();
-        root.remove_tree(Path::new("gone"), &none).unwrap();
+        root.remove_tree(Path::new("a"), &none, &note).unwrap();
+        root.remove_tree(Path::new("gone"), &none, &note).unwrap();
         assert!(!top.join("root/a").exists());
-        root.remove_tree(Path::new("5"), &none).unwrap();
+        root.remove_tree(Path::new("5"), &none, &note).unwrap();
+        let mut gone = gone.into_inner();
+        gone.sort();
+        let all = [
+            "5", "a", "a/1", "a/b", "a/b/2", "a/b/c", "a/b/c/3", "a/d", "a/d/4", "a/link",
+        ];
+        assert!(gone.iter().eq(all.iter().map(|path| path.as_bytes())));
         assert!(top.join("kept/6").exists());
         assert_eq!(fs::read_dir(top.join("root")).unwrap().count(), 0);
         fs::remove_dir_all(&top).unwrap();

@@ -18,6 +18,8 @@ pub(crate) struct Board {
     taken: Condvar,
     /// What the peer should know, and has not been told.
     untold: Mutex<Vec<String>>,
+    /// Entries that this transfer has put in place.
+    pub(crate) published: AtomicU64,
 }
 
 /// What was shown and nobody has looked at yet.
@@ -120,6 +122,7 @@ impl Board {
             buffer_drops: sum(|lane| &lane.buffer_drops),
             foreign: sum(|lane| &lane.foreign),
             held: self.lanes.iter().any(|lane| lane.held.load(Relaxed)),
+            published: self.published.load(Relaxed),
         }
     }
 }

@@ -104,6 +104,8 @@ pub enum Listing {
     End,
     /// What a dry run came to.
     Planned(Vec<Planned>),
+    /// Paths that only the target had, and that were removed there.
+    Removed(Vec<Vec<u8>>),
     /// The sender has room for a page of the paths that the receiver wants listed.
     Which,
     /// These; none after the last.
@@ -279,6 +281,8 @@ pub struct Progress {
     pub buffer_drops: u64,
     /// Datagrams of somebody else or not genuine.
     pub foreign: u64,
+    /// Entries that this transfer has put in place.
+    pub published: u64,
 }
 
 /// What is in place at the end.

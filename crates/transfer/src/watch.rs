@@ -33,6 +33,8 @@ pub enum Sight {
     Hashed(Hashed),
     /// A dry run came to this.
     Planned(Planned),
+    /// The target had something at this path that the source does not have, and it was removed.
+    Removed(Vec<u8>),
     /// Something cannot be copied or removed.
     Failed(Failed),
 }
@@ -73,6 +75,8 @@ pub struct Motion {
     pub foreign: u64,
     /// The receiver asked the sender to wait for its disk.
     pub held: bool,
+    /// Entries that this transfer has put in place.
+    pub published: u64,
 }
 
 /// What came of a transfer.

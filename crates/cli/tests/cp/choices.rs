@@ -334,7 +334,13 @@ fn deleting_takes_what_the_source_does_not_have_and_nothing_else() {
     assert!(copy.join("old").exists());
     fs::remove_file(folder.join("gate")).unwrap();
     let options = ["--delete", "--yes", "--exclude", "*.log"];
-    far.push(&options, &[&whole], "copy").assert_succeeded();
+    let outcome = far.push(&options, &[&whole], "copy").assert_succeeded();
+    let gone = ["beds/old", "gate", "link", "old", "old/deep", "old/deep/x"];
+    for path in gone {
+        let line = format!("lighthaul: removed {path}");
+        assert!(outcome.err.contains(&line), "{path}: {outcome:?}");
+    }
+    assert!(outcome.said(" 6 removed, "), "{outcome:?}");
     let mut expected = paths(&folder);
     expected.insert("shed/kept.log".to_owned());
     assert_eq!(paths(&copy), expected);

@@ -55,6 +55,14 @@ fn what_copies_print_is_described() {
         types(&assert_valid(&outcome)).contains(&"plan"),
         "{outcome:?}"
     );
+    fs::write(far.target.join("copy/old"), "old").unwrap();
+    let outcome = far
+        .push(&["--json", "--delete", "-y"], &[&folder], "copy")
+        .assert_succeeded();
+    let events = assert_valid(&outcome);
+    let removed = events.iter().find(|event| event["type"] == "removed");
+    assert_eq!(removed.unwrap()["path"], "copy/old");
+    assert_eq!(events.last().unwrap()["removed"], 1);
     let outcome = far.push(&["--json"], &[&far.near.at("missing")], "y");
     assert_eq!(types(&assert_valid(&outcome)), ["error"]);
 }

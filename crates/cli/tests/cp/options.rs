@@ -163,10 +163,28 @@ fn a_summary_is_text_unless_events_are_asked_for() {
     let outcome = far.push(&[], &[&file], "x").assert_succeeded();
     assert!(outcome.out.is_empty(), "{outcome:?}");
     assert!(
-        outcome.said("1 entries") && outcome.said("verified"),
+        outcome.said("in 1 entry, ") && outcome.said("verified"),
         "{outcome:?}"
     );
     let outcome = far.push(&["--json"], &[&file], "x").assert_succeeded();
     assert!(outcome.err.is_empty(), "{outcome:?}");
     assert!(outcome.out.iter().all(|line| event(line).is_object()));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let far = Far::start("options-full", &[]);
+    let file = far.near.file("x", 1000);
+    for options in [&["-n"][..], &["--json"], &["--hash", "md5"]] {
+        let paths = [file.to_str().unwrap(), &far.place("x")];
+        let mut copy = far.copy(options, &paths);
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let outcome = copy.stdout(full.unwrap()).output().unwrap();
+        let text = String::from_utf8_lossy(&outcome.stderr);
+        assert_eq!(outcome.status.code(), Some(11), "{options:?}: {text}");
+        assert!(
+            text.contains("cannot write standard output: no space left"),
+            "{options:?}: {text}"
+        );
+    }
 }

@@ -120,6 +120,41 @@ fn an_interrupted_pull_goes_on_where_it_was() {
 }
 
 #[test]
+fn the_summary_of_a_copy_that_reconnected_counts_all_of_its_tries() {
+    let mut far = Far::start("resume-summary", &[]);
+    let folder = far.near.folder("folder");
+    far.near.file("folder/a", 1 << 20);
+    far.near.file("folder/x", LEN);
+    let mut command = far.near.cp(&SLOWLY);
+    command
+        .args(["--pin", &far.pin, "--key"])
+        .arg(far.near.key())
+        .arg(&folder)
+        .arg(far.place("folder"));
+    let inside = far.target.join("folder");
+    let mut copy = Running::start(command);
+    copy.prints("\"type\":\"progress\"");
+    crate::running::becomes_true("two objects are proved", || {
+        inside.is_dir() && records(&inside) >= 2
+    });
+    far.restart();
+    let outcome = copy.finish().assert_succeeded();
+    assert!(outcome.said("going on in 1 s"), "{outcome:?}");
+    let summary = summary(&outcome);
+    let number = |name: &str| summary[name].as_f64().unwrap();
+    // what came last before the connection was lost may not have been told
+    let all = (LEN + (1 << 20)) as f64;
+    assert!(number("bytes_moved") > 0.95 * all, "{summary}");
+    // at most 40 Mb/s, and a second's pause
+    let at_least = number("bytes_moved") * 8.0 / 40e6;
+    assert!(number("elapsed_s") > at_least, "{summary}");
+    assert!(number("moving_s") > at_least, "{summary}");
+    // the folder and its first file were put in place by the first try
+    assert_eq!(summary["unchanged"], 0, "{summary}");
+    assert!(look(&inside.join("x")) == look(&folder.join("x")));
+}
+
+#[test]
 fn a_folder_that_was_made_for_what_was_interrupted_looks_like_its_source_in_the_end() {
     let far = Far::start("resume-top", &[]);
     let source = far.near.folder("private");

@@ -167,6 +167,9 @@ fn a_disk_that_is_full_is_named_and_nothing_is_left_on_it() {
     far.push(&["--no-udp"], &[&large], "x")
         .assert_failed(11, "has room for");
     assert!(names(inside).is_empty());
+    // which a dry run foretells
+    far.push(&["-n"], &[&large], "x")
+        .assert_failed(11, "has room for");
     let many = far.near.folder("many");
     for nth in 0..80 {
         fs::write(many.join(nth.to_string()), noise(100_000, nth)).unwrap();

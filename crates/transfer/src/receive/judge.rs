@@ -150,6 +150,7 @@ impl Judge<'_> {
                 Listing::Begin(_)
                 | Listing::Wanted(_)
                 | Listing::Compared(_)
+                | Listing::Removed(_)
                 | Listing::Take(_)
                 | Listing::Which => {
                     return Err(nonsense());
@@ -244,6 +245,9 @@ impl Judge<'_> {
         let there = self.make_room(place, entry, there)?;
         let (action, why) = self.decide(place, entry, there);
         if self.options.dry_run.is_some() {
+            if matches!(entry.kind, Kind::File(_)) && action != Action::Keep {
+                self.fit(place, entry)?;
+            }
             let settled = self.rehearse(place, entry, (there, action, why))?;
             self.ledger.settle(number, entry, Ok(settled));
             return Ok(None);

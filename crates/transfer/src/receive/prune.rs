@@ -1,10 +1,12 @@
 //! Removes what the target has and the source does not, if somebody wants that.
 
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use lighthaul_io::control::Frame;
 use lighthaul_io::ground::Meta;
 
 use super::cradle::Cradle;
@@ -12,8 +14,12 @@ use super::judge::{Judge, Place};
 use crate::error::{Code, Error};
 use crate::filter::Verdict;
 use crate::manifest::{Entry, Kind};
+use crate::message::Listing;
 use crate::options::Action;
 use crate::watch::{Failed, Sight};
+
+/// Most removed paths in one message: each may have 4096 octets, and a message 2^20.
+const REMOVED_MAX: usize = 200;
 
 impl Judge<'_> {
     /// Whether what the source does not have goes. A list names only parts of folders, so it says nothing
@@ -97,11 +103,33 @@ impl Judge<'_> {
         Ok(None)
     }
 
-    /// Removes what is at `path`, but for what rules leave alone.
+    /// Removes what is at `path`, but for what rules leave alone, and tells both sides what went.
     fn remove_tree(&self, place: &mut Place, path: &[u8]) -> io::Result<()> {
         let mut root = place.root.another()?;
-        let keep = |path: &[u8], folder| self.keeps(place, path, folder);
-        root.remove_tree(Path::new(OsStr::from_bytes(path)), &keep)
+        let gone = RefCell::new(Vec::new());
+        let removed = {
+            let keep = |path: &[u8], folder| self.keeps(place, path, folder);
+            let note = |path: &[u8]| {
+                gone.borrow_mut().push(path.to_vec());
+                if gone.borrow().len() >= REMOVED_MAX {
+                    self.tell_removed(gone.take());
+                }
+            };
+            root.remove_tree(Path::new(OsStr::from_bytes(path)), &keep, &note)
+        };
+        self.tell_removed(gone.take());
+        removed
+    }
+
+    fn tell_removed(&self, paths: Vec<Vec<u8>>) {
+        for path in &paths {
+            self.board.show(Sight::Removed(path.clone()));
+        }
+        if !paths.is_empty() {
+            let listing = Listing::Removed(paths);
+            // a connection that is lost is noticed by who hears from it
+            self.stream.send(&Frame::message(listing.encode())).ok();
+        }
     }
 
     /// Whether `path` stays though the source does not have it.

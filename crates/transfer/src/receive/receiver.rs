@@ -445,6 +445,9 @@ impl<'a> Receiving<'a, '_> {
         if settled > 0 {
             self.session.say(&Message::Settled(settled, Vec::new()))?;
         }
+        let verdict = self.ledger.verdict();
+        let published = verdict.entries - verdict.unchanged;
+        self.board.published.store(published, Relaxed);
         let motion = self.board.motion(self.ledger.wanted());
         self.session.say(&Message::Progress(Progress {
             bytes: motion.done,
@@ -457,6 +460,7 @@ impl<'a> Receiving<'a, '_> {
                 .collect(),
             buffer_drops: motion.buffer_drops,
             foreign: motion.foreign,
+            published,
         }))
     }
 

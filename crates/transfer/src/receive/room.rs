@@ -36,7 +36,11 @@ impl Room {
         left: &Path,
     ) -> io::Result<Option<String>> {
         let path = entry.path();
-        let (device, there) = (root.device(path)?, root.look(path)?);
+        let (ground, device) = nearest(root, path)?;
+        let there = match root.look(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            there => there?,
+        };
         // what an earlier run left of it has its room already
         let place = left;
         let left = match root.look(place) {
@@ -50,7 +54,7 @@ impl Room {
         let disk = match self.0.entry(device) {
             std::collections::btree_map::Entry::Occupied(disk) => disk.into_mut(),
             std::collections::btree_map::Entry::Vacant(vacant) => vacant.insert(Disk {
-                space: root.space(path)?,
+                space: root.space(ground)?,
                 wanted: 0,
                 freed: 0,
                 files: 0,
@@ -68,4 +72,15 @@ impl Room {
         let checked = checked.and_then(|()| disk.space.check(sum, disk.files));
         Ok(checked.err().map(|why| why.to_string()))
     }
+}
+
+/// The path whose file system `path` will be on, and that file system: folders on the way there may not be made yet.
+fn nearest<'a>(root: &mut Root, path: &'a Path) -> io::Result<(&'a Path, u64)> {
+    for place in path.ancestors() {
+        match root.device(place) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            device => return device.map(|device| (place, device)),
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
 }

@@ -111,8 +111,10 @@ impl Judge<'_> {
 
     /// Refuses the whole copy if `entry` cannot fit beside what was wanted before it.
     pub(super) fn fit(&self, place: &mut Place, entry: &Entry) -> Result<(), Error> {
-        // zeros take no room then
-        if self.options.sparse {
+        // zeros take no room then, and a folder that a dry run does not make is on no disk yet
+        let is_dry = self.options.dry_run.is_some();
+        let is_nowhere = is_dry && (!place.landing.is_there() || place.is_fresh(&entry.path));
+        if self.options.sparse || is_nowhere {
             return Ok(());
         }
         let left = self.cradle.partial(entry.path());

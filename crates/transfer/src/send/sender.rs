@@ -436,6 +436,7 @@ impl<'a> Sending<'a, '_> {
         first.bytes.store(progress.bytes, Relaxed);
         first.buffer_drops.store(progress.buffer_drops, Relaxed);
         first.foreign.store(progress.foreign, Relaxed);
+        self.board.published.store(progress.published, Relaxed);
         for (lane, seen) in self.board.lanes().iter().zip(&progress.datagrams) {
             lane.datagrams.store(*seen, Relaxed);
         }
