@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use lighthaul_base::Rng;
+use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::wait::pause;
 
 use crate::far::{Far, Near};
@@ -194,22 +195,55 @@ fn orchard(near: &Near) -> std::path::PathBuf {
     root
 }
 
+/// A seed that is new each time, unless one is given; the output of a failed test says which.
+#[expect(clippy::disallowed_methods, reason = "a seed can be given again")]
+fn seed() -> u64 {
+    const SEED: &str = "LIGHTHAUL_CRASH_SEED";
+    let given = std::env::var(SEED).ok();
+    let seed = given.map_or_else(unix_nanos, |seed| seed.parse().unwrap());
+    println!("repeat with {SEED}={seed}");
+    seed
+}
+
+/// After a kill, whatever has its final name is whole and right. Folders are still being filled, and temporary files
+/// may go while this looks.
+fn assert_whole(target: &Path, source: &Path) {
+    let Ok(items) = fs::read_dir(target) else {
+        return;
+    };
+    for path in items.map(|item| item.unwrap().path()) {
+        let name = path.file_name().unwrap();
+        if name.as_encoded_bytes().starts_with(b".lighthaul-") {
+            continue;
+        }
+        let original = source.join(name);
+        if path.is_dir() {
+            assert_whole(&path, &original);
+        } else {
+            assert!(
+                look(&path) == look(&original),
+                "{} is not whole",
+                path.display()
+            );
+        }
+    }
+}
+
 /// `cargo xtask crash` does more of it.
 #[test]
 fn a_copy_that_is_killed_at_any_moment_is_finished_by_the_same_command() {
-    const SEED: u64 = 20_261_124;
     const BYTES: u64 = 100_000_000;
     /// Two lanes, each with an object of half a second and a quarter.
     const IN_FLIGHT: u64 = 2 * 12_500_000 * 5 / 4;
     let name = "a_copy_that_is_killed_at_any_moment_is_finished_by_the_same_command";
-    println!("seed {SEED}");
+    let seed = seed();
     let path = "rate = \"400Mb/s\"\nrtt = \"50ms\"\nloss = \"0.1%\"";
     let Some(stage) = Stage::pair(name, path) else {
         return;
     };
     let mut far = Far::start_on("killed", stage);
     let source = orchard(&far.near);
-    let mut rng = Rng::new(SEED);
+    let mut rng = Rng::new(seed);
     let delivered = |far: &Far| {
         let counters = far.near.stage.as_ref().unwrap().lab.counters();
         counters.link("a", "b").unwrap().seen.delivered.bytes
@@ -230,6 +264,7 @@ fn a_copy_that_is_killed_at_any_moment_is_finished_by_the_same_command() {
         } else {
             copy.kill();
         }
+        assert_whole(&far.target.join("copy"), &source);
         far.run(&options, &paths).assert_succeeded();
         assert_eq!(
             tree(&far.target.join("copy")),
