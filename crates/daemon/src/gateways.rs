@@ -48,8 +48,8 @@ impl Gateways {
     /// No link yet.
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
+            called: LinkTable::new(settings.links),
             settings,
-            called: LinkTable::default(),
             began: Mutex::default(),
             draining: AtomicBool::new(false),
         }
@@ -72,7 +72,7 @@ impl Gateways {
         let greeting = Greeting::decode(words).map_err(|_| unclear())?;
         let hold = self
             .called
-            .hold((session.peer, greeting.link))
+            .hold((session.peer, greeting.link), session.peer_address().ip())
             .map_err(|full| Error::new(Code::Network, full.to_string()))?;
         let result = self.agree_and_carry(session, door, (&hold, &greeting), plain);
         if let Err(error) = &result

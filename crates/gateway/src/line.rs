@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
@@ -78,6 +79,11 @@ impl Line {
             clock,
         };
         Ok((line, calls))
+    }
+
+    /// Counts its sessions together with those of other links; to be called before there are any.
+    pub fn share_sessions(&self, sessions: &Arc<AtomicUsize>) {
+        self.status.share(sessions);
     }
 
     /// Takes a program in.

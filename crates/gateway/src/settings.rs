@@ -29,10 +29,23 @@ pub struct Settings {
     pub patience: Duration,
     /// How long a program or target may be silent before its host is asked whether it is still there.
     pub keepalive: Duration,
-    /// Sessions of one link at a time.
+    /// Sessions at a time of one link, and of all links of one key.
     pub sessions_max: usize,
+    /// Links that other gateways may begin.
+    pub links: LinkLimits,
     /// Where sessions of other gateways go on whose target is not allowed here.
     pub onward: Option<Line>,
+}
+
+/// Most links that other gateways may have here at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkLimits {
+    /// Of all of them together.
+    pub all: usize,
+    /// Of those with one key.
+    pub key: usize,
+    /// Of those at one address: of IPv4, or a /64 of IPv6.
+    pub address: usize,
 }
 
 impl Settings {

@@ -1,7 +1,7 @@
 //! What a link counts, for those who look.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lighthaul_io::wait::Sign;
@@ -39,6 +39,8 @@ pub struct Status {
     /// Whether there is a link to go on with.
     kept: AtomicBool,
     refused_by_peer: AtomicBool,
+    /// Sessions of all links that share one limit with this one.
+    shared: OnceLock<Arc<AtomicUsize>>,
 }
 
 /// What they say at one moment.
@@ -138,7 +140,22 @@ impl Status {
     }
 
     pub(crate) fn sessions(&self, count: usize) {
-        self.sessions.store(count, Relaxed);
+        let before = self.sessions.swap(count, Relaxed);
+        if let Some(shared) = self.shared.get() {
+            // wraps where it shrinks
+            shared.fetch_add(count.wrapping_sub(before), Relaxed);
+        }
+    }
+
+    /// Counts its sessions together with those of other links; to be called before there are any.
+    pub(crate) fn share(&self, sessions: &Arc<AtomicUsize>) {
+        self.shared.set(Arc::clone(sessions)).ok();
+    }
+
+    /// Sessions of all links that share one limit with this one.
+    pub(crate) fn shared_sessions(&self) -> usize {
+        let shared = self.shared.get().map(|shared| shared.load(Relaxed));
+        shared.unwrap_or_else(|| self.sessions.load(Relaxed))
     }
 
     pub(crate) fn ended(&self) {
@@ -221,5 +238,27 @@ impl Status {
         self.credit.store(sender.room(), Relaxed);
         let rate = sender.rate().map_or(0, lighthaul_base::Rate::as_bps);
         self.rate.store(rate, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_one_key_share_their_sessions() {
+        let shared = Arc::<AtomicUsize>::default();
+        let (one, other) = (Status::default(), Status::default());
+        one.share(&shared);
+        other.share(&shared);
+        for (ours, theirs, all) in [(3, 0, 3), (3, 4, 7), (1, 4, 5), (0, 4, 4), (0, 0, 0)] {
+            one.sessions(ours);
+            other.sessions(theirs);
+            assert_eq!((one.shared_sessions(), other.shared_sessions()), (all, all));
+            assert_eq!(one.sight().sessions, ours as u64);
+        }
+        let alone = Status::default();
+        alone.sessions(5);
+        assert_eq!(alone.shared_sessions(), 5);
     }
 }

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use lighthaul_base::{Malformed, Reader};
 
+use crate::call::HOPS_MAX;
 use crate::capture::refusal::Refusal;
 use crate::target::{Host, Target};
 
@@ -73,7 +74,7 @@ impl Opening {
     pub fn decode(octets: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(octets);
         let opening = Self {
-            hops: reader.u8()?,
+            hops: reader.u8()?.min(HOPS_MAX),
             target: Target::read(&mut reader)?,
         };
         reader.finish()?;
@@ -138,7 +139,13 @@ mod tests {
             hops: 8,
             target: "example.org:443".parse().unwrap(),
         };
-        assert_eq!(Opening::decode(&opening.encode()), Ok(opening));
+        assert_eq!(Opening::decode(&opening.encode()), Ok(opening.clone()));
+        let endless = Opening {
+            hops: u8::MAX,
+            ..opening
+        };
+        let read = Opening::decode(&endless.encode()).unwrap();
+        assert_eq!(read.hops, HOPS_MAX, "no peer asks for more");
         let from = "[2001:db8::1]:5000".parse().unwrap();
         assert_eq!(decode_reached(&encode_reached(from)), Ok(from));
         for refusal in Refusal::ALL {

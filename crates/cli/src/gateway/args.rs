@@ -90,9 +90,11 @@ pub(crate) struct Gateway {
     /// How long a program or target may be silent before its host is asked whether it is still there
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = lighthaul_lab::quantity::duration)]
     pub(crate) keepalive: Duration,
-    /// The most sessions of a link at a time
+    /// Most sessions of one link, and of all links of one key
     #[arg(long, value_name = "COUNT", default_value_t = 65_536)]
     pub(crate) sessions: usize,
+    #[command(flatten)]
+    pub(crate) links: Links,
     /// Do not encrypt pages between gateways; both must say so
     #[arg(long)]
     pub(crate) plain: bool,
@@ -112,6 +114,36 @@ pub(crate) struct Gateway {
     pub(crate) together: Together,
     #[command(flatten)]
     pub(crate) far: Far,
+}
+
+/// How many links other gateways may have here.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct Links {
+    /// Most links from other gateways
+    #[arg(
+        id = "links",
+        long = "links",
+        value_name = "COUNT",
+        default_value_t = 256
+    )]
+    pub(crate) all: usize,
+    /// Most links from gateways with one key
+    #[arg(
+        id = "links_per_key",
+        long = "links-per-key",
+        value_name = "COUNT",
+        default_value_t = 8
+    )]
+    pub(crate) per_key: usize,
+    /// Most links from one address (IPv6: one /64)
+    #[arg(
+        id = "links_per_address",
+        long = "links-per-address",
+        value_name = "COUNT",
+        default_value_t = 128
+    )]
+    pub(crate) per_address: usize,
 }
 
 /// Connections that are taken in on their way to somebody else.

@@ -12,7 +12,7 @@ use lighthaul_daemon::serve::{self, Server, Welcome};
 use lighthaul_gateway::allowed::Allowed;
 use lighthaul_gateway::door::Ways;
 use lighthaul_gateway::line::Line;
-use lighthaul_gateway::settings::Settings;
+use lighthaul_gateway::settings::{LinkLimits, Settings};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::{interrupt, tls};
 use lighthaul_transfer::error::{Code, Error};
@@ -206,6 +206,11 @@ fn settings(args: &Gateway) -> Result<Settings, Error> {
         patience: args.patience,
         keepalive: args.keepalive,
         sessions_max: args.sessions,
+        links: LinkLimits {
+            all: args.links.all,
+            key: args.links.per_key,
+            address: args.links.per_address,
+        },
         onward: None,
     })
 }

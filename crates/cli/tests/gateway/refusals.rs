@@ -69,6 +69,25 @@ fn an_egress_reaches_its_own_host_only_by_a_rule_for_that_address() {
 }
 
 #[test]
+fn a_key_gets_no_more_than_its_links() {
+    let name = "a_key_gets_no_more_than_its_links";
+    let limits = ["--links-per-key", "1"];
+    let Some(mut pair) = Pair::start_with(name, &[], &limits) else {
+        return;
+    };
+    let pin = say(&["key", "--key", pair.scratch.at("b-key").to_str().unwrap()]);
+    // another gateway with the key of the first
+    let mut second = other_ingress(&pair, &pin);
+    let told = second.says("WARN 10.77.0.2:4810: ");
+    assert!(told.contains("all 1 links that one key may have"), "{told}");
+    let mut ends = pair.session();
+    ends.program.write_all(b"x").unwrap();
+    ends.target.read_exact(&mut [0]).unwrap();
+    pair.ingress.kill();
+    second.says("the link carries sessions");
+}
+
+#[test]
 fn a_gateway_that_nobody_knows_gets_one_clear_sentence() {
     let name = "a_gateway_that_nobody_knows_gets_one_clear_sentence";
     let Some(mut pair) = Pair::start(name) else {
