@@ -190,22 +190,40 @@ impl<P: Posts> Tender<P> {
                 }
             }
         }
-        for circuit in wishes.wanted.into_values() {
-            self.take(circuit, lease_till)?;
+        let mut is_busy = false;
+        for circuit in wishes.wanted.values() {
+            is_busy |= self.take(circuit.clone(), lease_till)?;
+        }
+        if is_busy {
+            self.untie(&wishes.wanted);
         }
         Ok(())
     }
 
-    fn take(&self, circuit: Circuit, lease_till: Instant) -> Result<()> {
+    /// Releases circuits that have not begun and are to be changed: two that each want the other's time would wait for each
+    /// other. They are taken again when they are gone.
+    fn untie(&self, wanted: &BTreeMap<CircuitId, Circuit>) {
+        let now = self.posts.now();
+        for circuit in self.posts.circuits() {
+            let wanted = wanted.get(&circuit.id);
+            if circuit.trc.start() > now && wanted.is_some_and(|one| !is_same(one, &circuit, now)) {
+                let _ = self.posts.release(&circuit);
+            }
+        }
+    }
+
+    /// Takes a circuit; says whether another one stands in its way.
+    fn take(&self, circuit: Circuit, lease_till: Instant) -> Result<bool> {
         if circuit.trc.check_ahead(self.posts.now()).is_err() {
             // its last step has just ended, and the books will see to it
-            return Ok(());
+            return Ok(false);
         }
         let (id, interface) = (circuit.id, circuit.interface.clone());
         match self.posts.take(circuit, lease_till) {
+            Ok(()) => Ok(false),
             // what stands in its way is about to go: it is taken the next time
-            Ok(()) | Err(circuit::Error::Busy(_)) => Ok(()),
-            Err(why) => self.fail(id, &interface, &why.to_string()),
+            Err(circuit::Error::Busy(_)) => Ok(true),
+            Err(why) => self.fail(id, &interface, &why.to_string()).map(|()| false),
         }
     }
 

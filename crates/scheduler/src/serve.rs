@@ -17,7 +17,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
@@ -25,11 +24,13 @@ use tracing::{debug, warn};
 use crate::api::router::router;
 use crate::api::{Desk, Peer, forwarder};
 use crate::books::Books;
+use crate::callers::{Callers, Connection, Limits};
 use crate::certificate::Show;
 use crate::circuits::Circuits;
 use crate::error::{Error, Result};
 use crate::https::Known;
 use crate::identity::Gate;
+use crate::patient::Patient;
 
 /// What a scheduler is to be.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub struct Settings {
     pub books: Arc<Books>,
     /// How many questions a second each name has.
     pub questions_per_second: u32,
+    /// Limits of connections.
+    pub limits: Limits,
     /// By what it knows other instances.
     pub peers: Known,
     /// What it keeps at devices.
@@ -63,6 +66,7 @@ pub struct Server {
     /// What tells it to stop, heard from the beginning on.
     stops: [Signal; 2],
     circuits: Option<Circuits>,
+    callers: Callers,
 }
 
 impl Server {
@@ -100,7 +104,8 @@ impl Server {
             stops,
             listener,
             tls,
-            router: router(desk.clone(), forwarder),
+            router: router(desk.clone(), forwarder, &settings.limits),
+            callers: Callers::new(settings.limits),
             desk,
             runtime,
             circuits: settings.circuits,
@@ -122,6 +127,7 @@ impl Server {
             runtime,
             stops: [mut terminated, mut interrupted],
             circuits,
+            callers,
         } = self;
         let keeper = circuits.map(Keeper::start).transpose()?;
         // the last who holds the books lets go of them out here: a store may have a runtime of its own, which cannot end in ours
@@ -129,7 +135,12 @@ impl Server {
         let stopped = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             tokio::spawn(tick(desk));
-            tokio::spawn(accept(listener, tls.map(TlsAcceptor::from), router));
+            tokio::spawn(accept(
+                listener,
+                tls.map(TlsAcceptor::from),
+                router,
+                callers,
+            ));
             let either = std::pin::pin!(terminated.recv());
             let or = std::pin::pin!(interrupted.recv());
             futures_util::future::select(either, or).await;
@@ -199,62 +210,84 @@ async fn tick(desk: Desk) {
     }
 }
 
-/// Hears callers, no more than [`CALLERS_MAX`] at once.
-async fn accept(listener: tokio::net::TcpListener, tls: Option<TlsAcceptor>, router: Router) {
-    let room = Arc::new(Semaphore::new(CALLERS_MAX));
+/// Hears callers; `callers` says who has to leave when there are too many.
+async fn accept(
+    listener: tokio::net::TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    callers: Callers,
+) {
     loop {
-        let Ok(seat) = Arc::clone(&room).acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
             Ok((tcp, peer)) => {
                 let (tls, router) = (tls.clone(), router.clone());
+                let Some(connection) = callers.admit(peer.ip()) else {
+                    continue;
+                };
+                let connection = Arc::new(connection);
                 tokio::spawn(async move {
-                    greet(tcp, peer, tls, router).await;
-                    drop(seat);
+                    let ended = std::pin::pin!(connection.ended());
+                    let talk = std::pin::pin!(greet(tcp, &connection, peer, tls, router));
+                    futures_util::future::select(ended, talk).await;
                 });
             }
             Err(why) => {
-                warn!("a caller cannot be heard: {why}");
-                sleep(BREATH).await;
+                warn!("cannot accept a connection: {why}");
+                callers.shed();
+                sleep(PAUSE).await;
             }
         }
     }
 }
 
 /// Hears one caller, within TLS if that is spoken.
-async fn greet(tcp: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, router: Router) {
+async fn greet(
+    tcp: TcpStream,
+    connection: &Arc<Connection>,
+    peer: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+) {
     tcp.set_nodelay(true).ok();
-    let router = router.layer(Extension(Peer(peer.ip())));
+    let patience = connection.limits().patience;
+    let line = Peer(peer.ip(), Arc::clone(connection));
+    let router = router.layer(Extension(line));
     let Some(tls) = tls else {
-        return converse(tcp, router).await;
+        return converse(tcp, connection, router).await;
     };
-    match timeout(HEAD_PATIENCE, tls.accept(tcp)).await {
-        Ok(Ok(stream)) => converse(stream, router).await,
+    match timeout(patience, tls.accept(tcp)).await {
+        Ok(Ok(stream)) => converse(stream, connection, router).await,
         Ok(Err(why)) => debug!("{peer} does not speak TLS: {why}"),
         Err(_) => debug!("{peer} did not finish the TLS handshake in time"),
     }
 }
 
-/// Answers requests till the caller leaves.
-async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
+/// Answers requests till the caller leaves, or takes nothing of what is answered.
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    connection: &Arc<Connection>,
+    router: Router,
+) {
     let service = TowerToHyperService::new(router);
+    let patience = connection.limits().patience;
+    let stream = Patient::new(stream, Arc::clone(connection), patience);
     let conversation = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
+        .header_read_timeout(patience)
         .max_buf_size(HEAD_MAX)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(why) = conversation.await {
-        debug!("a caller was not heard to the end: {why}");
+        debug!("a connection has failed: {why}");
     }
 }
 
 const THREADS: usize = 2;
 /// Each waits for the books or an issuer, of which there is one.
 const BLOCKING_THREADS: usize = 32;
-const CALLERS_MAX: usize = 1024;
+/// A head, and what is read ahead of it; two tokens of the longest kind fit.
 const HEAD_MAX: usize = 64 << 10;
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// How long it takes till others have let go of what was short.
+const PAUSE: Duration = Duration::from_millis(10);
 /// So that a change that is due and cannot be made does not keep a processor busy.
 const TICK_MIN: Duration = Duration::from_millis(5);
 const BREATH: Duration = Duration::from_secs(1);

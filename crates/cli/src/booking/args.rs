@@ -63,6 +63,9 @@ pub(crate) struct Scheduler {
     /// ?sslmode=verify-full in it has TLS spoken, with &sslrootcert=FILE for an authority of your own
     #[arg(long, value_name = "PLACE", env = "LIGHTHAUL_STORE")]
     pub(crate) store: Option<String>,
+    /// Go on once with books that were restored from a copy; what was booked since is forgotten
+    #[arg(long)]
+    pub(crate) accept_restored: bool,
     /// Make circuits at this host's interface of this rate, as in eth1=10Gb/s; several are separated by commas
     #[arg(long, value_name = "NAME=RATE", value_delimiter = ',')]
     pub(crate) shape: Vec<Interface>,
@@ -109,6 +112,12 @@ pub(crate) struct Scheduler {
     /// How many questions a second each name may ask
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=100_000))]
     pub(crate) questions_max: u32,
+    /// Connections at one time; beyond them the one that is stuck for longest ends
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub(crate) connections_max: usize,
+    /// Connections of one address (one /48 of IPv6), and of one identity
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) connections_each: usize,
     /// How the log on standard error is written; `LIGHTHAUL_LOG` says how much, as in `debug`
     #[arg(long, value_enum, default_value_t, env = "LIGHTHAUL_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,

@@ -13,6 +13,7 @@ use lighthaul_io::durable;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tls;
 use lighthaul_scheduler::books::{Books, Config, Policy, Quota};
+use lighthaul_scheduler::callers::Limits;
 use lighthaul_scheduler::certificate::Show;
 use lighthaul_scheduler::circuits::{Circuits, equip};
 use lighthaul_scheduler::error::Error as Refused;
@@ -59,6 +60,11 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
         gate: gate(&args.welcome)?,
         books,
         questions_per_second: args.questions_max,
+        limits: Limits {
+            connections: args.connections_max,
+            connections_each: args.connections_each,
+            ..Limits::default()
+        },
         peers: peers(key),
         circuits,
     };
@@ -87,6 +93,31 @@ fn store(args: &Scheduler) -> Result<Box<dyn Store>, Error> {
         None => usual()?,
     };
     Ok(Box::new(Sqlite::open(&path).map_err(failed)?))
+}
+
+/// Where it is remembered how far the books have come: beside the file with them, or for a server in this host's folder.
+fn seen(args: &Scheduler) -> PathBuf {
+    let server = args
+        .store
+        .as_ref()
+        .filter(|place| place.starts_with("postgres"));
+    let Some(server) = server else {
+        let books = args
+            .store
+            .as_ref()
+            .map_or_else(places::books, PathBuf::from);
+        return with_end(&books, "seen");
+    };
+    let hash = Fingerprint::of_token(server).to_string();
+    let hash: String = hash.chars().skip("sha256:".len()).take(16).collect();
+    with_end(&places::books(), &format!("{hash}.seen"))
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(".");
+    path.push(end);
+    path.into()
 }
 
 /// The file that somebody has named, in a folder that there is.
@@ -160,6 +191,8 @@ fn config(args: &Scheduler) -> Result<Config, Error> {
         hold: args.hold.0,
         policy: policies.default,
         policies: policies.listed,
+        seen: Some(seen(args)),
+        accept_restored: args.accept_restored,
         ..Config::default()
     };
     config.calendar.horizon = args.horizon.0;

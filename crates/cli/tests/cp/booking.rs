@@ -75,6 +75,15 @@ impl Booking {
         self.near.run(token).assert_succeeded().out.concat()
     }
 
+    /// The most memory that the scheduler has had, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.scheduler.id());
+        let status = fs::read_to_string(path).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.unwrap().split_whitespace().next().unwrap();
+        kib.parse::<u64>().unwrap() << 10
+    }
+
     fn command(&self, token: &str, words: &[&str]) -> Command {
         let mut command = self.near.lighthaul(words);
         command

@@ -26,6 +26,7 @@ mod names;
 mod options;
 mod outages;
 mod paths;
+mod pipelining;
 mod proof;
 mod protocols;
 mod resume;

@@ -1,6 +1,7 @@
 //! Who asks.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
@@ -9,14 +10,15 @@ use axum::http::request::Parts;
 use super::desk::Desk;
 use super::refused::Refused;
 use crate::books::Who;
+use crate::callers::Connection;
 
 /// Somebody who was let in, and has not asked too often.
 #[derive(Debug)]
 pub(crate) struct Caller(pub(crate) Who);
 
 /// Where a request is from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) IpAddr);
+#[derive(Clone, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr, pub(crate) Arc<Connection>);
 
 impl FromRequestParts<Desk> for Caller {
     type Rejection = Refused;
@@ -28,13 +30,17 @@ impl FromRequestParts<Desk> for Caller {
             .map(str::to_owned);
         match desk.judge(header).await {
             Ok(who) => {
+                if let Some(Peer(_, connection)) = parts.extensions.get::<Peer>() {
+                    connection.identify(&who.name);
+                }
                 desk.take(&who.name)?;
                 Ok(Self(who))
             }
             Err(refused) => {
                 // who guesses is told less and less often that it was wrong
-                let peer = parts.extensions.get::<Peer>().copied();
-                let peer = peer.map_or_else(String::new, |Peer(address)| format!("from {address}"));
+                let peer = parts.extensions.get::<Peer>();
+                let peer =
+                    peer.map_or_else(String::new, |Peer(address, _)| format!("from {address}"));
                 desk.take(&peer)?;
                 Err(refused)
             }

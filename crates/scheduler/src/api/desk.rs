@@ -10,7 +10,7 @@ use tracing::{info, warn};
 use super::metrics::Metrics;
 use super::refused::Refused;
 use super::seats::Seats;
-use crate::books::{Books, Who};
+use crate::books::{Books, Standing, Who};
 use crate::error::Result;
 use crate::identity::Gate;
 use crate::identity::limits::Limits;
@@ -87,6 +87,11 @@ impl Desk {
     /// Hears of changes from now on.
     pub(crate) fn listen(&self) -> watch::Receiver<u64> {
         self.0.changes.clone()
+    }
+
+    /// What was known of the books a moment ago, from memory.
+    pub(crate) fn standing(&self) -> Standing {
+        self.0.books.standing()
     }
 
     /// Who shows `authorization`.

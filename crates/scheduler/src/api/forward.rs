@@ -10,7 +10,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
+use super::caller::Peer;
 use super::refused::{Elsewhere, Refused};
 use crate::https::{Caller, Known};
 
@@ -34,7 +36,10 @@ pub(crate) async fn answer(
     }
     let once = request.headers().contains_key(FORWARDED);
     let (parts, body) = request.into_parts();
-    let body = read(body).await?;
+    let patience = parts.extensions.get::<Peer>();
+    let patience = patience.map_or(PATIENCE, |Peer(_, line)| line.limits().patience);
+    let body = timeout(patience, read(body)).await;
+    let body = body.map_err(|_| Refused::late())??;
     let Some(caller) = forwarder.filter(|_| !once) else {
         let request = Request::from_parts(parts, Body::from(body));
         return Ok(next.run(request).await);

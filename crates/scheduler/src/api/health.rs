@@ -1,5 +1,7 @@
 //! What is asked by machines that look after the service.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -9,29 +11,45 @@ use utoipa_axum::routes;
 
 use super::desk::Desk;
 use super::refused::Refused;
-use crate::books::Books;
-use crate::store::Writer;
+use crate::books::Standing;
 use crate::word::Health;
 
 /// What anybody may ask.
 pub(crate) fn router() -> OpenApiRouter<Desk> {
     OpenApiRouter::new()
         .routes(routes!(health))
+        .routes(routes!(ready))
         .routes(routes!(metrics))
 }
 
 /// How it is, and what time it is there
 #[utoipa::path(get, path = "/healthz", responses((status = 200, description = "It answers", body = Health), Refused))]
 async fn health(State(desk): State<Desk>) -> Result<Json<Health>, Refused> {
-    let writer = match desk.ask(Books::writer).await? {
-        Writer::Here => None,
-        Writer::At(url) => Some(url),
-    };
-    Ok(Json(Health {
+    Ok(Json(told(desk.standing())))
+}
+
+/// Whether its books can be read and written, as they could a moment ago
+#[utoipa::path(get, path = "/readyz", responses((status = 200, description = "It can book", body = Health), Refused))]
+async fn ready(State(desk): State<Desk>) -> Result<Json<Health>, Refused> {
+    let standing = desk.standing();
+    let now = Desk::now();
+    let age = Duration::from_nanos(now.0.saturating_sub(standing.at.0));
+    match &standing.why {
+        Some(why) => Err(Refused::unavailable(why.clone())),
+        None if age > STALE => Err(Refused::unavailable(format!(
+            "nobody has looked after the books for {} s: see the log of the scheduler",
+            age.as_secs()
+        ))),
+        None => Ok(Json(told(standing))),
+    }
+}
+
+fn told(standing: Standing) -> Health {
+    Health {
         now: Desk::now(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        writer,
-    }))
+        writer: standing.writer,
+    }
 }
 
 /// What is counted, for Prometheus
@@ -43,4 +61,6 @@ async fn metrics(State(desk): State<Desk>) -> Result<impl IntoResponse, Refused>
     Ok(([(CONTENT_TYPE, KIND)], page))
 }
 
+/// A scheduler looks after its books every second.
+const STALE: Duration = Duration::from_secs(5);
 const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -4,6 +4,7 @@
 //! - `reservations`, `links`, `outages`, `events`: what is asked for; `seats`: how many may hear of changes; `health`: by machines that look after it
 //! - [`router`]: all of it, with its description; `forward`: what another instance has to answer
 
+mod answers;
 mod asked;
 mod caller;
 mod desk;

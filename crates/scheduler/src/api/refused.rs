@@ -108,6 +108,18 @@ impl Refused {
         )
     }
 
+    /// What would be too much beside other answers that nobody takes.
+    pub(crate) fn crowded() -> Self {
+        let detail =
+            "too many answers are on their way: ask again in a few seconds, or for less at once";
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let refused = Self::new(status, "crowded", "Too much at once", detail.to_owned());
+        Self {
+            wait: Some(BREATH),
+            ..refused
+        }
+    }
+
     /// What there is not.
     pub(crate) fn nowhere() -> Self {
         let detail = "nothing is answered there: /openapi.json says what is";

@@ -2,34 +2,47 @@
 
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
 use lighthaul_io::clock::Clock;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, OpenApi};
 use utoipa::{Modify, OpenApi as Describe};
 use utoipa_axum::router::OpenApiRouter;
 
+use super::answers::{self, Answers};
+use super::caller::Peer;
 use super::desk::Desk;
 use super::forward::{self, BODY_MAX, Forwarder};
 use super::refused::Refused;
 use super::{events, health, links, outages, reservations};
+use crate::callers::Limits;
 use crate::word::{CounterOffer, Problem};
 
 /// All that is answered from `desk`, and what is answered by others.
-pub(crate) fn router(desk: Desk, forwarder: Forwarder) -> Router {
+pub(crate) fn router(desk: Desk, forwarder: Forwarder, limits: &Limits) -> Router {
     let (router, described) = described().with_state(desk.clone()).split_for_parts();
+    // written once, so that many who ask for it take no memory
+    let described = Bytes::from(serde_json::to_vec(&described).unwrap_or_default());
+    let page = move || async move { ([(CONTENT_TYPE, "application/json")], described) };
     router
-        .route("/openapi.json", get(move || async move { Json(described) }))
+        .route("/openapi.json", get(page))
         .fallback(|| async { Refused::nowhere() })
         .method_not_allowed_fallback(|| async { Refused::no_method() })
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(from_fn_with_state(forwarder, forward::answer))
+        .layer(from_fn_with_state(
+            Answers::new(limits.answers_bytes),
+            answers::bound,
+        ))
         .layer(from_fn(in_time))
+        .layer(from_fn(paced))
         .layer(from_fn_with_state(desk, count))
 }
 
@@ -72,6 +85,16 @@ impl Modify for Bearer {
 async fn in_time(request: Request, next: Next) -> Response {
     let answered = timeout(PATIENCE, next.run(request)).await;
     answered.unwrap_or_else(|_| Refused::late().into_response())
+}
+
+/// Lets requests of strangers wait for their turn.
+async fn paced(request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Peer>();
+    let pause = peer.map_or(Duration::ZERO, |Peer(_, connection)| connection.pause());
+    if !pause.is_zero() {
+        sleep(pause).await;
+    }
+    next.run(request).await
 }
 
 /// Counts requests by the route that they took.

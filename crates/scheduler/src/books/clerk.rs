@@ -1,12 +1,14 @@
 //! Where the ledger and the store are kept in step.
 
+use lighthaul_io::identity;
 use lighthaul_schedule::Topology;
 
 use super::config::Config;
 use super::follow::Unfit;
 use super::ledger::Ledger;
+use super::memory::Memory;
 use crate::error::{Error, Result};
-use crate::store::{Store, Writer};
+use crate::store::{Mark, Store, Writer};
 use crate::word::Moment;
 
 /// A ledger, and the store that has what is true.
@@ -21,12 +23,16 @@ pub(super) struct Clerk {
     pub(super) news: u64,
     /// Whether the ledger may have what the store has not.
     is_stale: bool,
+    /// The farthest point of the store's history that was seen.
+    memory: Memory,
 }
 
 impl Clerk {
     pub(super) fn new(store: Box<dyn Store>, topology: Topology, config: Config) -> Result<Self> {
+        let memory = Memory::open(config.seen.clone(), config.accept_restored);
         Ok(Self {
             store,
+            memory,
             ledger: Ledger::new(config, topology)?,
             now: Moment(0),
             is_writer: false,
@@ -84,22 +90,35 @@ impl Clerk {
             self.ledger.give_up(self.now, unfit)?;
             self.write()?;
         }
+        if !was_writer {
+            let epoch = identity::token();
+            self.store.begin(&epoch)?;
+            let seq = self.news;
+            self.memory.keep(self.now, Mark { epoch, seq });
+        }
         self.is_writer = true;
         Ok(())
     }
 
     /// Takes over what the store has and the ledger has not.
     fn catch_up(&mut self) -> Result<Unfit> {
-        if !self.is_stale && self.store.seq()? == self.news {
+        let mark = self.store.mark()?;
+        let is_restored = self.memory.check(self.store.as_mut(), &mark)?;
+        if !self.is_stale && !is_restored && mark.seq == self.news {
+            self.memory.keep(self.now, mark);
             return Ok(Unfit::default());
         }
-        if self.is_stale {
+        let is_emptied = self.is_stale || is_restored;
+        if is_emptied {
             self.ledger = self.ledger.emptied()?;
         }
         self.is_stale = true;
-        let batch = self.store.changes(self.ledger.seq)?;
+        let after = if is_emptied { 0 } else { self.news };
+        let batch = self.store.changes(after)?;
         self.news = batch.seq;
         let unfit = self.ledger.follow(self.now, batch)?;
+        self.ledger.seq = self.ledger.seq.max(self.memory.floor());
+        self.memory.keep(self.now, mark);
         self.is_stale = false;
         Ok(unfit)
     }
@@ -109,6 +128,7 @@ impl Clerk {
         if let Some(batch) = self.ledger.take_batch()? {
             self.store.append(self.news, &batch)?;
             self.news = batch.seq;
+            self.memory.advance(self.now, batch.seq);
         }
         self.is_stale = false;
         Ok(())

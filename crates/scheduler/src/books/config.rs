@@ -1,6 +1,7 @@
 //! The rules and bounds of the books.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lighthaul_schedule::Owner;
@@ -33,6 +34,10 @@ pub struct Config {
     pub events_max: u64,
     /// How many bookings are packed again when somebody leaves something to others; none if zero.
     pub repack_max: usize,
+    /// Where it is remembered how far the store has come, from one start to the next.
+    pub seen: Option<PathBuf>,
+    /// Whether a store that went backwards is taken, once.
+    pub accept_restored: bool,
     /// What begins sooner than this is not moved any more, so that who waits for it can hear of it.
     pub notice: Duration,
 }
@@ -64,6 +69,8 @@ impl Default for Config {
             history: 90 * DAY,
             events_max: 1_000_000,
             repack_max: 1000,
+            seen: None,
+            accept_restored: false,
             notice: Duration::from_secs(10),
         }
     }

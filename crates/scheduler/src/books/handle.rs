@@ -28,6 +28,18 @@ pub struct Books {
     /// What time it is, and who is told of news.
     clock: Box<dyn Fn() -> Moment + Send + Sync>,
     listeners: Mutex<Vec<Listener>>,
+    standing: Mutex<Standing>,
+}
+
+/// What was known of the books when they were last looked after.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Where the instance that writes is asked, if it is another one.
+    pub writer: Option<String>,
+    /// When they were looked after.
+    pub at: Moment,
+    /// Why that failed.
+    pub why: Option<String>,
 }
 
 type Listener = Box<dyn Fn() + Send + Sync>;
@@ -53,6 +65,7 @@ impl Books {
             clerk: Mutex::new(Clerk::new(store, topology, config)?),
             clock: Box::new(clock),
             listeners: Mutex::default(),
+            standing: Mutex::default(),
         };
         books.lock().check()?;
         books.tick()?;
@@ -193,6 +206,24 @@ impl Books {
 
     /// Does what is due; says when it is to be called again, at the latest after a second.
     pub fn tick(&self) -> Result<Moment> {
+        let due = self.look_after();
+        let mut standing = self.standing_now();
+        standing.at = (self.clock)();
+        standing.why = due.as_ref().err().map(ToString::to_string);
+        drop(standing);
+        due
+    }
+
+    /// What is known from the last look; nobody waits for it.
+    pub fn standing(&self) -> Standing {
+        self.standing_now().clone()
+    }
+
+    fn standing_now(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look_after(&self) -> Result<Moment> {
         match self.change(|_, _| Ok(())) {
             Ok(()) => {}
             Err(Error::Elsewhere { .. }) => self.read(|_, _| Ok(()))?,
@@ -248,6 +279,11 @@ impl Books {
         let mut clerk = self.lock();
         let news = clerk.news;
         let answer = clerk.change(act);
+        match &answer {
+            Err(Error::Elsewhere { url }) => self.standing_now().writer = Some(url.clone()),
+            _ if clerk.is_writer => self.standing_now().writer = None,
+            _ => {}
+        }
         self.close(clerk, news);
         answer
     }

@@ -5,7 +5,7 @@
 //! - `ledger`: the books in memory; `record`: one reservation in them; `ask`: how requests are read
 //! - `reserve`, `life`, `resize`, `outage`, `tick`: what changes them; `view`: what is read of them
 //! - [`policy`]: what an identity may book; `rivals`: reservations of the same packets, or of one owner
-//! - `clerk`: how ledger and store are kept in step; `follow`: how they come from a store; `quota`: what owners have
+//! - `clerk`: how ledger and store are kept in step; `memory`: how one that went backwards is seen; `follow`: how they come from a store; `quota`: what owners have
 
 mod ask;
 mod clerk;
@@ -14,6 +14,7 @@ mod follow;
 pub mod handle;
 mod ledger;
 mod life;
+mod memory;
 mod outage;
 pub mod policy;
 mod quota;
@@ -26,7 +27,7 @@ mod view;
 pub mod who;
 
 pub use config::{Config, Quota};
-pub use handle::{Books, Happened};
+pub use handle::{Books, Happened, Standing};
 pub use policy::Policy;
 pub use view::Filter;
 pub use who::{Role, Who};

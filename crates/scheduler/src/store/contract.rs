@@ -16,14 +16,30 @@ pub trait Store: fmt::Debug + Send {
     /// Keeps a batch, which must follow the one of number `after`.
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()>;
 
-    /// The number of the last batch.
-    fn seq(&mut self) -> Result<u64>;
+    /// Where its history stands.
+    fn mark(&mut self) -> Result<Mark>;
+
+    /// How far its history goes in an epoch: the number of the last batch of that; nothing if it has no such epoch.
+    fn reach(&mut self, epoch: &str) -> Result<Option<u64>>;
+
+    /// Begins an epoch behind the last batch, as the one that writes.
+    fn begin(&mut self, epoch: &str) -> Result<()>;
 
     /// What has changed behind a batch, at one moment; everything behind 0. Events are not in it.
     fn changes(&mut self, after: u64) -> Result<Batch>;
 
     /// Events of higher numbers than `after`, at most so many.
     fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>>;
+}
+
+/// A point in the history of a store. Each instance that begins to write begins an epoch, whose name is chance: a store
+/// that was restored from a copy, or failed over to a server that lags, has another history from some batch on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// Name of the latest epoch; nothing in a new store.
+    pub epoch: String,
+    /// Number of the last batch.
+    pub seq: u64,
 }
 
 /// Who writes.

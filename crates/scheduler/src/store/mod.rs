@@ -11,4 +11,4 @@ pub mod sqlite;
 mod tls;
 
 pub use batch::{Batch, Fact, Kind};
-pub use contract::{Store, Writer};
+pub use contract::{Mark, Store, Writer};

@@ -7,7 +7,7 @@ use postgres::{Client, IsolationLevel, NoTls};
 use tracing::warn;
 
 use super::batch::{Batch, Fact};
-use super::contract::{Store, Writer};
+use super::contract::{Mark, Store, Writer};
 use super::sql;
 use super::sqlite::check_format;
 use super::tls::Server;
@@ -42,10 +42,12 @@ impl Postgres {
         }
         let config = &mut server.config;
         config.connect_timeout(PATIENCE).tcp_user_timeout(PATIENCE);
-        config.options(&format!(
-            "-c statement_timeout={0} -c lock_timeout={0}",
-            PATIENCE.as_millis()
-        ));
+        config.keepalives(true).keepalives_idle(PROBE_AFTER);
+        config
+            .keepalives_interval(PROBE_EVERY)
+            .keepalives_retries(PROBES);
+        let before = config.get_options().map(str::to_owned).unwrap_or_default();
+        config.options(&format!("{before} {}", options()));
         let mut store = Self {
             server,
             url: url.to_owned(),
@@ -112,10 +114,30 @@ impl Store for Postgres {
         })
     }
 
-    fn seq(&mut self) -> Result<u64> {
+    fn mark(&mut self) -> Result<Mark> {
         self.with("read", |link| {
-            let row = link.client.query_one(sql::SEQ, &[])?;
-            Ok(number(&row, 0))
+            let row = link.client.query_one(sql::MARK, &[])?;
+            Ok(Mark {
+                seq: number(&row, 0),
+                epoch: row.get(1),
+            })
+        })
+    }
+
+    fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
+        self.with("read", |link| {
+            let row = link.client.query_opt(sql::REACH, &[&epoch])?;
+            Ok(row.map(|row| number(&row, 0)))
+        })
+    }
+
+    fn begin(&mut self, epoch: &str) -> Result<()> {
+        self.with("write", |link| {
+            // who has lost the lock meanwhile finds that when it writes
+            if link.is_writer {
+                link.client.execute(sql::BEGIN, &[&epoch])?;
+            }
+            Ok(())
         })
     }
 
@@ -173,6 +195,18 @@ impl std::fmt::Debug for Link {
             .field("is_writer", &self.is_writer)
             .finish_non_exhaustive()
     }
+}
+
+/// Limits that the server keeps for a connection. Its probes find a client whose host has lost power, so that its lock is
+/// free within [`PROBE_AFTER`] and some probes.
+fn options() -> String {
+    let limit = PATIENCE.as_millis();
+    let (after, every) = (PROBE_AFTER.as_secs(), PROBE_EVERY.as_secs());
+    format!(
+        "-c statement_timeout={limit} -c lock_timeout={limit} -c idle_in_transaction_session_timeout={limit} \
+         -c tcp_keepalives_idle={after} -c tcp_keepalives_interval={every} -c tcp_keepalives_count={PROBES} \
+         -c tcp_user_timeout={limit}"
+    )
 }
 
 /// Writes a batch if it is the next one.
@@ -263,5 +297,9 @@ const CLAIM: &str = "UPDATE writer SET url = $1";
 const LOCK: i64 = 0x6c69_6768_7468_6175;
 /// Whose it is makes the tables.
 const MAKING: i64 = LOCK + 1;
+/// When a silent connection is probed, how often, and how many probes may be lost.
+const PROBE_AFTER: Duration = Duration::from_secs(3);
+const PROBE_EVERY: Duration = Duration::from_secs(2);
+const PROBES: u32 = 3;
 /// How long the server may take for anything.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -3,7 +3,8 @@
 /// The tables, if they are not there.
 pub(super) const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL, seq BIGINT NOT NULL);
-    INSERT INTO books VALUES (1, 1, 0) ON CONFLICT DO NOTHING;
+    INSERT INTO books VALUES (1, 2, 0) ON CONFLICT DO NOTHING;
+    CREATE TABLE IF NOT EXISTS epochs (nth BIGINT PRIMARY KEY, name TEXT NOT NULL UNIQUE, seq BIGINT NOT NULL);
     CREATE TABLE IF NOT EXISTS facts (
         kind TEXT NOT NULL, id TEXT NOT NULL, seq BIGINT NOT NULL, doc TEXT NOT NULL, PRIMARY KEY (kind, id)
     );
@@ -11,8 +12,17 @@ pub(super) const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS events (seq BIGINT PRIMARY KEY, doc TEXT NOT NULL);
 ";
 /// How the tables are written; what reads another number knows that it cannot read them.
-pub(super) const FORMAT: i32 = 1;
+pub(super) const FORMAT: i32 = 2;
 pub(super) const FORMAT_OF: &str = "SELECT format FROM books";
+/// The last batch and the latest epoch, at one moment.
+pub(super) const MARK: &str =
+    "SELECT seq, COALESCE((SELECT name FROM epochs ORDER BY nth DESC LIMIT 1), '') FROM books";
+/// Where an epoch ends: where the next one begins, or with the last batch.
+pub(super) const REACH: &str =
+    "SELECT COALESCE((SELECT MIN(later.seq) FROM epochs AS later WHERE later.nth > own.nth),
+    (SELECT seq FROM books)) FROM epochs AS own WHERE own.name = $1";
+pub(super) const BEGIN: &str = "INSERT INTO epochs
+    SELECT (SELECT COALESCE(MAX(nth), 0) + 1 FROM epochs), $1, seq FROM books";
 pub(super) const SEQ: &str = "SELECT seq FROM books";
 /// Changes nothing if somebody else has written.
 pub(super) const ADVANCE: &str = "UPDATE books SET seq = $1 WHERE seq = $2";

@@ -1,13 +1,13 @@
 //! The store in a file of this host: nothing to install, one instance.
 
 use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
 use super::batch::{Batch, Fact, Kind};
-use super::contract::{Store, Writer};
+use super::contract::{Mark, Store, Writer};
 use super::sql;
 use crate::error::{Error, Result};
 
@@ -15,6 +15,8 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
+    /// Which file it was when it was opened.
+    file: Option<(u64, u64)>,
     connection: Connection,
 }
 
@@ -26,6 +28,7 @@ impl Sqlite {
         check_format(format)?;
         Ok(Self {
             path: path.to_owned(),
+            file: number_of(path),
             connection,
         })
     }
@@ -47,6 +50,13 @@ impl Sqlite {
 
 impl Store for Sqlite {
     fn elect(&mut self) -> Result<Writer> {
+        if self.file != number_of(&self.path) {
+            return Err(Error::Store(format!(
+                "{} was replaced or removed while it was in use: stop the scheduler, put back the file that is to hold, and \
+                 start it again",
+                self.path.display()
+            )));
+        }
         Ok(Writer::Here)
     }
 
@@ -60,9 +70,27 @@ impl Store for Sqlite {
         })
     }
 
-    fn seq(&mut self) -> Result<u64> {
+    fn mark(&mut self) -> Result<Mark> {
         self.with("read", |connection| {
-            connection.query_row(sql::SEQ, [], |row| number(row, 0))
+            connection.query_row(sql::MARK, [], |row| {
+                Ok(Mark {
+                    seq: number(row, 0)?,
+                    epoch: row.get(1)?,
+                })
+            })
+        })
+    }
+
+    fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
+        self.with("read", |connection| {
+            let found = connection.query_row(sql::REACH, [epoch], |row| number(row, 0));
+            found.optional()
+        })
+    }
+
+    fn begin(&mut self, epoch: &str) -> Result<()> {
+        self.with("write", |connection| {
+            connection.execute(sql::BEGIN, [epoch]).map(drop)
         })
     }
 
@@ -151,6 +179,12 @@ fn make(path: &Path) {
         // what is wrong with its place is said by who opens it next
         options.open(path).ok();
     }
+}
+
+/// What a file is known by, whatever it is called; nothing if there is none.
+fn number_of(path: &Path) -> Option<(u64, u64)> {
+    let about = std::fs::metadata(path).ok()?;
+    Some((about.dev(), about.ino()))
 }
 
 /// Opens a file, and says of which format it is.

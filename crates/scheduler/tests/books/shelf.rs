@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lighthaul_scheduler::error::{Error, Result};
-use lighthaul_scheduler::store::{Batch, Fact, Kind, Store, Writer};
+use lighthaul_scheduler::store::{Batch, Fact, Kind, Mark, Store, Writer};
 
 /// What all instances see.
 #[derive(Clone, Debug, Default)]
@@ -28,11 +28,12 @@ pub(crate) enum Fault {
     Behind,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Kept {
     writer: &'static str,
     fault: Option<Fault>,
     seq: u64,
+    epochs: Vec<(String, u64)>,
     facts: BTreeMap<(Kind, String), (u64, String)>,
     events: BTreeMap<u64, String>,
 }
@@ -54,6 +55,20 @@ impl Shelf {
     /// The next writing fails.
     pub(crate) fn fail(&self, fault: Fault) {
         self.kept().fault = Some(fault);
+    }
+
+    /// A copy of all that is kept, for a backup or a server that lags.
+    pub(crate) fn copy(&self) -> Self {
+        let kept = self.kept().clone();
+        Self {
+            kept: Arc::new(Mutex::new(kept)),
+        }
+    }
+
+    /// Is as a copy was.
+    pub(crate) fn restore(&self, copy: &Self) {
+        let old = copy.kept().clone();
+        *self.kept() = old;
     }
 
     /// Nothing fails any more.
@@ -95,8 +110,28 @@ impl Store for Hand {
         fault.map_or(Ok(()), |_| broken())
     }
 
-    fn seq(&mut self) -> Result<u64> {
-        Ok(self.shelf.kept().seq)
+    fn mark(&mut self) -> Result<Mark> {
+        let kept = self.shelf.kept();
+        let epoch = kept.epochs.last().map(|(epoch, _)| epoch.clone());
+        Ok(Mark {
+            epoch: epoch.unwrap_or_default(),
+            seq: kept.seq,
+        })
+    }
+
+    fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
+        let kept = self.shelf.kept();
+        let mut epochs = kept.epochs.iter();
+        let found = epochs.find(|(name, _)| name == epoch);
+        let next = epochs.next().map_or(kept.seq, |(_, seq)| *seq);
+        Ok(found.map(|_| next))
+    }
+
+    fn begin(&mut self, epoch: &str) -> Result<()> {
+        let mut kept = self.shelf.kept();
+        let seq = kept.seq;
+        kept.epochs.push((epoch.to_owned(), seq));
+        Ok(())
     }
 
     fn changes(&mut self, after: u64) -> Result<Batch> {

@@ -19,7 +19,8 @@ fn who_is_told_to_stop_ends_without_a_panic() {
     let id = instance.child.id().to_string();
     let told = Command::new("kill").args(["-TERM", &id]).status().unwrap();
     assert!(told.success());
-    instance.child.wait().unwrap();
+    let ended = instance.child.wait().unwrap();
     let said = fs::read_to_string(&log).unwrap();
-    assert!(!said.contains("tokio"), "{said}");
+    assert!(ended.success(), "{ended}: {said}");
+    assert!(!said.contains("panicked"), "{said}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -94,6 +94,7 @@ fn instance() {
         },
         books: Arc::new(books.unwrap()),
         questions_per_second: 100_000,
+        limits: lighthaul_scheduler::callers::Limits::default(),
         peers: Known::certificate(),
         circuits: None,
     });
@@ -106,6 +107,8 @@ fn instance() {
 pub(crate) struct Instance {
     pub(crate) child: Child,
     url: String,
+    /// What it says, kept open till it ends.
+    _said: BufReader<ChildStdout>,
 }
 
 impl Instance {
@@ -132,14 +135,18 @@ impl Instance {
             .stderr(errors)
             .spawn()
             .unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        let instance = Self {
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while line.trim_end() != READY {
+            line.clear();
+            let length = said.read_line(&mut line).unwrap();
+            assert!(length > 0, "an instance did not start");
+        }
+        Self {
             child,
             url: format!("http://{listen}"),
-        };
-        let mut lines = said.lines().map_while(Result::ok);
-        assert!(lines.any(|line| line == READY), "an instance did not start");
-        instance
+            _said: said,
+        }
     }
 
     pub(crate) fn client(&self) -> Client {

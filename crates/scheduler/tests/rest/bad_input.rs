@@ -116,13 +116,13 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
         r#"{"from": "a", "to": "c"}"#,
         422,
         "misuse",
-        "either size in bytes, or hold",
+        "give either size in bytes (--size) or hold",
     ),
     (
         r#"{"from": "a", "to": "c", "size": 1, "hold": 1}"#,
         422,
         "misuse",
-        "either size in bytes, or hold",
+        "give either size in bytes (--size) or hold",
     ),
     (
         r#"{"from": "a", "to": "c", "size": 1, "colour": "red"}"#,
@@ -140,7 +140,7 @@ const IMPOSSIBLE: [(&str, u16, &str, &str); 27] = [
         r#"{"from": "a", "to": "c", "size": 1, "flow": {"interface": "eth0"}}"#,
         422,
         "misuse",
-        "leave flow out",
+        "omit flow",
     ),
     ("\"all\"", 400, "unreadable", "openapi"),
     (

@@ -96,11 +96,11 @@ fn every_route_is_described_and_says_who_may_ask() {
         for (method, about) in methods.as_object().unwrap() {
             routes.insert(format!("{} {path}", method.to_uppercase()));
             assert!(about["summary"].is_string(), "{method} {path}");
-            let open = ["/healthz", "/metrics"].contains(&path.as_str());
+            let open = ["/healthz", "/readyz", "/metrics"].contains(&path.as_str());
             assert_eq!(about["security"].is_array(), !open, "{method} {path}");
         }
     }
-    let expected = "DELETE /v1/outages/{id}, DELETE /v1/reservations/{id}, GET /healthz, GET /metrics, GET /v1/events, \
+    let expected = "DELETE /v1/outages/{id}, DELETE /v1/reservations/{id}, GET /healthz, GET /metrics, GET /readyz, GET /v1/events, \
         GET /v1/links, GET /v1/links/{name}/calendar, GET /v1/outages, GET /v1/reservations, GET /v1/reservations/{id}, \
         GET /v1/topology, POST /v1/outages, POST /v1/quotes, POST /v1/reservations, POST /v1/reservations/{id}/commit, \
         POST /v1/reservations/{id}/extend, POST /v1/reservations/{id}/provision, POST /v1/reservations/{id}/release, \
@@ -182,6 +182,7 @@ fn every_answer_is_what_the_document_says() {
         ("GET", "/v1/outages", "ada", "", 200),
         ("DELETE", "/v1/outages/{id}", "olga", "", 404),
         ("GET", "/healthz", "", "", 200),
+        ("GET", "/readyz", "", "", 200),
         ("POST", "/v1/reservations", "eve", wanted, 401),
     ] {
         let at = path.replace("{id}", &id.to_string());

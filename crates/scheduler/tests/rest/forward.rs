@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use lighthaul_circuit::reservation::State;
 use lighthaul_scheduler::error::Result;
 use lighthaul_scheduler::store::sqlite::Sqlite;
-use lighthaul_scheduler::store::{Batch, Store, Writer};
+use lighthaul_scheduler::store::{Batch, Mark, Store, Writer};
 
 use crate::stage::{Setup, Stage, bytes, problem};
 
@@ -55,8 +55,16 @@ impl Store for Shared {
         self.open().append(after, batch)
     }
 
-    fn seq(&mut self) -> Result<u64> {
-        self.open().seq()
+    fn mark(&mut self) -> Result<Mark> {
+        self.open().mark()
+    }
+
+    fn reach(&mut self, epoch: &str) -> Result<Option<u64>> {
+        self.open().reach(epoch)
+    }
+
+    fn begin(&mut self, epoch: &str) -> Result<()> {
+        self.open().begin(epoch)
     }
 
     fn changes(&mut self, after: u64) -> Result<Batch> {

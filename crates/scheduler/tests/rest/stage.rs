@@ -14,6 +14,7 @@ use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_schedule::{Link, Topology};
 use lighthaul_scheduler::books::{Books, Config, Role, Who};
+use lighthaul_scheduler::callers::Limits;
 use lighthaul_scheduler::certificate::Show;
 use lighthaul_scheduler::client::{Client, Failure};
 use lighthaul_scheduler::https::Known;
@@ -38,6 +39,7 @@ pub(crate) struct Setup {
     pub(crate) issuer: Option<(Issuer, Keys)>,
     pub(crate) questions_per_second: u32,
     pub(crate) store: Option<Box<dyn Store>>,
+    pub(crate) limits: Limits,
 }
 
 impl Default for Setup {
@@ -48,6 +50,7 @@ impl Default for Setup {
             issuer: None,
             questions_per_second: 10_000,
             store: None,
+            limits: Limits::default(),
         }
     }
 }
@@ -109,6 +112,7 @@ impl Stage {
             },
             books: Arc::new(books.unwrap()),
             questions_per_second: setup.questions_per_second,
+            limits: setup.limits,
             peers: Known::certificate(),
             circuits: None,
         });

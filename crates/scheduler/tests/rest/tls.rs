@@ -89,6 +89,7 @@ fn nothing_is_said_in_the_clear_to_other_hosts() {
         },
         books: std::sync::Arc::new(books),
         questions_per_second: 1,
+        limits: lighthaul_scheduler::callers::Limits::default(),
         peers: Known::certificate(),
         circuits: None,
     };

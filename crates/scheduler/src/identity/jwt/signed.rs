@@ -37,25 +37,29 @@ pub(super) fn verify(token: &str, keys: &[Jwk]) -> Result<Claims, Invalid> {
         .filter(|key| head.kid.is_none() || key.kid == head.kid);
     let mut fitting = named.filter(|key| key.algorithm() == Some(head.alg.as_str()));
     if fitting.any(|key| key.has_signed(signed.as_bytes(), &signature)) {
-        read(part(claims)?)
+        read(&decoded(claims)?)
     } else {
         Err(Invalid::Signature)
     }
 }
 
-/// The claims, if all are there that have to be.
-fn read(claims: serde_json::Value) -> Result<Claims, Invalid> {
+/// The claims, if all are there that have to be, and none twice: two readers could take two of them for the one that holds.
+fn read(octets: &[u8]) -> Result<Claims, Invalid> {
+    let claims: serde_json::Value = serde_json::from_slice(octets).map_err(|_| Invalid::Form)?;
     let is_there = |name: &&str| claims.get(*name).is_some_and(|value| !value.is_null());
     if let Some(lacks) = REQUIRED.into_iter().find(|name| !is_there(name)) {
         return Err(Invalid::Lacks(lacks));
     }
-    serde_json::from_value(claims).map_err(|_| Invalid::Claims)
+    serde_json::from_slice(octets).map_err(|_| Invalid::Claims)
 }
 
 fn part<T: DeserializeOwned>(text: &str) -> Result<T, Invalid> {
+    serde_json::from_slice(&decoded(text)?).map_err(|_| Invalid::Form)
+}
+
+fn decoded(text: &str) -> Result<Vec<u8>, Invalid> {
     let octets = BASE64URL_NOPAD.decode(text.as_bytes());
-    let octets = octets.map_err(|_| Invalid::Form)?;
-    serde_json::from_slice(&octets).map_err(|_| Invalid::Form)
+    octets.map_err(|_| Invalid::Form)
 }
 
 #[derive(Debug, Deserialize)]

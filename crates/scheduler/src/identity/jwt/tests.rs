@@ -195,6 +195,169 @@ fn no_token_picks_how_it_is_checked() {
     );
 }
 
+/// Known attacks on signed tokens (RFC 8725; CVE-2015-9235, CVE-2016-5431, CVE-2018-0114, CVE-2022-21449).
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn known_attacks_let_nobody_in() {
+    let (signer, evil) = (Signer::new(), Signer::new());
+    let keys = [signer.key("k")];
+    let public = signer.0.public_key().as_ref();
+    let own_key =
+        json!({"kty": "OKP", "crv": "Ed25519", "x": encode(evil.0.public_key().as_ref())});
+    let unsigned = |head: Value, signature: &[u8]| {
+        let part = |value: &Value| encode(value.to_string().as_bytes());
+        format!("{}.{}.{}", part(&head), part(&claims()), encode(signature))
+    };
+    let keyed = |head: Value| {
+        let token = unsigned(head, b"");
+        let signed = token.trim_end_matches('.');
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, public);
+        let tag = ring::hmac::sign(&key, signed.as_bytes());
+        format!("{signed}.{}", encode(tag.as_ref()))
+    };
+    let good = signer.sign(&head(), &claims());
+    let twice = |text: &str| {
+        let octets = BASE64URL_NOPAD.decode(good.split('.').nth(1).unwrap().as_bytes());
+        let text = String::from_utf8(octets.unwrap())
+            .unwrap()
+            .replacen('{', text, 1);
+        let signed = format!(
+            "{}.{}",
+            encode(head().to_string().as_bytes()),
+            encode(text.as_bytes())
+        );
+        let signature = encode(signer.0.sign(signed.as_bytes()).as_ref());
+        format!("{signed}.{signature}")
+    };
+    let nested = signer.sign(
+        &json!({"alg": "EdDSA", "cty": "JWT"}),
+        &Value::String(good.clone()),
+    );
+    for (attack, token) in [
+        ("no algorithm", unsigned(json!({"alg": "none"}), b"")),
+        (
+            "no algorithm, in other letters",
+            unsigned(json!({"alg": "nOnE"}), b""),
+        ),
+        ("no algorithm at all", unsigned(json!({"kid": "k"}), b"")),
+        ("no signature", unsigned(head(), b"")),
+        ("a signature of zeros", unsigned(head(), &[0; 64])),
+        (
+            "an ES256 signature of zeros",
+            unsigned(json!({"alg": "ES256"}), &[0; 64]),
+        ),
+        ("the public key as a secret", keyed(json!({"alg": "HS256"}))),
+        (
+            "the public key as a secret, by the issuer's algorithm",
+            keyed(head()),
+        ),
+        (
+            "a key of its own in the head",
+            evil.sign(&json!({"alg": "EdDSA", "jwk": own_key}), &claims()),
+        ),
+        (
+            "keys at an address of its own",
+            evil.sign(
+                &json!({"alg": "EdDSA", "jku": "https://evil.example/"}),
+                &claims(),
+            ),
+        ),
+        (
+            "a certificate of its own",
+            evil.sign(
+                &json!({"alg": "EdDSA", "x5c": ["AA"], "x5u": "https://e/"}),
+                &claims(),
+            ),
+        ),
+        (
+            "a path as its key",
+            evil.sign(&json!({"alg": "EdDSA", "kid": "../../dev/null"}), &claims()),
+        ),
+        (
+            "a query as its key",
+            evil.sign(&json!({"alg": "EdDSA", "kid": "k' OR '1'='1"}), &claims()),
+        ),
+        (
+            "no key named",
+            evil.sign(&json!({"alg": "EdDSA"}), &claims()),
+        ),
+        (
+            "an extension",
+            signer.sign(&json!({"alg": "EdDSA", "crit": ["exp"]}), &claims()),
+        ),
+        (
+            "an extension that is empty",
+            signer.sign(&json!({"alg": "EdDSA", "crit": []}), &claims()),
+        ),
+        ("a token in a token", nested),
+        ("encrypted form", format!("{good}.a.b")),
+        (
+            "expired",
+            signer.sign(&head(), &with("exp", json!(NOW - 60))),
+        ),
+        (
+            "expired before time began",
+            signer.sign(&head(), &with("exp", json!(-1))),
+        ),
+        (
+            "no whole second",
+            signer.sign(&head(), &with("exp", json!(1e300))),
+        ),
+        (
+            "not yet valid",
+            signer.sign(&head(), &with("nbf", json!(NOW + 61))),
+        ),
+        (
+            "issued in the future",
+            signer.sign(&head(), &with("iat", json!(NOW + 61))),
+        ),
+        (
+            "for another service",
+            signer.sign(&head(), &with("aud", json!("lighthaul2"))),
+        ),
+        ("for nobody", signer.sign(&head(), &with("aud", json!([])))),
+        (
+            "from another issuer",
+            signer.sign(&head(), &with("iss", json!("https://issuer.example.evil/"))),
+        ),
+        (
+            "from an issuer without its slash",
+            signer.sign(&head(), &with("iss", json!("https://issuer.example"))),
+        ),
+        ("two subjects", twice(r#"{"sub":"root","#)),
+        ("two audiences", twice(r#"{"aud":"storage","#)),
+        ("two ends", twice(r#"{"exp":9999999999,"#)),
+        ("padded", format!("{good}==")),
+        ("more octets behind", format!("{good}AAAA")),
+        ("a blank inside", good.replacen('.', " .", 1)),
+    ] {
+        let judged = issuer().judge(&token, &keys, NOW);
+        assert!(judged.is_err(), "{attack}: {judged:?}");
+    }
+    assert!(issuer().judge(&good, &keys, NOW).is_ok());
+}
+
+#[test]
+fn a_huge_token_is_refused_unread() {
+    let signer = Signer::new();
+    let huge = signer.sign(&head(), &with("pad", json!("x".repeat(20 << 10))));
+    let set = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "x": encode(signer.0.public_key().as_ref())}]});
+    let gate = |token: &str| {
+        let keys = crate::identity::Keys::fixed(set.to_string().as_bytes()).unwrap();
+        let gate = crate::identity::Gate {
+            tokens: None,
+            issuer: Some((issuer(), keys)),
+        };
+        gate.judge(Some(&format!("Bearer {token}")), NOW)
+    };
+    assert_eq!(gate(&huge), Err(crate::identity::Denied::Unknown));
+    let fits = signer.sign(
+        &json!({"alg": "EdDSA"}),
+        &with("pad", json!("x".repeat(4 << 10))),
+    );
+    assert!(gate(&fits).is_ok());
+}
+
 proptest! {
     #[test]
     fn whatever_is_shown_is_judged(head in ".{0,40}", claims in ".{0,40}", signature in ".{0,40}") {

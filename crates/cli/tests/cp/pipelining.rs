@@ -1,0 +1,122 @@
+//! Strangers who ask a scheduler and never read what it answers.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_io::clock::Clock;
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+use crate::booking::Booking;
+
+/// Prints its numbers: how long `/healthz` and bookings took, and the memory of the scheduler.
+#[test]
+fn connections_that_pipeline_and_never_read_delay_nobody() {
+    let booking = Booking::start("pipelining", &["--no-tls", "--questions-max", "1000"]);
+    let ada = booking.token("ada", "user");
+    let address: SocketAddr = booking
+        .url
+        .strip_prefix("http://")
+        .unwrap()
+        .parse()
+        .unwrap();
+    let (is_over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for part in 0..THREADS {
+            let (is_over, sent) = (&is_over, &sent);
+            scope.spawn(move || attack(address, part, is_over, sent));
+        }
+        let clock = Clock::start();
+        let (mut health, mut booked) = (Vec::new(), Vec::new());
+        for _ in 0..PROBES {
+            thread::park_timeout(Duration::from_millis(100));
+            let from = clock.now();
+            assert_eq!(ask(address, "GET /healthz", "", ""), Some(200));
+            health.push(clock.now().since(from));
+            let from = clock.now();
+            let body = r#"{"from":"paris","to":"milan","size":"1MB","commit":true}"#;
+            assert_eq!(ask(address, "POST /v1/reservations", &ada, body), Some(201));
+            booked.push(clock.now().since(from));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let memory = booking.memory();
+        let (health, booked) = (at_most(health), at_most(booked));
+        let sent = sent.load(Ordering::Relaxed) >> 10;
+        println!(
+            "{CONNECTIONS} connections sent {sent} KiB of requests; /healthz within {health:?}, bookings within {booked:?} \
+             (9 of 10), {} MiB of memory",
+            memory >> 20
+        );
+        assert!(health <= SLACK * Duration::from_millis(100), "{health:?}");
+        assert!(booked <= SLACK * Duration::from_secs(1), "{booked:?}");
+        assert!(memory < 256 << 20, "{memory}");
+    });
+}
+
+/// What nine of ten took at most.
+fn at_most(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() * 9 / 10 - 1]
+}
+
+/// Keeps connections from many addresses full of requests, and opens those again that were ended.
+fn attack(address: SocketAddr, part: u8, is_over: &AtomicBool, sent: &AtomicU64) {
+    let each = CONNECTIONS / usize::from(THREADS);
+    let open = |nth: usize| from(Ipv4Addr::new(127, 9, part, (nth % 250 + 1) as u8), address);
+    let mut connections: Vec<Option<TcpStream>> = (0..each).map(open).collect();
+    let requests = ["/openapi.json", "/v1/links", "/healthz", "/metrics"]
+        .map(|path| format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer y\r\n\r\n"))
+        .concat()
+        .repeat(8);
+    while !is_over.load(Ordering::Relaxed) {
+        for (nth, connection) in connections.iter_mut().enumerate() {
+            let written = connection
+                .as_mut()
+                .map(|tcp| tcp.write(requests.as_bytes()));
+            match written {
+                Some(Ok(octets)) => {
+                    sent.fetch_add(octets as u64, Ordering::Relaxed);
+                }
+                Some(Err(why)) if why.kind() == std::io::ErrorKind::WouldBlock => {}
+                Some(Err(_)) | None => *connection = open(nth),
+            }
+        }
+        thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+/// A connection from an address of this host.
+fn from(own: Ipv4Addr, to: SocketAddr) -> Option<TcpStream> {
+    let fd: OwnedFd = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
+    bind(&fd, &SocketAddrV4::new(own, 0)).ok()?;
+    connect(&fd, &to).ok()?;
+    let tcp = TcpStream::from(fd);
+    tcp.set_nonblocking(true).ok()?;
+    Some(tcp)
+}
+
+/// The status of an answer.
+#[expect(clippy::disallowed_methods, reason = "a test calls")]
+fn ask(address: SocketAddr, what: &str, token: &str, body: &str) -> Option<u16> {
+    let mut tcp = TcpStream::connect(address).ok()?;
+    tcp.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    let length = body.len();
+    let head = format!(
+        "{what} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    tcp.write_all(head.as_bytes()).ok()?;
+    let mut answer = String::new();
+    tcp.read_to_string(&mut answer).ok()?;
+    answer.split(' ').nth(1)?.parse().ok()
+}
+
+const CONNECTIONS: usize = 1024;
+const THREADS: u8 = 4;
+/// How many times as long it may take without optimization, with the attack on the same processors.
+const SLACK: u32 = if cfg!(debug_assertions) { 5 } else { 1 };
+/// How often an honest caller asks.
+const PROBES: usize = 30;

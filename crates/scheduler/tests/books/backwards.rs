@@ -1,0 +1,120 @@
+//! Stores that were restored from a copy, or failed over to a server that lags.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use lighthaul_scheduler::books::Config;
+use lighthaul_scheduler::store::sqlite::Sqlite;
+
+use crate::shelf::Shelf;
+use crate::world::{BEGIN, World, ada, all_for, open};
+
+fn says_backwards<T: std::fmt::Debug>(answer: lighthaul_scheduler::Result<T>) {
+    let why = answer.unwrap_err().to_string();
+    assert!(why.contains("went backwards"), "{why}");
+    assert!(why.contains("--accept-restored"), "{why}");
+}
+
+#[test]
+fn a_store_that_went_backwards_is_refused_by_every_instance_that_saw_more() {
+    let shelf = Shelf::default();
+    shelf.elect("one");
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let one = open(shelf.hand("one"), Config::default(), &now).unwrap();
+    let two = open(shelf.hand("two"), Config::default(), &now).unwrap();
+    one.reserve(&ada(), &all_for(1), None).unwrap();
+    let lagging = shelf.copy();
+    let lost = one.reserve(&ada(), &all_for(1), None).unwrap();
+    assert_eq!(two.get(&ada(), lost.id).unwrap(), lost);
+    shelf.restore(&lagging);
+    // one that has seen nothing goes on, and comes farther than the others ever were
+    shelf.elect("three");
+    let three = open(shelf.hand("three"), Config::default(), &now).unwrap();
+    for _ in 0..5 {
+        three.reserve(&ada(), &all_for(1), None).unwrap();
+    }
+    says_backwards(two.get(&ada(), lost.id));
+    shelf.elect("one");
+    says_backwards(one.reserve(&ada(), &all_for(1), None));
+    says_backwards(one.tick());
+    assert!(one.standing().why.unwrap().contains("went backwards"));
+}
+
+#[test]
+fn instances_that_follow_each_other_have_one_history() {
+    let shelf = Shelf::default();
+    shelf.elect("one");
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let one = open(shelf.hand("one"), Config::default(), &now).unwrap();
+    let two = open(shelf.hand("two"), Config::default(), &now).unwrap();
+    for nth in 0..6 {
+        let (name, writer) = if nth % 2 == 0 {
+            ("one", &one)
+        } else {
+            ("two", &two)
+        };
+        shelf.elect(name);
+        let made = writer.reserve(&ada(), &all_for(1), None).unwrap();
+        for books in [&one, &two] {
+            books.tick().unwrap();
+            assert_eq!(books.get(&ada(), made.id).unwrap().created, made.created);
+        }
+    }
+}
+
+#[test]
+fn a_file_restored_from_a_backup_is_refused_until_somebody_accepts_it() {
+    let name = format!("backwards-{}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let (books, backup) = (folder.join("books"), folder.join("backup"));
+    let config = |accept_restored| Config {
+        seen: Some(folder.join("books.seen")),
+        accept_restored,
+        ..Config::default()
+    };
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let start = |accept| {
+        open(
+            Box::new(Sqlite::open(&books).unwrap()),
+            config(accept),
+            &now,
+        )
+    };
+    let first = start(false).unwrap().reserve(&ada(), &all_for(1), None);
+    let first = first.unwrap();
+    fs::copy(&books, &backup).unwrap();
+    // what is remembered is written once a second
+    let world = World {
+        books: start(false).unwrap(),
+        now: Arc::clone(&now),
+    };
+    world.pass(2);
+    let lost = world.books.reserve(&ada(), &all_for(1), None).unwrap();
+    drop(world);
+    fs::copy(&backup, &books).unwrap();
+    says_backwards(start(false));
+    let restored = start(true).unwrap();
+    assert_eq!(restored.get(&ada(), first.id).unwrap().id, first.id);
+    let next = restored.reserve(&ada(), &all_for(1), None).unwrap();
+    assert!(next.id > lost.id + 1000, "{} behind {}", next.id, lost.id);
+    drop(restored);
+    start(false).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_file_replaced_while_it_is_in_use_is_written_no_more() {
+    let name = format!("replaced-{}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let (path, copy) = (folder.join("books"), folder.join("copy"));
+    let world = World::on(Box::new(Sqlite::open(&path).unwrap()), Config::default());
+    fs::copy(&path, &copy).unwrap();
+    fs::rename(&copy, &path).unwrap();
+    let why = world.books.reserve(&ada(), &all_for(1), None).unwrap_err();
+    assert!(why.to_string().contains("was replaced"), "{why}");
+    fs::remove_dir_all(&folder).unwrap();
+}
