@@ -3,9 +3,10 @@
 //! - [`check`]: all of them; [`sources`]: the files they read; [`fault`]: what they find
 //! - [`floors`]: which crate may use which; [`maps`]: `lib.rs` and `mod.rs` define nothing
 //! - [`sizes`], [`names`], [`words`]: files that swell, names that say nothing, banned synonyms
-//! - [`links`]: where documents point; [`fuzz`]: decoders without a fuzz target
+//! - [`links`]: where documents point; [`fuzz`]: files without a fuzz target that decode, as [`decoder`] sees them
 //! - [`skips`]: tests that are skipped past the one mechanism
 mod check;
+mod decoder;
 mod fault;
 mod floors;
 mod fuzz;

@@ -1,0 +1,125 @@
+//! Source files that turn octets or text of others into values.
+
+use crate::tidy::sources::Source;
+
+/// Returns whether a file decodes, however the call is written: over several lines, with a turbofish, through an
+/// import, or as a function that is passed on.
+pub(crate) fn decodes(file: &Source) -> bool {
+    let code: String = file.lines().map(|(_, line)| code(line)).collect();
+    let tokens = tokens(&code);
+    (0..tokens.len()).any(|at| is_reader(&tokens, at) || is_function(&tokens, at))
+}
+
+/// The line without its comment, and with space where it ends.
+fn code(line: &str) -> String {
+    let end = line
+        .find("// ")
+        .or_else(|| line.trim_start().starts_with("//").then_some(0));
+    format!("{} ", &line[..end.unwrap_or(line.len())])
+}
+
+/// Identifiers and single punctuation marks, without space, with `::` as one.
+fn tokens(code: &str) -> Vec<&str> {
+    let mut tokens = Vec::new();
+    let mut rest = code.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let len = if is_word(first) {
+            rest.find(|c| !is_word(c)).unwrap_or(rest.len())
+        } else if rest.starts_with("::") {
+            2
+        } else {
+            first.len_utf8()
+        };
+        tokens.push(&rest[..len]);
+        rest = rest[len..].trim_start();
+    }
+    tokens
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Whether a function of a library that decodes is named here.
+fn is_reader(tokens: &[&str], at: usize) -> bool {
+    let named = tokens[at];
+    let behind = at.checked_sub(1).map(|at| tokens[at]);
+    let owner = (behind == Some("::"))
+        .then(|| at.checked_sub(2).map(|at| tokens[at]))
+        .flatten();
+    match named {
+        "from_bytes" | "take_from_bytes" => !owner.is_some_and(|owner| PLAIN.contains(&owner)),
+        "from_slice" | "from_reader" | "DeflateDecoder" | "httparse" => true,
+        "from_str" => owner.is_some_and(|owner| FORMATS.contains(&owner)),
+        "parse" => owner.is_some_and(|owner| PARSERS.contains(&owner)),
+        "decode" => behind == Some("."),
+        _ => false,
+    }
+}
+
+/// Whether a function that decodes is defined here: `decode...`, or `parse...` of octets.
+fn is_function(tokens: &[&str], at: usize) -> bool {
+    let (Some(&"fn"), Some(name)) = (tokens.get(at), tokens.get(at + 1)) else {
+        return false;
+    };
+    let mut parameters = tokens[at..].iter().take_while(|token| **token != ")");
+    let takes_octets = parameters.any(|token| *token == "u8");
+    name.starts_with("decode") || (name.starts_with("parse") && takes_octets)
+}
+
+/// Types whose `from_bytes` takes any octets as they are.
+const PLAIN: [&str; 3] = ["OsStr", "OsStrExt", "Hash"];
+
+/// Crates whose `from_str` decodes.
+const FORMATS: [&str; 2] = ["serde_json", "toml"];
+
+/// Types whose `parse` decodes.
+const PARSERS: [&str; 1] = ["Document"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::sources::Sources;
+
+    fn is_found(text: &str) -> bool {
+        decodes(&Sources::of(&[("a.rs", text)]).files[0])
+    }
+
+    #[test]
+    fn decoders_are_found_however_they_are_written() {
+        for text in [
+            "let x = postcard::from_bytes(octets);",
+            "let Ok((claim, [])) = postcard::take_from_bytes::<Claim>(claim) else {",
+            "postcard\n    ::from_bytes::<Vec<Entry>>(&plain)",
+            "use postcard::{from_bytes as read, to_vec};",
+            "octets.and_then(postcard::from_bytes)",
+            "serde_json::from_slice::<Set>(body)?",
+            "serde_json::from_str::<Event>(line)",
+            "::toml::from_str(text)",
+            "Document::parse(text)",
+            "HEXLOWER\n    .decode(text.as_bytes())",
+            "pub(crate) const fn decode_runs(mut reader: Reader<'_>) {}",
+            "fn parse(octets: &[u8]) -> Option<Self> {",
+            "flate2::read::DeflateDecoder::new(packed)",
+        ] {
+            assert!(is_found(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_decode_is_let_be() {
+        for text in [
+            "Path::new(OsStr::from_bytes(path))",
+            "std::os::unix::ffi::OsStrExt::from_bytes(name)",
+            "blake3::Hash::from_bytes(*octets)",
+            "// postcard::from_bytes(octets)",
+            "let x = 1; // postcard::from_bytes(octets)",
+            "u32::from_str(word)",
+            "head.copy_from_slice(octets)",
+            "fn parse(text: &str) -> Vec<u8> {",
+            "#[cfg(test)]\nmod tests { postcard::from_bytes(octets) }",
+        ] {
+            assert!(!is_found(text), "{text}");
+        }
+    }
+}
