@@ -10,7 +10,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600
 
-.PHONY: help setup build demo test fuzz check fmt clippy doc tidy sim figures bench lab install
+.PHONY: help setup build demo test mutants fuzz check fmt clippy doc tidy sim figures bench lab install
 help: ## print this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
@@ -35,6 +35,8 @@ demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
 test: setup ## run every test, then list those that were skipped, with the reason
 	@scripts/test
+mutants: ## change rooms that carry promises, and see whether their tests notice; ROOMS="journal rights --shard 0/8" for a part
+	@scripts/mutants $(ROOMS)
 fuzz: ## fuzz every decoder for ten minutes, or SECONDS_EACH
 	@scripts/fuzz $(SECONDS_EACH)
 check: fmt clippy doc tidy ## hold format, lints, documents and the rules of the house
