@@ -8,7 +8,7 @@ mod offer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_io::control::{Frame, Stream};
@@ -32,6 +32,7 @@ use offer::offer;
 
 #[test]
 fn a_list_without_end_is_refused_before_it_fills_memory() {
+    let _turn = turn();
     let folder = folder("list");
     let error = hear(&folder, |_, list| {
         let mut number = 0;
@@ -49,6 +50,7 @@ fn a_list_without_end_is_refused_before_it_fills_memory() {
 
 #[test]
 fn failures_without_end_are_given_up() {
+    let _turn = turn();
     let folder = folder("failures");
     let error = hear(&folder, |_, list| {
         for number in 0_u64.. {
@@ -66,6 +68,7 @@ fn failures_without_end_are_given_up() {
 
 #[test]
 fn warnings_without_end_wait_until_they_are_looked_at() {
+    let _turn = turn();
     let folder = folder("warnings");
     let error = hear(&folder, |_, list| {
         for _ in 0..200_000 {
@@ -82,6 +85,7 @@ fn warnings_without_end_wait_until_they_are_looked_at() {
 
 #[test]
 fn objects_that_are_announced_and_never_come_are_refused() {
+    let _turn = turn();
     let folder = folder("objects");
     let error = hear(&folder, |session, list| {
         let page: Vec<_> = (0..1000).map(|n| entry(n, Kind::File(1))).collect();
@@ -110,6 +114,7 @@ fn objects_that_are_announced_and_never_come_are_refused() {
 
 #[test]
 fn reports_on_nothing_are_refused() {
+    let _turn = turn();
     let folder = folder("reports");
     let error = hear(&folder, |session, _| {
         for number in 0_u64.. {
@@ -122,6 +127,7 @@ fn reports_on_nothing_are_refused() {
 
 #[test]
 fn a_sender_bears_any_number_of_reports_of_progress() {
+    let _turn = turn();
     let folder = folder("progress");
     let source = folder.join("source");
     fs::write(&source, "source").unwrap();
@@ -232,6 +238,12 @@ fn folder(name: &str) -> PathBuf {
 /// How many things are in `folder`, hidden ones included.
 fn names(folder: &Path) -> usize {
     fs::read_dir(folder).unwrap().count()
+}
+
+/// Tests here fill memory, and measure that of this process: one at a time.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The most memory that this process ever had, in KiB; other tests may run in it, too.

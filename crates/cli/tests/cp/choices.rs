@@ -430,3 +430,31 @@ fn a_list_on_standard_input_is_read_as_it_comes() {
         set(&["gate", "shed", "shed/spade", "shed/x.tmp"])
     );
 }
+
+#[test]
+fn patterns_are_read_from_files_in_the_order_of_the_options() {
+    let far = Far::start("pattern-files", &[]);
+    let folder = garden(&far);
+    let (keep, drop) = (far.near.at("keep"), far.near.at("drop"));
+    fs::write(&keep, "# what stays\nx.tmp\n\n").unwrap();
+    fs::write(&drop, "; what goes\n*.tmp\nweeds/\n").unwrap();
+    let (keep, drop) = (keep.to_str().unwrap(), drop.to_str().unwrap());
+    let options = ["--include-from", keep, "--exclude-from", drop];
+    far.push(&options, &[&folder], "copy").assert_succeeded();
+    let came = set(&[
+        "beds",
+        "beds/roses",
+        "beds/roses/red",
+        "gate",
+        "shed",
+        "shed/spade",
+        "shed/x.tmp",
+    ]);
+    let mut there = paths(&far.target.join("copy"));
+    there.remove("");
+    assert_eq!(there, came);
+    let missing = ["--exclude-from", "/no/such/file"];
+    let outcome = far.push(&missing, &[&folder], "other");
+    assert_ne!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.said("/no/such/file"), "{outcome:?}");
+}

@@ -93,6 +93,21 @@ fn what_probes_and_the_doctor_print_is_described() {
     let words = ["probe", &host, "--what", "sealed", "--size", "1MiB"];
     let outcome = run(&far, &words).assert_succeeded();
     assert_eq!(types(&assert_valid(&outcome)), ["probe"]);
+    let folder = far.near.folder("disk");
+    let disk = [
+        "probe",
+        "--disk",
+        folder.to_str().unwrap(),
+        "--size",
+        "1MiB",
+    ];
+    let events = assert_valid(&run(&far, &disk).assert_succeeded());
+    let measured: Vec<_> = events.iter().map(|event| &event["what"]).collect();
+    assert_eq!(measured, ["disk write", "disk read"]);
+    assert!(events.iter().all(|event| event["bps"].as_u64() > Some(0)));
+    assert!(crate::scratch::names(&folder).is_empty());
+    let nowhere = run(&far, &["probe", "--disk", "/no/such/folder"]);
+    assert_eq!(nowhere.code, Some(11), "{nowhere:?}");
     let outcome = run(&far, &["doctor", &host]);
     assert_eq!(types(&assert_valid(&outcome)), ["check", "diagnosis"]);
     let outcome = run(&far, &["doctor", "127.0.0.1:1"]);

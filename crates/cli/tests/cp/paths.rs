@@ -212,6 +212,9 @@ fn a_path_that_falls_silent_is_given_up_and_nothing_stays() {
     }
     let outcome = copy.finish();
     assert_eq!(outcome.code, Some(30), "{outcome:?}");
+    // a far side that says nothing is given up after twenty seconds, unless --stall-timeout says otherwise
+    let silent = outcome.time.as_secs();
+    assert!((18..30).contains(&silent), "given up after {silent} s");
     far.daemon.says("nothing came from the sender for");
     assert!(names(&far.target).is_empty());
     // and nobody can be called any more
