@@ -24,6 +24,8 @@ pub const VERSION: u16 = 10;
 pub const MESSAGE_MAX: usize = 1 << 20;
 /// Digests of held ranges that a receiver may have been told and not answered.
 pub const UNANSWERED_MAX: usize = 32;
+/// Longest part of a held range that is compared at once: if it differs, all of it is sent again.
+pub const COMPARED_MAX: u64 = 4 << 20;
 
 /// One message of the session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -132,13 +134,14 @@ pub struct WantedFile {
     pub number: u64,
     /// Ranges to send, in order; nothing for the whole file.
     pub send: Option<Vec<Span>>,
-    /// Ranges that an earlier run left at the target, in order: the sender digests its own bytes of each.
+    /// Ranges that an earlier run left at the target, in order: the sender digests its own bytes of each, in parts of
+    /// [`COMPARED_MAX`] bytes.
     pub held: Vec<Span>,
     /// The digest for those.
     pub digest: digest::Kind,
 }
 
-/// The sender's digest of a range that the receiver holds from an earlier run.
+/// The sender's digest of a part of a range that the receiver holds from an earlier run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldDigest {
     /// The number of the file.

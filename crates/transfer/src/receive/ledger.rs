@@ -128,11 +128,9 @@ impl Pending {
         bytes(&self.fill().owed)
     }
 
-    /// Takes note that a range that is there is about to be compared; answers whether it was expected.
+    /// Takes note that a part of a range that is there is about to be compared; answers whether it was expected.
     fn compare(&self, span: Span) -> bool {
-        let mut fill = self.fill();
-        let found = fill.uncompared.iter().position(|held| *held == span);
-        found.map(|index| fill.uncompared.remove(index)).is_some()
+        take_out(&mut self.fill().uncompared, span)
     }
 
     /// Wants a range after all that was thought to be there; answers false for a file that has failed.
@@ -146,21 +144,24 @@ impl Pending {
 
     /// Takes note that `piece` is about to come; answers whether it was expected.
     fn announce(&self, piece: &Piece) -> bool {
-        let mut fill = self.fill();
-        let found = fill
-            .owed
-            .iter()
-            .position(|(from, till)| *from <= piece.offset && piece.end() <= *till);
-        let Some(index) = found else { return false };
-        let (from, till) = fill.owed.remove(index);
-        if piece.end() < till {
-            fill.owed.insert(index, (piece.end(), till));
-        }
-        if from < piece.offset {
-            fill.owed.insert(index, (from, piece.offset));
-        }
-        true
+        take_out(&mut self.fill().owed, (piece.offset, piece.end()))
     }
+}
+
+/// Takes `part` out of `spans`; answers whether it was in one of them.
+fn take_out(spans: &mut Vec<Span>, part: Span) -> bool {
+    let holds = |span: &Span| span.0 <= part.0 && part.0 < part.1 && part.1 <= span.1;
+    let Some(index) = spans.iter().position(holds) else {
+        return false;
+    };
+    let (from, till) = spans.remove(index);
+    if part.1 < till {
+        spans.insert(index, (part.1, till));
+    }
+    if from < part.0 {
+        spans.insert(index, (from, part.0));
+    }
+    true
 }
 
 fn bytes(spans: &[Span]) -> u64 {

@@ -14,12 +14,10 @@ use super::temp_files::is_continued;
 use crate::crew::LOOK;
 use crate::error::{Code, Error};
 use crate::manifest::Entry;
-use crate::message::{Span, WantedFile};
+use crate::message::WantedFile;
 
 /// A file from this size on leaves a journal, so that a later run can go on with it.
 const RESUMABLE: u64 = 8 << 20;
-/// Longest range that is compared at once: what differs in it is sent again as a whole.
-const COMPARED_MAX: u64 = 4 << 20;
 
 impl Judge<'_> {
     /// What must come of a file, and what an earlier run may have left of it.
@@ -41,7 +39,7 @@ impl Judge<'_> {
         let digest = digest_for(&records, self.options.digest);
         let data = entry.data();
         let there = merged(records.iter().map(|record| record.span).collect());
-        let held = pieces(&within(&there, &data));
+        let held = within(&there, &data);
         let owed = within(&missing(&there, size), &data);
         pending.expect(owed.clone());
         pending.expect_digests(&held, digest, records);
@@ -126,35 +124,5 @@ impl Judge<'_> {
             }
             Err(error) => Err(place.fault("cannot tell the room for", entry, &error)),
         }
-    }
-}
-
-/// The same ranges in pieces that are compared one by one.
-fn pieces(spans: &[Span]) -> Vec<Span> {
-    let cut = |(from, till): &Span| {
-        let (from, till) = (*from, *till);
-        let starts = (from..till).step_by(COMPARED_MAX as usize);
-        starts.map(move |at| (at, till.min(at + COMPARED_MAX)))
-    };
-    spans.iter().flat_map(cut).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_compared_in_pieces_that_cover_them_once() {
-        let max = COMPARED_MAX;
-        assert_eq!(pieces(&[]), []);
-        let spans = [(0, max), (max + 5, 3 * max + 6)];
-        let cut = [
-            (0, max),
-            (max + 5, 2 * max + 5),
-            (2 * max + 5, 3 * max + 5),
-            (3 * max + 5, 3 * max + 6),
-        ];
-        assert_eq!(pieces(&spans), cut);
-        assert_eq!(merged(cut.to_vec()), spans);
     }
 }

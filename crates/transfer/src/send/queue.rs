@@ -11,7 +11,7 @@ use crate::crew::{Crew, LOOK};
 use crate::digest::Kind;
 use crate::error::{Code, Error};
 use crate::manifest::WINDOW;
-use crate::message::{Compared, Span, UNANSWERED_MAX, Wanted, WantedFile};
+use crate::message::{COMPARED_MAX, Compared, Span, UNANSWERED_MAX, Wanted, WantedFile};
 use crate::object::{LARGE, Layout, PIECES_MAX, Piece};
 
 /// Parts of files that may wait to be sent: of each entry one, and more of few that are resumed.
@@ -112,6 +112,20 @@ impl State {
             return Err(not_offered());
         }
         Ok(())
+    }
+
+    /// The next part of what the receiver holds, no longer than what is compared at once.
+    fn next_held(&mut self) -> Option<HeldRange> {
+        let mut held = self.held.pop_front()?;
+        let rest = held.piece.len.saturating_sub(COMPARED_MAX);
+        if rest > 0 {
+            let mut left = held.clone();
+            left.piece.offset += COMPARED_MAX;
+            left.piece.len = rest;
+            self.held.push_front(left);
+            held.piece.len = COMPARED_MAX;
+        }
+        Some(held)
     }
 
     /// Forgets files that nobody wants.
@@ -228,7 +242,7 @@ impl Queue {
         let mut state = self.lock();
         loop {
             let has_room = state.unanswered.len() < UNANSWERED_MAX;
-            if let Some(held) = has_room.then(|| state.held.pop_front()).flatten() {
+            if let Some(held) = has_room.then(|| state.next_held()).flatten() {
                 let key = (held.piece.entry, held.piece.offset);
                 state.unanswered.insert(key, held.clone());
                 return Ok(Some(held));
@@ -450,6 +464,22 @@ mod tests {
         assert_eq!(pieces(&queue, &crew), Some(vec![(20, 40)]));
         assert_eq!(pieces(&queue, &crew), None);
         assert_eq!(queue.totals().wanted, 40);
+    }
+
+    #[test]
+    fn long_held_ranges_are_compared_in_parts_that_cover_them_once() {
+        let size = 3 * COMPARED_MAX + 5;
+        let (queue, crew) = queue(&[size]);
+        let files = vec![file(0, Some(vec![(0, 7)]), vec![(7, size)])];
+        queue.want(Wanted { entries: 1, files }).unwrap();
+        let mut at = 7;
+        while at < size {
+            let HeldRange { piece, .. } = queue.take_held(&crew).unwrap().unwrap();
+            assert_eq!(piece.offset, at);
+            assert!(piece.len > 0 && piece.len <= COMPARED_MAX);
+            at = piece.end();
+        }
+        assert!(queue.take_held(&crew).unwrap().is_none());
     }
 
     #[test]
