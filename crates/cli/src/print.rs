@@ -236,7 +236,7 @@ impl Printer {
             }
             Sight::Planned(planned) => self.planned(&planned),
             Sight::Hashed(hashed) => self.hashed(&hashed),
-            Sight::Removed(path) => self.removed(&path),
+            Sight::Removed(paths) => paths.iter().for_each(|path| self.removed(path)),
             // it comes again at the end
             Sight::Failed(_) => {}
             Sight::Warning(text) => {

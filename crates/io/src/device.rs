@@ -45,7 +45,9 @@ impl DeviceFile {
         while done < buffer.len() {
             let at = offset + done as u64;
             let skipped = (at % PAGE as u64) as usize;
-            let count = read(&self.file, &mut self.block, at - skipped as u64)?;
+            let wanted = (skipped + buffer.len() - done).next_multiple_of(PAGE);
+            let block = &mut self.block[..wanted.min(BLOCK)];
+            let count = read(&self.file, block, at - skipped as u64)?;
             let part = count.saturating_sub(skipped).min(buffer.len() - done);
             if part == 0 {
                 break;
@@ -58,7 +60,7 @@ impl DeviceFile {
 }
 
 /// Fills `block` from `offset`, both of which are whole pages, as far as the file goes.
-fn read(file: &File, block: &mut Block, offset: u64) -> io::Result<usize> {
+fn read(file: &File, block: &mut [u8], offset: u64) -> io::Result<usize> {
     loop {
         match file.read_at(block, offset) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

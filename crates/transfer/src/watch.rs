@@ -33,8 +33,8 @@ pub enum Sight {
     Hashed(Hashed),
     /// A dry run came to this.
     Planned(Planned),
-    /// The target had something at this path that the source does not have, and it was removed.
-    Removed(Vec<u8>),
+    /// The target had something at these paths that the source does not have, and it was removed.
+    Removed(Vec<Vec<u8>>),
     /// Something cannot be copied or removed.
     Failed(Failed),
 }

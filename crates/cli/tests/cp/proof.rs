@@ -153,6 +153,24 @@ fn resume_detects_an_altered_partial_file() {
 }
 
 #[test]
+fn resume_finds_what_is_altered_where_zeros_are_not_written() {
+    let mut far = Far::start("proof-sparse", &[]);
+    let source = far.near.file("x", LEN);
+    let file = fs::File::options().write(true).open(&source).unwrap();
+    file.write_all_at(&vec![0; 2 << 20], 1 << 20).unwrap();
+    let options = [&SLOWLY[..], &["--sparse"]].concat();
+    let paths = [source.to_str().unwrap(), &far.place("x")];
+    let mut copy = stopped_at(&far, &options, &paths, &far.target);
+    copy.kill();
+    far.restart();
+    let is_partial = |name: &String| !name.ends_with(".journal");
+    let partial = names(&far.target).into_iter().find(is_partial).unwrap();
+    alter(&far.target.join(partial), 2 << 20, 5000);
+    far.push(&["--sparse"], &[&source], "x").assert_succeeded();
+    assert!(look(&source) == look(&far.target.join("x")));
+}
+
+#[test]
 fn resume_survives_any_journal() {
     let left = Leavings::of("proof-journal", &[]);
     let whole = fs::read(left.journal()).unwrap();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use lighthaul_io::control::{Frame, Stream};
+use lighthaul_io::sparse;
 
 use super::ledger::{Ledger, Pending};
 use super::publish::Job;
@@ -66,16 +67,22 @@ impl HeldCheck<'_> {
                 self.jobs.send(Job::Kept(file, span, theirs)).ok();
                 Ok(false)
             }
-            Ok(Some(false)) => {
-                self.ledger.want_more(span.1 - span.0);
-                Ok(file.owe(span))
-            }
+            Ok(Some(false)) => Ok(self.send_again(&file, span)),
             Err(error) if error.code == Code::Io => Err(error),
             Err(error) => {
                 self.fail(&file, error);
                 Ok(false)
             }
         }
+    }
+
+    /// Wants a range after all; answers false for a file that has failed.
+    fn send_again(&self, file: &Pending, span: Span) -> bool {
+        let wanted = file.owe(span);
+        if wanted {
+            self.ledger.want_more(span.1 - span.0);
+        }
+        wanted
     }
 
     /// Whether the file has these bytes; nothing if it has failed.
@@ -85,7 +92,7 @@ impl HeldCheck<'_> {
         (from, till): Span,
         theirs: Digest,
     ) -> Result<Option<bool>, Error> {
-        let Some(output) = self.files.open(file)? else {
+        let Some(mut output) = self.files.open(file)? else {
             return Ok(None);
         };
         let read = |at: u64, buffer: &mut [u8]| {
@@ -94,7 +101,13 @@ impl HeldCheck<'_> {
         };
         // what cannot be read is not there
         let ours = Taking::of(file.held_digest(), till - from, read).ok();
-        Ok(Some(ours == Some(theirs)))
+        let agrees = ours == Some(theirs);
+        if !agrees && self.files.sparse {
+            // zeros that come are not written: what is there must not show through
+            sparse::punch(&mut output, from..till)
+                .map_err(|error| self.files.fault("cannot write", file, &error))?;
+        }
+        Ok(Some(agrees))
     }
 
     fn fail(&self, file: &Pending, error: Error) {

@@ -5,6 +5,7 @@
 //! range with the sender's own bytes before it counts (see [`super::held`]). A torn or senseless record, and all behind
 //! it, is ignored.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
 
@@ -163,6 +164,26 @@ fn decode_record(octets: &[u8; RECORD_LEN]) -> Option<Record> {
     (encode(record) == *octets && record.span.0 < record.span.1).then_some(record)
 }
 
+/// What `records` name of a file that is `size` bytes long by now, in as few records as possible.
+pub(crate) fn within_file(records: Vec<Record>, size: u64) -> Vec<Record> {
+    let mut spans: BTreeMap<(u8, bool), (Passage, Vec<Span>)> = BTreeMap::new();
+    for Record { span, passage } in records {
+        if span.1 <= size {
+            let key = (passage.digest as u8, passage.sealed);
+            spans
+                .entry(key)
+                .or_insert((passage, Vec::new()))
+                .1
+                .push(span);
+        }
+    }
+    let merged = spans.into_values().flat_map(|(passage, spans)| {
+        let spans = merged(spans).into_iter();
+        spans.map(move |span| Record { span, passage })
+    });
+    merged.collect()
+}
+
 /// The same bytes in as few spans as possible, in order.
 pub(crate) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_unstable();
@@ -255,6 +276,27 @@ mod tests {
             }
         }
         assert_eq!(decode_record(&encode(written((5, 5)))), None);
+    }
+
+    #[test]
+    fn records_of_one_passage_are_merged_as_far_as_the_file_goes() {
+        let plain = |span| Record {
+            passage: Passage {
+                digest: Kind::Crc128,
+                sealed: false,
+            },
+            span,
+        };
+        let noted = vec![
+            written((5, 10)),
+            plain((0, 7)),
+            written((10, 12)),
+            written((12, 21)),
+            plain((7, 9)),
+            written((15, 20)),
+        ];
+        let held = [plain((0, 9)), written((5, 12)), written((15, 20))];
+        assert_eq!(within_file(noted, 20), held);
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub(super) struct Place {
     /// Whose leavings may go.
     claims: Claims,
     folded: Folded,
+    /// In a dry run, why the copy would be refused as a whole.
+    unfit: Option<Error>,
     /// In a dry run, a folder that would take the place of something else.
     pub(super) fresh: Option<Vec<u8>>,
 }
@@ -106,6 +108,7 @@ impl Judge<'_> {
             claims: Claims::default(),
             folded: Folded::default(),
             fresh: None,
+            unfit: None,
         };
         let tops = !named && !self.options.listed;
         if tops && self.options.dry_run.is_none() && is_made(&mut place.root) {
@@ -203,7 +206,11 @@ impl Judge<'_> {
                 self.ledger.pass_over();
                 continue;
             }
-            match self.consider(place, number, &entry) {
+            let considered = self.consider(place, number, &entry);
+            if let Some(error) = place.unfit.take() {
+                return Err(error);
+            }
+            match considered {
                 Ok(None) => {}
                 Ok(Some(file)) => {
                     self.fit(place, &entry)?;
@@ -245,8 +252,10 @@ impl Judge<'_> {
         let there = self.make_room(place, entry, there)?;
         let (action, why) = self.decide(place, entry, there);
         if self.options.dry_run.is_some() {
-            if matches!(entry.kind, Kind::File(_)) && action != Action::Keep {
-                self.fit(place, entry)?;
+            let is_link = self.options.hard_links && matches!(entry.linked, Linked::To(_));
+            let is_new = matches!(entry.kind, Kind::File(_)) && action != Action::Keep;
+            if is_new && !is_link {
+                place.unfit = self.fit(place, entry).err();
             }
             let settled = self.rehearse(place, entry, (there, action, why))?;
             self.ledger.settle(number, entry, Ok(settled));

@@ -8,9 +8,11 @@ use std::path::Path;
 
 use lighthaul_io::control::Frame;
 use lighthaul_io::ground::Meta;
+use lighthaul_io::wait::pause;
 
 use super::cradle::Cradle;
 use super::judge::{Judge, Place};
+use crate::crew::LOOK;
 use crate::error::{Code, Error};
 use crate::filter::Verdict;
 use crate::manifest::{Entry, Kind};
@@ -121,15 +123,18 @@ impl Judge<'_> {
         removed
     }
 
+    /// Tells both sides what was removed, as fast as the sender takes it.
     fn tell_removed(&self, paths: Vec<Vec<u8>>) {
-        for path in &paths {
-            self.board.show(Sight::Removed(path.clone()));
+        if paths.is_empty() {
+            return;
         }
-        if !paths.is_empty() {
-            let listing = Listing::Removed(paths);
-            // a connection that is lost is noticed by who hears from it
-            self.stream.send(&Frame::message(listing.encode())).ok();
+        while !self.stream.has_room() && self.crew.check().is_ok() {
+            pause(LOOK);
         }
+        let listing = Listing::Removed(paths.clone());
+        // a connection that is lost is noticed by who hears from it
+        self.stream.send(&Frame::message(listing.encode())).ok();
+        self.board.show(Sight::Removed(paths));
     }
 
     /// Whether `path` stays though the source does not have it.

@@ -181,25 +181,22 @@ impl<'a> Publisher<'a> {
                 whole.push(file);
             }
         }
-        let mut touched: Vec<_> = whole
-            .iter()
-            .chain(parts.iter().map(|(file, _)| file))
-            .filter(|file| !file.fill().failed)
-            .cloned()
-            .collect();
-        touched.sort_unstable_by_key(|file| file.number);
-        touched.dedup_by_key(|file| file.number);
+        let touched = untouched_by_failure(&whole, &parts);
         // before a mode may forbid it
         let open = self.open(&touched)?;
+        if self.checks() {
+            self.sync(&touched, &open)?;
+        }
+        for (file, span) in &parts {
+            self.note(file, *span)?;
+        }
+        whole.retain(|file| self.passes(file));
         for file in &whole {
             self.dress_hidden(file);
         }
         self.sync(&touched, &open)?;
         for file in whole {
             self.publish(&file);
-        }
-        for (file, span) in parts {
-            self.note(&file, span)?;
         }
         self.link();
         self.leave();
@@ -220,8 +217,14 @@ impl<'a> Publisher<'a> {
             let span = (piece.offset, piece.end());
             let compared = self.compare(file, arrived.digests[index], report);
             match compared.map(|digest| self.prove(file, span, digest)) {
-                Ok(Some(true)) => whole.push(Arc::clone(file)),
-                Ok(Some(false)) => parts.push((Arc::clone(file), span)),
+                Ok(Some(is_whole)) => {
+                    if is_whole {
+                        whole.push(Arc::clone(file));
+                    }
+                    if !is_whole || self.checks() {
+                        parts.push((Arc::clone(file), span));
+                    }
+                }
                 Ok(None) => {}
                 Err(error) => self.fail(file.number, error),
             }
@@ -249,13 +252,12 @@ impl<'a> Publisher<'a> {
         noted.map_err(|error| self.fault("cannot note what arrived of", file.entry.path(), &error))
     }
 
-    /// Publishes a file that is whole, if it is what somebody expects.
+    /// Publishes a file that is whole.
     fn publish(&mut self, file: &Pending) {
         if file.fill().failed {
             return;
         }
-        let published = self.check_disk(file).and_then(|()| self.name(file));
-        match published {
+        match self.name(file) {
             Ok(()) => self
                 .ledger
                 .settle(file.number, &file.entry, Ok(Settled::Now)),
@@ -263,26 +265,49 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Reads a file back from its disk, if that is wanted, and takes the hashes that somebody expects of it.
+    /// Whether files that are whole are read once more before they are published.
+    const fn checks(&self) -> bool {
+        self.read_back || !self.expected.is_empty()
+    }
+
+    /// Whether a file that is whole may be published. One whose check was interrupted stays for a later run.
+    fn passes(&mut self, file: &Pending) -> bool {
+        if !self.checks() || file.fill().failed {
+            return true;
+        }
+        let checked = self.check_disk(file).and_then(|()| self.check_hashes(file));
+        let Err(error) = checked else { return true };
+        if self.crew.check().is_ok() {
+            self.fail(file.number, error);
+        }
+        false
+    }
+
+    /// Reads a file back from its disk, if that is wanted.
     fn check_disk(&mut self, file: &Pending) -> Result<(), Error> {
-        let place = self.target.join(file.entry.path());
-        let check = || self.crew.check();
-        if self.read_back {
-            let digests = std::mem::take(&mut file.fill().digests);
-            let temporary = &file.temporary;
-            device::check(&mut self.root, temporary, &digests, check).map_err(|error| {
-                let text = format!("{}: {error}; nothing was published", place.display());
-                Error::new(error.code, text)
-            })?;
+        if !self.read_back {
+            return Ok(());
         }
-        if !self.expected.is_empty() {
-            let found = self.expect(&file.temporary)?;
-            found.map_err(|error| {
-                let text = format!("{} was not published: {error}", place.display());
-                Error::new(error.code, text)
-            })?;
+        let digests = std::mem::take(&mut file.fill().digests);
+        let crew = self.crew;
+        let checked = device::check(&mut self.root, &file.temporary, &digests, || crew.check());
+        checked.map_err(|error| {
+            let place = self.target.join(file.entry.path());
+            let text = format!("{}: {error}; {}", place.display(), outcome(file));
+            Error::new(error.code, text)
+        })
+    }
+
+    /// Takes the hashes that somebody expects of a file.
+    fn check_hashes(&mut self, file: &Pending) -> Result<(), Error> {
+        if self.expected.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.expect(&file.temporary)?.map_err(|error| {
+            let place = self.target.join(file.entry.path());
+            let text = format!("{} was not published: {error}", place.display());
+            Error::new(error.code, text)
+        })
     }
 
     /// Whether the file at `path` is what somebody expects; fails if it cannot be read.
@@ -296,7 +321,7 @@ impl<'a> Publisher<'a> {
 
     /// Fails if the one file was there before and is not what somebody expects.
     fn check_expected(&mut self) -> Result<(), Error> {
-        if self.expected.is_empty() || self.ledger.verdict().entries == 0 {
+        if self.expected.is_empty() || self.ledger.verdict().unchanged == 0 {
             return Ok(());
         }
         let path = self.ledger.expected();
@@ -317,14 +342,10 @@ impl<'a> Publisher<'a> {
             Report::Failed(code, why) => Err(Error::new(Code::from_number(code), why)),
             Report::Digest(theirs) if ours == Some(theirs) || file.fill().failed => Ok(theirs),
             Report::Digest(_) => {
-                let outcome = if file.is_in_place() {
-                    "what is there now is spoilt"
-                } else {
-                    "nothing was published"
-                };
                 let text = format!(
-                    "{}: what arrived is not what was sent; {outcome}, copy it again",
-                    self.target.join(file.entry.path()).display()
+                    "{}: what arrived is not what was sent; {}",
+                    self.target.join(file.entry.path()).display(),
+                    outcome(file)
                 );
                 Err(Error::new(Code::Integrity, text))
             }
@@ -526,6 +547,28 @@ impl<'a> Publisher<'a> {
 
     fn fault(&self, what: &str, path: &Path, error: &io::Error) -> Error {
         Error::file(Code::Io, what, &self.target.join(path), error)
+    }
+}
+
+/// Files of these that have not failed, each once.
+fn untouched_by_failure(
+    whole: &[Arc<Pending>],
+    parts: &[(Arc<Pending>, Span)],
+) -> Vec<Arc<Pending>> {
+    let parts = parts.iter().map(|(file, _)| file);
+    let files = whole.iter().chain(parts);
+    let mut files: Vec<_> = files.filter(|file| !file.fill().failed).cloned().collect();
+    files.sort_unstable_by_key(|file| file.number);
+    files.dedup_by_key(|file| file.number);
+    files
+}
+
+/// What became of a file whose bytes are wrong.
+fn outcome(file: &Pending) -> &'static str {
+    if file.is_in_place() {
+        "what is there now is spoilt, copy it again"
+    } else {
+        "nothing was published, copy it again"
     }
 }
 

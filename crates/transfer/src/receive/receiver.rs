@@ -150,6 +150,8 @@ pub fn receive(
             });
         });
         let result = receiving.run(scope, door, &lands);
+        // nobody waits for a listener that was never begun
+        drop(receiving.unhashed.take());
         if let Err(error) = &result {
             crew.fail(error.clone());
         }

@@ -9,7 +9,7 @@ use lighthaul_io::ground::Meta;
 use lighthaul_io::sparse;
 use rustix::fs::FileType;
 
-use super::journal::{Journal, Subject, merged, missing, within};
+use super::journal::{Journal, Subject, merged, missing, within, within_file};
 use super::ledger::{Fill, Pending};
 use crate::error::{Code, Error};
 use crate::object::LARGE;
@@ -84,7 +84,7 @@ impl TempFiles {
         if sparse {
             sparse::stretch(&output, size)?;
         } else if size >= LARGE {
-            allocate(root, file, &output)?;
+            allocate(root, file, &output).inspect_err(|_| remove(root, file))?;
         }
         Ok(output)
     }
@@ -102,8 +102,9 @@ impl TempFiles {
         } else {
             let noted = Journal::read(&locked, subject)?;
             let there = root.look(&file.temporary)?;
-            let is_same = there.is_some_and(|there| is_continued(file, &there));
-            if !is_same || !fill.held.iter().all(|record| noted.contains(record)) {
+            let there = there.filter(|there| is_continued(file, there));
+            let noted = there.map(|there| within_file(noted, there.size));
+            if noted.as_ref() != Some(&fill.held) {
                 let text = "another transfer has changed what was there of it";
                 return Err(io::Error::other(text));
             }
@@ -115,7 +116,11 @@ impl TempFiles {
             allocate(root, file, &output)
         };
         if let Err(error) = room {
-            root.remove(&file.journal).ok();
+            // what an earlier run left stays for a later one that finds more room
+            if fill.held.is_empty() {
+                remove(root, file);
+                root.remove(&file.journal).ok();
+            }
             return Err(error);
         }
         if !file.is_in_place() {
@@ -165,17 +170,19 @@ fn hollow(file: &Pending, fill: &Fill, output: &mut OutputFile) -> io::Result<()
         .try_for_each(|gap| sparse::punch(output, gap))
 }
 
-/// Gives a file its length, and reserves room for all of it, so that a full disk shows now; leaves nothing where there is
-/// none.
+/// Gives a file its length, and reserves room for all of it, so that a full disk shows now.
 fn allocate(root: &mut Root, file: &Pending, output: &OutputFile) -> io::Result<()> {
     let size = file.entry.size();
     let longer = root.look(&file.temporary)?;
     if longer.is_some_and(|there| there.size > size) {
         sparse::stretch(output, size)?;
     }
-    output.allocate(size).inspect_err(|_| {
-        if !file.is_in_place() {
-            root.remove(&file.temporary).ok();
-        }
-    })
+    output.allocate(size)
+}
+
+/// Removes the temporary file, unless it has the name that it will keep.
+fn remove(root: &mut Root, file: &Pending) {
+    if !file.is_in_place() {
+        root.remove(&file.temporary).ok();
+    }
 }

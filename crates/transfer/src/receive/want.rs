@@ -7,7 +7,7 @@ use std::io;
 use lighthaul_io::wait::pause;
 use rustix::fs::FileType;
 
-use super::journal::{Journal, Record, Subject, digest_for, merged, missing, within};
+use super::journal::{Journal, Record, Subject, digest_for, merged, missing, within, within_file};
 use super::judge::{Judge, Place};
 use super::ledger::Pending;
 use super::temp_files::is_continued;
@@ -67,9 +67,7 @@ impl Judge<'_> {
         let read = self
             .lock(place, pending)
             .and_then(|file| Journal::read(&file, subject));
-        let mut held = read.unwrap_or_default();
-        held.retain(|record| record.span.1 <= partial.size);
-        held
+        within_file(read.unwrap_or_default(), partial.size)
     }
 
     /// The journal of a file. Whoever holds it may be a run that has not noticed yet that nobody is there any more: it is

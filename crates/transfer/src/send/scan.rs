@@ -179,11 +179,7 @@ impl Scan<'_> {
                         self.board.show(Sight::Planned(planned));
                     }
                 }
-                (Ok(Listing::Removed(paths)), _) => {
-                    for path in paths {
-                        self.board.show(Sight::Removed(path));
-                    }
-                }
+                (Ok(Listing::Removed(paths)), _) => self.board.show(Sight::Removed(paths)),
                 (Ok(Listing::Take(page)), Some(list)) => list.take(page)?,
                 _ => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
             }
