@@ -6,8 +6,9 @@
 //! - [`span`]: a range of an object
 //! - [`rng`]: chance from a seed
 //! - [`codec`]: reading and writing octets without panics
-//! - [`hex`]: octets as digits
+//! - [`hex`]: octets as digits; [`escape`]: foreign text as one harmless line
 //! - [`load`]: how a host is doing
+//! - [`prefix`]: addresses that count as one host or site; [`seats`]: fair shares of what is bounded
 //! - [`endpoint`]: one side of one transfer
 #![no_std]
 extern crate alloc;
@@ -16,10 +17,13 @@ extern crate std;
 
 pub mod codec;
 pub mod endpoint;
+pub mod escape;
 pub mod hex;
 pub mod load;
+pub mod prefix;
 pub mod rate;
 pub mod rng;
+pub mod seats;
 pub mod size;
 pub mod span;
 pub mod time;

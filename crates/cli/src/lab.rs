@@ -48,7 +48,7 @@ fn start(flags: &LabFlags, command: &[String]) -> Result<u8, Error> {
     let host = flags.host.clone().unwrap_or_else(first);
     let status = lab.run(&host, command).map_err(|e| usage(&e))?;
     if flags.verbose {
-        say(lab.counters().to_string().trim_end());
+        lab.counters().to_string().lines().for_each(say);
         say(&format!("the links took {:.2} s of CPU", cpu_seconds()));
     }
     Ok(code(status))

@@ -10,7 +10,7 @@ use lighthaul_transfer::message::VERSION;
 use serde_json::json;
 
 use crate::args::Cli;
-use crate::print::print;
+use crate::print::{print, print_json};
 
 /// Print what makes a shell complete this command.
 #[derive(Args, Debug)]
@@ -45,7 +45,7 @@ pub(crate) fn version(json: bool) {
     let version = env!("CARGO_PKG_VERSION");
     if json {
         let event = json!({"v": 1, "type": "version", "version": version, "protocol": VERSION});
-        print(&event.to_string());
+        print_json(&event);
     } else {
         print(&format!("lighthaul {version}"));
     }

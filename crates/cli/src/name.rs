@@ -1,41 +1,9 @@
 //! Names as they are shown: any octets on one line of harmless text, and back in JSON.
 
-use std::borrow::Cow;
 use std::fmt::Write;
 
+pub(crate) use lighthaul_base::escape::escape_name as shown;
 use serde_json::{Map, Value};
-
-/// `name` as one line: what is not text, or would move a terminal, is written `\xHH`, and `\` is `\\`.
-pub(crate) fn shown(name: &[u8]) -> String {
-    let mut text = String::with_capacity(name.len());
-    for part in name.utf8_chunks() {
-        for letter in part.valid().chars() {
-            match letter {
-                '\\' => text.push_str("\\\\"),
-                letter if letter.is_control() || is_invisible(letter) => {
-                    for octet in letter.encode_utf8(&mut [0; 4]).bytes() {
-                        write!(text, "\\x{octet:02x}").ok();
-                    }
-                }
-                letter => text.push(letter),
-            }
-        }
-        for octet in part.invalid() {
-            write!(text, "\\x{octet:02x}").ok();
-        }
-    }
-    text
-}
-
-/// `text` without what would move a terminal; lines stay lines.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    let moves = |letter: char| letter != '\n' && (letter.is_control() || is_invisible(letter));
-    if text.contains(moves) {
-        text.replace(moves, "\u{fffd}").into()
-    } else {
-        text.into()
-    }
-}
 
 /// Puts `name` into `event` under `key`: as it is if it is text, else as it is shown, and beside that
 /// all of its octets in hexadecimal digits under `key` with `_hex`.
@@ -50,11 +18,6 @@ pub(crate) fn put(event: &mut Map<String, Value>, key: &str, name: &[u8]) {
     });
     event.insert(key.to_owned(), shown(name).into());
     event.insert(format!("{key}_hex"), hex.into());
-}
-
-/// Marks that turn text around or hide in it.
-fn is_invisible(letter: char) -> bool {
-    matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]
@@ -76,22 +39,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_a_peer_says_cannot_move_the_terminal() {
-        assert_eq!(harmless("two\nlines, größer"), "two\nlines, größer");
-        assert_eq!(harmless("a\x1b]0;title\x07b"), "a\u{fffd}]0;title\u{fffd}b");
-    }
-
     proptest! {
-        #[test]
-        fn no_two_names_are_shown_alike_and_none_moves_the_terminal(
-            one: Vec<u8>,
-            other: Vec<u8>,
-        ) {
-            prop_assert_eq!(shown(&one) == shown(&other), one == other);
-            prop_assert!(!shown(&one).chars().any(char::is_control));
-        }
-
         #[test]
         fn json_has_every_octet(name: Vec<u8>) {
             let mut event = Map::new();

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write, stderr, stdout};
 use std::path::Path;
 use std::sync::OnceLock;
 
+use lighthaul_base::escape::{LINE_MAX, escape, escape_json};
 use lighthaul_base::{Instant, Rate, Size};
 use lighthaul_io::clock::{Clock, cpu_seconds};
 use lighthaul_transfer::error::{Code, Error};
@@ -13,17 +14,17 @@ use lighthaul_transfer::watch::{Motion, Sight, Start, Summary};
 use serde_json::{Value, json};
 
 use crate::args::Progress;
-use crate::name::{harmless, put, shown};
+use crate::name::{put, shown};
 use crate::sums::line;
 
-/// Says a line on standard error. What a peer wrote into it cannot move the terminal.
+/// Says one line on standard error. What a peer wrote into it cannot move the terminal or begin another line.
 pub(crate) fn say(text: &str) {
-    writeln!(stderr(), "{}", harmless(text)).ok();
+    writeln!(stderr(), "{}", escape(text, LINE_MAX)).ok();
 }
 
 /// Asks a question on standard error; the answer is typed behind it.
 pub(crate) fn ask(text: &str) {
-    write!(stderr(), "{text}").ok();
+    write!(stderr(), "{}", escape(text, LINE_MAX)).ok();
     stderr().flush().ok();
 }
 
@@ -59,10 +60,15 @@ pub(crate) fn unprinted() -> Option<Error> {
     })
 }
 
+/// Prints a JSON object as one line; hidden characters in it are escaped as JSON allows.
+pub(crate) fn print_json(event: &Value) {
+    print(&escape_json(&event.to_string()));
+}
+
 /// Prints `error` as an event.
 pub(crate) fn error_event(error: &Error) {
     let event = json!({"v": 1, "type": "error", "code": error.code as u8, "text": error.text});
-    print(&event.to_string());
+    print_json(&event);
 }
 
 /// How much to show.
@@ -467,7 +473,7 @@ impl Printer {
         if !self.settings.json {
             self.close_line();
             let why = if self.settings.explain || planned.action == Action::Change {
-                format!(" ({})", planned.why)
+                format!(" ({})", escape(&planned.why, LINE_MAX))
             } else {
                 String::new()
             };
@@ -493,7 +499,7 @@ impl Printer {
         if self.settings.json {
             let mut event = event();
             event["v"] = json!(1);
-            print(&event.to_string());
+            print_json(&event);
         }
     }
 }

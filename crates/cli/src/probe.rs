@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::args::{Probe, What};
 use crate::dial::dial;
-use crate::print::print;
+use crate::print::{print, print_json};
 use crate::reach::agreed;
 use crate::remote::Place;
 
@@ -125,7 +125,7 @@ fn show(args: &Probe, name: &str, measured: &Measured) {
             "seconds": measured.nanos as f64 / 1e9, "lost": measured.lost,
             "buffer_drops": measured.buffer_drops, "rounds": measured.rounds, "cpu_s_per_gb": cpu,
         });
-        return print(&event.to_string());
+        return print_json(&event);
     }
     let rate =
         Rate::from_bps(measured.bps).map_or_else(|| "nothing".into(), |rate| rate.to_string());
@@ -141,7 +141,7 @@ fn disk(args: &Probe, folder: &Path) -> Result<(), Error> {
     for (name, rate) in [("disk write", write), ("disk read", read)] {
         if args.json {
             let event = json!({"v": 1, "type": "probe", "what": name, "bps": rate.as_bps()});
-            print(&event.to_string());
+            print_json(&event);
         } else {
             print(&format!("{name:<21} {:>14}", rate.to_string()));
         }

@@ -6,7 +6,8 @@
 //! - [`join`]: further connections of a session
 //! - [`manifest`]: the list of entries, and [`list`]: of paths to look for; [`object`]: how parts of files lie in one; [`digest`]: the proof
 //!   that both sides agree, and [`hash`]: what others want to know
-//! - `crew`: the threads of a transfer, and `board`, what they show; `alive`: that they are there; `notes`: what is told once
+//! - `crew`: the threads of a transfer, and `board`, what they show; `alive`: that they are there; `notes`: what is told once; `sentence`: what a
+//!   peer says, made harmless
 //! - [`probe`], [`measure`]: what a path and its hosts can do
 //! - [`options`]: what somebody wants; [`filter`]: which files of a tree are taken; [`hard_links`]: which are the same;
 //!   [`names`]: which a target does not take
@@ -53,3 +54,4 @@ mod alive;
 mod board;
 mod crew;
 mod notes;
+mod sentence;

@@ -16,6 +16,7 @@ use crate::object::Piece;
 use crate::options::{Options, Planned};
 use crate::protocol::Protocol;
 use crate::relay::{Relay, Relayed};
+use crate::sentence;
 use crate::stream;
 
 /// The version of everything below; both sides must speak the same.
@@ -60,7 +61,7 @@ pub enum Message {
     /// So many more entries are in place, or have failed for these reasons.
     Settled(u64, Vec<Failure>),
     /// Something that whoever copies should know.
-    Warning(String),
+    Warning(#[serde(deserialize_with = "sentence::read")] String),
     /// The hashes of a file.
     Hashed(Hashed),
     /// Everything is in place that will be.
@@ -68,7 +69,7 @@ pub enum Message {
     /// What came of a measurement.
     Measured(Measured),
     /// It cannot go on: exit code and reason.
-    Failed(u8, String),
+    Failed(u8, #[serde(deserialize_with = "sentence::read")] String),
     /// A piece of the answer to a [`Verb`].
     Files(Answer),
     /// A word of a checkup.
@@ -80,7 +81,7 @@ pub enum Message {
     /// The connection belongs to a session that is there already.
     Join(Join),
     /// What moves the data, and why, where the path was to decide.
-    Chosen(String),
+    Chosen(#[serde(deserialize_with = "sentence::read")] String),
     /// Those of the connections with these numbers, a bit for each, have joined the session.
     Joined(u32),
     /// A word about a stream.
@@ -97,11 +98,15 @@ pub enum Listing {
     /// Some entries, packed.
     Entries(Vec<u8>),
     /// Something was left out, and why.
-    Skipped(String),
+    Skipped(#[serde(deserialize_with = "sentence::read")] String),
     /// Something that whoever copies should know.
-    Warning(String),
+    Warning(#[serde(deserialize_with = "sentence::read")] String),
     /// An entry cannot be read: its path, exit code and reason.
-    Unreadable(Vec<u8>, u8, String),
+    Unreadable(
+        Vec<u8>,
+        u8,
+        #[serde(deserialize_with = "sentence::read")] String,
+    ),
     /// That was the last entry.
     End,
     /// What a dry run came to.
@@ -176,6 +181,7 @@ pub struct Failure {
     /// The exit code.
     pub code: u8,
     /// The reason.
+    #[serde(deserialize_with = "sentence::read")]
     pub why: String,
 }
 
@@ -268,7 +274,7 @@ pub enum Report {
     /// It had this digest.
     Digest(Digest),
     /// Its file changed, vanished or could not be read: exit code and reason.
-    Failed(u8, String),
+    Failed(u8, #[serde(deserialize_with = "sentence::read")] String),
 }
 
 /// How the receiver is doing.

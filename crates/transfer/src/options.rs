@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest;
 use crate::filter::Rules;
 use crate::hash::Asked;
+use crate::sentence;
 
 /// How long the peer may say nothing, if nobody says.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -90,6 +91,7 @@ pub struct Planned {
     /// Bytes of the file.
     pub bytes: u64,
     /// Why.
+    #[serde(deserialize_with = "sentence::read")]
     pub why: String,
 }
 

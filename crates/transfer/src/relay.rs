@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::list::Page;
 use crate::message::{Hello, Request, Target};
+use crate::sentence;
 use crate::watch::{Failed, Sight, Summary};
 
 /// What the source is to send, and to whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relay {
     /// Where the target listens.
+    #[serde(deserialize_with = "sentence::read")]
     pub host: String,
     /// On which port.
     pub port: u16,

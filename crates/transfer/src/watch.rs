@@ -8,6 +8,7 @@ use crate::error::{Code, Error};
 use crate::hash::Hashed;
 use crate::message::Failure;
 use crate::options::Planned;
+use crate::sentence;
 
 /// Something worth telling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,11 +25,14 @@ pub enum Sight {
         packets: u64,
     },
     /// Datagrams do not pass, so the stream carries the data.
-    Diverted(String),
+    Diverted(#[serde(deserialize_with = "sentence::read")] String),
     /// What moves the data where the path was to decide, and why.
-    Chosen(String, String),
+    Chosen(
+        #[serde(deserialize_with = "sentence::read")] String,
+        #[serde(deserialize_with = "sentence::read")] String,
+    ),
     /// Something that was left out.
-    Warning(String),
+    Warning(#[serde(deserialize_with = "sentence::read")] String),
     /// A file has these hashes.
     Hashed(Hashed),
     /// A dry run came to this.
@@ -43,12 +47,14 @@ pub enum Sight {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The protocol's name.
+    #[serde(deserialize_with = "sentence::read")]
     pub protocol: String,
     /// Rate on the wire, in bits a second; nothing if the stream decides.
     pub rate_bps: Option<u64>,
     /// Bytes of a file in each datagram.
     pub packet_len: u32,
     /// The cipher, or "plain".
+    #[serde(deserialize_with = "sentence::read")]
     pub cipher: String,
     /// The digest by which both sides compare what was moved, or "none".
     pub digest: String,
@@ -106,6 +112,7 @@ pub struct Failed {
     /// The exit code.
     pub code: u8,
     /// The sentence.
+    #[serde(deserialize_with = "sentence::read")]
     pub why: String,
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_scheduler::word::{Allocation, CalendarView, Moment};
 
 use super::axis::Axis;
 use super::show::rate;
 use super::time::shown;
-use crate::name::harmless;
 
 /// How many columns of time fit beside the margins.
 pub(crate) const fn columns(width: usize) -> usize {
@@ -19,7 +19,7 @@ pub(crate) const fn columns(width: usize) -> usize {
 pub(crate) fn draw(calendar: &CalendarView, axis: &Axis) -> Vec<String> {
     let mut lines = vec![format!(
         "{}  {}  from {} till {}",
-        harmless(&calendar.link),
+        escape(&calendar.link, LINE_MAX),
         rate(calendar.capacity_bps),
         shown(axis.from()),
         shown(axis.till())
@@ -122,7 +122,7 @@ fn line(id: u64, parts: &[&Allocation], axis: &Axis) -> String {
         .iter()
         .find_map(|part| part.owner.as_deref())
         .unwrap_or("others");
-    let owner: String = harmless(owner).chars().take(OWNER_WIDTH).collect();
+    let owner: String = escape(owner, LINE_MAX).chars().take(OWNER_WIDTH).collect();
     let begins = parts
         .iter()
         .map(|part| part.from)

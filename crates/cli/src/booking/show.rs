@@ -1,14 +1,14 @@
 //! How reservations are told, to people and to programs.
 
 use lighthaul_base::Rate;
+use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_scheduler::word::{Quote, Reservation, Step};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::time::shown;
 use crate::files::args::Output;
-use crate::name::harmless;
-use crate::print::print;
+use crate::print::{print, print_json};
 
 /// Shows one reservation whole.
 pub(crate) fn reservation(reservation: &Reservation, output: Output) {
@@ -155,12 +155,12 @@ pub(crate) fn event(kind: &str, what: &impl Serialize) {
     let mut event = serde_json::to_value(what).unwrap_or(Value::Null);
     event["v"] = json!(1);
     event["type"] = json!(kind);
-    print(&event.to_string());
+    print_json(&event);
 }
 
 /// Prints a line. What others wrote into it cannot move the terminal.
 fn tell(text: &str) {
-    print(&harmless(text));
+    print(&escape(text, LINE_MAX));
 }
 
 const STEPS_SHOWN: usize = 20;

@@ -4,7 +4,7 @@ use lighthaul_transfer::error::Code;
 use serde_json::{Value, json};
 
 use crate::name::shown;
-use crate::print::print;
+use crate::print::{print, print_json};
 
 /// Tells of steps as they are taken.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Report {
             let event = json!({
                 "v": 1, "type": "diagnosis", "outcome": outcome, "code": code, "text": text,
             });
-            print(&event.to_string());
+            print_json(&event);
         } else {
             print(&format!("{outcome:<5} {text}"));
         }
@@ -68,7 +68,7 @@ impl Report {
                 "v": 1, "type": "check", "name": name, "outcome": outcome, "text": text,
                 "advice": advice,
             });
-            return print(&event.to_string());
+            return print_json(&event);
         }
         let advice = if advice.is_empty() {
             advice

@@ -95,7 +95,7 @@ impl Shower {
     fn fail(&mut self, code: u8, text: &str) -> Result<(), Error> {
         self.failures += 1;
         self.codes.insert(code);
-        say(&format!("lighthaul: {}", shown(text.as_bytes())));
+        say(&format!("lighthaul: {text}"));
         if self.output.json {
             let event = json!({"v": 1, "type": "error", "code": code, "text": text});
             self.line(&event.to_string())?;

@@ -6,6 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
+use lighthaul_base::escape::{LINE_MAX, is_hidden};
 use lighthaul_base::{Instant, Rng};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::control::Frame;
@@ -222,4 +223,29 @@ fn a_refused_key_is_logged_once() {
         .iter()
         .filter(|line| line.contains("not allowed there"));
     assert_eq!(refused.count(), 2, "{:?}", outcome.err);
+}
+
+#[test]
+fn a_stranger_cannot_write_lines_of_its_own_into_the_log() {
+    let mut far = Far::start("forger", &[]);
+    let forged = "gone\n2031-01-01T00:00:00Z  INFO forged \x1b[2J\u{9b}2J \u{202e}reversed ";
+    let long = format!("{forged}{}", "x".repeat(48 << 10));
+    for text in [forged, &long] {
+        let tcp = TcpStream::connect(("127.0.0.1", far.port)).unwrap();
+        let session = Session::start(tcp, Side::Client, &Identity::generate()).unwrap();
+        session.say(&Message::Failed(1, text.to_owned())).unwrap();
+        session.hear().unwrap_err();
+    }
+    far.daemon.signal("TERM");
+    far.daemon.says("stopping");
+    let log = far.daemon.finish().err;
+    let refused = log.iter().filter(|line| line.contains("refused"));
+    assert_eq!(refused.count(), 2, "{log:?}");
+    for line in &log {
+        assert!(!line.starts_with("2031"), "{line}");
+        assert!(
+            !line.contains(is_hidden) && line.len() <= LINE_MAX,
+            "{line:.300}"
+        );
+    }
 }

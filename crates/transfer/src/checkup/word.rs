@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use lighthaul_io::grants::Grants;
 use serde::{Deserialize, Serialize};
 
+use crate::sentence;
+
 /// One word of a checkup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Word {
@@ -24,6 +26,7 @@ pub enum Word {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// The version of the program.
+    #[serde(deserialize_with = "sentence::read")]
     pub version: String,
     /// The longest datagram of this side that arrived at the other; zero if none did.
     pub datagram_len: u16,

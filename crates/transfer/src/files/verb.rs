@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::sentence;
+
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
@@ -38,7 +40,7 @@ pub enum Answer {
     /// The work goes on; so much was done so far.
     Busy(u64),
     /// What could not be done: exit code and reason.
-    Failed(u8, String),
+    Failed(u8, #[serde(deserialize_with = "sentence::read")] String),
     /// That was all; so much was done.
     Done(u64),
 }
