@@ -1,6 +1,6 @@
 //! Floor 2: the real world that runs machines: clock, sockets, trains, streams, blocks and disks.
 //!
-//! - [`clock`]: the only place that reads time; [`wait`]: sleeping until a moment or a sign
+//! - [`clock`]: the only place that reads time; [`wait`]: sleeping until a moment or a sign; [`poller`]: on many descriptors
 //! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive; [`seal`]: their encryption
 //! - [`ground`], [`disk`]: where files are read from, and written to; [`folder`]: folders that are changed
 //! - [`durable`]: small files replaced whole, across power cuts; [`device`]: files read back past the page cache
@@ -32,10 +32,12 @@ pub mod hops;
 pub mod identity;
 pub mod interrupt;
 pub mod knock;
+pub mod limits;
 pub mod memory;
 pub mod metadata;
 pub mod namespace;
 pub mod naming;
+pub mod poller;
 pub mod pressure;
 pub mod probe;
 pub mod read_ahead;

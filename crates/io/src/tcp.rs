@@ -234,6 +234,13 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
+/// Has `tcp` count as readable only once so many octets are there (`SO_RCVLOWAT`), or the peer has ended.
+pub fn await_octets(tcp: &impl AsFd, count: usize) -> io::Result<()> {
+    let count = i32::try_from(count).unwrap_or(i32::MAX);
+    let fd = tcp.as_fd().as_raw_fd();
+    sockopt::set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, count)
+}
+
 /// Whether an address could not be used because this host does not know its family.
 pub fn is_no_family(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EAFNOSUPPORT)

@@ -1,5 +1,6 @@
 //! Our end of the control connection.
 
+use std::any::Any;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use rustls::Connection;
 
-use super::queues::{Closer, Queues, Seals, Shared};
+use super::queues::{Closer, Guest, Queues, Seals, Shared};
 use super::shovel::Shovel;
 use super::stream::Stream;
 use crate::error::Error;
@@ -49,6 +50,11 @@ impl Control {
     pub fn narrow(&self) {
         self.shared.lock().narrow = true;
         self.shared.sign.raise();
+    }
+
+    /// Keeps `guest` for as long as the connection holds memory, threads or descriptors, and drops it then.
+    pub fn keep(&self, guest: impl Any + Send + Sync) {
+        self.shared.lock().guests.push(Guest(Box::new(guest)));
     }
 
     /// Has frames be sealed from now on as datagrams are, each by itself, or be plain without keys, rather than carried

@@ -1,6 +1,8 @@
 //! What waits between the streams and the socket.
 
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -39,6 +41,19 @@ pub(super) struct Queues {
     pub(super) seals: Option<Seals>,
     /// Why the connection is over, once it is.
     pub(super) ended: Option<String>,
+    /// What is kept until nobody uses the connection any more.
+    pub(super) guests: Vec<Guest>,
+}
+
+/// Something that is dropped with a connection.
+pub(super) struct Guest(
+    #[expect(dead_code, reason = "it is only dropped")] pub(super) Box<dyn Any + Send + Sync>,
+);
+
+impl fmt::Debug for Guest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Guest")
+    }
 }
 
 impl Queues {

@@ -1,0 +1,131 @@
+//! Waiting on thousands of descriptors with one thread (epoll).
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// Most events of one wait.
+const EVENTS_MAX: usize = 256;
+
+/// A set of descriptors, each with a token of its owner's choice.
+#[derive(Debug)]
+pub struct Poller(OwnedFd);
+
+/// A descriptor that is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// Its token.
+    pub token: u64,
+    /// The peer sends nothing more, or the connection is broken.
+    pub has_ended: bool,
+}
+
+impl Poller {
+    /// Returns an empty set.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: epoll_create1 takes a number.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and ours.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Watches `fd` for something to read, until it is closed or removed.
+    pub fn add(&self, fd: &impl AsRawFd, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event {
+            events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
+            u64: token,
+        };
+        self.control(libc::EPOLL_CTL_ADD, fd, &raw mut event)
+    }
+
+    /// Does not watch `fd` any more.
+    pub fn remove(&self, fd: &impl AsRawFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut())
+    }
+
+    fn control(
+        &self,
+        what: libc::c_int,
+        fd: &impl AsRawFd,
+        event: *mut libc::epoll_event,
+    ) -> io::Result<()> {
+        // SAFETY: both descriptors are open, and event is one that may be read, or null where none is.
+        let status = unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd.as_raw_fd(), event) };
+        if status == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// Waits at most `patience` until something is ready; a signal ends the wait early.
+    pub fn wait(&self, patience: Duration) -> io::Result<Vec<Ready>> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
+        let millis = libc::c_int::try_from(patience.as_millis()).unwrap_or(libc::c_int::MAX);
+        let len = libc::c_int::try_from(EVENTS_MAX).unwrap_or(libc::c_int::MAX);
+        // SAFETY: events has room for EVENTS_MAX of them.
+        let count = unsafe {
+            let fd = self.0.as_raw_fd();
+            libc::epoll_wait(fd, events.as_mut_ptr(), len, millis)
+        };
+        let Ok(count) = usize::try_from(count) else {
+            let error = io::Error::last_os_error();
+            let is_signal = error.kind() == io::ErrorKind::Interrupted;
+            return if is_signal {
+                Ok(Vec::new())
+            } else {
+                Err(error)
+            };
+        };
+        let ended = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
+        let ready = events.iter().take(count).map(|event| Ready {
+            token: event.u64,
+            has_ended: event.events & ended != 0,
+        });
+        Ok(ready.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn what_is_ready_is_told_by_its_token() {
+        let poller = Poller::new().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut calls: Vec<_> = (0..3)
+            .map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap())
+            .collect();
+        let taken: Vec<_> = (0..3).map(|_| listener.accept().unwrap().0).collect();
+        for (token, tcp) in (7..).zip(&taken) {
+            poller.add(tcp, token).unwrap();
+        }
+        assert_eq!(poller.wait(Duration::ZERO).unwrap(), []);
+        calls[1].write_all(b"x").unwrap();
+        let ready = poller.wait(Duration::from_secs(9)).unwrap();
+        assert_eq!(
+            ready,
+            [Ready {
+                token: 8,
+                has_ended: false
+            }]
+        );
+        poller.remove(&taken[1]).unwrap();
+        drop(calls.remove(0));
+        let ready = poller.wait(Duration::from_secs(9)).unwrap();
+        assert_eq!(
+            ready,
+            [Ready {
+                token: 7,
+                has_ended: true
+            }]
+        );
+    }
+}
