@@ -261,13 +261,13 @@ pub(crate) struct Serve {
     /// Where to listen, for TCP and UDP alike
     #[arg(long, default_value = "[::]:4810", env = "LIGHTHAUL_LISTEN")]
     pub(crate) listen: String,
-    /// The folder that clients see as the whole world
+    /// Serve this folder and what is below it, and nothing else; required, --root / serves the whole host
     #[arg(long, value_name = "DIR", env = "LIGHTHAUL_ROOT")]
     pub(crate) root: Option<PathBuf>,
-    /// The file that lists the keys that may call
+    /// List of the keys that may call [default: `/etc/lighthaul/allowed_keys`; `~/.config/lighthaul/allowed_keys` unless root]
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
     pub(crate) allowed: Option<PathBuf>,
-    /// The file that lists the tokens whose bearers may call
+    /// List of the tokens whose bearers may call [default: `tokens`, beside `allowed_keys`]
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKENS")]
     pub(crate) tokens: Option<PathBuf>,
     /// Agree to plain packets when a client asks for them
@@ -282,11 +282,46 @@ pub(crate) struct Serve {
     /// How the log on standard error is written; `LIGHTHAUL_LOG` says how much, as in `debug`
     #[arg(long, value_enum, default_value_t, env = "LIGHTHAUL_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,
+    #[command(flatten)]
+    pub(crate) limits: ServeLimits,
     /// Serve one session for the key named on standard input; what ssh starts
     #[arg(long)]
     pub(crate) once: bool,
     #[command(flatten)]
     pub(crate) key: KeyFile,
+}
+
+/// How much callers may use, all together and each.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Limits")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "flags are called as their fields are"
+)]
+pub(crate) struct ServeLimits {
+    /// Run at most this many sessions at a time
+    #[arg(long, value_name = "N", default_value_t = 256, env = "LIGHTHAUL_MAX_SESSIONS", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_sessions: u32,
+    /// Run at most this many sessions of one key or token
+    #[arg(long, value_name = "N", default_value_t = 64, env = "LIGHTHAUL_MAX_SESSIONS_PER_KEY", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_sessions_per_key: u32,
+    /// Run at most this many sessions from one address (of IPv6, a /64)
+    #[arg(long, value_name = "N", default_value_t = 192, env = "LIGHTHAUL_MAX_SESSIONS_PER_ADDRESS", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_sessions_per_address: u32,
+    /// Run at most this many sessions from one network (an IPv4 /24, an IPv6 /56 or /48)
+    #[arg(long, value_name = "N", default_value_t = 224, env = "LIGHTHAUL_MAX_SESSIONS_PER_NETWORK", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_sessions_per_network: u32,
+    /// Take at most this many connections of one key for ptcp, besides one for each session
+    #[arg(long, value_name = "N", default_value_t = 512, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_KEY", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_connections_per_key: u32,
+    /// Hold at most about this much received data in memory, in bytes; one key gets a quarter
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "4GiB",
+        env = "LIGHTHAUL_MAX_MEMORY"
+    )]
+    pub(crate) max_memory: Size,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -343,7 +378,7 @@ pub(crate) struct Token {
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKENS")]
     pub(crate) tokens: Option<PathBuf>,
     /// For this host's scheduler rather than its daemon: user, operator or admin
-    #[arg(long, conflicts_with_all = ["root", "read_only", "gateway"])]
+    #[arg(long, conflicts_with_all = ["root", "read_only", "owners", "special", "gateway"])]
     pub(crate) role: Option<Role>,
 }
 
@@ -361,6 +396,7 @@ pub(crate) struct Sign {
 
 /// What somebody may do.
 #[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Granted {
     /// The folder that is the whole world to them; a relative one is beneath that of `serve`
     #[arg(long, value_name = "DIR")]
@@ -368,6 +404,13 @@ pub(crate) struct Granted {
     /// They may fetch files, and leave none
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// Let them give files to other users and groups
+    #[arg(long)]
+    pub(crate) owners: bool,
+    /// Let them set set-ID and sticky bits and security.* and trusted.* attributes, and replace and remove devices,
+    /// FIFOs and sockets; with --owners that is as good as root
+    #[arg(long)]
+    pub(crate) special: bool,
     /// They may send sessions of programs through the gateway here
     #[arg(long)]
     pub(crate) gateway: bool,
@@ -397,6 +440,9 @@ pub(crate) struct Trust {
     pub(crate) host: String,
     /// The key, as `lighthaul key --host` prints it there
     pub(crate) key: String,
+    /// Replace the key that is known of that host
+    #[arg(long)]
+    pub(crate) replace: bool,
 }
 
 /// Measure what a path and the hosts at its ends can do.

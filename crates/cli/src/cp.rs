@@ -160,6 +160,8 @@ fn pull(
             plain: args.plain,
             options: options(args)?,
             names,
+            permit: receive::Permit::ALL,
+            memory: None,
         };
         passage::tell(args, printer)?;
         let mut watcher = |sight| printer.watch(sight);

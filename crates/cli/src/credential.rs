@@ -71,6 +71,8 @@ pub(crate) fn rights(name: &str, granted: &Granted) -> Rights {
         name: name.to_owned(),
         root: granted.root.as_ref().map(PathBuf::from),
         read_only: granted.read_only,
+        owners: granted.owners,
+        special: granted.special,
         gateway: granted.gateway,
         expires: granted.expires.map(|seconds| now().saturating_add(seconds)),
         ..Rights::default()

@@ -70,13 +70,26 @@ fn check(far: &Far, strict: bool, name: &str, shown: Fingerprint) -> Result<(), 
             "{name} shows the key {shown}, which is not known here: compare it with `lighthaul \
              key --host` there, then accept it with `lighthaul trust {name} {shown}`"
         ),
+        Known::Other(known) if far.pin.is_some() => format!(
+            "{name} shows the key {shown}, but --pin says {known}: somebody may be in between, or --pin is wrong; compare \
+             with `lighthaul key --host` there"
+        ),
         Known::Other(known) => format!(
             "{name} shows the key {shown}, but {known} is expected: somebody may be in between; \
-             if its key did change, correct {}",
-            places::known_hosts().display()
+             if its key did change, accept it with `lighthaul trust --replace {name} {shown}`"
         ),
+        Known::Unclear(nth) => return Err(unclear(&places::known_hosts(), nth, name)),
     };
     Err(Error::new(Code::Permission, text))
+}
+
+/// Why a host whose line in the list of known hosts makes no sense is not called.
+pub(crate) fn unclear(path: &Path, nth: usize, name: &str) -> Error {
+    let text = format!(
+        "line {nth} of {} is about {name} and has no key that makes sense: correct or remove it",
+        path.display()
+    );
+    Error::new(Code::Permission, text)
 }
 
 /// What is known of the daemon `name`, which shows the key `shown`.

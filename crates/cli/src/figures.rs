@@ -99,7 +99,7 @@ fn serve(lab: &Lab, folder: &Folder) -> Result<Running, LabError> {
     )?;
     let mut serve = lab.command("b", own()?)?;
     serve
-        .args(["serve", "--plain", "--key"])
+        .args(["serve", "--root", "/", "--plain", "--key"])
         .arg(folder.file("host_key"));
     serve
         .arg("--allowed")

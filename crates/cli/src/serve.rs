@@ -4,20 +4,21 @@ use std::io::{self, stdout};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use lighthaul_base::seats;
 use lighthaul_daemon::allowed::{self, Allowed};
-use lighthaul_daemon::known;
-use lighthaul_daemon::serve::{Server, Settings, Welcome, serve_once};
+use lighthaul_daemon::known::{self, Known};
+use lighthaul_daemon::serve::{Limits, Server, Settings, Welcome, serve_once};
 use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls;
 use lighthaul_transfer::error::{Code, Error};
 use sd_notify::NotifyState;
-use tracing::{info, warn};
+use tracing::info;
 
-use crate::args::{Allow, Deny, Key, Serve, Trust};
+use crate::args::{Allow, Deny, Key, Serve, ServeLimits, Trust};
 use crate::credential::{fingerprint, rights};
-use crate::dial::load_key;
-use crate::print::print;
+use crate::dial::{load_key, unclear};
+use crate::print::{print, say};
 use crate::{log, places};
 
 /// Serves until it is stopped.
@@ -41,6 +42,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             plain: true,
             relay: true,
             gateway: None,
+            limits: Limits::default(),
         };
         return serve_once(settings, &mut stdout());
     }
@@ -49,8 +51,11 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     let key = tls::fingerprint(&identity)?;
     let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
     let tokens = args.tokens.clone().unwrap_or_else(places::tokens);
-    name_faults(&[&allowed, &tokens])?;
-    let root = args.root.as_deref().unwrap_or_else(|| Path::new("/"));
+    check_lists(&[&allowed, &tokens])?;
+    let root = args.root.as_deref().ok_or_else(|| {
+        let text = "say which folder to serve: --root DIR (--root / serves the whole host)";
+        Error::new(Code::Usage, text)
+    })?;
     Ground::beneath(root).map_err(|e| Error::file(Code::Open, "cannot serve", root, &e))?;
     let settings = Settings {
         address: args.listen.parse().map_err(|_| {
@@ -65,10 +70,12 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             keys: allowed.clone(),
             tokens,
         },
-        root: args.root.clone(),
+        // where nothing is outside, nothing need be kept in
+        root: args.root.clone().filter(|root| root != Path::new("/")),
         plain: args.plain,
         relay: !args.no_relay,
         gateway: None,
+        limits: limits(&args.limits),
     };
     let server = Server::listen(settings).map_err(|e| listening(&e))?;
     let address = server.address().map_err(|e| listening(&e))?;
@@ -94,14 +101,28 @@ pub(crate) fn tell_metrics(address: SocketAddr, at: io::Result<SocketAddr>) -> R
     Ok(())
 }
 
-/// Says which lines of the files make no sense.
-fn name_faults(paths: &[&Path]) -> Result<(), Error> {
+fn limits(args: &ServeLimits) -> Limits {
+    let usual = Limits::default();
+    Limits {
+        sessions: seats::Limits {
+            all: args.max_sessions,
+            identity: args.max_sessions_per_key,
+            host: args.max_sessions_per_address,
+            site: args.max_sessions_per_network,
+        },
+        connections: seats::Limits {
+            identity: args.max_connections_per_key,
+            ..usual.connections
+        },
+        memory: usize::try_from(args.max_memory.0).unwrap_or(usize::MAX),
+    }
+}
+
+/// Refuses lists that cannot be read. What makes no sense in them the server logs when it reads them.
+fn check_lists(paths: &[&Path]) -> Result<(), Error> {
     for path in paths {
         let read = Allowed::load(path);
-        let read = read.map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))?;
-        for fault in read.faults {
-            warn!("{} lets nobody in by {fault}", path.display());
-        }
+        read.map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))?;
     }
     Ok(())
 }
@@ -113,9 +134,28 @@ pub(crate) fn key(args: &Key) -> Result<(), Error> {
     } else {
         places::user_key
     };
-    let identity = load_key(&args.key.path.clone().unwrap_or_else(default))?;
+    let path = args.key.path.clone().unwrap_or_else(default);
+    // a key that nobody serves with would be taken for the host's
+    let identity = if args.host {
+        existing_key(&path)?
+    } else {
+        load_key(&path)?
+    };
     print(&tls::fingerprint(&identity)?.to_string());
     Ok(())
+}
+
+/// The key of this host's daemon, which `serve` makes when it first starts, or root does.
+fn existing_key(path: &Path) -> Result<Identity, Error> {
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root || path.exists() {
+        return load_key(path);
+    }
+    let text = format!(
+        "no daemon of this user has a key yet ({} is missing): ask root for `lighthaul key --host`, or start `lighthaul serve`",
+        path.display()
+    );
+    Err(Error::new(Code::Open, text))
 }
 
 /// Lists a key among those that may call.
@@ -136,6 +176,24 @@ pub(crate) fn deny(args: &Deny) -> Result<(), Error> {
 /// Lists a daemon's key among those that are known.
 pub(crate) fn trust(args: &Trust) -> Result<(), Error> {
     let path = places::known_hosts();
-    known::accept(&path, &args.host, fingerprint(&args.key)?)
-        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))
+    let key = fingerprint(&args.key)?;
+    let known = known::accept(&path, &args.host, key, args.replace)
+        .map_err(|e| Error::file(Code::Io, "cannot write", &path, &e))?;
+    let host = &args.host;
+    match known {
+        Known::New | Known::Same => Ok(()),
+        Known::Other(other) if args.replace => {
+            say(&format!(
+                "lighthaul: {host} was known by {other}, and is by {key} from now on"
+            ));
+            Ok(())
+        }
+        Known::Unclear(nth) => Err(unclear(&path, nth, host)),
+        Known::Other(other) => {
+            let text = format!(
+                "{host} is known by {other} already: compare {key} with `lighthaul key --host` there, then add --replace"
+            );
+            Err(Error::new(Code::Permission, text))
+        }
+    }
 }

@@ -5,27 +5,28 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::tcp;
 use lighthaul_transfer::credential::Credential;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::error::Error;
 use lighthaul_transfer::join::Join;
 use lighthaul_transfer::message::Message;
 use lighthaul_transfer::relay::Relayed;
 use lighthaul_transfer::session::Session;
 
-use crate::allowed::Allowed;
 use crate::invitation::Invitation;
 use crate::rights::Rights;
-use crate::serve::{Service, Welcome};
-use crate::statement;
+use crate::serve::Service;
+use crate::standing::NotAllowed;
 
 /// Somebody who was let in.
 #[derive(Debug)]
 pub(crate) struct Guest {
     pub(crate) session: Session,
+    /// What it may do, as far as that was known when it came.
     pub(crate) rights: Rights,
+    /// Whose share of the daemon it uses.
+    pub(crate) identity: Fingerprint,
     pub(crate) ticket: Ticket,
 }
 
@@ -45,6 +46,8 @@ pub(crate) enum Ticket {
 pub(crate) enum NotAdmitted {
     /// No key was shown: a scanner, a line that broke, somebody who never spoke.
     Handshake(Error),
+    /// This key was shown, of which nothing is known.
+    Unknown(Fingerprint),
     /// This key was shown, and may not call.
     Refused(Fingerprint, Error),
 }
@@ -55,7 +58,7 @@ pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<Guest, NotAdmit
     let tcp = tcp::patient(tcp).map_err(|e| NotAdmitted::Handshake(e.into()))?;
     let mut session = Session::meet(tcp, &settings.identity).map_err(NotAdmitted::Handshake)?;
     match ticket(&session, service) {
-        Ok((rights, ticket)) => {
+        Ok((rights, identity, ticket)) => {
             session.control.trust();
             if let Ticket::Invited(invitation) = &ticket {
                 session.halt = Arc::clone(&invitation.halt);
@@ -63,120 +66,61 @@ pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<Guest, NotAdmit
             Ok(Guest {
                 session,
                 rights,
+                identity,
                 ticket,
             })
         }
-        Err(error) => {
-            session.give_up(&error);
-            Err(NotAdmitted::Refused(session.peer, error))
+        Err(why) => {
+            let key = session.peer;
+            let is_unknown = why == NotAllowed::Unknown;
+            let error = why.tell(key, service.allow_options());
+            session.give_up_within(&error, FAREWELL);
+            Err(if is_unknown {
+                NotAdmitted::Unknown(key)
+            } else {
+                NotAdmitted::Refused(key, error)
+            })
         }
     }
 }
 
-/// What lets the caller in, and what it may do: its key if that is listed, or what it shows first.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "whatever else a stranger says lets nobody in"
-)]
-fn ticket(session: &Session, service: &Service) -> Result<(Rights, Ticket), Error> {
-    let (key, welcome) = (session.peer, &service.settings.welcome);
-    let beneath = |rights: Rights| rights.beneath(service.settings.root.as_deref());
-    let error = match judge(key, None, welcome) {
-        Ok(rights) => return Ok((beneath(rights), Ticket::Own(None))),
-        Err(error) => error,
+/// What lets the caller in, what it may do and whose share it uses: its key if that is listed, or what it shows first.
+fn ticket(
+    session: &Session,
+    service: &Service,
+) -> Result<(Rights, Fingerprint, Ticket), NotAllowed> {
+    let (key, judge) = (session.peer, &service.judge);
+    let unknown = match judge.rights(key, None) {
+        Ok((rights, identity)) => {
+            return Ok((service.beneath(rights), identity, Ticket::Own(None)));
+        }
+        Err(why) => why,
     };
-    match session.hear_for(PATIENCE)? {
-        Message::Credential(credential) => {
-            let rights = judge(key, Some(&credential), welcome)?;
-            Ok((beneath(rights), Ticket::Own(Some(credential))))
+    match session.hear_for(PATIENCE) {
+        Ok(Message::Credential(credential)) => {
+            let (rights, identity) = judge.rights(key, Some(&credential))?;
+            let ticket = Ticket::Own(Some(credential));
+            Ok((service.beneath(rights), identity, ticket))
         }
         // who does not say so cannot be made a guest by somebody who knows its key
-        Message::Relayed(Relayed::Guest) => {
-            let invitation = service.invitations.take(key).ok_or(error)?;
-            let rights = invitation.rights.clone();
-            Ok((rights, Ticket::Invited(Box::new(invitation))))
+        Ok(Message::Relayed(Relayed::Guest)) => {
+            let invitation = service.invitations.take(key).ok_or(unknown)?;
+            let (rights, identity) = (invitation.rights.clone(), invitation.identity);
+            Ok((rights, identity, Ticket::Invited(Box::new(invitation))))
         }
         // its key may have been let in for once
-        Message::Join(join) if service.joins.check(key, &join).is_ok() => {
-            Ok((Rights::default(), Ticket::Join(join)))
-        }
-        _ => Err(error),
+        Ok(Message::Join(join)) => match service.joins.check(key, &join) {
+            Ok(identity) => Ok((Rights::default(), identity, Ticket::Join(join))),
+            Err(_) => Err(unknown),
+        },
+        _ => Err(unknown),
     }
-}
-
-/// What the holder of `key` may do now: because that is listed, or because of what else it shows.
-pub(crate) fn judge(
-    key: Fingerprint,
-    credential: Option<&Credential>,
-    welcome: &Welcome,
-) -> Result<Rights, Error> {
-    let (keys, tokens) = match welcome {
-        Welcome::Only(only) if *only == key => return Ok(Rights::default()),
-        Welcome::Only(_) => return Err(stranger(key)),
-        Welcome::Listed { keys, tokens } => (keys, tokens),
-    };
-    let now = unix_nanos() / 1_000_000_000;
-    let keys = Allowed::load(keys).map_err(|_| unreadable())?;
-    if keys.is_denied(key) {
-        return Err(stranger(key));
-    }
-    let listed = keys.rights(key);
-    let expired = listed.is_some();
-    if let Some(rights) = listed.filter(|rights| rights.hold_at(now)) {
-        return Ok(rights);
-    }
-    let granted = match credential {
-        None if expired => return Err(refuse(EXPIRED)),
-        None => return Err(stranger(key)),
-        Some(credential) if !credential.is_bounded() => return Err(stranger(key)),
-        Some(Credential::Token(token)) => Allowed::load(tokens)
-            .map_err(|_| unreadable())?
-            .rights(Fingerprint::of_token(token))
-            .ok_or_else(|| refuse("your token is not known there"))?,
-        Some(Credential::Statement(octets)) => vouched(octets, key, &keys, now)?,
-    };
-    if !granted.hold_at(now) {
-        return Err(refuse(EXPIRED));
-    }
-    Ok(granted)
-}
-
-/// What a statement of an authority lets the holder of `key` do: what it says, as far as the authority
-/// may grant it.
-fn vouched(octets: &[u8], key: Fingerprint, keys: &Allowed, now: u64) -> Result<Rights, Error> {
-    let (authority, claimed) = statement::read(octets, key, now)
-        .map_err(|why| refuse(&format!("your statement is not taken there: {why}")))?;
-    let most = keys
-        .authority(authority)
-        .ok_or_else(|| refuse("who signed your statement is no authority there"))?;
-    Ok(Rights {
-        root: most.root,
-        within: claimed.root,
-        name: claimed.name,
-        read_only: claimed.read_only || most.read_only,
-        gateway: claimed.gateway && most.gateway,
-        expires: claimed.expires.into_iter().chain(most.expires).min(),
-    })
-}
-
-const EXPIRED: &str = "what lets you in there has expired";
-
-fn refuse(text: &str) -> Error {
-    Error::new(Code::Permission, text)
-}
-
-fn stranger(key: Fingerprint) -> Error {
-    refuse(&format!(
-        "your key is not allowed there; its operator can add it with `lighthaul allow {key}`"
-    ))
-}
-
-fn unreadable() -> Error {
-    refuse("who may call cannot be read there; its operator has to see to that")
 }
 
 /// How long a caller whose key is not listed may take to show something else.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a caller that is sent away may take to hear why.
+pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Keys that were refused, so that each is logged once and not with every call.
 #[derive(Debug, Default)]

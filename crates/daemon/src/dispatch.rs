@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, PoisonError};
 
@@ -20,27 +19,9 @@ pub(crate) type Probes = SyncSender<(SocketAddr, Vec<u8>)>;
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     pub(crate) waiting: Mutex<BTreeMap<u64, Probes>>,
-    pub(crate) count: AtomicUsize,
-}
-
-/// One session's share of those that may run, given back when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Seat<'a>(&'a AtomicUsize);
-
-impl Drop for Seat<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Sessions {
-    /// A seat, unless `most` are taken.
-    pub(crate) fn seat(&self, most: usize) -> Option<Seat<'_>> {
-        let seat = Seat(&self.count);
-        let taken = self.count.fetch_add(1, Ordering::Relaxed);
-        (taken < most).then_some(seat)
-    }
-
     /// Hands datagrams on the shared port to the sessions that they belong to.
     pub(crate) fn run(&self, udp: &Udp) {
         let clock = Clock::start();

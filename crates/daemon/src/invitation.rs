@@ -31,6 +31,8 @@ pub(crate) struct Invitation {
     pub(crate) hello: Hello,
     /// Its host's.
     pub(crate) rights: Rights,
+    /// Whose share of the daemon it uses: its host's.
+    pub(crate) identity: Fingerprint,
     /// Ends its session.
     pub(crate) halt: Arc<Halt>,
     /// Tells the host when it goes.
@@ -53,13 +55,14 @@ impl Invitations {
         session: &Session,
         key: Fingerprint,
         hello: Hello,
-        rights: &Rights,
+        (rights, identity): (&Rights, Fingerprint),
     ) -> Result<Summary, Error> {
         let (here, gone) = channel();
         let halt = Arc::<Halt>::default();
         let invitation = Invitation {
             hello,
             rights: rights.clone(),
+            identity,
             halt: Arc::clone(&halt),
             _here: here,
         };

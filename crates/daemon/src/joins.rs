@@ -19,9 +19,14 @@ pub(crate) struct Joins(Mutex<BTreeMap<u64, Waiting>>);
 #[derive(Debug)]
 struct Waiting {
     key: Fingerprint,
+    /// Whose share of the daemon it uses.
+    identity: Fingerprint,
     join: Join,
-    hand_over: SyncSender<(u8, Session)>,
+    hand_over: HandOver,
 }
+
+/// Takes connections to the session that they belong to.
+type HandOver = SyncSender<(u8, Session)>;
 
 /// A session's being open to further connections, which ends when this is dropped.
 #[derive(Debug)]
@@ -35,11 +40,12 @@ impl Drop for Open<'_> {
 
 impl Joins {
     /// Lets connections join `session` from now on, and says where they arrive.
-    pub(crate) fn open(&self, session: &Session) -> (Open<'_>, join::Joins) {
+    pub(crate) fn open(&self, session: &Session, identity: Fingerprint) -> (Open<'_>, join::Joins) {
         let (hand_over, joins) = sync_channel(JOINS_MAX.into());
         let join = session.secrets.join(0);
         let waiting = Waiting {
             key: session.peer,
+            identity,
             join,
             hand_over,
         };
@@ -47,9 +53,9 @@ impl Joins {
         (Open(self, join.session), joins)
     }
 
-    /// Whether the holder of `key` may join with this.
-    pub(crate) fn check(&self, key: Fingerprint, join: &Join) -> Result<(), Error> {
-        self.find(key, join).map(drop)
+    /// Whose share of the daemon a connection uses with which the holder of `key` may join with this.
+    pub(crate) fn check(&self, key: Fingerprint, join: &Join) -> Result<Fingerprint, Error> {
+        self.find(key, join).map(|(_, identity)| identity)
     }
 
     /// Hands the connection to the session that it belongs to.
@@ -60,7 +66,7 @@ impl Joins {
             Ok(waiting)
         });
         match found {
-            Ok(hand_over) => {
+            Ok((hand_over, _)) => {
                 // a session that has ended or has as many as it takes needs no more
                 hand_over.try_send((join.number, connection)).ok();
                 Ok(())
@@ -72,14 +78,14 @@ impl Joins {
         }
     }
 
-    fn find(&self, key: Fingerprint, join: &Join) -> Result<SyncSender<(u8, Session)>, Error> {
+    fn find(&self, key: Fingerprint, join: &Join) -> Result<(HandOver, Fingerprint), Error> {
         let waiting = self.lock();
         let waiting = waiting.get(&join.session);
         let waiting = waiting.filter(|waiting| waiting.key == key && waiting.join.proves(join));
         // nobody learns which sessions there are
         let refused = || Error::new(Code::Permission, "no session there is yours to join");
         waiting
-            .map(|waiting| waiting.hand_over.clone())
+            .map(|waiting| (waiting.hand_over.clone(), waiting.identity))
             .ok_or_else(refused)
     }
 

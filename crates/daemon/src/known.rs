@@ -16,6 +16,8 @@ pub enum Known {
     Other(Fingerprint),
     /// Nobody has called it yet.
     New,
+    /// The line of this number, from 1, is about it, and its key makes no sense.
+    Unclear(usize),
 }
 
 /// Looks up `name`, which shows `key`, in the file at `path`.
@@ -42,16 +44,26 @@ pub fn meet(path: &Path, name: &str, key: Fingerprint) -> io::Result<Known> {
     })
 }
 
-/// Lists `key` as that of `name` in the file at `path`, in place of any other.
-pub fn accept(path: &Path, name: &str, key: Fingerprint) -> io::Result<()> {
+/// Lists `key` as that of `name` in the file at `path`, and returns what was known before. Another key, and a line
+/// that makes no sense, stay unless they are to be replaced.
+pub fn accept(path: &Path, name: &str, key: Fingerprint, replace: bool) -> io::Result<Known> {
     durable::edit(path, |old| {
         let text = text(old)?;
-        let others = text
-            .lines()
-            .filter(|line| entry(line).is_none_or(|(_, other)| !other.eq_ignore_ascii_case(name)));
+        let known = judge(&text, name, key);
+        let stays = match known {
+            Known::Same => true,
+            Known::Other(_) | Known::Unclear(_) => !replace,
+            Known::New => false,
+        };
+        if stays {
+            return Ok((None, known));
+        }
+        let is_other =
+            |line: &&str| entry(line).is_none_or(|(_, other)| !other.eq_ignore_ascii_case(name));
+        let others = text.lines().filter(is_other);
         let mut kept: String = others.flat_map(|line| [line, "\n"]).collect();
         kept.push_str(&line(&kept, name, key));
-        Ok((Some(kept.into_bytes()), ()))
+        Ok((Some(kept.into_bytes()), known))
     })
 }
 
@@ -62,22 +74,29 @@ fn text(octets: Option<Vec<u8>>) -> io::Result<String> {
 }
 
 fn judge(text: &str, name: &str, key: Fingerprint) -> Known {
-    let mut keys = text
-        .lines()
-        .filter_map(entry)
-        .filter(|(_, other)| other.eq_ignore_ascii_case(name))
-        .map(|(key, _)| key);
-    match keys.next() {
-        None => Known::New,
-        Some(first) if first == key || keys.any(|other| other == key) => Known::Same,
-        Some(first) => Known::Other(first),
+    let lines = text.lines().zip(1..);
+    let about = lines.filter_map(|(line, nth)| Some((entry(line)?, nth)));
+    let mut first = Known::New;
+    for ((said, _), nth) in about.filter(|((_, other), _)| other.eq_ignore_ascii_case(name)) {
+        match said {
+            Some(said) if said == key => return Known::Same,
+            // of several, the first that makes no sense, so that nobody learns another key of its host
+            None if !matches!(first, Known::Unclear(_)) => first = Known::Unclear(nth),
+            Some(said) if first == Known::New => first = Known::Other(said),
+            Some(_) | None => {}
+        }
     }
+    first
 }
 
-/// The key and the name in a line; comments and what else makes no sense have none.
-fn entry(line: &str) -> Option<(Fingerprint, &str)> {
-    let (key, name) = line.trim().split_once(char::is_whitespace)?;
-    Some((key.parse().ok()?, name.trim()))
+/// The key, if it makes sense, and the name in a line; comments have none.
+fn entry(line: &str) -> Option<(Option<Fingerprint>, &str)> {
+    let line = line.trim();
+    if line.starts_with('#') {
+        return None;
+    }
+    let (key, name) = line.split_once(char::is_whitespace)?;
+    Some((key.parse().ok(), name.trim()))
 }
 
 /// A line to be put behind `text`.
@@ -105,6 +124,10 @@ mod tests {
         assert_eq!(judge(&text, "host", key("2")), Known::Other(key("1")));
         assert_eq!(judge(&text, "b:99", key("2")), Known::Same);
         assert_eq!(judge(&text, "b", key("2")), Known::New);
+        // a line that makes no sense does not make its host a new one
+        let odd = format!("sha256:12 host\n{text}");
+        assert_eq!(judge(&odd, "host", key("9")), Known::Unclear(1));
+        assert_eq!(judge(&odd, "host", key("1")), Known::Same);
         let more = format!("{text}{}", line(&text, "b", key("3")));
         assert_eq!(judge(&more, "b", key("3")), Known::Same);
         assert_eq!(judge(&more, "b:99", key("2")), Known::Same);

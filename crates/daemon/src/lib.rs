@@ -5,8 +5,11 @@
 //!   [`statement`]: what an authority signs for a key
 //! - [`gateways`]: links between gateways; [`links`]: what is to be seen of them; `link_table`: those that others have begun
 //! - [`third`]: having one daemon send to another; `relay` and `invitation`: what those two do then
-//! - `admission`, `lobby`: letting callers in; `joins`: further connections of one that is in;
-//!   `tries`: a copy that comes again; `warden`: whether they may stay
+//! - `porch`, `client_hello`, `crowd`: callers before their first message; `lobby`: while they shake hands;
+//!   `acquaintances`: who comes first; `admission`: who is let in; `joins`: further connections of one that is in
+//! - `hall`, `memory`: everybody's share of sessions, connections and memory; `caps`: the most that may be asked for
+//! - `standing`: what a caller may do, by the lists of `roster`; `warden`: whether it may go on; `tries`: a copy that
+//!   comes again; `carry`: streams
 
 pub mod allowed;
 pub mod client;
@@ -18,15 +21,25 @@ pub mod serve;
 pub mod statement;
 pub mod third;
 
+mod acquaintances;
 mod admission;
+mod caps;
+mod carry;
+mod client_hello;
+mod crowd;
 mod dispatch;
 mod exporter;
+mod hall;
 mod invitation;
 mod joins;
 mod link_table;
 mod lobby;
+mod memory;
 mod metrics;
+mod porch;
 mod relay;
+mod roster;
 mod session;
+mod standing;
 mod tries;
 mod warden;

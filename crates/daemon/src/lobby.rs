@@ -1,28 +1,35 @@
-//! Callers whose key has not been judged yet: few at a time, and not for long.
+//! Callers that shake hands: a thread each, few at a time, and not for long.
 //!
-//! Nobody there has been let in, so whoever would take the room from others loses it: where it is full,
-//! the caller that has waited longest goes. Sessions are not counted here and do not notice.
+//! They come from the porch, where they wait for a place. Some places are for hosts that were let in lately, so that
+//! strangers cannot keep them out; where the rest is full, a stranger that has taken a second makes room for another.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::io;
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_base::prefix::Prefix;
+use lighthaul_io::wait::Sign;
 
-/// Callers of one address; hosts behind one translator share it.
-const ADDRESS_MAX: usize = 16;
-/// Callers of all addresses.
+/// Callers of all hosts.
 const CALLERS_MAX: usize = 128;
+/// Places that only hosts get which are known.
+const KEPT: usize = 32;
+/// Callers of one host that is not known; hosts behind one translator share it.
+const HOST_MAX: usize = 16;
 /// How long a caller may take to show its key, in all.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a caller is safe from others that want its place; a handshake over a long path fits.
+/// How long a stranger is safe from another that wants its place; a handshake over a long path fits.
 const SAFE: Duration = Duration::from_secs(1);
 
-/// Callers whose key has not been judged yet.
-#[derive(Debug, Default)]
+/// Callers that shake hands.
+#[derive(Debug)]
 pub(crate) struct Lobby {
     callers: Mutex<Callers>,
+    /// Raised when a place is free again.
+    sign: Sign,
 }
 
 #[derive(Debug, Default)]
@@ -34,9 +41,10 @@ struct Callers {
 
 #[derive(Debug)]
 struct Caller {
-    group: IpAddr,
+    places: [Prefix; 3],
     tcp: TcpStream,
     since: Instant,
+    is_known: bool,
 }
 
 /// A place in the lobby, given up when this is dropped.
@@ -49,31 +57,42 @@ pub(crate) struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.lobby.lock().here.remove(&self.number);
+        self.lobby.sign.raise();
     }
 }
 
 impl Lobby {
-    /// Takes in a caller, if there is room or somebody who has waited long enough to lose theirs.
+    /// Returns an empty lobby.
+    pub(crate) fn start() -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            callers: Mutex::default(),
+            sign: Sign::new()?,
+        }))
+    }
+
+    /// Takes in a caller from `address`, if there is a place, or a stranger that has had time enough.
     pub(crate) fn enter(
         self: &Arc<Self>,
         tcp: &TcpStream,
-        from: SocketAddr,
+        address: IpAddr,
+        is_known: bool,
         now: Instant,
     ) -> Option<Place> {
-        let tcp = tcp.try_clone().ok()?;
-        let group = group(from.ip());
+        let caller = Caller {
+            places: Prefix::all(address),
+            tcp: tcp.try_clone().ok()?,
+            since: now,
+            is_known,
+        };
         let mut callers = self.lock();
-        if let Some(oldest) = callers.in_the_way(group) {
-            if now.since(callers.here.get(&oldest)?.since) < SAFE {
-                return None;
-            }
+        if !callers.has_room(&caller) {
+            let oldest = callers.in_the_way(&caller)?;
             let oldest = callers.here.remove(&oldest)?;
             oldest.tcp.shutdown(Shutdown::Both).ok();
         }
         let number = callers.next;
         callers.next += 1;
-        let since = now;
-        callers.here.insert(number, Caller { group, tcp, since });
+        callers.here.insert(number, caller);
         drop(callers);
         let lobby = Arc::clone(self);
         Some(Place { lobby, number })
@@ -89,32 +108,54 @@ impl Lobby {
         }
     }
 
+    /// Callers from the site of `address`.
+    pub(crate) fn count(&self, address: IpAddr) -> usize {
+        let [_, _, site] = Prefix::all(address);
+        let callers = self.lock();
+        let here = callers.here.values();
+        here.filter(|caller| caller.places.contains(&site)).count()
+    }
+
+    /// Raised when a place is free again.
+    pub(crate) const fn sign(&self) -> &Sign {
+        &self.sign
+    }
+
     fn lock(&self) -> MutexGuard<'_, Callers> {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Callers {
-    /// Whose place a caller of `group` would need: the oldest of its own group, or of all.
-    fn in_the_way(&self, group: IpAddr) -> Option<u64> {
-        let mut own = self.here.iter().filter(|(_, caller)| caller.group == group);
-        let oldest = own.next().map(|(number, _)| *number);
-        if oldest.is_some() && 1 + own.count() >= ADDRESS_MAX {
-            return oldest;
+    fn has_room(&self, newcomer: &Caller) -> bool {
+        if newcomer.is_known || self.here.len() >= CALLERS_MAX {
+            return self.here.len() < CALLERS_MAX;
         }
-        let first = self.here.keys().next().copied();
-        first.filter(|_| self.here.len() >= CALLERS_MAX)
+        let strangers = || self.here.values().filter(|caller| !caller.is_known);
+        let host = newcomer.places[0];
+        let of_host = strangers().filter(|caller| caller.places[0] == host);
+        strangers().count() < CALLERS_MAX - KEPT && of_host.count() < HOST_MAX
     }
-}
 
-/// Addresses that one caller can have many of count as one: an IPv6 network of 64 bits.
-fn group(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
-        }
-        v4 @ IpAddr::V4(_) => v4,
+    /// Whose place `newcomer` gets: the stranger that has been here longest and long enough, of its own host where
+    /// that has as many as it may, else of the site that has most.
+    fn in_the_way(&self, newcomer: &Caller) -> Option<u64> {
+        let strangers = || self.here.iter().filter(|(_, caller)| !caller.is_known);
+        let is_of = |caller: &Caller| caller.places[0] == newcomer.places[0];
+        let of_host = || strangers().filter(|(_, caller)| is_of(caller));
+        let oldest = if !newcomer.is_known && of_host().count() >= HOST_MAX {
+            of_host().next()
+        } else {
+            let mut sites: BTreeMap<Prefix, usize> = BTreeMap::new();
+            for (_, caller) in strangers() {
+                *sites.entry(caller.places[2]).or_default() += 1;
+            }
+            let largest = sites.into_iter().max_by_key(|(_, count)| *count)?.0;
+            strangers().find(|(_, caller)| caller.places[2] == largest)
+        };
+        let (number, caller) = oldest?;
+        let has_had_time = newcomer.since.since(caller.since) >= SAFE;
+        (newcomer.is_known || has_had_time).then_some(*number)
     }
 }
 
@@ -135,8 +176,8 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
-    fn address(last: u8) -> SocketAddr {
-        SocketAddr::from(([10, 0, 0, last], 1))
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
     }
 
     fn at(millis: u64) -> Instant {
@@ -145,59 +186,59 @@ mod tests {
 
     #[test]
     fn one_address_cannot_take_the_room_from_others() {
-        let lobby = Arc::new(Lobby::default());
+        let lobby = Lobby::start().unwrap();
         let (_near, tcp) = pair();
-        let enter = |last, now| lobby.enter(&tcp, address(last), at(now));
+        let enter = |last, now| lobby.enter(&tcp, address(last), false, at(now));
         let here: Vec<_> = (0..50).filter_map(|_| enter(1, 0)).collect();
-        assert_eq!(here.len(), ADDRESS_MAX);
+        assert_eq!(here.len(), HOST_MAX);
         assert!(enter(2, 0).is_some());
+        lobby.sign.lower();
         drop(here);
-        assert!(enter(1, 0).is_some(), "who left has left");
+        assert!(
+            lobby.sign.is_up() && enter(1, 0).is_some(),
+            "who left has left"
+        );
     }
 
     #[test]
     fn who_waited_longest_makes_room_and_notices() {
-        let lobby = Arc::new(Lobby::default());
+        let lobby = Lobby::start().unwrap();
         let (mut near, tcp) = pair();
         let (_other, more) = pair();
-        let _first = lobby.enter(&tcp, address(1), at(0)).unwrap();
-        let _others: Vec<_> = (1..ADDRESS_MAX)
-            .map(|_| lobby.enter(&more, address(1), at(10)).unwrap())
-            .collect();
-        assert!(lobby.enter(&more, address(1), at(999)).is_none());
-        let _late = lobby.enter(&more, address(1), at(1000)).unwrap();
+        let _first = lobby.enter(&tcp, address(1), false, at(0)).unwrap();
+        let enter = |now| lobby.enter(&more, address(1), false, at(now));
+        let _others: Vec<_> = (1..HOST_MAX).map(|_| enter(10).unwrap()).collect();
+        assert!(enter(999).is_none());
+        let _late = enter(1000).unwrap();
         assert_eq!(near.read(&mut [0]).unwrap(), 0, "the first was shown out");
-        assert_eq!(lobby.lock().here.len(), ADDRESS_MAX);
+        assert_eq!(lobby.lock().here.len(), HOST_MAX);
     }
 
     #[test]
-    fn all_addresses_together_have_a_bound() {
-        let lobby = Arc::new(Lobby::default());
+    fn strangers_have_a_bound_and_keep_no_known_host_out() {
+        let lobby = Lobby::start().unwrap();
         let (_near, tcp) = pair();
-        let here: Vec<_> = (0..=255)
-            .filter_map(|last| lobby.enter(&tcp, address(last), at(0)))
-            .collect();
-        assert_eq!(here.len(), CALLERS_MAX);
-        drop(here);
+        let enter = |last, is_known| lobby.enter(&tcp, address(last), is_known, at(0));
+        let mut here = Vec::new();
+        here.extend((0..=255).filter_map(|last| enter(last, false)));
+        assert_eq!(here.len(), CALLERS_MAX - KEPT);
+        // first the places that are kept for them, then those of strangers
+        for _ in 0..CALLERS_MAX {
+            here.push(enter(7, true).unwrap());
+        }
+        assert_eq!(lobby.lock().here.len(), CALLERS_MAX);
+        assert!(enter(7, true).is_none() && enter(8, false).is_none());
+        assert_eq!(lobby.count(address(1)), CALLERS_MAX);
     }
 
     #[test]
     fn nobody_stays_for_ever() {
-        let lobby = Arc::new(Lobby::default());
+        let lobby = Lobby::start().unwrap();
         let ((mut near, tcp), (_other, more)) = (pair(), pair());
-        let _old = lobby.enter(&tcp, address(1), at(0)).unwrap();
-        let _new = lobby.enter(&more, address(1), at(5000)).unwrap();
+        let _old = lobby.enter(&tcp, address(1), false, at(0)).unwrap();
+        let _new = lobby.enter(&more, address(1), false, at(5000)).unwrap();
         lobby.sweep(at(10_000));
         assert_eq!(near.read(&mut [0]).unwrap(), 0);
         assert!(more.peer_addr().is_ok(), "who came later may stay");
-    }
-
-    #[test]
-    fn addresses_of_one_network_are_one_caller() {
-        let of = |text: &str| group(text.parse().unwrap());
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
-        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
     }
 }

@@ -101,15 +101,18 @@ impl Metrics {
         metrics
     }
 
-    /// Somebody was not let in.
-    pub(crate) fn refuse(&self, why: Refusal) {
+    /// So many callers were not let in.
+    pub(crate) fn refuse(&self, why: Refusal, count: u64) {
+        if count == 0 {
+            return;
+        }
         let why = match why {
             Refusal::Lobby => "lobby",
             Refusal::Handshake => "handshake",
             Refusal::Key => "key",
             Refusal::Busy => "busy",
         };
-        self.refused.get_or_create(&[("reason", why)]).inc();
+        self.refused.get_or_create(&[("reason", why)]).inc_by(count);
     }
 
     /// A session begins; files move `direction`.
@@ -240,7 +243,7 @@ mod tests {
         meter.end(Ok(&summary));
         drop(meter);
         metrics.meter("out").end(Err(Code::Network));
-        metrics.refuse(Refusal::Key);
+        metrics.refuse(Refusal::Key, 1);
         for line in [
             "lighthaul_sessions 0",
             "lighthaul_sessions_ended_total{code=\"0\"} 1",

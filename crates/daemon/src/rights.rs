@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use lighthaul_io::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::receive::Permit;
 
 /// What somebody who is let in may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of its own")]
 pub struct Rights {
     /// Whose they are, for the log.
     pub name: String,
@@ -17,6 +19,11 @@ pub struct Rights {
     pub within: Option<PathBuf>,
     /// Files may be fetched, but none may be left.
     pub read_only: bool,
+    /// Files may be given to other users and groups.
+    pub owners: bool,
+    /// Set-user-ID, set-group-ID and sticky bits and `security.*` and `trusted.*` attributes may be set, and devices,
+    /// FIFOs and sockets replaced or removed; together with `owners` that is as good as root.
+    pub special: bool,
     /// Sessions of programs may be sent through the gateway here, to where it lets them go.
     pub gateway: bool,
     /// When they end, in seconds since 1970.
@@ -30,12 +37,14 @@ pub enum NotRights {
     #[error("a quote is not closed")]
     Quote,
     /// A word that is no option.
-    #[error("\"{0}\" is no option: there are root=DIR, ro, gateway and expires=SECONDS")]
+    #[error(
+        "\"{0}\" is no option: there are root=DIR, ro, owners, special, gateway and expires=SECONDS"
+    )]
     Option(String),
 }
 
 impl Rights {
-    /// Reads `NAME root=DIR ro gateway expires=SECONDS`, quoted as in a shell. A word that is not understood
+    /// Reads `NAME root=DIR ro owners special gateway expires=SECONDS`, quoted as in a shell. A word that is not understood
     /// makes the whole line worthless, since it may have meant less.
     pub fn parse(text: &str) -> Result<Self, NotRights> {
         let words = shlex::split(text).ok_or(NotRights::Quote)?;
@@ -47,12 +56,67 @@ impl Rights {
                     rights.expires = time.parse().ok();
                 }
                 None if word == "ro" => rights.read_only = true,
+                None if word == "owners" && nth > 0 => rights.owners = true,
+                None if word == "special" && nth > 0 => rights.special = true,
                 None if word == "gateway" && nth > 0 => rights.gateway = true,
                 None if nth == 0 => rights.name = word,
                 _ => return Err(NotRights::Option(word)),
             }
         }
         Ok(rights)
+    }
+
+    /// Those of the user as whom the daemon runs, for who started it over ssh: all that the system lets that user do.
+    pub fn of_user() -> Self {
+        Self {
+            owners: true,
+            special: true,
+            ..Self::default()
+        }
+    }
+
+    /// What a statement that claims these rights grants, signed by an authority that may grant no more than its own.
+    pub(crate) fn vouched(self, claimed: Self) -> Self {
+        Self {
+            root: self.root,
+            within: claimed.root,
+            name: claimed.name,
+            read_only: claimed.read_only || self.read_only,
+            owners: claimed.owners && self.owners,
+            special: claimed.special && self.special,
+            gateway: claimed.gateway && self.gateway,
+            expires: claimed.expires.into_iter().chain(self.expires).min(),
+        }
+    }
+
+    /// Why a session that began with `begun` may not go on with these rights; what it does besides is for who knows
+    /// its request. More rights than before harm nobody.
+    pub(crate) fn narrowed(&self, begun: &Self) -> Option<&'static str> {
+        let changes = [
+            (
+                self.root != begun.root || self.within != begun.within,
+                "your root there was changed",
+            ),
+            (
+                begun.owners && !self.owners,
+                "you may give files to other users there no longer",
+            ),
+            (
+                begun.special && !self.special,
+                "you may set special bits and attributes there no longer",
+            ),
+        ];
+        changes
+            .into_iter()
+            .find_map(|(is_so, why)| is_so.then_some(why))
+    }
+
+    /// What files that its holder leaves may be.
+    pub(crate) const fn permit(&self) -> Permit {
+        Permit {
+            owners: self.owners,
+            special: self.special,
+        }
     }
 
     /// Whether they still hold at `now`, in seconds since 1970.
@@ -97,6 +161,12 @@ impl fmt::Display for Rights {
         }
         if self.read_only {
             f.write_str(" ro")?;
+        }
+        if self.owners {
+            f.write_str(" owners")?;
+        }
+        if self.special {
+            f.write_str(" special")?;
         }
         if self.gateway {
             f.write_str(" gateway")?;
@@ -154,10 +224,29 @@ mod tests {
         );
     }
 
+    #[test]
+    fn an_authority_grants_no_more_than_its_own_and_less_is_narrower() {
+        let all = Rights::parse("a owners special gateway").unwrap();
+        let some = Rights::parse("lab root=/l special expires=9").unwrap();
+        let granted = some.clone().vouched(all.clone());
+        assert_eq!(granted.to_string(), "a root=/l special expires=9");
+        assert_eq!(all.narrowed(&all), None);
+        assert!(
+            some.narrowed(&all).is_some() && all.narrowed(&some).is_some(),
+            "another root"
+        );
+        let less = Rights {
+            special: false,
+            ..all.clone()
+        };
+        assert!(less.narrowed(&all).is_some() && all.narrowed(&less).is_none());
+    }
+
     proptest! {
         #[test]
-        fn rights_survive_print_and_parse(name in "[^\0]{0,9}", root in "[^\0]{1,9}", read_only: bool, gateway: bool, expires: Option<u64>) {
-            let rights = Rights { name, root: Some(root.into()), read_only, gateway, expires, within: None };
+        fn rights_survive_print_and_parse(name in "[^\0]{0,9}", root in "[^\0]{1,9}", flags: [bool; 4], expires: Option<u64>) {
+            let [read_only, owners, special, gateway] = flags;
+            let rights = Rights { name, root: Some(root.into()), read_only, owners, special, gateway, expires, within: None };
             let read = Rights::parse(&rights.to_string());
             // a name that is an option, or none, is the only thing that is not kept
             if !rights.name.is_empty() && rights.name != "ro" && !rights.name.contains('=') {

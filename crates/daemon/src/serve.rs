@@ -1,8 +1,7 @@
 //! The daemon: one TCP and one UDP port of the same number, a thread for every session.
 
 use std::io::{self, BufRead};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,33 +9,44 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_base::Instant;
+use lighthaul_base::{Instant, seats};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::interrupt;
+use lighthaul_io::poller::raise_files;
 use lighthaul_io::udp::Udp;
-use lighthaul_io::wait::{Watch, wait};
 use lighthaul_io::{tcp, tls};
+use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 use tracing::{debug, field, info, info_span, warn};
 
-use crate::admission::{NotAdmitted, Refused, admit};
+use crate::acquaintances::Acquaintances;
+use crate::admission::{FAREWELL, Guest, NotAdmitted, Refused, Ticket, admit};
 use crate::dispatch::Sessions;
 use crate::exporter;
 use crate::gateways::Gateways;
+use crate::hall::{Hall, Seat};
 use crate::invitation::Invitations;
 use crate::joins::Joins;
-use crate::lobby::{Lobby, Place};
+use crate::lobby::Lobby;
+use crate::memory::Memory;
 use crate::metrics::{Metrics, Refusal};
+use crate::porch::{self, Arrival, Porch};
+use crate::rights::Rights;
 use crate::session::{Attended, attend};
+use crate::standing::Judge;
 use crate::tries::Tries;
 
 /// The word that starts the line in which a far side says where it listens.
 pub const GREETING: &str = "lighthaul-1";
-/// Sessions at a time; more are turned away.
-const SESSIONS_MAX: usize = 256;
 /// How often a listener looks whether it is to stop.
 const LISTEN: Duration = Duration::from_millis(200);
+/// How often lists are looked at while nobody calls.
+const LISTS: Duration = Duration::from_secs(1);
+/// Files that a session may need: its connections, sockets, and what it writes and reads.
+const FILES_OF_SESSION: u64 = 48;
+/// Sessions of which there is room on every host.
+const SESSIONS_MIN: u32 = 16;
 /// How long sessions get to clean up.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -57,6 +67,35 @@ pub struct Settings {
     pub relay: bool,
     /// Sessions of programs that come in from other gateways; without one, files are served.
     pub gateway: Option<Arc<Gateways>>,
+    /// How much callers may use.
+    pub limits: Limits,
+}
+
+/// How much the callers of a daemon may use together and each.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Sessions at a time.
+    pub sessions: seats::Limits,
+    /// Connections that carry packets besides those of sessions (ptcp).
+    pub connections: seats::Limits,
+    /// Bytes for what is received and not written yet, of all sessions.
+    pub memory: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let limits = |all, identity, host, site| seats::Limits {
+            all,
+            identity,
+            host,
+            site,
+        };
+        Self {
+            sessions: limits(256, 64, 192, 224),
+            connections: limits(2048, 512, 1024, 1536),
+            memory: 4 << 30,
+        }
+    }
 }
 
 /// Who may call.
@@ -78,7 +117,7 @@ pub enum Welcome {
 pub struct Server {
     listener: TcpListener,
     service: Arc<Service>,
-    clock: Clock,
+    files: u64,
 }
 
 /// What every session of a daemon shares.
@@ -90,8 +129,14 @@ pub(crate) struct Service {
     pub(crate) invitations: Invitations,
     pub(crate) joins: Joins,
     pub(crate) tries: Tries,
+    pub(crate) judge: Judge,
+    pub(crate) memory: Arc<Memory>,
+    sessions_held: Arc<Hall>,
+    connections_held: Arc<Hall>,
+    known: Arc<Acquaintances>,
     lobby: Arc<Lobby>,
     refused: Refused,
+    clock: Clock,
 }
 
 /// How a daemon that serves once ended.
@@ -107,15 +152,25 @@ impl Server {
             Some(gateways) => Metrics::of_gateway(Arc::clone(gateways)),
             None => Metrics::new(),
         };
+        let files = raise_files();
+        let mut most = settings.limits;
+        let fitting = u32::try_from(files / FILES_OF_SESSION).unwrap_or(u32::MAX);
+        most.sessions.all = most.sessions.all.min(fitting.max(SESSIONS_MIN));
         let service = Arc::new(Service {
+            judge: Judge::of(&settings.welcome),
             settings,
             sessions: Sessions::default(),
             metrics: Arc::new(metrics),
             invitations: Invitations::default(),
             joins: Joins::default(),
             tries: Tries::default(),
-            lobby: Arc::default(),
+            memory: Memory::new(most.memory),
+            sessions_held: Hall::new("sessions", most.sessions),
+            connections_held: Hall::new("connections", most.connections),
+            known: Arc::default(),
+            lobby: Lobby::start()?,
             refused: Refused::default(),
+            clock: Clock::start(),
         });
         let dispatch = Arc::clone(&service);
         thread::Builder::new()
@@ -124,7 +179,7 @@ impl Server {
         Ok(Self {
             listener,
             service,
-            clock: Clock::start(),
+            files,
         })
     }
 
@@ -138,118 +193,100 @@ impl Server {
         exporter::start(address, Arc::clone(&self.service.metrics))
     }
 
-    /// Serves whoever calls, until somebody asks to stop; then sessions tell their callers.
+    /// Serves whoever calls, until somebody asks to stop; then sessions tell their callers to come again.
     pub fn run(&self) -> io::Result<()> {
-        while !interrupt::is_requested() {
-            match self.accept() {
-                Ok(Some((tcp, from))) => self.receive(tcp, from),
-                Ok(None) => {}
+        let service = &self.service;
+        let go_on = || !interrupt::is_requested();
+        self.take_callers(&go_on, |arrival| {
+            let (service, from) = (Arc::clone(service), arrival.from);
+            let thread = thread::Builder::new().name("session".into());
+            if let Err(error) = thread.spawn(move || service.serve(arrival)) {
+                warn!("{from} could not be served: {error}");
+            }
+        })?;
+        let until = service.clock.now() + GRACE;
+        let sessions = || service.sessions_held.taken();
+        info!("stopping, with {} sessions to end", sessions());
+        while sessions() > 0 && service.clock.now() < until {
+            thread::park_timeout(LISTEN / 4);
+        }
+        Ok(())
+    }
+
+    /// Has `receive` take everybody who has begun to shake hands, for as long as `go_on` says.
+    fn take_callers(&self, go_on: &dyn Fn() -> bool, receive: impl Fn(Arrival)) -> io::Result<()> {
+        let service = &self.service;
+        let (lobby, known) = (Arc::clone(&service.lobby), Arc::clone(&service.known));
+        let most = usize::try_from(self.files / 4).unwrap_or(usize::MAX);
+        let mut porch = Porch::new(&self.listener, lobby, known, most.min(porch::CALLERS_MAX))?;
+        let now = || service.clock.now();
+        let mut looked = Instant::ZERO;
+        while go_on() {
+            match porch.wait(&self.listener, LISTEN, now) {
+                Ok(arrivals) => arrivals.into_iter().for_each(&receive),
                 Err(error) => {
                     warn!("a call could not be taken: {error}");
                     thread::park_timeout(LISTEN);
                 }
             }
-            self.service.lobby.sweep(self.clock.now());
-        }
-        let until = self.clock.now() + GRACE;
-        let sessions = || self.service.sessions.count.load(Ordering::Relaxed);
-        info!("stopping, with {} sessions to end", sessions());
-        while sessions() > 0 && self.clock.now() < until {
-            thread::park_timeout(LISTEN);
+            let gone = porch.gone();
+            service.metrics.refuse(Refusal::Lobby, gone.crowded_out);
+            service.metrics.refuse(Refusal::Handshake, gone.unclear);
+            service.lobby.sweep(now());
+            if now().since(looked) >= LISTS {
+                looked = now();
+                service.judge.look();
+            }
         }
         Ok(())
     }
 
-    /// Gives a caller a thread, if the lobby has room for it.
-    fn receive(&self, tcp: TcpStream, from: SocketAddr) {
-        let Some(place) = self.service.lobby.enter(&tcp, from, self.clock.now()) else {
-            debug!("{from} found no room");
-            self.service.metrics.refuse(Refusal::Lobby);
-            return;
-        };
-        let service = Arc::clone(&self.service);
-        let thread = thread::Builder::new().name("session".into());
-        if let Err(error) = thread.spawn(move || service.serve(tcp, from, place)) {
-            warn!("{from} could not be served: {error}");
-        }
-    }
-
-    /// The next call; nothing if none came for a moment.
-    fn accept(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
-        let clock = Clock::start();
-        let mut watches = [Watch::read(self.listener.as_raw_fd())];
-        wait(clock, &mut watches, Instant::ZERO + LISTEN)?;
-        if !watches[0].readable {
-            return Ok(None);
-        }
-        match self.listener.accept() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            accepted => accepted.map(Some),
-        }
-    }
-
     /// Serves the first caller that is welcome, and says when that is over; strangers change nothing.
     fn run_once(&self, attended: &Arc<AtomicBool>, done: &SyncSender<Ended>) -> Ended {
-        let failed =
-            |e: io::Error| Error::new(Code::Network, format!("no call could be taken: {e}"));
-        loop {
-            if !attended.load(Ordering::Relaxed) {
-                interrupt::check()?;
-            }
-            self.service.lobby.sweep(self.clock.now());
-            let Some((tcp, from)) = self.accept().map_err(failed)? else {
-                continue;
-            };
-            let Some(place) = self.service.lobby.enter(&tcp, from, self.clock.now()) else {
-                continue;
-            };
+        let go_on = || attended.load(Ordering::Relaxed) || !interrupt::is_requested();
+        let taken = self.take_callers(&go_on, |arrival| {
             let service = Arc::clone(&self.service);
             let (attended, done) = (Arc::clone(attended), done.clone());
             thread::spawn(move || {
-                let Ok(guest) = admit(tcp, &service) else {
+                let Ok(guest) = admit(arrival.tcp, &service) else {
                     return;
                 };
-                drop(place);
+                drop(arrival.place);
                 attended.store(true, Ordering::Relaxed);
                 // what goes wrong is said to the caller, whose terminal this one's may be
                 if !matches!(attend(guest, &service), Attended::Joined(_)) {
                     done.send(Ok(())).ok();
                 }
             });
-        }
+        });
+        taken.map_err(|e| Error::new(Code::Network, format!("no call could be taken: {e}")))?;
+        Ok(interrupt::check()?)
     }
 }
 
 impl Service {
     /// One session, from the handshake to the verdict.
-    fn serve(&self, tcp: TcpStream, from: SocketAddr, place: Place) {
+    fn serve(&self, arrival: Arrival) {
+        let Arrival { tcp, from, place } = arrival;
         let span = info_span!("session", %from, who = field::Empty);
         let _within = span.enter();
         let guest = match admit(tcp, self) {
             Ok(guest) => guest,
-            Err(NotAdmitted::Handshake(error)) => {
-                self.metrics.refuse(Refusal::Handshake);
-                debug!("{error}");
-                return;
-            }
-            Err(NotAdmitted::Refused(key, error)) => {
-                self.metrics.refuse(Refusal::Key);
-                if self.refused.is_news(key) {
-                    warn!("refused, and not mentioned again: {error}");
-                }
+            Err(why) => return self.refuse(why),
+        };
+        self.known.remember(from.ip(), self.clock.now());
+        span.record("who", &guest.rights.name);
+        let seat = match self.seat(&guest, from) {
+            Ok(seat) => seat,
+            Err(error) => {
+                self.metrics.refuse(Refusal::Busy, 1);
+                // which keeps its place, so that few wait for this at a time
+                guest.session.give_up_within(&error, FAREWELL);
+                warn!("turned away: {error}");
                 return;
             }
         };
         drop(place);
-        span.record("who", &guest.rights.name);
-        let Some(_seat) = self.sessions.seat(SESSIONS_MAX) else {
-            self.metrics.refuse(Refusal::Busy);
-            let text = format!("{SESSIONS_MAX} sessions are running there; try again later");
-            let error = Error::new(Code::Network, text);
-            guest.session.give_up(&error);
-            warn!("turned away: {error}");
-            return;
-        };
         match attend(guest, self) {
             Attended::Joined(Ok(())) => debug!("joined a session"),
             Attended::Ended(Ok(summary)) => {
@@ -259,6 +296,80 @@ impl Service {
             }
             Attended::Joined(Err(error)) | Attended::Ended(Err(error)) => warn!("{error}"),
         }
+        drop(seat);
+    }
+
+    /// A seat for a session; for a further connection, one that it holds by itself for as long as it lasts.
+    fn seat(&self, guest: &Guest, from: SocketAddr) -> Result<Option<Seat>, Error> {
+        let (identity, halt) = (guest.identity, &guest.session.halt);
+        let is_join = matches!(guest.ticket, Ticket::Join(_));
+        if !is_join {
+            return self.sessions_held.sit(identity, from.ip(), halt).map(Some);
+        }
+        let seat = self.connections_held.sit(identity, from.ip(), halt)?;
+        guest.session.control.keep(seat);
+        Ok(None)
+    }
+
+    fn refuse(&self, why: NotAdmitted) {
+        match why {
+            NotAdmitted::Handshake(error) => {
+                self.metrics.refuse(Refusal::Handshake, 1);
+                debug!("{error}");
+            }
+            NotAdmitted::Unknown(key) => {
+                self.metrics.refuse(Refusal::Key, 1);
+                if self.refused.is_news(key) {
+                    let options = self.allow_options();
+                    warn!(
+                        "refused unknown key {key} (logged once); `lighthaul allow {options}{key}` lets it in"
+                    );
+                }
+            }
+            NotAdmitted::Refused(key, error) => {
+                self.metrics.refuse(Refusal::Key, 1);
+                if self.refused.is_news(key) {
+                    warn!("refused key {key} (logged once): {error}");
+                }
+            }
+        }
+    }
+
+    /// What the holder of `key` may do now, for as long as that is asked.
+    pub(crate) fn rights(
+        &self,
+        key: Fingerprint,
+        credential: Option<&Credential>,
+    ) -> Result<Rights, Error> {
+        let rights = self.judge.rights(key, credential);
+        let (rights, _) = rights.map_err(|why| why.tell(key, self.allow_options()))?;
+        Ok(self.beneath(rights))
+    }
+
+    /// Rights as far as the daemon's own root lets them go.
+    pub(crate) fn beneath(&self, rights: Rights) -> Rights {
+        rights.beneath(self.settings.root.as_deref())
+    }
+
+    /// Options of `lighthaul allow` that a caller needs here.
+    pub(crate) const fn allow_options(&self) -> &'static str {
+        if self.settings.gateway.is_some() {
+            "--gateway "
+        } else {
+            ""
+        }
+    }
+
+    /// Why a session ended, as its caller is to take it: a daemon that is stopped is one to try again.
+    pub(crate) fn ended(&self, error: Error) -> Error {
+        let is_stopped = error.code == Code::Interrupted && interrupt::is_requested();
+        if !is_stopped || matches!(self.settings.welcome, Welcome::Only(_)) {
+            return error;
+        }
+        Error::new(
+            Code::Network,
+            "the daemon there is being stopped; try again in a moment",
+        )
     }
 }
 

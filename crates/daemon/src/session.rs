@@ -18,11 +18,12 @@ use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::send::Finds;
 use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::session::Session;
-use lighthaul_transfer::stream::word::Wanted;
 use lighthaul_transfer::watch::{Sight, Summary};
-use lighthaul_transfer::{checkup, probe, protocol, receive, send, stream};
+use lighthaul_transfer::{checkup, probe, protocol, receive, send};
 
-use crate::admission::{Guest, Ticket, judge};
+use crate::admission::{Guest, Ticket};
+use crate::caps;
+use crate::carry::carry;
 use crate::metrics::Meter;
 use crate::relay;
 use crate::rights::Rights;
@@ -55,7 +56,7 @@ pub(crate) fn attend(guest: Guest, service: &Service) -> Attended {
     };
     match first {
         Ok(First::Join(join)) => Attended::Joined(service.joins.hand_over(guest.session, &join)),
-        Ok(First::Hello(hello)) => Attended::Ended(converse(guest, *hello, service)),
+        Ok(First::Hello(hello)) => Attended::Ended(converse(&guest, *hello, service)),
         Err(error) => {
             guest.session.give_up(&error);
             Attended::Ended(Err(error))
@@ -63,35 +64,35 @@ pub(crate) fn attend(guest: Guest, service: &Service) -> Attended {
     }
 }
 
-/// Does what `hello` says, for as long as the caller is welcome.
-fn converse(guest: Guest, hello: Hello, service: &Service) -> Result<Summary, Error> {
-    let Guest {
-        session,
-        rights,
-        ticket,
-    } = guest;
-    let key = session.peer;
-    let judge = || match &ticket {
+/// Does what `hello` says, for as long as the caller may have that done.
+fn converse(guest: &Guest, hello: Hello, service: &Service) -> Result<Summary, Error> {
+    let (session, ticket) = (&guest.session, &guest.ticket);
+    let asked = hello.clone();
+    let judge = || match ticket {
         Ticket::Own(credential) => {
-            judge(key, credential.as_ref(), &service.settings.welcome).map(drop)
+            let rights = service.rights(session.peer, credential.as_ref())?;
+            check(&asked, &rights, ticket, &service.settings)?;
+            let narrowed = rights.narrowed(&guest.rights);
+            narrowed.map_or(Ok(()), |why| Err(Error::new(Code::Permission, why)))
         }
         // the host is looked at, and takes its guest along
         Ticket::Invited(_) | Ticket::Join(_) => Ok(()),
     };
-    guard(&session, judge, || {
-        let result = Ok(hello).and_then(|hello| {
-            check(&hello, &rights, &ticket, &service.settings)?;
+    guard(session, judge, || {
+        let result = judge().and_then(|()| {
+            check(&hello, &guest.rights, ticket, &service.settings)?;
             let part = direction(&hello.request);
-            let _under_way = match &ticket {
-                Ticket::Own(_) => service.tries.enter(&session, &hello.options, part)?,
+            let _under_way = match ticket {
+                Ticket::Own(_) => service.tries.enter(session, &hello.options, part)?,
                 // its host's is the one that counts
                 Ticket::Invited(_) | Ticket::Join(_) => None,
             };
             let mut meter = service.metrics.meter(part);
-            let result = fulfil(&session, hello, &rights, service, &mut meter);
+            let result = fulfil(guest, hello, service, &mut meter);
             meter.end(result.as_ref().map_err(|error| error.code));
             result
         });
+        let result = result.map_err(|error| service.ended(error));
         if let Err(error) = &result {
             session.give_up(error);
         }
@@ -111,7 +112,10 @@ fn understand(session: &Session) -> Result<First, Error> {
         message = session.hear()?;
     }
     match message {
-        Message::Hello(hello) if hello.version == VERSION => Ok(First::Hello(Box::new(hello))),
+        Message::Hello(mut hello) if hello.version == VERSION => {
+            caps::apply(&mut hello);
+            Ok(First::Hello(Box::new(hello)))
+        }
         Message::Join(join) => Ok(First::Join(join)),
         Message::Hello(hello) => {
             let text = format!("they speak version {VERSION} there, not {}", hello.version);
@@ -157,7 +161,9 @@ fn check(
     {
         return refuse("files are not sent on from there to other daemons (serve --no-relay)");
     }
-    if hello.plain && !settings.plain {
+    // what a measurement sends says nothing
+    let measures = matches!(hello.request, Request::Probe(_));
+    if hello.plain && !settings.plain && !measures {
         return refuse("plain packets are refused there; leave out --plain, or serve with --plain");
     }
     protocol::asked(&hello.options.protocol)?;
@@ -197,16 +203,17 @@ const fn direction(request: &Request) -> &'static str {
 }
 
 fn fulfil(
-    session: &Session,
+    guest: &Guest,
     hello: Hello,
-    rights: &Rights,
     service: &Service,
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
+    let (session, rights) = (&guest.session, &guest.rights);
     if let Request::Expect(key, target) = &hello.request {
         let key = Fingerprint::from_octets(*key);
         let hello = hello.relayed(target.clone());
-        return service.invitations.host(session, key, hello, rights);
+        let host = (rights, guest.identity);
+        return service.invitations.host(session, key, hello, host);
     }
     let number = session.secrets.probe_connection();
     let (probes, arrivals) = sync_channel(PROBES_MAX);
@@ -218,12 +225,13 @@ fn fulfil(
             .unwrap_or_else(PoisonError::into_inner)
     };
     lock().insert(number, probes);
-    let (_open, joins) = service.joins.open(session);
+    let (_open, joins) = service.joins.open(session, guest.identity);
     let door = Door::Called(&arrivals, &joins);
     let result = if let Request::Gateway(words) = &hello.request {
         link(session, &door, words, &hello, service)
     } else {
-        work(session, &door, hello, rights, meter)
+        let ring = service.memory.take(guest.identity);
+        work(session, &door, hello, (rights, ring.bytes()), meter)
     };
     lock().remove(&number);
     result
@@ -233,7 +241,7 @@ fn work(
     session: &Session,
     door: &Door<'_>,
     hello: Hello,
-    rights: &Rights,
+    (rights, memory): (&Rights, usize),
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
     let mut watcher = |sight: Sight| meter.see(&sight);
@@ -249,6 +257,8 @@ fn work(
                 plain: hello.plain,
                 options: hello.options,
                 names: None,
+                permit: rights.permit(),
+                memory: Some(memory),
             };
             receive::receive(session, door, landing, settings, &mut watcher)
         }
@@ -270,6 +280,7 @@ fn work(
             let scope = Scope {
                 ground: &ground,
                 writable: !rights.read_only,
+                special: rights.special,
             };
             session.say(&Message::Welcome(protocol::names()))?;
             let entries = far::answer(session, scope, &verb)?;
@@ -311,33 +322,6 @@ fn link(
     session.say(&Message::Welcome(Vec::new()))?;
     gateway.answer(session, door, words, hello.plain)?;
     Ok(Summary::default())
-}
-
-/// Carries a stream between a caller and a pipe or file here.
-fn carry(
-    session: &Session,
-    door: &Door<'_>,
-    wanted: &Wanted,
-    hello: &Hello,
-    rights: &Rights,
-) -> Result<Summary, Error> {
-    let path = PathBuf::from(os_path(&wanted.path));
-    let file = stream::end::open(&rights.ground()?, &path, wanted.to)?;
-    session.say(&Message::Welcome(Vec::new()))?;
-    let report = if wanted.to {
-        stream::run::receive(session, door, wanted, file, hello.plain)?
-    } else {
-        let settings = stream::run::Settings {
-            plain: hello.plain,
-            rate: hello.rate_bps.and_then(Rate::from_bps),
-        };
-        stream::run::send(session, door, wanted, file, settings)?
-    };
-    Ok(Summary {
-        entries: report.delivered,
-        bytes: report.bytes,
-        ..Summary::default()
-    })
 }
 
 /// How to send what somebody wants.
@@ -391,6 +375,6 @@ fn limit(text: &str) -> Result<Option<Timetable>, Error> {
         .transpose()
 }
 
-fn os_path(path: &[u8]) -> &std::ffi::OsStr {
+pub(crate) fn os_path(path: &[u8]) -> &std::ffi::OsStr {
     std::os::unix::ffi::OsStrExt::from_bytes(path)
 }

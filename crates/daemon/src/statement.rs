@@ -10,15 +10,18 @@ use serde::{Deserialize, Serialize};
 use crate::rights::Rights;
 
 /// Keeps what is signed here from being taken for anything else that the key may sign.
-const LABEL: &[u8] = b"lighthaul statement 2\0";
+const LABEL: &[u8] = b"lighthaul statement 3\0";
 
 /// What is signed.
+#[expect(clippy::struct_excessive_bools, reason = "each is a right of its own")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Claim {
     key: [u8; 32],
     name: String,
     root: Option<String>,
     read_only: bool,
+    owners: bool,
+    special: bool,
     gateway: bool,
     expires: u64,
 }
@@ -47,6 +50,8 @@ pub fn sign(authority: &Identity, key: Fingerprint, rights: &Rights, expires: u6
         name: rights.name.clone(),
         root: rights.root.as_ref().map(|root| root.display().to_string()),
         read_only: rights.read_only,
+        owners: rights.owners,
+        special: rights.special,
         gateway: rights.gateway,
         expires,
     };
@@ -80,6 +85,8 @@ pub fn read(octets: &[u8], key: Fingerprint, now: u64) -> Result<(Fingerprint, R
         name: claim.name,
         root: claim.root.map(Into::into),
         read_only: claim.read_only,
+        owners: claim.owners,
+        special: claim.special,
         gateway: claim.gateway,
         expires: Some(claim.expires),
         ..Rights::default()

@@ -16,7 +16,8 @@ const DOUBTS: u32 = 2;
 /// How long a session that is halted may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Runs `work` on a session, and halts it once `judge` turns away whoever is at its other end.
+/// Runs `work` on a session, and halts it once `judge` turns away whoever is at its other end. However it is halted, it
+/// does not go on for long.
 pub(crate) fn guard<T>(
     session: &Session,
     judge: impl Fn() -> Result<(), Error> + Send,
@@ -50,12 +51,14 @@ fn watch(session: &Session, done: &AtomicBool, judge: impl Fn() -> Result<(), Er
     };
     let mut doubts = 0;
     while !rest(clock.now() + LOOK) {
-        let Err(error) = judge() else {
+        let halted = session.halt.check();
+        let verdict = halted.clone().and_then(|()| judge());
+        let Err(error) = verdict else {
             doubts = 0;
             continue;
         };
         doubts += 1;
-        if doubts >= DOUBTS {
+        if doubts >= DOUBTS || halted.is_err() {
             session.halt.stop(error.clone());
             if !rest(clock.now() + GRACE) {
                 let failed = Message::Failed(error.code as u8, error.text);

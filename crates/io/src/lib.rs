@@ -32,7 +32,6 @@ pub mod hops;
 pub mod identity;
 pub mod interrupt;
 pub mod knock;
-pub mod limits;
 pub mod memory;
 pub mod metadata;
 pub mod namespace;

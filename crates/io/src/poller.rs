@@ -1,8 +1,10 @@
-//! Waiting on thousands of descriptors with one thread (epoll).
+//! Waiting on thousands of descriptors with one thread (epoll), and being allowed to have so many.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Most events of one wait.
 const EVENTS_MAX: usize = 256;
@@ -87,6 +89,20 @@ impl Poller {
         });
         Ok(ready.collect())
     }
+}
+
+/// Raises the number of files that may be open to what the system allows, and returns it.
+pub fn raise_files() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let most = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    most.unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

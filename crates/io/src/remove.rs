@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, unlinkat};
 use rustix::io::Errno;
 
 use crate::beneath;
@@ -24,12 +24,12 @@ impl Root {
     }
 
     /// Removes `path` and, if it is a folder, all that is in it, but for what `keep` says of a path and of
-    /// whether it is a folder, and the folders which that is in. What is gone already is no failure. `gone` hears of every
+    /// what is there, and the folders which that is in. What is gone already is no failure. `gone` hears of every
     /// path that was removed.
     pub fn remove_tree(
         &mut self,
         path: &Path,
-        keep: &dyn Fn(&[u8], bool) -> bool,
+        keep: &dyn Fn(&[u8], FileType) -> bool,
         gone: &dyn Fn(&[u8]),
     ) -> io::Result<()> {
         let path = path.as_os_str().as_bytes();
@@ -45,7 +45,7 @@ impl Root {
 /// What holds for all that is removed.
 #[derive(Clone, Copy)]
 struct Rest<'a> {
-    keep: &'a dyn Fn(&[u8], bool) -> bool,
+    keep: &'a dyn Fn(&[u8], FileType) -> bool,
     gone: &'a dyn Fn(&[u8]),
     depth: usize,
 }
@@ -56,7 +56,7 @@ fn remove(folder: impl AsFd, name: &OsStr, path: &[u8], rest: &Rest<'_>) -> io::
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         meta => meta?,
     };
-    if (rest.keep)(path, meta.kind.is_dir()) {
+    if (rest.keep)(path, meta.kind) {
         return Ok(false);
     }
     let flags = if meta.kind.is_dir() {
@@ -128,7 +128,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("../../kept", top.join("root/a/link")).unwrap();
         let mut root = Root::open(&top.join("root")).unwrap();
-        let logs = |path: &[u8], folder: bool| !folder && path.ends_with(b"3");
+        let logs = |path: &[u8], kind: FileType| !kind.is_dir() && path.ends_with(b"3");
         let gone = RefCell::new(Vec::new());
         let note = |path: &[u8]| gone.borrow_mut().push(path.to_vec());
         root.remove_tree(Path::new("a"), &logs, &note).unwrap();
@@ -137,7 +137,7 @@ mod tests {
             "what is kept stays, where it is"
         );
         assert!(!top.join("root/a/d").exists() && !top.join("root/a/b/2").exists());
-        let none = |_: &[u8], _: bool| false;
+        let none = |_: &[u8], _: FileType| false;
         root.remove_tree(Path::new("a"), &none, &note).unwrap();
         root.remove_tree(Path::new("gone"), &none, &note).unwrap();
         assert!(!top.join("root/a").exists());

@@ -40,6 +40,8 @@ pub struct Options {
     pub delete: bool,
     /// Nothing is done, but told, in this detail.
     pub dry_run: Option<Detail>,
+    /// Devices, FIFOs and sockets are replaced and removed as files are.
+    pub replace_special: bool,
     /// Files are written under their own names.
     pub inplace: bool,
     /// Files are written in a folder of this name beside their places.

@@ -2,8 +2,7 @@
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
@@ -54,8 +53,8 @@ pub struct Session {
     identity: Option<Identity>,
     /// How we called, if not at the address where the connection ends.
     call: Option<Arc<dyn Call>>,
-    /// The peer has said that it fails, and why.
-    told: AtomicBool,
+    /// Why the peer fails, once it has said so.
+    told: Mutex<Option<Error>>,
 }
 
 /// How a peer is called, the first time and for further connections.
@@ -165,7 +164,7 @@ impl Session {
             halt: Arc::default(),
             identity: (side == Side::Client).then(|| identity.clone()),
             call: None,
-            told: AtomicBool::new(false),
+            told: Mutex::default(),
         })
     }
 
@@ -203,7 +202,7 @@ impl Session {
 
     /// Whether it was the peer that said why it fails, rather than us who found out.
     pub fn was_told(&self) -> bool {
-        self.told.load(Relaxed)
+        self.told().is_some()
     }
 
     /// Waits for what the peer says next.
@@ -227,8 +226,9 @@ impl Session {
     fn understand(&self, frame: &Frame) -> Result<Message, Error> {
         match Message::decode(&frame.octets) {
             Ok(Message::Failed(code, text)) => {
-                self.told.store(true, Relaxed);
-                Err(Error::new(Code::from_number(code), text))
+                let error = Error::new(Code::from_number(code), text);
+                self.told().get_or_insert_with(|| error.clone());
+                Err(error)
             }
             Ok(message) => Ok(message),
             Err(_) => Err(Error::new(
@@ -243,25 +243,30 @@ impl Session {
         if let Err(why) = self.halt.check() {
             return why;
         }
-        if error.code == Code::Network {
-            while let Some(message) = self.heard().transpose() {
-                match message {
-                    Err(said) if said.code != Code::Network => return said,
-                    Err(_) => break,
-                    Ok(_) => {}
-                }
-            }
+        if error.code != Code::Network {
+            return error;
         }
-        error
+        // what it said may not have been looked at yet
+        while matches!(self.heard(), Ok(Some(_))) {}
+        self.told().clone().unwrap_or(error)
+    }
+
+    fn told(&self) -> MutexGuard<'_, Option<Error>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the peer why we stop, and gives it a moment to hear it: to close while something of the
     /// peer's lies unread would be to take back what was said.
     pub fn give_up(&self, error: &Error) {
+        self.give_up_within(error, FAREWELL);
+    }
+
+    /// The same, where the peer gets at most `patience` to hear it, and again to go.
+    pub fn give_up_within(&self, error: &Error, patience: Duration) {
         let code = error.code as u8;
         self.say(&Message::Failed(code, error.text.clone())).ok();
-        self.control.flush(FAREWELL);
-        let deadline = self.clock.now() + FAREWELL;
+        self.control.flush(patience);
+        let deadline = self.clock.now() + patience;
         // even of a session that is halted, whose peer fails too once it has heard
         while let Ok(frame) = self.stream.receive(self.clock, deadline) {
             if self.understand(&frame).is_err() {

@@ -66,6 +66,7 @@ fn a_listing_comes_in_pieces_and_ends_with_its_hearer() {
         let scope = Scope {
             ground: &ground,
             writable: false,
+            special: false,
         };
         let result = far::answer(&answering, scope, &Verb::Stat(paths));
         ended.send(result).unwrap();

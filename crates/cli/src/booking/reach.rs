@@ -10,7 +10,7 @@ use lighthaul_scheduler::https::Known;
 use lighthaul_transfer::error::{Code, Error};
 
 use super::args::Asking;
-use crate::dial::judge;
+use crate::dial::{judge, unclear};
 use crate::places;
 
 /// Asks the scheduler that is meant.
@@ -46,9 +46,9 @@ fn check(pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String
         )),
         known::Known::Other(expected) => Err(format!(
             "it shows the key {shown}, but {expected} is expected: somebody may be in between; if its key did change, \
-             correct {}",
-            places::known_hosts().display()
+             accept it with `lighthaul trust --replace {name} {shown}`"
         )),
+        known::Known::Unclear(nth) => Err(unclear(&places::known_hosts(), nth, name).text),
     }
 }
 

@@ -36,6 +36,9 @@ pub(crate) struct Choice {
     /// Keep access lists
     #[arg(short = 'A', long)]
     pub(crate) acls: bool,
+    /// Replace and delete devices, FIFOs and sockets at the target as if they were files
+    #[arg(long)]
+    pub(crate) replace_special: bool,
     /// Keep names of one file names of one file
     #[arg(short = 'H', long)]
     pub(crate) hard_links: bool,
@@ -211,6 +214,7 @@ impl Choice {
                 DryRun::All => Detail::All,
                 DryRun::Explain => Detail::Explain,
             }),
+            replace_special: self.replace_special,
             inplace: self.inplace,
             partial_dir,
             protocol: String::new(),

@@ -20,7 +20,7 @@ use lighthaul_transfer::session::Session;
 use super::args::Doctor;
 use super::path::examine;
 use super::report::Report;
-use crate::dial::{judge, load_key, name};
+use crate::dial::{judge, load_key, name, unclear};
 use crate::reach::agreed;
 use crate::reach::hello;
 use crate::remote::Place;
@@ -175,12 +175,12 @@ impl Steps<'_> {
             Known::Other(known) => {
                 let text = format!("it shows {shown}, but {known} is expected");
                 let advice = format!(
-                    "somebody may be in between; if its key did change, correct {}",
-                    places::known_hosts().display()
+                    "somebody may be in between; if its key did change, `lighthaul trust --replace {name} {shown}`"
                 );
                 self.report.fail(Code::Permission, "key", &text, &advice);
                 Ok(None)
             }
+            Known::Unclear(nth) => Err(unclear(&places::known_hosts(), nth, &name)),
             Known::New => {
                 let text = format!("it shows {shown}, which is not known here");
                 let advice = format!(

@@ -85,6 +85,7 @@ fn one(place: &Place, via: &Via, shower: &mut Shower, verb: Verb) -> Result<(), 
         let scope = Scope {
             ground: &Ground::anywhere(),
             writable: true,
+            special: true,
         };
         return work(scope, &verb, &mut |answer| shower.take(answer)).map(|_| ());
     }

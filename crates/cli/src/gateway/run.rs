@@ -234,6 +234,7 @@ fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Resul
         plain: args.plain,
         relay: false,
         gateway: Some(Arc::clone(gateways)),
+        limits: serve::Limits::default(),
     })
     .map_err(listening)?;
     info!(

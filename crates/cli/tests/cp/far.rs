@@ -142,6 +142,7 @@ impl Far {
         near.run(allow).assert_succeeded();
         let target = near.folder("target");
         serve
+            .env("LIGHTHAUL_ROOT", "/")
             .arg("--key")
             .arg(near.at("host-key"))
             .arg("--allowed")
@@ -184,6 +185,7 @@ impl Far {
         let listen = format!("{address}:{}", self.port);
         let mut serve = self.near.on(host, &["serve", "--listen", &listen, "--key"]);
         serve
+            .env("LIGHTHAUL_ROOT", "/")
             .arg(self.near.at("host-key"))
             .arg("--allowed")
             .arg(self.near.allowed());

@@ -160,9 +160,11 @@ fn a_daemon_with_another_key_than_the_known_one_is_refused() {
         .arg(far.near.key())
         .arg(&file)
         .arg(far.place("x"));
-    far.near
+    let outcome = far
+        .near
         .run(pinned)
-        .assert_failed(13, "somebody may be in between");
+        .assert_failed(13, "somebody may be in between, or --pin is wrong");
+    assert!(!outcome.said("known_hosts"), "{outcome:?}");
     let name = format!("127.0.0.1:{}", far.port);
     far.near
         .run(far.near.lighthaul(&["trust", &name, &wrong]))
@@ -221,7 +223,7 @@ fn a_client_whose_key_is_not_allowed_is_refused_and_told_what_to_do() {
         .arg(far.place("x"));
     far.near.run(copy).assert_succeeded();
     assert_eq!(far.names(), ["x"]);
-    far.daemon.says("not allowed there");
+    far.daemon.says("refused unknown key sha256:");
 }
 
 #[test]
@@ -229,7 +231,7 @@ fn a_line_that_makes_no_sense_is_named_when_the_daemon_starts() {
     let near = Near::new("odd-line", None);
     let key = format!("sha256:{}", "ab".repeat(32));
     std::fs::write(near.allowed(), format!("# keys\n{key} eve rot=/x\n")).unwrap();
-    let mut serve = near.lighthaul(&["serve", "--listen", "127.0.0.1:0", "--key"]);
+    let mut serve = near.lighthaul(&["serve", "--root", "/", "--listen", "127.0.0.1:0", "--key"]);
     serve
         .arg(near.at("host-key"))
         .arg("--allowed")

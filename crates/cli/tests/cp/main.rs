@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 
+mod attacks;
 mod bad_days;
 mod booking;
 mod choices;
@@ -27,6 +28,7 @@ mod options;
 mod outages;
 mod paths;
 mod pipelining;
+mod permits;
 mod proof;
 mod protocols;
 mod resume;

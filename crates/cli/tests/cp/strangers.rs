@@ -65,8 +65,9 @@ fn ten_thousand_silent_callers_are_bounded_and_keep_nobody_out() {
         descriptors(&far),
     );
     println!("{threads} threads, {resident} KiB, {open} descriptors");
+    // each that waits is a descriptor, and of one host no more than some may
     assert!(
-        threads < 50 && resident < 150_000 && open < 150,
+        threads < 50 && resident < 150_000 && open < 400,
         "{threads} {resident} {open}"
     );
     // those that found no room know it
@@ -98,8 +99,8 @@ fn a_caller_that_dribbles_is_shown_out() {
         .set_read_timeout(Some(Duration::from_millis(500)))
         .unwrap();
     let clock = Clock::start();
-    // the start of a record of 16 KiB, and then an octet at a time, so that no single read waits long
-    let mut octets = [0x16, 3, 1, 0x40, 0, 1]
+    // the start of a greeting of 2 KiB, and then an octet at a time, so that no single read waits long
+    let mut octets = [0x16, 3, 1, 0x08, 0, 1]
         .into_iter()
         .chain(std::iter::repeat(0));
     loop {
@@ -221,7 +222,7 @@ fn a_refused_key_is_logged_once() {
     let refused = outcome
         .err
         .iter()
-        .filter(|line| line.contains("not allowed there"));
+        .filter(|line| line.contains("refused unknown key sha256:"));
     assert_eq!(refused.count(), 2, "{:?}", outcome.err);
 }
 

@@ -91,7 +91,7 @@ fn a_unit_is_ready_when_its_ports_are_open() {
     socket
         .set_read_timeout(Some(Duration::from_mins(1)))
         .unwrap();
-    let mut serve = near.lighthaul(&["serve", "--listen", "127.0.0.1:0", "--key"]);
+    let mut serve = near.lighthaul(&["serve", "--root", "/", "--listen", "127.0.0.1:0", "--key"]);
     serve.arg(near.at("host-key")).env("NOTIFY_SOCKET", &path);
     let mut daemon = Running::start(serve);
     let mut state = [0; 100];

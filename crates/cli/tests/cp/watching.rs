@@ -43,7 +43,7 @@ fn a_place_for_metrics_that_is_taken_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let words = ["--listen", "127.0.0.1:0", "--metrics-listen", &taken];
-    let serve = near.lighthaul(&[&["serve"], &words[..]].concat());
+    let serve = near.lighthaul(&[&["serve", "--root", "/"], &words[..]].concat());
     near.run(serve)
         .assert_failed(10, &format!("cannot show metrics at {taken}"));
 }

@@ -21,7 +21,7 @@ pub enum Part {
     Owner,
     /// Permissions.
     Mode,
-    /// The bits that make a program run as its owner.
+    /// The bits that make a program run as its owner, and the sticky bit.
     SetId,
     /// Times.
     Times,
@@ -44,6 +44,8 @@ pub enum Reason {
     TooLarge,
     /// The owner, who would gain by it, is another one.
     OtherOwner,
+    /// Who copies is not allowed to set it.
+    Withheld,
     /// What else the system said, by number.
     Other(i32),
 }
@@ -65,7 +67,7 @@ impl fmt::Display for NotKept {
         let part = match self.part {
             Part::Owner => "owner and group",
             Part::Mode => "permissions",
-            Part::SetId => "the set-user-ID and set-group-ID bits",
+            Part::SetId => "set-user-ID, set-group-ID and sticky bits",
             Part::Times => "times",
             Part::Acls => "access lists",
             Part::UserAttributes => "attributes (user.*)",
@@ -77,6 +79,19 @@ impl fmt::Display for NotKept {
             Reason::Denied => write!(f, "that takes root, or the file's owner"),
             Reason::TooLarge => write!(f, "they are larger than the file system takes"),
             Reason::OtherOwner => write!(f, "the file belongs to somebody else now"),
+            Reason::Withheld => write!(
+                f,
+                "that is not allowed to your key there (its operator can: `lighthaul allow {}`)",
+                match self.part {
+                    Part::Owner => "--owners",
+                    Part::SetId => "--owners --special",
+                    Part::Mode
+                    | Part::Times
+                    | Part::Acls
+                    | Part::UserAttributes
+                    | Part::RootAttributes => "--special",
+                }
+            ),
             Reason::Other(number) => {
                 write!(f, "{}", std::io::Error::from_raw_os_error(number))
             }

@@ -15,6 +15,7 @@ use lighthaul_io::interrupt;
 
 use crate::error::{Code, Error};
 use crate::files::verb::{Answer, Kind, Listed, Verb};
+use crate::receive::special;
 
 /// Where files may be listed and changed.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ pub struct Scope<'a> {
     pub ground: &'a Ground,
     /// Whether anything may be changed.
     pub writable: bool,
+    /// Whether devices, FIFOs and sockets may be removed.
+    pub special: bool,
 }
 
 /// Does what `verb` says and hands every piece of the answer to `say`. What fails is part of the answer,
@@ -39,6 +42,7 @@ pub fn work(
     let clock = Clock::start();
     let mut worker = Worker {
         ground: scope.ground,
+        special: scope.special,
         say,
         clock,
         said: clock.now(),
@@ -66,6 +70,7 @@ pub fn work(
 
 struct Worker<'a> {
     ground: &'a Ground,
+    special: bool,
     say: &'a mut dyn FnMut(Answer) -> Result<(), Error>,
     clock: Clock,
     said: Instant,
@@ -197,6 +202,14 @@ impl Worker<'_> {
         levels: Option<usize>,
     ) -> Result<(), Error> {
         interrupt::check()?;
+        let there = folder.look(name).ok().filter(|_| !self.special);
+        if let Some(what) = there.and_then(|meta| special(meta.kind)) {
+            let text = format!(
+                "{} is not removed: it is a {what}, and your key may remove none there (`lighthaul allow --special`)",
+                path.display()
+            );
+            return self.say(Answer::Failed(Code::Permission as u8, text));
+        }
         let error = match folder.remove(name) {
             Ok(()) => return self.advance(),
             // some systems say "not permitted" of folders
@@ -375,6 +388,7 @@ mod tests {
         let scope = Scope {
             ground: &ground,
             writable: false,
+            special: false,
         };
         let paths = vec![b"lighthaul-is-not-made".to_vec()];
         let verbs = [

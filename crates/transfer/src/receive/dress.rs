@@ -74,7 +74,8 @@ impl<'a> Wardrobe<'a> {
         self.board.tell(text);
     }
 
-    fn tell(&self, not_kept: Vec<NotKept>) {
+    /// Tells both sides, once, of what is not kept.
+    pub(crate) fn tell(&self, not_kept: Vec<NotKept>) {
         for text in self.notes.news(not_kept) {
             self.warn(text);
         }

@@ -33,7 +33,7 @@ impl<'a> Receiving<'a, '_> {
         files: &TempFiles,
         outlets: &mut Outlets,
     ) -> Result<Vec<ReceiveLane<'a>>, Error> {
-        let ring_bytes = RING_BYTES / lanes.len();
+        let ring_bytes = self.settings.memory.unwrap_or(RING_BYTES) / lanes.len();
         let equip = |(number, lane)| {
             let sink = self.sink(files, outlets.jobs.clone())?;
             let (announce, objects) = sync_channel(ANNOUNCED_MAX);

@@ -19,6 +19,7 @@ use super::landing::Landing;
 use super::ledger::{Ledger, Settled};
 use super::links::Name;
 use super::names::{self, Writer};
+use super::permit::{Permit, special};
 use super::room::Room;
 use super::sieve::Sieve;
 use crate::board::Board;
@@ -33,8 +34,6 @@ use crate::options::{Action, Options};
 use crate::session::Session;
 use crate::watch::{Failed, Sight};
 
-/// The bits of a mode that lend a file's user and group to whoever runs it.
-const SET_ID: u32 = 0o6000;
 /// The most bytes that a file can have.
 const FILE_MAX: u64 = i64::MAX as u64;
 
@@ -53,6 +52,8 @@ pub(crate) struct Judge<'a> {
     pub(crate) wardrobe: &'a Wardrobe<'a>,
     /// See [`super::journal::Subject`].
     pub(crate) boot: u64,
+    /// What the peer may set.
+    pub(crate) permit: Permit,
 }
 
 /// Where the judge puts things.
@@ -195,10 +196,8 @@ impl Judge<'_> {
                 return Err(nonsense());
             }
             let mut entry = place.landing.rename(entry);
-            if matches!(entry.kind, Kind::File(_)) && !self.options.keep.owner {
-                // another owner's rights are not for whoever runs it
-                entry.mode &= !SET_ID;
-            }
+            let withheld = self.permit.apply(&mut entry, self.options.keep);
+            self.wardrobe.tell(withheld);
             if place.bars(&entry) {
                 if entry.kind == Kind::Leave {
                     place.sieve.end(&entry.path, Vec::new());
@@ -249,6 +248,7 @@ impl Judge<'_> {
         }
         self.admit(place, number, entry)?;
         let there = Self::look(place, entry)?;
+        self.spare_special(place, entry, there)?;
         let there = self.make_room(place, entry, there)?;
         let (action, why) = self.decide(place, entry, there);
         if self.options.dry_run.is_some() {
@@ -290,6 +290,37 @@ impl Judge<'_> {
         }
         self.ledger.settle(number, entry, Ok(Settled::Now));
         Ok(None)
+    }
+
+    /// Refuses to put anything in the place of a device, FIFO or socket, unless that was asked for and may be done.
+    fn spare_special(
+        &self,
+        place: &Place,
+        entry: &Entry,
+        there: Option<Meta>,
+    ) -> Result<(), Error> {
+        let Some(what) = there.and_then(|there| special(there.kind)) else {
+            return Ok(());
+        };
+        if self.replaces_special() {
+            return Ok(());
+        }
+        let at = place.landing.folder.join(entry.path());
+        let advice = if self.permit.special {
+            "copy elsewhere, or replace it with --replace-special"
+        } else {
+            "copy elsewhere; your key may not replace it there (`lighthaul allow --special`)"
+        };
+        let text = format!(
+            "{} is a {what}, which is not replaced: {advice}",
+            at.display()
+        );
+        Err(Error::new(Code::Open, text))
+    }
+
+    /// Whether devices, FIFOs and sockets are replaced and removed as files are.
+    pub(super) const fn replaces_special(&self) -> bool {
+        self.options.replace_special && self.permit.special
     }
 
     /// What is there now.

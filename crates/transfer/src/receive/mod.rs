@@ -6,7 +6,7 @@
 //! - `sieve`: what the target has and the source does not; `prune`: it goes
 //! - `links`: names that wait for the first of the same file; `room`: whether all that fits
 //! - `lane`: objects received one after the other; `sink`: their bytes written
-//! - `dress`: what is kept besides bytes and names
+//! - `dress`: what is kept besides bytes and names; `permit`: what of that a peer may set
 //! - `publish`: what agrees gets its name, `device`: once it was read back; [`journal`]: hints for a later run, and
 //!   `held`: which of those hold
 //! - `temp_files`: files until then, `names`: how they are called, where `cradle` says, and `claim`: whose they are
@@ -28,6 +28,7 @@ mod lane;
 mod ledger;
 mod links;
 pub(crate) mod names;
+mod permit;
 mod prune;
 mod publish;
 mod room;
@@ -36,4 +37,6 @@ mod sink;
 mod temp_files;
 mod want;
 
+pub use permit::Permit;
+pub(crate) use permit::special;
 pub use receiver::{Settings, receive};

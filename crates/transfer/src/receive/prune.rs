@@ -9,9 +9,11 @@ use std::path::Path;
 use lighthaul_io::control::Frame;
 use lighthaul_io::ground::Meta;
 use lighthaul_io::wait::pause;
+use rustix::fs::FileType;
 
 use super::cradle::Cradle;
 use super::judge::{Judge, Place};
+use super::permit::special;
 use crate::crew::LOOK;
 use crate::error::{Code, Error};
 use crate::filter::Verdict;
@@ -57,7 +59,7 @@ impl Judge<'_> {
         let at = Path::new(OsStr::from_bytes(&path));
         if self.options.dry_run.is_some() {
             let there = place.root.look(at).ok().flatten();
-            if there.is_some_and(|meta| self.keeps(place, &path, meta.kind.is_dir())) {
+            if there.is_some_and(|meta| self.keeps(place, &path, meta.kind)) {
                 return Ok(());
             }
             let entry = Entry::gone(path);
@@ -110,7 +112,7 @@ impl Judge<'_> {
         let mut root = place.root.another()?;
         let gone = RefCell::new(Vec::new());
         let removed = {
-            let keep = |path: &[u8], folder| self.keeps(place, path, folder);
+            let keep = |path: &[u8], kind| self.keeps(place, path, kind);
             let note = |path: &[u8]| {
                 gone.borrow_mut().push(path.to_vec());
                 if gone.borrow().len() >= REMOVED_MAX {
@@ -138,9 +140,19 @@ impl Judge<'_> {
     }
 
     /// Whether `path` stays though the source does not have it.
-    fn keeps(&self, place: &Place, path: &[u8], folder: bool) -> bool {
+    fn keeps(&self, place: &Place, path: &[u8], kind: FileType) -> bool {
+        let at = place.landing.folder.join(OsStr::from_bytes(path));
         let path = place.landing.at_source(path, &place.first);
-        self.is_partial(&path) || self.options.rules.verdict(&path, folder) != Verdict::Take
+        let folder = kind == FileType::Directory;
+        if self.is_partial(&path) || self.options.rules.verdict(&path, folder) != Verdict::Take {
+            return true;
+        }
+        let Some(what) = special(kind).filter(|_| !self.replaces_special()) else {
+            return false;
+        };
+        self.board
+            .tell(format!("{} stays: it is a {what}", at.display()));
+        true
     }
 
     /// Whether `path` is a folder for files that are not whole.

@@ -22,6 +22,7 @@ use super::judge::Judge;
 use super::landing::Landing;
 use super::ledger::Ledger;
 use super::names::{Writer, boot};
+use super::permit::Permit;
 use super::publish::{Job, Publisher};
 use super::sink::Incoming;
 use crate::alive::Alive;
@@ -66,6 +67,10 @@ pub struct Settings {
     pub names: Option<Names>,
     /// How to copy.
     pub options: Options,
+    /// What the peer may set.
+    pub permit: Permit,
+    /// Bytes for what has come and is not written yet, if not as many as are usual.
+    pub memory: Option<usize>,
 }
 
 impl Settings {
@@ -95,7 +100,8 @@ pub fn receive(
     let cradle = Cradle::new(&settings.options)?;
     let (ledger, board) = (Ledger::default(), Board::default());
     let crew = Arc::new(Crew::default());
-    let wardrobe = Wardrobe::new(settings.options.keep, &board);
+    let keep = settings.permit.limit(settings.options.keep);
+    let wardrobe = Wardrobe::new(keep, &board);
     let stream = session.control.open(LIST)?;
     let writer = Writer::new(TRANSFERS.fetch_add(1, Relaxed));
     let judge = Judge {
@@ -110,6 +116,7 @@ pub fn receive(
         writer: writer.clone(),
         cradle: cradle.clone(),
         boot: settings.boot(),
+        permit: settings.permit,
     };
     let dry = settings.options.dry_run.is_some();
     let (in_place, unhashed) = sync_channel(FILES_MAX);

@@ -116,7 +116,10 @@ pub(super) fn serve(tools: &Tools, plain: bool) -> io::Result<Service> {
     let user = key(tools, "user.key")?;
     fs::write(&allowed, format!("{user} bench\n"))?;
     key(tools, "host.key")?;
-    let mut words = words(tools, &["serve", "--listen", "0.0.0.0:4810", "--key"]);
+    let mut words = words(
+        tools,
+        &["serve", "--root", "/", "--listen", "0.0.0.0:4810", "--key"],
+    );
     words.extend([file(tools, "host.key"), "--allowed".to_owned(), allowed]);
     words.extend(plain.then(|| "--plain".to_owned()));
     Ok(Service {

@@ -1,0 +1,264 @@
+//! A daemon under attack: what honest callers and running copies lose. Each test prints its numbers.
+//!
+//! By default each attack lasts a few seconds. `LIGHTHAUL_ATTACK_SECONDS=60` runs the full form, in which 10 GB of
+//! datagrams are sent and the bounds are those that are promised; the short form allows for the start of a copy.
+
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::clock::Clock;
+use lighthaul_io::identity::Identity;
+use lighthaul_io::tls::Side;
+use lighthaul_io::wait::pause;
+use lighthaul_transfer::error::Error;
+use lighthaul_transfer::files::verb::Verb;
+use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
+use lighthaul_transfer::options::Options;
+use lighthaul_transfer::session::Session;
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+use crate::far::Far;
+use crate::running::Running;
+
+/// Seconds that an attack lasts, and whether that is the full form.
+fn length() -> (u64, bool) {
+    let seconds = std::env::var("LIGHTHAUL_ATTACK_SECONDS").ok();
+    let seconds = seconds.and_then(|seconds| seconds.parse().ok());
+    (
+        seconds.unwrap_or(4),
+        seconds.is_some_and(|seconds| seconds >= 60),
+    )
+}
+
+/// Calls the daemon from another address of this host.
+fn call_from(port: u16, [c, d]: [u8; 2]) -> std::io::Result<TcpStream> {
+    let tcp = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&tcp, &SocketAddr::from(([127, 9, c, d], 0)))?;
+    connect(&tcp, &SocketAddr::from(([127, 0, 0, 1], port)))?;
+    Ok(tcp.into())
+}
+
+/// A session that asks for something small, as far as the daemon's agreement.
+fn ask(tcp: TcpStream, identity: &Identity) -> Result<Session, Error> {
+    let session = Session::start(tcp, Side::Client, identity)?;
+    session.say(&Message::Hello(Hello {
+        version: VERSION,
+        request: Request::Files(Verb::Stat(vec![b".".to_vec()])),
+        plain: false,
+        limit: String::new(),
+        options: Options::default(),
+        protocols: Vec::new(),
+        rate_bps: None,
+    }))?;
+    session.hear()?;
+    Ok(session)
+}
+
+/// Copies that are limited by their rates alone.
+fn copies(far: &Far, count: usize, seconds: u64) -> Vec<Running> {
+    let bytes = seconds * BITS / 8;
+    let start = |nth: usize| {
+        let name = format!("copy-{nth}");
+        let file = far.near.file(&name, bytes);
+        let place = far.place(&name);
+        let options = ["--json", "--rate", "4Mb/s"];
+        let mut copy = Running::start(far.copy(&options, &[file.to_str().unwrap(), &place]));
+        copy.prints("\"type\":\"start\"");
+        copy
+    };
+    (0..count).map(start).collect()
+}
+
+/// The seconds that each took to move its bytes.
+fn times(copies: Vec<Running>) -> Vec<f64> {
+    let time = |copy: Running| {
+        let events = copy.finish().assert_succeeded().events();
+        let summary = events.iter().find(|event| event["type"] == "summary");
+        summary.unwrap()["moving_s"].as_f64().unwrap()
+    };
+    copies.into_iter().map(time).collect()
+}
+
+/// The most of its rate that a copy lost beside an attack, in percent.
+fn worst(calm: &[f64], attacked: &[f64]) -> f64 {
+    let lost = calm
+        .iter()
+        .zip(attacked)
+        .map(|(calm, attacked)| 100.0 * (1.0 - calm / attacked));
+    lost.fold(0.0, f64::max)
+}
+
+/// Connects a thousand times a second from a thousand addresses, says nothing, and keeps what stays open.
+fn stay_silent(port: u16, over: &AtomicBool, calls: &AtomicU64) {
+    let clock = Clock::start();
+    let mut held = std::collections::VecDeque::new();
+    while !over.load(Relaxed) {
+        let nth = calls.fetch_add(1, Relaxed);
+        let due = Instant::ZERO + Duration::from_millis(nth);
+        pause(due.since(clock.now()));
+        let from = [10 + (nth % 1000 / 250) as u8, 1 + (nth % 250) as u8];
+        held.extend(call_from(port, from));
+        // as many as one attacker's host lets it have open
+        if held.len() > 3000 {
+            held.pop_front();
+        }
+    }
+}
+
+#[test]
+fn silent_callers_from_a_thousand_addresses_keep_no_stranger_out_and_slow_no_copy() {
+    let (seconds, is_full) = length();
+    let far = Far::start("silent-flood", &[]);
+    let identity = Identity::load_or_generate(&far.near.key()).unwrap();
+    let calm = times(copies(&far, 8, seconds.min(10)));
+    let running = copies(&far, 8, seconds.min(10));
+    let (over, calls) = (AtomicBool::new(false), AtomicU64::new(0));
+    let port = far.port;
+    let mut begins = thread::scope(|scope| {
+        scope.spawn(|| stay_silent(port, &over, &calls));
+        let clock = Clock::start();
+        let mut begins = Vec::new();
+        for nth in 0_u8.. {
+            // each honest call comes from a host that the daemon has never met
+            let called = clock.now();
+            let tcp = call_from(port, [200, nth]).unwrap();
+            begins.push(match ask(tcp, &identity) {
+                Ok(_) => clock.now().since(called),
+                Err(_) => Duration::MAX,
+            });
+            if clock.now() >= Instant::ZERO + Duration::from_secs(seconds) || nth == 250 {
+                break;
+            }
+            pause(Duration::from_secs(seconds) / 40);
+        }
+        over.store(true, Relaxed);
+        begins
+    });
+    let attacked = times(running);
+    begins.sort_unstable();
+    let at = begins[begins.len() * 95 / 100 - 1];
+    let lost = worst(&calm, &attacked);
+    println!(
+        "{} silent calls in {seconds} s; of {} honest calls 95 % began within {at:?}; no copy lost more than {lost:.1} %",
+        calls.load(Relaxed),
+        begins.len()
+    );
+    assert!(at < Duration::from_secs(2), "{begins:?}");
+    assert!(
+        lost < if is_full { 5.0 } else { 15.0 },
+        "{calm:?} {attacked:?}"
+    );
+}
+
+#[test]
+fn one_read_only_key_that_opens_a_thousand_sessions_keeps_no_other_out() {
+    let far = Far::start("greedy", &[]);
+    let greedy = Identity::generate();
+    let key = lighthaul_io::tls::fingerprint(&greedy).unwrap().to_string();
+    let mut allow = far
+        .near
+        .lighthaul(&["allow", &key, "greedy", "--read-only", "--allowed"]);
+    allow.arg(far.near.allowed());
+    far.near.run(allow).assert_succeeded();
+    let honest = Identity::load_or_generate(&far.near.key()).unwrap();
+    let held = AtomicU64::new(0);
+    let tried = AtomicU64::new(0);
+    let (over, port) = (AtomicBool::new(false), far.port);
+    let (worst, after) = thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                // sessions that have shaken hands and say nothing
+                let mut sessions = Vec::new();
+                while tried.fetch_add(1, Relaxed) < 1000 {
+                    let tcp = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                    let session = Session::start(tcp, Side::Client, &greedy);
+                    let Ok(session) = session else { continue };
+                    let refused = session.hear_for(Duration::from_millis(1));
+                    if refused.is_err_and(|error| error.text.contains("your key holds")) {
+                        continue;
+                    }
+                    held.fetch_add(1, Relaxed);
+                    sessions.push(session);
+                }
+                while !over.load(Relaxed) {
+                    pause(Duration::from_millis(20));
+                }
+            });
+        }
+        let enter = || {
+            let clock = Clock::start();
+            let tcp = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            ask(tcp, &honest).map(|_| clock.now().since(Instant::ZERO))
+        };
+        let mut times = Vec::new();
+        while tried.load(Relaxed) < 1000 {
+            times.push(enter().unwrap());
+            pause(Duration::from_millis(50));
+        }
+        let after = enter().unwrap();
+        over.store(true, Relaxed);
+        (times.into_iter().max().unwrap_or_default(), after)
+    });
+    println!(
+        "an honest key got in within {worst:?} during 1,000 sessions of another, and {after:?} after"
+    );
+    assert!(worst < Duration::from_secs(1) && after < Duration::from_secs(1));
+}
+
+#[test]
+fn garbage_datagrams_on_the_port_slow_no_copy() {
+    let (seconds, is_full) = length();
+    let bytes = if is_full { 10_u64 << 30 } else { seconds << 27 };
+    let far = Far::start("garbage-flood", &[]);
+    let calm = times(copies(&far, 1, seconds.min(10)));
+    let running = copies(&far, 1, seconds.min(10));
+    let clock = Clock::start();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let garbage = [0x5a; 1400];
+    let (over, port) = (AtomicBool::new(false), far.port);
+    let (attacked, sent) = thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let mut sent = 0_u64;
+            while sent < bytes && !over.load(Relaxed) {
+                sent += udp.send_to(&garbage, ("127.0.0.1", port)).unwrap_or(0) as u64;
+            }
+            sent
+        });
+        let attacked = times(running);
+        over.store(!is_full, Relaxed);
+        (attacked, flood.join().unwrap())
+    });
+    let lost = worst(&calm, &attacked);
+    let took = clock.now().since(Instant::ZERO).as_secs_f64();
+    println!(
+        "{} MB of garbage in {took:.1} s; the copy lost {lost:.1} %",
+        sent / 1_000_000
+    );
+    assert!(lost < 10.0, "{calm:?} {attacked:?}");
+}
+
+#[test]
+fn a_daemon_that_is_stopped_in_good_order_tells_its_callers_to_come_again() {
+    let mut far = Far::start("restarted", &[]);
+    let file = far.near.file("x", 6_000_000);
+    let place = far.place("x");
+    let mut copy: Command = far
+        .near
+        .cp(&["--json", "--rate", "16Mb/s", "--pin", &far.pin, "--key"]);
+    copy.arg(far.near.key()).arg(&file).arg(&place);
+    let mut copy = Running::start(copy);
+    copy.prints("\"type\":\"progress\"");
+    far.daemon.signal("TERM");
+    far.daemon.says("stopping");
+    copy.says("is being stopped");
+    far.restart();
+    copy.finish().assert_succeeded();
+    assert!(crate::scratch::look(&far.target.join("x")) == crate::scratch::look(&file));
+}
+
+/// Bits that a copy moves in a second.
+const BITS: u64 = 4_000_000;

@@ -1,0 +1,198 @@
+//! What a peer may leave on a daemon's disk: owners, special bits, privileged attributes, and what it may replace.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+use lighthaul_io::identity::Identity;
+use lighthaul_io::tls::fingerprint;
+
+use crate::far::Far;
+use crate::running::Running;
+
+/// Lists the caller's key with `options`.
+fn allow(far: &Far, options: &[&str]) {
+    let identity = Identity::load_or_generate(&far.near.key()).unwrap();
+    let key = fingerprint(&identity).unwrap().to_string();
+    let mut allow = far.near.lighthaul(&["allow", &key, "tester", "--allowed"]);
+    allow.arg(far.near.allowed()).args(options);
+    far.near.run(allow).assert_succeeded();
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+#[test]
+fn a_write_key_leaves_no_set_user_id_program_unless_its_line_says_so() {
+    let far = Far::start("set-id", &[]);
+    let program = far.near.file("program", 100);
+    if is_root() {
+        chown(&program, Some(4321), Some(4321)).unwrap();
+    }
+    fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
+    let outcome = far.push(&["-a"], &[&program], "program").assert_succeeded();
+    let left = fs::metadata(far.target.join("program")).unwrap();
+    assert_eq!(left.mode() & 0o7777, 0o755);
+    assert!(
+        outcome.said("set-group-ID and sticky bits could not be kept"),
+        "{outcome:?}"
+    );
+    if !is_root() {
+        return;
+    }
+    assert_eq!(left.uid(), 0);
+    assert!(
+        outcome.said("owner and group could not be kept"),
+        "{outcome:?}"
+    );
+    assert!(outcome.said("lighthaul allow --owners"), "{outcome:?}");
+    // a second copy finds nothing to change
+    far.push(&["-a"], &[&program], "program").assert_succeeded();
+    allow(&far, &["--owners"]);
+    far.push(&["-a"], &[&program], "owned").assert_succeeded();
+    let left = fs::metadata(far.target.join("owned")).unwrap();
+    assert_eq!((left.mode() & 0o7777, left.uid()), (0o755, 4321));
+    allow(&far, &["--owners", "--special"]);
+    let outcome = far.push(&["-a"], &[&program], "all").assert_succeeded();
+    let left = fs::metadata(far.target.join("all")).unwrap();
+    assert_eq!((left.mode() & 0o7777, left.uid()), (0o4755, 4321));
+    assert!(!outcome.said("could not be kept"), "{outcome:?}");
+}
+
+#[test]
+fn devices_fifos_and_sockets_are_not_replaced_unless_asked_for() {
+    let far = Far::start("special", &[]);
+    let file = far.near.file("x", 100);
+    let fifo = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    let at = |path: &Path| fs::symlink_metadata(path).unwrap().file_type();
+    // there and here, by itself, in a tree, and as what --delete would remove
+    let there = far.target.join("pipe");
+    fifo(&there);
+    far.push(&[], &[&file], "pipe")
+        .assert_failed(3, "pipe is a FIFO, which is not replaced");
+    far.push(&["--inplace"], &[&file], "pipe")
+        .assert_failed(3, "is a FIFO");
+    let here = far.near.at("pipe");
+    fifo(&here);
+    far.push(&[], &[&file], "x").assert_succeeded();
+    far.pull(&[], &["x"], here.to_str().unwrap())
+        .assert_failed(3, "is a FIFO");
+    let tree = far.near.folder("tree");
+    fs::write(tree.join("pipe"), "file").unwrap();
+    far.push(&[], &[&tree], "tree").assert_succeeded();
+    fs::remove_file(far.target.join("tree/pipe")).unwrap();
+    fifo(&far.target.join("tree/pipe"));
+    far.push(&[], &[&tree], "tree")
+        .assert_failed(23, "is a FIFO");
+    fs::remove_file(tree.join("pipe")).unwrap();
+    let outcome = far.push(&["--delete", "--yes"], &[&tree], "tree");
+    assert!(outcome.said("tree/pipe stays: it is a FIFO"), "{outcome:?}");
+    // a key that may not, asks in vain; one that may still has to ask
+    far.push(&["--replace-special"], &[&file], "pipe")
+        .assert_failed(3, "your key may not replace it there");
+    let mut rm = far.near.lighthaul(&["rm", "--pin", &far.pin, "--key"]);
+    rm.arg(far.near.key()).arg(far.place("pipe"));
+    let refused = far.near.run(rm);
+    assert!(refused.said("is not removed: it is a FIFO"), "{refused:?}");
+    for path in [&there, &here, &far.target.join("tree/pipe")] {
+        assert!(at(path).is_fifo(), "{path:?}");
+    }
+    allow(&far, &["--special"]);
+    far.push(&[], &[&file], "pipe")
+        .assert_failed(3, "replace it with --replace-special");
+    far.push(&["--replace-special"], &[&file], "pipe")
+        .assert_succeeded();
+    assert!(at(&there).is_file());
+}
+
+#[test]
+fn a_right_that_is_taken_ends_what_it_was_used_for_within_five_seconds() {
+    for (name, narrowed, words) in [
+        ("ro", &["--read-only"][..], "your key may only read there"),
+        (
+            "root",
+            &["--root", "/nowhere"],
+            "your root there was changed",
+        ),
+    ] {
+        let far = Far::start(&format!("narrowed-{name}"), &[]);
+        let file = far.near.file("x", 60 << 20);
+        let place = far.place("x");
+        let options = ["--json", "--rate", "20Mb/s"];
+        let mut copy = Running::start(far.copy(&options, &[file.to_str().unwrap(), &place]));
+        copy.prints("\"type\":\"progress\"");
+        allow(&far, narrowed);
+        let outcome = copy.finish().assert_failed(13, words);
+        println!(
+            "{name}: it ended {:?} after the right was taken",
+            outcome.time
+        );
+        assert!(outcome.time.as_secs() < 5, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_list_that_is_spoiled_while_it_is_served_is_named_and_keeps_its_holder_out() {
+    let mut far = Far::start("spoiled", &[]);
+    let listed = fs::read_to_string(far.near.allowed()).unwrap();
+    fs::write(far.near.allowed(), listed.replace("tester", "tester rot=/")).unwrap();
+    let line = far.daemon.says("lets nobody in by line 1");
+    assert!(line.contains("rot=/"), "{line}");
+    let file = far.near.file("x", 10);
+    far.push(&[], &[&file], "x")
+        .assert_failed(13, "your key is not allowed there");
+}
+
+#[test]
+fn a_daemon_needs_a_root() {
+    let far = Far::start("rootless", &[]);
+    far.near
+        .run(far.near.lighthaul(&["serve", "--listen", "127.0.0.1:0"]))
+        .assert_failed(1, "say which folder to serve: --root DIR");
+}
+
+#[test]
+fn trust_replaces_a_key_only_when_told_to() {
+    let far = Far::start("trusted", &[]);
+    let [first, second] = ["ab", "cd"].map(|digits| format!("sha256:{}", digits.repeat(32)));
+    let known = far.near.at("config/lighthaul/known_hosts");
+    let trust = |words: &[&str]| {
+        far.near
+            .run(far.near.lighthaul(&[&["trust"], words].concat()))
+    };
+    trust(&["host", &first]).assert_succeeded();
+    trust(&["host", &first]).assert_succeeded();
+    trust(&["host", &second]).assert_failed(13, "is known by");
+    assert!(fs::read_to_string(&known).unwrap().contains(&first));
+    let outcome = trust(&["--replace", "host", &second]).assert_succeeded();
+    assert!(outcome.said("host was known by"), "{outcome:?}");
+    assert_eq!(
+        fs::read_to_string(&known).unwrap(),
+        format!("{second} host\n")
+    );
+    // a line that makes no sense does not make its host a new one
+    let name = format!("127.0.0.1:{}", far.port);
+    fs::write(&known, format!("sha256:12 {name}\n")).unwrap();
+    let file = far.near.file("x", 10);
+    let mut copy = far.near.cp(&["--key"]);
+    copy.arg(far.near.key()).arg(&file).arg(far.place("x"));
+    far.near
+        .run(copy)
+        .assert_failed(13, "has no key that makes sense");
+    assert!(far.names().is_empty());
+}
+
+#[test]
+fn a_probe_needs_no_consent_to_plain_packets() {
+    let far = Far::start("probed", &[]);
+    let host = format!("lh://127.0.0.1:{}/", far.port);
+    let mut probe = far
+        .near
+        .lighthaul(&["probe", &host, "--what", "place", "--size", "1MiB"]);
+    probe
+        .args(["--rate", "100Mb/s", "--pin", &far.pin, "--key"])
+        .arg(far.near.key());
+    far.near.run(probe).assert_succeeded();
+}

@@ -1,0 +1,58 @@
+//! A stream between a caller and a pipe or file here.
+
+use std::path::{Path, PathBuf};
+
+use lighthaul_base::Rate;
+use lighthaul_io::ground::Ground;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::message::{Hello, Message};
+use lighthaul_transfer::path::Door;
+use lighthaul_transfer::session::Session;
+use lighthaul_transfer::stream;
+use lighthaul_transfer::stream::word::Wanted;
+use lighthaul_transfer::watch::Summary;
+
+use crate::rights::Rights;
+use crate::session::os_path;
+
+/// Carries a stream between a caller and a pipe or file here.
+pub(crate) fn carry(
+    session: &Session,
+    door: &Door<'_>,
+    wanted: &Wanted,
+    hello: &Hello,
+    rights: &Rights,
+) -> Result<Summary, Error> {
+    let path = PathBuf::from(os_path(&wanted.path));
+    let ground = rights.ground()?;
+    if !rights.special && is_device(&ground, &path) {
+        let text = format!(
+            "{} is a device, which your key may not use there (`lighthaul allow --special`)",
+            path.display()
+        );
+        return Err(Error::new(Code::Permission, text));
+    }
+    let file = stream::end::open(&ground, &path, wanted.to)?;
+    session.say(&Message::Welcome(Vec::new()))?;
+    let report = if wanted.to {
+        stream::run::receive(session, door, wanted, file, hello.plain)?
+    } else {
+        let settings = stream::run::Settings {
+            plain: hello.plain,
+            rate: hello.rate_bps.and_then(Rate::from_bps),
+        };
+        stream::run::send(session, door, wanted, file, settings)?
+    };
+    Ok(Summary {
+        entries: report.delivered,
+        bytes: report.bytes,
+        ..Summary::default()
+    })
+}
+
+/// Whether a disk or another device is at `path`.
+fn is_device(ground: &Ground, path: &Path) -> bool {
+    let found = ground.parent(path).ok().flatten();
+    let kind = found.and_then(|(folder, name)| folder.look(name).ok());
+    kind.is_some_and(|meta| meta.kind.is_block_device() || meta.kind.is_char_device())
+}

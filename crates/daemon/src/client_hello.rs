@@ -1,0 +1,83 @@
+//! The first record of a caller, looked at before anything is spent on it.
+
+/// What the first octets of a caller are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientHello {
+    /// The start of a `ClientHello`, which is whole once so many octets are there.
+    Part(usize),
+    /// A whole `ClientHello`.
+    Whole,
+    /// Something else.
+    Foreign,
+}
+
+impl ClientHello {
+    /// Octets that tell how long a `ClientHello` is: a record's header and the kind of its message (RFC 8446, 4 and 5.1).
+    pub(crate) const HEAD: usize = 6;
+    /// The longest `ClientHello` that is waited for, with its header.
+    pub(crate) const LEN_MAX: usize = 4 << 10;
+
+    /// Returns what `octets` are, the first that a caller sent.
+    pub(crate) fn of(octets: &[u8]) -> Self {
+        let start = [HANDSHAKE, LEGACY_MAJOR];
+        let known = octets.len().min(start.len());
+        if octets[..known] != start[..known] {
+            return Self::Foreign;
+        }
+        let [_, _, _, high, low, kind, ..] = *octets else {
+            return Self::Part(Self::HEAD);
+        };
+        let len = Self::HEAD - 1 + usize::from(u16::from_be_bytes([high, low]));
+        if kind != CLIENT_HELLO || !(Self::HEAD..=Self::LEN_MAX).contains(&len) {
+            Self::Foreign
+        } else if octets.len() < len {
+            Self::Part(len)
+        } else {
+            Self::Whole
+        }
+    }
+}
+
+const HANDSHAKE: u8 = 22;
+const LEGACY_MAJOR: u8 = 3;
+const CLIENT_HELLO: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_hello_is_told_from_its_parts_and_from_anything_else() {
+        let mut hello = vec![22, 3, 1, 0, 200, 1];
+        for len in 0..6 {
+            assert_eq!(ClientHello::of(&hello[..len]), ClientHello::Part(6));
+        }
+        assert_eq!(ClientHello::of(&hello), ClientHello::Part(205));
+        hello.resize(205, 0);
+        assert_eq!(ClientHello::of(&hello), ClientHello::Whole);
+        for foreign in [
+            &b"GET / HTTP/1.1"[..],
+            b"SSH-2.0",
+            &[22, 2],
+            &[22, 3, 1, 0, 200, 2],
+        ] {
+            assert_eq!(ClientHello::of(foreign), ClientHello::Foreign);
+        }
+        // longer than any that we wait for, and empty
+        assert_eq!(
+            ClientHello::of(&[22, 3, 1, 0x40, 0, 1]),
+            ClientHello::Foreign
+        );
+        assert_eq!(ClientHello::of(&[22, 3, 1, 0, 0, 1]), ClientHello::Foreign);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_waited_for_is_always_more_and_bounded(octets: Vec<u8>) {
+            if let ClientHello::Part(len) = ClientHello::of(&octets) {
+                prop_assert!(len > octets.len() && len <= ClientHello::LEN_MAX);
+            }
+        }
+    }
+}
