@@ -129,7 +129,8 @@ fn a_daemon_that_is_stopped_says_so_and_cleans_up() {
     let copy = begun(&far, &file, &far.place("in/x"));
     far.daemon.signal("TERM");
     let outcome = copy.finish();
-    assert_eq!(outcome.code, Some(20), "{outcome:?}");
+    assert_eq!(outcome.code, Some(10), "{outcome:?}");
+    assert!(outcome.said("is being stopped; try again"), "{outcome:?}");
     let Far {
         daemon,
         target,

@@ -137,8 +137,10 @@ impl Far {
         let mut key = near.lighthaul(&["key", "--key"]);
         key.arg(near.key());
         let key = near.run(key).assert_succeeded().out.concat();
-        let mut allow = near.lighthaul(&["allow", &key, "tester", "--allowed"]);
-        allow.arg(near.allowed());
+        // what a key may not leave without these words is told in `permits`
+        let words = ["allow", &key, "tester", "--owners", "--special"];
+        let mut allow = near.lighthaul(&words);
+        allow.arg("--allowed").arg(near.allowed());
         near.run(allow).assert_succeeded();
         let target = near.folder("target");
         serve
