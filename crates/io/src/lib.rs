@@ -3,8 +3,7 @@
 //! - [`clock`]: the only place that reads time; [`wait`]: sleeping until a moment or a sign; [`poller`]: on many descriptors
 //! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive; [`seal`]: their encryption
 //! - [`ground`], [`disk`]: where files are read from, and written to; [`folder`]: folders that are changed
-//! - [`durable`]: small files replaced whole, across power cuts; [`device`]: files read back past the page cache
-//! - [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
+//! - [`durable`]: small files replaced whole, across power cuts; [`device`]: files read back past the page cache; [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
 //! - [`core`]: which core a thread runs on; [`heap`]: what it keeps; [`knock`], [`hops`], [`grants`]: what is in the way of a peer, and what this host allows; [`tun`], [`namespace`]: what the lab's links and hosts are made of
 #![expect(
     unsafe_code,

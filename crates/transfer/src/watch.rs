@@ -57,6 +57,7 @@ pub struct Start {
     #[serde(deserialize_with = "sentence::read")]
     pub cipher: String,
     /// The digest by which both sides compare what was moved, or "none".
+    #[serde(deserialize_with = "sentence::read")]
     pub digest: String,
     /// How long it took to get this far.
     pub start_up: Duration,
