@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["tidy"] => tidy::run(root()),
         ["bench", ..] => return bench::main(std::env::args_os().skip(2)),
-        ["crash", ..] => return crash::main(std::env::args_os().skip(2).collect()),
+        ["crash", ..] => return crash::main(&std::env::args_os().skip(2).collect::<Vec<_>>()),
         ["sim", rest @ ..] => sim::main(rest),
         ["gateways", ..] => return gateways::main(std::env::args_os().skip(2)),
         ["man"] => man::run(root()),

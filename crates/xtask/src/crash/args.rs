@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Parser;
 use lighthaul_base::{Rate, Size};
 
-/// Copies a tree over a lab path, kills one side at a moment of chance, says the same command again,
-/// and looks at what is there.
+/// Copies a tree over a lab path, kills one side at a random moment, checks what is there, and runs the
+/// same command again. Then cuts the power of disks that lighthaul writes to, and makes them fail.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cargo xtask crash", max_term_width = 100)]
 pub(crate) struct Args {
@@ -34,6 +34,21 @@ pub(crate) struct Args {
     /// Packets lost at random
     #[arg(long, default_value = "0.1%")]
     pub(crate) loss: String,
+    /// Power cuts of each scenario: keys, lists, copies, deletes, bookings; and as many failing disks of some
+    #[arg(long, default_value_t = 200)]
+    pub(crate) cuts: u64,
+    /// Stop cutting after so many minutes
+    #[arg(long, default_value_t = 30.0, value_name = "MINUTES")]
+    pub(crate) cut_minutes: f64,
+    /// Cut these scenarios only, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) only: Vec<String>,
+    /// The command to try [default: the release build]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
+    /// Cut power in this process, which has namespaces of its own
+    #[arg(long, hide = true)]
+    pub(crate) in_sandbox: bool,
     /// The folder that somebody else will remove
     #[arg(long, hide = true)]
     pub(crate) within: Option<PathBuf>,

@@ -7,9 +7,9 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
@@ -24,6 +24,8 @@ use lighthaul_transfer::mover;
 use lighthaul_transfer::protocol::Protocol;
 
 use super::args::Args;
+use super::compare;
+use super::cuts;
 use super::pair::{Ended, Pair};
 use super::tally::{CLIENT, DAEMON, Tally, Trial};
 use super::tree;
@@ -32,12 +34,13 @@ use crate::demo::{Folder, release};
 /// Does what the words after `crash` ask for.
 ///
 /// Another process does the work, so that this one can clean up behind it even after Ctrl-C.
-pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
+pub(crate) fn main(words: &[OsString]) -> ExitCode {
     let program = std::iter::once(OsString::from("crash"));
     let args = Args::parse_from(program.chain(words.iter().cloned()));
     let done = match &args.within {
+        Some(folder) if args.in_sandbox => cut(&args, folder),
         Some(folder) => drill(&args, folder),
-        None => start(words),
+        None => start(&args, words),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -48,22 +51,59 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
     }
 }
 
-fn start(words: Vec<OsString>) -> Result<(), String> {
-    available()?;
-    let folder = Folder::make(&release()?, "crash")?;
+fn start(args: &Args, words: &[OsString]) -> Result<(), String> {
+    let seed = args.seed.unwrap_or_else(unix_nanos);
+    let beside = match &args.program {
+        Some(program) => program.with_file_name(""),
+        None => release()?,
+    };
+    let folder = Folder::make(&beside, "crash")?;
     outlive_interrupts();
+    let killed = if args.runs > 0 {
+        available()?;
+        kill(words, seed, folder.path())
+    } else {
+        Ok(())
+    };
+    if args.cuts > 0 {
+        cuts::start(words, seed, folder.path())?;
+    }
+    killed
+}
+
+/// Kills copies, in a process of its own.
+fn kill(words: &[OsString], seed: u64, folder: &Path) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
-    let status = Command::new(own)
-        .arg("crash")
-        .args(words)
-        .arg("--within")
-        .arg(folder.path())
-        .status();
-    match status {
+    let mut trials = Command::new(own);
+    trials.arg("crash").args(words).arg("--within").arg(folder);
+    if !words
+        .iter()
+        .any(|word| word.as_encoded_bytes().starts_with(b"--seed"))
+    {
+        trials.arg("--seed").arg(seed.to_string());
+    }
+    match trials.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err("not all is as it should be".to_owned()),
         Err(why) => Err(format!("cannot start the trials: {why}")),
     }
+}
+
+/// The command, kept as it is now, so that a build in between changes nothing.
+fn program(args: &Args, folder: &Path) -> Result<PathBuf, String> {
+    let from = match &args.program {
+        Some(program) => program.clone(),
+        None => release()?.join("lighthaul"),
+    };
+    let program = folder.join("lighthaul");
+    fs::copy(from, &program).map_err(|e| format!("cannot copy the command: {e}"))?;
+    Ok(program)
+}
+
+/// All power cuts.
+fn cut(args: &Args, folder: &Path) -> Result<(), String> {
+    let program = program(args, folder)?;
+    cuts::run(args, args.seed.unwrap_or_else(unix_nanos), &program, folder)
 }
 
 /// All trials.
@@ -74,7 +114,7 @@ fn drill(args: &Args, folder: &Path) -> Result<(), String> {
     let made = tree::make(&source, args.files, args.size.0, seed);
     let bytes = made.map_err(|e| format!("cannot make the tree to copy: {e}"))?;
     println!(
-        "seed {seed}: {} files, {}, over {} with {} round trip and {} lost",
+        "repeat with --seed {seed}: {} files, {}, over {} with {} round trip and {} lost",
         args.files,
         Size(bytes),
         args.rate,
@@ -82,9 +122,7 @@ fn drill(args: &Args, folder: &Path) -> Result<(), String> {
         args.loss
     );
     let lab = lab(args, seed)?;
-    let program = folder.join("lighthaul");
-    // kept as it is now, so that a build in between changes nothing
-    fs::copy(release()?.join("lighthaul"), &program).map_err(|e| e.to_string())?;
+    let program = program(args, folder)?;
     let rate = args.rate.scaled(95, 100);
     let pair = Pair::new(&lab, &program, folder, rate)?;
     let mut drill = Drill {
@@ -217,25 +255,10 @@ impl Drill<'_> {
             }
         }
         drop(copy);
-        let mut done = trial.killed.is_none();
-        while !done && trial.tries < TRIES_MAX {
-            trial.tries += 1;
-            let Some(ended) = self.pair.copy()?.wait(PATIENCE_S) else {
-                trial.fault("the second copy does not end");
-                break;
-            };
-            done = ended.code == Some(0);
-            if done {
-                let verified = ended
-                    .summary
-                    .is_some_and(|summary| summary["verified"] == true);
-                trial.check(verified, "the second copy is not verified");
-            } else {
-                println!("      {}", ended.said.trim());
-                thread::sleep(Duration::from_millis(500));
-            }
+        if trial.killed.is_some() {
+            trial.compared(compare::interrupted(self.source, &self.pair.target()));
+            self.again(&mut trial)?;
         }
-        trial.check(done, "the copy does not succeed");
         let more = (self.delivered() - before).saturating_sub(self.undisturbed);
         trial.again =
             (u128::from(more) * u128::from(self.bytes) / u128::from(self.undisturbed)) as u64;
@@ -244,22 +267,22 @@ impl Drill<'_> {
         Ok(trial)
     }
 
-    /// Looks whether all is there, as it should be, and nothing else.
+    /// Runs the same command again, which must succeed at once.
+    fn again(&self, trial: &mut Trial) -> Result<(), String> {
+        let Some(ended) = self.pair.copy()?.wait(PATIENCE_S) else {
+            trial.fault("the second copy does not end");
+            return Ok(());
+        };
+        trial.expect(&ended, 0);
+        let summary = ended.summary.as_ref();
+        let verified = summary.is_some_and(|summary| summary["verified"] == true);
+        trial.check(verified, "the second copy is not verified");
+        Ok(())
+    }
+
+    /// Checks that all is there, as it should be, and nothing else.
     fn look(&self, trial: &mut Trial) {
-        let diff = Command::new("diff")
-            .arg("-rq")
-            .arg(self.source)
-            .arg(self.pair.target())
-            .output();
-        match diff {
-            Ok(output) if output.status.success() => {}
-            Ok(output) => {
-                let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                let first = text.lines().next().unwrap_or("diff failed").to_owned();
-                trial.fault(&format!("{first} and {} more", text.lines().count()));
-            }
-            Err(error) => trial.fault(&format!("cannot run diff: {error}")),
-        }
+        trial.compared(compare::complete(self.source, &self.pair.target()));
         let beside = fs::read_dir(self.pair.target().with_file_name(""));
         let beside = beside.map_or(0, Iterator::count);
         trial.check(beside == 1, "something is left beside the copy");
@@ -282,6 +305,18 @@ impl Trial {
         }
     }
 
+    /// Takes in what a comparison found: the first difference, and how many there are.
+    fn compared(&mut self, found: io::Result<Vec<String>>) {
+        match found {
+            Ok(faults) => {
+                if let Some(first) = faults.first() {
+                    self.fault(&format!("{first} and {} more", faults.len() - 1));
+                }
+            }
+            Err(why) => self.fault(&format!("cannot compare: {why}")),
+        }
+    }
+
     /// Insists on an exit status, and one sentence if it is no success.
     fn expect(&mut self, ended: &Ended, code: i32) {
         let told = ended.said.lines().count();
@@ -291,4 +326,3 @@ impl Trial {
 }
 
 const PATIENCE_S: f64 = 120.0;
-const TRIES_MAX: u32 = 5;

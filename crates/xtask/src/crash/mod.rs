@@ -1,8 +1,9 @@
-//! `cargo xtask crash`: copies that are killed at a moment of chance and then done again.
+//! `cargo xtask crash`: copies that are killed at a random moment and then done again, and disks whose power is cut.
 //!
 //! - [`args`]: what can be asked for; [`tree`]: what is copied
 //! - [`drill`]: one trial after another; [`pair`]: the two sides of one
-//! - [`tally`]: what came of them
+//! - [`compare`]: what is there, and what ought to be; [`tally`]: what came of the trials
+//! - [`cuts`]: power cuts and failing disks
 
 #![expect(
     clippy::disallowed_methods,
@@ -10,6 +11,8 @@
 )]
 
 mod args;
+mod compare;
+mod cuts;
 mod drill;
 mod pair;
 mod tally;

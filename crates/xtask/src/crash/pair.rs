@@ -91,7 +91,16 @@ impl<'a> Pair<'a> {
         let at = |name: &str| self.folder.join(name);
         let copy = self.lab.command("a", self.program);
         let mut copy = copy.map_err(|e| e.to_string())?;
-        copy.args(["cp", "--json", "--retries", "0", "--pin", &self.host]);
+        copy.args([
+            "cp",
+            "--json",
+            "-H",
+            "-X",
+            "--retries",
+            "0",
+            "--pin",
+            &self.host,
+        ]);
         copy.arg("--rate").arg(self.rate.to_string());
         copy.arg("--key").arg(at("caller_key"));
         copy.arg(at("tree")).arg("lh://b/copy");

@@ -11,8 +11,6 @@ pub(crate) struct Trial {
     pub(crate) number: u64,
     /// Who was killed, and when; nobody if the copy was over before.
     pub(crate) killed: Option<(&'static str, f64)>,
-    /// How often the command was said again.
-    pub(crate) tries: u32,
     /// Bytes that crossed the path more than once.
     pub(crate) again: u64,
     /// What is not as it should be.
@@ -27,17 +25,12 @@ pub(crate) struct Tally {
 
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            number,
-            tries,
-            again,
-            ..
-        } = self;
+        let Self { number, again, .. } = self;
         match self.killed {
             Some((who, at)) => write!(f, "{number:4}  {who} killed after {at:5.2} s, ")?,
             None => write!(f, "{number:4}  over before anybody was killed, ")?,
         }
-        write!(f, "{tries} more, {} sent again", Size(*again))?;
+        write!(f, "{} sent again", Size(*again))?;
         for fault in &self.faults {
             write!(f, "\n      FAULT: {fault}")?;
         }

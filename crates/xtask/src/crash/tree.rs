@@ -1,8 +1,11 @@
-//! What is copied: a few files that have most of the bytes, and many small ones.
+//! What is copied: a few files that have most of the bytes, and many small ones, some of them with links, modes, times
+//! and attributes of their own.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use lighthaul_base::Rng;
 
@@ -37,7 +40,9 @@ pub(crate) fn make(folder: &Path, files: u64, bytes: u64, seed: u64) -> io::Resu
             nth if nth % 500 == 7 => mean * 50,
             _ => rng.below(mean * 9 / 5 + 1),
         };
-        write(&inner.join(format!("small-{nth}")), len, &noise, &mut rng)?;
+        let path = inner.join(format!("small-{nth}"));
+        write(&path, len, &noise, &mut rng)?;
+        dress(&path, nth)?;
         total += len;
     }
     Ok(total)
@@ -56,5 +61,27 @@ fn write(path: &Path, len: u64, noise: &[u8], rng: &mut Rng) -> io::Result<()> {
     }
     file.flush()
 }
+
+/// Gives some files what a copy must keep besides their bytes.
+fn dress(path: &Path, nth: u64) -> io::Result<()> {
+    if nth % 20 == 1 {
+        fs::hard_link(path, path.with_file_name(format!("name-{nth}")))?;
+    }
+    if nth % 20 == 2 {
+        let target = path.file_name().unwrap_or_default();
+        symlink(target, path.with_file_name(format!("link-{nth}")))?;
+    }
+    if nth % 20 == 3 {
+        let value = nth.to_le_bytes();
+        rustix::fs::setxattr(path, ATTRIBUTE, &value, rustix::fs::XattrFlags::empty())?;
+    }
+    let mode = [0o644, 0o600, 0o755, 0o440, 0o666][nth as usize % 5];
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    let time = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000 + nth * 1000, nth as u32);
+    File::options().read(true).open(path)?.set_modified(time)
+}
+
+/// The extended attribute that some files have.
+pub(crate) const ATTRIBUTE: &str = "user.crash";
 
 const NOISE_LEN: u64 = 4 << 20;

@@ -1,0 +1,72 @@
+//! Power cuts and failing disks, many of each.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use lighthaul_io::clock::Clock;
+use lighthaul_powercut::sandbox;
+use lighthaul_powercut::scenarios::all::{BOOKS, NAMES};
+use lighthaul_powercut::scenarios::round::Round;
+
+use super::args::Args;
+
+/// Cuts power in a process of its own, whose mounts go with it.
+pub(crate) fn start(words: &[OsString], seed: u64, folder: &Path) -> Result<(), String> {
+    sandbox::available()?;
+    let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut inside = sandbox::command(&own, SECONDS_MAX);
+    inside.arg("crash").args(words).arg("--in-sandbox");
+    inside.arg("--within").arg(folder);
+    // given words come first, and a seed is given once
+    if !words
+        .iter()
+        .any(|word| word.as_encoded_bytes().starts_with(b"--seed"))
+    {
+        inside.arg("--seed").arg(seed.to_string());
+    }
+    match inside.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err("power cuts have faults".to_owned()),
+        Err(why) => Err(format!("cannot start the power cuts: {why}")),
+    }
+}
+
+/// Cuts power, and prints what came of each scenario.
+pub(crate) fn run(args: &Args, seed: u64, program: &Path, folder: &Path) -> Result<(), String> {
+    let clock = Clock::start();
+    let goes_on = || clock.now().as_secs_f64() < args.cut_minutes * 60.0;
+    let asked = |name: &&str| args.only.is_empty() || args.only.iter().any(|only| only == name);
+    let all = NAMES.into_iter().chain([BOOKS]);
+    println!(
+        "power cuts: repeat with --runs 0 --cuts {} --seed {seed}",
+        args.cuts
+    );
+    let mut faults = 0;
+    for (fails, names) in [(false, all.collect::<Vec<_>>()), (true, FAILING.to_vec())] {
+        let names: Vec<&str> = names.into_iter().filter(asked).collect();
+        let round = Round {
+            program,
+            folder,
+            seed,
+            cuts: args.cuts,
+            cuts_each: 20,
+            repeat_each: 4,
+            fails,
+        };
+        let what = if fails { "failing disk" } else { "power cut" };
+        faults += round.run(&names, &goes_on, &mut |name, tally| {
+            println!(
+                "{:6.1} s  {what}, {name}: {tally}",
+                clock.now().as_secs_f64()
+            );
+        })?;
+    }
+    match faults {
+        0 => Ok(()),
+        faults => Err(format!("{faults} power cuts or failing disks have faults")),
+    }
+}
+
+/// What runs on disks that fail: scenarios whose content is the same in every run.
+const FAILING: [&str; 4] = ["allowed", "replace", "small", "delete"];
+const SECONDS_MAX: u64 = 3 * 3600;
