@@ -14,8 +14,9 @@ use lighthaul_scheduler::identity::tokens::{self, Entry};
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 
-use crate::args::{Far, Granted, Sign, Token};
+use crate::args::Far;
 use crate::dial::load_key;
+use crate::key_args::{Granted, Sign, Token};
 use crate::places;
 use crate::print::print;
 

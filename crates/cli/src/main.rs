@@ -12,6 +12,7 @@ mod doctor;
 mod figures;
 mod files;
 mod gateway;
+mod key_args;
 mod lab;
 mod later;
 mod log;

@@ -15,9 +15,10 @@ use lighthaul_transfer::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::info;
 
-use crate::args::{Allow, Deny, Key, Serve, ServeLimits, Trust};
+use crate::args::{Serve, ServeLimits};
 use crate::credential::{fingerprint, rights};
 use crate::dial::{load_key, unclear};
+use crate::key_args::{Allow, Deny, Key, Trust};
 use crate::print::{print, say};
 use crate::{log, places};
 

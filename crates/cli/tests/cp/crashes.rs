@@ -198,6 +198,7 @@ fn orchard(near: &Near) -> std::path::PathBuf {
 
 /// A seed that is new each time, unless one is given; the output of a failed test says which.
 #[expect(clippy::disallowed_methods, reason = "a seed can be given again")]
+#[expect(clippy::print_stdout, reason = "a test that fails shows it")]
 fn seed() -> u64 {
     const SEED: &str = "LIGHTHAUL_CRASH_SEED";
     let given = std::env::var(SEED).ok();

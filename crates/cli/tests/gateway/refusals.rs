@@ -13,6 +13,29 @@ use crate::running::{Running, becomes_true};
 use crate::watching::shown;
 
 #[test]
+fn a_session_of_a_key_that_loses_its_gateway_right_ends() {
+    let name = "a_session_of_a_key_that_loses_its_gateway_right_ends";
+    let Some(mut pair) = Pair::start(name) else {
+        return;
+    };
+    let mut ends = pair.session();
+    let allowed = pair.scratch.at("allowed");
+    let allowed = allowed.to_str().unwrap();
+    let key = say(&["key", "--key", pair.scratch.at("a-key").to_str().unwrap()]);
+    let clock = Clock::start();
+    say(&["allow", &key, "a", "--allowed", allowed]);
+    crate::programs::assert_reset("the program", &mut ends.program);
+    pair.egress.says("the sessions of this link end");
+    becomes_true("the refusal is shown", || {
+        shown(&pair.scratch, "a")["refused"] == true
+    });
+    let took = clock.now().since(Instant::ZERO);
+    assert!(took < Duration::from_secs(5), "it went on for {took:?}");
+    let (_listener, address) = pair.target();
+    assert_eq!(pair.reach(&address.to_string()).unwrap_err(), 1);
+}
+
+#[test]
 fn where_nobody_gets_programs_hear_why() {
     let Some(mut pair) = Pair::start("where_nobody_gets_programs_hear_why") else {
         return;

@@ -63,7 +63,7 @@ const REACHED: [(&str, &str); 5] = [
 ];
 
 /// Files and folders that decode only what the host's own operator or user wrote, and why that is so.
-const TRUSTED: [(&str, &str); 9] = [
+const TRUSTED: [(&str, &str); 10] = [
     (
         "crates/lab/src/",
         "plans of figures, which come with the source",
@@ -75,6 +75,10 @@ const TRUSTED: [(&str, &str); 9] = [
     (
         "crates/cli/src/gateway/status.rs",
         "a socket of the same user's gateway",
+    ),
+    (
+        "crates/cli/src/log.rs",
+        "events that its own formatter has written",
     ),
     (
         "crates/cli/src/sums/",

@@ -1,0 +1,120 @@
+//! The grammar of the commands about keys, tokens and rights.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lighthaul_scheduler::books::Role;
+
+use crate::args::KeyFile;
+
+#[derive(Args, Debug)]
+pub(crate) struct Key {
+    /// The key that `serve` uses
+    #[arg(long)]
+    pub(crate) host: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyFile,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Allow {
+    /// The key, as its holder's `lighthaul key` prints it
+    pub(crate) key: String,
+    /// Whose key it is
+    #[arg(default_value = "")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) rights: Granted,
+    /// The file that lists the keys that may call
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
+    pub(crate) allowed: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Deny {
+    /// The key, as its holder's `lighthaul key` prints it
+    pub(crate) key: String,
+    /// Why, for those who read the file
+    #[arg(default_value = "")]
+    pub(crate) why: String,
+    /// The file that lists the keys that may call
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_ALLOWED")]
+    pub(crate) allowed: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Token {
+    /// Whose token it is
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) rights: Granted,
+    /// The file that lists the tokens whose bearers may call
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKENS")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// For this host's scheduler rather than its daemon: user, operator or admin
+    #[arg(long, conflicts_with_all = ["root", "read_only", "owners", "special", "gateway"])]
+    pub(crate) role: Option<Role>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Sign {
+    /// The key, as its holder's `lighthaul key` prints it
+    pub(crate) subject: String,
+    /// Whose key it is
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) rights: Granted,
+    #[command(flatten)]
+    pub(crate) key: KeyFile,
+}
+
+/// What somebody may do.
+#[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(crate) struct Granted {
+    /// The folder that is the whole world to them; a relative one is beneath that of `serve`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<String>,
+    /// They may fetch files, and leave none
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Let them give files to other users and groups
+    #[arg(long)]
+    pub(crate) owners: bool,
+    /// Let them set set-ID and sticky bits and security.* and trusted.* attributes, and replace and remove devices,
+    /// FIFOs and sockets; with --owners that is as good as root
+    #[arg(long)]
+    pub(crate) special: bool,
+    /// They may send sessions of programs through the gateway here
+    #[arg(long)]
+    pub(crate) gateway: bool,
+    /// Until when, from now on, as in 12h or 30d [default: for ever; what is signed ends after 30d]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) expires: Option<u64>,
+}
+
+/// Reads a time such as `90s`, `30m`, `12h`, `30d` or `52w`.
+fn seconds(text: &str) -> Result<u64, String> {
+    let wrong = || format!("\"{text}\" is no time: write it as in 30m, 12h or 30d");
+    let unit = match text.chars().last() {
+        Some('s') => 1,
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        Some('w') => 604_800,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    count.checked_mul(unit).ok_or_else(wrong)
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Trust {
+    /// HOST or HOST:PORT
+    pub(crate) host: String,
+    /// The key, as `lighthaul key --host` prints it there
+    pub(crate) key: String,
+    /// Replace the key that is known of that host
+    #[arg(long)]
+    pub(crate) replace: bool,
+}
