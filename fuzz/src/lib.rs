@@ -1,6 +1,7 @@
 //! What the fuzz targets do with their octets, one file for each room; `pair` is what three protocols share.
 
 pub mod circuit;
+pub mod daemon;
 pub mod fec;
 pub mod gateway;
 pub mod io;

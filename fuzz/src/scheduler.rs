@@ -1,8 +1,11 @@
-//! What strangers show a scheduler: signed tokens, and the keys of who signed them.
+//! What strangers show a scheduler: signed tokens, the keys of who signed them, and requests; and what it answers.
 
 use data_encoding::BASE64URL_NOPAD;
 use lighthaul_scheduler::identity::{Gate, Issuer, Keys};
+use lighthaul_scheduler::word::{Change, Event, NewReservation, Reservation};
 use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Reads an issuer's keys, and behind a zero a token; whoever is not let in hears why.
 pub fn token(octets: &[u8]) {
@@ -31,6 +34,36 @@ pub fn claims(octets: &[u8]) {
             assert_eq!(who.name, format!("{subject}@issuer.example"));
         }
         Err(why) => assert!(!why.to_string().contains("has signed"), "{why}"),
+    }
+}
+
+/// Reads the keys that an issuer shows.
+pub fn key_set(octets: &[u8]) {
+    if let Err(why) = Keys::fixed(octets) {
+        assert!(!why.to_string().is_empty());
+    }
+}
+
+/// Reads what a caller asks for; what is read is the same when it has crossed again.
+pub fn asked(octets: &[u8]) {
+    crosses_again::<NewReservation>(octets);
+    crosses_again::<Change>(octets);
+}
+
+/// Reads what a scheduler answers; what is read is the same when it has crossed again.
+pub fn answered(octets: &[u8]) {
+    crosses_again::<Event>(octets);
+    crosses_again::<Reservation>(octets);
+}
+
+fn crosses_again<T: DeserializeOwned + Serialize>(octets: &[u8]) {
+    if let Ok(read) = serde_json::from_slice::<T>(octets) {
+        let text = serde_json::to_string(&read).expect("what was read can be written");
+        let again: T = serde_json::from_str(&text).expect("what was written can be read");
+        assert_eq!(
+            serde_json::to_string(&again).expect("and written again"),
+            text
+        );
     }
 }
 

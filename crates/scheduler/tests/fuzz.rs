@@ -15,6 +15,8 @@ use harmless::{assert_harmless, assert_seeds_harmless};
 const CLAIMS: &str = r#"\{"iss":"(https://issuer.example/|else)","sub":("ada"|"é"|7),"aud":("lighthaul"|\["x","lighthaul"\]|null),"exp":(2000000001|1|1e9|[0-9]{1,21})(,"nbf":[0-9]{1,20})?(,"scope":("book operate:/x"|\["book"\]|0))?(,"wlcg.groups":\["operate"\])?\}"#;
 /// Keys and a token behind them.
 const TOKEN: &str = r#"\{"keys":\[(\{"kty":"(RSA|EC|OKP)","crv":"(P-256|Ed25519)"(,"n":"[A-Za-z0-9_-]{0,9}","e":"AQAB")?(,"x":"[A-Za-z0-9_-]{0,44}")?\})?\]\}\x00(eyJhbGciOiJFZERTQSJ9|e30)\.[A-Za-z0-9_-]{0,20}\.[A-Za-z0-9_-]{0,90}"#;
+/// Requests for a reservation and for its change.
+const REQUEST: &str = r#"\{("from":"a","to":"b",)?"size":("1.2TB"|[0-9]{1,20}|"7"|null)(,"hold":("PT2H"|"2h 30m"|"P1D"|9000|"30"))?(,"rate_m(ax|in)":("900Mb/s"|1000|"5"|0))?(,"start":("2031-05-01T06:00:00Z"|"now"|[0-9]{1,20}))?(,"commit":(true|1))?\}"#;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
@@ -35,6 +37,22 @@ proptest! {
     }
 
     #[test]
+    fn key_sets_survive_likely_text(text in TOKEN) {
+        assert_harmless(scheduler::key_set, text.split('\0').next().unwrap_or_default().as_bytes());
+    }
+
+    #[test]
+    fn requests_survive_likely_text(text in REQUEST) {
+        assert_harmless(scheduler::asked, text.as_bytes());
+    }
+
+    #[test]
+    fn requests_and_answers_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+        assert_harmless(scheduler::asked, &octets);
+        assert_harmless(scheduler::answered, &octets);
+    }
+
+    #[test]
     fn tokens_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(scheduler::token, &octets);
     }
@@ -44,4 +62,7 @@ proptest! {
 fn what_the_fuzzer_kept_stays_harmless() {
     assert_seeds_harmless("jwt_token", scheduler::token);
     assert_seeds_harmless("jwt_claims", scheduler::claims);
+    assert_seeds_harmless("identity_jwks", scheduler::key_set);
+    assert_seeds_harmless("api_asked", scheduler::asked);
+    assert_seeds_harmless("client", scheduler::answered);
 }

@@ -16,13 +16,8 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
         let target = target(file);
         let path = format!("fuzz/fuzz_targets/{target}.rs");
         if !sources.has(&path) {
-            let is_awaited = AWAITED.contains(&file.path.as_str());
             let text = format!("decodes, but there is no {path}");
-            faults.push(if is_awaited {
-                Fault::that_may_stay(&file.path, text)
-            } else {
-                Fault::new(&file.path, text)
-            });
+            faults.push(Fault::new(&file.path, text));
         } else if !sources
             .ending("fuzz/Cargo.toml")
             .any(|toml| toml.text.contains(&path[5..]))
@@ -98,14 +93,6 @@ const TRUSTED: [(&str, &str); 10] = [
         "crates/transfer/src/vector.rs",
         "a vector that the user names",
     ),
-];
-
-/// Decoders whose target is still to be written: each run of `tidy` names them.
-const AWAITED: [&str; 4] = [
-    "crates/daemon/src/statement.rs",
-    "crates/scheduler/src/api/asked.rs",
-    "crates/scheduler/src/client.rs",
-    "crates/scheduler/src/identity/jwks.rs",
 ];
 
 #[cfg(test)]

@@ -1,4 +1,0 @@
-//! See `lighthaul_fuzz::scheduler::claims`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::scheduler::claims(octets));
