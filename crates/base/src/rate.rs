@@ -92,7 +92,8 @@ impl core::error::Error for NotARate {}
 impl FromStr for Rate {
     type Err = NotARate;
 
-    /// Reads `900Mb/s`, `900Mbit`, `1.5G`, `1000000`: decimal prefixes, bits a second.
+    /// Reads `900Mb/s`, `900Mbit`, `1.5G` or `1000bit`: decimal prefixes, bits per second. A number alone is refused, since
+    /// nobody can tell what was meant.
     fn from_str(text: &str) -> Result<Self, NotARate> {
         let text = text.trim();
         let digits = text
@@ -100,12 +101,10 @@ impl FromStr for Rate {
             .unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let unit = unit.trim();
-        let unit = ["bit/s", "bps", "b/s", "bit"]
-            .iter()
-            .find_map(|tail| unit.strip_suffix(tail))
-            .unwrap_or(unit);
-        let scale: u64 = match unit {
-            "" => 1,
+        let tails = ["bit/s", "bps", "b/s", "bit"];
+        let prefix = tails.iter().find_map(|tail| unit.strip_suffix(tail));
+        let scale: u64 = match prefix.unwrap_or(unit) {
+            "" if prefix.is_some() => 1,
             "k" | "K" => 1_000,
             "m" | "M" => 1_000_000,
             "g" | "G" => 1_000_000_000,
@@ -151,7 +150,8 @@ mod tests {
             ("1.5Gb/s", 1_500_000_000),
             ("40G", 40_000_000_000),
             ("64 kbit", 64_000),
-            ("1000", 1000),
+            ("1000 b/s", 1000),
+            ("5bit", 5),
             ("0.5M", 500_000),
         ] {
             assert_eq!(text.parse::<Rate>(), Ok(Rate(bits)), "{text}");
@@ -159,6 +159,7 @@ mod tests {
         for text in [
             "",
             "0",
+            "900",
             "0G",
             "fast",
             "-1M",

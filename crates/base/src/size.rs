@@ -30,7 +30,7 @@ impl fmt::Display for NotASize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a size is a number and a unit, as in 450MB, 2GiB or 1500"
+            "a size is a number and a unit, as in 450MB, 2GiB or 1500B"
         )
     }
 }
@@ -40,7 +40,8 @@ impl core::error::Error for NotASize {}
 impl FromStr for Size {
     type Err = NotASize;
 
-    /// Reads `2GiB` or `2G` as binary, `450MB` as decimal, a bare number as bytes.
+    /// Reads `2GiB` or `2G` as binary, `450MB` as decimal, `1500B` as bytes. A number alone is refused unless it is zero,
+    /// since nobody can tell what was meant.
     fn from_str(text: &str) -> Result<Self, NotASize> {
         let text = text.trim();
         let digits = text
@@ -48,7 +49,8 @@ impl FromStr for Size {
             .unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let scale: u64 = match unit.trim() {
-            "" | "B" => 1,
+            "B" => 1,
+            "" if number == "0" => 1,
             "KiB" | "K" | "k" => 1 << 10,
             "MiB" | "M" | "m" => 1 << 20,
             "GiB" | "G" | "g" => 1 << 30,
@@ -78,7 +80,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Size>(), Ok(Size(bytes)), "{text}");
         }
-        for text in ["", "x", "1Z", "-3", "."] {
+        for text in ["", "x", "1Z", "-3", ".", "1500", "00"] {
             assert_eq!(text.parse::<Size>(), Err(NotASize), "{text}");
         }
     }

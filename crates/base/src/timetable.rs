@@ -1,5 +1,6 @@
 //! Rates that hold at times of the week, as rclone writes them for `--bwlimit`.
 
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
@@ -110,11 +111,10 @@ fn limit(text: &str) -> Result<Option<Rate>, NotATimetable> {
     let unit = text.strip_suffix("/s").unwrap_or(text);
     let bits = if unit.ends_with("bit") {
         return unit.parse().map(Some).map_err(|_| NotATimetable);
-    } else if unit.ends_with(|last: char| last.is_ascii_digit()) {
-        let size: Size = unit.parse().map_err(|_| NotATimetable)?;
-        size.0.checked_mul(8 * 1024)
     } else {
-        let size: Size = unit.parse().map_err(|_| NotATimetable)?;
+        let is_bare = unit.ends_with(|last: char| last.is_ascii_digit());
+        let size = format!("{unit}{}", if is_bare { "K" } else { "" });
+        let size: Size = size.parse().map_err(|_| NotATimetable)?;
         size.0.checked_mul(8)
     };
     bits.map(Rate::from_bps).ok_or(NotATimetable)

@@ -311,7 +311,7 @@ mod tests {
             config.line("cp", key, arg)
         };
         assert_eq!(line("plain"), "plain = true  # 0.toml");
-        assert_eq!(line("digest"), "digest = \"crc128\"  # default");
+        assert_eq!(line("verify"), "verify = \"transfer\"  # default");
         assert_eq!(line("rate"), "# rate is not set");
     }
 }

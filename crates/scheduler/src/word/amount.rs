@@ -17,7 +17,7 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bps(pub u64);
 
-/// A length of time: seconds, or text as in `PT2H` or `2h 30m`.
+/// A length of time: a number of seconds, or text with units, as in `PT2H` or `2h 30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
 
@@ -64,11 +64,10 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || "a length of time is seconds, or as in 90s, 2h 30m, 7d, PT2H or P1D".to_owned();
+        let wrong = || "a length of time is written as in 90s, 2h 30m, 7d, PT2H or P1D".to_owned();
         let text = text.trim();
-        if let Ok(seconds) = text.parse() {
-            return Ok(Self(Duration::from_secs(seconds)));
+        if text.is_empty() {
+            return Err(wrong());
         }
         let (days, rest) = days(text).unwrap_or_else(|| (0, text.to_owned()));
         let rest = if rest.is_empty() { "0s" } else { &rest };
@@ -175,7 +174,13 @@ mod tests {
         let bps = |json: &str| serde_json::from_str::<Bps>(json).map(|bps| bps.0);
         assert_eq!(bps("900000000").unwrap(), bps("\"900Mb/s\"").unwrap());
         let span = |json: &str| serde_json::from_str::<Span>(json).map(|span| span.0.as_secs());
-        for json in ["9000", "\"9000\"", "\"PT2H30M\"", "\"2h 30m\"", "\"2h30m\""] {
+        for json in [
+            "9000",
+            "\"9000s\"",
+            "\"PT2H30M\"",
+            "\"2h 30m\"",
+            "\"2h30m\"",
+        ] {
             assert_eq!(span(json).unwrap(), 9000, "{json}");
         }
         for (json, hours) in [
@@ -188,7 +193,14 @@ mod tests {
         ] {
             assert_eq!(span(json).unwrap(), hours * 3600, "{json}");
         }
-        for json in ["\"d\"", "\"PD\"", "\"-1d\"", "\"99999999999999999d\""] {
+        for json in [
+            "\"30\"",
+            "\"\"",
+            "\"d\"",
+            "\"PD\"",
+            "\"-1d\"",
+            "\"99999999999999999d\"",
+        ] {
             assert!(span(json).is_err(), "{json}");
         }
         assert_eq!(bytes("\"1PB\"").unwrap(), bytes("\"1000TB\"").unwrap());
