@@ -107,7 +107,7 @@ fn commands(name: &str) -> Option<(Vec<Vec<String>>, Vec<&'static str>)> {
             (lines(files.iter().map(line).collect()), files)
         }
         "known-hosts" => {
-            let line = |nth: usize| format!("trust host-{} {}", nth % 5, key(nth));
+            let line = |nth: usize| format!("trust --replace host-{} {}", nth % 5, key(nth));
             (
                 lines((1..11).map(line).collect()),
                 vec!["config/lighthaul/known_hosts"],
