@@ -199,8 +199,9 @@ mod tests {
             ("1s-2s 1G, 0s-1s 1G", Misuse::Disorder(2), "step 1"),
             ("1s-3s 1G, 2s-4s 1G", Misuse::Overlap(2), "only one rate"),
             ("0s-1000000h 1G", Misuse::Far(1), "hundred years"),
+            ("0s-1s 40", Misuse::Unreadable(1), "step 1"),
             (
-                "0s-1s 40",
+                "0s-1s 40b/s",
                 Misuse::Absurd(1, Rate::from_bps(40).unwrap()),
                 "unit",
             ),

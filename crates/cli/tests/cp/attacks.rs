@@ -15,6 +15,7 @@ use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls::Side;
 use lighthaul_io::wait::pause;
+use lighthaul_testkit::Turn;
 use lighthaul_transfer::error::Error;
 use lighthaul_transfer::files::verb::Verb;
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
@@ -118,6 +119,7 @@ fn stay_silent(port: u16, over: &AtomicBool, calls: &AtomicU64) {
 
 #[test]
 fn silent_callers_from_a_thousand_addresses_keep_no_stranger_out_and_slow_no_copy() {
+    let _turn = Turn::alone();
     let (seconds, is_full) = length();
     let far = Far::start("silent-flood", &[]);
     let identity = Identity::load_or_generate(&far.near.key()).unwrap();
@@ -163,6 +165,7 @@ fn silent_callers_from_a_thousand_addresses_keep_no_stranger_out_and_slow_no_cop
 
 #[test]
 fn one_read_only_key_that_opens_a_thousand_sessions_keeps_no_other_out() {
+    let _turn = Turn::alone();
     let far = Far::start("greedy", &[]);
     let greedy = Identity::generate();
     let key = lighthaul_io::tls::fingerprint(&greedy).unwrap().to_string();
@@ -218,6 +221,7 @@ fn one_read_only_key_that_opens_a_thousand_sessions_keeps_no_other_out() {
 
 #[test]
 fn garbage_datagrams_on_the_port_slow_no_copy() {
+    let _turn = Turn::alone();
     let (seconds, is_full) = length();
     let bytes = if is_full { 10_u64 << 30 } else { seconds << 27 };
     let far = Far::start("garbage-flood", &[]);

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
+use lighthaul_testkit::Turn;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::booking::Booking;
@@ -15,6 +16,7 @@ use crate::booking::Booking;
 /// Prints its numbers: how long `/healthz` and bookings took, and the memory of the scheduler.
 #[test]
 fn connections_that_pipeline_and_never_read_delay_nobody() {
+    let _turn = Turn::alone();
     let booking = Booking::start("pipelining", &["--no-tls", "--questions-max", "1000"]);
     let ada = booking.token("ada", "user");
     let address: SocketAddr = booking

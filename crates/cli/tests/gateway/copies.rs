@@ -428,11 +428,11 @@ fn the_doctor_looks_through_gateways() {
         "{refused:?}"
     );
     site.pair.ingress.kill();
-    let gone = doctor(&site, "b:4811");
-    assert!(
-        gone[0].contains("is `lighthaul gateway --socks` running there?"),
-        "{gone:?}"
-    );
+    // the kernel may close the socket of a process that was killed a moment after it is gone
+    becomes_true("the doctor says that nobody listens there", || {
+        let gone = doctor(&site, "b:4811");
+        gone[0].contains("is `lighthaul gateway --socks` running there?")
+    });
 }
 
 /// Where the daemon is.
