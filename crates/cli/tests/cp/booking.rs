@@ -1,6 +1,7 @@
 //! A scheduler, and the commands that ask it.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use lighthaul_scheduler::word::Moment;
@@ -36,8 +37,13 @@ impl Booking {
             link("paris", "geneva") + &link("geneva", "milan"),
         )
         .unwrap();
+        Self::over(near, &topology, options)
+    }
+
+    /// A scheduler of the topology in this file.
+    pub(crate) fn over(near: Near, topology: &Path, options: &[&str]) -> Self {
         let mut serve = near.lighthaul(&["scheduler", "--listen", "127.0.0.1:0"]);
-        serve.arg("--topology").arg(&topology);
+        serve.arg("--topology").arg(topology);
         serve.arg("--store").arg(near.at("books"));
         serve.arg("--key").arg(near.at("host-key"));
         serve.arg("--tokens").arg(near.at("tokens"));
@@ -52,11 +58,12 @@ impl Booking {
             .next()
             .unwrap();
         let url = url.to_owned();
-        let trust = if options.contains(&"--no-tls") {
-            String::new()
-        } else {
+        let is_known_by_key = !options.contains(&"--no-tls") && !options.contains(&"--certificate");
+        let trust = if is_known_by_key {
             let line = scheduler.says("lighthaul trust");
             line.split('`').nth(1).unwrap().to_owned()
+        } else {
+            String::new()
         };
         Self {
             near,
@@ -84,7 +91,7 @@ impl Booking {
         kib.parse::<u64>().unwrap() << 10
     }
 
-    fn command(&self, token: &str, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, token: &str, words: &[&str]) -> Command {
         let mut command = self.near.lighthaul(words);
         command
             .args(["--scheduler", &self.url])
@@ -93,12 +100,13 @@ impl Booking {
         command
     }
 
-    fn run(&self, token: &str, words: &[&str]) -> Outcome {
+    pub(crate) fn run(&self, token: &str, words: &[&str]) -> Outcome {
         self.near.run(self.command(token, words))
     }
 }
 
-fn one(outcome: &Outcome) -> Value {
+/// The one event that a command printed.
+pub(crate) fn one(outcome: &Outcome) -> Value {
     assert_eq!(outcome.out.len(), 1, "{outcome:?}");
     event(&outcome.out[0])
 }
