@@ -41,7 +41,7 @@ fn one_sentence_says_what_is_wrong_with_a_link() {
         ("loss = \"101%\"", "link a-b: \"101%\" is no chance"),
         ("queue = \"much\"", "link a-b: \"much\": a size is"),
         (
-            "rate = \"1G\"\nqueue = \"1000\"",
+            "rate = \"1G\"\nqueue = \"1000B\"",
             "link a-b: a queue of 1000 bytes holds no packet of MTU 1500",
         ),
         (

@@ -75,7 +75,7 @@ fn losses_are_single_and_as_many_as_asked() {
 #[test]
 fn a_full_queue_drops_its_tail() {
     // twelve milliseconds a packet: what leaves during the burst is nothing or nearly so
-    let description = pair("rate = \"1Mb/s\"\nqueue = \"150000\"");
+    let description = pair("rate = \"1Mb/s\"\nqueue = \"150000B\"");
     let Some(alone) = start("a_full_queue_drops_its_tail", &description) else {
         return;
     };

@@ -151,7 +151,9 @@ fn data<'a>(of: Node<'a, '_>, keys: &Keys<'a>, name: &'a str) -> Option<&'a str>
 
 /// Bits a second, which the Zoo writes as `10000000000.0`.
 fn speed(text: &str) -> Result<Rate> {
-    text.parse().map_err(|_| {
+    // a file that gives it a unit of its own is understood, too
+    let raw = format!("{}b/s", text.trim());
+    raw.parse().or_else(|_| text.parse()).map_err(|_| {
         Error::Misuse(format!(
             "a LinkSpeedRaw of {text} is no rate: write bits a second"
         ))
