@@ -2,7 +2,7 @@
 //!
 //! The header names the file; each record behind it names a range, the digest that was compared and whether the bytes
 //! came sealed. A record is a hint which bytes need not be sent again, never a proof: a later run compares every such
-//! range with the sender's own bytes before it counts (see [`super::held`]). A torn or senseless record, and all behind
+//! range with the sender's own bytes before it counts (see `held` beside this). A torn or senseless record, and all behind
 //! it, is ignored.
 
 use std::collections::BTreeMap;
