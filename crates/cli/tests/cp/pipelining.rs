@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
 use lighthaul_testkit::Turn;
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
 use crate::booking::Booking;
 
@@ -31,6 +32,9 @@ fn connections_that_pipeline_and_never_read_delay_nobody() {
             let (is_over, sent) = (&is_over, &sent);
             scope.spawn(move || attack(address, part, is_over, sent));
         }
+        crate::running::becomes_true("the attack has begun", || {
+            sent.load(Ordering::Relaxed) > 64 << 10
+        });
         let clock = Clock::start();
         let (mut health, mut booked) = (Vec::new(), Vec::new());
         for _ in 0..PROBES {
@@ -90,14 +94,15 @@ fn attack(address: SocketAddr, part: u8, is_over: &AtomicBool, sent: &AtomicU64)
     }
 }
 
-/// A connection from an address of this host.
+/// A connection from an address of this host, which may still be on its way: nobody waits for one that is not accepted.
 fn from(own: Ipv4Addr, to: SocketAddr) -> Option<TcpStream> {
-    let fd: OwnedFd = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd: OwnedFd = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).ok()?;
     bind(&fd, &SocketAddrV4::new(own, 0)).ok()?;
-    connect(&fd, &to).ok()?;
-    let tcp = TcpStream::from(fd);
-    tcp.set_nonblocking(true).ok()?;
-    Some(tcp)
+    match connect(&fd, &to) {
+        Ok(()) | Err(Errno::INPROGRESS) => Some(TcpStream::from(fd)),
+        Err(_) => None,
+    }
 }
 
 /// The status of an answer.
