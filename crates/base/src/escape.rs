@@ -61,7 +61,7 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     line.into()
 }
 
-/// Whether a character moves a terminal, breaks a line, reorders text or cannot be seen.
+/// Returns true for a character that moves a terminal, breaks a line, reorders text or cannot be seen.
 pub fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -45,7 +45,7 @@ pub struct Seated {
     pub instead_of: Option<u64>,
 }
 
-/// Who holds which seats. `I` names an identity.
+/// Seats, and the callers that hold them. `I` names an identity.
 #[derive(Debug)]
 pub struct Seats<I> {
     limits: Limits,

@@ -11,7 +11,7 @@ pub enum Error {
     /// What was asked for cannot be.
     #[error("{0}")]
     Misuse(String),
-    /// What was asked for has to wait till another circuit is gone.
+    /// The request has to wait until another circuit is gone.
     #[error("{0}")]
     Busy(String),
     /// An interface is already shaped by somebody else.

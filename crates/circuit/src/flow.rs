@@ -73,7 +73,7 @@ impl Flow {
         self.ports
     }
 
-    /// Whether some packet could belong to both.
+    /// Returns true if some packet could belong to both.
     pub fn overlaps(&self, other: &Self) -> bool {
         let protocol = match (self.protocol, other.protocol) {
             (Some(one), Some(other)) => one == other,
@@ -129,7 +129,7 @@ impl Prefix {
         Ok(Self { address, len })
     }
 
-    /// Whether every address of `other` is one of these.
+    /// Returns true if every address of `other` is one of these.
     pub fn contains(&self, other: Self) -> bool {
         let cut = Self::new(other.address, self.len.min(other.len));
         self.address.is_ipv4() == other.address.is_ipv4()

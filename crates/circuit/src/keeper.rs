@@ -428,7 +428,7 @@ impl Keeper {
         changes.collect()
     }
 
-    /// Which of these increases may be made, and when the next one of the others may.
+    /// Returns the increases that may be made now, and the time of the next of the others.
     fn ripe(
         &mut self,
         now: Instant,

@@ -291,7 +291,7 @@ pub(crate) struct Serve {
     pub(crate) key: KeyFile,
 }
 
-/// How much callers may use, all together and each.
+/// Limits on what callers may use, all together and each.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Limits")]
 #[expect(

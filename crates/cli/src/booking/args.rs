@@ -94,7 +94,7 @@ pub(crate) struct Scheduler {
     /// With --no-tls, speak in the clear to everybody
     #[arg(long, requires = "no_tls")]
     pub(crate) insecure: bool,
-    /// What each identity may book: a TOML file [default: capacity, but no circuits; operators may book all]
+    /// Policies of what identities may book, a TOML file [default: capacity, but no circuits; operators may book all]
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_POLICY")]
     pub(crate) policy: Option<PathBuf>,
     /// Time before an uncommitted reservation expires
@@ -106,7 +106,7 @@ pub(crate) struct Scheduler {
     /// How many reservations one owner may have at once
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) reservations_max: usize,
-    /// How many bytes one owner may book a day [default: no limit]
+    /// Bytes that one owner may book per day [default: no limit]
     #[arg(long, value_name = "SIZE")]
     pub(crate) bytes_max: Option<Bytes>,
     /// How many questions a second each name may ask
@@ -288,7 +288,7 @@ pub(crate) struct Wanted {
     /// Where a circuit is to begin: an interface of the scheduler's host, or a port of its switch
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
-    /// Which packets the circuit carries, as in 'udp 10.0.0.2 5000' [default: all, for operators only]
+    /// Packets that the circuit carries, as in 'udp 10.0.0.2 5000' [default: all, for operators only]
     #[arg(long, value_name = "FLOW", requires = "interface")]
     pub(crate) packets: Option<Flow>,
 }
