@@ -101,7 +101,10 @@ fn auto_says_what_it_chose_and_why() {
     let _turn = Turn::alone();
     let far = Far::start("auto", &[]);
     let file = far.near.file("x", 3_000_000);
-    for (options, name) in [(&["--shared"][..], "tcp"), (&["--no-udp"], "ptcp")] {
+    // on a busy machine loopback loses datagrams, and who loses some is not to choose TCP
+    let shared = &["tcp", "sabul-swift"][..];
+    for (options, names) in [(&["--shared"][..], shared), (&["--no-udp"], &["ptcp"])] {
+        let name = names[0];
         let options = [&["--protocol", "auto", "--json"], options].concat();
         let pushed = far.push(&options, &[&file], name).assert_succeeded();
         // one that is in place already is over before anything is chosen
@@ -112,13 +115,14 @@ fn auto_says_what_it_chose_and_why() {
             let events = assert_valid(&outcome);
             let choice = events.iter().find(|event| event["type"] == "choice");
             let choice = choice.unwrap_or_else(|| panic!("{outcome:?}"));
-            assert_eq!(choice["protocol"], name, "{choice}");
-            assert!(outcome.said(&format!("lighthaul: auto: {name}, since ")));
+            let chosen = choice["protocol"].as_str().unwrap();
+            assert!(names.contains(&chosen), "{choice}");
+            assert!(outcome.said(&format!("lighthaul: auto: {chosen}, since ")));
             let start = events
                 .iter()
                 .find(|event| event["type"] == "start")
                 .unwrap();
-            assert_eq!(start["protocol"], name);
+            assert_eq!(start["protocol"], chosen);
         }
     }
 }
