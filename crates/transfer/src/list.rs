@@ -7,11 +7,15 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_cha
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, iter, thread};
 
-use crate::error::{Code, Error};
-use crate::manifest::safe;
+use lighthaul_base::escape::escape;
 
-/// Names in one page: of 4096 octets each, they are less than the longest message.
+use crate::error::{Code, Error};
+use crate::manifest::{PATH_MAX, safe};
+
+/// Names in one page: of [`PATH_MAX`] octets each, they are less than the longest message.
 const NAMES_MAX: usize = 200;
+/// Octets of a name that is too long in a message about it.
+const NAME_SHOWN: usize = 100;
 /// Pages that are asked for ahead.
 const PAGES_MAX: usize = 64;
 
@@ -121,10 +125,15 @@ impl Told {
             Err(TryRecvError::Disconnected) => return Ok(Some(Page::new())),
         };
         let more = names.try_iter().take(NAMES_MAX - 1);
-        iter::once(first)
-            .chain(more)
-            .collect::<Result<_, _>>()
-            .map(Some)
+        let page: Page = iter::once(first).chain(more).collect::<Result<_, _>>()?;
+        match page.iter().find(|name| name.len() > PATH_MAX) {
+            None => Ok(Some(page)),
+            Some(name) => {
+                let name = escape(&String::from_utf8_lossy(name), NAME_SHOWN).into_owned();
+                let text = format!("{name} in the list of files is longer than any path");
+                Err(Error::new(Code::Usage, text))
+            }
+        }
     }
 }
 

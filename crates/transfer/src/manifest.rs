@@ -15,7 +15,7 @@ use crate::message::Span;
 /// The most octets that a chunk of the manifest has when it is unpacked.
 const CHUNK_MAX: usize = 4 << 20;
 /// The longest path that is taken.
-const PATH_MAX: usize = 4096;
+pub(crate) const PATH_MAX: usize = 4096;
 /// The most parts that a file with holes is told in.
 pub const PARTS_MAX: usize = 1 << 13;
 
@@ -114,7 +114,11 @@ impl Entry {
         let attributes: usize = attributes
             .map(|(name, value)| name.len() + value.len() + 8)
             .sum();
-        64 + self.path.len() + attributes + 20 * self.data.as_ref().map_or(0, Vec::len)
+        let link = match &self.kind {
+            Kind::Link(link) => link.len(),
+            Kind::Folder | Kind::Leave | Kind::File(_) => 0,
+        };
+        64 + self.path.len() + link + attributes + 20 * self.data.as_ref().map_or(0, Vec::len)
     }
 
     /// Whether it says nothing that cannot be.

@@ -1,5 +1,7 @@
 //! What the two sides of a transfer say to each other on the first stream.
 
+use std::{iter, mem};
+
 use lighthaul_base::Malformed;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -23,6 +25,8 @@ use crate::stream;
 pub const VERSION: u16 = 10;
 /// The longest message that is taken.
 pub const MESSAGE_MAX: usize = 1 << 20;
+/// Octets of a list in one message: digests of all pieces of an object fit.
+pub(crate) const PART_MAX: usize = MESSAGE_MAX / 4 * 3;
 /// Digests of held ranges that a receiver may have been told and not answered.
 pub const UNANSWERED_MAX: usize = 32;
 /// Longest part of a held range that is compared at once: if it differs, all of it is sent again.
@@ -48,7 +52,7 @@ pub enum Message {
     Offer(Offer),
     /// An object is about to come.
     Object(Announced),
-    /// What the sender says of the pieces of an object, now that it has read them.
+    /// What the sender says of the next pieces of an object, now that it has read them.
     Reports(u64, Vec<Report>),
     /// The sender's digest of a range that the receiver holds.
     Held(HeldDigest),
@@ -305,6 +309,60 @@ pub struct Verdict {
     pub unchanged: u64,
 }
 
+impl Message {
+    /// What the sender says of the pieces of an object, in as many messages as it takes.
+    pub fn reports(object: u64, reports: Vec<Report>) -> impl Iterator<Item = Self> {
+        in_parts(reports).map(move |part| Self::Reports(object, part))
+    }
+
+    /// News of `settled` entries, of which these have failed, in as many messages as it takes.
+    pub fn settled(settled: u64, failures: Vec<Failure>) -> impl Iterator<Item = Self> {
+        let others = settled.saturating_sub(failures.len() as u64);
+        let others = (others > 0).then(|| Self::Settled(others, Vec::new()));
+        in_parts(failures)
+            .map(|part| Self::Settled(part.len() as u64, part))
+            .chain(others)
+    }
+}
+
+impl Wanted {
+    /// The same in as many parts as it takes, where `first` is the number of the first entry.
+    pub fn parts(self, first: u64) -> impl Iterator<Item = Self> {
+        let till = first + self.entries;
+        let mut next = first;
+        let mut parts: Vec<_> = in_parts(self.files).collect();
+        let last = parts.pop().unwrap_or_default();
+        let ends = move |files: &[WantedFile]| files.last().map_or(first, |file| file.number + 1);
+        let parts = parts.into_iter().map(move |files| (ends(&files), files));
+        parts.chain([(till, last)]).map(move |(end, files)| Self {
+            entries: end - mem::replace(&mut next, end),
+            files,
+        })
+    }
+}
+
+/// Lists of these items, each of which fits a message.
+pub(crate) fn in_parts<T: Serialize>(items: Vec<T>) -> impl Iterator<Item = Vec<T>> {
+    let mut items = items.into_iter().peekable();
+    iter::from_fn(move || {
+        let mut octets = 0;
+        let mut part = Vec::new();
+        while let Some(item) = items.peek() {
+            octets += size(item);
+            if octets > PART_MAX && !part.is_empty() {
+                break;
+            }
+            part.extend(items.next());
+        }
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+/// How many octets `item` takes in a message.
+pub(crate) fn size(item: &impl Serialize) -> usize {
+    postcard::experimental::serialized_size(item).unwrap_or_default()
+}
+
 /// The octets of `message`.
 pub fn encode(message: &impl Serialize) -> Vec<u8> {
     postcard::to_allocvec(message).unwrap_or_default()
@@ -368,6 +426,73 @@ mod tests {
         ] {
             assert_eq!(Message::decode(&message.encode()), Ok(message));
         }
+    }
+
+    const PATH_LEN: usize = 4096;
+
+    fn failure(number: u64) -> Failure {
+        Failure {
+            number,
+            path: vec![b'p'; PATH_LEN],
+            code: 12,
+            why: "w".repeat(PATH_LEN),
+        }
+    }
+
+    #[test]
+    fn long_lists_of_failures_take_several_messages() {
+        let failures: Vec<_> = (0..1 << 14).map(failure).collect();
+        let (mut settled, mut heard) = (0, Vec::new());
+        for message in Message::settled(20_000, failures.clone()) {
+            let octets = message.encode();
+            assert!(octets.len() <= MESSAGE_MAX, "{}", octets.len());
+            let Message::Settled(entries, failures) = message else {
+                panic!("{message:?}");
+            };
+            assert!(entries >= failures.len() as u64);
+            settled += entries;
+            heard.extend(failures);
+        }
+        assert_eq!(settled, 20_000);
+        assert!(heard == failures);
+
+        let reports = vec![Report::Failed(24, "w".repeat(PATH_LEN)); 1 << 14];
+        let mut heard = 0;
+        for message in Message::reports(7, reports) {
+            assert!(message.encode().len() <= MESSAGE_MAX);
+            let Message::Reports(7, reports) = message else {
+                panic!("{message:?}");
+            };
+            heard += reports.len();
+        }
+        assert_eq!(heard, 1 << 14);
+    }
+
+    #[test]
+    fn ranges_of_many_files_take_several_messages_in_order() {
+        let file = |number| WantedFile {
+            number,
+            send: Some(vec![(u64::MAX, u64::MAX); 1000]),
+            held: Vec::new(),
+            digest: digest::Kind::default(),
+        };
+        let wanted = Wanted {
+            entries: 400,
+            files: (0..100).map(|nth| file(1003 + 3 * nth)).collect(),
+        };
+        let (mut next, mut files) = (1000, 0);
+        for part in wanted.parts(1000) {
+            let numbers = next..next + part.entries;
+            assert!(part.files.iter().all(|file| numbers.contains(&file.number)));
+            (next, files) = (numbers.end, files + part.files.len());
+            assert!(Listing::Wanted(part).encode().len() <= MESSAGE_MAX);
+        }
+        assert_eq!((next, files), (1400, 100));
+        let none = Wanted {
+            entries: 5,
+            files: Vec::new(),
+        };
+        assert_eq!(none.clone().parts(9).collect::<Vec<_>>(), [none]);
     }
 
     proptest! {

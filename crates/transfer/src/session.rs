@@ -17,7 +17,7 @@ use lighthaul_io::tls::{self, Side};
 
 use crate::error::{Code, Error};
 use crate::join::Join;
-use crate::message::Message;
+use crate::message::{MESSAGE_MAX, Message};
 
 /// The stream of [`Message`]s.
 const TALK: u16 = 0;
@@ -190,8 +190,13 @@ impl Session {
 
     /// Says `message`.
     pub fn say(&self, message: &Message) -> Result<(), Error> {
-        let sent = self.stream.send(&Frame::message(message.encode()));
-        Ok(sent?)
+        let octets = message.encode();
+        if octets.len() > MESSAGE_MAX {
+            // lists are sent in parts, so that this is what somebody wrote
+            let text = "that is too much for one request: name fewer places or rules at a time";
+            return Err(Error::new(Code::Usage, text));
+        }
+        Ok(self.stream.send(&Frame::message(octets))?)
     }
 
     /// What the peer has said, if anything; its failure is ours.

@@ -5,6 +5,7 @@
 //! range with the sender's own bytes before it counts (see `held` beside this). A torn or senseless record, and all behind
 //! it, is ignored.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -21,6 +22,8 @@ const HEADER_LEN: usize = 8 + 8 + 8 + 4 + 8 + 4;
 const RECORD_LEN: usize = 8 + 8 + 1 + 1 + 4;
 /// The longest journal that is read.
 const LEN_MAX: u64 = 64 << 20;
+/// Most ranges of a file that a later run keeps: what the sender is told of them fits a message.
+const RANGES_MAX: usize = 1 << 12;
 
 /// The journal of one file, held by one process at a time.
 #[derive(Debug)]
@@ -195,6 +198,16 @@ pub(crate) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
         }
     }
     merged
+}
+
+/// At most [`RANGES_MAX`] of `spans`, which are in order: the longest. The sender sends the bytes of the others again.
+pub(crate) fn longest(mut spans: Vec<Span>) -> Vec<Span> {
+    if spans.len() > RANGES_MAX {
+        spans.sort_unstable_by_key(|(from, till)| Reverse(till - from));
+        spans.truncate(RANGES_MAX);
+        spans.sort_unstable();
+    }
+    spans
 }
 
 /// What of a file of `size` bytes is not in `held`.

@@ -124,9 +124,9 @@ impl Judge<'_> {
         loop {
             match self.hear()? {
                 Listing::Entries(packed) => {
+                    let first = place.listed;
                     let wanted = self.page(&mut place, &packed)?;
-                    let listing = Listing::Wanted(wanted);
-                    self.stream.send(&Frame::message(listing.encode()))?;
+                    self.tell_wanted(wanted, first)?;
                 }
                 Listing::Skipped(text) => {
                     self.board.show(Sight::Warning(format!("left out: {text}")));
@@ -172,6 +172,15 @@ impl Judge<'_> {
                 (heard, _) => return heard.map_err(|_| nonsense()),
             }
         }
+    }
+
+    /// Tells the sender what is wanted of entries of which `first` is the first.
+    fn tell_wanted(&self, wanted: Wanted, first: u64) -> Result<(), Error> {
+        for wanted in wanted.parts(first) {
+            let listing = Listing::Wanted(wanted);
+            self.stream.send(&Frame::message(listing.encode()))?;
+        }
+        Ok(())
     }
 
     fn page(&self, place: &mut Place, packed: &[u8]) -> Result<Wanted, Error> {

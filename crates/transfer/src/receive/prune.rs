@@ -18,11 +18,11 @@ use crate::crew::LOOK;
 use crate::error::{Code, Error};
 use crate::filter::Verdict;
 use crate::manifest::{Entry, Kind};
-use crate::message::Listing;
+use crate::message::{Listing, in_parts};
 use crate::options::Action;
 use crate::watch::{Failed, Sight};
 
-/// Most removed paths in one message: each may have 4096 octets, and a message 2^20.
+/// Removed paths that are told together.
 const REMOVED_MAX: usize = 200;
 
 impl Judge<'_> {
@@ -133,10 +133,12 @@ impl Judge<'_> {
         while !self.stream.has_room() && self.crew.check().is_ok() {
             pause(LOOK);
         }
-        let listing = Listing::Removed(paths.clone());
-        // a connection that is lost is noticed by who hears from it
-        self.stream.send(&Frame::message(listing.encode())).ok();
-        self.board.show(Sight::Removed(paths));
+        for paths in in_parts(paths) {
+            let listing = Listing::Removed(paths.clone());
+            // a connection that is lost is noticed by who hears from it
+            self.stream.send(&Frame::message(listing.encode())).ok();
+            self.board.show(Sight::Removed(paths));
+        }
     }
 
     /// Whether `path` stays though the source does not have it.

@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) enum Job {
     /// An object has come.
     Arrived(Arrived),
-    /// The sender has spoken about the pieces of an object.
+    /// The sender has spoken about the next pieces of an object.
     Reports(u64, Vec<Report>),
     /// A range that an earlier run left is what the sender has.
     Kept(Arc<Pending>, Span, Digest),
@@ -149,22 +149,28 @@ impl<'a> Publisher<'a> {
         match job {
             Job::Arrived(arrived) => {
                 let number = arrived.object.number;
-                match self.reports.remove(&number) {
-                    Some(reports) => self.matched.push((arrived, reports)),
-                    None => {
-                        self.arrived.insert(number, arrived);
-                    }
-                }
+                self.arrived.insert(number, arrived);
+                self.pair(number);
             }
-            Job::Reports(number, reports) => match self.arrived.remove(&number) {
-                Some(arrived) => self.matched.push((arrived, reports)),
-                None => {
-                    self.reports.insert(number, reports);
-                }
-            },
+            Job::Reports(number, reports) => {
+                self.reports.entry(number).or_default().extend(reports);
+                self.pair(number);
+            }
             Job::Kept(file, span, digest) => self.kept.push((file, span, digest)),
             Job::Failed(number, error) => self.fail(number, error),
         }
+    }
+
+    /// Brings together an object that has come and what was said of it, once that is all.
+    fn pair(&mut self, number: u64) {
+        let arrived = self.arrived.get(&number);
+        let reports = self.reports.get(&number).map(Vec::len);
+        if arrived.is_none_or(|arrived| reports < Some(arrived.digests.len())) {
+            return;
+        }
+        let reports = self.reports.remove(&number);
+        self.matched
+            .extend(self.arrived.remove(&number).zip(reports));
     }
 
     /// Gives files their names that are whole and compared, and notes what has come of others.

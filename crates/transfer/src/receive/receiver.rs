@@ -1,7 +1,7 @@
 //! The receiving side of a transfer.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -48,8 +48,6 @@ const TICK: Duration = Duration::from_millis(10);
 const UNREPORTED_MAX: usize = 1 << 8;
 /// Files that wait to be hashed.
 const FILES_MAX: usize = 1 << 12;
-/// Most failures in one message.
-const FAILURES_MAX: usize = 1000;
 
 /// Transfers that this process has begun to receive.
 static TRANSFERS: AtomicU64 = AtomicU64::new(0);
@@ -207,8 +205,8 @@ pub(super) struct Outlets {
     /// Ranges that are to be compared.
     held: SyncSender<HeldRange>,
     pub(super) jobs: Sender<Job>,
-    /// Objects of which no report has come.
-    unreported: BTreeSet<u64>,
+    /// Objects on which the sender has not reported, and pieces of each that are left.
+    unreported: BTreeMap<u64, usize>,
 }
 
 impl<'a> Receiving<'a, '_> {
@@ -248,7 +246,7 @@ impl<'a> Receiving<'a, '_> {
             lanes: Vec::new(),
             held,
             jobs,
-            unreported: BTreeSet::new(),
+            unreported: BTreeMap::new(),
         };
         let lanes = mover::lanes_over(session, &offer, path, &joined)?;
         for lane in &lanes {
@@ -380,8 +378,15 @@ impl<'a> Receiving<'a, '_> {
         match message {
             Message::Object(announced) => self.announce(announced, outlets)?,
             Message::Reports(object, reports) => {
-                if !outlets.unreported.remove(&object) {
+                let left = outlets.unreported.get(&object);
+                let left = left.and_then(|left| left.checked_sub(reports.len()));
+                let Some(left) = left.filter(|_| !reports.is_empty()) else {
                     return lie("the peer reported on what it did not send");
+                };
+                if left == 0 {
+                    outlets.unreported.remove(&object);
+                } else {
+                    outlets.unreported.insert(object, left);
                 }
                 // a publisher that is gone has said why
                 outlets.jobs.send(Job::Reports(object, reports)).ok();
@@ -412,7 +417,12 @@ impl<'a> Receiving<'a, '_> {
         if outlets.unreported.len() >= UNREPORTED_MAX {
             return Err(lie("the peer does not report on what it sends"));
         }
-        if !outlets.unreported.insert(announced.number) {
+        let pieces = layout.pieces().len();
+        if outlets
+            .unreported
+            .insert(announced.number, pieces)
+            .is_some()
+        {
             return Err(lie("the peer sends an object twice"));
         }
         let incoming = Incoming {
@@ -443,16 +453,10 @@ impl<'a> Receiving<'a, '_> {
             self.session.say(&Message::Warning(text))?;
         }
         let (settled, failures) = self.ledger.take_news();
-        let mut settled = settled;
         self.failures
             .extend(failures.iter().cloned().map(Failed::from));
-        for failures in failures.chunks(FAILURES_MAX) {
-            settled -= failures.len() as u64;
-            self.session
-                .say(&Message::Settled(failures.len() as u64, failures.to_vec()))?;
-        }
-        if settled > 0 {
-            self.session.say(&Message::Settled(settled, Vec::new()))?;
+        for message in Message::settled(settled, failures) {
+            self.session.say(&message)?;
         }
         let verdict = self.ledger.verdict();
         let published = verdict.entries - verdict.unchanged;

@@ -7,7 +7,9 @@ use std::io;
 use lighthaul_io::wait::pause;
 use rustix::fs::FileType;
 
-use super::journal::{Journal, Record, Subject, digest_for, merged, missing, within, within_file};
+use super::journal::{
+    Journal, Record, Subject, digest_for, longest, merged, missing, within, within_file,
+};
 use super::judge::{Judge, Place};
 use super::ledger::Pending;
 use super::temp_files::is_continued;
@@ -38,7 +40,7 @@ impl Judge<'_> {
         };
         let digest = digest_for(&records, self.options.digest);
         let data = entry.data();
-        let there = merged(records.iter().map(|record| record.span).collect());
+        let there = longest(merged(records.iter().map(|record| record.span).collect()));
         let held = within(&there, &data);
         let owed = within(&missing(&there, size), &data);
         pending.expect(owed.clone());

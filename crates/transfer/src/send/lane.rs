@@ -151,9 +151,9 @@ impl SendOwner<'_> {
         if !self.reported
             && let Ok((object, reports)) = self.reports.recv_timeout(patience)
         {
-            self.common
-                .session
-                .say(&Message::Reports(object, reports))?;
+            for message in Message::reports(object, reports) {
+                self.common.session.say(&message)?;
+            }
             self.reported = true;
         }
         Ok(())

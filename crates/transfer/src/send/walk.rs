@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 
 use crate::error::{Code, Error};
 use crate::filter::{Rules, Verdict};
-use crate::manifest::{Entry, Kind, Linked};
+use crate::manifest::{Entry, Kind, Linked, PATH_MAX};
 use crate::receive::names::is_hidden;
 
 /// Names of a folder that are held, and put in order, at a time.
@@ -200,6 +200,10 @@ impl Walk {
         if let Verdict::Leave(rule) = self.rules.verdict(&path, folder) {
             let rule = rule.to_string();
             return Found::Excluded(path, rule);
+        }
+        if path.len() > PATH_MAX {
+            let text = format!("{} has a longer path than Linux opens", place.display());
+            return Found::Failed(path, Error::new(Code::Open, text));
         }
         let entry = entry(path, kind, &meta);
         if !folder {

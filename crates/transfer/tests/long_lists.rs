@@ -1,0 +1,181 @@
+//! Lists that are longer than a message: failures of many files with long paths, at either end.
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+
+mod ends;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use lighthaul_io::ground::Ground;
+use lighthaul_transfer::error::{Code, Error};
+use lighthaul_transfer::filter::Rules;
+use lighthaul_transfer::manifest::{Entry, Kind, Linked};
+use lighthaul_transfer::message::Target;
+use lighthaul_transfer::options::Options;
+use lighthaul_transfer::path::Door;
+use lighthaul_transfer::protocol::{self, Protocol};
+use lighthaul_transfer::receive::landing::Landing;
+use lighthaul_transfer::receive::{self, receive};
+use lighthaul_transfer::send::walk::{Found, Walk};
+use lighthaul_transfer::send::{self, Finds, send};
+use lighthaul_transfer::watch::{Sight, Summary};
+
+use ends::sessions;
+
+/// As many as an object has pieces at most.
+const FILES: u64 = 1 << 14;
+
+#[test]
+fn a_receiver_reports_16384_failures_with_paths_of_4_kib() {
+    // no folder is listed that they could be in
+    let found = |nth| file(&long_path(nth), "/no-such-file");
+    let failed = both(copy("receiver", FILES, found), Code::Open);
+    assert!(failed.iter().all(|path| path.len() == PATH_LEN));
+}
+
+#[test]
+fn a_sender_reports_16384_failures_with_paths_of_4_kib() {
+    let found = |nth: u64| file(&nth.to_string(), &format!("/{}", &long_path(nth)[2..]));
+    both(copy("sender", FILES, found), Code::Changed);
+}
+
+#[test]
+fn links_with_long_targets_fit_the_list() {
+    let links = |nth: u64| {
+        let mut chance = nth + 1;
+        let target = std::iter::repeat_with(|| {
+            chance = chance
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            b'!' + (chance >> 33) as u8 % 90
+        });
+        let target: Vec<u8> = target.filter(|octet| *octet != b'/').take(4000).collect();
+        link(&nth.to_string(), target)
+    };
+    // as many as a page of the list has at most
+    for side in copy("links", 1000, links) {
+        assert_eq!(side.unwrap().entries, 1000);
+    }
+}
+
+#[test]
+fn a_file_whose_path_is_too_long_fails_alone() {
+    let top = std::env::temp_dir().join(format!("long-{}", std::process::id()));
+    let deep = top.join(&long_path(0)[..PATH_LEN - 26]);
+    fs::create_dir_all(&deep).unwrap();
+    let script = format!("cd {} && touch {}", deep.display(), "b".repeat(255));
+    let made = Command::new("sh").args(["-c", &script]).status();
+    assert!(made.unwrap().success());
+    let ground = Arc::new(Ground::anywhere());
+    let source = PathBuf::from(format!("{}/", top.display()));
+    let walk = Walk::new(Arc::clone(&ground), &[source], Rules::default()).unwrap();
+    let summaries = run("deep", Finds::walked(walk));
+    fs::remove_dir_all(&top).unwrap();
+    let [sender, receiver] = summaries.map(Result::unwrap);
+    assert_eq!((sender.failures.len(), receiver.failures.len()), (1, 1));
+    assert_eq!(sender.entries, receiver.entries);
+}
+
+/// The paths that both sides name as failed, each once, and with this code.
+fn both(sides: [Result<Summary, Error>; 2], code: Code) -> Vec<Vec<u8>> {
+    let [sender, receiver] = sides.map(|side| {
+        let failures = side.unwrap().failures;
+        let codes = failures.iter().map(|failed| failed.code);
+        assert_eq!(codes.filter(|other| *other != code as u8).count(), 0);
+        let mut paths: Vec<_> = failures.into_iter().map(|failed| failed.path).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths.len() as u64, FILES);
+        paths
+    });
+    assert!(sender == receiver);
+    sender
+}
+
+/// What the sender and the receiver say of a copy of what `found` makes of so many numbers.
+fn copy(
+    name: &str,
+    files: u64,
+    found: impl Fn(u64) -> Found + Send + 'static,
+) -> [Result<Summary, Error>; 2] {
+    let found = (0..files).map(found);
+    run(name, Finds::found(Arc::new(Ground::anywhere()), found))
+}
+
+/// What the sender and the receiver say of a copy of what `finds` has to an empty folder.
+fn run(name: &str, finds: Finds) -> [Result<Summary, Error>; 2] {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("long-lists-{name}"));
+    fs::remove_dir_all(&folder).ok();
+    fs::create_dir_all(&folder).unwrap();
+    let target = Target {
+        path: folder.as_os_str().as_encoded_bytes().to_vec(),
+        into: true,
+    };
+    let landing = Landing::find(&target, &Arc::new(Ground::anywhere()), false).unwrap();
+    let [caller, called] = sessions();
+    let sender = std::thread::spawn(move || {
+        let settings = send::Settings {
+            plain: true,
+            options: options(),
+            theirs: protocol::names(),
+            ..send::Settings::default()
+        };
+        let door = Door::Caller(false);
+        send(&caller, &door, finds, settings, &mut |_: Sight| {})
+            .inspect_err(|error| caller.give_up(error))
+    });
+    let settings = receive::Settings {
+        plain: true,
+        options: options(),
+        ..receive::Settings::default()
+    };
+    let (arrivals, joins) = (channel().1, channel().1);
+    let door = Door::Called(&arrivals, &joins);
+    let received = receive(&called, &door, landing, settings, &mut |_: Sight| {})
+        .inspect_err(|error| called.give_up(error));
+    drop(called);
+    [sender.join().unwrap(), received]
+}
+
+fn options() -> Options {
+    Options {
+        protocol: Protocol::Rbudp.to_string(),
+        ..Options::default()
+    }
+}
+
+/// A file of one byte, listed at `path`, whose bytes are to be found at `place`.
+fn file(path: &str, place: &str) -> Found {
+    Found::Entry(entry(path, Kind::File(1)), PathBuf::from(place), None)
+}
+
+/// A symbolic link to `target`.
+fn link(path: &str, target: Vec<u8>) -> Found {
+    Found::Entry(entry(path, Kind::Link(target)), PathBuf::from(path), None)
+}
+
+fn entry(path: &str, kind: Kind) -> Entry {
+    Entry {
+        path: path.into(),
+        kind,
+        mode: 0o644,
+        seconds: 1_700_000_000,
+        nanos: 0,
+        digest: None,
+        extras: None,
+        data: None,
+        linked: Linked::Alone,
+    }
+}
+
+/// A path of [`PATH_LEN`] octets.
+fn long_path(nth: u64) -> String {
+    let name = format!("{}/", "a".repeat(255)).repeat(PATH_LEN / 256);
+    format!("{}{nth:05}", &name[..PATH_LEN - 5])
+}
+
+const PATH_LEN: usize = 4096;
