@@ -10,7 +10,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600
 
-.PHONY: help setup build demo test mutants fuzz check fmt clippy doc tidy sim figures bench lab install
+.PHONY: help setup build demo test mutants attacks fuzz check fmt clippy doc tidy sim figures bench lab install
 help: ## print this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
@@ -37,6 +37,9 @@ test: setup ## run every test, then list those that were skipped, with the reaso
 	@scripts/test
 mutants: ## change rooms that carry promises, and see whether their tests notice; ROOMS="journal rights --shard 0/8" for a part
 	@scripts/mutants $(ROOMS)
+attacks: ## attack daemons, gateways and schedulers for a minute each, with optimization, and print what honest callers lose
+	LIGHTHAUL_ATTACK_SECONDS=60 $(CARGO) test --release --locked --package lighthaul-cli --test cp -- attacks:: pipelining:: --nocapture --test-threads 1
+	$(CARGO) test --release --locked --package lighthaul-cli --test gateway -- sixty_four --nocapture --test-threads 1
 fuzz: ## fuzz every decoder for ten minutes, or SECONDS_EACH
 	@scripts/fuzz $(SECONDS_EACH)
 check: fmt clippy doc tidy ## hold format, lints, documents and the rules of the house

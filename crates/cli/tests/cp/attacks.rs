@@ -1,7 +1,7 @@
 //! A daemon under attack: what honest callers and running copies lose. Each test prints its numbers.
 //!
-//! By default each attack lasts a few seconds. `LIGHTHAUL_ATTACK_SECONDS=60` runs the full form, in which 10 GB of
-//! datagrams are sent and no copy may lose more than is promised; the short form, which runs beside other tests, holds
+//! By default each attack lasts a few seconds. `make attacks` runs the full form, with optimization: a minute each,
+//! 10 GB of datagrams, and no copy may lose more than is promised; the short form, which runs beside other tests, holds
 //! the median of the copies to less.
 
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -24,7 +24,7 @@ use lighthaul_transfer::session::Session;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::far::Far;
-use crate::running::Running;
+use crate::running::{Ends, Running};
 
 /// Seconds that an attack lasts, and whether that is the full form.
 fn length() -> (u64, bool) {
@@ -60,14 +60,15 @@ fn ask(tcp: TcpStream, identity: &Identity) -> Result<Session, Error> {
     Ok(session)
 }
 
-/// Copies that are limited by their rates alone.
-fn copies(far: &Far, count: usize, seconds: u64) -> Vec<Running> {
-    let bytes = seconds * BITS / 8;
+/// Copies that are limited by their rates alone, in Mb/s.
+fn copies(far: &Far, count: usize, rate: u64, seconds: u64) -> Vec<Running> {
+    let bytes = seconds * rate * 1_000_000 / 8;
+    let rate = format!("{rate}Mb/s");
     let start = |nth: usize| {
         let name = format!("copy-{nth}");
         let file = far.near.file(&name, bytes);
         let place = far.place(&name);
-        let options = ["--json", "--rate", "4Mb/s"];
+        let options = ["--json", "--rate", &rate];
         let mut copy = Running::start(far.copy(&options, &[file.to_str().unwrap(), &place]));
         copy.prints("\"type\":\"start\"");
         copy
@@ -123,12 +124,13 @@ fn silent_callers_from_a_thousand_addresses_keep_no_stranger_out_and_slow_no_cop
     let (seconds, is_full) = length();
     let far = Far::start("silent-flood", &[]);
     let identity = Identity::load_or_generate(&far.near.key()).unwrap();
-    let calm = times(copies(&far, 8, seconds.min(10)));
-    let running = copies(&far, 8, seconds.min(10));
+    let calm = times(copies(&far, 8, 4, seconds));
+    let running = copies(&far, 8, 4, seconds);
     let (over, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     let port = far.port;
     let mut begins = thread::scope(|scope| {
         scope.spawn(|| stay_silent(port, &over, &calls));
+        let _ends = Ends(&over);
         let clock = Clock::start();
         let mut begins = Vec::new();
         for nth in 0_u8.. {
@@ -144,7 +146,6 @@ fn silent_callers_from_a_thousand_addresses_keep_no_stranger_out_and_slow_no_cop
             }
             pause(Duration::from_secs(seconds) / 40);
         }
-        over.store(true, Relaxed);
         begins
     });
     let attacked = times(running);
@@ -199,6 +200,7 @@ fn one_read_only_key_that_opens_a_thousand_sessions_keeps_no_other_out() {
                 }
             });
         }
+        let _ends = Ends(&over);
         let enter = || {
             let clock = Clock::start();
             let tcp = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -210,7 +212,6 @@ fn one_read_only_key_that_opens_a_thousand_sessions_keeps_no_other_out() {
             pause(Duration::from_millis(50));
         }
         let after = enter().unwrap();
-        over.store(true, Relaxed);
         (times.into_iter().max().unwrap_or_default(), after)
     });
     println!(
@@ -223,10 +224,15 @@ fn one_read_only_key_that_opens_a_thousand_sessions_keeps_no_other_out() {
 fn garbage_datagrams_on_the_port_slow_no_copy() {
     let _turn = Turn::alone();
     let (seconds, is_full) = length();
-    let bytes = if is_full { 10_u64 << 30 } else { seconds << 27 };
+    // the flood lasts as long as the copy, and is no smaller than this
+    let (least, rate) = if is_full {
+        (10_000_000_000, 100)
+    } else {
+        (0, 4)
+    };
     let far = Far::start("garbage-flood", &[]);
-    let calm = times(copies(&far, 1, seconds.min(10)));
-    let running = copies(&far, 1, seconds.min(10));
+    let calm = times(copies(&far, 1, rate, seconds));
+    let running = copies(&far, 1, rate, seconds);
     let clock = Clock::start();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let garbage = [0x5a; 1400];
@@ -234,13 +240,14 @@ fn garbage_datagrams_on_the_port_slow_no_copy() {
     let (attacked, sent) = thread::scope(|scope| {
         let flood = scope.spawn(|| {
             let mut sent = 0_u64;
-            while sent < bytes && !over.load(Relaxed) {
+            while sent < least || !over.load(Relaxed) {
                 sent += udp.send_to(&garbage, ("127.0.0.1", port)).unwrap_or(0) as u64;
             }
             sent
         });
+        let ends = Ends(&over);
         let attacked = times(running);
-        over.store(!is_full, Relaxed);
+        drop(ends);
         (attacked, flood.join().unwrap())
     });
     let lost = worst(&calm, &attacked);
@@ -270,6 +277,3 @@ fn a_daemon_that_is_stopped_in_good_order_tells_its_callers_to_come_again() {
     copy.finish().assert_succeeded();
     assert!(crate::scratch::look(&far.target.join("x")) == crate::scratch::look(&file));
 }
-
-/// Bits that a copy moves in a second.
-const BITS: u64 = 4_000_000;

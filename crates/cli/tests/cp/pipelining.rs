@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
 use crate::booking::Booking;
+use crate::running::{Ends, becomes_true};
 
 /// Prints its numbers: how long `/healthz` and bookings took, and the memory of the scheduler. Every honest call must be
 /// answered in either build; what it may take is judged with optimization alone, since the attack runs on the same
@@ -34,7 +35,8 @@ fn connections_that_pipeline_and_never_read_delay_nobody() {
             let (is_over, sent) = (&is_over, &sent);
             scope.spawn(move || attack(address, part, is_over, sent));
         }
-        crate::running::becomes_true("the attack has begun", || {
+        let ends = Ends(&is_over);
+        becomes_true("the attack has begun", || {
             sent.load(Ordering::Relaxed) > 64 << 10
         });
         let clock = Clock::start();
@@ -49,7 +51,7 @@ fn connections_that_pipeline_and_never_read_delay_nobody() {
             assert_eq!(ask(address, "POST /v1/reservations", &ada, body), Some(201));
             booked.push(clock.now().since(from));
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         let memory = booking.memory();
         let (health, booked) = (at_most(health), at_most(booked));
         let sent = sent.load(Ordering::Relaxed) >> 10;

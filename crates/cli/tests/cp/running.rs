@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -232,3 +233,12 @@ pub(crate) fn becomes_true(what: &str, mut look: impl FnMut() -> bool) {
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Ends an attack when it is dropped, so that a test that fails beside it does not wait for it.
+pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
