@@ -142,14 +142,9 @@ impl Prefix {
         self.address
     }
 
-    /// How many bits its addresses have in common.
-    pub const fn len(&self) -> u8 {
+    /// Number of leading bits that its addresses have in common.
+    pub const fn length(&self) -> u8 {
         self.len
-    }
-
-    /// Whether it is every address of its kind.
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
     }
 }
 

@@ -18,6 +18,7 @@ use lighthaul_transfer::filter::Rules;
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
 use lighthaul_transfer::message::{Announced, Listing, Message, Progress, Target};
 use lighthaul_transfer::object::Piece;
+use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::{Door, explore};
 use lighthaul_transfer::protocol;
 use lighthaul_transfer::receive::landing::Landing;
@@ -191,8 +192,13 @@ fn hear(
         while liar.hear().is_ok() {}
         Ok::<_, Error>(())
     });
+    // a busy machine may take a while to hear all of a lie
     let settings = receive::Settings {
         plain: true,
+        options: Options {
+            stall: 600,
+            ..Options::default()
+        },
         ..receive::Settings::default()
     };
     let mut watcher = |_: Sight| {};

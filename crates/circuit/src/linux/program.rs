@@ -69,8 +69,8 @@ impl Label {
         let (family, len, address) = match flow.target() {
             None => (0, 0, 0),
             Some(target) => match target.address() {
-                IpAddr::V4(address) => (4, target.len(), u128::from(u32::from(address))),
-                IpAddr::V6(address) => (6, target.len(), u128::from(address)),
+                IpAddr::V4(address) => (4, target.length(), u128::from(u32::from(address))),
+                IpAddr::V6(address) => (6, target.length(), u128::from(address)),
             },
         };
         let (first, last) = flow.ports().unwrap_or((0, 0));
@@ -113,7 +113,10 @@ fn flow(words: &[u32; WORDS]) -> Option<Flow> {
 
 /// What takes the packets of `flow` that are IPv4; fragments without ports belong to no flow that has some.
 fn v4(flow: &Flow) -> Vec<Step> {
-    let target = match flow.target().map(|target| (target.address(), target.len())) {
+    let target = match flow
+        .target()
+        .map(|target| (target.address(), target.length()))
+    {
         Some((IpAddr::V6(_), _)) => return Vec::new(),
         Some((IpAddr::V4(address), len)) => Some((u32::from(address), len)),
         None => None,
@@ -137,7 +140,10 @@ fn v4(flow: &Flow) -> Vec<Step> {
 
 /// The same for IPv6 without extension heads.
 fn v6(flow: &Flow) -> Vec<Step> {
-    let target = match flow.target().map(|target| (target.address(), target.len())) {
+    let target = match flow
+        .target()
+        .map(|target| (target.address(), target.length()))
+    {
         Some((IpAddr::V4(_), _)) => return Vec::new(),
         Some((IpAddr::V6(address), len)) => Some((u128::from(address), len)),
         None => None,
@@ -343,7 +349,7 @@ mod tests {
                 .is_none_or(|protocol| protocol as u8 == self.protocol);
             let to_target = flow.target().is_none_or(|target| {
                 target.address().is_ipv4() == self.target.is_ipv4()
-                    && Prefix::new(self.target, target.len()).unwrap() == target
+                    && Prefix::new(self.target, target.length()).unwrap() == target
             });
             let is_whole = !(self.is_later && self.target.is_ipv4());
             let to_port = flow.ports().is_none_or(|(first, last)| {
