@@ -190,6 +190,14 @@ mod tests {
     }
 
     #[test]
+    fn missing_file_allows_no_key_and_unreadable_file_is_an_error() {
+        let missing = Allowed::load(Path::new("/proc/self/no-such-file")).unwrap();
+        assert!(missing.entries.is_empty() && missing.faults.is_empty());
+        // a directory is no list
+        assert!(Allowed::load(Path::new("/proc/self")).is_err());
+    }
+
+    #[test]
     fn a_line_that_makes_no_sense_lets_nobody_in_even_if_a_later_one_would() {
         let text = format!("{} eve rot=/x\nmd5:1 x\n{} eve\n", key("4"), key("4"));
         let allowed = Allowed::parse(&text);

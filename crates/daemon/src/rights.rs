@@ -196,6 +196,18 @@ mod tests {
     }
 
     #[test]
+    fn the_first_word_is_a_name_unless_it_narrows_the_rights() {
+        for word in ["owners", "special", "gateway"] {
+            let rights = Rights::parse(word).unwrap();
+            assert_eq!(rights.name, word);
+            assert!(!rights.owners && !rights.special && !rights.gateway);
+            let rights = Rights::parse(&format!("name {word}")).unwrap();
+            assert!(rights.owners || rights.special || rights.gateway);
+        }
+        assert!(Rights::parse("ro").unwrap().read_only);
+    }
+
+    #[test]
     fn what_is_not_understood_gives_no_rights_at_all() {
         for text in [
             "a rooot=/x",

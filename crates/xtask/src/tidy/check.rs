@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::tidy::fault::Fault;
 use crate::tidy::sources::Sources;
-use crate::tidy::{floors, fuzz, links, maps, names, sizes, skips, words};
+use crate::tidy::{floors, fuzz, links, maps, names, prose, sizes, skips, words};
 
 /// Prints what breaks a rule; fails if anything must be mended.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
@@ -30,6 +30,7 @@ fn check(sources: &Sources) -> Vec<Fault> {
         links::check,
         maps::check,
         names::check,
+        prose::check,
         sizes::check,
         skips::check,
         words::check,
