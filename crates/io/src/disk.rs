@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -346,6 +347,12 @@ impl OutputFile {
         self.file.read_exact_at(buffer, offset)
     }
 
+    /// Returns device and number of the file's inode.
+    pub fn inode(&self) -> io::Result<(u64, u64)> {
+        let meta = self.file.metadata()?;
+        Ok((meta.dev(), meta.ino()))
+    }
+
     /// Brings the bytes to disk, and the file's mode and time with them.
     pub fn sync(&self) -> io::Result<()> {
         Ok(fsync(&self.file)?)
@@ -383,6 +390,29 @@ impl AsFd for OutputFile {
 #[derive(Debug)]
 pub struct InputFile {
     file: File,
+}
+
+/// Version of a file: tells the file from another one that has taken its name, and from itself before any change, also
+/// from one whose modification time was set back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Device and number of the inode.
+    pub inode: (u64, u64),
+    /// Last status change, seconds since 1970 and nanoseconds.
+    pub changed: (i64, u32),
+    /// Size and modification time.
+    pub look: Look,
+}
+
+impl Version {
+    /// Returns a number that differs for nearly all versions, for where millions of versions are kept.
+    pub fn mark(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.inode, self.changed).hash(&mut hasher);
+        let look = self.look;
+        (look.size, look.seconds, look.nanos).hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// What a file was like when somebody looked.
@@ -434,14 +464,18 @@ impl InputFile {
         )?)
     }
 
-    /// What the file is like now.
-    pub fn look(&self) -> io::Result<Look> {
+    /// Returns the version that the file has now.
+    pub fn version(&self) -> io::Result<Version> {
         let meta = self.file.metadata()?;
-        let nanos = u32::try_from(meta.mtime_nsec()).unwrap_or(0);
-        Ok(Look {
-            size: meta.len(),
-            seconds: meta.mtime(),
-            nanos,
+        let nanos = |nanos: i64| u32::try_from(nanos).unwrap_or(0);
+        Ok(Version {
+            inode: (meta.dev(), meta.ino()),
+            changed: (meta.ctime(), nanos(meta.ctime_nsec())),
+            look: Look {
+                size: meta.len(),
+                seconds: meta.mtime(),
+                nanos: nanos(meta.mtime_nsec()),
+            },
         })
     }
 }

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, readlinkat, stat
 use rustix::process::geteuid;
 
 use crate::beneath;
-use crate::disk::{InputFile, Root};
+use crate::disk::{InputFile, Look, Root, Version};
 
 pub(crate) const FOLDER: OFlags = OFlags::DIRECTORY
     .union(OFlags::RDONLY)
@@ -41,6 +41,8 @@ pub struct Meta {
     pub seconds: i64,
     /// And nanoseconds.
     pub nanos: u32,
+    /// Last status change, seconds since 1970 and nanoseconds.
+    pub changed: (i64, u32),
     /// Bytes that it takes on its disk.
     pub allocated: u64,
     /// Device and number of its inode.
@@ -55,6 +57,19 @@ impl Meta {
         self.user == geteuid().as_raw()
     }
 
+    /// Returns the version of the file.
+    pub const fn version(&self) -> Version {
+        Version {
+            inode: self.inode,
+            changed: self.changed,
+            look: Look {
+                size: self.size,
+                seconds: self.seconds,
+                nanos: self.nanos,
+            },
+        }
+    }
+
     /// What `name` in `folder` is like; of a link, the link itself.
     pub(crate) fn of(folder: impl AsFd, name: &OsStr) -> io::Result<Self> {
         let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -66,6 +81,10 @@ impl Meta {
             group: stat.st_gid,
             seconds: stat.st_mtime,
             nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+            changed: (
+                stat.st_ctime,
+                u32::try_from(stat.st_ctime_nsec).unwrap_or(0),
+            ),
             allocated: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
             inode: (stat.st_dev, stat.st_ino),
             names: stat.st_nlink,

@@ -115,6 +115,55 @@ fn resume_detects_a_source_swapped_for_one_of_the_same_size_and_time() {
 }
 
 #[test]
+fn source_that_changes_during_a_copy_is_not_published() {
+    let replace = |file: &Path| {
+        let other = file.with_extension("other");
+        fs::write(&other, noise(LEN, 78)).unwrap();
+        set_time(&other, fs::metadata(file).unwrap().modified().unwrap());
+        fs::rename(&other, file).unwrap();
+    };
+    let changes: [(&str, &dyn Fn(&Path)); 2] = [("replaced", &replace), ("rewritten", &swap)];
+    for (what, change) in changes {
+        for protocol in ["rbudp", "tcp"] {
+            let far = Far::start(&format!("proof-during-{what}-{protocol}"), &[]);
+            let source = far.near.file("x", LEN);
+            let options = [&SLOWLY[..], &["--protocol", protocol]].concat();
+            let paths = [source.to_str().unwrap(), &far.place("x")];
+            let copy = stopped_at(&far, &options, &paths, &far.target);
+            change(&source);
+            let outcome = copy.finish();
+            assert!(outcome.said("changed"), "{what}: {outcome:?}");
+            assert_ne!(outcome.code, Some(0), "{what}: {outcome:?}");
+            assert!(!far.target.join("x").exists(), "{what}");
+            // the same command then copies what is there now
+            far.push(&[], &[&source], "x").assert_succeeded();
+            assert!(look(&source) == look(&far.target.join("x")), "{what}");
+        }
+    }
+}
+
+#[test]
+fn target_in_place_that_is_replaced_during_a_copy_is_not_verified() {
+    let far = Far::start("proof-replaced-target", &[]);
+    let source = far.near.file("x", LEN);
+    let there = far.target.join("x");
+    let options = [&SLOWLY[..], &["--inplace"]].concat();
+    let paths = [source.to_str().unwrap(), &far.place("x")];
+    let copy = stopped_at(&far, &options, &paths, &far.target);
+    let other = far.target.join("other");
+    fs::write(&other, noise(LEN, 79)).unwrap();
+    fs::rename(&other, &there).unwrap();
+    let outcome = copy.finish();
+    assert_ne!(outcome.code, Some(0), "{outcome:?}");
+    assert!(
+        outcome.said("another process has replaced it"),
+        "{outcome:?}"
+    );
+    // what replaced it is as it was
+    assert!(fs::read(&there).unwrap() == noise(LEN, 79));
+}
+
+#[test]
 fn resume_detects_an_altered_partial_file() {
     let left = Leavings::of("proof-partial", &[]);
     let precious = left.far.near.file("precious", LEN);

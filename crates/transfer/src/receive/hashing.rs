@@ -83,7 +83,7 @@ pub(crate) fn hashes_of(
         Ok(file) => file,
         Err(error) => return Ok(Err(error)),
     };
-    let before = file.look();
+    let before = file.version();
     let mut at = 0;
     loop {
         crew.check()?;
@@ -96,7 +96,7 @@ pub(crate) fn hashes_of(
             Err(error) => return Ok(Err(error)),
         }
     }
-    Ok(match (before, file.look()) {
+    Ok(match (before, file.version()) {
         (Ok(before), Ok(after)) if before == after => Ok((at, hashes.finish())),
         _ => Err(io::Error::other("it changed")),
     })

@@ -42,7 +42,7 @@ pub(crate) struct Fill {
     held_digest: digest::Kind,
     /// Bytes that have not been compared with the source in this run.
     pub(crate) unproved: u64,
-    /// Device and number of the temporary file's inode, if a later run can go on with it.
+    /// Device and number of the temporary file's inode, once it is open.
     pub(crate) inode: Option<(u64, u64)>,
     /// The digest of each range that was compared, if the target is to be read once more.
     pub(crate) digests: Vec<(Span, Digest)>,

@@ -21,6 +21,7 @@ use super::ledger::{Ledger, Pending, Settled};
 use super::links::{Name, Whereabouts};
 use super::receiver::{Landed, Settings};
 use super::sink::Arrived;
+use super::temp_files::replaced;
 use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::error::{Code, Error};
@@ -437,9 +438,7 @@ impl<'a> Publisher<'a> {
         let inode = file.fill().inode;
         let there = self.root.look(&file.temporary)?.map(|there| there.inode);
         if inode.is_some() && inode != there {
-            return Err(io::Error::other(
-                "somebody else has replaced its temporary file",
-            ));
+            return Err(replaced());
         }
         self.root.rename(&file.temporary, file.entry.path())?;
         if file.fill().journal.take().is_some() {

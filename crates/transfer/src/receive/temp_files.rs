@@ -44,15 +44,28 @@ impl TempFiles {
             return Ok(None);
         }
         let opened = if fill.created {
-            self.root.reopen(&file.temporary)
+            self.reopen(file, &fill)
         } else {
-            self.create(file, &mut fill)
+            self.create(file, &mut fill).and_then(|output| {
+                fill.inode = Some(output.inode()?);
+                Ok(output)
+            })
         };
         fill.created |= opened.is_ok();
         fill.failed = opened.is_err();
         opened
             .map(Some)
             .map_err(|error| self.fault("cannot create", file, &error))
+    }
+
+    /// Opens a temporary file again, which must be the file that was written so far.
+    fn reopen(&mut self, file: &Pending, fill: &Fill) -> io::Result<OutputFile> {
+        let output = self.root.reopen(&file.temporary)?;
+        if fill.inode == Some(output.inode()?) {
+            Ok(output)
+        } else {
+            Err(replaced())
+        }
     }
 
     /// The failure to do `what` to a file.
@@ -123,12 +136,14 @@ impl TempFiles {
             }
             return Err(error);
         }
-        if !file.is_in_place() {
-            fill.inode = root.look(&file.temporary)?.map(|there| there.inode);
-        }
         fill.journal = Some(Journal::begin(locked, subject, &fill.held)?);
         Ok(output)
     }
+}
+
+/// The failure of a file whose name another process has given to another file meanwhile.
+pub(crate) fn replaced() -> io::Error {
+    io::Error::other("another process has replaced it while it was written")
 }
 
 /// Whether a run of this user may have left the temporary file `there`, and nobody else can have a name for it. A file

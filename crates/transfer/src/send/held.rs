@@ -56,8 +56,8 @@ impl HeldReader<'_> {
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, piece.offset + at);
         let digest = Taking::of(held.digest, piece.len, read);
         let digest = digest.map_err(|error| unreadable(item, &error))?;
-        match file.look() {
-            Ok(look) if look == item.look => Ok(digest),
+        match item.is_unchanged(file) {
+            Ok(true) => Ok(digest),
             _ => Err(changed(item)),
         }
     }

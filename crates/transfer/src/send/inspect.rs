@@ -79,9 +79,9 @@ impl Inspected {
             Kind::File(size) => {
                 entry.extras = self.extras(place);
                 entry.linked = meta.map_or(Linked::Alone, |meta| self.linked(meta));
-                if meta.is_some_and(|meta| meta.allocated < size) {
+                if let Some(meta) = meta.filter(|meta| meta.allocated < size) {
                     // what cannot be found out now is found out when it is read
-                    entry.data = self.data(entry, place).unwrap_or_default();
+                    entry.data = self.data(meta, place).unwrap_or_default();
                 }
             }
         }
@@ -121,17 +121,16 @@ impl Inspected {
         })
     }
 
-    /// Where the file has data; nothing if it has no holes.
-    fn data(&self, entry: &Entry, place: &Path) -> io::Result<Option<Vec<Span>>> {
+    /// Where the file has data; nothing if it has no holes, or has changed since `listed`.
+    fn data(&self, listed: &Meta, place: &Path) -> io::Result<Option<Vec<Span>>> {
         let file = self.ground.file(place)?;
-        let look = file.look()?;
-        if (look.size, look.seconds, look.nanos) != (entry.size(), entry.seconds, entry.nanos) {
+        let parts = Data::of(&file, listed.size).list(PARTS_MAX)?;
+        if file.version()? != listed.version() {
             return Ok(None);
         }
-        let parts = Data::of(&file, look.size).list(PARTS_MAX)?;
         let data: Vec<Span> = parts.iter().map(|part| (part.start, part.end)).collect();
         // a file that is nothing but a hole is not sent, and so could not be held until its hash is known
-        let is_whole = data == [(0, look.size)] || self.expects && data.is_empty();
+        let is_whole = data == [(0, listed.size)] || self.expects && data.is_empty();
         Ok((!is_whole).then_some(data))
     }
 }

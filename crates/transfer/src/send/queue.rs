@@ -2,10 +2,11 @@
 //! of those.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use lighthaul_io::disk::Look;
+use lighthaul_io::disk::InputFile;
 
 use crate::crew::{Crew, LOOK};
 use crate::digest::Kind;
@@ -25,7 +26,17 @@ const GRAIN: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) place: PathBuf,
-    pub(crate) look: Look,
+    /// Bytes when it was listed.
+    pub(crate) size: u64,
+    /// Its version when it was listed: see [`lighthaul_io::disk::Version::mark`].
+    pub(crate) version: u64,
+}
+
+impl Item {
+    /// Returns true if `file` is still the version that was listed.
+    pub(crate) fn is_unchanged(&self, file: &InputFile) -> io::Result<bool> {
+        Ok(file.version()?.mark() == self.version)
+    }
 }
 
 /// A range that the receiver holds from an earlier run.
@@ -91,7 +102,7 @@ impl State {
 
     /// Notes what the receiver wants of a file.
     fn want(&mut self, item: &Arc<Item>, wanted: WantedFile) -> Result<(), Error> {
-        let size = item.look.size;
+        let size = item.size;
         let held = in_order(&wanted.held, size)?;
         let send = wanted.send.unwrap_or_else(|| vec![(0, size)]);
         let send = in_order(&send, size)?;
@@ -184,7 +195,7 @@ impl Queue {
         let number = state.totals.entries;
         state.totals.entries += 1;
         if let Some(item) = item {
-            state.totals.bytes = state.totals.bytes.saturating_add(item.look.size);
+            state.totals.bytes = state.totals.bytes.saturating_add(item.size);
             state.items.insert(number, Arc::new(item));
         }
         Ok(())
@@ -393,17 +404,13 @@ mod tests {
     fn queue(sizes: &[u64]) -> (Queue, Crew) {
         let (queue, crew) = (Queue::default(), Crew::default());
         for size in sizes {
-            let look = Look {
-                size: *size,
-                seconds: 0,
-                nanos: 0,
-            };
             queue
                 .list(
                     &crew,
                     Some(Item {
                         place: PathBuf::new(),
-                        look,
+                        size: *size,
+                        version: 0,
                     }),
                 )
                 .unwrap();
@@ -527,7 +534,7 @@ mod tests {
             assert_eq!(plan.items.len(), plan.layout.pieces().len());
             for (piece, item) in plan.layout.pieces().iter().zip(&plan.items) {
                 assert_eq!(piece.offset, next[piece.entry as usize]);
-                assert_eq!(item.look.size, sizes[piece.entry as usize]);
+                assert_eq!(item.size, sizes[piece.entry as usize]);
                 next[piece.entry as usize] = piece.end();
             }
         }

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::disk::Look;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::ground::Ground;
+use lighthaul_io::ground::{Ground, Meta};
 
 use super::queue::{Item, Queue};
 use super::walk::Found;
@@ -76,22 +75,19 @@ impl Scan<'_> {
     /// Takes what was found into the page, or tells it at once.
     fn take(&self, found: Found, page: &mut Page) -> Result<(), Error> {
         match found {
-            Found::Entry(mut entry, place, _) => {
+            Found::Entry(mut entry, place, meta) => {
                 let alone = self.queue.totals().entries == 0 && matches!(entry.kind, Kind::File(_));
                 if self.options.expects() && !alone {
                     let text = "--hash with a value is for one file: leave the value out for more";
                     return Err(Error::new(Code::Usage, text));
                 }
                 if self.options.checksum {
-                    entry.digest = self.digest(&entry, &place);
+                    entry.digest = self.digest(&entry, &place, meta.as_ref());
                 }
                 let item = matches!(entry.kind, Kind::File(_)).then(|| Item {
                     place,
-                    look: Look {
-                        size: entry.size(),
-                        seconds: entry.seconds,
-                        nanos: entry.nanos,
-                    },
+                    size: entry.size(),
+                    version: meta.map_or(0, |meta| meta.version().mark()),
                 });
                 self.queue.list(self.crew, item)?;
                 page.bytes += entry.weight();
@@ -131,14 +127,16 @@ impl Scan<'_> {
         self.say(&Listing::Planned(vec![planned]))
     }
 
-    /// Digest of a file; nothing if it cannot be read, which will fail when it is sent.
-    fn digest(&self, entry: &Entry, place: &Path) -> Option<Digest> {
+    /// Digest of a file; nothing if it cannot be read or has changed since it was listed, which fails when it is sent.
+    fn digest(&self, entry: &Entry, place: &Path, meta: Option<&Meta>) -> Option<Digest> {
         let Kind::File(size) = entry.kind else {
             return None;
         };
         let file = self.ground.file(place).ok()?;
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
-        Taking::of(digest::Kind::Blake3, size, read).ok()
+        let digest = Taking::of(digest::Kind::Blake3, size, read).ok()?;
+        let is_unchanged = file.version().ok()? == meta?.version();
+        is_unchanged.then_some(digest)
     }
 
     fn flush(&self, page: &mut Page) -> Result<(), Error> {

@@ -121,7 +121,7 @@ impl Reading {
             }
             let item = Arc::clone(&self.plan.items[index]);
             let file = ground.file(&item.place)?;
-            if file.look()? != item.look {
+            if !item.is_unchanged(&file)? {
                 self.fail(index, "it changed after it was listed");
             }
             self.open.insert(entry, file);
@@ -144,14 +144,12 @@ impl Reading {
         }
         let digest = taking.finish();
         self.taking.remove(&index);
-        let look = self.plan.items[index].look;
-        let file = self.open.get(&piece.entry).map(InputFile::look);
-        if let Some(Ok(now)) = file
-            && now != look
-        {
+        let item = Arc::clone(&self.plan.items[index]);
+        let file = self.open.get(&piece.entry);
+        if file.is_some_and(|file| matches!(item.is_unchanged(file), Ok(false))) {
             self.fail(index, "it changed while it was sent");
         }
-        if piece.end() == look.size {
+        if piece.end() == item.size {
             self.open.remove(&piece.entry);
         }
         self.left -= 1;
