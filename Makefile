@@ -5,12 +5,12 @@ PREFIX ?= /usr/local
 ROOT = $(DESTDIR)$(PREFIX)
 SHARE = $(ROOT)/share
 NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables pg_ctlcluster:postgresql \
-	mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs lowntfs-3g:ntfs-3g faketime:faketime
-export PATH := $(PATH):/usr/sbin:/sbin
+	mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs lowntfs-3g:ntfs-3g faketime:faketime promtool:prometheus jq:jq curl:curl xxd:xxd
+export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
 SECONDS_EACH ?= 600
 
-.PHONY: help setup build demo test mutants attacks fuzz check fmt clippy doc tidy sim figures bench lab install
+.PHONY: help setup build demo test mutants attacks fuzz check fmt clippy doc book tidy sim figures bench lab install
 help: ## print this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
@@ -31,6 +31,8 @@ install: build ## put the command, its completions, man pages and units for syst
 	install -d $(ROOT)/lib/systemd/system
 	for unit in lighthaul lighthaul-gateway lighthaul-scheduler; do \
 		sed 's,/usr/local/bin,$(PREFIX)/bin,' dist/$$unit.service > $(ROOT)/lib/systemd/system/$$unit.service; done
+	install -d $(SHARE)/lighthaul
+	install -m 644 dist/prometheus-alerts.yml dist/grafana-dashboard.json $(SHARE)/lighthaul
 demo: setup build ## copy a real tree over a long path, and compare with TCP
 	$(CARGO) run --release --locked --quiet --package lighthaul-xtask -- demo
 test: setup ## run every test, then list those that were skipped, with the reason
@@ -42,13 +44,16 @@ attacks: ## attack daemons, gateways and schedulers for a minute each, with opti
 	$(CARGO) test --release --locked --package lighthaul-cli --test gateway -- sixty_four --nocapture --test-threads 1
 fuzz: ## fuzz every decoder for ten minutes, or SECONDS_EACH
 	@scripts/fuzz $(SECONDS_EACH)
-check: fmt clippy doc tidy ## hold format, lints, documents and the rules of the house
+check: fmt clippy doc book tidy ## hold format, lints, documents and the rules of the house
 fmt:
 	$(CARGO) fmt --all -- --check
 clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
+book: ## build the guide, into target/book
+	@command -v mdbook >/dev/null || $(CARGO) install --locked --quiet mdbook --no-default-features
+	mdbook build docs --dest-dir $(abspath $(TARGET))/book
 tidy: ## hold the rules of the house
 	$(CARGO) xtask tidy
 lab: setup build ## a shell between two hosts, 1 Gb/s and 100 ms apart
