@@ -1,10 +1,10 @@
-//! Reading octets that a peer wrote, big-endian, without ever panicking.
+//! Decoding of untrusted octets (big-endian) without panics, and the matching encoders.
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-/// The octets are not what they should be.
+/// Error for octets that do not decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -16,51 +16,51 @@ impl fmt::Display for Malformed {
 
 impl core::error::Error for Malformed {}
 
-/// Takes numbers and slices from the front of `rest`.
+/// Cursor that takes numbers and slices from the front of a byte slice.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// A reader at the start of `octets`.
+    /// Returns a reader at the start of `octets`.
     pub const fn new(octets: &'a [u8]) -> Self {
         Self { rest: octets }
     }
 
-    /// The next `count` octets.
+    /// Takes the next `count` octets.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.rest.split_at_checked(count).ok_or(Malformed)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    /// The next `N` octets as an array.
+    /// Takes the next `N` octets as an array.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         self.take(N)?.try_into().map_err(|_| Malformed)
     }
 
-    /// The next octet.
+    /// Takes the next octet.
     pub fn u8(&mut self) -> Result<u8, Malformed> {
         self.array().map(u8::from_be_bytes)
     }
 
-    /// The next two octets.
+    /// Takes the next two octets as a big-endian number.
     pub fn u16(&mut self) -> Result<u16, Malformed> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// The next four octets.
+    /// Takes the next four octets as a big-endian number.
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// The next eight octets.
+    /// Takes the next eight octets as a big-endian number.
     pub fn u64(&mut self) -> Result<u64, Malformed> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A number of one to ten octets, seven bits each, least first (LEB128).
+    /// Takes an unsigned LEB128 number: one to ten octets of seven bits each, least significant first.
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -77,8 +77,9 @@ impl<'a> Reader<'a> {
         Err(Malformed)
     }
 
-    /// A range behind one that ended at `done`, which it does not touch: a varint of how far it is from there, which
-    /// only from zero may be nothing, and a varint of its length.
+    /// Takes the next range of a sorted list of ranges that do not touch; `done` is the end of the previous one. It
+    /// is encoded as two varints: the distance from `done` to the start, and the length. A length of zero is
+    /// malformed, and so is a distance of zero unless `done` is zero.
     pub fn range(&mut self, done: u64) -> Result<Range<u64>, Malformed> {
         let (away, len) = (self.varint()?, self.varint()?);
         if len == 0 || (away == 0 && done > 0) {
@@ -88,17 +89,17 @@ impl<'a> Reader<'a> {
         Ok(start..start.checked_add(len).ok_or(Malformed)?)
     }
 
-    /// All that is left.
+    /// Takes all remaining octets.
     pub fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
     }
 
-    /// Whether nothing is left.
+    /// True if no octets remain.
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Fails unless everything has been read.
+    /// Fails with [`Malformed`] unless all octets have been read.
     pub const fn finish(self) -> Result<(), Malformed> {
         if self.rest.is_empty() {
             Ok(())
@@ -108,7 +109,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends `range` as [`Reader::range`] reads it, and answers its end.
+/// Appends `range` in the encoding of [`Reader::range`], and returns its end.
 pub fn put_range(out: &mut Vec<u8>, done: u64, range: &Range<u64>) -> u64 {
     debug_assert!(done <= range.start && !range.is_empty());
     put_varint(out, range.start - done);
@@ -116,7 +117,7 @@ pub fn put_range(out: &mut Vec<u8>, done: u64, range: &Range<u64>) -> u64 {
     range.end
 }
 
-/// Appends `value` as [`Reader::varint`] reads it.
+/// Appends `value` in the encoding of [`Reader::varint`].
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -131,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ranges_are_apart_and_have_an_end() {
+    fn empty_touching_and_overflowing_ranges_are_malformed() {
         let max = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
         let beyond = [&[1][..], &max].concat();
         for (octets, done, range) in [
@@ -149,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_varint_survives_the_wire(value: u64) {
+        fn varint_round_trips(value: u64) {
             let mut out = Vec::new();
             put_varint(&mut out, value);
             let mut reader = Reader::new(&out);
@@ -158,7 +159,7 @@ mod tests {
         }
 
         #[test]
-        fn ranges_survive_the_wire(steps in prop::collection::vec((1_u64..1 << 40, 1_u64..1 << 40), 0..20)) {
+        fn ranges_round_trip(steps in prop::collection::vec((1_u64..1 << 40, 1_u64..1 << 40), 0..20)) {
             let (mut out, mut done, mut put) = (Vec::new(), 0, Vec::new());
             for (away, len) in steps {
                 put.push(done + away..done + away + len);
@@ -174,7 +175,7 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_read_without_panic(octets: Vec<u8>, done: u64) {
+        fn arbitrary_octets_decode_without_panic(octets: Vec<u8>, done: u64) {
             let mut reader = Reader::new(&octets);
             while let Ok(range) = reader.range(done) {
                 prop_assert!(done <= range.start && range.start < range.end);

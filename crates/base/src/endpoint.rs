@@ -1,90 +1,92 @@
-//! The contract between a protocol's machine and the world that runs it.
+//! The contract between a protocol's state machine and its driver (simulator, lab or real sockets).
 //!
-//! A machine is *told* the time and *handed* heads; it answers with spans of an object and a deadline.
-//! It has no socket, file, clock or thread. The law:
+//! A machine has no socket, file, clock or thread. The driver passes in the time and the heads of received messages.
+//! The machine returns byte ranges of the object and a deadline. The rules:
 //!
-//! 1. One `handle_*` (or those of one train), then drain: `poll_transmit` until `None`, `poll_event` until `None`,
-//!    `poll_timeout` once. In that order: the last tally leaves before the owner hears that all is over.
-//! 2. Time is an argument and never goes back. A timeout may come late, or when nothing is due.
-//! 3. Whoever makes a machine gives it all it will ever need.
-//! 4. A message that makes no sense is counted and dropped; what an owner can act on is an event.
-//! 5. Every queue has a bound in its `Config`.
-//! 6. Streams carry framed messages; the frame belongs to the world.
-//! 7. A pacer's quantum is a train: the machine answers up to that many datagrams before it says
-//!    "wait", and the world gathers those of one size into one system call.
-//! 8. A datagram's head starts with eight octets that no other datagram of that machine has, unless
-//!    it is the same datagram: the world encrypts under them. Its length is the protocol's constant.
+//! 1. After one `handle_*` call (or those of one train of datagrams) the driver drains the machine, in this order:
+//!   `poll_transmit` until `None`, `poll_event` until `None`, `poll_timeout` once. The order makes sure that the last
+//!   message is sent before the owner learns that the transfer is over.
+//! 2. Time is an argument and never decreases. `handle_timeout` may be called late, or when nothing is due.
+//! 3. The constructor of a machine takes everything that the machine will ever need.
+//! 4. A message that makes no sense is counted and dropped. An event reports only what its owner can act on.
+//! 5. Every queue has a bound in the protocol's `Config`.
+//! 6. Messages on streams are framed; the driver adds and removes the frames.
+//! 7. The quantum of a pacer is a train of datagrams. The machine returns up to that many datagrams before it has to
+//!   wait. The driver passes those of one size to the kernel in one system call.
+//! 8. The head of a datagram starts with eight octets that are unique to this datagram on this machine; a duplicate
+//!   repeats them. The driver derives the encryption nonce from them. Their length is a constant of the protocol.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::{Instant, Load, Rate, Span};
 
-/// One side of one transfer: no socket, no file, no clock, no thread.
+/// State machine of one side of one transfer, without socket, file, clock or thread.
 pub trait Endpoint {
-    /// What its owner gets to hear.
+    /// Events that the machine reports to its owner.
     type Event;
 
-    /// Takes a message in; answers where its body belongs, if it is wanted.
+    /// Handles a received message. Returns the span of the object where its body belongs, or `None` to discard the
+    /// body.
     fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span>;
-    /// Lets time pass.
+    /// Advances the time to `now` and runs expired timers.
     fn handle_timeout(&mut self, now: Instant);
-    /// Hears how its own host is doing.
+    /// Takes a load sample of the machine's own host.
     fn handle_load(&mut self, _now: Instant, _load: Load) {}
-    /// Hears that its owner wants another rate from now on.
+    /// Sets the sending rate that the owner wants from now on.
     fn handle_rate(&mut self, _now: Instant, _rate: Rate) {}
-    /// Hears that a stream would take one more message at once.
+    /// Reports that stream `stream` can take one more message without blocking.
     fn handle_room(&mut self, _now: Instant, _stream: u16) {}
-    /// Hears that a stream broke: what it had may have come or not, and nothing more will.
+    /// Reports that stream `stream` is broken. Messages in flight on it may or may not have arrived.
     fn handle_broken(&mut self, _now: Instant, _stream: u16) {}
 
-    /// The next message to send, or nothing until the next `handle_*` or deadline.
+    /// Returns the next message to send, or `None` until the next `handle_*` call or deadline.
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit>;
-    /// The next thing its owner should hear.
+    /// Returns the next event for the owner.
     fn poll_event(&mut self) -> Option<Self::Event>;
-    /// When it wants `handle_timeout` to be called.
+    /// Returns the deadline at which the driver should call `handle_timeout`.
     fn poll_timeout(&self) -> Option<Deadline>;
 
-    /// A hint: the first span at or after `offset`, of at most `len` bytes, that it means to send in
-    /// the pass it is in, or that it still waits for. Order within a pass is ascending.
+    /// Returns a hint for prefetching: the first span at or after `offset` that this machine will send in its current
+    /// pass or still expects to receive. It has at most `len` bytes. Spans within a pass ascend.
     fn upcoming(&self, _offset: u64, _len: u32) -> Option<Span> {
         None
     }
 }
 
-/// How a message crosses.
+/// Transport of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Via {
-    /// Alone, and perhaps never.
+    /// Unreliable, unordered datagram.
     Datagram,
-    /// In order and surely, on the stream of this number.
+    /// Reliable, ordered stream with this number.
     Stream(u16),
 }
 
-/// What came from the peer: the head's octets, and how long the body behind it is.
+/// Message received from the peer: the octets of its head, and the length of its body.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// How it came.
+    /// Transport that the message arrived on.
     pub via: Via,
-    /// The message's own bytes; [`Body::Words`] arrive as a part of it.
+    /// Octets of the message itself. A body of the variant [`Body::Words`] arrives as part of the head.
     pub head: &'a [u8],
-    /// Bytes of the object behind the head.
+    /// Number of bytes of the object that follow the head.
     pub len: u32,
 }
 
-/// What is to be sent to the peer.
+/// Message to send to the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// How it is to cross.
+    /// Transport to send the message on.
     pub via: Via,
-    /// The message's own bytes.
+    /// Octets of the message itself.
     pub head: Head,
-    /// What follows them.
+    /// Data after the head.
     pub body: Body,
 }
 
 impl Transmit {
-    /// What arrives in front of the object's bytes: the head, and the protocol's own words as a part of it.
+    /// Returns the octets in front of the object's bytes: the head, followed by the body if it is [`Body::Words`].
     pub fn octets(&self) -> Vec<u8> {
         let mut octets = self.head.as_slice().to_vec();
         if let Body::Words(words) = &self.body {
@@ -94,19 +96,19 @@ impl Transmit {
     }
 }
 
-/// What follows a head.
+/// Data after the head of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// Nothing.
+    /// No data.
     None,
-    /// Bytes of the object, which the world gathers.
+    /// Bytes of the object, which the driver reads from the source.
     Object(Span),
-    /// The protocol's own words, say a tally.
+    /// Octets that the protocol itself encoded, such as a tally.
     Words(Vec<u8>),
 }
 
 impl Body {
-    /// How many bytes of the object it has.
+    /// Returns the number of bytes of the object in the body.
     pub const fn object_len(&self) -> u32 {
         match self {
             Self::Object(span) => span.len,
@@ -115,7 +117,7 @@ impl Body {
     }
 }
 
-/// At most [`Head::MAX`] octets, held inline.
+/// Head of a message: at most [`Head::MAX`] octets, stored inline.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     octets: [u8; Self::MAX],
@@ -123,10 +125,10 @@ pub struct Head {
 }
 
 impl Head {
-    /// The longest head there is.
+    /// Maximum length of a head, in octets.
     pub const MAX: usize = 30;
 
-    /// A head of `octets`; more than [`Head::MAX`] is a mistake of the protocol's author.
+    /// Returns a head of `octets`. Panics if there are more than [`Head::MAX`].
     pub fn new(octets: &[u8]) -> Self {
         assert!(
             octets.len() <= Self::MAX,
@@ -141,7 +143,7 @@ impl Head {
         head
     }
 
-    /// Its octets.
+    /// Returns the octets of the head.
     pub fn as_slice(&self) -> &[u8] {
         &self.octets[..usize::from(self.len)]
     }
@@ -153,11 +155,11 @@ impl fmt::Debug for Head {
     }
 }
 
-/// When a machine wants to be woken, and for what.
+/// Time at which a machine wants `handle_timeout` to be called, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
-    /// The moment.
+    /// Time of the deadline.
     pub at: Instant,
-    /// The reason, for the trace.
+    /// Reason, for traces.
     pub why: &'static str,
 }

@@ -1,18 +1,18 @@
-//! Foreign text as one harmless, bounded line.
+//! Untrusted text as one printable line of bounded length.
 //!
-//! File names and whatever a peer says pass through here before a log, a terminal, a JSON event or a metric shows
-//! them: control characters, line breaks, and marks that reorder or hide text are written `\xHH`, octet by octet.
+//! File names and texts from a peer pass through this module before a log, terminal, JSON event or metric shows them.
+//! Control characters, line breaks, and characters that reorder or hide text are written as `\xHH` per octet.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 use core::fmt::Write;
 
-/// Longest sentence of a peer that is kept, in octets.
+/// Maximum length of a text from a peer, in octets.
 pub const TEXT_MAX: usize = 2 << 10;
-/// Longest line of a log or a terminal, in octets.
+/// Maximum length of a line in a log or on a terminal, in octets.
 pub const LINE_MAX: usize = 16 << 10;
 
-/// Returns `text` as one line of at most `max` octets; a line that was cut ends in `…`.
+/// Returns `text` as one line of at most `max` octets. A truncated line ends in `…`.
 pub fn escape(text: &str, max: usize) -> Cow<'_, str> {
     if text.len() <= max && !text.contains(is_hidden) {
         return text.into();
@@ -22,8 +22,8 @@ pub fn escape(text: &str, max: usize) -> Cow<'_, str> {
     line.end().into()
 }
 
-/// Returns `name` as one line: like [`escape`], with `\xHH` for what is not UTF-8 and `\\` for `\`, so that two names
-/// never look alike.
+/// Returns `name` as one line, like [`escape`], with `\xHH` for octets that are not UTF-8 and `\\` for `\`. Two
+/// different names never give the same line, unless it was truncated.
 pub fn escape_name(name: &[u8]) -> String {
     let mut line = Line::new(NAME_MAX);
     for part in name.utf8_chunks() {
@@ -43,7 +43,7 @@ pub fn escape_name(name: &[u8]) -> String {
     line.end()
 }
 
-/// Returns `json`, one line of JSON, with `\uXXXX` for each hidden character: the same value in harmless letters.
+/// Replaces each hidden character of `json`, one line of JSON, by `\uXXXX`. The value stays the same.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     if !json.contains(is_hidden) {
         return json.into();
@@ -61,14 +61,14 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     line.into()
 }
 
-/// Returns true for a character that moves a terminal, breaks a line, reorders text or cannot be seen.
+/// True for a character that controls a terminal, breaks a line, reorders text or is invisible.
 pub fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A line that is being written.
+/// Output line under construction.
 struct Line {
     text: String,
     max: usize,
@@ -84,7 +84,7 @@ impl Line {
         }
     }
 
-    /// Adds a character; returns false once the line is full.
+    /// Appends a character, escaped if it is hidden. Returns false once the line is full.
     fn put(&mut self, letter: char) -> bool {
         let mut octets = [0; 4];
         let text = letter.encode_utf8(&mut octets);
@@ -124,7 +124,7 @@ impl Line {
 }
 
 const ELLIPSIS: char = '…';
-/// Longest name that is shown, in octets; Linux takes paths of 4 KiB, each octet of which may take four.
+/// Maximum length of an escaped name, in octets. Linux paths have up to 4 KiB, and an octet may take four characters.
 const NAME_MAX: usize = 32 << 10;
 
 #[cfg(test)]
@@ -134,14 +134,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ordinary_text_is_kept() {
+    fn printable_text_is_unchanged() {
         for text in ["", "plain", "größe ✓ — 12 %", r"a\b"] {
             assert_eq!(escape(text, TEXT_MAX), text);
         }
     }
 
     #[test]
-    fn newlines_escapes_and_bidi_controls_become_digits() {
+    fn control_and_bidi_characters_are_escaped() {
         assert_eq!(
             escape("a\nWARN forged\r\x1b[2J\u{9b}2J\u{202e}b\u{2028}", TEXT_MAX),
             r"a\x0aWARN forged\x0d\x1b[2J\xc2\x9b2J\xe2\x80\xaeb\xe2\x80\xa8"
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_its_value() {
+    fn escaped_json_keeps_its_value() {
         assert_eq!(
             escape_json("{\"a\":\"ö\u{202e}\u{e0041}\"}"),
             r#"{"a":"ö\u202e\udb40\udc41"}"#
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_megabyte_is_cut() {
+    fn long_text_is_truncated() {
         let text = "ä".repeat(1 << 20);
         let line = escape(&text, TEXT_MAX);
         assert!(line.len() <= TEXT_MAX && line.ends_with(ELLIPSIS));
@@ -167,14 +167,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_line_is_harmless_bounded_and_stable(text: String, max in 3_usize..99) {
+        fn escaped_line_is_printable_bounded_and_idempotent(text: String, max in 3_usize..99) {
             let line = escape(&text, max);
             prop_assert!(!line.contains(is_hidden) && line.len() <= max);
             prop_assert_eq!(escape(&line, max), &*line);
         }
 
         #[test]
-        fn two_names_never_look_alike(one: Vec<u8>, other: Vec<u8>) {
+        fn different_names_escape_differently(one: Vec<u8>, other: Vec<u8>) {
             prop_assert_eq!(escape_name(&one) == escape_name(&other), one == other);
             prop_assert!(!escape_name(&one).contains(is_hidden));
         }

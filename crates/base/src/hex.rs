@@ -1,9 +1,9 @@
-//! Octets as hexadecimal digits.
+//! Hexadecimal encoding of octets.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Two lower-case digits for each octet, leading zeros included.
+/// Returns two lower-case digits for each octet, with leading zeros.
 pub fn to_hex(octets: &[u8]) -> String {
     let digits = octets.iter().flat_map(|octet| [octet >> 4, octet & 15]);
     digits
@@ -11,7 +11,7 @@ pub fn to_hex(octets: &[u8]) -> String {
         .collect()
 }
 
-/// The octets that `text` stands for, in digits of either case; nothing if it is not in pairs of digits.
+/// Decodes pairs of hexadecimal digits of either case. Returns `None` for any other text.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let pairs = text.as_bytes().chunks(2);
     pairs
@@ -35,7 +35,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn hexadecimal_keeps_its_zeros() {
+    fn hex_keeps_leading_zeros_and_refuses_other_text() {
         assert_eq!(to_hex(&[0, 10, 0xff]), "000aff");
         assert_eq!(from_hex("000AfF"), Some(alloc::vec![0, 10, 0xff]));
         for text in ["0", "0g", "+1", "é"] {
@@ -45,7 +45,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn octets_survive_hexadecimal(octets: Vec<u8>) {
+        fn hex_round_trips(octets: Vec<u8>) {
             prop_assert_eq!(from_hex(&to_hex(&octets)), Some(octets));
         }
     }

@@ -1,14 +1,14 @@
-//! Floor 1: what every room shares, and the contract between a machine and its world.
+//! Shared vocabulary types, and the contract between a protocol state machine and the code that drives it (floor 1).
 //!
-//! - [`time`]: instants that can be zero; [`rate`]: bits a second; [`size`]: bytes as people write them
-//! - [`timetable`]: which rate holds at which time of the week
-//! - [`trc`]: what a circuit carries, and when
-//! - [`span`]: a range of an object
-//! - [`rng`]: chance from a seed
-//! - [`codec`]: reading and writing octets without panics
-//! - [`hex`]: octets as digits; [`escape`]: foreign text as one harmless line
-//! - [`load`]: how a host is doing
-//! - [`prefix`]: addresses that count as one host or site; [`seats`]: fair shares of what is bounded
+//! - [`time`]: instants that can be zero; [`rate`]: bits per second; [`size`]: byte counts in human notation
+//! - [`timetable`]: rate limits by day of the week and time of day
+//! - [`trc`]: time-range-capacity vectors, the bandwidth of a circuit over time
+//! - [`span`]: a byte range of an object
+//! - [`rng`]: seeded random numbers
+//! - [`codec`]: decoding and encoding of untrusted octets without panics
+//! - [`hex`]: hexadecimal digits; [`escape`]: untrusted text as one printable line
+//! - [`load`]: load samples of a host
+//! - [`prefix`]: address blocks that count as one host or site; [`seats`]: max-min fair shares of a limited resource
 //! - [`endpoint`]: one side of one transfer
 #![no_std]
 extern crate alloc;

@@ -1,33 +1,33 @@
-//! How a host is doing.
+//! Load samples of a host, which flow control uses.
 
 use core::time::Duration;
 
 use crate::Instant;
 
-/// A sample of how one end system is doing, told to its endpoint.
+/// Load sample of an end system, passed to the protocol endpoint on that system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Bytes received and not yet safe on disk.
+    /// Received bytes that are not yet durable on disk.
     pub backlog_bytes: u64,
-    /// How many such bytes the host is willing to hold.
+    /// Maximum for [`Load::backlog_bytes`] that the host accepts.
     pub backlog_bytes_max: u64,
-    /// Bytes that wait in its socket.
+    /// Bytes waiting in the socket's receive buffer.
     pub socket_bytes: u64,
-    /// How many bytes the socket holds; zero where nobody looks.
+    /// Capacity of the socket's receive buffer in bytes; zero if it is not measured.
     pub socket_bytes_max: u64,
-    /// Whether others have had its processor lately.
+    /// True if other tasks have competed for the endpoint's processor recently.
     pub is_shared: bool,
-    /// When the endpoint will have no processor, as far as that can be foreseen.
+    /// Predicted next period without a processor, if one is foreseen.
     pub absence: Option<Absence>,
 }
 
-/// A time in which others have the processor.
+/// Period in which other tasks run on the endpoint's processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Absence {
-    /// When it begins.
+    /// Start of the period.
     pub from: Instant,
-    /// How long it lasts.
+    /// Length of the period.
     pub len: Duration,
-    /// How long after its beginning the next one like it begins; zero if none will.
+    /// Interval from the start of this period to the start of the next; zero if the period does not repeat.
     pub every: Duration,
 }

@@ -1,8 +1,8 @@
-//! Blocks of addresses that are counted as one host or one site.
+//! Address blocks that count as one host or one site when quotas are applied.
 
 use core::net::IpAddr;
 
-/// A block of addresses, as in `192.0.2.0/24` or `2001:db8::/48`.
+/// Address block in CIDR notation, as in `192.0.2.0/24` or `2001:db8::/48`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix {
     address: IpAddr,
@@ -10,7 +10,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Returns the block of `len` bits that `address` is in; an IPv4-mapped address counts as IPv4.
+    /// Returns the block of prefix length `len` that contains `address`. An IPv4-mapped IPv6 address counts as IPv4.
     pub fn of(address: IpAddr, len: u8) -> Self {
         let address = match address.to_canonical() {
             IpAddr::V4(v4) => {
@@ -25,13 +25,13 @@ impl Prefix {
         Self { address, len }
     }
 
-    /// Returns the block that one host can have for itself: an IPv4 address, or the /64 of an IPv6 network.
+    /// Returns the block that a single host can control: one IPv4 address (/32), or one IPv6 /64.
     pub fn host(address: IpAddr) -> Self {
         Self::all(address)[0]
     }
 
-    /// Returns the blocks that `address` is counted in, from a host's to a site's: /32 and /24 of IPv4; /64, /56 and
-    /// /48 of IPv6, since a site is given any of these.
+    /// Returns the blocks that `address` counts in, from host to site: /32 and /24 for IPv4, and /64, /56 and /48 for
+    /// IPv6. Providers assign a site any of the three IPv6 lengths.
     pub fn all(address: IpAddr) -> [Self; 3] {
         let lens = match address.to_canonical() {
             IpAddr::V4(_) => [32, 24, 24],
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_network_are_one_host_and_one_site() {
+    fn addresses_of_one_network_share_host_and_site_prefix() {
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8::1")[0], of("2001:db8:0:1::1")[0]);
         assert_eq!(of("2001:db8::1")[1], of("2001:db8:0:ff::1")[1]);

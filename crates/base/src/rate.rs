@@ -1,57 +1,57 @@
-//! Bits a second.
+//! Data rates in bits per second.
 
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-/// A rate in whole bits a second; never zero.
+/// Rate in whole bits per second; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// Faster than anything: what "do not pace" means.
+    /// Highest rate. A pacer with this rate does not pace.
     pub const UNLIMITED: Self = Self(u64::MAX);
 
-    /// `bits` a second, or nothing if that is zero.
+    /// Returns a rate of `bits` per second, or `None` for zero.
     pub const fn from_bps(bits: u64) -> Option<Self> {
         if bits == 0 { None } else { Some(Self(bits)) }
     }
 
-    /// `mbps` million bits a second; zero becomes one bit a second.
+    /// Returns a rate of `mbps` million bits per second. Zero becomes one bit per second.
     pub const fn from_mbps(mbps: u64) -> Self {
         let bits = mbps.saturating_mul(1_000_000);
         Self(if bits == 0 { 1 } else { bits })
     }
 
-    /// Bits a second.
+    /// Returns the rate in bits per second.
     pub const fn as_bps(self) -> u64 {
         self.0
     }
 
-    /// Million bits a second, for people.
+    /// Returns the rate in million bits per second, for display.
     pub fn as_mbps_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// How long `bytes` take at this rate, rounded up to a nanosecond.
+    /// Returns the time that `bytes` take at this rate, rounded up to a nanosecond.
     pub fn time_for(self, bytes: u64) -> Duration {
         let nanos = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.0));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// How many whole bytes pass in `time`.
+    /// Returns the whole bytes that pass in `time`.
     pub fn bytes_in(self, time: Duration) -> u64 {
         let bytes = time.as_nanos().saturating_mul(u128::from(self.0)) / 8_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// What `bytes` in `time` come to; at least one bit a second.
+    /// Returns the rate of `bytes` in `time`, rounded down, but at least one bit per second.
     pub fn of(bytes: u64, time: Duration) -> Self {
         let bits = u128::from(bytes) * 8_000_000_000 / time.as_nanos().max(1);
         Self(u64::try_from(bits).unwrap_or(u64::MAX).max(1))
     }
 
-    /// This rate times `numerator / denominator`, at least one bit a second.
+    /// Returns this rate times `numerator / denominator`, rounded down, but at least one bit per second.
     #[must_use]
     pub fn scaled(self, numerator: u32, denominator: u32) -> Self {
         let bits = u128::from(self.0) * u128::from(numerator) / u128::from(denominator.max(1));
@@ -74,7 +74,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// What was wrong with a rate that somebody wrote.
+/// Error for text that is not a valid rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotARate;
 
@@ -82,7 +82,7 @@ impl fmt::Display for NotARate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a rate is a number above zero and a unit, as in 900Mb/s, 1.5Gb/s or 40G"
+            "expected a rate: a number above zero and a unit, as in 900Mb/s, 1.5Gb/s or 40G"
         )
     }
 }
@@ -92,8 +92,8 @@ impl core::error::Error for NotARate {}
 impl FromStr for Rate {
     type Err = NotARate;
 
-    /// Reads `900Mb/s`, `900Mbit`, `1.5G` or `1000bit`: decimal prefixes, bits per second. A number alone is refused, since
-    /// nobody can tell what was meant.
+    /// Parses `900Mb/s`, `900Mbit`, `1.5G` or `1000bit`: bits per second with decimal prefixes. A bare number is
+    /// refused, since its unit would be a guess.
     fn from_str(text: &str) -> Result<Self, NotARate> {
         let text = text.trim();
         let digits = text
@@ -117,7 +117,8 @@ impl FromStr for Rate {
     }
 }
 
-/// `number` times `scale` without floating point; nothing if it is no number or too large.
+/// Returns `number` times `scale`, rounded down, without floating point. Returns `None` for text that is not a
+/// decimal number, for more than 18 fractional digits, and on overflow.
 pub(crate) fn decimal(number: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.len() > 18 {
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_read_as_people_write_them() {
+    fn rates_parse_in_human_notation() {
         for (text, bits) in [
             ("900Mb/s", 900_000_000),
             ("1.5Gb/s", 1_500_000_000),
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_bytes_agree() {
+    fn time_for_and_bytes_in_are_inverse() {
         let rate = Rate::from_mbps(1000);
         assert_eq!(rate.time_for(125_000_000), Duration::from_secs(1));
         assert_eq!(rate.bytes_in(Duration::from_millis(1)), 125_000);

@@ -1,16 +1,17 @@
-//! Chance that descends from a seed.
+//! Deterministic random numbers from a seed.
 
-/// A small, fast generator (`SplitMix64`, Steele et al. 2014): one seed, one sequence, everywhere.
+/// Pseudo-random generator `SplitMix64` (Steele et al. 2014): one seed yields the same sequence on every machine. It
+/// is not suited for keys and nonces.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator that starts from `seed`.
+    /// Returns a generator that starts from `seed`.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,12 +20,12 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which must not be zero.
+    /// Returns a number in `0..bound`. `bound` must not be zero.
     pub const fn below(&mut self, bound: u64) -> u64 {
         ((self.next_u64() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// True `ppb` times in a thousand million.
+    /// Returns true with a probability of `ppb` parts per billion.
     pub const fn chance_ppb(&mut self, ppb: u64) -> bool {
         ppb > 0 && self.below(1_000_000_000) < ppb
     }

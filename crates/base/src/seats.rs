@@ -1,8 +1,10 @@
-//! Fair shares of a bounded number of seats: sessions, connections or links that identities hold from addresses.
+//! Max-min fair shares of a limited number of seats: sessions, connections or links, counted per identity and
+//! address.
 //!
-//! Nobody takes more than its limit. Where all seats are taken, a newcomer whose identity holds less than another's
-//! takes the newest seat of the identity that holds most, so that shares tend to be equal (max-min fairness) and no
-//! set of greedy identities keeps another out.
+//! Limits apply to one identity, one host, one site and all of them together. When no seat is free, a request may
+//! still take one over: the newest seat of the identity that holds the most. It does so only if the requesting
+//! identity then still holds fewer seats. Shares converge to equal shares (max-min fairness), and no set of greedy
+//! identities can lock another identity out.
 
 use alloc::collections::BTreeMap;
 use core::fmt;
@@ -10,46 +12,46 @@ use core::net::IpAddr;
 
 use crate::prefix::Prefix;
 
-/// Most seats of one kind.
+/// Maximum numbers of seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of all identities together.
+    /// Maximum for all identities together.
     pub all: u32,
-    /// Of one identity.
+    /// Maximum for one identity.
     pub identity: u32,
-    /// Of one host: an IPv4 address, or an IPv6 /64.
+    /// Maximum for one host: an IPv4 address, or an IPv6 /64.
     pub host: u32,
-    /// Of one site: an IPv4 /24, or an IPv6 /56 or /48.
+    /// Maximum for one site: an IPv4 /24, or an IPv6 /56 or /48.
     pub site: u32,
 }
 
-/// Why a newcomer gets no seat.
+/// Reason for the refusal of a seat. Each variant carries the limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// Its identity holds as many as one may, or its share of all.
+    /// The identity holds as many seats as one identity may.
     Identity(u32),
-    /// Its host does.
+    /// The host holds as many seats as one host may, and no other identity there holds enough to give one up.
     Host(u32),
-    /// Its site does.
+    /// The site holds as many seats as one site may, and no other identity there holds enough to give one up.
     Site(u32),
-    /// All are taken, and no identity holds more than the newcomer's would.
+    /// All seats are taken, and no other identity holds enough to give one up.
     All(u32),
 }
 
-/// A seat that was taken.
+/// A seat that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seated {
-    /// Its number, with which it is given back.
+    /// Number of the seat, to be passed to [`Seats::leave`].
     pub number: u64,
-    /// The seat that was taken from another for it, whose holder has to leave.
+    /// Number of the seat that was revoked to make room. The caller must end the session of its holder.
     pub instead_of: Option<u64>,
 }
 
-/// Seats, and the callers that hold them. `I` names an identity.
+/// Seats and their holders. `I` is the type of an identity.
 #[derive(Debug)]
 pub struct Seats<I> {
     limits: Limits,
-    /// By number, so that the last is the newest.
+    /// Holders by seat number: the highest number is the newest seat.
     held: BTreeMap<u64, Holder<I>>,
     next: u64,
 }
@@ -61,7 +63,7 @@ struct Holder<I> {
 }
 
 impl<I: Copy + Ord> Seats<I> {
-    /// Returns free seats within `limits`.
+    /// Returns an empty set of seats with these `limits`.
     pub const fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -70,12 +72,12 @@ impl<I: Copy + Ord> Seats<I> {
         }
     }
 
-    /// Seats that are taken.
+    /// Returns the number of taken seats.
     pub fn taken(&self) -> usize {
         self.held.len()
     }
 
-    /// Takes a seat for `identity`, which calls from `address`.
+    /// Takes a seat for `identity`, which connects from `address`.
     pub fn take(&mut self, identity: I, address: IpAddr) -> Result<Seated, Full> {
         let newcomer = Holder {
             identity,
@@ -98,12 +100,13 @@ impl<I: Copy + Ord> Seats<I> {
         Ok(Seated { number, instead_of })
     }
 
-    /// Gives a seat back; one that somebody else got is gone already.
+    /// Releases a seat. A number that was released or revoked before is ignored.
     pub fn leave(&mut self, number: u64) {
         self.held.remove(&number);
     }
 
-    /// The group that has no seat left for `newcomer`: those of its host, of its site, or all.
+    /// Returns the group without a free seat for `newcomer`, and the error for it: its host, its site, or (`None`)
+    /// all.
     fn bottleneck(&self, newcomer: &Holder<I>) -> Option<(Option<Prefix>, Full)> {
         let [host, sites @ ..] = newcomer.places;
         let count = |place| self.count(|holder| holder.places.contains(&place));
@@ -120,7 +123,8 @@ impl<I: Copy + Ord> Seats<I> {
         (self.held.len() >= all as usize).then_some((None, Full::All(all)))
     }
 
-    /// The newest seat of the identity that holds most `within` a group, if that is more than the newcomer's will.
+    /// Returns the newest seat of the identity with the most seats in `within`. Returns `None` unless that identity
+    /// holds at least two seats more than the newcomer does.
     fn richest(&self, newcomer: &Holder<I>, within: Option<Prefix>) -> Option<u64> {
         let is_in = |holder: &Holder<I>| within.is_none_or(|place| holder.places.contains(&place));
         let mut seats: BTreeMap<I, (u32, u64)> = BTreeMap::new();
@@ -145,15 +149,18 @@ impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Identity(most) => {
-                write!(f, "your key holds all of the {most} that one key may have")
+                write!(
+                    f,
+                    "your key already holds {most}, the most that one key may have"
+                )
             }
             Self::Host(most) => write!(
                 f,
-                "your address holds all of the {most} that one address may have"
+                "your address already holds {most}, the most that one address may have"
             ),
             Self::Site(most) => write!(
                 f,
-                "your network holds all of the {most} that one network may have"
+                "your network already holds {most}, the most that one network may have"
             ),
             Self::All(most) => write!(f, "all {most} are in use"),
         }
@@ -189,12 +196,12 @@ mod tests {
     }
 
     #[test]
-    fn where_all_are_taken_the_greediest_makes_room_until_shares_are_equal() {
+    fn full_table_revokes_newest_seat_of_largest_holder_until_shares_are_equal() {
         let mut seats = Seats::new(LIMITS);
         for who in [1, 1, 1, 1, 1, 1, 2, 2] {
             seats.take(who, address(who, 1)).unwrap();
         }
-        // the newest of the six goes, then others, until nobody has more than another would
+        // identity 1 loses its newest seat, then two more, until identity 3 holds as many
         assert_eq!(seats.take(3, address(3, 1)).unwrap().instead_of, Some(5));
         assert_eq!(seats.take(3, address(3, 1)).unwrap().instead_of, Some(4));
         assert_eq!(seats.take(3, address(3, 1)).unwrap().instead_of, Some(3));
@@ -204,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_and_a_site_have_limits_of_their_own() {
+    fn host_and_site_limits_apply_separately() {
         let mut seats = Seats::new(Limits {
             host: 2,
             site: 3,
@@ -221,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_limit_is_ever_exceeded_and_a_newcomer_is_never_kept_out_by_a_greedy_one(
+        fn limits_hold_and_greedy_identity_cannot_lock_out_others(
             calls in proptest::collection::vec((0_u8..5, 0_u8..3, 0_u8..3, any::<bool>()), 0..200),
         ) {
             let limits = Limits { all: 7, identity: 4, host: 5, site: 6 };

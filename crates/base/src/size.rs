@@ -1,11 +1,11 @@
-//! Bytes as people write them.
+//! Byte counts in human notation.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::rate::decimal;
 
-/// A number of bytes that reads and prints with binary prefixes.
+/// Number of bytes. It prints with binary prefixes, as in `1.50 GiB`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 
@@ -22,7 +22,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// What was wrong with a size that somebody wrote.
+/// Error for text that is not a valid size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotASize;
 
@@ -30,7 +30,7 @@ impl fmt::Display for NotASize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a size is a number and a unit, as in 450MB, 2GiB or 1500B"
+            "expected a size: a number and a unit, as in 450MB, 2GiB or 1500B"
         )
     }
 }
@@ -40,8 +40,8 @@ impl core::error::Error for NotASize {}
 impl FromStr for Size {
     type Err = NotASize;
 
-    /// Reads `2GiB` or `2G` as binary, `450MB` as decimal, `1500B` as bytes. A number alone is refused unless it is zero,
-    /// since nobody can tell what was meant.
+    /// Parses `2GiB` or `2G` (binary), `450MB` (decimal) or `1500B`. A bare number other than 0 is refused, since its
+    /// unit would be a guess.
     fn from_str(text: &str) -> Result<Self, NotASize> {
         let text = text.trim();
         let digits = text
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_read_as_people_write_them() {
+    fn sizes_parse_in_human_notation() {
         for (text, bytes) in [
             ("2GiB", 2 << 30),
             ("450MB", 450_000_000),

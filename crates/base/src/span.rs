@@ -1,21 +1,21 @@
-//! A range of an object.
+//! Byte range of an object.
 
-/// `len` bytes of the object from `offset` on.
+/// Range of `len` bytes of the object that starts at `offset`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
-    /// Where it begins, in bytes from the object's start.
+    /// Offset of the first byte from the start of the object.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Length in bytes.
     pub len: u32,
 }
 
 impl Span {
-    /// The span of `len` bytes at `offset`.
+    /// Returns the span of `len` bytes at `offset`.
     pub const fn new(offset: u64, len: u32) -> Self {
         Self { offset, len }
     }
 
-    /// The first byte after it.
+    /// Returns the offset after the last byte.
     pub const fn end(self) -> u64 {
         self.offset + self.len as u64
     }

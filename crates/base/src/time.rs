@@ -1,37 +1,38 @@
-//! Time as machines are told it.
+//! Time as an argument of state machines.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
-/// A moment, in nanoseconds since its world began.
+/// Point in time, in nanoseconds since the driver (a simulation or a process) started.
 ///
-/// Unlike `std::time::Instant` it can be made at zero, so a simulation is the same on every run.
+/// Unlike `std::time::Instant` it can be constructed at zero, so that a simulation gives the same result on every
+/// run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The moment the world began.
+    /// Start of time.
     pub const ZERO: Self = Self(0);
-    /// A moment that never comes.
+    /// Time that is never reached; the deadline of a disabled timer.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after the world began.
+    /// Returns the time `nanos` nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the world began.
+    /// Returns the nanoseconds since the start.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the world began, for people.
+    /// Returns the seconds since the start, for display.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// Returns the time elapsed since `earlier`, or zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,4 +1,4 @@
-//! Rates that hold at times of the week, as rclone writes them for `--bwlimit`.
+//! Rate limits by day of the week and time of day, in the notation of rclone's `--bwlimit`.
 
 use alloc::format;
 use alloc::vec;
@@ -9,27 +9,27 @@ use core::str::FromStr;
 use crate::rate::Rate;
 use crate::size::Size;
 
-/// Which rate holds when; each step holds till the next, and the last of the week till the first.
+/// Weekly schedule of rate limits. Each step holds until the next one, and the last step of the week until the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timetable {
-    /// At least one, in the order of times, each time once.
+    /// At least one step, sorted by time, with distinct times. `None` is no limit.
     steps: Vec<(WeekTime, Option<Rate>)>,
 }
 
-/// A second of the week, where people are: Monday, 00:00:00 is the first.
+/// Second of the week in local time. Zero is Monday, 00:00:00.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WeekTime(u32);
 
 impl Timetable {
-    /// The rate at a time; nothing if there is no limit.
+    /// Returns the rate limit at `time`, or `None` if there is no limit.
     pub fn rate_at(&self, time: WeekTime) -> Option<Rate> {
         let before = self.steps.partition_point(|(from, _)| *from <= time);
-        // before the first step of the week, the last still holds
+        // before the first step of the week, the last step of the previous week applies
         let last = before.checked_sub(1).unwrap_or(self.steps.len() - 1);
         self.steps[last].1
     }
 
-    /// In how many seconds another rate holds; nothing if none ever does.
+    /// Returns the seconds until the limit changes, or `None` if it never does.
     pub fn next_change(&self, time: WeekTime) -> Option<u32> {
         let now = self.rate_at(time);
         let ahead = |from: WeekTime| (WEEK + from.0 - time.0) % WEEK;
@@ -39,7 +39,7 @@ impl Timetable {
 }
 
 impl WeekTime {
-    /// Second `second` of day `day`; Monday is day 0. Nothing if there is no such time.
+    /// Returns second `second` of day `day` (0 is Monday), or `None` if either is out of range.
     pub const fn new(day: u32, second: u32) -> Option<Self> {
         if day < 7 && second < DAY {
             Some(Self(day * DAY + second))
@@ -52,8 +52,8 @@ impl WeekTime {
 impl FromStr for Timetable {
     type Err = NotATimetable;
 
-    /// Reads `10M`, `off`, `08:00,1G 18:00,off` or `Mon-08:00,100Mbit Fri-18:00,off`; a time without
-    /// a day is one of every day, and of two steps at one time the later one in the text holds.
+    /// Parses `10M`, `off`, `08:00,1G 18:00,off` or `Mon-08:00,100Mbit Fri-18:00,off`. A time without a day applies
+    /// to every day. If two steps have the same time, the later one in the text wins.
     fn from_str(text: &str) -> Result<Self, NotATimetable> {
         if let Ok(rate) = limit(text.trim()) {
             let steps = vec![(WeekTime(0), rate)];
@@ -86,7 +86,7 @@ impl FromStr for Timetable {
     }
 }
 
-/// What was wrong with a timetable, or a limit, that somebody wrote.
+/// Error for text that is not a valid rate limit or timetable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotATimetable;
 
@@ -94,16 +94,16 @@ impl fmt::Display for NotATimetable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a limit is bytes a second as in 10M, bits as in 100Mbit, or off; \
-             with times of day it is written as in 08:00,1G Sat-18:00,off"
+            "expected a rate limit in bytes per second (10M), in bits per second (100Mbit), or off; \
+             a timetable is written as in 08:00,1G Sat-18:00,off"
         )
     }
 }
 
 impl core::error::Error for NotATimetable {}
 
-/// Reads a limit: bits a second behind which `bit` stands, bytes otherwise, of which a bare number means KiB as for
-/// rsync and rclone. `off` and `0` are no limit.
+/// Parses one limit. A unit that ends in `bit` is bits per second; anything else is bytes per second. A bare number
+/// is KiB per second, as in rsync and rclone. `off` and `0` mean no limit (`None`).
 fn limit(text: &str) -> Result<Option<Rate>, NotATimetable> {
     if text == "off" {
         return Ok(None);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn one_limit_holds_always() {
+    fn single_limit_applies_at_all_times() {
         for (text, rate) in [
             ("10M", bytes(10 << 20)),
             ("10MB", bytes(10_000_000)),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timetable_holds_from_step_to_step_and_round_the_week() {
+    fn timetable_steps_hold_until_next_step_and_wrap_at_week_end() {
         let daily = table("08:00,1G 18:00,off");
         assert_eq!(daily.rate_at(at(0, 7, 59)), None);
         assert_eq!(daily.rate_at(at(0, 8, 0)), bytes(1 << 30));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_timetable_is_refused() {
+    fn malformed_timetable_is_refused() {
         for text in [
             "",
             "fast",
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Every minute of a week by itself, filled in by walking through two weeks.
+    /// Returns the limit of every minute of a week, found by stepping through two weeks minute by minute.
     fn minutes(steps: &[(Option<u32>, u32, u64)]) -> Vec<Option<Rate>> {
         let week = 7 * 24 * 60;
         let mut set: Vec<Option<Option<Rate>>> = vec![None; week];
@@ -250,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_minute_agrees_with_a_list_of_minutes(
+        fn timetable_matches_minute_by_minute_model(
             steps in prop::collection::vec((prop::option::of(0_u32..7), 0_u32..1440, 0_u64..4), 1..6),
             now in 0_u32..7 * 1440,
         ) {
@@ -271,7 +271,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text: String) {
+        fn arbitrary_text_parses_without_panic(text: String) {
             if let Ok(table) = text.parse::<Timetable>() {
                 let time = at(1, 2, 3);
                 prop_assert!(table.next_change(time).is_none_or(|seconds| seconds <= WEEK));

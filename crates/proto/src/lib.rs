@@ -1,12 +1,12 @@
-//! Floor 2: every protocol as a pure machine, one folder each, with its wire format inside.
+//! Every protocol as a state machine without I/O (floor 2), one folder each, with its wire format inside.
 //!
-//! - [`parts`]: what several machines share: pacer, tally, loss list
-//! - [`fec`]: a stream of messages that need no retransmission
-//! - [`rbudp`]: Reliable Blast UDP, and the model that predicts it
-//! - [`vbtp`]: Varying-Bandwidth Transport Protocol, which follows a circuit's vector
-//! - [`slabs`]: many sessions' bytes between two gateways, in slabs
+//! - [`parts`]: building blocks that several machines use: pacer, tally, loss list
+//! - [`fec`]: message stream with forward error correction instead of retransmission
+//! - [`rbudp`]: Reliable Blast UDP, and the analytical model that predicts its throughput
+//! - [`vbtp`]: Varying-Bandwidth Transport Protocol, which sends at the rate of a circuit's TRC vector
+//! - [`slabs`]: bytes of many sessions between two gateways, sent in slabs
 //! - [`stripe`]: one object over many streams
-//! - [`sabul`]: SABUL, whose rate follows the loss
+//! - [`sabul`]: SABUL, whose rate control reacts to loss
 #![no_std]
 extern crate alloc;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Two machines and the world between them, in virtual time.
+//! Network of a single flow: two machines and one link in each direction.
 
 use core::time::Duration;
 
@@ -11,40 +11,40 @@ use crate::link::{Link, LinkConfig};
 use crate::network::Network;
 use crate::route::RouteConfig;
 
-/// What lies between a left and a right machine.
+/// Path between the left and the right machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WorldConfig {
-    /// Datagrams from left to right.
+    /// Link for datagrams from left to right.
     pub there: LinkConfig,
-    /// Datagrams from right to left.
+    /// Link for datagrams from right to left.
     pub back: LinkConfig,
     /// One-way delay of streams, in both directions.
     pub stream_delay: Duration,
-    /// The rate of streams, in each direction by itself.
+    /// Rate of the streams of each direction; `None` is infinitely fast.
     pub stream_rate: Option<Rate>,
-    /// Bytes on the wire of a datagram beyond its head and body: IP, UDP, seal.
+    /// Bytes that the lower layers add to the head and body of a datagram: IP, UDP and encryption.
     pub overhead_len: u32,
-    /// The host of the right machine.
+    /// Host of the right machine.
     pub host: HostConfig,
 }
 
-/// A network of one flow, with a link in each direction.
+/// Network of one flow with one link in each direction.
 #[derive(Debug)]
 pub struct World<L, R> {
     network: Network<L, R>,
 }
 
-/// What an owner gets to hear.
+/// Event that one of the two machines reported to its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard<L, R> {
-    /// From the left machine.
+    /// Event of the left machine.
     Left(L),
-    /// From the right machine.
+    /// Event of the right machine.
     Right(R),
 }
 
 impl<L: Endpoint, R: Endpoint> World<L, R> {
-    /// A world at its beginning; all chance descends from `seed`.
+    /// Returns a simulation at time zero. All random numbers derive from `seed`.
     pub fn new(left: L, right: R, config: &WorldConfig, seed: u64) -> Self {
         let mut network = Network::new([config.there, config.back], seed);
         let route = |link| RouteConfig {
@@ -64,14 +64,15 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         Self { network }
     }
 
-    /// Checks from now on that each body goes to the right machine once, and where it belongs.
+    /// Makes [`World::run`] panic if a body does not reach the right machine exactly once, at its own offset.
     #[must_use]
     pub fn with_ledger(self) -> Self {
         let network = self.network.with_ledgers();
         Self { network }
     }
 
-    /// Lets time pass until `till`, or until nothing more will happen; answers the last moment.
+    /// Runs until `till`, or until no event is left. Passes each machine event to `hear` and returns the time
+    /// reached.
     pub fn run(
         &mut self,
         till: Instant,
@@ -80,7 +81,7 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         self.network.run(till, |now, _, heard| hear(now, heard))
     }
 
-    /// Tells the right machine how its host is doing at a moment that the world has run till.
+    /// Passes a load sample to the right machine at `at`. The simulation must have run until `at`.
     pub fn handle_load(
         &mut self,
         at: Instant,
@@ -91,8 +92,7 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         self.network.handle_load(at, 0, load, hear);
     }
 
-    /// Tells the left machine that another rate is wanted from a moment that the world has run
-    /// till.
+    /// Passes a new target rate to the left machine at `at`. The simulation must have run until `at`.
     pub fn handle_rate(
         &mut self,
         at: Instant,
@@ -103,37 +103,37 @@ impl<L: Endpoint, R: Endpoint> World<L, R> {
         self.network.handle_rate(at, 0, rate, hear);
     }
 
-    /// The moment it is at.
+    /// Returns the current time.
     pub const fn now(&self) -> Instant {
         self.network.now()
     }
 
-    /// The left machine.
+    /// Returns the left machine.
     pub fn left(&self) -> &L {
         self.flow().left()
     }
 
-    /// The right machine.
+    /// Returns the right machine.
     pub fn right(&self) -> &R {
         self.flow().right()
     }
 
-    /// The link that carries datagrams to the right.
+    /// Returns the link that carries datagrams to the right.
     pub fn there(&self) -> &Link {
         &self.network.links()[THERE]
     }
 
-    /// The link that carries datagrams to the left.
+    /// Returns the link that carries datagrams to the left.
     pub fn back(&self) -> &Link {
         &self.network.links()[BACK]
     }
 
-    /// The host of the right machine.
+    /// Returns the host of the right machine.
     pub fn host(&self) -> &Host {
         self.flow().host()
     }
 
-    /// What was placed, if [`World::with_ledger`] asked for it.
+    /// Returns the placed bytes if [`World::with_ledger`] was called.
     pub fn ledger(&self) -> Option<&Ledger> {
         self.flow().ledger()
     }

@@ -1,4 +1,4 @@
-//! Two machines among others, and what is between them.
+//! Two machines of a network, and the path between them.
 
 use core::time::Duration;
 
@@ -12,26 +12,26 @@ use crate::route::{Route, RouteConfig};
 use crate::seat::{Datagram, Seat, StreamMessage};
 use crate::world::Agenda;
 
-/// What lies between the left and the right machine of a flow.
+/// Path between the left and the right machine of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct FlowConfig {
-    /// When the machines begin; they were made for that moment.
+    /// Start time. The machines must have been created for this time.
     pub start: Instant,
-    /// Datagrams from left to right.
+    /// Route of datagrams from left to right.
     pub there: RouteConfig,
-    /// Datagrams from right to left.
+    /// Route of datagrams from right to left.
     pub back: RouteConfig,
     /// One-way delay of streams, in both directions.
     pub stream_delay: Duration,
-    /// The rate of streams, in each direction by itself.
+    /// Rate of the streams of each direction; `None` is infinitely fast.
     pub stream_rate: Option<Rate>,
-    /// Bytes on the wire of a datagram beyond its head and body: IP, UDP, seal.
+    /// Bytes that the lower layers add to the head and body of a datagram: IP, UDP and encryption.
     pub overhead_len: u32,
-    /// The host of the right machine.
+    /// Host of the right machine.
     pub host: HostConfig,
 }
 
-/// A left and a right machine at work.
+/// Pair of a left and a right machine in simulation.
 #[derive(Debug)]
 pub struct Flow<L, R> {
     start: Instant,
@@ -40,9 +40,9 @@ pub struct Flow<L, R> {
     there: Route,
     back: Route,
     host: Host,
-    /// Datagrams that the right host is busy with.
+    /// Datagrams in the receive buffer of the right host, by the time at which the machine receives them.
     inbox: Agenda<Datagram>,
-    /// Messages that it will look at.
+    /// Stream messages at the right host, by the time at which the machine receives them.
     letters: Agenda<StreamMessage>,
     ledger: Option<Ledger>,
     placed_bytes: u64,
@@ -70,42 +70,42 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
         }
     }
 
-    /// The left machine.
+    /// Returns the left machine.
     pub const fn left(&self) -> &L {
         &self.left.machine
     }
 
-    /// The right machine.
+    /// Returns the right machine.
     pub const fn right(&self) -> &R {
         &self.right.machine
     }
 
-    /// The host of the right machine.
+    /// Returns the host of the right machine.
     pub const fn host(&self) -> &Host {
         &self.host
     }
 
-    /// What was placed, if somebody keeps a ledger.
+    /// Returns the placed bytes if a ledger is kept.
     pub const fn ledger(&self) -> Option<&Ledger> {
         self.ledger.as_ref()
     }
 
-    /// Bytes of the object that found their place on the right.
+    /// Returns the bytes of the object that the right machine has placed.
     pub const fn placed_bytes(&self) -> u64 {
         self.placed_bytes
     }
 
-    /// Checks from now on what is placed.
+    /// Starts a ledger of placed bytes. A misplaced byte panics from then on.
     pub(crate) fn keep_ledger(&mut self) {
         self.ledger = Some(Ledger::default());
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     pub(crate) const fn next_at(&self) -> Instant {
         self.next.0
     }
 
-    /// Lets happen what happens next, which is `now`.
+    /// Runs the next event, which is due at `now`.
     pub(crate) fn happen(
         &mut self,
         now: Instant,
@@ -147,7 +147,7 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
                 self.drain_right(now, links, hear);
             }
             Next::TimeoutRight if now < self.host.free_at() => {
-                // who does not have the processor does not see the time pass
+                // a task without a processor does not see its timers expire
                 self.right.due = self.host.free_at();
             }
             Next::TimeoutRight => {
@@ -172,11 +172,11 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
         self.look_ahead(now);
     }
 
-    /// Finds out what happens next.
+    /// Finds the next event.
     pub(crate) fn look_ahead(&mut self, now: Instant) {
         let (hop_there, there) = self.there.next_hop();
         let (hop_back, back) = self.back.next_hop();
-        // of one moment, what arrives comes before what is due: a late datagram still counts
+        // at the same time, arrivals precede timeouts: a datagram at the deadline still counts
         let nexts = [
             (self.start, Next::Start),
             (hop_there, Next::HopThere(there)),
@@ -196,8 +196,7 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
         self.next = nexts.into_iter().fold(never, earlier);
     }
 
-    /// A datagram comes to the right host, which may take its time with it; answers whether the machine
-    /// has heard it.
+    /// Takes a datagram into the right host's receive buffer. Returns true if the machine received it at once.
     fn arrive(&mut self, now: Instant) -> bool {
         let Some((_, datagram)) = self.there.arrivals.pop() else {
             return false;
@@ -216,13 +215,13 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
         }
     }
 
-    /// The right machine gets a datagram, and says where its body belongs.
+    /// Passes a datagram to the right machine, and records where its body is placed.
     fn place(&mut self, now: Instant, datagram: &Datagram) {
         let target = self.right.hear_datagram(now, datagram);
         self.note(now, target.map(|target| (datagram.body, target)));
     }
 
-    /// Notes where the right machine has placed what a message carried.
+    /// Records the placement of a body: the span it carried, and the span where the right machine placed it.
     fn note(&mut self, now: Instant, placed: Option<(Span, Span)>) {
         let Some((carried, target)) = placed else {
             return;
@@ -260,7 +259,7 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
     }
 }
 
-/// The kinds of things that happen.
+/// Types of events.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Start,

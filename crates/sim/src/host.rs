@@ -1,4 +1,4 @@
-//! An end system that absorbs only so much.
+//! Receiving host of limited speed.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -8,41 +8,41 @@ use lighthaul_base::{Instant, Load, Rate};
 use crate::link::{Counters, Link, LinkConfig, Verdict};
 use crate::scheduler::Scheduler;
 
-/// What a receiving host is made of; the default is one that absorbs all.
+/// Parameters of a receiving host. The default host receives infinitely fast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostConfig {
-    /// How fast it takes datagrams from its socket while it has the processor, or all at once.
+    /// Rate at which the receiver empties its socket while it has the processor; `None` is infinitely fast.
     pub absorb: Option<Rate>,
-    /// Bytes that the socket holds meanwhile.
+    /// Size of the socket's receive buffer in bytes.
     pub socket_bytes_max: u64,
-    /// Tasks that compete for its processor, if it absorbs at a rate.
+    /// Number of tasks that compete for the processor. It counts only if `absorb` is set.
     pub competitors: u32,
 }
 
-/// A receiving host: a socket's buffer, and a processor that empties it at a rate of its own.
+/// Receiving host: a socket's receive buffer, and a receiver that empties it at a limited rate.
 ///
-/// It is the section 4.2.1 of the RBUDP paper in its simplest form: what finds the buffer full is
-/// lost.
+/// This is the model of section 4.2.1 of the RBUDP paper in its simplest form: a datagram is lost if the buffer is
+/// full.
 #[derive(Clone, Debug)]
 pub struct Host {
     socket: Link,
     shared: Option<Shared>,
 }
 
-/// A processor that others want, too.
+/// Receiver that shares its processor with other tasks.
 #[derive(Clone, Debug)]
 struct Shared {
     rate: Rate,
     socket_bytes_max: u64,
     scheduler: Scheduler,
-    /// Datagrams in the socket: when they will be out of it, and how long they are.
+    /// Datagrams in the receive buffer: the time at which each leaves it, and its length.
     queue: VecDeque<(Instant, u32)>,
     queue_bytes: u64,
     counters: Counters,
 }
 
 impl Host {
-    /// A host with an empty socket; `seed` says what its other tasks are up to.
+    /// Returns a host with an empty socket. `seed` determines the state of its other tasks.
     pub fn new(config: HostConfig, seed: u64) -> Self {
         let socket = LinkConfig {
             rate: config.absorb,
@@ -50,7 +50,7 @@ impl Host {
             ..LinkConfig::PERFECT
         };
         let rate = config.absorb.filter(|_| config.competitors > 0);
-        // nothing in the socket is up to chance
+        // the socket makes no random choice, so any seed will do
         Self {
             socket: Link::new(socket, 0),
             shared: rate.map(|rate| Shared {
@@ -64,8 +64,8 @@ impl Host {
         }
     }
 
-    /// Takes a datagram of `len` bytes in; answers when its machine gets it, or nothing if it is
-    /// lost.
+    /// Takes a datagram of `len` bytes. Returns the time at which the machine receives it, or `None` if the receive
+    /// buffer is full.
     pub fn absorb(&mut self, now: Instant, len: u32) -> Option<Instant> {
         if let Some(shared) = &mut self.shared {
             return shared.absorb(now, len);
@@ -76,7 +76,8 @@ impl Host {
         }
     }
 
-    /// When the machine can look at a message that came `now`: behind the datagrams that came before.
+    /// Returns the time at which the machine receives a stream message that arrived at `now`, after all earlier
+    /// datagrams.
     pub fn attend(&mut self, now: Instant) -> Instant {
         match &mut self.shared {
             Some(shared) => shared.scheduler.run(now, ATTEND),
@@ -84,19 +85,19 @@ impl Host {
         }
     }
 
-    /// When it is done with what has come so far.
+    /// Returns the time at which the receiver has finished its present work.
     pub fn free_at(&self) -> Instant {
         let shared = self.shared.as_ref();
         shared.map_or(Instant::ZERO, |shared| shared.scheduler.free_at())
     }
 
-    /// When its monitor has something to tell the machine.
+    /// Returns the time of the next load sample.
     pub fn foresees_at(&self) -> Instant {
         let shared = self.shared.as_ref();
         shared.map_or(Instant::NEVER, |shared| shared.scheduler.foresees_at())
     }
 
-    /// Takes what its monitor tells the machine `now`.
+    /// Takes the load sample that is due at `now`.
     pub fn foresee(&mut self, now: Instant) -> Load {
         let Some(shared) = &mut self.shared else {
             return Load::default();
@@ -110,7 +111,7 @@ impl Host {
         }
     }
 
-    /// What it has seen; `dropped_queue` is what its socket lost.
+    /// Returns the packet counters. `dropped_queue` counts datagrams that the receive buffer could not hold.
     pub const fn counters(&self) -> &Counters {
         match &self.shared {
             Some(shared) => &shared.counters,
@@ -128,14 +129,14 @@ impl Shared {
             return None;
         }
         self.counters.delivered.add(len);
-        // what comes later changes nothing for this one: until it is out, the receiver does not sleep
+        // later datagrams cannot delay this one: the receiver does not sleep before it has handled it
         let at = self.scheduler.run(now, self.rate.time_for(len.into()));
         self.queue.push_back((at, len));
         self.queue_bytes += u64::from(len);
         Some(at)
     }
 
-    /// Forgets what is out of the socket.
+    /// Removes the datagrams that have left the receive buffer by `now`.
     fn drain(&mut self, now: Instant) {
         while let Some((at, len)) = self.queue.front()
             && *at <= now
@@ -146,7 +147,7 @@ impl Shared {
     }
 }
 
-/// What a message of a stream costs.
+/// Processor time for one stream message.
 const ATTEND: Duration = Duration::from_micros(10);
 
 #[cfg(test)]
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_that_is_away_loses_what_its_socket_cannot_hold() {
+    fn descheduled_receiver_drops_datagrams_beyond_its_buffer() {
         let config = HostConfig {
             absorb: Some(Rate::from_mbps(8)),
             socket_bytes_max: 10_000,
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_host_loses_what_its_socket_cannot_hold() {
+    fn slow_receiver_drops_datagrams_beyond_its_buffer() {
         let mut host = Host::new(
             HostConfig {
                 absorb: Some(Rate::from_mbps(8)),

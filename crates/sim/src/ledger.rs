@@ -1,20 +1,21 @@
-//! Every byte placed once, and where it belongs.
+//! Proof that every byte of an object was placed exactly once, at its own offset.
 
 use alloc::collections::BTreeMap;
 use core::fmt;
 
 use lighthaul_base::Span;
 
-/// Which bytes of an object have been placed, as ranges that grow together.
+/// Byte ranges of an object that have been placed. Adjacent ranges are merged.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    /// Start to end of what is there, no two touching.
+    /// End of each placed range by its start. No two ranges touch.
     placed: BTreeMap<u64, u64>,
     bytes: u64,
 }
 
 impl Ledger {
-    /// Notes that the bytes of `carried` were placed at `target`.
+    /// Records that the bytes of `carried` were placed at `target`. Fails if the two differ, or if a part was placed
+    /// before.
     pub fn place(&mut self, carried: Span, target: Span) -> Result<(), Misplaced> {
         if carried != target {
             return Err(Misplaced::Elsewhere { carried, target });
@@ -44,12 +45,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Bytes placed so far.
+    /// Returns the number of bytes placed so far.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether an object of `len` bytes is there from its first byte to its last, and nothing else.
+    /// True if exactly the bytes `0..len` have been placed.
     pub fn is_whole(&self, len: u64) -> bool {
         match self.placed.first_key_value() {
             None => len == 0,
@@ -58,17 +59,17 @@ impl Ledger {
     }
 }
 
-/// How a body was not placed as it should be.
+/// Fault in the placement of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misplaced {
-    /// Its bytes belong to another span.
+    /// The bytes belong to another span.
     Elsewhere {
-        /// The span whose bytes came.
+        /// Span that the bytes were read from.
         carried: Span,
-        /// The span that got them.
+        /// Span that the bytes were placed at.
         target: Span,
     },
-    /// Some of it was there already.
+    /// A part of the span was placed before.
     Twice(Span),
 }
 
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_grows_together_in_any_order() {
+    fn spans_in_any_order_form_a_whole_object() {
         let mut ledger = Ledger::default();
         assert!(ledger.is_whole(0));
         for offset in [30, 0, 20, 10] {
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn twice_or_elsewhere_is_noticed() {
+    fn duplicate_and_misplaced_spans_are_refused() {
         let mut ledger = Ledger::default();
         let span = Span::new(10, 10);
         assert_eq!(ledger.place(span, span), Ok(()));

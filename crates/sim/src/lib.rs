@@ -1,14 +1,12 @@
-//! Floor 2: the virtual world, where a year of transfers passes in a minute, the same for each
-//! seed.
+//! Discrete-event simulator for protocol state machines, in virtual time (floor 2). A seed determines the whole run.
 //!
 //! - [`link`]: one direction of a path, in virtual time here and in real time in the lab
-//! - [`host`]: an end system that absorbs only so much
-//! - [`scheduler`]: who has that one's processor, after Linux 2.6
-//! - [`world`]: what is yet to happen
-//! - [`network`]: many [`flow`]s over shared links, each by its [`route`]; [`drive`]: two machines and the
-//!   world between them
-//! - [`trace`]: what each flow got, over time
-//! - [`ledger`]: every byte placed once, and where it belongs
+//! - [`host`]: a receiving host of limited speed
+//! - [`scheduler`]: the processor scheduler of such a host, modeled on Linux 2.6
+//! - [`world`]: the queue of future events
+//! - [`network`]: many [`flow`]s over shared links, each along its [`route`]; [`drive`]: a network of one flow
+//! - [`trace`]: goodput of each flow over time
+//! - [`ledger`]: proof that every byte was placed once and at its own offset
 #![no_std]
 extern crate alloc;
 #[cfg(test)]

@@ -1,34 +1,34 @@
-//! One direction of a path as a machine: queue, rate, delay, loss, reordering, duplication.
+//! One direction of a path as a state machine: queue, rate, delay, loss, reordering, duplication.
 //!
-//! The simulator offers packets in virtual time and the emulator in real time; both get the same
-//! verdicts from the same seed. A packet first meets the queue, then the line, and then whatever
-//! loses, delays or doubles it: a packet lost at random has taken its time on the line.
+//! The simulator offers packets in virtual time and the lab's emulator in real time. The same seed gives the same
+//! verdicts to both. A packet passes the queue, then the line, then random loss, extra delay and duplication. A
+//! packet lost at random has used the line like any other.
 
 use core::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
 
-/// What a link is made of; the default is a perfect one.
+/// Parameters of a link. The default link is perfect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkConfig {
-    /// How fast the line is; none is infinitely fast.
+    /// Line rate; `None` is infinitely fast.
     pub rate: Option<Rate>,
-    /// One-way delay behind the line.
+    /// One-way propagation delay after the line.
     pub delay: Duration,
-    /// Bytes that may wait for the line, the unsent part of the packet on it included.
+    /// Queue limit in bytes, including the unsent part of the packet on the line.
     pub queue_bytes_max: u64,
-    /// Packets lost alone, of a thousand million.
+    /// Probability of independent packet loss, in parts per billion.
     pub loss_ppb: u64,
-    /// Packets lost in bursts.
+    /// Bursty packet loss.
     pub burst: Option<Burst>,
-    /// Packets that others overtake.
+    /// Extra delay for some packets, so that others overtake them.
     pub reorder: Option<Reorder>,
-    /// Packets that arrive twice, of a thousand million.
+    /// Probability of duplication, in parts per billion.
     pub duplicate_ppb: u64,
 }
 
 impl LinkConfig {
-    /// No queue, no delay, no loss.
+    /// Link without queue limit, delay or loss.
     pub const PERFECT: Self = Self {
         rate: None,
         delay: Duration::ZERO,
@@ -46,11 +46,10 @@ impl Default for LinkConfig {
     }
 }
 
-/// Burst loss after Gilbert and Elliott: a good state that loses nothing and a bad one that loses
-/// all.
+/// Burst loss after Gilbert and Elliott: no packet is lost in the good state and every packet in the bad state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    /// Chance of a packet in the good state to begin a burst, of a thousand million.
+    /// Probability that a packet in the good state begins a burst, in parts per billion.
     pub enter_ppb: u64,
     /// Mean length of a burst in packets, at least one.
     pub len_mean: u32,
@@ -59,58 +58,58 @@ pub struct Burst {
 /// Reordering: some packets take longer than the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reorder {
-    /// Packets that take longer, of a thousand million.
+    /// Probability of the extra delay, in parts per billion.
     pub ppb: u64,
-    /// How much longer they take.
+    /// Extra delay.
     pub extra: Duration,
 }
 
-/// What becomes of an offered packet.
+/// Outcome for an offered packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is gone.
+    /// The packet is lost.
     Dropped(Reason),
-    /// It arrives.
+    /// The packet arrives.
     Delivered {
-        /// When its last bit arrives.
+        /// Time at which its last bit arrives.
         at: Instant,
-        /// When its copy arrives, if there is one.
+        /// Time at which its duplicate arrives, if there is one.
         again: Option<Instant>,
     },
 }
 
-/// Why a packet is gone.
+/// Reason for a packet loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The queue was full.
     Queue,
-    /// The line lost it, alone or in a burst.
+    /// Random loss on the line, alone or in a burst.
     Loss,
 }
 
-/// A number of packets and of their bytes.
+/// Number of packets, and the sum of their lengths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Their bytes.
+    /// Sum of their lengths in bytes.
     pub bytes: u64,
 }
 
-/// What a link has seen; `offered` is always `delivered + dropped_queue + dropped_loss`.
+/// Packet counters of a link. `offered` always equals `delivered + dropped_queue + dropped_loss`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that came to the link.
+    /// Packets offered to the link.
     pub offered: Count,
-    /// Packets that leave it, copies not counted.
+    /// Packets delivered, without duplicates.
     pub delivered: Count,
-    /// Packets that found the queue full.
+    /// Packets dropped because the queue was full.
     pub dropped_queue: Count,
-    /// Packets that the line lost.
+    /// Packets lost at random on the line.
     pub dropped_loss: Count,
-    /// Delivered packets that took longer than the others.
+    /// Delivered packets with extra delay.
     pub reordered: Count,
-    /// Delivered packets that arrive twice.
+    /// Delivered packets with a duplicate.
     pub duplicated: Count,
 }
 
@@ -120,16 +119,16 @@ pub struct Link {
     config: LinkConfig,
     rng: Rng,
     in_burst: bool,
-    /// The last moment somebody looked.
+    /// Time of the latest update of `work`.
     seen: Instant,
-    /// What the line has still to send at `seen`, in thousand-millionths of a bit: exact, as the
-    /// line sends `rate` of them each nanosecond.
+    /// Data still to be sent at `seen`, in bits times 10^-9. The line sends `rate` of these units per nanosecond, so
+    /// the arithmetic is exact.
     work: u128,
     counters: Counters,
 }
 
 impl Link {
-    /// An idle link whose chance descends from `seed`.
+    /// Returns an idle link. Its random numbers derive from `seed`.
     pub const fn new(config: LinkConfig, seed: u64) -> Self {
         Self {
             config,
@@ -148,13 +147,12 @@ impl Link {
         }
     }
 
-    /// Takes a packet of `len` bytes, IP header included, and tells its fate; time must not go
-    /// back.
+    /// Takes a packet of `len` bytes, IP header included, and returns its fate. `now` must not decrease.
     pub fn offer(&mut self, now: Instant, len: u32) -> Verdict {
         self.carry(now, len, false)
     }
 
-    /// The same for a packet that only a full queue drops.
+    /// Does the same for a packet that is exempt from random loss.
     pub fn offer_spared(&mut self, now: Instant, len: u32) -> Verdict {
         self.carry(now, len, true)
     }
@@ -187,30 +185,30 @@ impl Link {
         }
     }
 
-    /// Bytes that wait for the line, the unsent part of the packet on it included, rounded up.
+    /// Returns the bytes waiting for the line, including the unsent part of the packet on the line, rounded up.
     pub fn backlog_bytes(&mut self, now: Instant) -> u64 {
         self.drain(now);
         self.work.div_ceil(WORK_PER_BYTE) as u64
     }
 
-    /// When the line will have sent all that waits for it.
+    /// Returns the time at which the line will have sent all queued packets.
     pub fn idle_at(&mut self, now: Instant) -> Instant {
         self.drain(now);
         self.sent_at()
     }
 
-    /// What it is made of.
+    /// Returns the parameters of the link.
     pub const fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// What it has seen.
+    /// Returns the packet counters.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Puts a packet behind the others; answers when its last bit will be on the line, or nothing
-    /// if there is no room.
+    /// Appends a packet to the queue. Returns the time at which its last bit leaves the line, or `None` if the queue
+    /// is full.
     fn queue(&mut self, now: Instant, len: u32) -> Option<Instant> {
         self.drain(now);
         if self.config.rate.is_none() {
@@ -224,7 +222,7 @@ impl Link {
         Some(self.sent_at())
     }
 
-    /// Lets the line send until `now`.
+    /// Advances the line to `now`.
     fn drain(&mut self, now: Instant) {
         debug_assert!(now >= self.seen, "time never goes back");
         if let Some(rate) = self.config.rate {
@@ -275,7 +273,7 @@ impl Count {
     }
 }
 
-/// Work of one byte: bits times nanoseconds in a second.
+/// Data of one byte, in bits times 10^-9.
 const WORK_PER_BYTE: u128 = 8_000_000_000;
 
 #[cfg(test)]
@@ -301,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_leave_one_after_the_other() {
+    fn packets_leave_in_sequence_at_line_rate() {
         let mut link = Link::new(gigabit(), 1);
         let now = Instant::ZERO;
         assert_eq!(at(link.offer(now, 1500)), 50_012_000);
@@ -315,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_perfect_link_changes_nothing() {
+    fn perfect_link_delivers_at_once() {
         let mut link = Link::new(LinkConfig::default(), 1);
         assert_eq!(at(link.offer(Instant::from_nanos(7), u32::MAX)), 7);
     }
@@ -357,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_have_their_mean_length() {
+    fn bursts_have_configured_mean_length() {
         let config = LinkConfig {
             burst: Some(Burst {
                 enter_ppb: 1_000_000,
@@ -379,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn some_are_late_and_some_come_twice() {
+    fn reordering_and_duplication_match_their_probabilities() {
         let config = LinkConfig {
             reorder: Some(Reorder {
                 ppb: 100_000_000,
@@ -400,7 +398,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_packet_is_accounted_for_and_in_order(
+        fn every_packet_is_counted_and_order_is_kept(
             bps in 1_000_000_u64..100_000_000_000,
             queue_bytes_max in 0_u64..100_000,
             loss_ppb in 0_u64..500_000_000,

@@ -1,4 +1,4 @@
-//! Many flows over links that they share, in virtual time.
+//! Many flows over shared links, in virtual time.
 
 use alloc::vec::Vec;
 
@@ -8,9 +8,9 @@ use crate::drive::Heard;
 use crate::flow::{Flow, FlowConfig};
 use crate::link::{Link, LinkConfig};
 
-/// Runs pairs of machines over shared links until nothing more will happen.
+/// Simulation of pairs of protocol machines over shared links.
 ///
-/// It moves lengths, not bytes: a body is known by the span it was taken from.
+/// Only lengths are simulated, not bytes: the span that a body was read from identifies its content.
 #[derive(Debug)]
 pub struct Network<L, R> {
     now: Instant,
@@ -20,7 +20,7 @@ pub struct Network<L, R> {
 }
 
 impl<L: Endpoint, R: Endpoint> Network<L, R> {
-    /// Links without flows; all chance descends from `seed`.
+    /// Returns a network of `links` without flows. All random numbers derive from `seed`.
     pub fn new(links: impl IntoIterator<Item = LinkConfig>, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let link = |config| Link::new(config, rng.next_u64());
@@ -33,8 +33,8 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         }
     }
 
-    /// Checks of all its flows from now on that each body goes to the right machine once, and where it
-    /// belongs.
+    /// Makes all flows added so far check that each body reaches the right machine exactly once, at its own offset. A
+    /// violation panics during [`Network::run`].
     #[must_use]
     pub fn with_ledgers(mut self) -> Self {
         for flow in &mut self.flows {
@@ -43,7 +43,8 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         self
     }
 
-    /// Adds two machines that begin at `config.start`; answers the flow's number.
+    /// Adds two machines that start at `config.start`, and returns the number of the flow. Panics if `config` names
+    /// an unknown link or a start in the past.
     pub fn add(&mut self, left: L, right: R, config: &FlowConfig) -> usize {
         let links = config.there.links.iter().chain(&config.back.links);
         for link in links {
@@ -55,7 +56,8 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         self.flows.len() - 1
     }
 
-    /// Lets time pass until `till`, or until nothing more will happen; answers the last moment.
+    /// Runs until `till`, or until no event is left. Passes each machine event to `hear` and returns the time
+    /// reached.
     pub fn run(
         &mut self,
         till: Instant,
@@ -75,8 +77,8 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         self.now
     }
 
-    /// Tells the right machine of flow `nth` how its host is doing, at a moment that the network has run
-    /// till.
+    /// Passes a load sample to the right machine of flow `nth`. The network must have run until `at`, and no event
+    /// may be due before.
     pub fn handle_load(
         &mut self,
         at: Instant,
@@ -91,8 +93,8 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         flow.look_ahead(at);
     }
 
-    /// Tells the left machine of flow `nth` that another rate is wanted, from a moment that the network
-    /// has run till.
+    /// Passes a new target rate to the left machine of flow `nth`. The network must have run until `at`, and no event
+    /// may be due before.
     pub fn handle_rate(
         &mut self,
         at: Instant,
@@ -107,28 +109,28 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         flow.look_ahead(at);
     }
 
-    /// The moment it is at.
+    /// Returns the current time.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// The flows, by their numbers.
+    /// Returns the flows by number.
     pub fn flows(&self) -> &[Flow<L, R>] {
         &self.flows
     }
 
-    /// The links, by their numbers.
+    /// Returns the links by number.
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
-    /// When something happens next, and in which flow.
+    /// Returns the time of the next event, and the number of its flow.
     fn next(&self) -> Option<(Instant, usize)> {
         let nexts = self.flows.iter().map(Flow::next_at).zip(0..);
         nexts.min().filter(|(at, _)| *at < Instant::NEVER)
     }
 
-    /// Lets time pass in which nothing happens.
+    /// Advances the time to `till` without an event.
     fn skip(&mut self, till: Instant) {
         let next = self.next().map_or(Instant::NEVER, |(at, _)| at);
         assert!(
@@ -139,5 +141,5 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
     }
 }
 
-/// More than this happens at one moment only when a machine asks to be woken for nothing.
+/// Maximum number of events at one time. A machine exceeds it only if it keeps asking for an immediate timeout.
 const IDLE_MAX: u64 = 1 << 32;

@@ -1,4 +1,4 @@
-//! One direction of a flow: links that it may share with others, and a stream of its own.
+//! One direction of a flow: links that it may share with other flows, and a stream of its own.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -9,16 +9,16 @@ use crate::link::{Link, LinkConfig, Verdict};
 use crate::seat::{Datagram, StreamMessage, span};
 use crate::world::Agenda;
 
-/// Which way datagrams go.
+/// Path of the datagrams of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteConfig {
-    /// How long they take to the first link: what differs between flows that share it.
+    /// Delay to the first link. It gives flows that share a link different round-trip times.
     pub access: Duration,
-    /// The links that they cross, by their number in the network.
+    /// Links in order, by their number in the network.
     pub links: Vec<usize>,
 }
 
-/// One direction of a flow at work.
+/// One direction of a flow, with its datagrams and messages in flight.
 #[derive(Debug)]
 pub(crate) struct Route {
     access: Duration,
@@ -29,7 +29,7 @@ pub(crate) struct Route {
     overhead_len: u32,
 }
 
-/// A link of the network, and what is on its way there.
+/// Link of the network, and the datagrams on their way to it.
 #[derive(Debug)]
 struct Hop {
     link: usize,
@@ -56,14 +56,14 @@ impl Route {
             access: config.access,
             hops: config.links.iter().map(hop).collect(),
             arrivals: Agenda::new(),
-            // nothing on a stream is up to chance
+            // the stream makes no random choice, so any seed will do
             stream: Link::new(stream, 0),
             messages: Agenda::new(),
             overhead_len,
         }
     }
 
-    /// Sends what a machine wants sent.
+    /// Sends a message of a machine.
     pub(crate) fn carry(&mut self, now: Instant, transmit: &Transmit, links: &mut [Link]) {
         match transmit.via {
             Via::Datagram => {
@@ -89,21 +89,21 @@ impl Route {
         }
     }
 
-    /// When the next datagram comes to one of the links, and to which.
+    /// Returns the time of the next arrival at a link, and the position of that link on the route.
     pub(crate) fn next_hop(&self) -> (Instant, usize) {
         let comers = self.hops.iter().map(|hop| hop.comers.next_at());
         let next = comers.enumerate().map(|(nth, at)| (at, nth)).min();
         next.unwrap_or((Instant::NEVER, 0))
     }
 
-    /// The next datagram on its way to the `nth` link is there.
+    /// Moves the next datagram onto the `nth` link of the route.
     pub(crate) fn hop(&mut self, now: Instant, nth: usize, links: &mut [Link]) {
         if let Some((_, datagram)) = self.hops[nth].comers.pop() {
             self.enter(now, nth, datagram, links);
         }
     }
 
-    /// A datagram is at the `nth` link.
+    /// Offers a datagram to the `nth` link of the route.
     fn enter(&mut self, now: Instant, nth: usize, datagram: Datagram, links: &mut [Link]) {
         let Some(hop) = self.hops.get(nth) else {
             return self.arrivals.insert(now, datagram);
@@ -117,7 +117,7 @@ impl Route {
         }
     }
 
-    /// A datagram will be at the `nth` link, or behind the last.
+    /// Schedules the arrival of a datagram at the `nth` link, or at the receiver if there is no such link.
     fn approach(&mut self, at: Instant, nth: usize, datagram: Datagram) {
         match self.hops.get_mut(nth) {
             Some(hop) => hop.comers.insert(at, datagram),
@@ -126,5 +126,5 @@ impl Route {
     }
 }
 
-/// Bytes of a stream's frame.
+/// Length of the frame header of a stream message, in bytes.
 const FRAME_LEN: u32 = 4;

@@ -1,32 +1,31 @@
-//! The O(1) scheduler of Linux 2.6 as the RBUDP+ paper describes it (its sections 3 and 4, figures 2 to
-//! 4): who has the only processor of a receiving host, and when the receiver will lose it.
+//! The O(1) processor scheduler of Linux 2.6 as the RBUDP+ paper describes it (sections 3 and 4, figures 2 to 4).
+//! It decides which task of a receiving host runs, and predicts when the receiver will lose the processor.
 //!
-//! Tasks wait in an active and an expired array of queues, one for each priority. The first of the
-//! best queue runs. When its time slice is used up its priority is worked out anew from how much
-//! it has slept, and it goes to the active array if it is interactive and nobody starves in the
-//! expired one, or to the expired array, which becomes the active one when that is empty. Numbers
-//! that the paper leaves out are those of `kernel/sched.c` of 2.6.9: slices of 100 ms at nice 0, one
-//! second of sleep at most, a bonus of five to either side.
+//! Tasks wait in an active and an expired array of queues, one for each priority. The first task of the best
+//! non-empty queue runs. At the end of its time slice the task gets a new priority from its average sleep time. An
+//! interactive task returns to the active array unless expired tasks starve. Any other task moves to the expired
+//! array, which becomes the active one as soon as that is empty. Numbers that the paper omits come from
+//! `kernel/sched.c` of 2.6.9: slices of 100 ms at nice 0, at most one second of sleep, a bonus of five either way.
 //!
-//! All tasks but the receiver are bound to processor and memory and never sleep. There is no tick:
-//! slices end to the nanosecond. Of the receiver only what it does with datagrams takes time.
+//! All tasks but the receiver are CPU-bound and never sleep. There is no tick: slices end to the nanosecond. The
+//! receiver needs processor time only to handle datagrams and messages.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use lighthaul_base::{Absence, Instant, Rng};
 
-/// The tasks of a host, and which of them has its processor.
+/// Tasks of a host and the state of its processor.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     now: Instant,
     tasks: VecDeque<Task>,
     active: Queues,
     expired: Queues,
-    /// Since when somebody waits in the expired array.
+    /// Time at which the expired array last became non-empty.
     expired_since: Instant,
     running: Option<usize>,
-    /// What the monitor has foreseen, and when it said so.
+    /// Predictions of the monitor, and the time at which each was made.
     foreseen: VecDeque<(Instant, Absence)>,
 }
 
@@ -34,13 +33,13 @@ pub struct Scheduler {
 struct Task {
     slice: Duration,
     sleep_average: Duration,
-    /// Smaller goes first.
+    /// Priority; a smaller number runs first.
     priority: usize,
 }
 
 impl Scheduler {
-    /// A host with a receiver that has slept and `competitors` that never do; `seed` says how much of
-    /// their slices they have left.
+    /// Returns a host with a receiver that has slept and `competitors` tasks that never sleep. `seed` determines the
+    /// remaining time slices of the competitors.
     pub fn new(competitors: u32, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let receiver = Task {
@@ -69,8 +68,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// Lets the receiver work for `work` from `now` or from when it is done with earlier work;
-    /// answers when it is done.
+    /// Lets the receiver work for `work`, from `now` or the end of its earlier work. Returns the end of the work.
     pub fn run(&mut self, now: Instant, work: Duration) -> Instant {
         if self.now < now {
             self.sleep(now);
@@ -87,22 +85,22 @@ impl Scheduler {
         self.now
     }
 
-    /// When the receiver is done with its work.
+    /// Returns the time at which the receiver has finished its work.
     pub const fn free_at(&self) -> Instant {
         self.now
     }
 
-    /// When the monitor has something to say.
+    /// Returns the time of the monitor's next prediction, or [`Instant::NEVER`].
     pub fn foresees_at(&self) -> Instant {
         self.foreseen.front().map_or(Instant::NEVER, |(at, _)| *at)
     }
 
-    /// Takes what the monitor says.
+    /// Takes the monitor's next prediction.
     pub fn foresee(&mut self) -> Option<Absence> {
         self.foreseen.pop_front().map(|(_, absence)| absence)
     }
 
-    /// Lets the others run till `now` while the receiver sleeps, and wakes it.
+    /// Runs the competitors until `now` while the receiver sleeps, and then wakes the receiver.
     fn sleep(&mut self, now: Instant) {
         let slept = now.since(self.now);
         if self.running == Some(RECEIVER) {
@@ -122,7 +120,7 @@ impl Scheduler {
         receiver.sleep_average = (receiver.sleep_average + slept).min(SLEEP_AVERAGE_MAX);
         receiver.priority = priority(receiver.sleep_average);
         self.active.push(receiver.priority, RECEIVER);
-        // who wakes up and is better than who runs takes the processor
+        // a task that wakes up preempts a running task of lower priority
         if let Some(running) = self.running
             && self.tasks[RECEIVER].priority < self.tasks[running].priority
         {
@@ -132,7 +130,7 @@ impl Scheduler {
         }
     }
 
-    /// Who has the processor from now on.
+    /// Returns the task that runs from now on.
     fn pick(&mut self) -> usize {
         if let Some(task) = self.running {
             return task;
@@ -148,8 +146,7 @@ impl Scheduler {
         task
     }
 
-    /// Lets the task that has the processor run for `time` or until its slice is used up; answers
-    /// how long it ran.
+    /// Runs the task for `time` or until the end of its slice. Returns the time that it ran.
     fn spend(&mut self, nth: usize, time: Duration) -> Duration {
         let task = &mut self.tasks[nth];
         let time = time.min(task.slice);
@@ -162,7 +159,7 @@ impl Scheduler {
         time
     }
 
-    /// Gives a task a new slice and a new priority, and puts it where it waits for its turn.
+    /// Gives a task a new slice and priority, and queues it.
     fn expire(&mut self, nth: usize) {
         self.running = None;
         let task = &mut self.tasks[nth];
@@ -184,8 +181,7 @@ impl Scheduler {
         !self.expired.is_empty() && self.now.since(self.expired_since) >= limit
     }
 
-    /// Figure 3: as the receiver gets the processor, the monitor says when it will lose it, and for
-    /// how long.
+    /// Predicts, as the receiver gets the processor, when it will lose it and for how long (figure 3).
     fn look_ahead(&mut self) {
         let receiver = self.tasks[RECEIVER];
         let rested = receiver.sleep_average.saturating_sub(receiver.slice);
@@ -193,7 +189,7 @@ impl Scheduler {
         let worst = if stays {
             receiver.priority + DELTA
         } else {
-            // figure 4: it goes to the expired array, and all that are active go first
+            // figure 4: the receiver moves to the expired array, behind all active tasks
             PRIORITIES
         };
         let slices = |queues: &Queues, worst: usize| -> Duration {
@@ -216,7 +212,7 @@ impl Scheduler {
     }
 }
 
-/// A queue of tasks for each priority.
+/// Queue of tasks for each priority.
 #[derive(Clone, Debug)]
 struct Queues([VecDeque<usize>; PRIORITIES]);
 
@@ -235,7 +231,7 @@ impl Queues {
         self.0.iter().all(VecDeque::is_empty)
     }
 
-    /// The first of the best queue; there is one.
+    /// Takes the first task of the best non-empty queue. There always is one.
     fn pop(&mut self) -> usize {
         let mut first = self.0.iter_mut().find_map(VecDeque::pop_front);
         first.take().unwrap_or(RECEIVER)
@@ -247,30 +243,30 @@ impl Queues {
         }
     }
 
-    /// Tasks of priorities better than `worst`.
+    /// Returns the tasks with a priority better than `worst`.
     fn up_to(&self, worst: usize) -> impl Iterator<Item = usize> {
         self.0.iter().take(worst).flatten().copied()
     }
 }
 
-/// `effective_prio()`: the static priority of nice 0 less the bonus for sleep.
+/// Returns the dynamic priority of a task, as `effective_prio()` does: that of nice 0 less the bonus for sleep.
 fn priority(sleep_average: Duration) -> usize {
     let bonus = sleep_average.as_nanos() * BONUS_MAX as u128 / SLEEP_AVERAGE_MAX.as_nanos();
     STATIC_PRIORITY + BONUS_MAX / 2 - bonus as usize
 }
 
-/// `TASK_INTERACTIVE()` at nice 0.
+/// True for an interactive task, as `TASK_INTERACTIVE()` decides at nice 0.
 const fn is_interactive(priority: usize) -> bool {
     priority + INTERACTIVE <= STATIC_PRIORITY
 }
 
 const RECEIVER: usize = 0;
-/// The priorities of user processes.
+/// Number of priorities of user processes.
 const PRIORITIES: usize = 40;
 const STATIC_PRIORITY: usize = 20;
 const BONUS_MAX: usize = 10;
 const INTERACTIVE: usize = 2;
-/// How much the receiver's priority may drop at the end of its slice, as the monitor sees it.
+/// Maximum drop of the receiver's priority at the end of its slice that the monitor expects.
 const DELTA: usize = 2;
 const SLICE: Duration = Duration::from_millis(100);
 const SLEEP_AVERAGE_MAX: Duration = Duration::from_secs(1);
@@ -286,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_a_receiver_has_all_and_nothing_is_foreseen() {
+    fn receiver_without_competitors_is_never_descheduled() {
         let mut scheduler = Scheduler::new(0, 1);
         assert_eq!(scheduler.run(at(5), MS * 700), at(705));
         assert_eq!(scheduler.run(at(10), MS), at(706));
@@ -294,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_goes_first() {
+    fn receiver_that_sleeps_preempts_competitors() {
         let mut scheduler = Scheduler::new(5, 1);
         let mut now = at(1000);
         for _ in 0..1000 {
@@ -305,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_sleeps_gets_a_fair_share() {
+    fn receiver_that_never_sleeps_gets_a_fair_share() {
         for competitors in [1, 2, 5] {
             let mut scheduler = Scheduler::new(competitors, 7);
             let took = scheduler.run(at(0), MS * 20_000).as_secs_f64();
@@ -315,9 +311,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_foreseen_happens_to_one_who_never_sleeps() {
+    fn predicted_absence_matches_for_busy_receiver() {
         let mut scheduler = Scheduler::new(5, 3);
-        // what it had slept is used up by now
+        // the receiver has used up its sleep bonus by then
         scheduler.run(at(0), MS * 5_000);
         while scheduler.foresee().is_some() {}
         let mut right = 0;
@@ -328,7 +324,7 @@ mod tests {
             if away.is_zero() {
                 continue;
             }
-            // said at the turn before, for now
+            // the prediction was made at the previous turn
             let Some(absence) = scheduler.foresee() else {
                 break;
             };

@@ -1,4 +1,4 @@
-//! What a world keeps of a machine, and of what is on its way to one.
+//! A machine in the simulation, and messages on their way to a machine.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use lighthaul_base::{Body, Endpoint, Head, Instant, Message, Span, Via};
 
 use crate::world::Agenda;
 
-/// A machine, and when it wants to be woken.
+/// Machine and the time of its next timeout.
 #[derive(Debug)]
 pub(crate) struct Seat<E> {
     pub(crate) machine: E,
@@ -30,7 +30,8 @@ impl<E: Endpoint> Seat<E> {
         self.machine.handle_message(now, message)
     }
 
-    /// Hands the next message over; answers what it carried and where that belongs.
+    /// Passes the next stream message to the machine. Returns the span of its body and the span where the body
+    /// belongs.
     pub(crate) fn hear_stream(
         &mut self,
         now: Instant,
@@ -45,7 +46,7 @@ impl<E: Endpoint> Seat<E> {
         Some((message.body, target))
     }
 
-    /// Tells what the machine wants to be heard, and asks when it wants to be woken.
+    /// Reports the machine's events, and updates the time of its next timeout.
     pub(crate) fn settle(&mut self, mut hear: impl FnMut(E::Event)) {
         while let Some(event) = self.machine.poll_event() {
             hear(event);
@@ -55,7 +56,7 @@ impl<E: Endpoint> Seat<E> {
     }
 }
 
-/// A datagram on its way, without its bytes.
+/// Datagram in flight, without its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagram {
     pub(crate) head: Head,
@@ -68,7 +69,7 @@ impl Datagram {
     }
 }
 
-/// A message of a stream on its way.
+/// Stream message in flight, without the bytes of its body.
 #[derive(Debug)]
 pub(crate) struct StreamMessage {
     pub(crate) stream: u16,
@@ -76,7 +77,7 @@ pub(crate) struct StreamMessage {
     pub(crate) body: Span,
 }
 
-/// The bytes of the object in a body.
+/// Returns the span of the object in a body; empty if there is none.
 pub(crate) const fn span(body: &Body) -> Span {
     match body {
         Body::Object(span) => *span,

@@ -1,4 +1,4 @@
-//! What each flow of a network got, over time.
+//! Goodput of each flow of a network over time.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use lighthaul_base::{Endpoint, Instant, Rate};
 
 use crate::network::Network;
 
-/// Bytes that each flow placed in each interval, one after the other.
+/// Bytes that each flow delivered in each of the consecutive intervals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     interval: Duration,
@@ -17,7 +17,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Runs a network from its beginning until `till`, and notes what each flow got in each `interval`.
+    /// Runs a network from time zero until `till`, and records the bytes that each flow delivered in each `interval`.
+    /// Panics if `interval` is zero.
     pub fn run<L: Endpoint, R: Endpoint>(
         network: &mut Network<L, R>,
         interval: Duration,
@@ -41,15 +42,15 @@ impl Trace {
         Self { interval, rows }
     }
 
-    /// The mean goodput of flow `nth` between two moments, to whole intervals.
+    /// Returns the mean goodput of flow `nth` between two times, which are rounded down to whole intervals.
     pub fn goodput(&self, nth: usize, from: Instant, till: Instant) -> Rate {
         let rows = &self.rows[self.row(from)..self.row(till)];
         let bytes = rows.iter().map(|row| row[nth]).sum();
         Rate::of(bytes, self.interval * rows.len() as u32)
     }
 
-    /// Jain's index of the flows' goodput between two moments: 1 when all got the same, the number's inverse
-    /// when one got all.
+    /// Returns Jain's fairness index of the flows' goodput between two times. It is 1 if all flows got the same, and
+    /// 1/n if one of n flows got everything.
     pub fn fairness(&self, from: Instant, till: Instant) -> f64 {
         let flows = self.rows.first().map_or(0, Vec::len);
         let goodput = |nth| self.goodput(nth, from, till).as_bps() as f64;
@@ -61,7 +62,7 @@ impl Trace {
         sum * sum / (flows as f64 * squares)
     }
 
-    /// The trace as CSV: the moment in seconds, and each flow's goodput in bits a second.
+    /// Returns the trace as CSV: the time in seconds, and the goodput of each flow in bits per second.
     pub fn to_csv(&self) -> String {
         let mut text = String::new();
         let mut at = Instant::ZERO;

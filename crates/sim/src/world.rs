@@ -1,14 +1,13 @@
-//! What is yet to happen, in virtual time.
+//! Queue of future events in virtual time.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use core::cmp::{Ordering, Reverse};
 
 use lighthaul_base::Instant;
 
-/// Things that happen at a moment, earliest first; of one moment, those noted first.
+/// Events ordered by time. Events at the same time keep the order of insertion.
 ///
-/// A link that keeps its order notes things in the order in which they happen, so most of them need
-/// no heap.
+/// A link without reordering inserts its events in order of time, so most events need no heap.
 #[derive(Clone, Debug)]
 pub struct Agenda<T> {
     in_order: VecDeque<Entry<T>>,
@@ -17,7 +16,7 @@ pub struct Agenda<T> {
 }
 
 impl<T> Agenda<T> {
-    /// Nothing will happen.
+    /// Returns an empty queue.
     pub const fn new() -> Self {
         Self {
             in_order: VecDeque::new(),
@@ -26,7 +25,7 @@ impl<T> Agenda<T> {
         }
     }
 
-    /// Notes that `what` happens at `at`.
+    /// Adds the event `what`, which happens at `at`.
     pub fn insert(&mut self, at: Instant, what: T) {
         let entry = Entry {
             at,
@@ -40,7 +39,7 @@ impl<T> Agenda<T> {
         }
     }
 
-    /// When the next thing happens; [`Instant::NEVER`] if nothing will.
+    /// Returns the time of the next event, or [`Instant::NEVER`] if the queue is empty.
     pub fn next_at(&self) -> Instant {
         let in_order = self
             .in_order
@@ -52,7 +51,7 @@ impl<T> Agenda<T> {
         }
     }
 
-    /// Takes the next thing that happens.
+    /// Takes the next event and its time.
     pub fn pop(&mut self) -> Option<(Instant, T)> {
         let heap = match (self.in_order.front(), self.out_of_order.peek()) {
             (Some(front), Some(Reverse(entry))) => entry < front,
@@ -66,12 +65,12 @@ impl<T> Agenda<T> {
         entry.map(|entry| (entry.at, entry.what))
     }
 
-    /// How many things will happen.
+    /// Returns the number of queued events.
     pub fn len(&self) -> usize {
         self.in_order.len() + self.out_of_order.len()
     }
 
-    /// Whether nothing will happen.
+    /// True if no event is queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -124,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn things_happen_in_the_order_of_a_stable_sort(moments: Vec<u8>, popped in 0_usize..20) {
+        fn events_pop_in_order_of_a_stable_sort(moments: Vec<u8>, popped in 0_usize..20) {
             let mut agenda = Agenda::new();
             let mut all: Vec<(Instant, usize)> = Vec::new();
             for (nth, moment) in moments.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The world keeps the law of the contract, and its own promises about time.
+//! The simulated world keeps the rules of the `Endpoint` contract, and delivers messages at exact times.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
 use lighthaul_sim::{Heard, HostConfig, LinkConfig, World, WorldConfig};
 
-/// Sends what it was given, each at its moment, and tells when what arrives.
+/// Test endpoint that sends each planned message at its time, and reports received messages with the time of arrival.
 #[derive(Debug, Default)]
 struct Toy {
     plan: VecDeque<(u64, Via, u8, u32)>,
@@ -88,7 +88,7 @@ fn config() -> WorldConfig {
 }
 
 #[test]
-fn datagrams_cross_the_link_and_messages_the_stream() {
+fn datagrams_use_the_link_and_messages_the_stream() {
     let plan = [
         (0, Via::Datagram, 1, 971),
         (0, STREAM, 2, 0),
@@ -96,7 +96,7 @@ fn datagrams_cross_the_link_and_messages_the_stream() {
         (7_000, STREAM, 4, 95),
     ];
     let heard = run(&plan, &config());
-    // 1000 and 500 bytes a microsecond each; frames of 5 and 100 bytes at ten times that
+    // 1000 and 500 bytes take a microsecond each; frames of 5 and 100 bytes run at ten times that rate
     let expected = [
         (5_500, STREAM, 2),
         (22_000, STREAM, 4),
@@ -107,7 +107,7 @@ fn datagrams_cross_the_link_and_messages_the_stream() {
 }
 
 #[test]
-fn a_slow_host_hears_late() {
+fn slow_host_receives_late() {
     let host = HostConfig {
         absorb: Some(Rate::from_mbps(4)),
         socket_bytes_max: 2_000,
@@ -120,7 +120,7 @@ fn a_slow_host_hears_late() {
 }
 
 #[test]
-fn the_world_stops_where_it_is_told_to() {
+fn world_stops_at_requested_time() {
     let left = Toy {
         plan: [(50, STREAM, 1, 0), (200, STREAM, 2, 0)].into(),
         ..Toy::default()
@@ -136,7 +136,7 @@ fn the_world_stops_where_it_is_told_to() {
 
 #[test]
 #[should_panic(expected = "placed twice")]
-fn a_body_placed_twice_is_noticed() {
+fn body_placed_twice_panics() {
     run(
         &[(0, Via::Datagram, 1, 971), (0, Via::Datagram, 1, 971)],
         &config(),

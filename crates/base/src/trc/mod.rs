@@ -1,6 +1,6 @@
-//! Time-range-capacity vectors (section 1 of the VBLS paper): what a circuit carries, and when.
+//! Time-range-capacity (TRC) vectors (section 1 of the VBLS paper): the rate of a circuit over time.
 //!
-//! - `vector`: steps, and what they carry; `text`: as people write them
+//! - `vector`: steps, and the bytes that they carry; `text`: parsing and printing
 
 mod text;
 mod vector;

@@ -1,4 +1,4 @@
-//! A vector as people write it.
+//! Text form of a TRC vector: `0s-2s 400Mb/s, 2s-5s 900Mb/s`.
 
 use core::fmt;
 use core::str::FromStr;
@@ -43,47 +43,47 @@ impl fmt::Display for Misuse {
             Self::Empty => write!(f, "a TRC vector has at least one step, as in {EXAMPLE}"),
             Self::TooMany => write!(f, "a TRC vector has at most {STEPS_MAX} steps"),
             Self::Unreadable(nth) => {
-                write!(f, "step {nth} is not written as in {EXAMPLE}")
+                write!(f, "cannot parse step {nth}: write steps as in {EXAMPLE}")
             }
             Self::Backwards(nth) => write!(
                 f,
-                "step {nth} ends before it has lasted: give the earlier time first"
+                "step {nth} does not end after it begins: give the earlier time first"
             ),
             Self::Disorder(nth) => write!(
                 f,
-                "step {nth} begins before step {} does: put them in order",
+                "step {nth} begins before step {}: put the steps in order of time",
                 nth - 1
             ),
             Self::Overlap(nth) => {
                 write!(
                     f,
-                    "step {nth} begins before step {} has ended: only one rate can hold at a time",
+                    "step {nth} begins before step {} ends: steps must not overlap",
                     nth - 1
                 )
             }
             Self::Far(nth) => write!(
                 f,
-                "step {nth} ends more than a hundred years from now: check its unit"
+                "step {nth} ends more than a hundred years after the start: check its unit"
             ),
             Self::Zero(nth) => write!(
                 f,
-                "step {nth} has a rate of zero: leave out times in which nothing may be sent"
+                "step {nth} has a rate of zero: leave out times without capacity"
             ),
             Self::Absurd(nth, rate) => {
                 write!(
                     f,
-                    "step {nth} has a rate of {rate}, not one between {RATE_MIN} and {RATE_MAX}: check its unit"
+                    "step {nth} has a rate of {rate}, outside {RATE_MIN} to {RATE_MAX}: check its unit"
                 )
             }
             Self::Past => write!(
                 f,
-                "all steps of the TRC vector are over: ask for a circuit that is still to come"
+                "all steps of the TRC vector lie in the past: reserve a circuit in the future"
             ),
         }
     }
 }
 
-/// Reads a time since the beginning, as in `0s`, `1.5s`, `250ms`, `10m` or `2h`.
+/// Parses a time since the start of the vector, as in `0s`, `1.5s`, `250ms`, `10m` or `2h`.
 pub fn moment(text: &str) -> Option<Instant> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
@@ -98,7 +98,7 @@ pub fn moment(text: &str) -> Option<Instant> {
     decimal(number, *scale).map(Instant::from_nanos)
 }
 
-/// Reads one step, as in `2s-5s 900Mb/s`.
+/// Parses step number `nth`, as in `2s-5s 900Mb/s`.
 fn step(nth: usize, word: &str) -> Result<Step, Misuse> {
     let wrong = || Misuse::Unreadable(nth);
     let (from, rest) = word.split_once('-').ok_or_else(wrong)?;
@@ -109,7 +109,7 @@ fn step(nth: usize, word: &str) -> Result<Step, Misuse> {
     step_of(nth, from, till, rate)
 }
 
-/// Step `nth` of its three parts as people write them, say in a file that has names for them.
+/// Returns step number `nth` from its three fields in text form, for file formats that have a key for each field.
 pub fn step_of(nth: usize, from: &str, till: &str, rate: &str) -> Result<Step, Misuse> {
     let wrong = || Misuse::Unreadable(nth);
     let number = rate.trim().trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -124,7 +124,7 @@ pub fn step_of(nth: usize, from: &str, till: &str, rate: &str) -> Result<Step, M
     })
 }
 
-/// `number` as a whole number of the largest unit that leaves no rest; only times can be zero.
+/// Returns `number` as an integer multiple of the largest possible unit. Zero is zero seconds.
 fn whole(number: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
     if number == 0 {
         return (0, "s");
@@ -137,7 +137,7 @@ fn whole(number: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
 
 const EXAMPLE: &str = "0s-2s 400Mb/s, 2s-5s 900Mb/s";
 
-/// Nanoseconds of each unit, the largest first.
+/// Nanoseconds of each unit, in descending order.
 const TIMES: [(u64, &str); 6] = [
     (3_600_000_000_000, "h"),
     (60_000_000_000, "m"),
@@ -166,7 +166,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_vector_reads_as_people_write_it() {
+    fn vectors_parse_in_human_notation() {
         let plain: Trc = "0s-2s 400Mb/s, 2s-5s 900Mb/s".parse().unwrap();
         let second = 1_000_000_000;
         let steps = [
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_vector_is_refused_by_the_step_that_is_wrong() {
+    fn malformed_vector_is_refused_and_names_the_step() {
         for (text, misuse, says) in [
             ("", Misuse::Empty, "at least one"),
             ("# nothing", Misuse::Empty, "at least one"),
@@ -197,7 +197,7 @@ mod tests {
             ("2s-1s 1G", Misuse::Backwards(1), "step 1"),
             ("1s-1s 1G", Misuse::Backwards(1), "step 1"),
             ("1s-2s 1G, 0s-1s 1G", Misuse::Disorder(2), "step 1"),
-            ("1s-3s 1G, 2s-4s 1G", Misuse::Overlap(2), "only one rate"),
+            ("1s-3s 1G, 2s-4s 1G", Misuse::Overlap(2), "overlap"),
             ("0s-1000000h 1G", Misuse::Far(1), "hundred years"),
             ("0s-1s 40", Misuse::Unreadable(1), "step 1"),
             (
@@ -225,13 +225,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_survives_being_written((trc, _) in ticks(), by in 0_u64..1 << 60) {
+        fn vector_text_round_trips((trc, _) in ticks(), by in 0_u64..1 << 60) {
             let trc = trc.shifted(Duration::from_nanos(by)).unwrap();
             prop_assert_eq!(trc.to_string().parse(), Ok(trc));
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text: String) {
+        fn arbitrary_text_parses_without_panic(text: String) {
             if let Err(misuse) = text.parse::<Trc>() {
                 prop_assert!(!misuse.to_string().is_empty());
             }

@@ -1,4 +1,4 @@
-//! Steps of time with rates, and what they carry.
+//! TRC vector: consecutive steps, each with a rate, and the amount of data that they carry.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -7,30 +7,31 @@ use core::time::Duration;
 use crate::rate::Rate;
 use crate::time::Instant;
 
-/// Steps of time that neither overlap nor are out of order, each with a rate; between them may be gaps, in which
-/// nothing may be sent. Its moments are those of one clock; a copy of it costs nothing.
+/// Capacity of a circuit over time: sorted steps that do not overlap, each with a rate. Nothing may be sent in the
+/// gaps between steps. All times are on one clock. Cloning is cheap (reference counted).
 ///
-/// People write it as `0s-2s 400Mb/s, 2s-5s 900Mb/s`, with commas or on lines of their own; times count from
-/// whatever the reader takes for the beginning, and `#` begins a remark.
+/// The text form is `0s-2s 400Mb/s, 2s-5s 900Mb/s`, separated by commas or line breaks; `#` starts a comment. The
+/// caller defines the start of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trc {
-    /// At least one.
+    /// At least one step.
     steps: Arc<[Step]>,
 }
 
-/// A time range and its capacity.
+/// Time range and its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its first moment.
+    /// Start of the step.
     pub from: Instant,
-    /// The first moment after it.
+    /// End of the step (exclusive).
     pub till: Instant,
-    /// Bits a second on the wire, headers included.
+    /// Rate on the wire, headers included.
     pub rate: Rate,
 }
 
 impl Trc {
-    /// One step of `rate` that ends with the century: a channel that is always there.
+    /// Returns a single step of `rate` over a hundred years: a circuit that is always available. The rate is clamped
+    /// to `RATE_MIN..=RATE_MAX`.
     pub fn steady(rate: Rate) -> Self {
         let rate = rate.clamp(RATE_MIN, RATE_MAX);
         let step = Step {
@@ -43,7 +44,7 @@ impl Trc {
         }
     }
 
-    /// A vector of these steps, in order.
+    /// Returns a vector of these steps, which must be in order.
     pub fn new(steps: Vec<Step>) -> Result<Self, Misuse> {
         if steps.is_empty() {
             return Err(Misuse::Empty);
@@ -75,22 +76,22 @@ impl Trc {
         })
     }
 
-    /// Its steps.
+    /// Returns the steps.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The first moment of its first step.
+    /// Returns the start of the first step.
     pub fn start(&self) -> Instant {
         self.steps[0].from
     }
 
-    /// The first moment after its last step.
+    /// Returns the end of the last step.
     pub fn end(&self) -> Instant {
         self.steps[self.steps.len() - 1].till
     }
 
-    /// Refuses a vector of which nothing is left at `now`.
+    /// Fails with [`Misuse::Past`] if the vector has ended at `now`.
     pub fn check_ahead(&self, now: Instant) -> Result<(), Misuse> {
         if now < self.end() {
             Ok(())
@@ -99,18 +100,18 @@ impl Trc {
         }
     }
 
-    /// The step that a moment is in, or the next one; nothing behind the last.
+    /// Returns the step that contains `at`, or the next one. Returns `None` after the last step.
     pub fn step_at(&self, at: Instant) -> Option<Step> {
         self.steps.get(self.first_at(at)).copied()
     }
 
-    /// What may be sent at a moment; nothing in a gap.
+    /// Returns the rate at `at`, or `None` in a gap.
     pub fn rate_at(&self, at: Instant) -> Option<Rate> {
         let step = self.step_at(at)?;
         (step.from <= at).then_some(step.rate)
     }
 
-    /// The next moment after `at` from which another rate holds, or none does, or one does again.
+    /// Returns the first time after `at` at which the rate changes, gaps included.
     pub fn next_change(&self, at: Instant) -> Option<Instant> {
         let now = self.rate_at(at);
         let bounds = self.steps[self.first_at(at)..]
@@ -120,12 +121,12 @@ impl Trc {
         later.find(|bound| self.rate_at(*bound) != now)
     }
 
-    /// How many whole bytes it carries from one moment till another.
+    /// Returns the whole bytes that the vector carries between two times.
     pub fn bytes_between(&self, from: Instant, till: Instant) -> u64 {
         u64::try_from(self.work_between(from, till) / WORK_PER_BYTE).unwrap_or(u64::MAX)
     }
 
-    /// The same in bits times nanoseconds of a second, of which nothing is lost by rounding.
+    /// Returns the capacity between two times in bits times 10^-9, which needs no rounding.
     pub fn work_between(&self, from: Instant, till: Instant) -> u128 {
         let steps = self.steps[self.first_at(from)..].iter();
         let steps = steps.take_while(|step| step.from < till);
@@ -134,12 +135,13 @@ impl Trc {
             .sum()
     }
 
-    /// The first moment till which it carries `bytes` if they begin to leave at `from`; nothing if it ends before.
+    /// Returns the earliest time by which `bytes` are carried if sending starts at `from`. Returns `None` if the
+    /// vector ends before.
     pub fn time_to_send(&self, bytes: u64, from: Instant) -> Option<Instant> {
         self.time_for_work(u128::from(bytes) * WORK_PER_BYTE, from)
     }
 
-    /// The same for what [`Trc::work_between`] counts.
+    /// Does the same for an amount in the unit of [`Trc::work_between`].
     fn time_for_work(&self, mut left: u128, from: Instant) -> Option<Instant> {
         if left == 0 {
             return Some(from);
@@ -157,7 +159,7 @@ impl Trc {
         None
     }
 
-    /// The same vector, all of it `by` later.
+    /// Returns the vector delayed by `by`. Fails if it would end more than a hundred years after the start.
     pub fn shifted(&self, by: Duration) -> Result<Self, Misuse> {
         self.with(|step| Step {
             from: step.from + by,
@@ -166,7 +168,7 @@ impl Trc {
         })
     }
 
-    /// The same vector, all of it `by` earlier, without what would be before the beginning; nothing if that is all of it.
+    /// Returns the vector moved earlier by `by`. Parts before time zero are cut off; `None` if no part remains.
     pub fn advanced(&self, by: Duration) -> Option<Self> {
         let earlier = |at: Instant| Instant::ZERO + at.since(Instant::ZERO + by);
         let steps = self.steps.iter().map(|step| Step {
@@ -177,8 +179,8 @@ impl Trc {
         Self::new(steps.filter(|step| step.from < step.till).collect()).ok()
     }
 
-    /// What it surely carries for who knows the time to within `by`: at every moment the least that it carries so
-    /// long before or after.
+    /// Returns the capacity that is certain for a clock with an error of at most `by`: at every time the minimum rate
+    /// from `by` before to `by` after. Returns `None` if no such capacity exists.
     pub fn narrowed(&self, by: Duration) -> Option<Self> {
         let ends = self.steps.iter().flat_map(|step| [step.from, step.till]);
         let mut points: Vec<Instant> = ends
@@ -195,7 +197,7 @@ impl Trc {
         Self::new(steps.collect()).ok()
     }
 
-    /// The least that it carries all the time from one moment till another; nothing if there is a gap.
+    /// Returns the minimum rate between two times, or `None` if there is a gap.
     fn least_between(&self, from: Instant, till: Instant) -> Option<Rate> {
         let (mut at, mut least) = (from, Rate::UNLIMITED);
         while at < till {
@@ -206,7 +208,8 @@ impl Trc {
         Some(least)
     }
 
-    /// The same times at `numerator / denominator` of the rates: a margin, or a share.
+    /// Returns the vector with all rates multiplied by `numerator / denominator`, as for a margin or a share. Fails
+    /// if a rate leaves `RATE_MIN..=RATE_MAX`.
     pub fn scaled(&self, numerator: u32, denominator: u32) -> Result<Self, Misuse> {
         self.with(|step| Step {
             rate: step.rate.scaled(numerator, denominator),
@@ -218,56 +221,56 @@ impl Trc {
         Self::new(self.steps.iter().copied().map(change).collect())
     }
 
-    /// The first step that is not over at a moment.
+    /// Returns the index of the first step that ends after `at`.
     fn first_at(&self, at: Instant) -> usize {
         self.steps.partition_point(|step| step.till <= at)
     }
 }
 
-/// Why something is no vector; steps are counted from 1.
+/// Reason why a vector is invalid. Steps are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// It has no step.
+    /// The vector has no step.
     Empty,
-    /// It has more than [`STEPS_MAX`] steps.
+    /// The vector has more than [`STEPS_MAX`] steps.
     TooMany,
-    /// A step that is not written as one.
+    /// The step cannot be parsed.
     Unreadable(usize),
-    /// A step that ends when it begins, or before.
+    /// The step ends at or before its start.
     Backwards(usize),
-    /// A step that begins before the one in front of it does.
+    /// The step begins before the previous step begins.
     Disorder(usize),
-    /// A step that begins before the one in front of it ends.
+    /// The step begins before the previous step ends.
     Overlap(usize),
-    /// A step that ends more than a hundred years from the beginning.
+    /// The step ends more than a hundred years after time zero.
     Far(usize),
-    /// A step with a rate of zero.
+    /// The step has a rate of zero.
     Zero(usize),
-    /// A step with a rate that no circuit has.
+    /// The step has a rate outside `RATE_MIN..=RATE_MAX`.
     Absurd(usize, Rate),
-    /// All steps are over.
+    /// All steps lie in the past.
     Past,
 }
 
 impl core::error::Error for Misuse {}
 
-/// The most steps a vector has.
+/// Maximum number of steps in a vector.
 pub const STEPS_MAX: usize = 4096;
 
-/// Work of a nanosecond.
+/// Returns the amount that the step carries in one nanosecond, in bits times 10^-9.
 fn work(step: &Step) -> u128 {
     u128::from(step.rate.as_bps())
 }
 
-/// The work of one byte: bits times nanoseconds in a second.
+/// Amount of one byte in bits times 10^-9.
 const WORK_PER_BYTE: u128 = 8_000_000_000;
 const TILL_MAX: Instant = Instant::from_nanos(100 * 366 * 24 * 3600 * 1_000_000_000);
-/// The lowest rate that a step may have: slower, a datagram takes seconds, and somebody has forgotten the unit.
+/// Lowest rate of a step. At a lower rate a datagram takes seconds, and the unit was probably forgotten.
 pub const RATE_MIN: Rate = match Rate::from_bps(1000) {
     Some(rate) => rate,
     None => Rate::UNLIMITED,
 };
-/// The highest rate that a step may have.
+/// Highest rate of a step.
 pub const RATE_MAX: Rate = Rate::from_mbps(1_000_000_000);
 
 #[cfg(test)]
@@ -291,7 +294,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_past_is_refused_and_a_gap_of_hours_is_not() {
+    fn past_vector_is_refused_but_vector_in_gap_is_not() {
         let trc: Trc = "0s-1s 1G, 9h-10h 1G".parse().unwrap();
         assert_eq!(trc.check_ahead(at(2_000_000_000)), Ok(()));
         assert_eq!(trc.next_change(at(2_000_000_000)), moment("9h"));
@@ -300,7 +303,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_would_be_before_the_beginning_is_over() {
+    fn advancing_cuts_off_time_before_zero() {
         let trc: Trc = "1s-3s 1G, 4s-5s 2G".parse().unwrap();
         let earlier = |seconds| trc.advanced(Duration::from_secs(seconds));
         assert_eq!(earlier(2).unwrap().to_string(), "0s-1s 1Gb/s, 2s-3s 2Gb/s");
@@ -310,7 +313,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn a_narrowed_vector_carries_what_it_does_by_any_clock(
+        fn narrowed_vector_has_minimum_rate_over_clock_error(
             (trc, rates) in ticks(),
             by in 0_usize..20,
         ) {
@@ -326,8 +329,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// A vector of ticks of 8 ns each and the array of its rates, so that a rate of so many Gb/s is as
-    /// many bytes a tick.
+    /// Generates a vector of ticks of 8 ns, and its rates in Gb/s as an array. A rate of 1 Gb/s carries one byte per
+    /// tick.
     pub(crate) fn ticks() -> impl Strategy<Value = (Trc, Vec<u64>)> {
         prop::collection::vec((0_u64..4, 1_u64..6, 1_u64..4), 1..8).prop_map(|parts| {
             let (mut now, mut steps, mut array) = (0, vec![], vec![]);
@@ -344,7 +347,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn it_does_what_an_array_of_ticks_does(
+        fn vector_matches_array_of_ticks(
             (trc, array) in ticks(), from in 0_usize..80, len in 0_usize..80, bytes in 0_u64..120,
         ) {
             let rate = |tick: usize| array.get(tick).copied().unwrap_or(0);
@@ -355,7 +358,7 @@ pub(crate) mod tests {
             prop_assert_eq!(trc.bytes_between(moment(from), moment(from + len)), carried);
             let change = (from + 1..from + 90).find(|tick| rate(*tick) != rate(from));
             prop_assert_eq!(trc.next_change(moment(from)), change.map(moment));
-            // within the last tick the bytes leave evenly, and no nanosecond is too short
+            // the bytes of the last tick leave evenly, so the end is exact to the nanosecond
             let (mut tick, mut left) = (from, bytes);
             while left > rate(tick) && tick < 200 {
                 left -= rate(tick);
@@ -370,7 +373,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn nothing_is_lost_between_two_moments_that_meet((trc, _) in ticks(), cuts in prop::collection::vec(0_u64..700, 3)) {
+        fn work_of_adjacent_intervals_adds_up((trc, _) in ticks(), cuts in prop::collection::vec(0_u64..700, 3)) {
             let mut cuts = cuts;
             cuts.sort_unstable();
             let work = |from: usize, till: usize| trc.work_between(at(cuts[from]), at(cuts[till]));
@@ -379,7 +382,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn later_or_faster_it_keeps_its_shape((trc, _) in ticks(), by in 0_u64..1000, times in 1_u32..5) {
+        fn shifting_and_scaling_preserve_shape((trc, _) in ticks(), by in 0_u64..1000, times in 1_u32..5) {
             let late = trc.shifted(Duration::from_nanos(by)).unwrap();
             let (start, end) = (late.start(), late.end());
             prop_assert_eq!(start, trc.start() + Duration::from_nanos(by));
@@ -392,7 +395,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn moving_and_scaling_stay_within_what_can_be() {
+    fn shifting_and_scaling_beyond_limits_are_refused() {
         let trc: Trc = "0s-1s 1G".parse().unwrap();
         assert_eq!(trc.shifted(Duration::MAX), Err(Misuse::Backwards(1)));
         assert_eq!(

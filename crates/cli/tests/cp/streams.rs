@@ -190,9 +190,9 @@ fn what_cannot_be_carried_is_refused_in_a_sentence() {
     let (source, place) = (text(&source), far.place("x"));
     stream(&far, &[], source, source).assert_failed(1, "neither side is remote");
     stream(&far, &[], &place, &place).assert_failed(1, "a stream has one side here");
-    stream(&far, &["--code", "xor:0"], source, &place).assert_failed(1, "xor:0: a code is none");
+    stream(&far, &["--code", "xor:0"], source, &place).assert_failed(1, "xor:0: expected none");
     stream(&far, &["--linger", "60s"], source, &place)
-        .assert_failed(1, "a block lingers for a second at most");
+        .assert_failed(1, "the linger time must be at most one second");
     let long = stream(
         &far,
         &["--frames", "fixed", "--object-size", "100kB"],

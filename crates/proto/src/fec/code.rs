@@ -1,4 +1,4 @@
-//! The erasure codes: how repair symbols are made of source symbols, and lost ones restored.
+//! Erasure codes: computation of repair symbols, and restoration of lost source symbols.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -8,19 +8,19 @@ use core::str::FromStr;
 
 use reed_solomon_simd::{ReedSolomonEncoder, decode};
 
-/// A systematic erasure code; it restores as many symbols of a block as it adds.
+/// Systematic erasure code. It restores as many symbols of a block as it adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// Nothing is added and nothing restored.
+    /// No repair symbols.
     None,
-    /// The sum without carry of so many source symbols, as Quanta has it.
+    /// One repair symbol, the XOR of this many source symbols, as in Quanta.
     Xor(u8),
-    /// Reed and Solomon's: so many source symbols, and so many repair symbols.
+    /// Reed-Solomon code with these numbers of source symbols and repair symbols.
     ReedSolomon(u8, u8),
 }
 
 impl Code {
-    /// Source symbols of a whole block.
+    /// Returns the number of source symbols in a full block.
     pub const fn sources(self) -> u8 {
         match self {
             Self::None => 1,
@@ -28,7 +28,7 @@ impl Code {
         }
     }
 
-    /// Repair symbols of a whole block.
+    /// Returns the number of repair symbols of a full block.
     pub const fn repairs(self) -> u8 {
         match self {
             Self::None => 0,
@@ -37,13 +37,13 @@ impl Code {
         }
     }
 
-    /// Repair symbols of a block that was closed with `count` source symbols.
+    /// Returns the number of repair symbols of a block that was closed with `count` source symbols.
     pub const fn repairs_of(self, count: u8) -> u8 {
         let share = self.repairs() as u16 * count as u16;
         share.div_ceil(self.sources() as u16) as u8
     }
 
-    /// Whether a block of it has a symbol, and no more than heads can number.
+    /// True if blocks are not empty and have at most 255 symbols.
     pub const fn is_possible(self) -> bool {
         let symbols = self.sources() as u16 + self.repairs() as u16;
         let repairs = !matches!(self, Self::ReedSolomon(_, 0));
@@ -61,13 +61,13 @@ impl fmt::Display for Code {
     }
 }
 
-/// A text that names no code.
+/// Error for text that is not a valid code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotACode;
 
 impl fmt::Display for NotACode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a code is none, xor:N or rs:N+M, as in xor:3 or rs:10+3, with at most 255 symbols in all")
+        f.write_str("expected none, xor:N or rs:N+M, as in xor:3 or rs:10+3, with at most 255 symbols in total")
     }
 }
 
@@ -95,7 +95,7 @@ impl FromStr for Code {
     }
 }
 
-/// Makes repair symbols and restores source symbols; what it allocates it uses again.
+/// Encoder and decoder of a code, which reuses its buffers.
 pub struct Coder {
     code: Code,
     encoder: Option<ReedSolomonEncoder>,
@@ -103,7 +103,7 @@ pub struct Coder {
 }
 
 impl Coder {
-    /// A coder of a code that [`Code::is_possible`].
+    /// Returns a coder. Panics unless [`Code::is_possible`].
     pub fn new(code: Code) -> Self {
         assert!(code.is_possible(), "a code is checked before it is used");
         Self {
@@ -113,8 +113,8 @@ impl Coder {
         }
     }
 
-    /// The repair symbols of a block of `sources`, all of one length, which is even; those that a short block
-    /// lacks count as zeros.
+    /// Returns the repair symbols of a block of `sources`, which must have the same, even length. Source symbols that
+    /// a short block lacks count as zeros. Panics if there are no sources, or more than a full block has.
     pub fn repair(&mut self, sources: &[&[u8]]) -> Vec<Vec<u8>> {
         let count = u8::try_from(sources.len()).unwrap_or(u8::MAX);
         assert!(
@@ -132,8 +132,8 @@ impl Coder {
         }
     }
 
-    /// The source symbols that are missing of a block of `count`, by their number, from those `sources` and
-    /// `repairs` that are there; nothing if they are too few, or of several lengths.
+    /// Returns the missing source symbols of a block of `count`, each with its number, from those that arrived.
+    /// Returns `None` if too few arrived, or if their lengths differ.
     pub fn solve(
         &mut self,
         count: u8,
@@ -206,7 +206,7 @@ impl fmt::Debug for Coder {
     }
 }
 
-/// The sum without carry.
+/// Returns the XOR of the symbols.
 fn sum(symbols: impl Iterator<Item = impl AsRef<[u8]>>, len: usize) -> Vec<u8> {
     let mut sum = vec![0; len];
     for symbol in symbols {
@@ -224,7 +224,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn codes_read_as_people_write_them() {
+    fn codes_parse_in_text_form() {
         for (text, code) in [
             ("none", Some(Code::None)),
             ("xor:3", Some(Code::Xor(3))),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_block_has_its_share_of_repair_symbols() {
+    fn short_block_has_its_share_of_repair_symbols() {
         let shares = [1, 3, 4, 10].map(|count| Code::ReedSolomon(10, 3).repairs_of(count));
         assert_eq!(shares, [1, 1, 2, 3]);
         assert_eq!(Code::Xor(3).repairs_of(1), 1);
@@ -264,9 +264,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// The dumb reference is the block itself: any symbols that are enough bring it back.
+        /// A sufficient number of any symbols restores the original block.
         #[test]
-        fn any_symbols_that_are_enough_bring_the_block_back(
+        fn any_sufficient_set_of_symbols_restores_the_block(
             code in codes(), count in 1_u8..12, pairs in 1_usize..40, seed: u64, lost: u32,
         ) {
             let count = count.min(code.sources());

@@ -1,4 +1,4 @@
-//! What both sides of a message stream agree on.
+//! Parameters on which both sides of a message stream agree.
 
 use core::fmt;
 use core::time::Duration;
@@ -8,44 +8,44 @@ use lighthaul_base::{Rate, Span};
 use super::code::Code;
 use super::wire::HEAD_LEN;
 
-/// One message stream; the same on both sides except where a field says so.
+/// Parameters of one message stream. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The most bytes that a message has.
+    /// Maximum length of a message in bytes.
     pub message_len: u32,
-    /// How lost messages are restored.
+    /// Erasure code that restores lost messages.
     pub code: Code,
-    /// Blocks that the ring has: the most that a sender's queue holds, and how far back a receiver restores.
+    /// Number of blocks in the ring. It limits the sender's queue, and how far back the receiver restores messages.
     pub blocks: u16,
-    /// How long a block waits for more messages after its first.
+    /// Time for which a block waits for more messages after its first one.
     pub linger: Duration,
-    /// How old a message may become, counted from when it was offered; none is never late.
+    /// Maximum age of a message, counted from its offer; `None` is unlimited.
     pub deadline: Option<Duration>,
-    /// What becomes of a message that is late.
+    /// Treatment of late messages.
     pub late: Late,
-    /// Bytes that the world adds to each datagram on the wire: IP, UDP, seal.
+    /// Bytes that the lower layers add to each datagram: IP, UDP and encryption.
     pub overhead_len: u32,
-    /// Bits a second on the wire that are never exceeded, headers included. The receiver ignores it.
+    /// Maximum rate on the wire in bits per second, headers included. The receiver ignores it.
     pub rate: Rate,
-    /// The stream that carries the end.
+    /// Stream of the end message.
     pub stream: u16,
-    /// How long the receiver waits for late datagrams after the end. The sender ignores it.
+    /// Time for which the receiver waits for reordered datagrams after the end message. The sender ignores it.
     pub settle: Duration,
-    /// By how many nanoseconds the receiver's clock is ahead. The sender ignores it.
+    /// Nanoseconds by which the receiver's clock is ahead of the sender's. The sender ignores it.
     pub ahead_nanos: i64,
 }
 
-/// What becomes of a message that is late.
+/// Treatment of late messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {
-    /// Nobody gets it, and a sender does not even send it.
+    /// A late message is dropped; the sender does not even send it.
     Drop,
-    /// It is delivered, and told as late.
+    /// A late message is delivered and marked as late.
     Deliver,
 }
 
 impl Config {
-    /// Tells whether a stream can be made of this.
+    /// Fails if a stream with these parameters is not possible.
     pub fn check(&self) -> Result<(), Misuse> {
         if self.message_len == 0
             || self.message_len > MESSAGE_LEN_MAX
@@ -65,18 +65,18 @@ impl Config {
         Ok(())
     }
 
-    /// The length of a symbol as the code sees it: a message, its length, and zeros up to an even number.
+    /// Returns the length of a symbol: a message, its length field, and padding to an even number.
     pub const fn symbol_len(&self) -> u32 {
         symbol_len(self.message_len)
     }
 
-    /// Bytes of the ring with all its slots.
+    /// Returns the size of the ring in bytes.
     pub const fn ring_len(&self) -> u64 {
         let symbols = self.code.sources() as u64 + self.code.repairs() as u64;
         self.blocks as u64 * symbols * self.symbol_len() as u64
     }
 
-    /// Where `len` bytes of symbol `symbol` of block `block` are.
+    /// Returns the place in the ring of `len` bytes of symbol `symbol` in block `block`.
     pub const fn span(&self, block: u64, symbol: u8, len: u32) -> Span {
         let (sources, repairs) = (self.code.sources() as u64, self.code.repairs() as u64);
         let (nth, symbol) = (block % self.blocks as u64, symbol as u64);
@@ -88,7 +88,7 @@ impl Config {
         Span::new(slot * self.symbol_len() as u64, len)
     }
 
-    /// What a datagram with a body of `len` bytes costs on the wire.
+    /// Returns the bytes on the wire of a datagram with a body of `len` bytes.
     pub const fn wire_bytes(&self, len: u32) -> u32 {
         self.overhead_len + HEAD_LEN as u32 + len
     }
@@ -98,33 +98,37 @@ impl Config {
     }
 }
 
-/// The length of the symbol that a message of `len` bytes takes.
+/// Returns the length of the symbol for a message of `len` bytes.
 pub const fn symbol_len(len: u32) -> u32 {
     (len + LEN_LEN).next_multiple_of(2)
 }
 
-/// What cannot be made into a stream.
+/// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// Messages of no bytes, or of more than a datagram carries.
+    /// The messages are empty, or longer than a datagram allows.
     MessageLen(u32),
-    /// A code that does not exist.
+    /// The code is not possible.
     Code,
-    /// A ring of too few blocks, or of too many bytes.
+    /// The ring has fewer than two blocks, or too many bytes.
     Blocks(u16),
-    /// A wait that is longer than anybody would wait.
+    /// The linger or settle time is too long.
     Wait,
 }
 
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MessageLen(len) => write!(f, "messages cannot have up to {len} bytes"),
-            Self::Code => write!(f, "there is no such code: {}", super::NotACode),
-            Self::Blocks(blocks) => write!(f, "a ring cannot have {blocks} blocks of this size"),
+            Self::MessageLen(len) => {
+                write!(f, "a maximum message length of {len} bytes is not allowed")
+            }
+            Self::Code => write!(f, "invalid erasure code: {}", super::NotACode),
+            Self::Blocks(blocks) => {
+                write!(f, "a ring of {blocks} blocks of this size is not allowed")
+            }
             Self::Wait => write!(
                 f,
-                "a block lingers for a second at most, and the end for ten"
+                "the linger time must be at most one second, and the settle time at most ten seconds"
             ),
         }
     }
@@ -132,12 +136,12 @@ impl fmt::Display for Misuse {
 
 impl core::error::Error for Misuse {}
 
-/// Octets of a symbol that tell how long its message is.
+/// Length of the field in a symbol that holds the length of its message, in octets.
 pub const LEN_LEN: u32 = 2;
 
 const MESSAGE_LEN_MAX: u32 = 65_000;
 const DATAGRAM_BYTES_MAX: u64 = 65_535;
-/// Both sides keep that much for a stream.
+/// Maximum size of the ring, which both sides keep in memory.
 const RING_BYTES_MAX: u64 = 64 << 20;
 const LINGER_MAX: Duration = Duration::from_secs(1);
 const SETTLE_MAX: Duration = Duration::from_secs(10);
@@ -162,7 +166,7 @@ mod tests {
     };
 
     #[test]
-    fn slots_fill_the_ring_and_do_not_touch() {
+    fn slots_fill_the_ring_without_overlap() {
         assert_eq!(CONFIG.check(), Ok(()));
         assert_eq!(CONFIG.symbol_len(), 102);
         let slots: BTreeSet<u64> = (0..8)
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_config_is_refused() {
         for (config, misuse) in [
             (
                 Config {

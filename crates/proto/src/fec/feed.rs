@@ -1,4 +1,4 @@
-//! A sender with an owner that a simulation needs no more of: it offers a message every so often.
+//! Sender with generated messages, for simulations.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -7,13 +7,13 @@ use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit}
 
 use super::{Config, Sender, SenderEvent};
 
-/// Offers messages at their times, and says the end behind the last; what is refused is offered again once there
-/// is room.
+/// Sender that offers a message at every interval, and the end after the last message. A message that was refused is
+/// offered again when there is room.
 #[derive(Debug)]
 pub struct Feed {
     sender: Sender,
     every: Duration,
-    /// Their lengths, in turn.
+    /// Range of message lengths, which are used in turn.
     lens: RangeInclusive<u32>,
     left: u64,
     next: Instant,
@@ -21,7 +21,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// A feed of `messages`, at least one, whose lengths go through `lens` again and again.
+    /// Returns a feed of `messages` messages. Their lengths cycle through `lens`. Panics if there are no messages.
     pub fn new(config: Config, every: Duration, messages: u64, lens: RangeInclusive<u32>) -> Self {
         assert!(
             messages > 0 && !lens.is_empty(),
@@ -37,7 +37,7 @@ impl Feed {
         }
     }
 
-    /// The machine that it feeds.
+    /// Returns the sender.
     pub const fn sender(&self) -> &Sender {
         &self.sender
     }

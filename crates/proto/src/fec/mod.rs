@@ -1,28 +1,26 @@
-//! A message stream with forward error correction (section 3 of the Quanta paper): small updates that arrive
-//! within a round trip although some datagrams are lost, because repair symbols come behind them unasked.
+//! Message stream with forward error correction (section 3 of the Quanta paper). Small updates arrive within a round
+//! trip despite losses, because repair symbols follow them unasked.
 //!
-//! Messages are source symbols (RFC 5052), each alone in a datagram. A *block* is a row of them, closed when it
-//! is full or when its first has waited for [`Config::linger`], whichever is first; then its repair symbols
-//! leave, as many of them as the block is full, so that a lone message costs one more datagram and not all.
+//! Messages are source symbols (RFC 5052), each in a datagram of its own. A *block* is a row of them. It is closed
+//! when it is full, or when its first message has waited for [`Config::linger`]. Then its repair symbols are sent, in
+//! proportion to the number of messages: a lone message costs only one more datagram.
 //!
-//! A live stream has no end that an object could have, so the object is a ring: `blocks` blocks of slots for
-//! source symbols, and behind the last of them the slots of their repair symbols. A machine says which slot is
-//! written next ([`Sender::offer`]), sent or placed; a store of the world keeps the bytes, makes repair symbols
-//! when they are gathered, and restores what is missing when the receiver says that it can ([`code`]).
-//! A slot is used again only when the owner has heard of all that was in it.
+//! A live stream has no end, so its object is a ring: the source symbols of `blocks` blocks, followed by their repair
+//! symbols. A machine says which slot is written next ([`Sender::offer`]), sent or placed. A store of the driver
+//! keeps the bytes. It computes repair symbols when they are sent, and restores missing messages when the receiver
+//! asks for it ([`code`]). A slot is reused only after the owner has taken the events of all messages in it.
 //!
-//! Nothing is ever asked for or sent again; the one message on the stream is the last word. A message has a
-//! deadline, counted from when it was offered, and is dropped behind it, on either side, or told as late.
-//! The age of a restored message is that of its block's first, which is at most [`Config::linger`] more than its
-//! own: the head that said when it was offered is what was lost.
+//! No packet is requested or sent again. The only message on the stream is the end. A message has a deadline, counted
+//! from its offer. Later it is dropped on either side, or delivered as late. A restored message takes its age from
+//! the first message of its block, since its own head is lost. So it seems older by at most [`Config::linger`].
 //!
-//! Blocks do not interleave: a burst that takes more of a block than it has repair symbols is lost. A message
-//! that is restored comes behind those that overtook it.
+//! Blocks are not interleaved: a loss burst longer than a block's repair symbols loses messages. A restored message
+//! is delivered after messages that overtook it.
 //!
-//! - [`config`]: what both sides agree on; [`wire`]: what crosses
-//! - [`sender`], [`receiver`]: the two machines
-//! - [`feed`]: a sender that a simulation can run
-//! - [`code`]: repair symbols made, and messages restored
+//! - [`config`]: parameters on which both sides agree; [`wire`]: message formats
+//! - [`sender`], [`receiver`]: the two state machines
+//! - [`feed`]: a sender with generated messages, for simulations
+//! - [`code`]: computation of repair symbols, and restoration of messages
 pub mod code;
 pub mod config;
 pub mod feed;

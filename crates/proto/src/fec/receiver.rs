@@ -1,4 +1,4 @@
-//! The side that restores and delivers messages.
+//! Receiver of a message stream, which restores lost messages.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -11,86 +11,87 @@ use super::config::LEN_LEN;
 use super::wire::{End, Packet};
 use super::{Config, Late};
 
-/// Delivers each message once, as it comes or as soon as it can be restored.
+/// State machine of the receiver. It delivers each message once, when it arrives or as soon as it can be restored.
 #[derive(Debug)]
 pub struct Receiver {
     config: Config,
-    /// One for each block of the ring.
+    /// State of each block of the ring.
     blocks: Vec<Block>,
     end: Option<End>,
-    /// When it stops to wait for late datagrams.
+    /// Time until which it waits for reordered datagrams after the end message.
     settled: Option<Instant>,
     over: bool,
     counts: Counts,
     events: VecDeque<ReceiverEvent>,
 }
 
-/// What has come so far, and what became of it.
+/// Counters of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages that came or were restored.
+    /// Messages that arrived or were restored.
     pub received: u64,
     /// Messages among them that were restored.
     pub repaired: u64,
     /// Messages among them that were late.
     pub late: u64,
-    /// Datagrams, whatever they were.
+    /// Datagrams received, valid or not.
     pub datagrams: u64,
-    /// Symbols that came again, or that nobody missed any more.
+    /// Symbols that were duplicates or no longer needed.
     pub duplicates: u64,
-    /// Symbols of blocks that are long gone, or that came before the owner had heard of what was in their place.
+    /// Symbols of blocks that have left the ring, or whose place still holds messages that the owner has not taken.
     pub outrun: u64,
-    /// Messages that made no sense.
+    /// Messages that were ignored as invalid.
     pub ignored: u64,
 }
 
-/// What the owner of a [`Receiver`] gets to hear.
+/// Event for the owner of a [`Receiver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiverEvent {
-    /// What is missing of a block can be restored, and is to be, before the next event.
+    /// The missing messages of a block can be restored. The owner must do so before it takes the next event.
     Solve(Puzzle),
-    /// A message is there.
+    /// A message was delivered.
     Message(Arrived),
-    /// No more messages come.
+    /// The stream has ended.
     Complete,
 }
 
-/// A block of which enough came.
+/// Block with a sufficient number of symbols to restore the missing ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Puzzle {
-    /// Its number.
+    /// Block number.
     pub block: u64,
-    /// Its source symbols.
+    /// Number of its source symbols.
     pub count: u8,
-    /// The length of each symbol.
+    /// Length of each symbol in bytes.
     pub symbol_len: u32,
-    /// Which symbols are there.
+    /// Symbols that have arrived.
     pub have: Symbols,
 }
 
-/// A message that is there.
+/// Delivered message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// Its block.
+    /// Number of its block.
     pub block: u64,
-    /// Its number there.
+    /// Symbol number within the block.
     pub symbol: u8,
-    /// Where it is; the length of one that was restored is known to the store only, and here the most it can be.
+    /// Place in the ring. For a restored message the length is an upper limit, since only the store knows the real
+    /// one.
     pub span: Span,
-    /// When it was offered, by the receiver's clock.
+    /// Time of the offer, by the receiver's clock.
     pub since: Instant,
-    /// Its deadline has passed.
+    /// True if the deadline has passed.
     pub late: bool,
-    /// It was lost, and restored.
+    /// True if the message was lost and restored.
     pub repaired: bool,
 }
 
-/// A set of a block's symbols.
+/// Set of symbols of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Symbols([u64; 4]);
 
 impl Symbols {
-    /// Whether `symbol` is in it.
+    /// True if the set contains `symbol`.
     pub const fn has(&self, symbol: u8) -> bool {
         self.0[symbol as usize / 64] >> (symbol % 64) & 1 == 1
     }
@@ -100,25 +101,25 @@ impl Symbols {
     }
 }
 
-/// What is known of one block.
+/// State of one block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
     number: Option<u64>,
     have: Symbols,
-    /// How many of its source symbols are there, and of its repair symbols.
+    /// Numbers of source symbols and of repair symbols that have arrived.
     sources: u8,
     repairs: u8,
-    /// No source symbol has this number or a higher one.
+    /// Highest number of a source symbol that arrived, plus one.
     top: u8,
-    /// What its repair symbols say of it, once one came.
+    /// Parameters of the closed block, known from its first repair symbol.
     closed: Option<Closed>,
-    /// Nothing more is missed of it.
+    /// True if no symbol is missing, or the missing ones are being restored.
     solved: bool,
-    /// Events that the owner has not heard yet.
+    /// Number of events that the owner has not taken yet.
     pending: u16,
 }
 
-/// How a block was closed.
+/// Parameters of a closed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Closed {
     count: u8,
@@ -127,7 +128,7 @@ struct Closed {
 }
 
 impl Receiver {
-    /// A receiver of nothing yet; the config must pass [`Config::check`].
+    /// Returns a receiver without messages. Panics unless `config` passes [`Config::check`].
     pub fn new(_now: Instant, config: Config, _seed: u64) -> Self {
         assert_eq!(
             config.check(),
@@ -145,12 +146,12 @@ impl Receiver {
         }
     }
 
-    /// What has come so far.
+    /// Returns the counters.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// How many messages were offered, and sent, once the sender has said so.
+    /// Returns the numbers of messages offered and sent, once the end message has arrived.
     pub const fn end(&self) -> Option<End> {
         self.end
     }
@@ -187,7 +188,7 @@ impl Receiver {
         Some(self.config.span(packet.block, packet.symbol, len))
     }
 
-    /// Whether a sender with this config could have sent it.
+    /// True if a sender with this config could have sent the packet.
     fn makes_sense(&self, packet: &Packet, len: u32) -> bool {
         let code = self.config.code;
         if packet.count == 0 {
@@ -200,7 +201,8 @@ impl Receiver {
             && len.is_multiple_of(2)
     }
 
-    /// Finds the place of a block, which it takes if it is newer than what was there.
+    /// Returns the place of a block in the ring, which a newer block takes over. Returns `None` if that is not
+    /// possible.
     fn turn_to(&mut self, number: u64) -> Option<usize> {
         let nth = (number % u64::from(self.config.blocks)) as usize;
         let block = &mut self.blocks[nth];
@@ -216,7 +218,7 @@ impl Receiver {
         Some(nth)
     }
 
-    /// Restores what a block misses, if it can be.
+    /// Requests the restoration of a block if enough symbols have arrived.
     fn solve(&mut self, now: Instant, nth: usize) {
         let block = &mut self.blocks[nth];
         let (Some(number), Some(closed)) = (block.number, block.closed) else {
@@ -244,7 +246,7 @@ impl Receiver {
         }
     }
 
-    /// Tells of a message, unless it is late and is to be dropped.
+    /// Delivers a message, unless it is late and to be dropped.
     fn deliver(&mut self, now: Instant, nth: usize, stamp: u32, found: Found) {
         let age = self.age(now, stamp);
         let late = self.config.deadline.is_some_and(|deadline| age > deadline);
@@ -270,7 +272,7 @@ impl Receiver {
         }));
     }
 
-    /// How long ago `stamp` was by the sender's clock; nothing was offered in the future.
+    /// Returns the age of `stamp`, or zero if it is in the future.
     fn age(&self, now: Instant, stamp: u32) -> Duration {
         let there = i128::from(now.as_nanos()) - i128::from(self.config.ahead_nanos);
         let micros = there.div_euclid(1000).rem_euclid(1 << 32);
@@ -290,7 +292,7 @@ impl Receiver {
         }
     }
 
-    /// Tells of the end, if all has come or no more is waited for.
+    /// Reports the end of the stream once all messages have arrived, or the wait for them is over.
     fn look_for_end(&mut self, now: Instant) {
         let (Some(end), Some(settled)) = (self.end, self.settled) else {
             return;
@@ -303,7 +305,7 @@ impl Receiver {
 }
 
 impl Block {
-    /// Takes a symbol in; answers whether it fits what is known.
+    /// Adds a symbol. Returns false if it contradicts earlier symbols.
     fn admit(&mut self, packet: &Packet, len: u32) -> bool {
         if packet.count == 0 {
             if self
@@ -331,7 +333,7 @@ impl Block {
     }
 }
 
-/// How a message of so many bytes came to be there.
+/// Symbol number and length of a message that arrived or was restored.
 #[derive(Clone, Copy, Debug)]
 enum Found {
     Came(u8, u32),

@@ -1,4 +1,4 @@
-//! The side that offers messages.
+//! Sender of a message stream.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -10,16 +10,16 @@ use super::wire::{BLOCKS_MAX, End, Packet};
 use super::{Config, Late};
 use crate::parts::{Events, Pacer};
 
-/// Sends each message at once, and repair symbols behind each block.
+/// State machine of the sender. It sends each message at once, and repair symbols after each block.
 #[derive(Debug)]
 pub struct Sender {
     config: Config,
     pacer: Pacer,
-    /// The block that takes the next message, and what is in it.
+    /// Number of the block that takes the next message, and its contents.
     block: u64,
     open: Option<Open>,
     queue: VecDeque<Symbol>,
-    /// Somebody was told to come again.
+    /// True if a message was refused since the last [`SenderEvent::Room`].
     refused: bool,
     ending: bool,
     over: bool,
@@ -30,31 +30,31 @@ pub struct Sender {
     events: Events<SenderEvent, EVENTS_MAX>,
 }
 
-/// What the owner of a [`Sender`] gets to hear.
+/// Event for the owner of a [`Sender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// A message was refused, and would not be now.
+    /// There is room again after a message was refused.
     Room,
-    /// All that was offered before the end has left, and the end as well.
+    /// All messages and the end message were sent.
     Complete,
 }
 
-/// A block that is not closed yet.
+/// Block that is not closed yet.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    /// When its first message was offered.
+    /// Time at which its first message was offered.
     since: Instant,
-    /// Its messages.
+    /// Number of its messages.
     count: u8,
-    /// The longest of them.
+    /// Length of its longest message.
     longest: u32,
 }
 
-/// What waits for the pacer.
+/// Symbol that waits for the pacer.
 #[derive(Clone, Copy, Debug)]
 struct Symbol {
     block: u64,
-    /// As in [`Packet::count`].
+    /// Value of [`Packet::count`].
     count: u8,
     nth: u8,
     len: u32,
@@ -62,7 +62,7 @@ struct Symbol {
 }
 
 impl Sender {
-    /// A sender of nothing yet; the config must pass [`Config::check`].
+    /// Returns a sender without messages. Panics unless `config` passes [`Config::check`].
     pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
         assert_eq!(
             config.check(),
@@ -87,8 +87,8 @@ impl Sender {
         }
     }
 
-    /// Takes a message of `len` bytes in, which the owner writes to the span before anything else happens;
-    /// nothing if the ring is full, until [`SenderEvent::Room`].
+    /// Accepts a message of `len` bytes. The owner must write it to the returned span before the next call. Returns
+    /// `None` if the ring is full; [`SenderEvent::Room`] follows when it no longer is.
     pub fn offer(&mut self, now: Instant, len: u32) -> Option<Span> {
         assert!(
             len <= self.config.message_len,
@@ -127,33 +127,33 @@ impl Sender {
         Some(span)
     }
 
-    /// Hears that no more messages come.
+    /// Ends the stream after the messages offered so far.
     pub fn end(&mut self) {
         self.close();
         self.ending = true;
     }
 
-    /// Messages taken in.
+    /// Returns the number of messages accepted.
     pub const fn offered(&self) -> u64 {
         self.offered
     }
 
-    /// Messages that were late before they could leave.
+    /// Returns the number of messages that were late before they could be sent.
     pub const fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Repair symbols sent.
+    /// Returns the number of repair symbols sent.
     pub const fn repairs(&self) -> u64 {
         self.repairs
     }
 
-    /// Messages that made no sense.
+    /// Returns the number of messages from the peer, all of which are ignored as invalid.
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// Closes the block, if there is one open.
+    /// Closes the open block, if there is one, and queues its repair symbols.
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
         let code = self.config.code;
@@ -174,7 +174,7 @@ impl Sender {
         );
     }
 
-    /// The first symbol that is worth sending.
+    /// Returns the first symbol that is not late, and drops those before it.
     fn front(&mut self, now: Instant) -> Option<Symbol> {
         while let Some(symbol) = self.queue.front().copied() {
             if !self.is_late(now, symbol.since) {
@@ -194,7 +194,7 @@ impl Sender {
         deadline.is_some_and(|deadline| now.since(since) > deadline)
     }
 
-    /// The first symbol of the queue is done with.
+    /// Removes the first symbol of the queue.
     fn leave(&mut self) {
         self.queue.pop_front();
         if core::mem::take(&mut self.refused) {
@@ -276,10 +276,10 @@ impl Endpoint for Sender {
     }
 }
 
-/// A moment as heads carry it.
+/// Returns a time as a time stamp of a head.
 const fn stamp(at: Instant) -> u32 {
     (at.as_nanos() / Duration::from_micros(1).as_nanos() as u64) as u32
 }
 
-/// There is room once, and one end.
+/// Bound of events per call: room, and the completion.
 const EVENTS_MAX: usize = 2;

@@ -1,29 +1,30 @@
-//! What crosses between the two sides of a message stream.
+//! Wire format of a message stream.
 //!
-//! A datagram's head has twelve octets. The first eight are the block's number (48 bits), then the number of source
-//! symbols that the block was closed with, zero if the symbol is a source symbol itself, and the symbol's number
-//! in the block, where repair symbols follow those that a whole block has (RFC 5052's encoding symbol ID). No two
-//! datagrams have the same. The last four are when the message was offered, or the first of the block, in
-//! microseconds of the sender's clock, of which 71 minutes' worth are kept.
-//! On the stream there is one message, the end: an octet 1 and how many messages were offered, and sent.
+//! The head of a datagram has twelve octets, big-endian: block number (48 bits), source count (8), symbol number (8),
+//! time stamp (32). The source count is the number of source symbols that the block was closed with, and zero in a
+//! source symbol. Repair symbols are numbered after the source symbols of a full block (RFC 5052's encoding symbol
+//! ID). The first eight octets are unique. The time stamp tells when the message, or the first one of the block, was
+//! offered. It is in microseconds of the sender's clock and wraps around after 71 minutes.
+//!
+//! The only message on the stream is the end: an octet 1, and the numbers of messages offered and sent.
 
 use lighthaul_base::{Body, Head, Malformed, Reader, Transmit, Via};
 
-/// The decoded head of a datagram.
+/// Decoded head of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The block, below 2^48.
+    /// Block number, below 2^48.
     pub block: u64,
-    /// Source symbols of the block, if this is a repair symbol; else zero.
+    /// Number of source symbols in the block if this is a repair symbol; otherwise zero.
     pub count: u8,
-    /// The symbol's number in the block.
+    /// Symbol number within the block.
     pub symbol: u8,
-    /// When it was offered.
+    /// Time of the offer, in microseconds.
     pub stamp: u32,
 }
 
 impl Packet {
-    /// The head's octets.
+    /// Returns the octets of the head.
     pub fn encode(self) -> [u8; HEAD_LEN] {
         debug_assert!(self.block < BLOCKS_MAX);
         let id = self.block << 16 | u64::from(self.count) << 8 | u64::from(self.symbol);
@@ -33,7 +34,7 @@ impl Packet {
         head
     }
 
-    /// Reads a head.
+    /// Decodes a head.
     pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(head);
         let id = reader.u64()?;
@@ -48,17 +49,17 @@ impl Packet {
     }
 }
 
-/// The last word of a sender.
+/// Last message of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
-    /// Messages that its owner offered.
+    /// Number of messages offered.
     pub offered: u64,
-    /// Those that were sent; the others were late before they could leave.
+    /// Number of messages sent. The others were late before they could be sent.
     pub sent: u64,
 }
 
 impl End {
-    /// As it crosses.
+    /// Returns the message as a transmission.
     pub fn encode(self, stream: u16) -> Transmit {
         let mut head = [0; 17];
         head[0] = END;
@@ -71,7 +72,7 @@ impl End {
         }
     }
 
-    /// Reads the message; nobody sends more than was offered.
+    /// Decodes the message. More messages sent than offered are malformed.
     pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(head);
         if reader.u8()? != END {
@@ -86,9 +87,9 @@ impl End {
     }
 }
 
-/// Octets of a datagram's head.
+/// Length of a datagram's head in octets.
 pub const HEAD_LEN: usize = 12;
-/// No block has this number or a higher one.
+/// Upper limit of block numbers (exclusive).
 pub const BLOCKS_MAX: u64 = 1 << 48;
 
 const END: u8 = 1;
@@ -99,7 +100,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_wire_stays_as_it_is() {
+    fn wire_format_is_stable() {
         let packet = Packet {
             block: 0x0102_0304_0506,
             count: 7,
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_malformed() {
+    fn invalid_messages_are_malformed() {
         for head in [&[][..], &[1; 11], &[1; 13]] {
             assert_eq!(Packet::decode(head), Err(Malformed), "{head:?}");
         }
@@ -144,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_survive_the_wire(
+        fn messages_round_trip(
             block in 0..BLOCKS_MAX, count: u8, symbol: u8, stamp: u32, offered: u64, late: u64,
         ) {
             let packet = Packet { block, count, symbol, stamp };

@@ -1,21 +1,21 @@
-//! An object cut into packets, which are what machines number.
+//! Division of an object into numbered packets.
 
 use core::fmt;
 use core::ops::Range;
 
 use lighthaul_base::Span;
 
-/// How long an object and its packets are; only the last packet may be shorter.
+/// Length of an object and of its packets. Only the last packet may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Bytes of the object.
+    /// Length of the object in bytes.
     pub object_len: u64,
-    /// Bytes of the object in a packet.
+    /// Length of a packet in bytes.
     pub packet_len: u32,
 }
 
 impl Cut {
-    /// Tells whether the packets have a size and a number that can be.
+    /// Fails if the packets are empty, longer than `packet_len_max` bytes, or more than `packets_max`.
     pub fn check(self, packet_len_max: u64, packets_max: u64) -> Result<(), Misuse> {
         if self.packet_len == 0 || u64::from(self.packet_len) > packet_len_max {
             return Err(Misuse::PacketLen(self.packet_len));
@@ -30,12 +30,12 @@ impl Cut {
         Ok(())
     }
 
-    /// How many packets there are.
+    /// Returns the number of packets.
     pub fn packets(self) -> u64 {
         self.object_len.div_ceil(u64::from(self.packet_len.max(1)))
     }
 
-    /// Where the body of packet `number` belongs; the number must be below [`Cut::packets`].
+    /// Returns the span of packet `number`, which must be below [`Cut::packets`].
     pub fn span(self, number: u64) -> Span {
         let offset = number * u64::from(self.packet_len);
         debug_assert!(offset < self.object_len);
@@ -43,7 +43,7 @@ impl Cut {
         Span::new(offset, len as u32)
     }
 
-    /// Where packet `number` belongs that has so many bytes, if there is such a one.
+    /// Returns the span of packet `number`, or `None` if there is no such packet or it does not have `len` bytes.
     pub fn place(self, number: u64, len: u32) -> Option<Span> {
         let offset = number.checked_mul(u64::from(self.packet_len))?;
         let exists = offset < self.object_len;
@@ -52,8 +52,8 @@ impl Cut {
             .filter(|span| span.len == len)
     }
 
-    /// The first whole packets from `offset` on, of at most `len` bytes, among those of which `run` tells the next
-    /// few: it is asked for those from a number on, and for how many at most.
+    /// Returns the first span of whole packets at or after `offset`, of at most `len` bytes. `run(from, max)` returns
+    /// the next run of at most `max` packets from number `from` on, among those that the caller wants.
     pub fn upcoming(
         self,
         offset: u64,
@@ -69,16 +69,16 @@ impl Cut {
     }
 }
 
-/// What no object can be cut into.
+/// Reason why an object cannot be divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// A packet of no bytes, or of more than a message carries.
+    /// The packet is empty, or longer than a message allows.
     PacketLen(u32),
-    /// More packets than a protocol numbers.
+    /// The object has more packets than the protocol can number.
     Packets {
-        /// How many there would be.
+        /// Number of packets of the object.
         packets: u64,
-        /// How many there may be.
+        /// Maximum number of packets.
         packets_max: u64,
     },
 }
@@ -86,13 +86,16 @@ pub enum Misuse {
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PacketLen(len) => write!(f, "a packet cannot have {len} bytes"),
+            Self::PacketLen(len) => write!(
+                f,
+                "a packet of {len} bytes is not allowed: choose another packet length"
+            ),
             Self::Packets {
                 packets,
                 packets_max,
             } => write!(
                 f,
-                "{packets} packets are more than {packets_max} in one object"
+                "the object has {packets} packets, but at most {packets_max} are allowed: choose a greater packet length"
             ),
         }
     }
@@ -100,7 +103,7 @@ impl fmt::Display for Misuse {
 
 impl core::error::Error for Misuse {}
 
-/// The largest IP datagram.
+/// Maximum length of an IP datagram in bytes.
 pub const DATAGRAM_BYTES_MAX: u64 = 65_535;
 
 #[cfg(test)]
@@ -115,7 +118,7 @@ mod tests {
     };
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_packet_length_and_count_are_refused() {
         assert_eq!(CUT.check(1000, 11), Ok(()));
         assert_eq!(CUT.check(999, 11), Err(Misuse::PacketLen(1000)));
         let too_many = Misuse::Packets {
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_has_one_place_and_one_length() {
+    fn packet_number_and_length_must_match() {
         assert_eq!(CUT.place(9, 1000), Some(Span::new(9000, 1000)));
         assert_eq!(CUT.place(10, 1), Some(Span::new(10_000, 1)));
         for (number, len) in [(9, 999), (10, 1000), (11, 1), (u64::MAX, 1000)] {
@@ -155,12 +158,12 @@ mod tests {
         }
 
         #[test]
-        fn what_is_upcoming_is_whole_packets(
+        fn upcoming_span_consists_of_whole_packets(
             object_len in 0_u64..5000, packet_len in 1_u32..600, offset: u64, near in 0_u64..6000,
             len in 0_u32..3000, skip in 0_u64..4,
         ) {
             let cut = Cut { object_len, packet_len };
-            // all are missing but a few
+            // all packets but the first few are missing
             let run = |from: u64, packets_max| {
                 let from = from.max(skip);
                 Some(from..cut.packets().min(from.saturating_add(packets_max)))

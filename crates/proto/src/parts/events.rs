@@ -1,8 +1,8 @@
-//! What a machine's owner is to hear.
+//! Events for the owner of a machine.
 
 use alloc::collections::VecDeque;
 
-/// Events in the order in which they happened: no more than `MAX` between two times that the owner drains them.
+/// Queue of events in order of time. It holds at most `MAX` events between two drains by the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Events<T, const MAX: usize>(VecDeque<T>);
 
@@ -13,7 +13,7 @@ impl<T, const MAX: usize> Default for Events<T, MAX> {
 }
 
 impl<T, const MAX: usize> Events<T, MAX> {
-    /// Something has.
+    /// Appends an event. Panics if `MAX` events are queued, since the owner must drain them after each call.
     pub fn tell(&mut self, event: T) {
         assert!(
             self.0.len() < MAX,
@@ -22,7 +22,7 @@ impl<T, const MAX: usize> Events<T, MAX> {
         self.0.push_back(event);
     }
 
-    /// What happened first of what the owner has not heard.
+    /// Takes the oldest event.
     pub fn poll(&mut self) -> Option<T> {
         self.0.pop_front()
     }

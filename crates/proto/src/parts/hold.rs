@@ -1,22 +1,23 @@
-//! Whether a sender should wait for its receiver's host.
+//! Pause requests of a receiver whose host falls behind.
 
 use lighthaul_base::Load;
 
-/// Asks for a pause when more than half of the host's backlog is full, and for more when less than a quarter is.
+/// Requests a pause when the host's backlog exceeds half of its maximum, and ends the pause below a quarter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hold {
-    /// What the sender should be told, and what it was last told.
+    /// True if the sender should pause.
     on: bool,
+    /// Value of `on` that the sender was last sent.
     told: bool,
 }
 
 impl Hold {
-    /// Whether the sender should wait.
+    /// True if the sender should pause.
     pub const fn is_on(self) -> bool {
         self.on
     }
 
-    /// Hears how the host is doing.
+    /// Updates the state from a load sample.
     pub const fn handle_load(&mut self, load: &Load) {
         if load.backlog_bytes > load.backlog_bytes_max / 2 {
             self.on = true;
@@ -25,7 +26,7 @@ impl Hold {
         }
     }
 
-    /// What the sender is to be told now, if that is new.
+    /// Returns the new value of [`Hold::is_on`] if the sender has not been sent it yet. The caller must send it.
     pub fn poll(&mut self) -> Option<bool> {
         let is_new = self.on != self.told;
         self.told = self.on;
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn between_the_marks_nothing_changes() {
+    fn backlog_between_thresholds_changes_nothing() {
         let mut hold = Hold::default();
         for (backlog_bytes, said) in [
             (50, None),
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_has_no_backlog_holds_nobody() {
+    fn host_without_backlog_requests_no_pause() {
         let mut hold = Hold::default();
         hold.handle_load(&Load::default());
         assert!(!hold.is_on());

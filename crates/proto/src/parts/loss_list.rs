@@ -1,19 +1,19 @@
-//! Which packets are missing, as ranges: what SABUL and VBTP keep on both sides, and what their NAKs carry.
+//! Missing packets as a list of ranges. SABUL and VBTP keep it on both sides and send it in their NAKs.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;
 
-/// Ranges of packet numbers that neither overlap nor touch, of which there are at most so many.
+/// Set of packet numbers, stored as ranges that neither overlap nor touch. The number of ranges is bounded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossList {
-    /// Where each range ends, by where it begins.
+    /// End of each range by its start.
     ranges: BTreeMap<u64, u64>,
     ranges_max: usize,
     packets: u64,
 }
 
 impl LossList {
-    /// Nothing is missing; there will never be more than `ranges_max` ranges.
+    /// Returns an empty list of at most `ranges_max` ranges.
     pub const fn new(ranges_max: usize) -> Self {
         Self {
             ranges: BTreeMap::new(),
@@ -22,37 +22,37 @@ impl LossList {
         }
     }
 
-    /// How many packets are missing.
+    /// Returns the number of missing packets.
     pub const fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Whether nothing is missing.
+    /// True if no packet is missing.
     pub const fn is_empty(&self) -> bool {
         self.packets == 0
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// How many there may be.
+    /// Returns the maximum number of ranges.
     pub const fn len_max(&self) -> usize {
         self.ranges_max
     }
 
-    /// The ranges, in order.
+    /// Returns the ranges in ascending order.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.ranges.iter().map(|(from, till)| *from..*till)
     }
 
-    /// The first packet that is missing.
+    /// Returns the first missing packet.
     pub fn first(&self) -> Option<u64> {
         self.ranges.keys().next().copied()
     }
 
-    /// The first range at or after `number`, cut to begin there.
+    /// Returns the first range at or after `number`, clipped to begin there.
     pub fn next(&self, number: u64) -> Option<Range<u64>> {
         let around = self.ranges.range(..=number).next_back();
         if let Some((_, till)) = around.filter(|(_, till)| **till > number) {
@@ -62,13 +62,13 @@ impl LossList {
         Some(*from..*till)
     }
 
-    /// Whether packet `number` is missing.
+    /// True if packet `number` is missing.
     pub fn contains(&self, number: u64) -> bool {
         self.next(number).is_some_and(|range| range.start == number)
     }
 
-    /// Adds all of `range`; answers how many were not missing yet, or nothing, and changes nothing, if
-    /// there would be too many ranges.
+    /// Adds all of `range`, and returns the number of packets that were not in the list before. Returns `None`, and
+    /// changes nothing, if there would be too many ranges.
     pub fn insert(&mut self, range: Range<u64>) -> Option<u64> {
         if range.is_empty() {
             return Some(0);
@@ -101,8 +101,8 @@ impl LossList {
         Some(new)
     }
 
-    /// Takes packet `number` out; answers whether it was missing. One amid a range stays if there would be
-    /// too many ranges: it has to come again.
+    /// Removes packet `number`, and returns true if it was removed. A packet inside a range stays in the list if the
+    /// split would exceed the number of ranges; it has to be received again.
     pub fn remove(&mut self, number: u64) -> bool {
         let Some((from, till)) = self.around(number) else {
             return false;
@@ -122,7 +122,7 @@ impl LossList {
         true
     }
 
-    /// Takes out all below `number`.
+    /// Removes all packets below `number`.
     pub fn remove_below(&mut self, number: u64) {
         while let Some((from, till)) = self.ranges.pop_first() {
             if till <= number {
@@ -136,7 +136,7 @@ impl LossList {
         }
     }
 
-    /// Takes the first packet out, and answers it.
+    /// Removes the first packet, and returns it.
     pub fn pop_first(&mut self) -> Option<u64> {
         let first = self.first()?;
         self.remove(first);
@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set_of_numbers(steps in prop::collection::vec(step(), 0..80)) {
+        fn loss_list_matches_a_set(steps in prop::collection::vec(step(), 0..80)) {
             let mut list = LossList::new(1000);
             let mut set: BTreeSet<u64> = BTreeSet::new();
             for step in steps {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_too_many_ranges() {
+    fn number_of_ranges_is_bounded() {
         let mut list = LossList::new(2);
         assert_eq!(list.insert(0..2), Some(2));
         assert_eq!(list.insert(4..6), Some(2));

@@ -1,11 +1,11 @@
-//! What several machines share.
+//! Building blocks that several protocol machines use.
 //!
-//! - [`cut`]: an object cut into packets
-//! - [`pacer`]: keeps the gap between datagrams; [`profile`]: follows a TRC vector
-//! - [`turns`]: which packet each datagram was
-//! - [`tally`], [`loss_list`]: which packets have come; which are missing
-//! - [`hold`]: whether a receiver's host is behind
-//! - [`events`]: what an owner is to hear
+//! - [`cut`]: division of an object into packets
+//! - [`pacer`]: pacing of datagrams at a rate; [`profile`]: pacing along a TRC vector
+//! - [`turns`]: the packet that each datagram in flight carries
+//! - [`tally`], [`loss_list`]: sets of received packets, and of missing packets
+//! - [`hold`]: pause requests of a receiver whose host falls behind
+//! - [`events`]: queue of events for the machine's owner
 pub mod cut;
 pub mod events;
 pub mod hold;

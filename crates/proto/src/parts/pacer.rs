@@ -1,40 +1,39 @@
-//! Keeps the gap between datagrams by an absolute schedule, in integers, without drift.
+//! Pacing of datagrams at a rate, by an absolute schedule in integers, without drift.
 //!
-//! Two allowances fill while time passes and every datagram is taken from both. The *credit* fills
-//! at the rate and holds at most 250 ms of it: it is the schedule, and what a late world still
-//! owes. The *headroom* fills at 1.05 times the rate and holds one train: it is why debts are paid
-//! back gently and why no burst exceeds a train. A world that polls in time sends half a train at a
-//! time; one that is late by no more than the other half loses nothing.
+//! Two token buckets fill over time, and every datagram takes from both. The *credit* fills at the rate and holds up
+//! to 250 ms of it plus one train. It is the schedule: tokens in it are what a late driver still has to send. The
+//! *headroom* fills at 1.05 times the rate and holds one train. It limits bursts to a train, and the rate of catching
+//! up to 5 % above the nominal rate. A driver that polls in time sends half a train at a time. A driver that is late
+//! by less than the other half loses no throughput.
 
 use core::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 
-/// Says when the next datagrams may leave.
+/// Pacer of one sender: it decides when datagrams may leave.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     rate: Rate,
     burst: Option<u32>,
     datagram_bytes: u32,
     train_bytes: u64,
-    /// What opens the gate: half a train, and at least one datagram.
+    /// Tokens at which the pacer opens: half a train, and at least one datagram.
     quantum_bytes: u64,
-    /// The last moment time was told.
+    /// Time of the latest refill.
     seen: Instant,
-    /// The gate is closed before this moment.
+    /// Time before which the pacer stays closed.
     due: Instant,
-    /// In [`WORK`]: the rate adds itself each nanosecond.
+    /// Tokens at the nominal rate, in units of 1/[`WORK`] byte. Each nanosecond adds the rate in bit/s.
     credit: u128,
-    /// In [`WORK`] times [`CATCH_UP`]'s denominator: the rate times its numerator comes each
-    /// nanosecond.
+    /// Tokens at the raised rate, in units of 1/([`WORK`] x 20) byte. Each nanosecond adds 21 times the rate.
     headroom: u128,
-    /// Bytes of the present train, when nothing else ends it.
+    /// Bytes of the current train at an unlimited rate.
     unpaced_bytes: u64,
 }
 
 impl Pacer {
-    /// A pacer of datagrams of at most `datagram_bytes`; a burst has `burst` bytes, by default 1 ms
-    /// of the rate and at least two datagrams, and never more than [`TRAIN_BYTES_MAX`].
+    /// Returns a pacer for datagrams of at most `datagram_bytes`. A train has `burst` bytes, by default 1 ms of the
+    /// rate and at least two datagrams, and never more than [`TRAIN_BYTES_MAX`].
     pub fn new(now: Instant, rate: Rate, burst: Option<u32>, datagram_bytes: u32) -> Self {
         assert!(datagram_bytes > 0, "a datagram costs something");
         let mut pacer = Self {
@@ -55,9 +54,9 @@ impl Pacer {
         pacer
     }
 
-    /// Whether a datagram of `bytes` may leave now; if so, it has left.
+    /// Returns true if a datagram of `bytes` may leave now, and takes its tokens.
     ///
-    /// After a `false` the train has ended and the answer is `false` until [`Pacer::due`].
+    /// After `false` the train has ended, and the answer stays `false` until [`Pacer::due`].
     pub fn may_send(&mut self, now: Instant, bytes: u32) -> bool {
         assert!(
             bytes <= self.datagram_bytes,
@@ -80,18 +79,19 @@ impl Pacer {
         true
     }
 
-    /// When the next train may leave.
+    /// Returns the time at which the next train may leave.
     pub const fn due(&self) -> Instant {
         self.due
     }
 
-    /// Forgets what is owed: the pause until now was wanted, not a stall.
+    /// Drops the tokens saved up until `now`, down to one quantum. The caller paused on purpose, so there is nothing
+    /// to catch up.
     pub fn rest(&mut self, now: Instant) {
         self.refill(now);
         self.credit = self.credit.min(u128::from(self.quantum_bytes) * WORK);
     }
 
-    /// Keeps another rate from now on.
+    /// Changes the rate from `now` on.
     pub fn handle_rate(&mut self, now: Instant, rate: Rate) {
         self.refill(now);
         if self.rate == Rate::UNLIMITED {
@@ -107,17 +107,17 @@ impl Pacer {
         }
     }
 
-    /// The rate it keeps.
+    /// Returns the nominal rate.
     pub const fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// The most bytes that leave at once.
+    /// Returns the length of a train in bytes, which is the largest burst.
     pub const fn train_bytes(&self) -> u64 {
         self.train_bytes
     }
 
-    /// Without a rate only the train's length ends a train, and the next may follow at once.
+    /// Ends a train by its length alone. The next train may follow at once.
     const fn may_send_unpaced(&mut self, bytes: u32) -> bool {
         if self.unpaced_bytes + bytes as u64 > self.train_bytes {
             self.unpaced_bytes = 0;
@@ -127,7 +127,7 @@ impl Pacer {
         true
     }
 
-    /// Works out what a train is at this rate.
+    /// Computes the lengths of a train and of a quantum at the present rate.
     fn measure(&mut self) {
         let datagram_bytes = u64::from(self.datagram_bytes);
         let burst = self.burst.map_or_else(
@@ -152,7 +152,7 @@ impl Pacer {
         self.seen = now;
     }
 
-    /// Closes the gate until both allowances hold a quantum.
+    /// Closes the pacer until both buckets hold a quantum.
     fn close(&mut self) {
         let quantum = u128::from(self.quantum_bytes) * WORK;
         let rate = u128::from(self.rate.as_bps());
@@ -174,16 +174,16 @@ impl Pacer {
     }
 }
 
-/// The longest train: what one segmented send can carry.
+/// Maximum length of a train in bytes: one segmented send (UDP GSO) carries no more.
 pub const TRAIN_BYTES_MAX: u64 = 64 * 1024;
 
-/// The work of one byte: bits times nanoseconds in a second.
+/// Tokens per byte: bits times nanoseconds in a second.
 const WORK: u128 = 8_000_000_000;
-/// How much faster than the rate a debt is paid back, as a fraction.
+/// Ratio of the rate of catching up to the nominal rate.
 const CATCH_UP: (u128, u128) = (21, 20);
-/// The longest stall that is made up for.
+/// Longest stall that the pacer catches up on.
 const DEBT_TIME_MAX: Duration = Duration::from_millis(250);
-/// The default burst, as time at the rate.
+/// Default burst, as time at the rate.
 const BURST_TIME: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -192,7 +192,7 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    /// Sends all that may be sent at `now`.
+    /// Sends all datagrams that may leave at `now`, and returns their bytes.
     fn train(pacer: &mut Pacer, now: Instant, bytes: u32) -> u64 {
         let mut sent = 0;
         while pacer.may_send(now, bytes) {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_any_rate_when_polled_in_time() {
+    fn rate_is_exact_when_polled_in_time() {
         for bps in [
             1_000_000,
             7_654_321,
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_world_loses_no_rate() {
+    fn rate_is_kept_when_polled_late() {
         for (mbps, late_us) in [(1, 5_000), (20, 400), (1000, 200), (10_000, 20)] {
             let rate = Rate::from_mbps(mbps);
             let mut pacer = Pacer::new(Instant::ZERO, rate, None, 1500);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wanted_pause_leaves_no_debt_and_a_stall_a_small_one() {
+    fn only_a_stall_is_caught_up_after() {
         let rate = Rate::from_mbps(100);
         for (rests, least, most) in [
             (true, 12_490_000, 12_510_000),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_ends_trains_but_never_waits() {
+    fn unlimited_rate_ends_trains_but_never_waits() {
         let mut pacer = Pacer::new(Instant::ZERO, Rate::UNLIMITED, None, 1500);
         for _ in 0..3 {
             assert_eq!(train(&mut pacer, Instant::ZERO, 1500), 64_500);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn another_rate_is_kept_at_once() {
+    fn new_rate_applies_at_once() {
         let mut pacer = Pacer::new(Instant::ZERO, Rate::from_mbps(10), None, 1500);
         let (mut now, mut sent) = (Instant::ZERO, 0);
         while sent < 1_250_000 {
@@ -298,7 +298,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_window_has_more_than_its_share(
+        fn no_window_exceeds_rate_plus_burst(
             bps in 1_000_000_u64..100_000_000_000,
             burst in prop::option::of(1_u32..200_000),
             bytes in 40_u32..9_000,

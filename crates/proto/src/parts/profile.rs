@@ -1,10 +1,9 @@
-//! Follows a TRC vector: when the next datagrams may leave, so that the circuit's policer takes them all.
+//! Pacing along a TRC vector, so that the circuit's policer accepts every datagram.
 //!
-//! It is the policer's own token bucket seen from the sender. What the vector carries fills it and every datagram is
-//! taken from it; it holds one burst, and begins empty. So what has left is never ahead of the vector, and, while
-//! there is something to send and the world comes in time, never behind it by more than a train: a step's
-//! boundary needs no action to be kept. A world that is late loses what does not fit in the burst: a policer
-//! takes no catching up.
+//! The profile is the policer's token bucket, simulated by the sender. The vector fills it, every datagram takes from
+//! it, and it holds one burst. It begins empty, so the sent data is never ahead of the vector. If the sender has data
+//! and the driver polls in time, it is never behind by more than a train. Step boundaries need no special action. A
+//! late driver loses what does not fit in the burst, since a policer does not allow catching up.
 
 use core::time::Duration;
 
@@ -12,39 +11,40 @@ use lighthaul_base::{Instant, Rate, Trc};
 
 use super::TRAIN_BYTES_MAX;
 
-/// Plain numbers in, due times out.
+/// Pacer of one sender on a circuit: it decides when datagrams may leave.
 #[derive(Clone, Debug)]
 pub struct Profile {
     trc: Trc,
     share: (u32, u32),
     burst: Option<u32>,
     datagram_bytes: u32,
-    /// The last moment time was told.
+    /// Time of the latest refill.
     seen: Instant,
-    /// The gate is closed before this moment.
+    /// Time before which the profile stays closed.
     due: Instant,
-    /// In bits times nanoseconds of a second.
+    /// Tokens in bits times 10^-9.
     tokens: u128,
-    /// What may leave before the gate closes again, as work; nothing while it is closed.
+    /// Tokens that may leave before the profile closes again; zero while it is closed.
     open: u128,
     now: Hold,
 }
 
-/// What holds from the moment it was looked up until the next boundary.
+/// Parameters that hold until the next boundary of the vector.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
-    /// This sender's share of the step's rate; nothing in a gap.
+    /// This sender's share of the step's rate; `None` in a gap.
     rate: Option<Rate>,
     till: Instant,
-    /// What the bucket holds, as work.
+    /// Capacity of the bucket, in tokens.
     burst: u128,
-    /// What opens the gate, and at least one datagram; as work.
+    /// Tokens at which the profile opens, at least one datagram.
     quantum: u128,
 }
 
 impl Profile {
-    /// Follows `share` (a fraction) of `trc` with datagrams of at most `datagram_bytes`; a burst has `burst` bytes, by
-    /// default 1 ms of the step's rate and at least two datagrams.
+    /// Follows `share` (a fraction) of `trc` with datagrams of at most `datagram_bytes`. The bucket holds `burst`
+    /// bytes, by default 1 ms of the step's rate and at least two datagrams. Panics if `burst` is less than a
+    /// datagram.
     pub fn new(
         now: Instant,
         trc: Trc,
@@ -78,9 +78,9 @@ impl Profile {
         profile
     }
 
-    /// Whether a datagram of `bytes` may leave now; if so, it has left.
+    /// Returns true if a datagram of `bytes` may leave now, and takes its tokens.
     ///
-    /// After a `false` the train has ended and the answer is `false` until [`Profile::due`].
+    /// After `false` the train has ended, and the answer stays `false` until [`Profile::due`].
     pub fn may_send(&mut self, now: Instant, bytes: u32) -> bool {
         assert!(
             bytes <= self.datagram_bytes,
@@ -103,27 +103,27 @@ impl Profile {
         true
     }
 
-    /// When the next train may leave; [`Instant::NEVER`] when nothing of the vector is left.
+    /// Returns the time at which the next train may leave, or [`Instant::NEVER`] after the end of the vector.
     pub const fn due(&self) -> Instant {
         self.due
     }
 
-    /// What may be sent at the last moment it was told; nothing in a gap.
+    /// Returns the rate at the time of the latest refill, or `None` in a gap.
     pub const fn rate(&self) -> Option<Rate> {
         self.now.rate
     }
 
-    /// The first moment after the vector.
+    /// Returns the end of the vector.
     pub fn end(&self) -> Instant {
         self.trc.end()
     }
 
-    /// Whether the circuit carries nothing for an `rtt`, and at least a millisecond, from `from` on.
+    /// True if the circuit carries nothing from `from` on, for the time of `rtt` and at least a millisecond.
     pub fn is_idle(&self, from: Instant, rtt: Duration) -> bool {
         self.trc.work_between(from, from + rtt.max(BURST_TIME)) == 0
     }
 
-    /// How long so many bytes take at the present rate; nothing in a gap.
+    /// Returns the time that `bytes` take at the present rate, or `None` in a gap.
     pub fn time_for(&self, bytes: u64) -> Option<Duration> {
         self.now.rate.map(|rate| rate.time_for(bytes))
     }
@@ -132,7 +132,7 @@ impl Profile {
         while now >= self.now.till && self.now.till < Instant::NEVER {
             self.earn(self.now.till);
             self.now = self.hold(self.now.till);
-            // what a step has left over is not the next one's, if that takes less at once; after a gap nothing is left
+            // tokens beyond the burst of the new step are lost; a gap has no burst at all
             self.tokens = self.tokens.min(self.now.burst);
         }
         self.earn(now);
@@ -146,7 +146,7 @@ impl Profile {
         self.seen = self.seen.max(now);
     }
 
-    /// What holds at `at`.
+    /// Returns the parameters that hold at `at`.
     fn hold(&self, at: Instant) -> Hold {
         match self.trc.step_at(at) {
             Some(step) if step.from <= at => {
@@ -171,7 +171,8 @@ impl Profile {
         }
     }
 
-    /// What may leave at once: whole trains where a quantum is made of them, and what is left where a step ends.
+    /// Returns the tokens that may leave at once: whole trains if the quantum holds any, or all tokens at the end of
+    /// a step.
     fn batch(&self) -> u128 {
         let train = u128::from(TRAIN_BYTES_MAX) * WORK;
         if self.now.quantum < train || self.seen >= self.now.till - LAST_CALL {
@@ -180,7 +181,7 @@ impl Profile {
         self.tokens - self.tokens % train
     }
 
-    /// Closes the gate until the bucket holds a quantum, or a boundary comes.
+    /// Closes the profile until the bucket holds a quantum, or until the next boundary.
     fn close(&mut self) {
         self.open = 0;
         let Some(rate) = self.now.rate else {
@@ -190,7 +191,7 @@ impl Profile {
         let missing = self.now.quantum.saturating_sub(self.tokens);
         let wait = missing.div_ceil(u128::from(rate.as_bps()));
         let wait = Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX));
-        // what does not make up a train by then still leaves in its step
+        // data that does not fill a train by then still leaves within its step
         let last = self.now.till - LAST_CALL;
         let till = if self.seen < last {
             last
@@ -201,8 +202,8 @@ impl Profile {
     }
 }
 
-/// What opens the gate: the trains of a third of a burst where it has several, else half of one, so that a world that is a little
-/// late loses nothing.
+/// Returns the bytes at which the profile opens. For a burst of several trains it is a third of the burst, in whole
+/// trains; otherwise half a burst. The rest of the bucket makes up for a driver that is slightly late.
 fn quantum(burst: u64) -> u64 {
     if burst >= 4 * TRAIN_BYTES_MAX {
         burst / 3 / TRAIN_BYTES_MAX * TRAIN_BYTES_MAX
@@ -211,11 +212,11 @@ fn quantum(burst: u64) -> u64 {
     }
 }
 
-/// The work of one byte: bits times nanoseconds in a second.
+/// Tokens per byte: bits times nanoseconds in a second.
 const WORK: u128 = 8_000_000_000;
-/// How long before a boundary the gate opens for what is left.
+/// Time before a boundary at which the profile opens for an incomplete train.
 const LAST_CALL: Duration = Duration::from_micros(50);
-/// The default burst, as time at the rate.
+/// Default burst, as time at the rate.
 const BURST_TIME: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -232,7 +233,7 @@ mod tests {
         sent
     }
 
-    /// Sends whenever it is due until the vector ends; answers each moment and what has left in all by then.
+    /// Sends whenever the profile is due until the vector ends. Returns each time and the total sent by then.
     fn follow(profile: &mut Profile, bytes: u32) -> Vec<(Instant, u64)> {
         let (mut now, mut total, mut sent) = (Instant::ZERO, 0, Vec::new());
         while now < Instant::NEVER {
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn boundaries_are_kept_within_a_millisecond() {
+    fn step_boundaries_are_kept_within_a_millisecond() {
         let trc: Trc =
             "1ms-200ms 400Mb/s, 200ms-500ms 900Mb/s, 600ms-700ms 100Mb/s, 700ms-710ms 10Gb/s"
                 .parse()
@@ -260,7 +261,7 @@ mod tests {
                 .filter(|(now, _)| (step.from..=step.till).contains(now))
             {
                 let (sent, ahead) = (total - before, trc.bytes_between(step.from, *now));
-                // the bucket may hold some of the step before
+                // the bucket may still hold tokens of the previous step
                 let most = ahead + step.rate.bytes_in(BURST_TIME).max(3000);
                 assert!(sent <= most, "{now}: {sent} bytes, ahead of {ahead}");
                 let late = trc.bytes_between(step.from, *now - Duration::from_millis(1));
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_share_what_there_is() {
+    fn shares_divide_the_rate() {
         let trc: Trc = "0s-1s 900Mb/s".parse().unwrap();
         let shares = [(1, 3), (2, 3)].map(|share| {
             let mut profile = Profile::new(Instant::ZERO, trc.clone(), None, share, 1500);
@@ -293,7 +294,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_policer_takes_all_however_late_the_world_is(
+        fn policer_accepts_all_datagrams_of_a_late_driver(
             steps in prop::collection::vec((0_u64..3_000, 1_u64..3_000, 1_u64..5_000), 1..6),
             burst in prop::option::of(1_500_u32..300_000),
             waits in prop::collection::vec(0_u64..2_000_000, 1..200),

@@ -1,12 +1,10 @@
-//! Which packets have come: one bit each, as in section 4 of the RBUDP paper.
+//! Bitmap of received packets (section 4 of the RBUDP paper).
 //!
-//! On the wire a tally begins with an octet that names its coding, and the sender takes the shorter
-//! one:
+//! On the wire a tally begins with an octet that names its coding. The encoder chooses the shorter coding:
 //!
-//! - 0: the bitmap; packet `n` is bit `n % 8` of octet `n / 8`, bits past the last packet are zero;
-//! - 1: the missing packets as runs, each a varint of packets present since the last run and a
-//!   varint of packets missing; what follows the last run is present. A full tally is this one
-//!   octet.
+//! - 0: bitmap. Packet `n` is bit `n % 8` of octet `n / 8`, and bits after the last packet are zero.
+//! - 1: runs of missing packets. Each run is a varint of packets present since the previous run, and a varint of
+//!   packets missing. Packets after the last run are present. A full tally is this one octet.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,7 +13,7 @@ use core::ops::Range;
 use lighthaul_base::codec::put_range;
 use lighthaul_base::{Malformed, Reader};
 
-/// A set of packet numbers below a fixed total.
+/// Set of received packets among a fixed total.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     words: Vec<u64>,
@@ -24,7 +22,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing of `total` packets has come; the owner bounds `total`.
+    /// Returns a tally of `total` packets, none of them received. The caller must bound `total`: a packet takes one
+    /// bit.
     pub fn new(total: u64) -> Self {
         Self {
             words: vec![0; words_for(total)],
@@ -33,7 +32,8 @@ impl Tally {
         }
     }
 
-    /// Notes that packet `number` came; answers whether that is new. It must be below the total.
+    /// Records that packet `number` was received. Returns true for a new one. Panics unless `number` is below the
+    /// total.
     pub fn mark(&mut self, number: u64) -> bool {
         assert!(
             number < self.total,
@@ -47,32 +47,32 @@ impl Tally {
         new
     }
 
-    /// Whether packet `number` came.
+    /// True if packet `number` was received.
     pub fn has(&self, number: u64) -> bool {
         number < self.total && self.words[(number / 64) as usize] & (1 << (number % 64)) != 0
     }
 
-    /// How many packets there are.
+    /// Returns the total number of packets.
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// How many came.
+    /// Returns the number of received packets.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many are missing.
+    /// Returns the number of missing packets.
     pub const fn missing(&self) -> u64 {
         self.total - self.count
     }
 
-    /// Whether all came.
+    /// True if all packets were received.
     pub const fn is_full(&self) -> bool {
         self.count == self.total
     }
 
-    /// The first missing packet at or after `from`.
+    /// Returns the first missing packet at or after `from`.
     pub fn next_missing(&self, from: u64) -> Option<u64> {
         if from >= self.total {
             return None;
@@ -87,12 +87,12 @@ impl Tally {
         (number < self.total).then_some(number)
     }
 
-    /// The first run of missing packets at or after `from`, cut to `len_max` packets.
+    /// Returns the first run of missing packets at or after `from`, clipped to `len_max` packets.
     pub fn missing_run(&self, from: u64, len_max: u64) -> Option<Range<u64>> {
         let start = self.next_missing(from)?;
         let limit = start.saturating_add(len_max).min(self.total);
         let mut end = start;
-        // by words, so that a long run costs little
+        // step by words, since runs can be long
         while end < limit {
             let present = self.words[(end / 64) as usize] >> (end % 64);
             let step = u64::from(present.trailing_zeros()).min(64 - end % 64);
@@ -104,7 +104,7 @@ impl Tally {
         Some(start..end.min(limit))
     }
 
-    /// Whether all that came according to `earlier` came according to this one too.
+    /// True if this tally contains every packet of `earlier` and has the same total.
     pub fn includes(&self, earlier: &Self) -> bool {
         self.total == earlier.total
             && self
@@ -114,7 +114,7 @@ impl Tally {
                 .all(|(new, old)| old & !new == 0)
     }
 
-    /// Appends it as it crosses the wire, in the shorter coding.
+    /// Appends the shorter of the two wire codings.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         if self.encode_runs(out, start) {
@@ -127,7 +127,7 @@ impl Tally {
         out.truncate(start + 1 + octets);
     }
 
-    /// Reads a tally of exactly `total` packets; allocates nothing that `total` does not imply.
+    /// Decodes a tally of exactly `total` packets. It allocates one bit per packet, regardless of the input.
     pub fn decode(octets: &[u8], total: u64) -> Result<Self, Malformed> {
         let mut reader = Reader::new(octets);
         match reader.u8()? {
@@ -137,7 +137,7 @@ impl Tally {
         }
     }
 
-    /// Appends the runs, unless the bitmap is shorter.
+    /// Appends the coding as runs. Returns false, with `out` in an undefined state, if it is longer than the bitmap.
     fn encode_runs(&self, out: &mut Vec<u8>, start: usize) -> bool {
         let octets_max = start as u64 + 1 + self.total.div_ceil(8);
         out.push(RUNS);
@@ -199,7 +199,7 @@ impl Tally {
         }
     }
 
-    /// Takes a run of present packets out.
+    /// Removes a run of received packets.
     fn unmark(&mut self, run: Range<u64>) {
         self.count -= run.end - run.start;
         let mut at = run.start;
@@ -216,7 +216,7 @@ fn words_for(total: u64) -> usize {
     usize::try_from(total.div_ceil(64)).expect("the owner bounds the total")
 }
 
-/// The bits of the last word that are packets.
+/// Returns the bits of the last word that stand for packets.
 const fn last_word(total: u64) -> u64 {
     match total % 64 {
         0 => u64::MAX,
@@ -224,9 +224,9 @@ const fn last_word(total: u64) -> u64 {
     }
 }
 
-/// Coding: the bitmap.
+/// Coding as a bitmap.
 const BITMAP: u8 = 0;
-/// Coding: runs of missing packets.
+/// Coding as runs of missing packets.
 const RUNS: u8 = 1;
 
 #[cfg(test)]
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_tally_is_one_octet_and_an_empty_one_three() {
+    fn full_tally_is_one_octet_and_empty_tally_three() {
         let mut out = Vec::new();
         Tally::full(1000).encode(&mut out);
         assert_eq!(out, [RUNS]);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_of_the_wrong_size_is_refused() {
+    fn malformed_tally_is_refused() {
         for octets in [
             &[][..],
             &[2],
@@ -282,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_what_a_set_does(
+        fn tally_matches_a_set(
             total in 1_u64..400,
             numbers in prop::collection::vec(0_u64..400, 0..500),
             dense: bool,
@@ -317,7 +317,7 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_decode_without_panic(octets: Vec<u8>, total in 0_u64..2_000) {
+        fn arbitrary_octets_decode_without_panic(octets: Vec<u8>, total in 0_u64..2_000) {
             if let Ok(tally) = Tally::decode(&octets, total) {
                 prop_assert_eq!(tally.total(), total);
                 prop_assert_eq!((0..total).filter(|n| tally.has(*n)).count() as u64, tally.count());

@@ -1,20 +1,21 @@
-//! Which packet each datagram was, as long as nobody knows whether it came.
+//! The packet that each datagram in flight carries, as long as its fate is unknown.
 
 use alloc::collections::VecDeque;
 use core::ops::Range;
 
-/// Datagrams in the order in which they left, of which at most so many are under way.
+/// Datagrams in order of transmission. Each has a turn, which is its sequence number; at most `len_max` are in
+/// flight.
 #[derive(Clone, Debug)]
 pub struct Turns {
-    /// The turn of the first of them.
+    /// Turn of the first entry of `numbers`.
     first: u64,
-    /// A packet's number, or nothing once the turn is known to be lost.
+    /// Packet number of each turn, or `None` once the turn is known to be lost.
     numbers: VecDeque<Option<u64>>,
     len_max: usize,
 }
 
 impl Turns {
-    /// Room for so many that are under way.
+    /// Returns an empty record for at most `len_max` datagrams in flight.
     pub const fn new(len_max: usize) -> Self {
         Self {
             first: 0,
@@ -23,31 +24,31 @@ impl Turns {
         }
     }
 
-    /// How many turns there have been.
+    /// Returns the number of turns so far.
     pub fn count(&self) -> u64 {
         self.first + self.numbers.len() as u64
     }
 
-    /// Whether one more may leave.
+    /// True if one more datagram may be sent.
     pub fn has_room(&self) -> bool {
         self.numbers.len() < self.len_max
     }
 
-    /// Packet `number` leaves; answers in which turn.
+    /// Records that packet `number` is sent, and returns its turn. Panics if [`Turns::has_room`] is false.
     pub fn push(&mut self, number: u64) -> u64 {
-        assert!(self.has_room(), "whoever resends asks for room first");
+        assert!(self.has_room(), "the caller checks has_room first");
         let turn = self.count();
         self.numbers.push_back(Some(number));
         turn
     }
 
-    /// The packet of a turn that may still come.
+    /// Returns the packet of `turn`, or `None` if the turn is lost, forgotten or still to come.
     pub fn number(&self, turn: u64) -> Option<u64> {
         let nth = usize::try_from(turn.checked_sub(self.first)?).ok()?;
         self.numbers.get(nth).copied().flatten()
     }
 
-    /// Gives up the turns of a range, and answers their packets.
+    /// Marks the turns of `range` as lost, and returns their packets.
     pub fn lose(&mut self, range: Range<u64>) -> impl Iterator<Item = u64> + '_ {
         let within = |turn: u64| turn.clamp(self.first, self.count()) - self.first;
         let (from, till) = (within(range.start), within(range.end));
@@ -55,13 +56,13 @@ impl Turns {
         lost.filter_map(Option::take)
     }
 
-    /// The packets of all turns from `turn` on that may still come.
+    /// Returns the packets of all turns from `turn` on that are not marked as lost.
     pub fn since(&self, turn: u64) -> impl Iterator<Item = u64> + '_ {
         let from = turn.clamp(self.first, self.count()) - self.first;
         self.numbers.range(from as usize..).flatten().copied()
     }
 
-    /// Forgets all turns below one, which came or were given up; answers whether any came.
+    /// Forgets all turns below `turn`, which arrived or are lost. Returns true if any of them was not lost.
     pub fn forget_below(&mut self, turn: u64) -> bool {
         let known = turn.clamp(self.first, self.count()) - self.first;
         self.first += known;
@@ -79,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_what_a_map_does(steps in prop::collection::vec((0_u8..3, 0_u64..40, 0_u64..40), 0..60)) {
+        fn turns_match_a_map(steps in prop::collection::vec((0_u8..3, 0_u64..40, 0_u64..40), 0..60)) {
             let mut turns = Turns::new(1000);
             let (mut map, mut count) = (BTreeMap::new(), 0);
             for (what, one, other) in steps {

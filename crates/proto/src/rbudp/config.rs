@@ -1,4 +1,4 @@
-//! What both sides of a transfer agree on.
+//! Parameters on which both sides of a transfer agree.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,33 +10,32 @@ use super::wire::HEAD_LEN;
 use crate::parts::Cut;
 use crate::parts::cut::{self, DATAGRAM_BYTES_MAX};
 
-/// One transfer; the same on both sides except where a field says so.
+/// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of the object.
+    /// Length of the object in bytes.
     pub object_len: u64,
-    /// Bytes of the object in a packet; the last may have fewer.
+    /// Bytes of the object in a packet. The last packet may be shorter.
     pub packet_len: u32,
-    /// Bytes that the world adds to each datagram on the wire: IP, UDP, seal. The pacer counts
-    /// them.
+    /// Bytes that the lower layers add to each datagram: IP, UDP and encryption. They count for the pacer.
     pub overhead_len: u32,
-    /// Bits a second on the wire, headers included. The receiver needs it for `feedback` alone.
+    /// Rate on the wire, headers included. The receiver needs it only for `feedback`.
     pub rate: Rate,
-    /// Bytes that may leave at once, by default 1 ms of the rate. The receiver ignores it.
+    /// Maximum burst in bytes; the default is 1 ms at the rate. The receiver ignores it.
     pub burst: Option<u32>,
-    /// The stream that carries done signals and tallies.
+    /// Stream of done signals and tallies.
     pub stream: u16,
-    /// How long the receiver waits for late datagrams after a done signal. The sender ignores it.
+    /// Time for which the receiver waits for reordered datagrams after a done signal. The sender ignores it.
     pub settle: Duration,
-    /// A blast after the first that takes less than this leaves twice, since its loss would cost a
-    /// round more; zero, as the paper has it, never. The receiver ignores it.
+    /// Blasts after the first that take less time than this are sent twice, since a loss in them would cost a further
+    /// round trip. Zero, as in the paper, disables this. The receiver ignores it.
     pub repeat: Duration,
-    /// Pauses while others have the receiver's processor: with this it is RBUDP+.
+    /// Pauses while the receiver is descheduled. If set, the protocol is RBUDP+.
     pub feedback: Option<FeedbackConfig>,
 }
 
 impl Config {
-    /// Tells whether a transfer can be made of this.
+    /// Fails if a transfer with these parameters is not possible.
     pub fn check(&self) -> Result<(), Misuse> {
         let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
         self.cut()
@@ -51,7 +50,7 @@ impl Config {
         Ok(())
     }
 
-    /// The object as its packets cut it.
+    /// Returns the division of the object into packets.
     pub const fn cut(&self) -> Cut {
         Cut {
             object_len: self.object_len,
@@ -59,31 +58,31 @@ impl Config {
         }
     }
 
-    /// How many packets the object has.
+    /// Returns the number of packets of the object.
     pub fn packets(&self) -> u64 {
         self.cut().packets()
     }
 
-    /// Whether the sender waits till the receiver runs: where that costs less than a hundredth of the
-    /// transfer.
+    /// True if the sender waits until the receiver runs, which it does if that costs less than 1/100 of the transfer
+    /// time.
     pub(super) fn awaits_word(&self, feedback: FeedbackConfig) -> bool {
         feedback.rtt * 100 < self.rate.time_for(self.object_len)
     }
 
-    /// What a datagram with a body of `len` bytes costs on the wire.
+    /// Returns the bytes on the wire of a datagram with a body of `len` bytes.
     pub const fn wire_bytes(&self, len: u32) -> u32 {
         self.overhead_len + HEAD_LEN as u32 + len
     }
 }
 
-/// What cannot be made into a transfer.
+/// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// Packets of such a size, or so many, cannot be.
+    /// The packets are too long, empty or too many.
     Cut(cut::Misuse),
-    /// A burst of no bytes.
+    /// The burst is zero.
     Burst,
-    /// Pauses of no time, or of more than ten seconds; a way of more than a minute.
+    /// The pauses have no length or exceed ten seconds, or the round-trip time exceeds a minute.
     Feedback,
 }
 
@@ -91,10 +90,10 @@ impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cut(misuse) => misuse.fmt(f),
-            Self::Burst => write!(f, "a burst has at least one byte"),
+            Self::Burst => write!(f, "a burst must have at least one byte"),
             Self::Feedback => write!(
                 f,
-                "a pause lasts up to ten seconds, and is asked for within a minute"
+                "a pause must last up to ten seconds, at a round-trip time of up to a minute"
             ),
         }
     }
@@ -102,7 +101,7 @@ impl fmt::Display for Misuse {
 
 impl core::error::Error for Misuse {}
 
-/// The most packets in one object: their tally has 128 MiB.
+/// Maximum number of packets in one object. Their tally has 128 MiB.
 pub const PACKETS_MAX: u64 = 1 << 30;
 
 #[cfg(test)]
@@ -122,7 +121,7 @@ mod tests {
     };
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_config_is_refused() {
         let with = |change: fn(&mut Config)| {
             let mut config = CONFIG;
             change(&mut config);

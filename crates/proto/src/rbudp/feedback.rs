@@ -1,18 +1,18 @@
-//! RBUDP+ (section 4 of its paper): the receiver foresees when others will have its processor, and
-//! asks the sender for a pause then.
+//! Pauses of RBUDP+ (section 4 of its paper): the receiver predicts when other tasks will run on its processor, and
+//! asks the sender to pause for that time.
 //!
-//! [`Feedback`] is the receiver's half, [`Silence`] the sender's; plain numbers in, a pause out. Where
-//! they do otherwise than the paper, they do what it is after, no loss:
+//! [`Feedback`] is the receiver's half and [`Silence`] the sender's half. Neither does I/O. They deviate from the
+//! paper in favor of its goal, which is no loss:
 //!
-//! - The paper's sender goes on for the time slice less RTT/2, as its data took no time to cross. Here
-//!   the notice takes one way and what was sent last takes the other, so it is the slice less the RTT.
-//! - The paper pauses for the whole absence, which costs it 3 to 50 % on an idle host. A socket holds
-//!   something, so that much is sent before the host is back; how much is learned from how full the
-//!   socket has been, since one that is never empty belongs to a host that is asked for too much.
-//! - An absence that comes again is told of one RTT before, however often it comes within that time.
-//! - What is sent before the receiver has run for the first time finds nobody either. So the receiver's first word is
-//!   that it runs, and where that costs less than a hundredth of the transfer, the sender waits for it; not for an object behind
-//!   another, as what the socket holds is known then.
+//! - The paper's sender transmits for the time slice less RTT/2, which ignores the propagation delay of the data.
+//!   Here it is the slice less the RTT: the notice takes one way, and the last data the other.
+//! - The paper pauses for the whole absence, which costs 3 to 50 % of the throughput on an idle host. Here the sender
+//!   resumes earlier, since the socket buffers some data. Its peak fill is the feedback: a socket that always has
+//!   data belongs to an overloaded host.
+//! - A periodic absence is announced one RTT ahead, even if the period is shorter than that.
+//! - Data sent before the receiver first runs would be lost. So the receiver first sends a notice that it runs. The
+//!   sender waits for it if that costs less than a hundredth of the transfer. For a further object on the same socket
+//!   it does not wait, since the capacity of the socket is known.
 
 use core::time::Duration;
 
@@ -20,67 +20,67 @@ use lighthaul_base::{Absence, Instant, Load, Rate};
 
 use super::room::{Memory, Room};
 
-/// What both sides agree on about pauses.
+/// Parameters of pauses, on which both sides agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedbackConfig {
-    /// How long a notice and the data that it is about take, there and back.
+    /// Round-trip time of the path.
     pub rtt: Duration,
-    /// The sender is never silent for longer because of pauses, nor asked for one further ahead.
+    /// Maximum length of a pause, and of the time ahead that a pause is requested for.
     pub pause_max: Duration,
 }
 
 impl FeedbackConfig {
-    /// Whether pauses can be made of this.
+    /// True if the parameters are within their limits.
     pub fn is_sane(&self) -> bool {
         self.rtt <= RTT_MAX && !self.pause_max.is_zero() && self.pause_max <= PAUSE_MAX
     }
 }
 
-/// A wish not to get anything, as it is when it is said.
+/// Request to pause, relative to the time at which it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// How long the receiver still takes what comes.
+    /// Time for which the receiver still accepts data.
     pub after: Duration,
-    /// How long it then takes nothing.
+    /// Length of the pause after that.
     pub len: Duration,
 }
 
 impl Pause {
-    /// None: go on.
+    /// No pause: the sender may transmit.
     pub const NONE: Self = Self {
         after: Duration::ZERO,
         len: Duration::ZERO,
     };
 }
 
-/// What a receiver says to its sender.
+/// Message of the receiver to the sender about pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// An absence that is foreseen.
+    /// Pause for a predicted absence.
     Pause(Pause),
-    /// How long there is room, counted from now, and how long to wait then for the next such wish, which
-    /// takes the place of this one whether or not the silence has begun; of no length, that there is none.
+    /// Window of the receiver's socket: `after` is the time until the socket is full, and `len` the maximum pause
+    /// after that. It replaces an earlier window, even if its pause has begun. A `len` of zero withdraws the window.
     Room(Pause),
 }
 
-/// What a receiver makes of its host's absences.
+/// Receiver's half: turns load samples of its host into pause requests.
 #[derive(Clone, Debug)]
 pub struct Feedback {
     config: FeedbackConfig,
     room: Room,
     rate: Rate,
-    /// The sender knows of all absences before this moment, the last of which begins at `last`.
+    /// The sender knows of all absences before `told`. The last of them begins at `last`.
     told: Instant,
     last: Instant,
-    /// Bytes that may come in an absence, of which the socket holds three quarters; less than none if the
-    /// host needs longer pauses than its absences.
+    /// Bytes that may arrive during an absence (the socket buffers them). Negative if the host needs pauses longer
+    /// than its absences.
     allowance: i64,
-    /// The fullest that the socket has been since the last pause.
+    /// Maximum fill of the socket since the last pause, in bytes.
     peak: u64,
 }
 
 impl Feedback {
-    /// A receiver that has not heard of its host yet, of a sender that keeps `rate`.
+    /// Returns the state before the first load sample. `rate` is the agreed rate of the sender.
     pub const fn new(config: FeedbackConfig, rate: Rate) -> Self {
         Self {
             config,
@@ -93,18 +93,18 @@ impl Feedback {
         }
     }
 
-    /// Is on a socket of which an earlier one has learned this.
+    /// Takes over the knowledge of an earlier transfer on the same socket.
     pub const fn remember(&mut self, memory: Memory) {
         self.room.remember(memory);
     }
 
-    /// What it has learned of its socket.
+    /// Returns the knowledge gathered about the socket.
     pub const fn memory(&self) -> Memory {
         self.room.memory()
     }
 
-    /// Hears how the host is doing, and how many octets on the wire it has taken from its socket in all;
-    /// answers what to ask for.
+    /// Handles a load sample. `taken` is the total of octets on the wire read from the socket. Returns the message to
+    /// send, if one is needed.
     pub fn handle_load(&mut self, now: Instant, load: Load, taken: u64) -> Option<Wish> {
         if self.room.serves(&load) {
             return self.room.handle_load(now, load, taken).map(Wish::Room);
@@ -113,17 +113,17 @@ impl Feedback {
         end.or_else(|| self.foresee(now, load).map(Wish::Pause))
     }
 
-    /// Does what is due.
+    /// Returns the message that is due, if any.
     pub fn handle_timeout(&mut self, now: Instant) -> Option<Wish> {
         self.room.handle_timeout(now).map(Wish::Room)
     }
 
-    /// When something is due.
+    /// Returns the time at which the next message is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.room.poll_timeout()
     }
 
-    /// A pause for an absence that is foreseen, if it is time to ask for one.
+    /// Returns a pause for a predicted absence if it is time to request it.
     fn foresee(&mut self, now: Instant, load: Load) -> Option<Pause> {
         self.peak = self.peak.max(load.socket_bytes);
         let absence = self.upcoming(now, load.absence?)?;
@@ -140,7 +140,8 @@ impl Feedback {
         (pause.len >= LEN_MIN).then_some(pause)
     }
 
-    /// The first absence that the sender does not know of and can still heed, if it is time to tell.
+    /// Returns the first absence that the sender does not know of and can still react to, if it is time to announce
+    /// it.
     fn upcoming(&self, now: Instant, absence: Absence) -> Option<Absence> {
         let heard = now + self.config.rtt;
         let ends = |from: Instant| from + absence.len > heard && from >= self.told;
@@ -151,29 +152,29 @@ impl Feedback {
             let nanos = behind.div_ceil(every).saturating_mul(every);
             from += Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         }
-        // a sender keeps one wish for a time to come
+        // the sender stores only one future pause
         let begun = self.last <= heard;
         let within = from.since(now) <= self.config.rtt + self.config.pause_max;
         (ends(from) && begun && within).then_some(Absence { from, ..absence })
     }
 
-    /// Learns from how full the socket was at most since the last pause.
+    /// Adjusts the allowance to the peak fill of the socket since the last pause.
     fn learn(&mut self, socket_bytes_max: u64, absence: Absence) {
         let max = i64::try_from(socket_bytes_max).unwrap_or(i64::MAX / 8);
         let peak = i64::try_from(self.peak).unwrap_or(i64::MAX / 8);
         self.peak = 0;
         let allowance = if peak > max / 8 * 7 {
-            // nobody knows how much did not fit
+            // the socket may have overflowed, and the amount lost is unknown
             self.allowance.min(0) - max / 2
         } else {
             self.allowance + (max / 2 - peak) / 2
         };
-        // the longest pause is four absences
+        // a pause is at most four times as long as its absence
         let cycle = self.rate.bytes_in(absence.len).min(1 << 40).cast_signed();
         self.allowance = allowance.clamp(cycle.saturating_mul(-3), max);
     }
 
-    /// How long to be silent in an absence of `len`.
+    /// Returns the length of the pause for an absence of `len`.
     fn shorten(&self, len: Duration) -> Duration {
         let time = self.rate.time_for(self.allowance.unsigned_abs());
         if self.allowance >= 0 {
@@ -184,35 +185,35 @@ impl Feedback {
     }
 }
 
-/// What a sender makes of the pauses that it was asked for.
+/// Sender's half: tracks the pauses that the receiver requested.
 #[derive(Clone, Debug)]
 pub struct Silence {
     config: FeedbackConfig,
-    /// The agreed one, by which a receiver counts.
+    /// Agreed rate, which the receiver uses to convert octets to time.
     rate: Rate,
-    /// When a datagram left last.
+    /// Time of the last datagram sent.
     loud: Instant,
-    /// The pause that it is in lasts till then; zero outside.
+    /// End of the present pause; zero outside a pause.
     till: Instant,
-    /// The pause after that, if it was foreseen.
+    /// Start and end of the next pause for a predicted absence.
     next: Option<(Instant, Instant)>,
-    /// Octets on the wire for which the receiver has room, and how long the pause behind them is.
+    /// Remaining window, if the receiver advertises windows.
     room: Option<Granted>,
-    /// The most of it that was granted lately.
+    /// Largest recent window.
     granted: Option<Granted>,
 }
 
-/// Room that a receiver beside others has given.
+/// Window that a receiver with a shared processor has granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// Octets on the wire.
     octets: u64,
-    /// How long to wait then for a word.
+    /// Maximum length of the pause after them.
     len: Duration,
 }
 
 impl Silence {
-    /// A sender that was not asked for any, and keeps `rate` or less.
+    /// Returns the state without any request. `rate` is the agreed rate; the sender may be slower.
     pub const fn new(now: Instant, config: FeedbackConfig, rate: Rate) -> Self {
         Self {
             config,
@@ -225,7 +226,7 @@ impl Silence {
         }
     }
 
-    /// A sender that is silent until the receiver's first word, but not for ever.
+    /// Returns a state that pauses until the receiver's first message, but at most [`FeedbackConfig::pause_max`].
     pub fn until_first_word(now: Instant, config: FeedbackConfig, rate: Rate) -> Self {
         Self {
             till: now + config.pause_max,
@@ -233,20 +234,21 @@ impl Silence {
         }
     }
 
-    /// The most room that was granted lately, as long as the receiver has to share its processor.
+    /// Returns the largest recent window, as long as the receiver shares its processor.
     pub const fn granted(&self) -> Option<Granted> {
         self.granted
     }
 
-    /// Sends to a socket that holds nothing and has been granted so much: there is no need to wait for its receiver.
+    /// Starts with a window granted by an earlier transfer to the same socket, which is empty now. The sender need
+    /// not wait for the first message.
     pub const fn remember(&mut self, granted: Granted) {
         self.till = Instant::ZERO;
         self.room = Some(granted);
         self.granted = Some(granted);
     }
 
-    /// Hears a wish, and forgets an earlier one for a time that has not begun, or any if it is about
-    /// room; answers whether the wish made sense.
+    /// Handles a message about pauses. A pause replaces a pause that has not begun. A window replaces any earlier
+    /// request. Returns false if the message is out of range.
     pub fn hear(&mut self, now: Instant, wish: Wish) -> bool {
         let FeedbackConfig { rtt, pause_max } = self.config;
         let (Wish::Pause(pause) | Wish::Room(pause)) = wish;
@@ -257,12 +259,12 @@ impl Silence {
         match wish {
             Wish::Pause(_) if len.is_zero() => return false,
             Wish::Pause(pause) => {
-                // both ends in the sender's time; what is over when it is heard is no pause
+                // both ends in the sender's time; a pause that has ended by now has no effect
                 let from = now + pause.after;
                 self.next = Some((from - rtt, from + len - rtt));
             }
             Wish::Room(pause) => {
-                // what left while the word was on its way needs room, too
+                // data sent while the advertisement was in flight also occupies the socket
                 let octets = self.rate.bytes_in(pause.after.saturating_sub(rtt));
                 self.next = None;
                 self.till = self.till.min(now);
@@ -277,7 +279,7 @@ impl Silence {
         true
     }
 
-    /// Whether nothing may be sent now.
+    /// True if nothing may be sent now.
     pub fn is_on(&mut self, now: Instant) -> bool {
         if let Some((from, till)) = self.next
             && from <= now
@@ -294,14 +296,14 @@ impl Silence {
         self.till().is_some_and(|till| now < till)
     }
 
-    /// Notes that a datagram of so many octets leaves.
+    /// Subtracts a datagram of `octets` from the window.
     pub const fn spend(&mut self, octets: u32) {
         if let Some(room) = &mut self.room {
             room.octets = room.octets.saturating_sub(octets as u64);
         }
     }
 
-    /// Notes that a datagram may leave; answers whether it is the first after a pause.
+    /// Records that a datagram may leave now. Returns true if it ends a pause.
     pub fn end(&mut self, now: Instant) -> bool {
         self.loud = now;
         let paused = self.till > Instant::ZERO;
@@ -309,17 +311,17 @@ impl Silence {
         paused
     }
 
-    /// When the pause is over that it is in: whatever was asked for, not for ever.
+    /// Returns the end of the present pause, at most [`FeedbackConfig::pause_max`] after the last datagram.
     pub fn till(&self) -> Option<Instant> {
         (self.till > Instant::ZERO).then(|| self.till.min(self.loud + self.config.pause_max))
     }
 }
 
-/// Shorter pauses are not worth a message.
+/// Minimum length of a pause; a shorter one is not worth a message.
 const LEN_MIN: Duration = Duration::from_micros(200);
-/// The longest pause that may be agreed on.
+/// Upper limit of [`FeedbackConfig::pause_max`].
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// The longest way there and back.
+/// Upper limit of [`FeedbackConfig::rtt`].
 const RTT_MAX: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absence_is_told_once_and_as_it_is() {
+    fn predicted_absence_is_announced_once() {
         let mut feedback = Feedback::new(CONFIG, RATE);
         assert_eq!(feedback.handle_load(at(0), Load::default(), 0), None);
         let told = feedback.handle_load(at(0), away(100, 500, 0), 0);
@@ -368,9 +370,9 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_again_is_told_in_time() {
+    fn periodic_absence_is_announced_in_time() {
         let mut feedback = Feedback::new(CONFIG, RATE);
-        // the first two begin before the sender could heed, the third does not
+        // the first two begin too early for the sender to react, the third does not
         let told = feedback.handle_load(at(100), away(102, 3, 4), 0);
         assert_eq!(told, Some(pause(10, 3)));
         assert_eq!(
@@ -380,16 +382,16 @@ mod tests {
     }
 
     #[test]
-    fn what_the_socket_holds_needs_no_pause() {
+    fn absence_that_the_socket_can_buffer_needs_no_pause() {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let roomy = |from, socket_bytes| Load {
             socket_bytes,
             socket_bytes_max: 4_000_000,
             ..away(from, 10, 20)
         };
-        // ten milliseconds bring a million, and a quarter of the socket holds that
+        // 10 ms bring 1 MB, which a quarter of the socket holds
         assert_eq!(feedback.handle_load(at(0), roomy(15, 0), 0), None);
-        // a socket that is always full belongs to a host that is asked for too much
+        // a socket that is always full belongs to an overloaded host
         let mut last = None;
         for nth in 1..20 {
             let told = feedback.handle_load(at(nth * 20), roomy(nth * 20 + 15, 4_000_000), 0);
@@ -399,10 +401,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_is_silent_when_the_receiver_would_not_hear() {
+    fn sender_pauses_while_receiver_is_descheduled() {
         let mut silence = Silence::new(at(0), CONFIG, RATE);
         assert!(silence.hear(at(0), pause(30, 100)));
-        // 10 ms earlier, as the data take half of it and the notice took the other
+        // 10 ms earlier: half of the RTT for the notice, half for the data
         for now in 0..200 {
             let on = silence.is_on(at(now));
             assert_eq!(on, (20..120).contains(&now), "{now} ms");
@@ -413,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_the_first_word_hears_any_and_does_not_wait_for_ever() {
+    fn wait_for_first_message_ends_with_any_message_or_timeout() {
         let mut deaf = Silence::until_first_word(at(0), CONFIG, RATE);
         assert!(deaf.is_on(at(0)) && deaf.is_on(at(999)));
         assert!(!deaf.is_on(at(1000)));
@@ -423,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_of_a_year_is_bounded_and_nonsense_ignored() {
+    fn long_pause_is_bounded_and_invalid_request_ignored() {
         let mut silence = Silence::new(at(0), CONFIG, RATE);
         let year = Duration::from_hours(8760);
         for (after, len) in [
@@ -447,7 +449,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pauses_are_in_bounds_and_apart(
+        fn pauses_are_bounded_and_do_not_overlap(
             rtt in 0_u64..200, pause_max in 1_u64..2000,
             loads in prop::collection::vec((0_u64..50, 0_u64..400, any::<[u16; 2]>(), 0_u64..99), 1..80),
         ) {
@@ -471,7 +473,7 @@ mod tests {
         }
 
         #[test]
-        fn no_silence_outlasts_its_bound(
+        fn no_pause_exceeds_its_bound(
             asked in prop::collection::vec((0_u64..300, any::<u64>(), any::<u64>(), any::<bool>()), 1..100),
         ) {
             let mut silence = Silence::new(at(0), CONFIG, RATE);

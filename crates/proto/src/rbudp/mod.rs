@@ -1,11 +1,15 @@
-//! Reliable Blast UDP (section 4 of the Quanta paper): blast, done signal, tally, and again what is
-//! missing.
+//! Reliable Blast UDP (section 4 of the Quanta paper).
 //!
-//! - [`config`]: what both sides agree on; [`wire`]: what crosses
-//! - [`sender`], [`receiver`]: the two machines
-//! - [`feedback`]: RBUDP+, pauses while others have the receiver's processor; `room`: when nobody
-//!   knows when that is
-//! - [`model`]: how long it should take; [`plan`]: how a stream of objects is carried
+//! ```text
+//! sender    blast (UDP) --> done signal (TCP)                     blast of missing packets --> done signal ...
+//! receiver                                    --> tally (TCP)                                              --> tally
+//! ```
+//!
+//! - [`config`]: parameters on which both sides agree; [`wire`]: message formats
+//! - [`sender`], [`receiver`]: the two state machines
+//! - [`feedback`]: RBUDP+, pauses while other tasks run on the receiver's processor; `room`: receive windows for
+//!   absences that cannot be predicted
+//! - [`model`]: analytical model of throughput; [`plan`]: parameters for a stream of objects
 pub mod config;
 pub mod feedback;
 pub mod model;

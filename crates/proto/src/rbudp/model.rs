@@ -1,40 +1,38 @@
-//! The analytical model of RBUDP (section 4.1 and 4.3 of the paper) as plain functions.
+//! Analytical model of RBUDP (sections 4.1 and 4.3 of the paper) as plain functions.
 //!
-//! Rates are in bits a second, sizes in bytes, times in seconds. `rate` is the paper's `B_send`:
-//! what is sent of the payload itself, without headers. Where the equations mislead:
+//! Rates are in bits per second, sizes in bytes, times in seconds. `rate` is the paper's `B_send`, the rate of
+//! payload without headers. Limits of the equations:
 //!
-//! - Equation 6 stops when less than one packet is *expected* to be missing. The last packet is a
-//!   matter of luck, so at 12 % loss the mean number of blasts is between 0.25 below and 0.75 above
-//!   `N + 1`, and for small payloads over long paths blasts are all the time there is.
-//!   [`blasts_expected`] is the exact mean.
-//! - Equation 3 writes `T_ack` with `B_send`; a tally crosses on TCP at whatever rate that has. A
-//!   bitmap is one twelve-thousandth of the payload, so nobody notices.
-//! - Equation 5 drops `T_ack` and ignores loss: it bounds from above.
-//! - A blast does not begin when the last one ends but a whole round trip later; equation 2 has
-//!   this right, and it is why loss costs little on large payloads and much on small ones.
+//! - Equation 6 stops when the *expected* number of missing packets is below one. The actual number is random: at 12
+//!   % loss the mean number of blasts lies between 0.25 below and 0.75 above `N + 1`. For small payloads on long
+//!   paths blasts account for nearly all of the time. [`blasts_expected`] is the exact mean.
+//! - Equation 3 computes `T_ack` from `B_send`, although a tally is sent over TCP at another rate. The error is
+//!   negligible: a bitmap is about 1/12000 of the payload.
+//! - Equation 5 omits `T_ack` and loss, so it is an upper bound.
+//! - A blast begins a round trip after the previous one ends (equation 2). So loss costs little for large payloads
+//!   and much for small ones.
 
 use core::time::Duration;
 
-/// What a prediction starts from.
+/// Path and packet size of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Path {
-    /// `B_send`: payload bits sent each second.
+    /// `B_send`: rate of payload in bits per second.
     pub rate: f64,
-    /// `RTT`: twice `T_prop`.
+    /// `RTT`: round-trip time, twice `T_prop`.
     pub rtt: Duration,
-    /// `S_packet`: payload bytes of a packet.
+    /// `S_packet`: payload of a packet in bytes.
     pub packet_len: f64,
-    /// `L`: the share of packets lost in each blast.
+    /// `L`: fraction of packets lost in each blast.
     pub loss: f64,
 }
 
-/// Equation 1: `B_achievable = S_total / T_total`.
+/// Returns the goodput by equation 1: `B_achievable = S_total / T_total`.
 pub fn goodput(total: f64, path: &Path) -> f64 {
     total * 8.0 / time_total(total, path)
 }
 
-/// Equation 2 with 3, 6 and 7: `T_total`, the time from the first packet sent to the last tally
-/// received.
+/// Returns `T_total` by equations 2, 3, 6 and 7: the time from the first packet sent to the last tally received.
 pub fn time_total(total: f64, path: &Path) -> f64 {
     let resends = resends(total, path);
     time_with(
@@ -45,33 +43,33 @@ pub fn time_total(total: f64, path: &Path) -> f64 {
     )
 }
 
-/// Equation 2 with the exact mean number of blasts in place of equation 6.
+/// Returns the time by equation 2 with the exact mean number of blasts instead of equation 6.
 pub fn time_expected(total: f64, path: &Path) -> f64 {
     let resent = total * path.loss / (1.0 - path.loss);
     time_with(total, path, blasts_expected(total, path), resent)
 }
 
-/// Equation 3: `T_ack = S_ack / B_send`, `S_ack = S_total / (8 S_packet)`.
+/// Returns the time of a tally by equation 3: `T_ack = S_ack / B_send`, `S_ack = S_total / (8 S_packet)`.
 pub fn time_ack(total: f64, path: &Path) -> f64 {
     total / (8.0 * path.packet_len) * 8.0 / path.rate
 }
 
-/// Equation 4: `B_best`, without loss.
+/// Returns the goodput without loss, `B_best`, by equation 4.
 pub fn goodput_best(total: f64, path: &Path) -> f64 {
     total * 8.0 / (total * 8.0 / path.rate + time_ack(total, path) + path.rtt.as_secs_f64())
 }
 
-/// Equation 5: `B_best / B_send`, the tally's own size neglected.
+/// Returns `B_best / B_send` by equation 5, which neglects the size of the tally.
 pub fn efficiency(total: f64, rate: f64, rtt: Duration) -> f64 {
     1.0 / (1.0 + rtt.as_secs_f64() * rate / (total * 8.0))
 }
 
-/// Equation 5 turned around: the smallest payload that reaches `efficiency`.
+/// Returns the smallest payload that reaches `efficiency`, by equation 5.
 pub fn total_for(efficiency: f64, rate: f64, rtt: Duration) -> f64 {
     rtt.as_secs_f64() * rate / 8.0 * efficiency / (1.0 - efficiency)
 }
 
-/// Equation 6: `N = floor(log_L(S_packet / S_total))`, how often something is resent.
+/// Returns the number of resends by equation 6: `N = floor(log_L(S_packet / S_total))`.
 pub fn resends(total: f64, path: &Path) -> f64 {
     if path.loss <= 0.0 || total <= path.packet_len {
         return 0.0;
@@ -79,43 +77,42 @@ pub fn resends(total: f64, path: &Path) -> f64 {
     libm::floor(libm::log(path.packet_len / total) / libm::log(path.loss))
 }
 
-/// Equation 7: `S_resend = S_total L (1 - L^N) / (1 - L)`.
+/// Returns the bytes resent by equation 7: `S_resend = S_total L (1 - L^N) / (1 - L)`.
 pub fn resent(total: f64, loss: f64, resends: f64) -> f64 {
     total * loss * (1.0 - libm::pow(loss, resends)) / (1.0 - loss)
 }
 
-/// The exact mean number of blasts until every packet has come, each lost alone with the same
-/// chance.
+/// Returns the exact mean number of blasts until every packet has arrived, for independent loss.
 ///
-/// All of `n` packets came after `k` blasts with probability `(1 - L^k)^n`.
+/// The probability that all of `n` packets have arrived after `k` blasts is `(1 - L^k)^n`.
 pub fn blasts_expected(total: f64, path: &Path) -> f64 {
     let packets = libm::ceil(total / path.packet_len).max(1.0);
     let (mut blasts, mut lost) = (1.0, path.loss);
     while lost * packets > 1e-9 {
-        // ln(1 - x) keeps its digits where 1 - x does not
+        // ln(1 - x) by log1p keeps its precision for small x
         blasts -= libm::expm1(packets * libm::log1p(-lost));
         lost *= path.loss;
     }
     blasts
 }
 
-/// Equation 8 with 9: `S_total = S_obj B_obj D`, the payload that gathers what comes in `delay`.
+/// Returns the payload that gathers all objects of `delay` seconds, by equations 8 and 9: `S_total = S_obj B_obj D`.
 pub fn stream_total(object: f64, objects_per_second: f64, delay: Duration) -> f64 {
     object * stream_objects(objects_per_second, delay)
 }
 
-/// Equation 9: `N_obj = B_obj D`, the objects in one payload.
+/// Returns the number of objects in a payload by equation 9: `N_obj = B_obj D`.
 pub fn stream_objects(objects_per_second: f64, delay: Duration) -> f64 {
     objects_per_second * delay.as_secs_f64()
 }
 
-/// Equation 10: `B = B_obj S_obj`, in bits a second.
+/// Returns the rate of objects in bits per second by equation 10: `B = B_obj S_obj`.
 pub fn stream_goodput(object: f64, objects_per_second: f64) -> f64 {
     objects_per_second * object * 8.0
 }
 
-/// Equation 11: `B_send = B_obj S_obj / (1 - RTT / D)`; infinite when the delay allowed is within a
-/// round trip.
+/// Returns the sending rate by equation 11: `B_send = B_obj S_obj / (1 - RTT / D)`. It is infinite if `delay` is at
+/// most a round trip.
 pub fn stream_rate(object: f64, objects_per_second: f64, rtt: Duration, delay: Duration) -> f64 {
     let share = 1.0 - rtt.as_secs_f64() / delay.as_secs_f64();
     if share > 0.0 {
@@ -125,7 +122,7 @@ pub fn stream_rate(object: f64, objects_per_second: f64, rtt: Duration, delay: D
     }
 }
 
-/// Equation 2 for a number of blasts and of bytes resent.
+/// Returns the time by equation 2 for a given number of blasts and of bytes resent.
 fn time_with(total: f64, path: &Path, blasts: f64, resent: f64) -> f64 {
     let sending = (total + resent) * 8.0 / path.rate;
     sending + blasts * (path.rtt.as_secs_f64() + time_ack(total, path))
@@ -151,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn ninety_percent_of_600_mbps_needs_67_5_megabytes() {
+    fn efficiency_of_90_percent_at_600_mbps_needs_67_5_megabytes() {
         let rtt = Duration::from_millis(100);
         assert!(close(total_for(0.9, 600e6, rtt), 67.5e6));
         assert!(close(efficiency(67.5e6, 600e6, rtt), 0.9));
     }
 
     #[test]
-    fn twenty_images_a_second_need_288_mbps_and_ten_a_payload() {
+    fn stream_of_20_images_per_second_needs_288_mbps_and_10_per_payload() {
         let (object, rtt) = (800.0 * 600.0 * 3.0, Duration::from_millis(100));
         let delay = Duration::from_millis(500);
         assert!(close(stream_objects(20.0, delay), 10.0));
@@ -181,19 +178,19 @@ mod tests {
     }
 
     #[test]
-    fn twelve_percent_loss_takes_five_resends_of_450_megabytes() {
+    fn loss_of_12_percent_takes_5_resends_for_450_megabytes() {
         let path = path(682.0, 0.12);
         assert!(close(resends(450e6, &path), 5.0));
         assert!(close(resent(450e6, 0.12, 5.0), 61.36e6));
         assert!(close(time_total(450e6, &path), 6.661));
         let blasts = blasts_expected(450e6, &path);
         assert!((6.0..7.0).contains(&blasts), "{blasts}");
-        // one packet is sent a geometric number of times
+        // the number of transmissions of a packet is geometrically distributed
         assert!(close(blasts_expected(1500.0, &path), 1.0 / 0.88));
     }
 
     #[test]
-    fn equation_6_is_within_a_blast_of_the_mean() {
+    fn equation_6_is_within_one_blast_of_the_exact_mean() {
         for total in [1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9] {
             for loss in [0.001, 0.01, 0.12, 0.3] {
                 let path = path(682.0, loss);

@@ -1,10 +1,9 @@
-//! How a stream of objects is carried by RBUDP (section 4.4 of the paper): gathered into payloads, each sent fast
-//! enough that the last of its objects is there within the delay that is tolerated.
+//! Parameters for a stream of objects over RBUDP (section 4.4 of the paper). Objects are gathered into payloads, and
+//! each payload is sent fast enough for its last object to arrive within the tolerated delay.
 //!
-//! [`super::model`] has the equations; here is what follows from them. Two things they leave out: a payload has a
-//! whole number of objects, and the first object of a payload has waited for the others, so that it is up to
-//! `2 D` old when it arrives, where the last is within `D`. Loss costs a round trip for each further blast; who
-//! expects some plans for so many round trips.
+//! [`super::model`] has the equations. They leave out two things. A payload has a whole number of objects. Its
+//! first object has waited for the others, so that it is up to `2 D` old on arrival, while the last is within `D`.
+//! Each further blast after a loss costs a round trip; the caller may add that many round trips to `rtt`.
 
 use core::fmt;
 use core::time::Duration;
@@ -13,43 +12,43 @@ use lighthaul_base::Rate;
 
 use super::model::{stream_goodput, stream_objects, stream_rate};
 
-/// What somebody wants carried, and over which path.
+/// Stream to be carried, and its path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wish {
-    /// `S_obj`: bytes of an object.
+    /// `S_obj`: length of an object in bytes.
     pub object_len: u64,
-    /// `B_obj`: objects a second.
+    /// `B_obj`: objects per second.
     pub objects_per_second: f64,
-    /// `D`: the delay that is tolerated.
+    /// `D`: tolerated delay.
     pub delay: Duration,
-    /// The path's round-trip time.
+    /// Round-trip time of the path.
     pub rtt: Duration,
 }
 
-/// How it is carried.
+/// Parameters of the transfers that carry a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// `N_obj`: objects of a payload.
+    /// `N_obj`: objects in a payload.
     pub objects: u32,
-    /// `S_total`: bytes of a payload.
+    /// `S_total`: length of a payload in bytes.
     pub payload_len: u64,
-    /// `B_send`: bits of payload sent each second.
+    /// `B_send`: sending rate of payload.
     pub rate: Rate,
-    /// `B`: bits of objects that come each second.
+    /// `B`: rate of the objects.
     pub goodput: Rate,
 }
 
-/// Why there is no plan.
+/// Reason why no plan exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Impossible {
-    /// The delay is within the round-trip time, or so little more that not one object comes meanwhile.
+    /// The delay (first) does not exceed the round-trip time (second), or is too short to gather one object.
     Delay(Duration, Duration),
-    /// Nothing is to be carried, or more than numbers hold.
+    /// The objects are empty, or their number per second is not in range.
     Objects,
 }
 
 impl Wish {
-    /// Equations 8 to 11.
+    /// Returns the plan by equations 8 to 11.
     pub fn plan(&self) -> Result<Plan, Impossible> {
         let wanted = self.objects_per_second;
         if self.object_len == 0 || !(wanted > 0.0 && wanted <= OBJECTS_PER_SECOND_MAX) {
@@ -57,12 +56,12 @@ impl Wish {
         }
         let too_short = Impossible::Delay(self.delay, self.rtt);
         let len = self.object_len as f64;
-        // half a millionth is what decimals lose
+        // 5e-7 makes up for decimal rounding of the input
         let objects = libm::floor(stream_objects(wanted, self.delay) + 5e-7);
         if self.delay <= self.rtt || objects < 1.0 {
             return Err(too_short);
         }
-        // a payload leaves when its objects are there, which is sooner than after D where D holds a part of one
+        // a payload leaves once its objects are complete, which is before D unless D is a multiple of their interval
         let gathered =
             Duration::try_from_secs_f64(objects / wanted).map_err(|_| Impossible::Objects)?;
         if gathered <= self.rtt {
@@ -98,10 +97,10 @@ impl fmt::Display for Impossible {
         match self {
             Self::Delay(delay, rtt) => write!(
                 f,
-                "a delay of {delay:?} does not hold a round trip of {rtt:?} and one object: allow more delay"
+                "a delay of {delay:?} is too short for a round trip of {rtt:?} and one object: allow more delay"
             ),
             Self::Objects => f.write_str(
-                "objects need bytes, and a number of them a second that is above zero and at most a million",
+                "objects must not be empty, and their rate must be above zero and at most a million per second",
             ),
         }
     }
@@ -124,7 +123,7 @@ mod tests {
     };
 
     #[test]
-    fn twenty_images_a_second_are_sent_ten_at_a_time_at_288_megabits() {
+    fn plan_for_20_images_per_second_sends_10_at_288_mbps() {
         let plan = Plan {
             objects: 10,
             payload_len: 14_400_000,
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_carried_is_refused() {
+    fn impossible_stream_is_refused() {
         let ms = Duration::from_millis;
         for (wish, why) in [
             (
@@ -201,9 +200,9 @@ mod tests {
     }
 
     proptest! {
-        /// A payload that is sent as planned is there before the next one is complete.
+        /// A payload that is sent as planned arrives before the next one is complete.
         #[test]
-        fn a_plan_keeps_up(
+        fn planned_payload_arrives_before_next_is_complete(
             object_len in 1_u64..100_000_000, objects_per_second in 0.1_f64..1000.0,
             delay_ms in 1_u64..10_000, rtt_ms in 0_u64..500,
         ) {

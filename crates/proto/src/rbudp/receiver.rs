@@ -1,4 +1,4 @@
-//! The side that tallies.
+//! Receiver of RBUDP, which answers done signals with tallies.
 
 use core::time::Duration;
 
@@ -10,24 +10,25 @@ use super::wire::{self, Control, Packet};
 use super::{Config, PeerMisbehaved};
 use crate::parts::{Events, Hold, Tally};
 
-/// Says where each new packet belongs, and answers every done signal with a tally.
+/// State machine of the receiver. It places each new packet, and answers every done signal with a tally.
 #[derive(Debug)]
 pub struct Receiver {
     config: Config,
     tally: Tally,
-    /// The last blast that it answered; 0 before the first.
+    /// Number of the last blast that was answered; 0 before the first.
     round: u16,
-    /// What was missing when that blast was answered: what the next one sends.
+    /// Number of packets missing in that answer, which the next blast must send.
     asked: u64,
-    /// The done signal that waits for late datagrams.
+    /// Done signal whose answer waits for reordered datagrams.
     settling: Option<Settling>,
     hold: Hold,
     feedback: Option<Feedback>,
-    /// What the sender should be asked for, and how often it was asked for something.
+    /// Next message about pauses.
     wish: Option<Wish>,
+    /// Number of messages that requested a pause.
     pauses: u64,
     datagrams: u64,
-    /// Octets on the wire of all of them.
+    /// Total octets on the wire of these datagrams.
     taken: u64,
     duplicates: u64,
     ignored: u64,
@@ -35,35 +36,34 @@ pub struct Receiver {
     events: Events<ReceiverEvent, EVENTS_MAX>,
 }
 
-/// What the owner of a [`Receiver`] gets to hear.
+/// Event for the owner of a [`Receiver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiverEvent {
     /// A blast was answered.
     Tallied {
-        /// Its number, from 1.
+        /// Number of the blast, from 1.
         round: u16,
-        /// Packets received in all.
+        /// Packets received in total.
         received: u64,
         /// Packets still missing.
         missing: u64,
     },
-    /// Everything came and the sender was told.
+    /// All packets have arrived, and the final tally was sent.
     Complete,
-    /// The sender said what cannot be; nothing more is answered.
+    /// The sender violated the protocol. No further message is answered.
     Failed(PeerMisbehaved),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Settling {
-    /// When the tally leaves, if nothing new comes.
+    /// Time of the tally if no further packet arrives.
     at: Instant,
-    /// When it leaves at the latest.
+    /// Latest time of the tally.
     latest: Instant,
 }
 
 impl Receiver {
-    /// A receiver of an object of which nothing is there yet; the config must pass
-    /// [`Config::check`].
+    /// Returns a receiver of an object without any data yet. Panics unless `config` passes [`Config::check`].
     pub fn new(_now: Instant, config: Config, _seed: u64) -> Self {
         assert_eq!(
             config.check(),
@@ -81,7 +81,7 @@ impl Receiver {
             feedback: config
                 .feedback
                 .map(|feedback| Feedback::new(feedback, config.rate)),
-            // whoever else has the processor, this is said as soon as the receiver runs
+            // the first message, which the sender may wait for: the receiver runs
             wish: config.feedback.map(|_| Wish::Room(Pause::NONE)),
             pauses: 0,
             datagrams: 0,
@@ -93,54 +93,54 @@ impl Receiver {
         }
     }
 
-    /// Is on a socket of which an earlier one has learned this.
+    /// Takes over the knowledge of an earlier receiver on the same socket.
     pub const fn remember(&mut self, memory: Memory) {
         if let Some(feedback) = &mut self.feedback {
             feedback.remember(memory);
         }
     }
 
-    /// What it has learned of its socket, if it looks into it.
+    /// Returns the knowledge gathered about the socket. Returns `None` without [`Config::feedback`].
     pub fn memory(&self) -> Option<Memory> {
         self.feedback.as_ref().map(Feedback::memory)
     }
 
-    /// Packets received, each counted once.
+    /// Returns the number of distinct packets received.
     pub const fn received(&self) -> u64 {
         self.tally.count()
     }
 
-    /// Packets of the object.
+    /// Returns the number of packets of the object.
     pub const fn total(&self) -> u64 {
         self.tally.total()
     }
 
-    /// The last blast that was answered; 0 before the first.
+    /// Returns the number of the last blast that was answered; 0 before the first.
     pub const fn round(&self) -> u16 {
         self.round
     }
 
-    /// Datagrams that came, whatever they were.
+    /// Returns the number of datagrams received, valid or not.
     pub const fn datagrams(&self) -> u64 {
         self.datagrams
     }
 
-    /// Packets that came again.
+    /// Returns the number of duplicate packets received.
     pub const fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Pauses that the sender was asked for.
+    /// Returns the number of pauses requested from the sender.
     pub const fn pauses(&self) -> u64 {
         self.pauses
     }
 
-    /// Messages that made no sense.
+    /// Returns the number of messages that were ignored as invalid.
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// Whether the sender was asked for a pause.
+    /// True if the sender was asked to stop because this host is behind.
     pub const fn is_holding(&self) -> bool {
         self.hold.is_on()
     }
@@ -158,7 +158,7 @@ impl Receiver {
         Some(span)
     }
 
-    /// Marks a packet; answers where its body belongs if it is new and as it should be.
+    /// Records a packet. Returns the span of its body if it is new and valid.
     fn place(&mut self, head: &[u8], len: u32) -> Option<Span> {
         let packet = Packet::decode(head).ok();
         let packet = packet.filter(|packet| packet.round <= self.round.saturating_add(1));
@@ -209,7 +209,7 @@ impl Receiver {
         });
     }
 
-    /// Answers the done signal if no more can be expected.
+    /// Returns the tally once the wait for reordered datagrams is over.
     fn tally(&mut self, now: Instant) -> Option<Transmit> {
         if self.settling.is_none_or(|settling| now < settling.at) {
             return None;
@@ -298,7 +298,7 @@ impl Endpoint for Receiver {
     }
 }
 
-/// A tally waits at most this many times the settle time.
+/// Maximum wait before a tally, as a multiple of the settle time.
 const SETTLES_MAX: u32 = 20;
-/// No call tells more: a tally and the end.
+/// Bound of events per call: a tally and the completion, with some reserve.
 const EVENTS_MAX: usize = 4;

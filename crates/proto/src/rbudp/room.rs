@@ -1,18 +1,24 @@
-//! What a receiver tells its sender that may lose its processor at any moment, and for how long nobody
-//! knows: for how long its socket has room. It is the second source of RBUDP+'s pauses, beside
-//! absences that are foreseen.
+//! Receive-window advertisements of an RBUDP+ receiver that shares its processor (second source of pauses).
 //!
-//! Each word takes the place of the one before: go on till the socket is full as if nobody emptied it,
-//! then be silent till the next word, but not for ever. A receiver that is there gives the next word
-//! before the silence begins; one that was away gives it when it is back, to a full socket, and has
-//! something to do while more is under way. Neither when an absence begins nor how long it is
-//! has to be foreseen, so long as the socket holds more than comes in a round trip.
+//! The receiver may be descheduled at any moment, for an unknown time. So it advertises the time until its socket is
+//! full if nothing drains it. The sender transmits for that long, then pauses until the next advertisement, but at
+//! most for the length given. A new advertisement replaces the previous one.
 //!
-//! Words count time at the agreed rate, and a sender counts the octets that this makes: one that is slower goes on for longer.
+//! ```text
+//! receiver   advertise(window)      advertise(window)   |descheduled|   advertise(window)
+//! sender     sends ....................................... pauses ........ sends
+//! ```
 //!
-//! A word costs the receiver time that it has to share with others, above all that of waking the thread that sends it. So
-//! there is only one that says an eighth of a socket more. And who always empties its socket before it goes says so already
-//! when it comes back: its sender starts the earlier, and needs no other word.
+//! - A running receiver advertises again before the sender pauses. A receiver that was descheduled advertises on its
+//!   return; its socket is full then, and it has data to process while more is in flight.
+//! - Neither the start nor the length of an absence has to be predicted. The socket must hold more than two
+//!   round trips of data.
+//! - An advertisement is a time at the agreed rate, which the sender converts to octets. A slower sender may send
+//!   longer.
+//! - Each advertisement costs the receiver processor time, above all a wakeup of the thread that sends it. So a new
+//!   one is sent only if it extends the window by an eighth of the socket. A receiver that regularly empties its
+//!   socket before it is descheduled advertises an empty socket on its return. The sender starts earlier, and no
+//!   second advertisement is needed.
 
 use core::mem;
 use core::time::Duration;
@@ -21,61 +27,61 @@ use lighthaul_base::{Instant, Load, Rate};
 
 use super::feedback::{FeedbackConfig, Pause};
 
-/// What a receiver knows of the room in its socket.
+/// Estimate of the free space in the receiver's socket, and the state of its advertisements.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
     config: FeedbackConfig,
     rate: Rate,
     load: Load,
-    /// When that was heard, and how many octets on the wire had been taken from the socket by then.
+    /// Time of the latest load sample, and octets on the wire read from the socket until then.
     heard: Instant,
     taken: u64,
-    /// It has emptied the socket since it came back last.
+    /// True if the receiver has emptied its socket since it was last descheduled.
     has_emptied: bool,
     memory: Memory,
-    /// What came in the last absence is not yet known.
+    /// Socket fill after the latest absence, until the data of the absence is read.
     absence: Option<Absence>,
     word: Option<Word>,
 }
 
-/// What a receiver has learned of its socket, for the next object there.
+/// Knowledge about a receiver's socket, which carries over to the next object on the same socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Octets of the socket that 1024 on the wire take, learned from absences.
+    /// Octets of socket memory per 1024 octets on the wire, measured after absences.
     cost: u64,
-    /// In how many turns on end it has emptied the socket.
+    /// Number of consecutive turns on the processor in which the receiver emptied its socket.
     emptied: u32,
 }
 
 impl Memory {
-    /// Nothing but a guess.
+    /// Initial value, a guess.
     const NONE: Self = Self {
         cost: COST_FIRST,
         emptied: 0,
     };
 }
 
-/// What the socket held when an absence was over.
+/// Socket fill at the end of an absence.
 #[derive(Clone, Copy, Debug)]
 struct Absence {
-    /// Octets on the wire that had been taken before, from a socket that was then empty.
+    /// Octets on the wire that had been read before. The socket was empty then.
     taken: u64,
     back: Instant,
     fill: u64,
 }
 
-/// The last word, by the receiver's clock.
+/// Latest advertisement, in the receiver's time.
 #[derive(Clone, Copy, Debug)]
 struct Word {
-    /// What is under way ends, and nothing comes.
+    /// Time at which data in flight ends and the sender pauses.
     from: Instant,
-    /// When the next one is due, and when one is even if it says no more.
+    /// Time at which the next advertisement is considered (`due`), and sent in any case (`old`).
     due: Instant,
     old: Instant,
 }
 
 impl Room {
-    /// A receiver that has not heard of its host yet, of a sender that keeps `rate`.
+    /// Returns the state before the first load sample. `rate` is the agreed rate of the sender.
     pub(super) const fn new(config: FeedbackConfig, rate: Rate) -> Self {
         Self {
             config,
@@ -90,7 +96,7 @@ impl Room {
             },
             heard: Instant::ZERO,
             taken: 0,
-            // what came of the object before has been taken
+            // the data of the previous object has been read
             has_emptied: true,
             memory: Memory::NONE,
             absence: None,
@@ -98,23 +104,23 @@ impl Room {
         }
     }
 
-    /// Is on a socket of which an earlier one has learned this.
+    /// Takes over the knowledge of an earlier transfer on the same socket.
     pub(super) const fn remember(&mut self, memory: Memory) {
         self.memory = memory;
     }
 
-    /// What it has learned.
+    /// Returns the knowledge gathered so far.
     pub(super) const fn memory(&self) -> Memory {
         self.memory
     }
 
-    /// Whether the socket holds enough for words to come in time.
+    /// True if the receiver shares its processor and its socket holds more than two round trips of data.
     pub(super) fn serves(&self, load: &Load) -> bool {
         load.is_shared && self.time_for(load.socket_bytes_max) > self.config.rtt * 2
     }
 
-    /// Hears how the host is doing, and how many octets on the wire it has taken from its socket in all;
-    /// answers what to say, if something.
+    /// Handles a load sample. `taken` is the total of octets on the wire read from the socket. Returns the
+    /// advertisement to send, if one is needed.
     pub(super) fn handle_load(&mut self, now: Instant, load: Load, taken: u64) -> Option<Pause> {
         let is_back = now.since(self.heard) > AWAY;
         if is_back {
@@ -124,12 +130,12 @@ impl Room {
                 back: now,
                 fill: load.socket_bytes,
             };
-            // of what was taken in between, the system may still count some
+            // if data was read in between, the kernel may still account for some of it, so the fill is not exact
             self.absence = (has_emptied && taken == self.taken).then_some(absence);
-            // a word that counted on more than was done teaches nothing of what a socket holds
+            // an advertisement for an emptied socket that was not emptied reveals nothing about the cost of an octet
             let kept = self.word.is_some() && (has_emptied || self.memory.emptied < SURE);
             if kept && self.is_full(load.socket_bytes) {
-                // nobody knows how much did not fit
+                // the socket may have overflowed, and the amount lost is unknown
                 self.believe(COST_MAX);
             }
             self.memory.emptied = if has_emptied {
@@ -149,7 +155,7 @@ impl Room {
         self.say(now, if will_empty { 0 } else { load.socket_bytes })
     }
 
-    /// Speaks if it is time to, and it has looked into the socket lately.
+    /// Returns an advertisement if one is due and the latest load sample is recent.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Pause> {
         let word = self.word.as_mut().filter(|word| word.due <= now)?;
         word.due = now + SAY_EVERY;
@@ -159,17 +165,18 @@ impl Room {
         self.say(now, self.load.socket_bytes)
     }
 
-    /// When it wants to speak: before the sender falls silent.
+    /// Returns the time of the next advertisement, which is before the sender pauses.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.word.map(|word| word.due)
     }
 
-    /// Takes back the last word, if there is one: nobody competes any more.
+    /// Withdraws the latest advertisement, if there is one, since no task competes any more.
     pub(super) fn end(&mut self) -> Option<Pause> {
         self.word.take().map(|_| Pause::NONE)
     }
 
-    /// A word, if it says more than the one before, or that is soon too old: what is left in the socket are `left` octets.
+    /// Returns an advertisement for a socket that still holds `left` octets. Returns `None` if the latest one is
+    /// recent and the new one would extend its window by less than an eighth of the socket.
     fn say(&mut self, now: Instant, left: u64) -> Option<Pause> {
         let max = self.load.socket_bytes_max;
         let room = (max - max / MARGIN).saturating_sub(left);
@@ -189,12 +196,12 @@ impl Room {
         Some(Pause { after, len })
     }
 
-    /// Learns from an absence, now that what came in it has been taken from the socket.
+    /// Updates the cost of an octet once all data of an absence has been read.
     fn learn(&mut self, now: Instant, taken: u64) {
         let Some(absence) = self.absence.take() else {
             return;
         };
-        // what came while the socket was emptied was not in it
+        // exclude data that arrived while the socket was drained
         let later = self.rate.bytes_in(now.since(absence.back));
         let held = (taken - absence.taken).saturating_sub(later);
         let is_telling = absence.fill > self.load.socket_bytes_max / 4 && held > absence.fill / 4;
@@ -203,7 +210,8 @@ impl Room {
         }
     }
 
-    /// Thinks that what is on the wire costs so much in the socket, or nearly: too little room given costs less than too much.
+    /// Adjusts the estimated cost, by at most an eighth up and a quarter of the difference down. An advertisement
+    /// that is too small does less harm than one that is too large.
     fn believe(&mut self, cost: u64) {
         let was = self.memory.cost;
         let less = (was * 3 + cost) / 4;
@@ -216,29 +224,29 @@ impl Room {
         socket_bytes > max - max / MARGIN
     }
 
-    /// How long it takes until so many octets of the socket are taken.
+    /// Returns the time in which the sender fills `socket_bytes` of socket memory.
     fn time_for(&self, socket_bytes: u64) -> Duration {
         self.rate
             .time_for(socket_bytes.saturating_mul(COST_ONE) / self.memory.cost)
     }
 }
 
-/// This part of a socket stays empty, if all is as foreseen.
+/// The window leaves this fraction of the socket (1/128) free as a reserve.
 const MARGIN: u64 = 128;
-/// A socket is as good as empty that is filled to this part.
+/// The socket counts as empty below this fraction (1/16).
 const EMPTY: u64 = 16;
-/// A word that gives less than this part of a socket more is none.
+/// An advertisement must extend the window by this fraction of the socket (1/8).
 const STEPS: u64 = 8;
-/// Whoever has emptied its socket in so many turns on end will do so in the next.
+/// Consecutive turns after which the receiver is expected to empty its socket again.
 const SURE: u32 = 8;
-/// Who has not looked for so long has emptied nothing either.
+/// The receiver counts as descheduled after this time without a load sample.
 const AWAY: Duration = Duration::from_millis(2);
-/// What is due is asked for that far apart.
+/// Minimum interval between two attempts to advertise.
 const SAY_EVERY: Duration = Duration::from_millis(1);
 const COST_ONE: u64 = 1024;
-/// As if each octet on the wire took an eighth more in the socket, as where datagrams are coalesced.
+/// Initial cost: an eighth more in the socket than on the wire, as with coalesced datagrams.
 const COST_FIRST: u64 = COST_ONE + COST_ONE / 8;
-/// A sender may be slower than agreed, or its octets take more memory.
+/// Bounds of the cost. A slow sender makes it seem low; small datagrams have a large overhead.
 const COST_MIN: u64 = COST_ONE / 2;
 const COST_MAX: u64 = 8 * COST_ONE;
 
@@ -252,7 +260,7 @@ mod tests {
         rtt: Duration::from_micros(100),
         pause_max: Duration::from_secs(1),
     };
-    /// A megabyte in a millisecond.
+    /// Rate of one megabyte per millisecond.
     const RATE: Rate = Rate::from_mbps(8000);
 
     fn at(millis: u64) -> Instant {
@@ -276,8 +284,8 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_goes_on_as_long_as_words_come_and_for_a_full_socket_more() {
-        // by the octets that leave, so that one that is slower goes on for longer
+    fn sender_transmits_for_one_full_socket_after_last_advertisement() {
+        // counted by octets sent, so that a slower sender transmits longer
         for octets in [1_000_000, 500_000] {
             let mut feedback = Feedback::new(CONFIG, RATE);
             let mut silence = Silence::new(at(0), CONFIG, RATE);
@@ -287,7 +295,7 @@ mod tests {
                 assert!(!silence.is_on(at(now)), "{now} ms");
                 silence.spend(octets);
             }
-            // sixteen millions are free, and each on the wire is thought to take an eighth more
+            // 16 MB are free, and each octet on the wire is assumed to take an eighth more
             let full = 14_000_000 / u64::from(octets);
             for now in 100..100 + full - 2 {
                 assert!(!silence.is_on(at(now)), "{now} ms");
@@ -305,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_hears_nothing_goes_on_in_the_end() {
+    fn sender_without_advertisement_resumes_after_pause() {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let mut silence = Silence::new(at(0), CONFIG, RATE);
         let word = feedback
@@ -317,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_is_alone_says_anything_and_the_last_word_is_taken_back() {
+    fn receiver_without_competition_withdraws_its_advertisement() {
         let mut feedback = Feedback::new(CONFIG, RATE);
         assert_eq!(feedback.handle_load(at(0), load(9_000_000, false), 0), None);
         assert!(feedback.handle_load(at(1), load(0, true), 0).is_some());
@@ -340,13 +348,13 @@ mod tests {
     }
 
     #[test]
-    fn the_next_word_is_due_before_the_silence_and_about_a_socket_looked_into_lately() {
+    fn next_advertisement_precedes_pause_and_needs_recent_sample() {
         for fill in [0, 15_000_000] {
             let mut feedback = Feedback::new(CONFIG, RATE);
             let word = room(feedback.handle_load(at(0), load(fill, true), 0)).unwrap();
             let due = feedback.poll_timeout().unwrap();
             assert!(due >= at(0) + SAY_EVERY && due <= at(0) + word.after.max(SAY_EVERY));
-            // it was away, and does not know what is in its socket
+            // the receiver was descheduled, and the fill of its socket is unknown
             assert_eq!(feedback.handle_timeout(due + MS * 50), None);
             assert!(feedback.poll_timeout().unwrap() > due + MS * 50);
             let word = feedback.handle_load(due + MS * 51, load(fill / 2, true), 0);
@@ -354,8 +362,8 @@ mod tests {
         }
     }
 
-    /// What a receiver says after so many absences, behind each of which its socket holds `held` octets of the wire in `fill` of its
-    /// own, and `later` ones come while it empties it.
+    /// Returns the advertised time after `absences` absences. After each, the socket holds `held` octets on the wire
+    /// in `fill` octets of its memory, and `later` octets arrive while it is drained.
     fn learned(absences: u64, [held, later]: [u64; 2], fill: u64) -> Duration {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let mut last = room(feedback.handle_load(at(0), load(0, true), 0)).unwrap();
@@ -371,16 +379,16 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_overflows_is_thought_to_hold_less() {
+    fn overflow_raises_estimated_cost() {
         let first = learned(0, [0, 0], 0);
         assert!(learned(20, [14_000_000, 0], 16_000_000) < first / 4);
     }
 
     #[test]
-    fn a_socket_that_holds_more_is_thought_to_but_never_too_much() {
+    fn low_fill_lowers_estimated_cost_within_bounds() {
         let first = learned(0, [0, 0], 0);
         let mut last = Duration::ZERO;
-        // however much of what was taken may have come while it was
+        // any amount of the data may have arrived while the socket was drained
         for later in [0, 500_000, 1_000_000] {
             let after = learned(7, [8_000_000, later], 8_000_000);
             let most = RATE.time_for(15_875_000);
@@ -391,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_says_an_eighth_of_a_socket_more_than_the_one_before() {
+    fn new_advertisement_adds_an_eighth_of_the_socket() {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let mut said = |micros: u64, fill| {
             let now = at(0) + Duration::from_micros(micros);
@@ -405,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_always_empties_its_socket_says_so_when_it_comes_back() {
+    fn receiver_that_always_empties_its_socket_advertises_it_on_return() {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let mut taken = 0;
         let mut turn = |nth: u64, left| {
@@ -433,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_of_a_socket_is_known_for_the_next_object() {
+    fn socket_knowledge_carries_over_to_next_object() {
         let mut first = Feedback::new(CONFIG, RATE);
         let mut taken = 0;
         for nth in 0..9 {
@@ -452,12 +460,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_still_counts_when_it_was_taken_teaches_nothing() {
+    fn fill_after_partial_read_is_not_used_as_measurement() {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let first = room(feedback.handle_load(at(0), load(0, true), 0)).unwrap();
         let mut last = first;
         for nth in 1..50 {
-            // of six millions that came, four were taken, and five are counted
+            // 6 MB arrived, 4 MB were read, and the kernel still accounts for 5 MB
             let now = at(nth * 60);
             let taken = nth * 4_000_000;
             feedback.handle_load(now + MS * 6, load(5_000_000, true), taken);
@@ -469,11 +477,11 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_was_slow_teaches_nothing() {
+    fn idle_sender_does_not_change_estimated_cost() {
         let mut feedback = Feedback::new(CONFIG, RATE);
         let first = room(feedback.handle_load(at(0), load(0, true), 0)).unwrap();
         for nth in 1..50 {
-            // nothing came while the receiver slept
+            // nothing arrived while the receiver was descheduled
             feedback.handle_load(at(nth * 20), load(0, true), 0);
         }
         let last = room(feedback.handle_load(at(2000), load(0, true), 0)).unwrap();
@@ -481,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_holds_more_than_the_socket_is_left_to_what_is_foreseen() {
+    fn path_longer_than_socket_uses_predicted_absences() {
         let rtt = MS * 100;
         let mut feedback = Feedback::new(FeedbackConfig { rtt, ..CONFIG }, RATE);
         assert_eq!(feedback.handle_load(at(0), load(0, true), 0), None);

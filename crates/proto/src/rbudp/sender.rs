@@ -1,4 +1,4 @@
-//! The side that blasts.
+//! Sender of RBUDP, which sends blasts and done signals.
 
 use core::fmt;
 use core::mem;
@@ -10,23 +10,24 @@ use super::feedback::{Granted, Silence, Wish};
 use super::wire::{self, Control, Packet};
 use crate::parts::{Events, Pacer, Tally};
 
-/// Blasts an object, asks what came, and blasts the rest until all came.
+/// State machine of the sender. It sends all packets, asks for a tally, and resends missing packets until none is
+/// left.
 #[derive(Debug)]
 pub struct Sender {
     config: Config,
     pacer: Pacer,
     state: State,
-    /// What the receiver is known to have.
+    /// Packets that the receiver has confirmed.
     tally: Tally,
-    /// The blast it is in or waits to hear about, from 1.
+    /// Number of the present blast, from 1.
     round: u16,
-    /// No packet below this number is sent again in this blast.
+    /// Packets below this number are not sent again in this pass.
     cursor: u64,
     held: bool,
     silence: Option<Silence>,
-    /// The owner knows of a silence that has not ended.
+    /// True while the owner has been notified of a pause.
     is_quiet: bool,
-    /// How many times the blast is sent before the receiver is asked, and the how manieth this is.
+    /// Number of passes in this blast: two if the blast is sent twice. `pass` is the present one, from 1.
     passes: u8,
     pass: u8,
     round_sent: u64,
@@ -35,59 +36,59 @@ pub struct Sender {
     events: Events<SenderEvent, EVENTS_MAX>,
 }
 
-/// What the owner of a [`Sender`] gets to hear.
+/// Event for the owner of a [`Sender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderEvent {
     /// A blast begins.
     Round {
-        /// Its number, from 1.
+        /// Number of the blast, from 1.
         number: u16,
-        /// The packets that it will send.
+        /// Number of packets in the blast.
         packets: u64,
     },
-    /// A blast has left, and the receiver was asked what came.
+    /// A blast was sent, and the receiver was asked for a tally.
     Asked {
-        /// The blast's number.
+        /// Number of the blast.
         round: u16,
     },
-    /// The receiver wants a pause in a blast that has begun (RBUDP+), or the pause is over.
+    /// The receiver requested a pause within a running blast (RBUDP+), or the pause is over.
     Quiet(bool),
-    /// A whole blast brought nothing new to the receiver; the next one begins.
+    /// A whole blast brought no new packet to the receiver. The next blast begins.
     Barren {
-        /// The blast's number.
+        /// Number of the blast.
         round: u16,
     },
-    /// The receiver has everything.
+    /// The receiver has all packets.
     Complete,
-    /// The receiver said what cannot be; nothing more is sent.
+    /// The receiver violated the protocol. Nothing more is sent.
     Failed(PeerMisbehaved),
 }
 
-/// How a peer broke the protocol.
+/// Protocol violation by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerMisbehaved {
-    /// A tally that does not fit the object.
+    /// A tally does not fit the object.
     TallyMalformed,
-    /// A tally for a blast that it was not asked about.
+    /// A tally answers a blast that is not waiting for an answer.
     TallyOfRound(u16),
-    /// A tally that misses what an earlier one had.
+    /// A tally lacks a packet that an earlier tally had.
     TallyShrank,
-    /// A done signal that claims another number of packets than were missing.
+    /// A done signal claims another number of packets than were missing.
     DoneAfter(u64),
-    /// After 65 535 blasts something is still missing.
+    /// Packets are still missing after 65535 blasts.
     NeverFull,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Blasting,
-    /// The done signal left, the tally did not come yet.
+    /// The done signal was sent, and its tally has not arrived.
     Asking,
     Over,
 }
 
 impl Sender {
-    /// A sender that begins to blast at once; the config must pass [`Config::check`].
+    /// Returns a sender that begins at once. Panics unless `config` passes [`Config::check`].
     pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
         assert_eq!(
             config.check(),
@@ -127,39 +128,40 @@ impl Sender {
         sender
     }
 
-    /// Sends to a socket that holds nothing, of which an earlier sender has heard this; before the first datagram.
+    /// Starts with a window that the receiver's socket granted to an earlier sender. The socket must be empty, and no
+    /// datagram sent yet.
     pub const fn remember(&mut self, granted: Granted) {
         if let Some(silence) = &mut self.silence {
             silence.remember(granted);
         }
     }
 
-    /// What room there is in the receiver's socket when it holds nothing, if the receiver shares its processor.
+    /// Returns the window of the receiver's empty socket, if the receiver shares its processor.
     pub fn granted(&self) -> Option<Granted> {
         self.silence.as_ref().and_then(Silence::granted)
     }
 
-    /// The number of the present blast, from 1.
+    /// Returns the number of the present blast, from 1.
     pub const fn round(&self) -> u16 {
         self.round
     }
 
-    /// Packets sent in this blast.
+    /// Returns the number of packets sent in this blast.
     pub const fn round_sent(&self) -> u64 {
         self.round_sent
     }
 
-    /// Packets of this blast, sent or to be sent.
+    /// Returns the number of packets in this blast, sent or not.
     pub const fn round_packets(&self) -> u64 {
         self.tally.missing()
     }
 
-    /// Packets sent in all blasts.
+    /// Returns the number of packets sent in all blasts.
     pub const fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Packets sent more than once, counted each time but the first.
+    /// Returns the number of retransmissions.
     pub const fn resent(&self) -> u64 {
         if self.round == 1 {
             0
@@ -168,27 +170,27 @@ impl Sender {
         }
     }
 
-    /// Packets not yet known to have come.
+    /// Returns the number of packets that the receiver has not confirmed.
     pub const fn missing(&self) -> u64 {
         self.tally.missing()
     }
 
-    /// Packets of the object.
+    /// Returns the number of packets of the object.
     pub const fn total(&self) -> u64 {
         self.tally.total()
     }
 
-    /// Whether the receiver has asked for a pause.
+    /// True if the receiver has asked to stop because its host is behind.
     pub const fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Messages that made no sense.
+    /// Returns the number of messages that were ignored as invalid.
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// The rate it keeps.
+    /// Returns the nominal sending rate.
     pub const fn rate(&self) -> Rate {
         self.pacer.rate()
     }
@@ -211,7 +213,7 @@ impl Sender {
         });
     }
 
-    /// Whether what is missing takes less time than the config allows for repeating it.
+    /// True if the blast takes less time than [`Config::repeat`].
     fn is_short(&self) -> bool {
         let bytes = u64::from(self.config.wire_bytes(self.config.packet_len));
         let blast = self
@@ -243,7 +245,7 @@ impl Sender {
         }
     }
 
-    /// Goes on with what is missing now.
+    /// Continues after a valid tally: completes the transfer or begins the next blast.
     fn answer(&mut self, now: Instant, tally: Tally) {
         let barren = tally.count() == self.tally.count();
         self.tally = tally;
@@ -276,11 +278,11 @@ impl Sender {
         }
     }
 
-    /// Whether the receiver wants nothing now.
+    /// True if the receiver wants no datagrams now. Reports the beginning of a pause to the owner.
     fn is_silent(&mut self, now: Instant) -> bool {
         let silence = self.silence.as_mut();
         let is_on = silence.is_some_and(|silence| silence.is_on(now));
-        // before the first datagram it is the receiver that has not begun
+        // before the first datagram there is no pause: the receiver has not started yet
         if is_on && !self.is_quiet && self.sent > 0 {
             self.is_quiet = true;
             self.events.tell(SenderEvent::Quiet(true));
@@ -288,7 +290,7 @@ impl Sender {
         self.held || is_on
     }
 
-    /// A datagram may leave; a pause that it ends was wanted, and is not made up for.
+    /// Ends a pause before a datagram. The pacer does not catch up, since the pause was requested.
     fn speak(&mut self, now: Instant) {
         let silence = self.silence.as_mut();
         if silence.is_some_and(|silence| silence.end(now)) {
@@ -304,7 +306,7 @@ impl Sender {
         self.events.tell(SenderEvent::Failed(why));
     }
 
-    /// The next packet of the blast, if it may leave now.
+    /// Returns packet `number` if it may leave now.
     fn next_packet(&mut self, now: Instant, number: u64) -> Option<Transmit> {
         let span = self.config.cut().span(number);
         if self.is_silent(now) {
@@ -413,7 +415,7 @@ impl Endpoint for Sender {
         let run = self.tally.missing_run(from, packets_max)?;
         let start = offset.max(run.start * packet_len);
         let end = (run.end * packet_len).min(self.config.object_len);
-        // an offset past the last byte still lies in the last packet
+        // an offset in the last packet may exceed the object's length
         let len = end.checked_sub(start)?.min(u64::from(len));
         (len > 0).then(|| Span::new(start, len as u32))
     }
@@ -422,26 +424,30 @@ impl Endpoint for Sender {
 impl fmt::Display for PeerMisbehaved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TallyMalformed => write!(f, "the peer's tally does not fit the object"),
+            Self::TallyMalformed => write!(f, "the receiver's tally does not fit the object"),
             Self::TallyOfRound(round) => {
                 write!(
                     f,
-                    "the peer sent a tally of blast {round}, which it was not asked for"
+                    "the receiver sent an unrequested tally for blast {round}"
                 )
             }
-            Self::TallyShrank => write!(f, "the peer's tally misses what an earlier one had"),
+            Self::TallyShrank => write!(
+                f,
+                "the receiver's tally lacks packets that an earlier tally had"
+            ),
             Self::DoneAfter(sent) => {
                 write!(
                     f,
-                    "the peer claims to have sent {sent} packets, not those that were missing"
+                    "the sender reports {sent} packets in a blast, which differs from the number of missing packets"
                 )
             }
-            Self::NeverFull => write!(f, "after 65535 blasts the peer still misses something"),
+            Self::NeverFull => write!(f, "the receiver still lacks packets after 65535 blasts"),
         }
     }
 }
 
 impl core::error::Error for PeerMisbehaved {}
 
-/// No call tells more: a barren blast and the next one, behind the first blast, of which a pause ends, and one begins.
+/// Bound of events per call: a barren blast and the next one, the request for a tally, and a pause that begins and
+/// one that ends.
 const EVENTS_MAX: usize = 5;

@@ -1,9 +1,10 @@
-//! What crosses between the two sides of RBUDP.
+//! Wire format of RBUDP.
 //!
-//! A datagram's head has eight octets: the round in the upper 16 bits, then a bit that is set when the
-//! round is sent for the second time, and the packet's number in the lower 47. The three occur together
-//! at most once, so the head can be a seal's nonce, whatever the body has become in the meantime.
-//! On the stream the first octet is the kind: 1 done signal, 2 tally, 3 hold, 4 pause, 5 room.
+//! The head of a datagram has eight octets, big-endian. The upper 16 bits are the round. The next bit is set in the
+//! second transmission of a round. The lower 47 bits are the packet number. Each combination occurs at most once. So
+//! the head can serve as the nonce of the encryption, even if the body has changed in the meantime.
+//!
+//! A message on the stream begins with its type: 1 done signal, 2 tally, 3 hold, 4 pause, 5 window.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -13,26 +14,26 @@ use lighthaul_base::{Body, Head, Malformed, Reader, Transmit, Via};
 use super::feedback::{Pause, Wish};
 use crate::parts::Tally;
 
-/// The decoded head of a datagram.
+/// Decoded head of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The blast it belongs to, from 1.
+    /// Number of the blast, from 1.
     pub round: u16,
-    /// The blast is sent for the second time.
+    /// True in the second transmission of the blast.
     pub again: bool,
-    /// Its number, below 2^47.
+    /// Packet number, below 2^47.
     pub number: u64,
 }
 
 impl Packet {
-    /// The head's octets.
+    /// Returns the octets of the head.
     pub const fn encode(self) -> [u8; HEAD_LEN] {
         debug_assert!(self.number < 1 << NUMBER_BITS);
         let round = (self.round as u64) << 1 | self.again as u64;
         (round << NUMBER_BITS | self.number).to_be_bytes()
     }
 
-    /// Reads a head; round 0 does not exist.
+    /// Decodes a head. Round 0 is malformed.
     pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
         let octets: [u8; HEAD_LEN] = head.try_into().map_err(|_| Malformed)?;
         let word = u64::from_be_bytes(octets);
@@ -48,34 +49,34 @@ impl Packet {
     }
 }
 
-/// A decoded message of the stream.
+/// Decoded message of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control<'a> {
-    /// The blast is over.
+    /// Done signal: the blast has been sent.
     Done {
-        /// The blast.
+        /// Number of the blast.
         round: u16,
-        /// Packets sent in it.
+        /// Number of packets sent in it.
         sent: u64,
     },
-    /// What has come; [`Tally::decode`] reads its octets.
+    /// Received packets, in the coding of [`Tally::decode`].
     Tally {
-        /// The blast that it answers.
+        /// Number of the blast that the tally answers.
         round: u16,
-        /// The tally's own coding.
+        /// Encoded tally.
         octets: &'a [u8],
     },
-    /// Send no datagrams, or go on.
+    /// Request to stop sending datagrams, or to resume.
     Hold {
-        /// Whether to stop.
+        /// True to stop.
         on: bool,
     },
-    /// Send no datagrams in a time to come (RBUDP+).
+    /// Request for a pause (RBUDP+).
     Wish(Wish),
 }
 
 impl<'a> Control<'a> {
-    /// Reads a message of the stream.
+    /// Decodes a message of the stream.
     pub fn decode(head: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(head);
         let control = match reader.u8()? {
@@ -103,7 +104,7 @@ impl<'a> Control<'a> {
     }
 }
 
-/// The done signal of a blast.
+/// Returns the done signal of a blast.
 pub fn done(stream: u16, round: u16, sent: u64) -> Transmit {
     let mut head = [0; 11];
     head[0] = DONE;
@@ -116,7 +117,7 @@ pub fn done(stream: u16, round: u16, sent: u64) -> Transmit {
     }
 }
 
-/// The answer to a done signal.
+/// Returns the tally that answers a done signal.
 pub fn tally(stream: u16, round: u16, tally: &Tally) -> Transmit {
     let [high, low] = round.to_be_bytes();
     let mut words = Vec::new();
@@ -128,7 +129,7 @@ pub fn tally(stream: u16, round: u16, tally: &Tally) -> Transmit {
     }
 }
 
-/// The receiver's wish to get nothing for a while, or to go on.
+/// Returns the receiver's request to stop sending datagrams (`on`), or to resume.
 pub fn hold(stream: u16, on: bool) -> Transmit {
     Transmit {
         via: Via::Stream(stream),
@@ -137,7 +138,7 @@ pub fn hold(stream: u16, on: bool) -> Transmit {
     }
 }
 
-/// The receiver's wish to get nothing in a time to come, in whole microseconds.
+/// Returns the receiver's request for a pause. Times are rounded down to microseconds.
 pub fn wish(stream: u16, wish: Wish) -> Transmit {
     let (kind, pause) = match wish {
         Wish::Pause(pause) => (PAUSE, pause),
@@ -155,7 +156,7 @@ pub fn wish(stream: u16, wish: Wish) -> Transmit {
     }
 }
 
-/// Octets of a datagram's head.
+/// Length of a datagram's head in octets.
 pub const HEAD_LEN: usize = 8;
 
 fn round(reader: &mut Reader<'_>) -> Result<u16, Malformed> {
@@ -172,7 +173,7 @@ fn times(reader: &mut Reader<'_>) -> Result<Pause, Malformed> {
     })
 }
 
-/// Bits of a packet's number.
+/// Number of bits of a packet number.
 const NUMBER_BITS: u32 = 47;
 const DONE: u8 = 1;
 const TALLY: u8 = 2;
@@ -186,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_wire_stays_as_it_is() {
+    fn wire_format_is_stable() {
         let packet = Packet {
             round: 0x0102,
             again: false,
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_malformed() {
+    fn invalid_messages_are_malformed() {
         for head in [
             &[][..],
             &[0],
@@ -236,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_survive_the_wire(
+        fn messages_round_trip(
             round in 1_u16.., again: bool, number in 0_u64..1 << 47, sent: u64, on: bool,
             after: u64, len: u64,
         ) {

@@ -1,4 +1,4 @@
-//! What both sides of a transfer agree on.
+//! Parameters on which both sides of a transfer agree.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,50 +10,49 @@ use super::wire::HEAD_LEN;
 use crate::parts::Cut;
 use crate::parts::cut::{self, DATAGRAM_BYTES_MAX};
 
-/// One transfer; the same on both sides except where a field says so.
+/// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of the object.
+    /// Length of the object in bytes.
     pub object_len: u64,
-    /// Bytes of the object in a packet; the last may have fewer.
+    /// Bytes of the object in a packet. The last packet may be shorter.
     pub packet_len: u32,
-    /// Bytes that the world adds to each datagram on the wire: IP, UDP, seal. The pacer counts
-    /// them.
+    /// Bytes that the lower layers add to each datagram: IP, UDP and encryption. They count for the pacer.
     pub overhead_len: u32,
-    /// By which rules the rate changes. The receiver ignores it.
+    /// Rules of rate control. The receiver ignores it.
     pub mode: Mode,
-    /// Where the sender begins; the receiver takes the round-trip time from it.
+    /// Initial state of the sender. The receiver uses only the round-trip time.
     pub memory: Memory,
-    /// The rate never exceeds this. The receiver ignores it.
+    /// Upper limit of the rate. The receiver ignores it.
     pub rate_max: Rate,
-    /// Bytes that may leave at once, by default 1 ms of the rate. The receiver ignores it.
+    /// Maximum burst in bytes; the default is 1 ms at the rate. The receiver ignores it.
     pub burst: Option<u32>,
-    /// The stream that carries feedback.
+    /// Stream of the feedback.
     pub stream: u16,
-    /// The largest flow window, in packets: a good one is the path's rate times the sum of SYN interval
-    /// and round-trip time (section 3.4). The receiver ignores it.
+    /// Largest flow window, in packets. A good value is the path's rate times the sum of SYN interval and round-trip
+    /// time (section 3.4). The receiver ignores it.
     pub window_max: u32,
-    /// The most ranges in a loss list.
+    /// Maximum number of ranges in a loss list.
     pub ranges_max: u32,
 }
 
-/// What a sender has learnt of a path, for the next object's sender to begin with.
+/// Knowledge about a path, from which the sender of the next object starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Bits a second on the wire, headers included; [`Rate::UNLIMITED`] never waits, as on a stream.
+    /// Rate on the wire in bits per second, headers included. [`Rate::UNLIMITED`] disables pacing, as on a stream.
     pub rate: Rate,
-    /// The round-trip time.
+    /// Round-trip time.
     pub rtt: Duration,
-    /// Whether a loss has been seen: the flow window no longer grows.
+    /// True if a loss was seen. The flow window is then at its maximum.
     pub has_lost: bool,
-    /// Whether the start-up is over ([`Mode::Swift`]).
+    /// True if the start-up phase is over ([`Mode::Swift`]).
     pub has_started: bool,
-    /// The least difference of both sides' clocks ([`Mode::Swift`]).
+    /// Minimum one-way delay plus clock offset, in microseconds ([`Mode::Swift`]).
     pub delay_min: Option<u32>,
 }
 
 impl Memory {
-    /// Of a path of which only this is known.
+    /// Returns the state for a path of which only rate and round-trip time are known.
     pub const fn new(rate: Rate, rtt: Duration) -> Self {
         Self {
             rate,
@@ -66,7 +65,7 @@ impl Memory {
 }
 
 impl Config {
-    /// Tells whether a transfer can be made of this.
+    /// Fails if a transfer with these parameters is not possible.
     pub fn check(&self) -> Result<(), Misuse> {
         let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
         self.cut()
@@ -84,7 +83,7 @@ impl Config {
         Ok(())
     }
 
-    /// The object as its packets cut it.
+    /// Returns the division of the object into packets.
     pub const fn cut(&self) -> Cut {
         Cut {
             object_len: self.object_len,
@@ -92,27 +91,27 @@ impl Config {
         }
     }
 
-    /// How many packets the object has.
+    /// Returns the number of packets of the object.
     pub fn packets(&self) -> u64 {
         self.cut().packets()
     }
 
-    /// What a datagram with a body of `len` bytes costs on the wire.
+    /// Returns the bytes on the wire of a datagram with a body of `len` bytes.
     pub const fn wire_bytes(&self, len: u32) -> u32 {
         self.overhead_len + HEAD_LEN as u32 + len
     }
 }
 
-/// What cannot be made into a transfer.
+/// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// Packets of such a size, or so many, cannot be.
+    /// The packets are too long, empty or too many.
     Cut(cut::Misuse),
-    /// A burst of no bytes.
+    /// The burst is zero.
     Burst,
-    /// A flow window or a loss list that holds nothing.
+    /// The flow window or the loss list has no capacity.
     Bound,
-    /// A round-trip time beyond [`RTT_MAX`].
+    /// The round-trip time exceeds [`RTT_MAX`].
     Rtt(Duration),
 }
 
@@ -120,20 +119,26 @@ impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cut(misuse) => misuse.fmt(f),
-            Self::Burst => write!(f, "a burst has at least one byte"),
-            Self::Bound => write!(f, "a flow window and a loss list hold at least one entry"),
-            Self::Rtt(rtt) => write!(f, "a round trip of {rtt:?} is more than {RTT_MAX:?}"),
+            Self::Burst => write!(f, "a burst must have at least one byte"),
+            Self::Bound => write!(
+                f,
+                "the flow window and the loss list must hold at least one entry"
+            ),
+            Self::Rtt(rtt) => write!(
+                f,
+                "a round-trip time of {rtt:?} exceeds the maximum of {RTT_MAX:?}"
+            ),
         }
     }
 }
 
 impl core::error::Error for Misuse {}
 
-/// The most packets in one object.
+/// Maximum number of packets in one object.
 pub const PACKETS_MAX: u64 = 1 << 30;
-/// The longest round-trip time that is believed.
+/// Maximum round-trip time.
 pub const RTT_MAX: Duration = Duration::from_secs(10);
-/// SABUL's control period: rate control and ACKs happen once in each (section 3.5).
+/// Control period of SABUL: rate control and ACKs happen once per period (section 3.5).
 pub const SYN: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
@@ -154,7 +159,7 @@ mod tests {
     };
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_config_is_refused() {
         let with = |change: fn(&mut Config)| {
             let mut config = CONFIG;
             change(&mut config);

@@ -1,9 +1,9 @@
-//! How much may be on its way: the flow window (sections 3.4 and 3.5).
+//! Flow window: the limit on unacknowledged packets (sections 3.4 and 3.5).
 
 use super::config::Memory;
 use super::rate::Mode;
 
-/// A number of packets that may be unacknowledged.
+/// Maximum number of unacknowledged packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowWindow {
     packets: u64,
@@ -12,7 +12,7 @@ pub struct FlowWindow {
 }
 
 impl FlowWindow {
-    /// One packet, or the largest window where the path is known, or where the rate begins low enough.
+    /// Returns the initial window: one packet in the paper's mode without a known loss, and the maximum otherwise.
     pub const fn new(packets_max: u32, memory: &Memory, mode: Mode) -> Self {
         let packets_max = packets_max as u64;
         let is_known = memory.has_lost || matches!(mode, Mode::Swift);
@@ -23,30 +23,30 @@ impl FlowWindow {
         }
     }
 
-    /// Hears how many packets have been acknowledged in all.
+    /// Grows the window after an ACK. `acked` is the total of packets acknowledged.
     pub fn handle_ack(&mut self, acked: u64) {
         if self.grows {
             self.packets = self.packets.max(acked).min(self.packets_max);
         }
     }
 
-    /// Hears of a loss: the first opens the window for good.
+    /// Opens the window to its maximum permanently after a loss.
     pub const fn handle_nak(&mut self) {
         self.grows = false;
         self.packets = self.packets_max;
     }
 
-    /// Whether one more packet may leave while `unacked` are on their way.
+    /// True if one more packet may be sent while `unacked` are in flight.
     pub const fn admits(&self, unacked: u64) -> bool {
         unacked < self.packets
     }
 
-    /// Whether it is as large as it will be.
+    /// True if the window has reached its maximum.
     pub const fn is_largest(&self) -> bool {
         self.packets == self.packets_max
     }
 
-    /// Whether no loss has been seen.
+    /// True if no loss has been seen and the window may still grow.
     pub const fn grows(&self) -> bool {
         self.grows
     }
@@ -59,7 +59,7 @@ mod tests {
     use lighthaul_base::Rate;
 
     #[test]
-    fn it_doubles_until_a_loss_or_its_largest() {
+    fn window_doubles_until_loss_or_maximum() {
         let mut memory = Memory::new(Rate::from_mbps(1), Duration::ZERO);
         let mut window = FlowWindow::new(6, &memory, Mode::Paper);
         let mut acked = 0;

@@ -1,15 +1,13 @@
-//! SABUL (section 3 of its paper): datagrams at a rate that loss governs, feedback on a stream.
+//! SABUL (section 3 of its paper): datagrams at a rate that adapts to loss, with feedback on a stream.
 //!
-//! - [`config`]: what both sides agree on; [`wire`]: what crosses
-//! - [`sender`], [`receiver`]: the two machines, a loss list on both
-//! - [`rate`]: how fast to send, as a value: the paper's rules, or quicker and fairer ones; [`flow`]: how
-//!   much may be on its way
+//! - [`config`]: parameters on which both sides agree; [`wire`]: message formats
+//! - [`sender`], [`receiver`]: the two state machines, each with a loss list
+//! - [`rate`]: rate control by the paper's rules or by a quicker and fairer set; [`flow`]: flow window
 //!
-//! What the paper leaves open is done as its intent demands. Packets are numbered from the object's first
-//! to its last, so the 32 bits of a number never wrap, and machines count in 64. A loss that no later packet
-//! shows is found because the sender says on the stream how far it has come, at the end and whenever it has
-//! heard nothing for long. Losses that arrive together leave in one NAK and count as so many. The rate
-//! does not rise while the largest flow window, and not the rate, is what holds the sender.
+//! Decisions that the paper leaves open: Packets are numbered from the first of the object to its last, so the 32-bit
+//! number never wraps. The loss of the last packets in flight is detected because the sender reports its progress on
+//! the stream: at the end, and after a long time without feedback. Losses detected together are sent in one NAK and
+//! count individually. The rate does not rise while the largest flow window limits the sender, rather than the rate.
 pub mod config;
 pub mod flow;
 pub mod rate;

@@ -1,10 +1,9 @@
-//! How fast to send, as a value: plain numbers in, a rate out (section 3.5).
+//! Rate control as a value, without I/O (section 3.5).
 //!
-//! [`Mode::Paper`] has the paper's rules and constants, with the erratum: the increase has one factor SYN
-//! less than its formula, as in its own table. The moving average of the loss weighs the last interval
-//! with a sixteenth. The paper leaves that open, but wants the rate to stay where the network is
-//! congested: with an eighth, TCP beside it keeps 44 % of its share at 300 Mb/s and 10 ms, with a
-//! sixteenth 59 %, and one flow alone is as fast. [`Mode::Swift`] is in `swift.rs`.
+//! [`Mode::Paper`] has the paper's rules and constants with one erratum: the increase has one factor SYN less than
+//! its formula, in agreement with its table. The paper leaves the weight of the moving average of the loss open; here
+//! the last interval weighs 1/16. With 1/8, a competing TCP flow keeps 44 % of its share at 300 Mb/s and 10 ms; with
+//! 1/16 it keeps 59 %, and a single flow is as fast. [`Mode::Swift`] is in `swift.rs`.
 
 use core::time::Duration;
 
@@ -14,16 +13,16 @@ use super::config::{Memory, SYN};
 use super::swift::Swift;
 use super::wire::Ack;
 
-/// By which rules the rate changes.
+/// Set of rate-control rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The paper's.
+    /// The paper's rules.
     Paper,
-    /// Quicker to begin and to recover, and fair to flows that began at other rates or are farther.
+    /// Rules with a faster start and recovery, and fairness between flows of different start rate or round-trip time.
     Swift,
 }
 
-/// A rate and the rules by which it changes.
+/// Sending rate and the rules that adapt it.
 #[derive(Clone, Debug)]
 pub struct RateControl {
     bps: f64,
@@ -31,27 +30,27 @@ pub struct RateControl {
     rules: Rules,
 }
 
-/// What happened in a SYN interval.
+/// Statistics of a SYN interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// Packets sent.
     pub sent: u64,
     /// Packets newly reported as lost.
     pub lost: u64,
-    /// The rate was not what held the sender, so nothing says that more would pass.
+    /// True if something other than the rate limited the sender, so the path may not sustain a higher rate.
     pub is_untried: bool,
-    /// The round-trip time.
+    /// Round-trip time.
     pub rtt: Duration,
 }
 
-/// A loss that the receiver reports.
+/// Loss reported by the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// The last packet lost.
+    /// Last packet of the lost range.
     pub number: u64,
-    /// The first packet never sent yet.
+    /// First packet that is unsent so far.
     pub next: u64,
-    /// The round-trip time.
+    /// Round-trip time.
     pub rtt: Duration,
 }
 
@@ -62,7 +61,7 @@ enum Rules {
 }
 
 impl RateControl {
-    /// Begins where `memory` says, with packets of `packet_bytes` on the wire: the paper's MTU.
+    /// Returns the control in the state of `memory`. `packet_bytes` is the length on the wire, the paper's MTU.
     pub fn new(mode: Mode, memory: &Memory, packet_bytes: u32) -> Self {
         let rules = match mode {
             Mode::Paper => Rules::Paper(Paper::new(packet_bytes)),
@@ -75,18 +74,18 @@ impl RateControl {
         }
     }
 
-    /// What the sender should keep now.
+    /// Returns the rate that the sender should use now.
     pub fn rate(&self) -> Rate {
         Rate::from_bps((self.bps as i64).unsigned_abs()).unwrap_or(Rate::UNLIMITED)
     }
 
-    /// Never exceeds `rate_max` from now on.
+    /// Limits the rate to `rate_max` from now on.
     pub fn limit(&mut self, rate_max: Rate) {
         self.bps_max = rate_max.as_bps() as f64;
         self.set(self.bps);
     }
 
-    /// A SYN interval is over.
+    /// Adapts the rate at the end of a SYN interval.
     pub fn handle_syn(&mut self, interval: &Interval) {
         let bps = match &mut self.rules {
             Rules::Paper(paper) => paper.raised(self.bps, interval),
@@ -95,7 +94,7 @@ impl RateControl {
         self.set(bps);
     }
 
-    /// The receiver reports a loss; answers how long to send nothing.
+    /// Adapts the rate to a loss. Returns the time for which nothing may be sent.
     pub fn handle_loss(&mut self, now: Instant, loss: Loss) -> Duration {
         let (bps, freeze) = match &mut self.rules {
             Rules::Paper(paper) => paper.lowered(self.bps, loss),
@@ -105,7 +104,7 @@ impl RateControl {
         freeze
     }
 
-    /// The receiver says what has come; answers how long to send nothing.
+    /// Adapts the rate to an ACK. Returns the time for which nothing may be sent.
     pub fn handle_ack(&mut self, now: Instant, ack: &Ack) -> Duration {
         let (bps, freeze) = match &mut self.rules {
             Rules::Paper(_) => (self.bps, Duration::ZERO),
@@ -115,7 +114,7 @@ impl RateControl {
         freeze
     }
 
-    /// What the rules have learnt beside the rate.
+    /// Returns `memory` with the state of the rules filled in.
     pub fn learnt(&self, memory: Memory) -> Memory {
         match &self.rules {
             Rules::Paper(_) => memory,
@@ -128,14 +127,14 @@ impl RateControl {
     }
 }
 
-/// The paper's rules.
+/// State of the paper's rules.
 #[derive(Clone, Debug)]
 struct Paper {
     packet_bytes: f64,
     loss_mean: f64,
-    /// The first packet never sent when the rate was last lowered, if it ever was.
+    /// First packet that was unsent at the latest decrease.
     lowered_at: Option<u64>,
-    /// NAKs since a new loss lowered the rate, and how many lower it again: two to this power.
+    /// NAKs since the latest decrease for a new loss. NAK number `2^dec_count` causes a further decrease.
     naks: u64,
     dec_count: u32,
 }
@@ -163,14 +162,14 @@ impl Paper {
         bps + self.increase(bps) * self.packet_bytes * 8.0 / SYN.as_secs_f64()
     }
 
-    /// By how many packets in a SYN interval a rate grows.
+    /// Returns the increase of the rate in packets per SYN interval.
     fn increase(&self, bps: f64) -> f64 {
         let decade = libm::pow(10.0, libm::ceil(libm::log10(bps)));
         let packets = decade * BETA / (self.packet_bytes * 8.0);
         packets.max(1.0 / self.packet_bytes)
     }
 
-    /// The rate after a NAK, and how long to freeze.
+    /// Returns the rate after a NAK, and the time to freeze.
     fn lowered(&mut self, bps: f64, loss: Loss) -> (f64, Duration) {
         let lower = bps / (1.0 + 1.0 / 8.0);
         if self.lowered_at.is_none_or(|next| loss.number >= next) {
@@ -190,13 +189,13 @@ impl Paper {
 }
 
 const BETA: f64 = 1.2e-5;
-/// The rate does not rise while the mean loss is this much.
+/// Mean loss at which the rate no longer rises.
 const LOSS_MAX: f64 = 0.001;
-/// How much the last interval weighs in the mean loss.
+/// Weight of the last interval in the mean loss.
 const LOSS_WEIGHT: f64 = 1.0 / 16.0;
 const DEC_COUNT: u32 = 4;
 const DEC_COUNT_MAX: u32 = 62;
-/// No loss makes a rate lower: a packet of 1500 bytes each 120 ms, so that every transfer ends.
+/// Lower limit of the rate: a packet of 1500 bytes every 120 ms, so that every transfer ends.
 const BPS_MIN: f64 = 100_000.0;
 
 #[cfg(test)]
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_increase_is_that_of_the_papers_table() {
+    fn increase_matches_the_papers_table() {
         for (bps, packets) in [
             (999.0, 1.0 / 1500.0),
             (1_000_001.0, 0.01),
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_rises_each_interval_unless_it_loses() {
+    fn rate_rises_each_interval_without_loss() {
         let mut control = paper(500_000_000);
         control.handle_syn(&calm());
         assert_eq!(control.rate(), Rate::from_bps(501_200_000).unwrap());
@@ -263,7 +262,7 @@ mod tests {
             ..calm()
         });
         assert_eq!(control.rate(), Rate::from_bps(501_200_000).unwrap());
-        // 3.2 % of one interval: a sixteenth of that, and below a thousandth again eleven intervals later
+        // 3.2 % loss in one interval weighs 1/16 in the mean, and 11 intervals later the mean is below 0.1 % again
         control.handle_syn(&Interval { lost: 32, ..calm() });
         let mut waited = 1;
         while control.rate() == Rate::from_bps(501_200_000).unwrap() {
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_loss_freezes_and_its_sixteenth_nak_lowers_again() {
+    fn new_loss_freezes_and_its_16th_nak_lowers_rate_again() {
         let now = Instant::ZERO;
         let mut control = paper(900_000_000);
         assert_eq!(control.handle_loss(now, loss(7, 100)), RTT, "the first");
@@ -309,7 +308,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_history_brings_a_rate_out_of_its_bounds(
+        fn rate_stays_in_bounds_for_any_history(
             start in 1_u64..200_000_000_000,
             max in 1_000_000_u64..200_000_000_000,
             steps in prop::collection::vec((any::<bool>(), 0..5000_u64, 0..5000_u64), 0..300),

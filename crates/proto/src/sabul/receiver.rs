@@ -1,4 +1,4 @@
-//! The side that keeps account of what is missing.
+//! Receiver of SABUL, which reports missing packets.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -13,20 +13,20 @@ use super::wire::{Ack, Clock, Control, NAK_RANGES_MAX, Packet};
 use super::{Config, PeerMisbehaved};
 use crate::parts::{Hold, LossList};
 
-/// Says where each new packet belongs, acknowledges every SYN interval, and reports each loss at once
-/// and again until it is repaired (section 3.4).
+/// State machine of the receiver. It places each new packet, sends an ACK every SYN interval, and reports each loss
+/// immediately and then repeatedly until it is repaired (section 3.4).
 #[derive(Debug)]
 pub struct Receiver {
     config: Config,
     total: u64,
-    /// The largest number ever received plus 1.
+    /// Largest packet number received, plus 1.
     next: u64,
     missing: LossList,
     received: u64,
     rtt: Duration,
     /// Losses that have not been reported yet.
     losses: VecDeque<Range<u64>>,
-    /// Losses that have, by when they are reported again.
+    /// Losses that have been reported, ordered by the time of the next report.
     reports: BinaryHeap<Reverse<Report>>,
     news: Option<News>,
     acked_at: Option<Instant>,
@@ -39,46 +39,45 @@ pub struct Receiver {
     event: Option<ReceiverEvent>,
 }
 
-/// What the owner of a [`Receiver`] gets to hear.
+/// Event for the owner of a [`Receiver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiverEvent {
-    /// Everything came and the sender was told.
+    /// All packets have arrived, and the final ACK was sent.
     Complete,
-    /// The sender said what cannot be; nothing more is answered.
+    /// The sender violated the protocol. No further message is answered.
     Failed(PeerMisbehaved),
 }
 
-/// A loss that is reported again when it is due, if it is still one.
+/// Reported loss, and the time at which it is reported again if it is still missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Report {
     due: Instant,
     from: u64,
     till: u64,
-    /// After how many round trips it will be reported once more.
+    /// Number of round trips until the following report.
     k: u32,
 }
 
-/// What came since the last ACK.
+/// Packets received since the last ACK.
 #[derive(Clone, Copy, Debug)]
 struct News {
-    /// When the newest packet came, and when it left by the sender's clock.
+    /// Arrival time of the newest packet, and its transmission time by the sender's clock.
     at: Instant,
     left: Clock,
-    /// The least difference of both clocks.
+    /// Minimum difference of both clocks.
     delay: u32,
 }
 
-/// What the sender says that it has sent.
+/// Progress that the sender reported.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     till: u64,
-    /// When what did not come of it is lost.
+    /// Time at which packets below `till` that have not arrived count as lost.
     due: Instant,
 }
 
 impl Receiver {
-    /// A receiver of an object of which nothing is there yet; the config must pass
-    /// [`Config::check`].
+    /// Returns a receiver of an object without any data yet. Panics unless `config` passes [`Config::check`].
     pub fn new(_now: Instant, config: Config, _seed: u64) -> Self {
         assert_eq!(
             config.check(),
@@ -106,37 +105,37 @@ impl Receiver {
         }
     }
 
-    /// Packets received, each counted once.
+    /// Returns the number of distinct packets received.
     pub const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Packets of the object.
+    /// Returns the number of packets of the object.
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// What others overtook, and what has not come.
+    /// Returns the packets that are lost or were overtaken by others.
     pub const fn losses(&self) -> &LossList {
         &self.missing
     }
 
-    /// Datagrams that came, whatever they were.
+    /// Returns the number of datagrams received, valid or not.
     pub const fn datagrams(&self) -> u64 {
         self.datagrams
     }
 
-    /// Packets that came again.
+    /// Returns the number of duplicate packets received.
     pub const fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Messages that made no sense, and packets that would have made too many ranges of losses.
+    /// Returns the number of messages ignored as invalid, including packets that would overflow the loss list.
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// Whether the sender was asked for a pause.
+    /// True if the sender was asked to stop because this host is behind.
     pub const fn is_holding(&self) -> bool {
         self.hold.is_on()
     }
@@ -159,10 +158,10 @@ impl Receiver {
         })
     }
 
-    /// Takes a packet; answers whether it is new.
+    /// Records a packet, and returns true for a new one.
     fn take(&mut self, now: Instant, number: u64) -> bool {
         if number < self.next {
-            // one that would split a range of a full list has to come again, too
+            // a packet that would split a range of a full loss list is dropped and has to be resent
             if !self.missing.remove(number) {
                 self.duplicates += 1;
                 return false;
@@ -181,7 +180,7 @@ impl Receiver {
         true
     }
 
-    /// All below `till` that has not come is lost; answers whether the list has room for it.
+    /// Records all packets below `till` that have not arrived as lost. Returns false if the loss list is full.
     fn lose(&mut self, till: u64) -> bool {
         let lost = self.next..till;
         if lost.is_empty() {
@@ -198,7 +197,7 @@ impl Receiver {
     fn note(&mut self, now: Instant, left: Clock) {
         let delay = Clock::at(now).since(left);
         let delay = match self.news {
-            // differences of clocks go round, too
+            // clock differences wrap around
             Some(news) if delay.wrapping_sub(news.delay).cast_signed() > 0 => news.delay,
             _ => delay,
         };
@@ -235,12 +234,12 @@ impl Receiver {
         self.claim = Some(Claim { till, due });
     }
 
-    /// How long datagrams may take longer than the stream.
+    /// Returns the time by which datagrams may arrive later than a stream message.
     fn patience(&self) -> Duration {
         SYN.max(self.rtt / 2)
     }
 
-    /// What did not come of what the sender says that it has sent is lost.
+    /// Records reported but missing packets as lost once they are overdue.
     fn settle(&mut self, now: Instant) {
         let Some(claim) = self.claim.filter(|claim| claim.due <= now) else {
             return;
@@ -256,7 +255,7 @@ impl Receiver {
         }
     }
 
-    /// Reports losses for the first time.
+    /// Returns the first report of new losses.
     fn nak(&mut self, now: Instant) -> Option<Transmit> {
         let mut ranges = Vec::new();
         while ranges.len() < NAK_RANGES_MAX
@@ -268,7 +267,7 @@ impl Receiver {
         self.say_missing(false, ranges)
     }
 
-    /// Reports losses again that have not been repaired in time.
+    /// Returns the repeated report of losses that were not repaired in time.
     fn nak_again(&mut self, now: Instant) -> Option<Transmit> {
         let mut ranges = Vec::new();
         while let Some(Reverse(report)) = self.reports.peek().copied()
@@ -282,8 +281,7 @@ impl Receiver {
         self.say_missing(true, ranges)
     }
 
-    /// Adds what is still missing of a report to `ranges`, as far as there is room, and notes it once
-    /// more.
+    /// Adds the missing part of a report to `ranges`, as far as the NAK has space, and schedules the next report.
     fn repeat(&mut self, now: Instant, report: Report, ranges: &mut Vec<Range<u64>>) {
         let mut from = report.from;
         let mut first = None;
@@ -326,7 +324,7 @@ impl Receiver {
         Some(Control::Nak { again, ranges }.transmit(self.config.stream))
     }
 
-    /// Says what has come, once in a SYN interval, and at once when that is all.
+    /// Returns an ACK once per SYN interval, and immediately when all packets have arrived.
     fn ack(&mut self, now: Instant) -> Option<Transmit> {
         if self.over {
             return None;
@@ -437,7 +435,7 @@ impl Endpoint for Receiver {
     }
 }
 
-/// Ranges that touch or overlap as one; they come in order.
+/// Merges ranges that touch or overlap. They must be sorted by their start.
 fn merged(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
     for range in ranges {
@@ -449,7 +447,7 @@ fn merged(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     merged
 }
 
-/// A loss is reported again after this many round trips, and then after one more each time.
+/// Round trips until a loss is reported again. Each further report waits one round trip longer.
 const FIRST_K: u32 = 2;
-/// Round trips between reports grow to this.
+/// Maximum number of round trips between two reports.
 const K_MAX: u32 = 32;

@@ -1,4 +1,4 @@
-//! The side that sends at a rate of its own.
+//! Sender of SABUL, which adapts its rate to loss.
 
 use core::fmt;
 use core::ops::Range;
@@ -12,8 +12,8 @@ use super::rate::{Interval, Loss, RateControl};
 use super::wire::{Ack, Clock, Control, Packet};
 use crate::parts::{Events, LossList, Pacer};
 
-/// Sends what is lost before what is new, no faster than its rate and no further than its flow window
-/// (section 3.4).
+/// State machine of the sender. It sends lost packets before new ones, within its rate and its flow window (section
+/// 3.4).
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "facts of their own")]
 pub struct Sender {
@@ -22,24 +22,24 @@ pub struct Sender {
     pacer: Pacer,
     control: RateControl,
     window: FlowWindow,
-    /// It neither waits for its rate nor for its window.
+    /// True if neither rate nor window limits the sender.
     is_free: bool,
     losses: LossList,
-    /// The first packet never sent.
+    /// First packet that is unsent so far.
     next: u64,
-    /// All packets below it have come.
+    /// All packets below this number have arrived.
     acked: u64,
-    /// Packets that have come.
+    /// Number of packets that have arrived.
     received: u64,
     rtt: Duration,
-    /// The round-trip time that the receiver knows.
+    /// Round-trip time that the receiver was last sent.
     rtt_told: Duration,
     syn: Syn,
     frozen_till: Instant,
     held: bool,
-    /// Something but the rate keeps it from sending.
+    /// True if something other than the rate stops the sender.
     rests: bool,
-    /// When it last heard of the receiver; when something last came there.
+    /// Times of the latest feedback, and of the latest feedback that reported a new packet.
     heard_at: Instant,
     progress_at: Instant,
     says_sent: bool,
@@ -50,35 +50,35 @@ pub struct Sender {
     events: Events<SenderEvent, EVENTS_MAX>,
 }
 
-/// What the owner of a [`Sender`] gets to hear.
+/// Event for the owner of a [`Sender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// Every packet has left once; what follows are repairs.
+    /// Every packet was sent once. Only retransmissions follow.
     Passed,
-    /// Nothing new has come to the receiver for several round trips, though datagrams were sent.
+    /// No new packet reached the receiver for several round trips, although datagrams were sent.
     Barren,
-    /// The receiver has everything.
+    /// The receiver has all packets.
     Complete,
-    /// The receiver said what cannot be; nothing more is sent.
+    /// The receiver violated the protocol. Nothing more is sent.
     Failed(PeerMisbehaved),
 }
 
-/// How a peer broke the protocol.
+/// Protocol violation by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerMisbehaved {
-    /// An ACK of what was never sent.
+    /// An ACK covers packets that were never sent.
     AckBeyond(u64),
-    /// An ACK that misses what an earlier one had.
+    /// An ACK lacks packets that an earlier ACK had.
     AckShrank,
-    /// A NAK of what was never sent.
+    /// A NAK names packets that were never sent.
     NakBeyond(u64),
-    /// A claim to have sent more packets than there are.
+    /// The sender reports more packets sent than the object has.
     SentBeyond(u64),
-    /// After 2^32 packets sent again something is still missing.
+    /// Packets are still missing after 2^32 retransmissions.
     NeverWhole,
 }
 
-/// The present SYN interval.
+/// Statistics of the present SYN interval.
 #[derive(Clone, Copy, Debug)]
 struct Syn {
     ends: Instant,
@@ -88,7 +88,7 @@ struct Syn {
 }
 
 impl Sender {
-    /// A sender that begins at once, where `config.memory` says; the config must pass
+    /// Returns a sender that begins at once, in the state of `config.memory`. Panics unless `config` passes
     /// [`Config::check`].
     pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
         assert_eq!(
@@ -131,7 +131,7 @@ impl Sender {
         }
     }
 
-    /// What the next object's sender should begin with.
+    /// Returns the state from which the next object's sender should start.
     pub fn memory(&self) -> Memory {
         let memory = Memory {
             rate: self.rate(),
@@ -142,52 +142,52 @@ impl Sender {
         self.control.learnt(memory)
     }
 
-    /// Packets sent, each time counted.
+    /// Returns the number of packets sent, retransmissions included.
     pub const fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Packets sent more than once, counted each time but the first.
+    /// Returns the number of retransmissions.
     pub const fn resent(&self) -> u64 {
         self.again as u64
     }
 
-    /// Packets never sent yet.
+    /// Returns the number of packets never sent so far.
     pub const fn unsent(&self) -> u64 {
         self.total - self.next
     }
 
-    /// Packets not yet known to have come.
+    /// Returns the number of packets that the receiver has not confirmed.
     pub const fn missing(&self) -> u64 {
         self.total - self.received
     }
 
-    /// Packets of the object.
+    /// Returns the number of packets of the object.
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// What is to be sent again.
+    /// Returns the packets to be retransmitted.
     pub const fn losses(&self) -> &LossList {
         &self.losses
     }
 
-    /// Whether the receiver has asked for a pause.
+    /// True if the receiver has asked to stop because its host is behind.
     pub const fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Messages that made no sense.
+    /// Returns the number of messages that were ignored as invalid.
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// The rate it keeps.
+    /// Returns the present sending rate.
     pub const fn rate(&self) -> Rate {
         self.pacer.rate()
     }
 
-    /// The round-trip time, smoothed.
+    /// Returns the smoothed round-trip time.
     pub const fn rtt(&self) -> Duration {
         self.rtt
     }
@@ -227,7 +227,7 @@ impl Sender {
         }
     }
 
-    /// Learns the round-trip time of the packet that an ACK echoes.
+    /// Updates the round-trip time from the packet that an ACK echoes.
     fn measure(&mut self, now: Instant, echo: Clock) {
         let micros = Clock::at(now).since(echo);
         let sample = Duration::from_micros(micros.into());
@@ -245,7 +245,7 @@ impl Sender {
         self.window.handle_nak();
         for range in ranges {
             let lost = range.start.max(self.acked)..range.end;
-            // what finds no room in the list is reported again
+            // a range that does not fit in the list will be reported again
             if !lost.is_empty()
                 && let Some(new) = self.losses.insert(lost)
             {
@@ -275,7 +275,7 @@ impl Sender {
         }
     }
 
-    /// What is due once in a SYN interval.
+    /// Runs the tasks that are due once per SYN interval.
     fn handle_syn(&mut self, now: Instant) {
         self.control.handle_syn(&Interval {
             sent: self.syn.sent,
@@ -300,7 +300,7 @@ impl Sender {
         }
     }
 
-    /// Words for the stream.
+    /// Returns the next message for the stream.
     fn say(&mut self) -> Option<Transmit> {
         let stream = self.config.stream;
         if self.rtt.abs_diff(self.rtt_told) > self.rtt_told / 8 + RTT_STEP {
@@ -318,7 +318,7 @@ impl Sender {
         None
     }
 
-    /// The packet that is next, whether or not the rate lets it leave.
+    /// Returns the next packet to be sent, regardless of the rate.
     fn next_packet(&self) -> Option<u64> {
         if self.held {
             return None;
@@ -363,7 +363,7 @@ impl Sender {
         })
     }
 
-    /// Takes a packet off what is to be sent; answers the how manieth packet sent again it is.
+    /// Marks a packet as sent. Returns its retransmission number, or `None` if that is exhausted.
     fn take(&mut self, number: u64) -> Option<u32> {
         if number == self.next {
             self.next += 1;
@@ -410,8 +410,8 @@ impl Endpoint for Sender {
         }
     }
 
-    /// Never exceeds `rate` from now on; [`Rate::UNLIMITED`] also ends pacing and the flow window, since the
-    /// world has found another way to bound what is on its way.
+    /// Limits the rate to `rate` from now on. [`Rate::UNLIMITED`] also disables pacing and the flow window, for a
+    /// driver that limits the data in flight by other means.
     fn handle_rate(&mut self, now: Instant, rate: Rate) {
         self.control.limit(rate);
         self.is_free = rate == Rate::UNLIMITED;
@@ -468,19 +468,25 @@ impl fmt::Display for PeerMisbehaved {
         match self {
             Self::AckBeyond(number) => write!(
                 f,
-                "the peer says that {number} packets came, more than were sent"
+                "the receiver acknowledges {number} packets, more than were sent"
             ),
-            Self::AckShrank => write!(f, "the peer no longer has what it said had come"),
+            Self::AckShrank => write!(
+                f,
+                "the receiver's ACK lacks packets that an earlier ACK had"
+            ),
             Self::NakBeyond(number) => {
-                write!(f, "the peer misses packet {number}, which was never sent")
+                write!(
+                    f,
+                    "the receiver reports packet {number} as missing, which was never sent"
+                )
             }
             Self::SentBeyond(sent) => write!(
                 f,
-                "the peer claims to have sent {sent} packets, more than there are"
+                "the sender reports {sent} packets sent, more than the object has"
             ),
             Self::NeverWhole => write!(
                 f,
-                "after {} packets sent again the peer still misses something",
+                "the receiver still lacks packets after {} retransmissions",
                 u32::MAX
             ),
         }
@@ -489,7 +495,7 @@ impl fmt::Display for PeerMisbehaved {
 
 impl core::error::Error for PeerMisbehaved {}
 
-/// The receiver hears of another round-trip time when it differs by more than an eighth and this.
+/// Minimum change of the round-trip time that is sent to the receiver, in addition to an eighth.
 const RTT_STEP: Duration = Duration::from_micros(500);
-/// No call tells more: all has left, nothing comes, and the end.
+/// Bound of events per call: all packets sent, no progress, and completion, with some reserve.
 const EVENTS_MAX: usize = 4;

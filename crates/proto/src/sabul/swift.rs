@@ -1,20 +1,22 @@
-//! The second set of rules, [`super::Mode::Swift`]: quick to begin, calm about random loss, fair.
+//! Second set of rate-control rules, [`super::Mode::Swift`]: fast start, tolerance of random loss, and fairness.
 //!
-//! It keeps the paper's shape, a step every SYN interval and a brake, and differs in seven things.
+//! Like the paper's rules it raises the rate every SYN interval and lowers it ("brakes") on congestion. It differs in
+//! seven points:
 //!
-//! - It begins by doubling the rate each round trip, until the queue grows.
-//! - The flow window is open from the start. One that opens as packets arrive holds the rate back without anybody's need,
-//!   and what arrives meanwhile says nothing of the path.
-//! - It brakes when the *queue* is longer than [`target`], and not only when a packet is lost: the packets'
-//!   clocks tell how long the queue is. The target is shorter for who sends faster, so of several flows the
-//!   fastest brakes first, whatever their round-trip times, until all are equal.
-//! - Braking, it falls below what *arrived*, the deeper the farther the queue is above its target, and freezes
-//!   for as long as the queue is, which is the same for all who share it, instead of a round trip, which is
-//!   not. The queue drains, so that who comes later sees how short it can be.
-//! - Its increase, a power of the rate and not a power of ten, ends as the queue nears the target.
-//! - A loss while the queue is short is taken for the line's, and not for congestion, unless there is much of it.
-//!   Short is far below the target, since a queue may hold less than that and lose before it is reached.
-//! - Where braking does not help, somebody else fills the queue, say TCP, and the target grows until it does.
+//! - The start-up doubles the rate each round trip until the queue grows.
+//! - The flow window is at its maximum from the start. A window that opens with arriving packets would limit the rate
+//!   without need, and the measured arrival rate would not reflect the path.
+//! - It brakes when the *queueing delay* exceeds a [`target`], not only on loss. The delay is measured by the
+//!   packets' timestamps. The target is shorter at a higher rate. So the fastest of several flows brakes first,
+//!   regardless of the round-trip times, until all rates are equal.
+//! - Braking sets the rate below the *arrival* rate, the lower the more the delay exceeds its target. It then freezes
+//!   for the queueing delay, which is the same for all flows on the queue, instead of a round trip, which is not. The
+//!   queue drains, so that later flows can measure the path's base delay.
+//! - The increase is a power of the rate instead of a power of ten, and vanishes as the delay nears its target.
+//! - Loss at a short queue counts as random loss of the line, unless there is much of it. A short queue is far below
+//!   the target, since a small buffer may overflow before the target is reached.
+//! - If braking does not shorten the queue, another flow such as TCP fills it, and the target grows until braking
+//!   helps.
 
 use core::time::Duration;
 
@@ -24,19 +26,19 @@ use super::config::{Memory, SYN};
 use super::rate::{Interval, Loss};
 use super::wire::{Ack, Clock};
 
-/// The rules, and what they have seen.
+/// State of the rules.
 #[derive(Clone, Debug)]
 pub(super) struct Swift {
     packet_bytes: f64,
     starts: bool,
     loss_mean: f64,
-    /// When the rate was last lowered, and the first packet never sent then.
+    /// Time of the latest brake, and first packet that was unsent then.
     lowered_at: Option<Instant>,
     lowered_next: u64,
-    /// How much longer than its target the queue may be.
+    /// Factor by which the target is raised because of competing traffic.
     patience: f64,
     rtt: Duration,
-    /// How fast packets arrived of late, and how fast they arrive while the rate doubles.
+    /// Recent arrival rate, averaged longer (`delivery`) and shorter for the start-up (`arriving`).
     delivery: Delivery,
     arriving: Delivery,
     queue: Queue,
@@ -58,7 +60,7 @@ impl Swift {
         }
     }
 
-    /// What it has learnt beside the rate.
+    /// Returns `memory` with the start-up phase and the base delay filled in.
     pub(super) const fn learnt(&self, memory: Memory) -> Memory {
         Memory {
             has_started: !self.starts,
@@ -67,7 +69,7 @@ impl Swift {
         }
     }
 
-    /// The rate after a SYN interval.
+    /// Returns the rate after a SYN interval.
     pub(super) fn raised(&mut self, bps: f64, interval: &Interval) -> f64 {
         self.rtt = interval.rtt;
         if interval.sent > 0 {
@@ -87,7 +89,7 @@ impl Swift {
         bps + increase * syn * room.max(0.0)
     }
 
-    /// The rate after a loss, and how long to freeze.
+    /// Returns the rate after a loss, and the time to freeze.
     pub(super) fn lowered(&mut self, now: Instant, bps: f64, loss: Loss) -> (f64, Duration) {
         let is_old = self.lowered_at.is_some() && loss.number < self.lowered_next;
         let is_line = self.loss_mean < LOSS_MAX && self.queue.is_short(bps);
@@ -98,7 +100,7 @@ impl Swift {
         self.brake(now, bps)
     }
 
-    /// The rate after an ACK, and how long to freeze.
+    /// Returns the rate after an ACK, and the time to freeze.
     pub(super) fn heard(&mut self, now: Instant, bps: f64, ack: &Ack) -> (f64, Duration) {
         self.delivery.handle_ack(ack);
         self.arriving.handle_ack(ack);
@@ -112,7 +114,7 @@ impl Swift {
         let before = self.lowered_at;
         let braked = self.brake(now, bps);
         if before != self.lowered_at {
-            // it did not help: somebody else fills the queue
+            // the previous brake did not help: another flow fills the queue
             self.patience = (self.patience * PATIENCE_STEP).min(PATIENCE_MAX);
         }
         braked
@@ -128,13 +130,13 @@ impl Swift {
             return (bps, Duration::ZERO);
         }
         let mut delivered = self.delivery.bps(self.packet_bytes).unwrap_or(bps);
-        // what arrived of late was sent before the rate had doubled, and doubled again
+        // in the start-up the longer average lags behind the rate, which has doubled since
         if self.starts
             && let Some(arriving) = self.arriving.bps(self.packet_bytes)
         {
             delivered = delivered.max(arriving);
         }
-        // but for the start, what arrived may have been little because little was sent
+        // after the start-up, the arrival rate may be low only because little was sent
         let least = bps
             * if self.starts {
                 ARRIVED_LEAST_START
@@ -144,23 +146,23 @@ impl Swift {
         self.starts = false;
         self.lowered_at = Some(now);
         let freeze = self.queue.length().min(FREEZE_MAX);
-        // the farther above its target, the deeper: of those who share a queue, who sends fastest
+        // the farther above its target, the deeper; the fastest flow of a queue is the farthest above
         let above = self.queue.length().as_secs_f64() / self.target(bps).as_secs_f64();
         let fall = 1.0 - (FALL * above).clamp(FALL_LEAST, FALL_MOST);
         (delivered.clamp(least, bps) * fall, freeze)
     }
 }
 
-/// How long a queue may be for who sends at this rate.
+/// Returns the target queueing delay at a rate of `bps`.
 fn target(bps: f64) -> Duration {
     let share = libm::pow(BPS_UNIT / bps, TARGET_POWER);
     Duration::from_secs_f64((TARGET.as_secs_f64() * share).min(TARGET_MAX.as_secs_f64()))
 }
 
-/// How fast packets arrive, over some time.
+/// Arrival rate of packets, averaged over a window.
 #[derive(Clone, Copy, Debug)]
 struct Delivery {
-    /// So long at least, and so many packets.
+    /// Minimum length of the window in microseconds, and minimum number of packets in it.
     micros: u32,
     packets: u32,
     since: Option<(Clock, u32)>,
@@ -198,11 +200,11 @@ impl Delivery {
     }
 }
 
-/// How long the queue is, from what packets take more than the quickest of the last seconds.
+/// Queueing delay: the delay of the packets less the minimum over the last 10 to 20 seconds.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     least: Option<u32>,
-    /// The least of the present period and of the one before, and when the present one ends.
+    /// Minimum of the present period, and its end. `least` is the minimum of the present and the previous period.
     present: Option<u32>,
     ends: Instant,
     micros: u32,
@@ -240,7 +242,7 @@ impl Queue {
     }
 }
 
-/// The lesser of two differences of clocks, which go round.
+/// Returns the lesser of two clock differences, which wrap around.
 const fn lesser(a: u32, b: u32) -> u32 {
     if b.wrapping_sub(a).cast_signed() < 0 {
         b
@@ -249,38 +251,38 @@ const fn lesser(a: u32, b: u32) -> u32 {
     }
 }
 
-/// The queue that stops who sends at [`BPS_UNIT`], and the longest that does not stop anybody.
+/// Target queueing delay at [`BPS_UNIT`], the exponent of its decrease with the rate, and its maximum.
 const TARGET: Duration = Duration::from_micros(1900);
 const TARGET_POWER: f64 = 0.5;
 const TARGET_MAX: Duration = Duration::from_millis(250);
-/// How much of itself a rate of [`BPS_UNIT`] grows each second, and with which power of the rate that changes.
+/// Relative increase per second at [`BPS_UNIT`], and the exponent of the increase with the rate.
 const INCREASE: f64 = 0.17;
 const INCREASE_POWER: f64 = 0.75;
 const BPS_UNIT: f64 = 1e9;
-/// How deep it falls below what arrived: this for a queue as long as its target, within bounds.
+/// Relative decrease below the arrival rate at a delay of once the target, and its bounds.
 const FALL: f64 = 0.045;
 const FALL_LEAST: f64 = 0.08;
 const FALL_MOST: f64 = 0.16;
-/// The least part of a rate that counts as having arrived, at the start and later.
+/// Lower bound of the arrival rate as a fraction of the sending rate, later and in the start-up.
 const ARRIVED_LEAST: f64 = 0.75;
 const ARRIVED_LEAST_START: f64 = 0.25;
-/// How the target grows while braking does not help, and how far.
+/// Growth of the target each time that braking does not help, and its limit.
 const PATIENCE_STEP: f64 = 1.25;
 const PATIENCE_MAX: f64 = 1000.0;
-/// The shortest time between two brakes.
+/// Minimum time between two brakes.
 const HOLD_MIN: Duration = Duration::from_millis(500);
 const FREEZE_MAX: Duration = Duration::from_millis(500);
-/// The start doubles the rate in a round trip, or in this.
+/// Minimum time in which the start-up doubles the rate.
 const ROUND_MIN: Duration = Duration::from_millis(50);
-/// This much mean loss is congestion, whatever the queue.
+/// Mean loss that counts as congestion at any queueing delay.
 const LOSS_MAX: f64 = 0.02;
 const LOSS_WEIGHT: f64 = 1.0 / 32.0;
-/// A queue of this part of the target says that the link is full.
+/// A delay below 1/8 of the target counts as a short queue.
 const SHORT: u32 = 8;
-/// Over how long an arriving rate is taken.
+/// Averaging window of the arrival rate.
 const DELIVERY_MICROS: u32 = 95_000;
-/// The same at the start: from one ACK to the next, if it tells of enough packets.
+/// The same in the start-up: a single ACK interval, if it covers enough packets.
 const ARRIVING_MICROS: u32 = 5_000;
 const ARRIVING_PACKETS: u32 = 16;
-/// How long a quickest packet counts, once or twice.
+/// Period of the minimum delay.
 const PERIOD: Duration = Duration::from_secs(10);

@@ -1,10 +1,12 @@
-//! What crosses between the two sides of SABUL (section 3.3).
+//! Wire format of SABUL (section 3.3).
 //!
-//! A datagram's head has twelve octets: how many packets had been sent again before this one was, or zero
-//! for a packet's first time; the packet's number; and the sender's clock in microseconds. The first two
-//! occur together once, so they can be a seal's nonce, whatever the body has become in the meantime.
-//! On the stream the first octet is the kind: 1 sent, 2 ACK, 3 NAK of new losses, 4 NAK of losses
-//! reported before, 5 hold, 6 round-trip time.
+//! The head of a datagram has twelve octets, big-endian: the retransmission number, the packet number, and the
+//! sender's clock in microseconds. The retransmission number is zero in the first transmission of a packet; later it
+//! is the number of retransmissions of all packets so far. The two numbers occur together only once. So they can
+//! serve as the nonce of the encryption, even if the body has changed in the meantime.
+//!
+//! A message on the stream begins with its type: 1 sent, 2 ACK, 3 NAK of new losses, 4 NAK of losses reported before,
+//! 5 hold, 6 round-trip time.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -14,19 +16,19 @@ use lighthaul_base::{Body, Head, Instant, Malformed, Reader, Transmit, Via};
 
 use super::config::PACKETS_MAX;
 
-/// The decoded head of a datagram.
+/// Decoded head of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The how manieth packet sent again it is; 0 when it is sent for the first time.
+    /// Retransmission number, counted over all packets; 0 in the first transmission of a packet.
     pub again: u32,
-    /// Its number.
+    /// Packet number.
     pub number: u32,
-    /// The sender's clock.
+    /// Sender's clock at the transmission.
     pub clock: Clock,
 }
 
 impl Packet {
-    /// The head's octets.
+    /// Returns the octets of the head.
     pub fn encode(self) -> [u8; HEAD_LEN] {
         let mut head = [0; HEAD_LEN];
         head[..4].copy_from_slice(&self.again.to_be_bytes());
@@ -35,7 +37,7 @@ impl Packet {
         head
     }
 
-    /// Reads a head.
+    /// Decodes a head.
     pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
         let octets: [u8; HEAD_LEN] = head.try_into().map_err(|_| Malformed)?;
         let mut reader = Reader::new(&octets);
@@ -47,59 +49,59 @@ impl Packet {
     }
 }
 
-/// A machine's clock in microseconds, which goes round every 71 minutes.
+/// Clock of a machine in microseconds. It wraps around every 71 minutes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock(pub u32);
 
 impl Clock {
-    /// What the clock shows at `now`.
+    /// Returns the clock's value at `now`.
     pub const fn at(now: Instant) -> Self {
         Self((now.as_nanos() / 1000) as u32)
     }
 
-    /// Microseconds from `earlier` until this.
+    /// Returns the microseconds from `earlier` to this value.
     pub const fn since(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 }
 
-/// What the receiver says every SYN interval.
+/// Acknowledgment that the receiver sends every SYN interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
-    /// All packets below this number have come.
+    /// All packets below this number have arrived.
     pub till: u32,
-    /// Packets that have come, each counted once.
+    /// Number of distinct packets received.
     pub received: u32,
-    /// The receiver's clock.
+    /// Receiver's clock.
     pub clock: Clock,
-    /// The sender's clock when the newest packet left, plus how long ago that one came.
+    /// Sender's clock in the newest packet, plus the time since its arrival.
     pub echo: Clock,
-    /// The least difference of both clocks over the packets since the last ACK: the queue moves it.
+    /// Minimum difference of the two clocks over the packets since the last ACK. It varies with the queueing delay.
     pub delay: u32,
 }
 
-/// A decoded message of the stream.
+/// Decoded message of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
     /// All packets below this number have been sent.
     Sent(u32),
-    /// What has come.
+    /// Acknowledgment of received packets.
     Ack(Ack),
-    /// What is missing.
+    /// Report of missing packets.
     Nak {
-        /// It was reported before.
+        /// True if the losses were reported before.
         again: bool,
-        /// Ranges of packets in ascending order; they do not touch.
+        /// Ranges of packets in ascending order that do not touch.
         ranges: Vec<Range<u64>>,
     },
-    /// Send no datagrams, or go on.
+    /// Request to stop sending datagrams (true), or to resume.
     Hold(bool),
-    /// The round-trip time in microseconds.
+    /// Round-trip time in microseconds.
     Rtt(u32),
 }
 
 impl Control {
-    /// Reads a message of the stream.
+    /// Decodes a message of the stream.
     pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(head);
         let control = match reader.u8()? {
@@ -126,7 +128,7 @@ impl Control {
         Ok(control)
     }
 
-    /// The message on its way over `stream`.
+    /// Returns the message as a transmission on `stream`.
     pub fn transmit(&self, stream: u16) -> Transmit {
         let mut octets = Vec::new();
         match self {
@@ -158,9 +160,9 @@ impl Control {
     }
 }
 
-/// Octets of a datagram's head.
+/// Length of a datagram's head in octets.
 pub const HEAD_LEN: usize = 12;
-/// The most ranges in one NAK.
+/// Maximum number of ranges in one NAK.
 pub const NAK_RANGES_MAX: usize = 256;
 
 fn put_ranges(octets: &mut Vec<u8>, ranges: &[Range<u64>]) {
@@ -194,7 +196,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Head and words as they arrive.
+    /// Returns the head and the body as they arrive.
     fn octets(control: &Control) -> Vec<u8> {
         let transmit = control.transmit(7);
         assert_eq!(transmit.via, Via::Stream(7));
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_stays_as_it_is() {
+    fn wire_format_is_stable() {
         let packet = Packet {
             again: 0x0102_0304,
             number: 0x0506_0708,
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_malformed() {
+    fn invalid_messages_are_malformed() {
         for head in [
             &[][..],
             &[0],
@@ -262,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_survive_the_wire(
+        fn messages_round_trip(
             numbers: [u32; 5], on: bool, steps in prop::collection::vec((1_u64..9000, 1_u64..9000), 1..256),
         ) {
             let [a, b, c, d, e] = numbers;
@@ -287,7 +289,7 @@ mod tests {
         }
 
         #[test]
-        fn a_clock_that_goes_round_still_tells_how_long(at: u64, micros: u32) {
+        fn clock_differences_survive_wraparound(at: u64, micros: u32) {
             let at = Instant::from_nanos(at / 2);
             let later = at + core::time::Duration::from_micros(micros.into());
             prop_assert!(Clock::at(later).since(Clock::at(at)).abs_diff(micros) <= 1);

@@ -1,4 +1,4 @@
-//! What both sides of a link agree on.
+//! Parameters on which both sides of a link agree.
 
 use core::fmt;
 use core::time::Duration;
@@ -6,35 +6,35 @@ use core::time::Duration;
 use super::wire::HEAD_LEN;
 use crate::parts::cut::DATAGRAM_BYTES_MAX;
 
-/// One link; the same on both sides except where a field says so.
+/// Parameters of one link. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of a page in a packet; a page's last may have fewer.
+    /// Bytes of a page in a packet. The last packet of a page may be shorter.
     pub packet_len: u32,
-    /// Bytes that the world adds to each datagram: IP, UDP, seal. The channel's rate counts them.
+    /// Bytes that the lower layers add to each datagram: IP, UDP and encryption. The channel's rate includes them.
     pub overhead_len: u32,
-    /// The stream that carries everything but pages.
+    /// Stream that carries everything except pages.
     pub stream: u16,
-    /// Bytes on the wire that the channel's policer takes at once, by default 1 ms of its rate. Our own side's.
+    /// Burst in bytes that the channel's policer accepts; the default is 1 ms at its rate. Local to this side.
     pub burst: Option<u32>,
-    /// How long a datagram may be overtaken before it counts as lost.
+    /// Time for which a missing datagram may have been overtaken before it counts as lost.
     pub settle: Duration,
-    /// How often the receiver says what came, while something comes.
+    /// Interval of the receiver's reports while datagrams arrive.
     pub ack_every: Duration,
-    /// How long the peer may be silent before the connection counts as broken.
+    /// Silence of the peer after which the connection counts as broken.
     pub patience: Duration,
-    /// Pages of a slab, at most. Our own side's.
+    /// Maximum number of pages in a slab. Local to this side.
     pub slab_pages: u32,
-    /// How long bytes wait for a slab to fill while the channel is idle. Our own side's.
+    /// Time for which bytes wait for a full slab while the channel is idle. Local to this side.
     pub age: Duration,
-    /// Pages that we have room for. Our own side's.
+    /// Number of pages that this side can store. Local to this side.
     pub pages_max: u32,
-    /// Bytes that a session may send before it is told that it may send more.
+    /// Initial window of a session in bytes, and the amount by which it is kept ahead.
     pub window: u32,
 }
 
 impl Config {
-    /// Tells whether a link can be made of this.
+    /// Fails if a link with these parameters is not possible.
     pub fn check(&self) -> Result<(), Misuse> {
         let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
         let most = DATAGRAM_BYTES_MAX.saturating_sub(around);
@@ -59,64 +59,65 @@ impl Config {
         Ok(())
     }
 
-    /// Bytes of a page that is full: what a train carries.
+    /// Returns the length of a full page in bytes. It fills one train of datagrams.
     pub const fn page_len(&self) -> u32 {
         self.packet_len * PAGE_PACKETS as u32
     }
 
-    /// How many packets a page of `len` bytes has.
+    /// Returns the number of packets of a page of `len` bytes.
     pub const fn packets_in(&self, len: u32) -> u64 {
         len.div_ceil(self.packet_len) as u64
     }
 
-    /// What a datagram with a body of `len` bytes costs on the channel.
+    /// Returns the bytes on the channel of a datagram with a body of `len` bytes.
     pub const fn wire_bytes(&self, len: u32) -> u32 {
         self.overhead_len + HEAD_LEN as u32 + len
     }
 }
 
-/// What cannot be made into a link.
+/// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// Packets of such a size cannot be.
+    /// The packets are empty, or longer than a datagram allows.
     PacketLen(u32),
-    /// A burst of less than a datagram.
+    /// The burst is shorter than a datagram.
     Burst,
-    /// Slabs of so many pages cannot be.
+    /// The number of pages of a slab is out of range.
     Slab(u32),
-    /// Room for so many pages cannot be.
+    /// The number of pages that this side can store is out of range.
     Pages(u32),
-    /// A window of less than a page.
+    /// The window is shorter than a page.
     Window(u32),
 }
 
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PacketLen(len) => write!(f, "no datagram holds packets of {len} bytes"),
+            Self::PacketLen(len) => write!(f, "a packet length of {len} bytes is not allowed"),
             Self::Burst => write!(f, "a burst must hold one datagram"),
             Self::Slab(pages) => write!(
                 f,
-                "a slab has 1 to {SLAB_PAGES_MAX} pages, which {pages} is not"
+                "a slab must have 1 to {SLAB_PAGES_MAX} pages, not {pages}"
             ),
             Self::Pages(pages) => write!(
                 f,
-                "a gateway has room for {PAGES_MIN} to {PAGES_MAX} pages, which {pages} is not"
+                "a gateway must have room for {PAGES_MIN} to {PAGES_MAX} pages, not {pages}"
             ),
-            Self::Window(bytes) => write!(f, "a window of {bytes} bytes holds no page"),
+            Self::Window(bytes) => write!(f, "a window of {bytes} bytes is shorter than a page"),
         }
     }
 }
 
 impl core::error::Error for Misuse {}
 
-/// Packets of a page, so that a full one makes a train.
+/// Number of packets in a page, chosen so that a full page makes one train.
 pub const PAGE_PACKETS: u64 = 44;
-/// The most pages of one slab: 1 GiB of them.
+/// Maximum number of pages of a slab (1 GiB).
 pub const SLAB_PAGES_MAX: u32 = 1 << 14;
-/// The least and most pages that a side has room for.
+/// Minimum number of pages that a side must be able to store.
 pub const PAGES_MIN: u32 = 16;
-/// 16 GiB of them: heads tell all packets apart that have a place then, and late ones from them.
+/// Maximum number of pages that a side can store (16 GiB). It keeps the packet numbers in heads unambiguous, even for
+/// late packets.
 pub const PAGES_MAX: u32 = 1 << 18;
 
 #[cfg(test)]
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_config_is_refused() {
         let with = |change: fn(&mut Config)| {
             let mut config = EXAMPLE;
             change(&mut config);
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_a_train_of_packets_and_its_last_may_be_short() {
+    fn page_has_44_packets_and_last_may_be_short() {
         assert_eq!(EXAMPLE.page_len(), 44_000);
         assert_eq!(EXAMPLE.packets_in(44_000), 44);
         assert_eq!(EXAMPLE.packets_in(43_001), 44);

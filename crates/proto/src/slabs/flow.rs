@@ -1,4 +1,4 @@
-//! One session's bytes over one link, in both directions.
+//! Bytes of one session on one link, in both directions.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -8,29 +8,30 @@ use lighthaul_base::Instant;
 use super::wire::Record;
 use super::{Config, PeerMisbehaved};
 
-/// What waits to be sent, and what may come.
+/// Data of a session that waits to be sent, and windows of both directions.
 #[derive(Debug)]
 pub struct Flow {
-    /// The slabs from which on records that bear its name are its own, going out and coming in: a name may have been another's.
+    /// First slabs (outgoing, incoming) whose records belong to this session. Earlier ones belong to a session that
+    /// had the same ID.
     first_slabs: (u64, u64),
     /// Pages that wait for a slab.
     queue: VecDeque<Waiting>,
     queued_bytes: u64,
-    /// How many of them the peer has a place for, and where they end.
+    /// Number of queued pages within the peer's window, and the offset of their end.
     fitting: usize,
     fitting_end: u64,
-    /// Where the first of them begins in what the session says.
+    /// Offset of the first queued page within the session.
     offset: u64,
-    /// How far the peer has a place.
+    /// End of the peer's window.
     limit: u64,
-    /// Bytes in slabs that are not kept.
+    /// Bytes in slabs that are not in the peer's custody.
     in_flight: u64,
     end: End,
-    /// How far it may come, and how far that was announced.
+    /// End of the window granted to the peer, and end of the bytes that it has announced.
     allowed: u64,
     announced: u64,
     announced_end: bool,
-    /// What came is all in our custody, to the end.
+    /// True if all bytes of the peer are in our custody, up to the end.
     heard_out: bool,
 }
 
@@ -40,41 +41,41 @@ struct Waiting {
     since: Instant,
 }
 
-/// How far what we say has ended.
+/// State of the end of our direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Open,
-    /// With this digest, behind what is queued.
+    /// The end waits behind the queued pages, with this digest.
     Said(u64),
     Formed,
     Kept,
 }
 
-/// What a session has in a slab under one CRC: pages, all full but the last.
+/// Consecutive pages of a session under one CRC. All are full except the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where they begin in what the session says.
+    /// Offset of the first page within the session.
     pub offset: u64,
-    /// How long each is.
+    /// Length of each page in bytes.
     pub lens: Vec<u32>,
-    /// With nothing behind them: the digest of all.
+    /// Digest of our direction of the session, if it ends here.
     pub end: Option<u64>,
 }
 
 impl Run {
-    /// Bytes of it.
+    /// Returns the number of bytes.
     pub fn len(&self) -> u32 {
         self.lens.iter().sum()
     }
 
-    /// Whether it has no bytes.
+    /// True if the run has no bytes.
     pub const fn is_empty(&self) -> bool {
         self.lens.is_empty()
     }
 }
 
 impl Flow {
-    /// A session that has said nothing, before these slabs are formed and announced.
+    /// Returns a session without data. `first_slabs` are the next slabs, outgoing and incoming.
     pub const fn new(config: &Config, first_slabs: (u64, u64)) -> Self {
         Self {
             first_slabs,
@@ -93,17 +94,17 @@ impl Flow {
         }
     }
 
-    /// Bytes that wait for a slab.
+    /// Returns the bytes that wait for a slab.
     pub const fn queued_bytes(&self) -> u64 {
         self.queued_bytes
     }
 
-    /// Bytes in slabs that are not kept.
+    /// Returns the bytes in slabs that are not in the peer's custody.
     pub const fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// A page of `len` bytes waits.
+    /// Queues a page of `len` bytes. Panics after [`Flow::finish`].
     pub fn supply(&mut self, now: Instant, len: u32) {
         assert!(len > 0, "a page has bytes");
         assert!(
@@ -115,20 +116,20 @@ impl Flow {
         self.fit();
     }
 
-    /// Nothing more will.
+    /// Ends our direction of the session.
     pub fn finish(&mut self, digest: u64) {
         if self.end == End::Open {
             self.end = End::Said(digest);
         }
     }
 
-    /// Hears how far the peer has a place.
+    /// Enlarges the peer's window.
     pub fn widen(&mut self, limit: u64) {
         self.limit = self.limit.max(limit);
         self.fit();
     }
 
-    /// Bytes that the peer has a place for besides those that wait.
+    /// Returns the bytes of the peer's window that are not yet queued.
     pub const fn gap(&self) -> u64 {
         self.limit.saturating_sub(self.offset + self.queued_bytes)
     }
@@ -143,27 +144,27 @@ impl Flow {
         }
     }
 
-    /// How many pages could be taken.
+    /// Returns the number of pages that can be sent.
     pub const fn pages(&self) -> u64 {
         self.fitting as u64
     }
 
-    /// Whether it has something to say now.
+    /// True if pages or the end can be sent now.
     pub fn is_ready(&self) -> bool {
         self.fitting > 0 || self.queue.is_empty() && matches!(self.end, End::Said(_))
     }
 
-    /// Since when the first page waits.
+    /// Returns the time at which the first page was queued.
     pub fn since(&self) -> Option<Instant> {
         self.queue.front().map(|page| page.since)
     }
 
-    /// Whether it says so little that nobody would notice if it went first.
+    /// True if the session has so little data that it can go first without harm to others.
     pub fn is_urgent(&self) -> bool {
         self.queued_bytes + self.in_flight <= URGENT_BYTES
     }
 
-    /// Takes at most so many pages, and the end if it is behind them.
+    /// Takes at most `most` pages, and the end if it follows them.
     pub fn take(&mut self, most: u64, page_len: u32) -> Vec<Run> {
         let count = most.min(self.pages());
         self.fitting -= count as usize;
@@ -201,7 +202,7 @@ impl Flow {
         runs
     }
 
-    /// A record that bears its name is kept.
+    /// Records that the peer has taken custody of a record.
     pub fn kept(&mut self, slab: u64, record: &Record) {
         if slab < self.first_slabs.0 {
             return;
@@ -212,7 +213,7 @@ impl Flow {
         }
     }
 
-    /// The peer announces a record.
+    /// Records that the peer announced a record. Fails if the record is out of sequence or beyond the window.
     pub fn announce(&mut self, record: &Record) -> Result<(), PeerMisbehaved> {
         let till = record.offset + u64::from(record.len);
         if self.announced_end || record.offset != self.announced || till > self.allowed {
@@ -223,36 +224,36 @@ impl Flow {
         Ok(())
     }
 
-    /// A record that bears its name is in our custody.
+    /// Records that we have taken custody of a record.
     pub const fn take_custody(&mut self, slab: u64, record: &Record) {
         self.heard_out |= slab >= self.first_slabs.1 && record.end.is_some();
     }
 
-    /// How far it may come now; answers whether that is news.
+    /// Enlarges the window granted to the peer. Returns true if it grew.
     pub fn allow(&mut self, limit: u64) -> bool {
         let is_news = limit > self.allowed;
         self.allowed = self.allowed.max(limit);
         is_news
     }
 
-    /// How far it may come.
+    /// Returns the end of the window granted to the peer.
     pub const fn allowed(&self) -> u64 {
         self.allowed
     }
 
-    /// Bytes that were promised a place besides the first `window`, and have not come.
+    /// Returns the bytes granted beyond the first `window` that have not been announced.
     pub fn promised(&self, window: u64) -> u64 {
         let left = self.allowed - self.announced;
         left.saturating_sub(window)
     }
 
-    /// Whether both directions are over.
+    /// True if both directions are over.
     pub fn is_over(&self) -> bool {
         self.end == End::Kept && self.heard_out
     }
 }
 
-/// What a session may have waiting and under way and still go first.
+/// Maximum number of bytes waiting or in flight for a session that goes first.
 const URGENT_BYTES: u64 = 16 << 10;
-/// Pages that have one CRC, a megabyte of them: what is sent again if an octet is not what it was.
+/// Maximum number of pages under one CRC (a megabyte), the unit of retransmission after a mismatch.
 const RUN_PAGES_MAX: usize = 16;

@@ -1,4 +1,4 @@
-//! Which bytes make the next slab (section IV): a share of each session's fill, when there is enough, or it has waited enough.
+//! Formation of slabs (section IV): the next slab takes a share of each session's waiting pages.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -9,47 +9,47 @@ use super::Config;
 use super::flow::{Flow, Run};
 use super::wire::{RECORDS_MAX, SessionId};
 
-/// A slab that can be sent, once the CRCs of its runs are known.
+/// Slab that was formed. It can be sent once the CRCs of its runs are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What it is made of; pages in this order.
+    /// Runs of pages, in the order of the slab's pages.
     pub runs: Vec<(SessionId, Run)>,
-    /// It goes before those that are not.
+    /// True if the slab goes ahead of slabs that are not urgent.
     pub urgent: bool,
 }
 
 impl Plan {
-    /// Pages of it.
+    /// Returns the number of pages.
     pub fn pages(&self) -> u64 {
         self.runs.iter().map(|(_, run)| run.lens.len() as u64).sum()
     }
 }
 
-/// The sessions that have something to say, and how many pages.
+/// Sessions with data to send, and their number of pages.
 #[derive(Debug, Default)]
 pub struct Former {
     ready: BTreeMap<SessionId, u64>,
-    /// Pages of them all.
+    /// Total number of pages of all sessions.
     pages: u64,
-    /// Those of them that say little.
+    /// Sessions with little data, which are sent first.
     urgent: BTreeSet<SessionId>,
-    /// Who had the first part of the slab before.
+    /// First session of the previous slab.
     last: Option<SessionId>,
 }
 
-/// What the channel would take now.
+/// State of the channel when a slab is to be formed.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// The moment.
+    /// Current time.
     pub now: Instant,
-    /// Pages that there is a place for.
+    /// Number of pages that the peer has granted credit for.
     pub room: u64,
-    /// Whether the slab before is about to end.
+    /// True if the previous slab is about to end.
     pub is_hungry: bool,
 }
 
 impl Former {
-    /// Looks at a session again.
+    /// Updates the entry of a session.
     pub fn look(&mut self, session: SessionId, flow: Option<&Flow>) {
         let ready = flow.filter(|flow| flow.is_ready());
         let before = match ready {
@@ -65,23 +65,23 @@ impl Former {
         }
     }
 
-    /// Pages that could be taken.
+    /// Returns the number of pages that can be sent.
     pub const fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Whether nobody has anything to say.
+    /// True if no session has data to send.
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }
 
-    /// Whether a slab can be formed.
+    /// True if a slab can be formed now.
     pub fn is_ripe(&self, flows: &BTreeMap<SessionId, Flow>, config: &Config, slot: Slot) -> bool {
         let waited = || self.ripens(flows, config) <= slot.now;
         slot.room > 0 && (!self.urgent.is_empty() || slot.is_hungry && waited())
     }
 
-    /// When a slab can be formed of what there is, should the channel be idle.
+    /// Returns the time at which the waiting data makes a slab, if the channel is idle.
     pub fn ripens(&self, flows: &BTreeMap<SessionId, Flow>, config: &Config) -> Instant {
         let (mut pages, mut first) = (0, Instant::NEVER);
         for flow in self.ready.keys().filter_map(|session| flows.get(session)) {
@@ -89,7 +89,7 @@ impl Former {
             if pages >= u64::from(config.slab_pages) {
                 return Instant::ZERO;
             }
-            // an end does not wait
+            // the end of a session does not wait
             first = first.min(flow.since().unwrap_or(Instant::ZERO));
         }
         if first == Instant::NEVER {
@@ -99,7 +99,7 @@ impl Former {
         }
     }
 
-    /// Forms a slab, if one is ripe.
+    /// Forms a slab if [`Former::is_ripe`].
     pub fn form(
         &mut self,
         flows: &mut BTreeMap<SessionId, Flow>,
@@ -123,7 +123,7 @@ impl Former {
         Some(Plan { runs, urgent })
     }
 
-    /// Sessions in their order, from the one behind who was first last time.
+    /// Returns the sessions in round-robin order, starting after the first session of the previous slab.
     fn in_turn(&self, among: impl Iterator<Item = SessionId>) -> Vec<SessionId> {
         let behind = |session: &SessionId| self.last.is_none_or(|last| *session > last);
         let (mut first, then): (Vec<_>, Vec<_>) = among.partition(behind);
@@ -132,7 +132,7 @@ impl Former {
     }
 }
 
-/// To each session a share that is to the slab as its fill is to all fills, and at least a page.
+/// Takes from each session a share in proportion to its waiting pages, at least one page, up to the size of a slab.
 fn take_shares(
     sessions: &[SessionId],
     flows: &mut BTreeMap<SessionId, Flow>,

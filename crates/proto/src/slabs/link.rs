@@ -1,4 +1,4 @@
-//! Both directions, and all sessions, between two gateways: what the world runs.
+//! Both directions and all sessions between two gateways, as one state machine.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -24,11 +24,12 @@ pub struct Link {
     mail: Mail,
     flows: BTreeMap<SessionId, Flow>,
     former: Former,
-    /// Bytes that sessions of the peer were promised a place for, besides the first window of each, and that have not come.
+    /// Bytes by which the windows granted to the peer's sessions exceed their initial windows, less the bytes
+    /// received.
     promised: u64,
-    /// The last moment time was told.
+    /// Time of the latest call.
     seen: Instant,
-    /// When the peer last said anything.
+    /// Time of the latest message from the peer.
     heard_at: Instant,
     told: Told,
     failed: bool,
@@ -36,50 +37,50 @@ pub struct Link {
     events: VecDeque<Event>,
 }
 
-/// What the owner knows already.
+/// Conditions that were reported to the owner.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is told by itself")]
 struct Told {
-    /// That a slab can be formed.
+    /// A slab can be formed.
     ripe: bool,
-    /// That the peer is silent.
+    /// The peer is silent.
     silent: bool,
-    /// That no datagram reaches it.
+    /// No datagram reaches the peer.
     dark: bool,
-    /// That another connection is needed.
+    /// A new connection is needed.
     spent: bool,
 }
 
-/// What the owner of a [`Link`] gets to hear.
+/// Event for the owner of a [`Link`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The peer begins a session, to where these words say.
+    /// The peer opens a session to the target in these words.
     Opened(SessionId, Vec<u8>),
-    /// The peer has answered one that we began: whether it goes on, and words.
+    /// The peer answers a session of ours: true if it is accepted, and details.
     Answered(SessionId, bool, Vec<u8>),
-    /// The peer has ended a session at once, for a reason.
+    /// The peer has reset a session, for the reason in these words.
     Reset(SessionId, Vec<u8>),
-    /// All bytes of a record came; it waits for a verdict.
+    /// All bytes of a record have arrived. The owner must check them and call [`Link::judge`].
     Whole(Whole),
-    /// Records that are not ours any more, where they lay.
+    /// The peer has taken custody of these records, and their pages are free.
     Kept(Vec<Part>),
-    /// The peer has a place for more of a session.
+    /// The peer has enlarged the window of a session.
     Widened(SessionId),
     /// A slab can be formed.
     Ripe,
-    /// No datagram has reached the peer for a while, though its stream does: they had better go there too.
+    /// No datagram has reached the peer for a while, although its stream works. Datagrams should use the stream, too.
     Dark,
-    /// Nothing has been heard of the peer for too long.
+    /// The peer has been silent for [`Config::patience`].
     Silent,
-    /// As many datagrams have left as one connection can tell apart: the link goes on over another.
+    /// The connection has used up its turns. The link must continue on a new one.
     Spent,
-    /// The peer said what cannot be; nothing more is heard or said.
+    /// The peer violated the protocol. The link neither sends nor receives anything more.
     Failed(PeerMisbehaved),
 }
 
 impl Link {
-    /// A link of which the peer knows nothing yet; the config must pass [`Config::check`]. Without a vector the channel takes
-    /// whatever it is given.
+    /// Returns a link without sessions. Without a vector the channel is not paced. Panics unless `config` passes
+    /// [`Config::check`].
     pub fn new(now: Instant, config: Config, trc: Option<Trc>) -> Self {
         assert_eq!(
             config.check(),
@@ -103,42 +104,42 @@ impl Link {
         }
     }
 
-    /// What both sides agreed on.
+    /// Returns the parameters of the link.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Its sending side.
+    /// Returns the sending side.
     pub const fn sender(&self) -> &Sender {
         &self.sender
     }
 
-    /// Its receiving side.
+    /// Returns the receiving side.
     pub const fn receiver(&self) -> &Receiver {
         &self.receiver
     }
 
-    /// Sessions that are not over.
+    /// Returns the number of open sessions.
     pub fn sessions(&self) -> usize {
         self.flows.len()
     }
 
-    /// What one of them has waiting and under way.
+    /// Returns the data of a session that waits or is in flight.
     pub fn flow(&self, session: SessionId) -> Option<&Flow> {
         self.flows.get(&session)
     }
 
-    /// Messages that made no sense, and did no harm.
+    /// Returns the number of messages that were ignored as invalid but harmless.
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// How many messages of the peer were heard: what it needs to go on after [`Link::resume`].
+    /// Returns the number of messages received, which the peer needs for [`Link::resume`].
     pub const fn heard(&self) -> u64 {
         self.mail.heard()
     }
 
-    /// Goes on over another connection with a peer that has heard so many messages.
+    /// Continues on another connection, with a peer that has received `heard` messages.
     pub fn resume(&mut self, now: Instant, heard: u64) -> Result<(), PeerMisbehaved> {
         self.seen = now;
         self.heard_at = now;
@@ -149,18 +150,18 @@ impl Link {
         self.mail.resume(now, heard)
     }
 
-    /// Keeps to another vector from now on.
+    /// Changes the vector from `now` on.
     pub fn follow(&mut self, now: Instant, trc: Option<Trc>) {
         self.sender.follow(now, trc);
     }
 
-    /// Begins a session; its bytes may follow at once.
+    /// Opens a session. Its bytes may follow at once.
     pub fn open(&mut self, session: SessionId, words: &[u8]) {
         self.enter(session);
         self.mail.push(&Letter::Open { session, words });
     }
 
-    /// Answers one that the peer began; if it does not go on, it is over.
+    /// Answers a session that the peer opened. A refusal ends it.
     pub fn answer(&mut self, session: SessionId, accepted: bool, words: &[u8]) {
         self.mail.push(&Letter::Answer {
             session,
@@ -180,7 +181,7 @@ impl Link {
         }
     }
 
-    /// A page of `len` bytes of a session waits for a slab.
+    /// Queues a page of `len` bytes of a session.
     pub fn supply(&mut self, now: Instant, session: SessionId, len: u32) {
         assert!(len <= self.config.page_len(), "a page is a page long");
         if let Some(flow) = self.flows.get_mut(&session) {
@@ -189,7 +190,7 @@ impl Link {
         }
     }
 
-    /// Nothing more of a session will; all that it said has this digest.
+    /// Ends our direction of a session. `digest` covers all of its bytes.
     pub fn finish(&mut self, session: SessionId, digest: u64) {
         if let Some(flow) = self.flows.get_mut(&session) {
             flow.finish(digest);
@@ -197,7 +198,7 @@ impl Link {
         }
     }
 
-    /// A session's bytes below `limit` have a place here.
+    /// Grants the peer the bytes of a session below offset `limit`.
     pub fn allow(&mut self, session: SessionId, limit: u64) {
         let window = u64::from(self.config.window);
         let Some(flow) = self.flows.get_mut(&session) else {
@@ -210,18 +211,19 @@ impl Link {
         self.promised += flow.promised(window);
     }
 
-    /// Bytes for which there is memory here that was promised to nobody.
+    /// Returns the bytes of memory here that are not promised to any session.
     pub fn unpromised(&self) -> u64 {
         let room = self.receiver.room() * u64::from(self.config.page_len());
         room.saturating_sub(self.promised)
     }
 
-    /// Pages that wait for a slab, and for which the peer has a place.
+    /// Returns the number of pages that wait for a slab and fit in the windows of their sessions.
     pub const fn waiting_pages(&self) -> u64 {
         self.former.pages()
     }
 
-    /// Forms a slab, if one is ripe: its pages get the numbers from [`Sender::next_page`] on, and it must be launched.
+    /// Forms a slab, if one is ripe. Its pages start at [`Sender::next_page`]. The owner must pass it to
+    /// [`Link::launch`].
     pub fn form(&mut self, now: Instant) -> Option<Plan> {
         self.seen = now;
         self.told.ripe = false;
@@ -259,7 +261,7 @@ impl Link {
         self.sender.launch(parts, &lens, plan.urgent);
     }
 
-    /// The verdict on a record that is whole: it is in our custody, or its bytes are not what they should be.
+    /// Takes the owner's verdict on a complete record: custody (`good`), or a CRC mismatch.
     pub fn judge(&mut self, whole: &Whole, good: bool) {
         let is_last = self.receiver.judge(whole.slab, whole.nth, good);
         let slab = whole.slab;
@@ -279,7 +281,7 @@ impl Link {
         }
     }
 
-    /// The bytes of so many pages have gone on.
+    /// Releases the memory of `pages` pages whose bytes were delivered.
     pub fn free(&mut self, pages: u64) {
         self.receiver.free(pages);
     }
@@ -387,7 +389,7 @@ impl Link {
     ) -> Result<(), PeerMisbehaved> {
         let window = u64::from(self.config.window);
         for record in &records {
-            // of a session that is over here, bytes may still come
+            // bytes may still arrive for a session that is over here
             if let Some(flow) = self.flows.get_mut(&record.session) {
                 self.promised -= flow.promised(window);
                 let announced = flow.announce(record);
@@ -474,7 +476,7 @@ impl Endpoint for Link {
         }
     }
 
-    /// No limit is what a world says that carries datagrams on the stream.
+    /// Changes the channel's rate. A driver passes [`Rate::UNLIMITED`] when it carries datagrams on the stream.
     fn handle_rate(&mut self, now: Instant, rate: Rate) {
         let trc = (rate != Rate::UNLIMITED).then(|| Trc::steady(rate));
         self.sender.follow(now, trc);
@@ -552,7 +554,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_without_turns_is_told_of_once() {
+    fn spent_connection_is_reported_once() {
         let now = Instant::ZERO;
         let mut link = Link::new(now, EXAMPLE, None);
         let spent = |link: &mut Link| {

@@ -1,4 +1,5 @@
-//! Messages that survive their connection: each is kept until the peer has heard it, and told again on the next one.
+//! Messages that survive their connection: each is kept until the peer acknowledges it, and sent again on the next
+//! connection.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -9,23 +10,23 @@ use lighthaul_base::Instant;
 use super::PeerMisbehaved;
 use super::wire::Letter;
 
-/// What is told to the peer and heard from it, both counted.
+/// Queue of messages to the peer, and count of messages received from it.
 #[derive(Debug)]
 pub struct Mail {
-    /// The number of the first message that is kept.
+    /// Number of the first message in `kept`.
     first: u64,
     kept: VecDeque<Vec<u8>>,
-    /// The number of the next one to be told on this connection.
+    /// Number of the next message to send on this connection.
     next: u64,
-    /// Messages heard, and how many of them the peer knows of.
+    /// Number of messages received, and the number that was last acknowledged to the peer.
     heard: u64,
     told: u64,
-    /// When the peer is told at the latest, be it nothing new: that is a sign of life.
+    /// Time of the next acknowledgment. It is sent even without a new message, as a keepalive.
     tell_at: Instant,
 }
 
 impl Mail {
-    /// Nothing was said yet.
+    /// Returns an empty queue.
     pub const fn new(now: Instant) -> Self {
         Self {
             first: 0,
@@ -37,22 +38,22 @@ impl Mail {
         }
     }
 
-    /// How many messages were heard.
+    /// Returns the number of messages received.
     pub const fn heard(&self) -> u64 {
         self.heard
     }
 
-    /// Whether too much is kept.
+    /// True if too many messages wait for an acknowledgment.
     pub fn is_full(&self) -> bool {
         self.kept.len() > KEPT_MAX
     }
 
-    /// Says something, in its turn.
+    /// Appends a message.
     pub fn push(&mut self, letter: &Letter<'_>) {
         self.kept.push_back(letter.encode());
     }
 
-    /// One message more was heard.
+    /// Counts a received message.
     pub fn hear(&mut self, now: Instant) {
         self.heard += 1;
         self.tell_at = if self.heard - self.told >= HEARD_EACH {
@@ -62,7 +63,7 @@ impl Mail {
         };
     }
 
-    /// The peer has heard so many.
+    /// Drops the messages that the peer has acknowledged: `count` is their total number.
     pub fn settle(&mut self, count: u64) -> Result<(), PeerMisbehaved> {
         if count > self.next {
             return Err(PeerMisbehaved::Unheard(count));
@@ -73,7 +74,8 @@ impl Mail {
         Ok(())
     }
 
-    /// Goes on over another connection with a peer that has heard so many.
+    /// Continues on another connection, with a peer that has received `count` messages. Later messages are sent
+    /// again.
     pub fn resume(&mut self, now: Instant, count: u64) -> Result<(), PeerMisbehaved> {
         if count < self.first {
             return Err(PeerMisbehaved::Unheard(count));
@@ -84,7 +86,7 @@ impl Mail {
         Ok(())
     }
 
-    /// The next message to tell.
+    /// Returns the next message to send, which may be an acknowledgment.
     pub fn poll(&mut self, now: Instant) -> Option<Vec<u8>> {
         let nth = (self.next - self.first) as usize;
         if let Some(octets) = self.kept.get(nth) {
@@ -100,19 +102,19 @@ impl Mail {
         Some(Letter::Heard { count }.encode())
     }
 
-    /// When something is to be told.
+    /// Returns the time of the next message.
     pub fn due(&self) -> Instant {
         let waits = self.next - self.first < self.kept.len() as u64;
         if waits { Instant::ZERO } else { self.tell_at }
     }
 }
 
-/// So many messages a peer that listens never leaves unheard.
+/// Limit of unacknowledged messages, which no conforming peer exceeds.
 const KEPT_MAX: usize = 1 << 18;
-/// Every so many messages, and so long after one, the peer is told that they were heard.
+/// Number of received messages, and time, after which an acknowledgment is sent.
 const HEARD_EACH: u64 = 64;
 const HEARD_AFTER: Duration = Duration::from_millis(50);
-/// How often it hears from us when there is nothing to say.
+/// Interval of keepalives.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -128,9 +130,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever breaks when, the peer hears everything once and in order.
+        /// For any sequence of broken connections, the peer receives every message once and in order.
         #[test]
-        fn every_message_is_heard_once(steps in prop::collection::vec((0_u8..4, 0_u64..20), 1..200)) {
+        fn every_message_is_received_once_and_in_order(steps in prop::collection::vec((0_u8..4, 0_u64..20), 1..200)) {
             let (mut ours, mut theirs) = (Mail::new(Instant::ZERO), Mail::new(Instant::ZERO));
             let (mut said, mut now, mut expected) = (0, Instant::ZERO, 0);
             for (what, count) in steps.into_iter().chain([(0, 1), (3, 0), (2, 1000)]) {
@@ -150,7 +152,7 @@ mod tests {
                         }
                     },
                     _ => {
-                        // the connection breaks with some of it on its way
+                        // the connection breaks with some messages in flight
                         for _ in 0..count {
                             ours.poll(now);
                         }
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_told_cannot_have_been_heard() {
+    fn acknowledgment_of_unsent_message_is_refused() {
         let mut mail = Mail::new(Instant::ZERO);
         mail.push(&Letter::Question { turns: 0 });
         assert_eq!(mail.settle(1), Err(PeerMisbehaved::Unheard(1)));
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nothing_to_say_gives_signs_of_life() {
+    fn idle_side_sends_keepalives() {
         let mut mail = Mail::new(Instant::ZERO);
         let mut signs = 0;
         for second in 0..10 {

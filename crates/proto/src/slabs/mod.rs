@@ -1,27 +1,28 @@
-//! Slabs between two gateways (SLaBS, sections III and IV): the bytes of many sessions, gathered into slabs and burst
-//! over one channel.
+//! Slabs between two gateways (SLaBS, sections III and IV): bytes of many sessions are gathered into slabs, which are
+//! sent as bursts over one channel.
 //!
-//! Bytes lie in pages, each of one session. When a slab is formed, its pages get the next numbers; with their packets they
-//! are the object of this protocol, which never ends, so that a datagram says where it belongs before anybody knows
-//! which slab it is of. Out of band, on the stream, a message says which sessions a slab's pages are of (section IV, slab
-//! control SPDU); the receiver answers once it has custody of all of it, and until then the sender keeps it.
+//! Bytes are stored in pages, each of a single session. A slab takes consecutive page numbers. The pages of all slabs
+//! form the endless object of this protocol. So a datagram has its place even before its slab is announced. A control
+//! message on the stream announces the slab: the session of each run of pages (section IV, slab control SPDU). The
+//! receiver answers once it has taken custody of the whole slab. Until then the sender keeps it.
 //!
-//! What the paper leaves open is done so:
+//! Decisions that the paper leaves open:
 //!
-//! - The sender may use as many pages as the receiver has said it has room for: the flow credits of section II.
-//! - No session may have more under way than the other gateway has a place for, so that one that is not read holds up no other.
-//! - Losses are repaired packet by packet. Every datagram has a number of its own, its turn, and a channel keeps order: a gap
-//!   in the turns is a loss. When nothing is left to send, the sender says how many turns there were.
-//! - A slab is formed when there is enough for one, when its oldest byte has waited for long enough while the channel was idle, or when
-//!   the slab before is about to end; a session that says little has slabs of its own, which go first.
-//! - Messages on the stream are numbered and kept until the peer has heard them, so that a link goes on where it was
-//!   when its connection is made anew: neither sessions nor slabs notice.
+//! - The sender may use only pages for which the receiver has granted credit: the flow credits of section II.
+//! - Each session has a window, the bytes that the other gateway can store. A session that is not read therefore
+//!   blocks no other session.
+//! - Losses are repaired per packet. Every datagram has a number of its own, its turn. A channel keeps order, so a
+//!   gap in the turns is a loss. When nothing is left to send, the sender reports the number of turns.
+//! - A slab is formed in three cases: the data fills one; the channel is idle and the oldest byte has waited long
+//!   enough; the previous slab is about to end. Sessions with little data have slabs of their own, which go first.
+//! - Messages on the stream are numbered and kept until the peer has received them. So a link survives the loss of
+//!   its connection, and neither sessions nor slabs notice.
 //!
-//! - [`config`]: what both sides agree on; [`wire`]: what crosses; [`peer`]: what an honest one never says
-//! - [`sender`], [`receiver`]: one direction's pages; [`flow`]: one session's bytes; [`form`]: which of them make a slab
-//! - [`station`]: a gateway of which only lengths exist
+//! - [`config`]: parameters on which both sides agree; [`wire`]: message formats; [`peer`]: protocol violations
+//! - [`sender`], [`receiver`]: pages of one direction; [`flow`]: bytes of one session; [`form`]: formation of slabs
+//! - [`station`]: gateway without bytes, for simulations
 //! - [`token`]: gateways that take turns on one channel
-//! - [`mail`]: messages that survive their connection; [`link`]: both directions, and all sessions, between two gateways
+//! - [`mail`]: messages that survive their connection; [`link`]: both directions and all sessions of two gateways
 pub mod config;
 pub mod flow;
 pub mod form;

@@ -1,57 +1,57 @@
-//! What an honest peer never says.
+//! Protocol violations of the peer.
 
 use core::fmt;
 
-/// How a peer broke the protocol.
+/// Protocol violation by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerMisbehaved {
-    /// A message that is none.
+    /// A message does not decode.
     Malformed,
-    /// A report about a turn below this one, which has not been.
+    /// A report covers datagrams up to this turn, which were not all sent.
     UnsentTurn(u64),
-    /// A verdict on a slab that does not wait for one.
+    /// A verdict names a slab that does not wait for one.
     UnsentSlab(u64),
-    /// Complaints about a slab that is still being sent again.
+    /// A verdict rejects records of a slab that is still being resent.
     Complaints(u64),
-    /// A slab that does not follow the one before, or has more pages than there is room for.
+    /// A slab announcement is out of sequence, or has more pages than there is credit for.
     Slab(u64),
-    /// A session sent more than it may, or not where it was.
+    /// A session exceeds its window, or its bytes are out of sequence.
     Overrun,
-    /// It claims to have heard this many messages, which it was not told.
+    /// The peer acknowledges this many messages, which were not all sent.
     Unheard(u64),
-    /// It does not say that it hears anything, and too much waits for that.
+    /// The peer acknowledges no messages, and too many wait for it.
     Deaf,
 }
 
 impl fmt::Display for PeerMisbehaved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Malformed => write!(f, "the other gateway sent a message that makes no sense"),
+            Self::Malformed => write!(f, "the other gateway sent a malformed message"),
             Self::UnsentTurn(turn) => write!(
                 f,
-                "the other gateway speaks of datagrams up to {turn}, which were not all sent"
+                "the other gateway reports on datagrams up to {turn}, which were not all sent"
             ),
             Self::UnsentSlab(slab) => write!(
                 f,
-                "the other gateway speaks of slab {slab}, of which nothing is under way"
+                "the other gateway answers for slab {slab}, which is not in flight"
             ),
             Self::Complaints(slab) => write!(
                 f,
-                "the other gateway complains of slab {slab} faster than it is sent again"
+                "the other gateway rejects slab {slab} faster than it can be resent"
             ),
             Self::Slab(slab) => write!(
                 f,
-                "the other gateway announced slab {slab}, for which there is no place"
+                "the other gateway announced slab {slab} out of sequence or beyond its credit"
             ),
             Self::Overrun => write!(
                 f,
-                "the other gateway sent more of a session than it may, or not where it had got to"
+                "the other gateway exceeded the window of a session or sent its bytes out of sequence"
             ),
             Self::Unheard(count) => write!(
                 f,
-                "the other gateway claims to have heard {count} messages, more than it was told"
+                "the other gateway acknowledges {count} messages, more than were sent"
             ),
-            Self::Deaf => write!(f, "the other gateway does not hear what it is told"),
+            Self::Deaf => write!(f, "the other gateway does not acknowledge any messages"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One direction's receiving side: which packets came, which are missing, and which records are whole.
+//! Receiving side of one direction: received packets, losses, and complete records.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -13,29 +13,29 @@ use super::wire::{NUMBERS, Packet, RANGES_MAX, Record};
 use super::{Config, PeerMisbehaved};
 use crate::parts::LossList;
 
-/// Places what comes, finds out what is missing, and says which records are whole.
+/// State machine of the receiving side. It places packets, detects losses, and reports complete records.
 #[derive(Debug)]
 pub struct Receiver {
     config: Config,
-    /// The number of the first page.
+    /// Number of the first entry of `pages`.
     first: u64,
-    /// Pages from the first that is not kept.
+    /// Pages from the first one that is not in custody.
     pages: VecDeque<Page>,
     next_slab: u64,
-    /// The first page of the slab that is announced next.
+    /// First page of the next slab to be announced.
     next_page: u64,
     slabs: BTreeMap<u64, Slab>,
-    /// Pages below this one have a place, and what the sender was told of that.
+    /// First page without credit, and its value that was last sent.
     granted: u64,
     told_granted: u64,
-    /// Pages whose bytes have gone on.
+    /// Number of pages whose bytes were delivered.
     freed: u64,
-    /// Turns below this one are over.
+    /// First turn that has not been considered yet.
     turns: u64,
     lost: LossList,
-    /// When what is missing is told, if that does not come after all.
+    /// Time at which losses are reported, unless the datagrams arrive before.
     nak_at: Option<Instant>,
-    /// When what came is told.
+    /// Time at which arrivals are reported.
     ack_at: Option<Instant>,
     told: u64,
     question: Option<Question>,
@@ -44,12 +44,12 @@ pub struct Receiver {
     ignored: u64,
 }
 
-/// What is known of a page.
+/// State of a page.
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
-    /// A bit for each packet that came.
+    /// Bit mask of the packets that have arrived.
     came: u64,
-    /// The slab it is of, which record, and its length; nothing before the slab is announced.
+    /// Slab, record and length of the page; `None` before the slab is announced.
     known: Option<Known>,
     kept: bool,
 }
@@ -64,13 +64,13 @@ struct Known {
 #[derive(Debug)]
 struct Slab {
     parts: Vec<Part>,
-    /// Of each record, pages that are not whole.
+    /// Number of incomplete pages of each record.
     missing: Vec<u32>,
-    /// Records that are not kept.
+    /// Number of records that are not in custody.
     left: u32,
 }
 
-/// A question that waits for datagrams on their way.
+/// Question whose answer waits for datagrams in flight.
 #[derive(Clone, Copy, Debug)]
 struct Question {
     turns: u64,
@@ -78,19 +78,19 @@ struct Question {
     latest: Instant,
 }
 
-/// A record all of whose bytes came.
+/// Record whose bytes have all arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Whole {
-    /// Its slab.
+    /// Slab number.
     pub slab: u64,
-    /// Which of its records.
+    /// Index of the record in the slab.
     pub nth: u32,
-    /// What it is, and where its bytes are.
+    /// Record and its pages.
     pub part: Part,
 }
 
 impl Receiver {
-    /// A receiver that nothing has come to.
+    /// Returns a receiver without data.
     pub const fn new(config: Config) -> Self {
         Self {
             config,
@@ -114,43 +114,44 @@ impl Receiver {
         }
     }
 
-    /// Datagrams that came.
+    /// Returns the number of datagrams received.
     pub const fn datagrams(&self) -> u64 {
         self.datagrams
     }
 
-    /// Packets that came again.
+    /// Returns the number of duplicate packets received.
     pub const fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Datagrams that made no sense.
+    /// Returns the number of datagrams that were ignored as invalid.
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// All pages below this number are kept.
+    /// Returns the first page that is not in custody.
     pub const fn first_page(&self) -> u64 {
         self.first
     }
 
-    /// Pages for which there is memory, and of which nothing was announced.
+    /// Returns the number of pages that can be stored and are not announced.
     pub fn room(&self) -> u64 {
         let used = self.next_page.saturating_sub(self.freed);
         u64::from(self.config.pages_max).saturating_sub(used)
     }
 
-    /// The number of the slab that is announced next.
+    /// Returns the number of the next slab to be announced.
     pub const fn next_slab(&self) -> u64 {
         self.next_slab
     }
 
-    /// Slabs that are announced and not all here.
+    /// Returns the number of slabs that are announced and incomplete.
     pub fn open_slabs(&self) -> usize {
         self.slabs.len()
     }
 
-    /// Takes a datagram; answers where its body belongs if it is new, and tells of the record that it completes.
+    /// Handles a datagram. Returns the span of its body if it is new, and passes a record that it completes to
+    /// `whole`.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -192,7 +193,7 @@ impl Receiver {
         Some(Span::new(packet.number * u64::from(most), len))
     }
 
-    /// Takes the announcement of a slab.
+    /// Handles the announcement of a slab. Records that are already complete are passed to `whole`.
     pub fn handle_slab(
         &mut self,
         slab: u64,
@@ -239,8 +240,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// The owner's verdict on a record that is whole: it has custody of it, or its bytes are not what they should be. Answers whether
-    /// that was the slab's last.
+    /// Takes the owner's verdict on a complete record: custody (`good`), or a CRC mismatch. Returns true if it was
+    /// the last record of the slab.
     pub fn judge(&mut self, slab: u64, nth: u32, good: bool) -> bool {
         let Some(held) = self.slabs.get_mut(&slab) else {
             return false;
@@ -269,16 +270,16 @@ impl Receiver {
         is_last
     }
 
-    /// So many pages' bytes have gone on.
+    /// Releases the memory of `pages` pages whose bytes were delivered.
     pub fn free(&mut self, pages: u64) {
         self.freed += pages;
         self.grant();
     }
 
-    /// Hears how many turns there were.
+    /// Handles a question: the sender has used `turns` turns.
     pub fn handle_question(&mut self, now: Instant, turns: u64) {
         if turns < self.turns {
-            // datagrams have overtaken it
+            // later datagrams have overtaken the question
             return;
         }
         let settle = if turns == self.turns && self.lost.is_empty() {
@@ -293,7 +294,7 @@ impl Receiver {
         });
     }
 
-    /// What is to be said of turns now, if anything: below which all are over, and which were lost.
+    /// Returns the report that is due, if any: the first turn that may still arrive, and the lost turns.
     pub fn poll_report(&mut self, now: Instant) -> Option<(u64, Vec<Range<u64>>)> {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if is_due(self.question.map(|question| question.at)) {
@@ -329,7 +330,7 @@ impl Receiver {
         Some((below, lost))
     }
 
-    /// For how many pages there is a place, if that should be told.
+    /// Returns the first page without credit if it should be sent.
     pub fn poll_credit(&mut self) -> Option<u64> {
         let news = self.granted - self.told_granted;
         if news < u64::from(self.config.pages_max / CREDIT_PART).max(1) {
@@ -339,7 +340,7 @@ impl Receiver {
         Some(self.granted)
     }
 
-    /// When something is to be said.
+    /// Returns the time of the next report.
     pub fn due(&self) -> Option<Instant> {
         let question = self.question.map(|question| question.at);
         [self.nak_at, self.ack_at, question]
@@ -348,7 +349,7 @@ impl Receiver {
             .min()
     }
 
-    /// Notes what is missing by what has come: a channel keeps order.
+    /// Detects losses from a datagram: the channel keeps order, so skipped turns are lost.
     fn follow(&mut self, now: Instant, turn: u64) {
         if turn >= self.turns {
             if turn > self.turns {
@@ -363,13 +364,13 @@ impl Receiver {
         if let Some(question) = &mut self.question
             && turn < question.turns
         {
-            // a host that was busy has more of them in its socket
+            // a busy host may have more datagrams in its socket
             question.at = (now + self.config.settle).min(question.latest);
         }
     }
 
-    /// Counts the turns below `turn` that did not come as lost; answers whether there was room to remember them. If not,
-    /// they are looked at again with what comes next.
+    /// Records the turns below `turn` that have not arrived as lost. Returns false if the loss list is full. Then the
+    /// next datagram records them again.
     fn expect(&mut self, turn: u64) -> bool {
         let has_room = turn <= self.turns || self.lost.insert(self.turns..turn).is_some();
         if has_room {
@@ -378,7 +379,7 @@ impl Receiver {
         has_room
     }
 
-    /// A page that is not kept, if there can be such a one.
+    /// Returns a page that is not in custody, or `None` if it is.
     fn page(&mut self, page: u64) -> Option<&mut Page> {
         let nth = page.checked_sub(self.first)? as usize;
         if nth >= self.pages.len() {
@@ -396,7 +397,7 @@ impl Receiver {
             let all = full(self.config.packets_in(len));
             if let Some(state) = self.page(page) {
                 state.known = Some(known);
-                // what is beyond its end has no place
+                // discard packets beyond the end of the page
                 state.came &= all;
                 self.look(page, known, whole);
             }
@@ -410,7 +411,7 @@ impl Receiver {
         }
     }
 
-    /// Tells of a record whose last page has become whole.
+    /// Reports a record whose last page is complete.
     fn look(&mut self, page: u64, known: Known, whole: &mut impl FnMut(Whole)) {
         let all = full(self.config.packets_in(known.len));
         if self.page(page).is_none_or(|state| state.came != all) {
@@ -430,7 +431,7 @@ impl Receiver {
         }
     }
 
-    /// Gives the sender what has become free, unless a page far behind is still missing.
+    /// Grants credit for free pages, unless a much earlier page is still missing.
     fn grant(&mut self) {
         let most = u64::from(self.config.pages_max);
         let by_memory = self.freed + most;
@@ -439,24 +440,24 @@ impl Receiver {
     }
 }
 
-/// Bytes of packet `nth` of a page of `page_len`; none behind its end.
+/// Returns the length of packet `nth` of a page of `page_len` bytes. It is zero beyond the end.
 fn packet_len(page_len: u32, nth: u32, most: u32) -> u32 {
     page_len.saturating_sub(nth * most).min(most)
 }
 
-/// A bit for each of so many packets.
+/// Returns a bit mask of `packets` packets.
 const fn full(packets: u64) -> u64 {
     (1 << packets) - 1
 }
 
-/// Ranges of lost turns that are remembered; what overflows is found when the sender asks.
+/// Maximum number of ranges of lost turns. Losses beyond that are found by a question.
 const LOSSES_MAX: usize = 1 << 16;
-/// For how long datagrams may go on coming before a question is answered, in times of settling.
+/// Maximum wait before the answer to a question, as a multiple of the settle time.
 const SETTLES_MAX: u32 = 100;
-/// A credit is told once this part of the room has become free.
+/// Credit is sent once this fraction (1/16) of the pages has become free.
 const CREDIT_PART: u32 = 16;
-/// How far pages may be ahead of the first that is missing, in times of the room there is.
+/// Maximum distance of a page from the first missing one, as a multiple of the pages that can be stored.
 const SPREAD_MAX: u64 = 4;
-// when a straggler comes, the first that is missing moves by all that has a place, and what comes late from there must not be
-// taken for what has a place then
+// a late packet can advance the first missing page by all pages with credit; a still later packet from before must
+// not be mistaken for one with credit then
 const _: () = assert!(2 * SPREAD_MAX * PAGES_MAX as u64 * PAGE_PACKETS <= NUMBERS);

@@ -1,4 +1,4 @@
-//! One direction's sending side: pages that were formed into slabs, until the other gateway has custody of them.
+//! Sending side of one direction: pages of slabs until they are in the custody of the other gateway.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,33 +12,33 @@ use super::wire::{Packet, Record, TURNS_EACH};
 use super::{Config, PeerMisbehaved};
 use crate::parts::{Profile, Turns};
 
-/// Sends pages as fast as the channel takes them, and again what was lost.
+/// State machine of the sending side. It sends pages at the channel's rate, and resends lost packets.
 #[derive(Debug)]
 pub struct Sender {
     config: Config,
-    /// What the channel takes; nothing if it takes all.
+    /// Pacing along the channel's vector, or `None` for an unpaced channel.
     profile: Option<Profile>,
-    /// The number of the first page.
+    /// Number of the first entry of `pages`.
     first: u64,
-    /// Pages that were formed and not yet given up, each with its length; nothing once it is kept.
+    /// Length of each page, or `None` once it is in the receiver's custody.
     pages: VecDeque<Option<u32>>,
-    /// The number of the first slab.
+    /// Number of the first entry of `slabs`.
     first_slab: u64,
     slabs: VecDeque<Slab>,
-    /// Packets that have not been sent: of slabs that go first, and of the others.
+    /// Packets that were never sent, of urgent slabs and of others.
     urgent: VecDeque<Range<u64>>,
     bulk: VecDeque<Range<u64>>,
     backlog_bytes: u64,
-    /// Packets that were lost.
+    /// Packets to be resent.
     again: VecDeque<u64>,
     turns: Turns,
-    /// Turns below this one are for this connection.
+    /// First turn that this connection cannot use.
     pub(super) turns_end: u64,
-    /// How many turns the receiver was asked about, on this connection.
+    /// Number of turns that the receiver was last asked about on this connection.
     asked: Option<u64>,
-    /// Since when all of which something was heard was lost, and how many datagrams that was.
+    /// Start of a period in which all datagrams were lost, and their number.
     dark: Option<(Instant, u64)>,
-    /// Pages below this one have a place.
+    /// First page without credit.
     granted: u64,
     resent: u64,
 }
@@ -51,17 +51,17 @@ struct Slab {
     kept: bool,
 }
 
-/// One record of a slab.
+/// Record of a slab and its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What it says.
+    /// Record.
     pub record: Record,
-    /// Where it lies.
+    /// Page numbers.
     pub pages: Range<u64>,
 }
 
 impl Sender {
-    /// A sender on a channel that carries `trc`, or whatever it is given.
+    /// Returns a sender on a channel with vector `trc`, or on an unpaced channel.
     pub fn new(now: Instant, config: Config, trc: Option<Trc>) -> Self {
         let mut sender = Self {
             config,
@@ -85,74 +85,74 @@ impl Sender {
         sender
     }
 
-    /// Keeps to another vector from now on.
+    /// Changes the vector from `now` on.
     pub fn follow(&mut self, now: Instant, trc: Option<Trc>) {
         let bytes = self.config.wire_bytes(self.config.packet_len);
         self.profile = trc.map(|trc| Profile::new(now, trc, self.config.burst, (1, 1), bytes));
     }
 
-    /// How many pages there is a place for.
+    /// Returns the number of pages that there is credit for.
     pub fn room(&self) -> u64 {
         self.granted.saturating_sub(self.next_page())
     }
 
-    /// The number of the page that is formed next.
+    /// Returns the number of the next page.
     pub fn next_page(&self) -> u64 {
         self.first + self.pages.len() as u64
     }
 
-    /// The number of the slab that is formed next.
+    /// Returns the number of the next slab.
     pub fn next_slab(&self) -> u64 {
         self.first_slab + self.slabs.len() as u64
     }
 
-    /// Bytes that were formed and have not been sent.
+    /// Returns the bytes in slabs that were never sent.
     pub const fn backlog_bytes(&self) -> u64 {
         self.backlog_bytes
     }
 
-    /// Pages that wait for their being kept.
+    /// Returns the number of pages kept until the receiver takes custody.
     pub fn held_pages(&self) -> u64 {
         self.pages.len() as u64
     }
 
-    /// Slabs that do.
+    /// Returns the number of slabs kept until the receiver takes custody.
     pub fn held_slabs(&self) -> u64 {
         self.slabs.len() as u64
     }
 
-    /// Datagrams sent.
+    /// Returns the number of datagrams sent.
     pub fn sent(&self) -> u64 {
         self.turns.count()
     }
 
-    /// Of these, those that were sent again.
+    /// Returns the number of datagrams that were retransmissions.
     pub const fn resent(&self) -> u64 {
         self.resent
     }
 
-    /// Whether all that left for a while was lost, though the receiver is there and says so.
+    /// True if all datagrams of the last two seconds were lost, although the receiver reports.
     pub fn is_dark(&self, now: Instant) -> bool {
         self.dark
             .is_some_and(|(since, count)| since + DARK <= now && count >= DARK_TURNS)
     }
 
-    /// What the channel takes now; nothing in a gap, or where it takes all.
+    /// Returns the channel's rate, or `None` in a gap and on an unpaced channel.
     pub fn rate(&self) -> Option<Rate> {
         self.profile.as_ref().and_then(Profile::rate)
     }
 
-    /// Whether the next slab had better be formed, since the one before is about to end.
+    /// True if the next slab should be formed, since the previous one is about to end.
     pub fn is_hungry(&self) -> bool {
         let profile = self.profile.as_ref();
         match profile.and_then(|profile| profile.time_for(self.backlog_bytes)) {
             Some(time) => time < LEAD,
-            // in a gap one slab waits for its end
+            // in a gap, one slab waits for its end
             None => self.backlog_bytes < u64::from(self.config.page_len()),
         }
     }
 
-    /// Takes a slab of these records, whose pages have these lengths.
+    /// Queues a slab of these records, with the lengths of their pages.
     pub fn launch(&mut self, parts: Vec<Part>, lens: &[u32], urgent: bool) {
         let queue = if urgent {
             &mut self.urgent
@@ -174,12 +174,12 @@ impl Sender {
         });
     }
 
-    /// Hears for how many pages there is a place.
+    /// Takes credit for the pages below `pages`.
     pub fn grant(&mut self, pages: u64) {
         self.granted = self.granted.max(pages);
     }
 
-    /// Hears what came of turns.
+    /// Handles a report on turns.
     pub fn handle_report(
         &mut self,
         now: Instant,
@@ -207,7 +207,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Hears that a slab is kept, or which of its records are to be sent again; answers the parts that it is rid of.
+    /// Handles a verdict on a slab: custody if `bad` is empty, or the records to be resent. Returns the records that
+    /// need no longer be kept.
     pub fn handle_verdict(&mut self, slab: u64, bad: &[u32]) -> Result<Vec<Part>, PeerMisbehaved> {
         let missing = PeerMisbehaved::UnsentSlab(slab);
         let nth = slab.checked_sub(self.first_slab).ok_or(missing)?;
@@ -242,7 +243,7 @@ impl Sender {
         Ok(Vec::new())
     }
 
-    /// Whether something of these pages has not been sent at all: all before them in their queue goes first.
+    /// True if some of the pages were never sent. All earlier pages of their queue are sent before them.
     fn waits(&self, urgent: bool, pages: &Range<u64>) -> bool {
         let queue = if urgent { &self.urgent } else { &self.bulk };
         let is_before = |next: &Range<u64>| next.start / PAGE_PACKETS < pages.end;
@@ -264,7 +265,7 @@ impl Sender {
         self.trim();
     }
 
-    /// Forgets what need not be sent again after all, so that the first of the others is one that must.
+    /// Drops packets from the front of `again` that are in the receiver's custody.
     fn trim(&mut self) {
         while let Some(number) = self.again.front()
             && !is_held(&self.pages, self.first, *number)
@@ -273,7 +274,7 @@ impl Sender {
         }
     }
 
-    /// The next datagram, if one may leave now.
+    /// Returns the next datagram if it may leave now.
     pub fn poll_datagram(&mut self, now: Instant) -> Option<Transmit> {
         if !self.has_turns() {
             return None;
@@ -296,7 +297,7 @@ impl Sender {
         })
     }
 
-    /// How many turns the receiver should be asked about, now that nothing else is to be sent; each is asked about once.
+    /// Returns the number of turns to ask the receiver about, once nothing else can be sent. It asks once per number.
     pub fn poll_question(&mut self) -> Option<u64> {
         let turns = self.turns.count();
         let is_idle = !self.has_turns() || !self.has_more();
@@ -307,35 +308,35 @@ impl Sender {
         Some(turns)
     }
 
-    /// Goes on over another connection: what was under way is lost with the one before, and to be asked about.
+    /// Continues on another connection. Datagrams in flight are lost, and the receiver is asked about them.
     pub fn reconnect(&mut self) {
         self.dark = None;
         self.asked = None;
         self.turns_end = self.turns.count() + TURNS_EACH;
     }
 
-    /// Whether this connection has no turns left, so that another one is needed.
+    /// True if this connection has used up its turns, so that a new one is needed.
     pub fn is_spent(&self) -> bool {
         self.turns.count() >= self.turns_end
     }
 
-    /// Whether a datagram can have a turn.
+    /// True if a datagram can have a turn.
     fn has_turns(&self) -> bool {
         self.turns.has_room() && !self.is_spent()
     }
 
-    /// Whether a datagram waits for the channel.
+    /// True if a datagram waits for the channel.
     pub fn has_more(&self) -> bool {
         !(self.again.is_empty() && self.urgent.is_empty() && self.bulk.is_empty())
     }
 
-    /// When the next datagram may leave.
+    /// Returns the time at which the next datagram may leave.
     pub fn due(&self) -> Option<Instant> {
         let may_send = self.has_turns() && self.has_more();
         may_send.then(|| self.profile.as_ref().map_or(Instant::ZERO, Profile::due))
     }
 
-    /// The packet that is to be sent next, and where it waits.
+    /// Returns the next packet, and its queue.
     fn next(&self) -> Option<(u64, Queue)> {
         if let Some(range) = self.urgent.front() {
             return Some((range.start, Queue::Urgent));
@@ -366,7 +367,7 @@ impl Sender {
         }
     }
 
-    /// Bytes of a packet that waits to be sent.
+    /// Returns the length of a packet that waits to be sent.
     fn len_of(&self, number: u64) -> Option<u32> {
         let page = self
             .pages
@@ -377,14 +378,14 @@ impl Sender {
     }
 }
 
-/// Whether a packet's page is still ours.
+/// True if the page of a packet is not in the receiver's custody.
 fn is_held(pages: &VecDeque<Option<u32>>, first: u64, number: u64) -> bool {
     let nth = (number / PAGE_PACKETS).checked_sub(first);
     nth.and_then(|nth| pages.get(nth as usize))
         .is_some_and(Option::is_some)
 }
 
-/// Where a packet waits.
+/// Queue of a packet.
 #[derive(Clone, Copy, Debug)]
 enum Queue {
     Urgent,
@@ -392,14 +393,14 @@ enum Queue {
     Bulk,
 }
 
-/// For how long, and how many of them, all may be lost before datagrams are given up.
+/// Time and number of datagrams after which a total loss is reported.
 const DARK: Duration = Duration::from_secs(2);
 const DARK_TURNS: u64 = 32;
-/// Datagrams of which nobody knows whether they came: seconds of a fast channel.
+/// Maximum number of datagrams with unknown fate: seconds of a fast channel.
 const TURNS_MAX: usize = 1 << 20;
-/// How often each packet that is held may wait to be sent again: lost, and said to be damaged, and that not at the same time.
+/// Maximum number of times that a packet may be queued for a resend: for a loss and for a CRC mismatch.
 const AGAIN_EACH: u64 = 2;
-/// How long before the end of a slab the next one is formed.
+/// Time before the end of a slab at which the next one is formed.
 const LEAD: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
@@ -408,7 +409,7 @@ mod tests {
     use super::super::config::EXAMPLE;
     use super::*;
 
-    /// A sender of one slab of two pages, of which so many datagrams have left.
+    /// Returns a sender with one slab of two pages, of which `sent` datagrams have been sent.
     fn sender(sent: usize) -> Sender {
         let mut sender = Sender::new(Instant::ZERO, EXAMPLE, None);
         sender.grant(10);
@@ -431,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_kept_before_it_was_sent() {
+    fn custody_of_unsent_slab_is_refused() {
         let early = Err(PeerMisbehaved::UnsentSlab(0));
         for sent in [0, 1, 44] {
             assert_eq!(sender(sent).handle_verdict(0, &[]), early);
@@ -447,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_can_be_bad_as_soon_as_it_was_sent() {
+    fn record_can_be_rejected_once_sent() {
         let early = Err(PeerMisbehaved::UnsentSlab(0));
         let mut sender = sender(0);
         let record = |pages: Range<u64>| Part {
@@ -467,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_ends_before_its_turns_repeat_themselves() {
+    fn connection_is_spent_before_turns_repeat() {
         let mut sender = sender(0);
         sender.turns_end = 3;
         let left = core::iter::from_fn(|| sender.poll_datagram(Instant::ZERO));
@@ -481,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn who_complains_without_end_is_not_heard() {
+    fn endless_rejections_are_refused() {
         let mut sender = sender(45);
         let heard = (0..100).take_while(|_| sender.handle_verdict(0, &[0]).is_ok());
         assert!((1..=5).contains(&heard.count()));
@@ -490,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_sent_again_unless_it_is_kept_meanwhile() {
+    fn lost_packet_is_resent_unless_in_custody() {
         let mut sender = sender(45);
         assert_eq!(
             sender.handle_report(Instant::ZERO, 45, &[3..5, 44..45]),

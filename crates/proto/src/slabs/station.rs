@@ -1,4 +1,4 @@
-//! A gateway and its programs in virtual time, where bytes are only counted: what the owner of a link does, for simulations.
+//! Gateway with its programs in virtual time, for simulations. Bytes are only counted.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -9,43 +9,43 @@ use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit}
 use super::receiver::Whole;
 use super::{Event, Link, PeerMisbehaved, SessionId};
 
-/// One side of a link, with programs that talk to others at the far side.
+/// One side of a link, with programs that send to the other side.
 #[derive(Debug)]
 pub struct Station {
-    /// The link.
+    /// Link to the other gateway.
     pub link: Link,
     programs: Vec<Program>,
     heard: BTreeMap<SessionId, Heard>,
-    /// Bytes that programs here may have waiting and under way.
+    /// Maximum number of bytes of local programs that wait or are in flight.
     memory: u64,
-    /// Programs here are only read from in whole pages.
+    /// True if local programs are read only in whole pages.
     in_pages: bool,
-    /// Programs of the far side are not read from, by these numbers.
+    /// Numbers of the peer's programs that are not read.
     deaf: Vec<u8>,
-    /// The most that was held for programs here.
+    /// Maximum number of bytes stored for local programs so far.
     held_max: u64,
     seen: Instant,
     events: VecDeque<Told>,
 }
 
-/// A program that says so many bytes, and then no more.
+/// Program that sends a number of bytes, and then ends its session.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// The last octet of its session's name.
+    /// Number of the program: the last octet of its session ID.
     pub number: u8,
-    /// When it begins.
+    /// Start time.
     pub start: Instant,
-    /// How much it says.
+    /// Number of bytes to send.
     pub bytes: u64,
-    /// How fast, at most.
+    /// Maximum rate.
     pub rate: Rate,
-    /// What it could not say in time it says later, no faster than the rest.
+    /// True if the program does not catch up after it was blocked.
     steady: bool,
     said: u64,
     opened: bool,
 }
 
-/// What came of a session of the far side.
+/// Received data of a session of the peer.
 #[derive(Debug, Default)]
 struct Heard {
     early: BTreeMap<u64, (u32, u64, Option<u64>)>,
@@ -53,23 +53,23 @@ struct Heard {
     held_bytes: u64,
 }
 
-/// What a station tells.
+/// Event of a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// More of a session of the far side came in order: so much of it by now.
+    /// More bytes of a session have arrived in order: this many in total.
     Reached(SessionId, u64),
-    /// All of it came, and the end is where it should be.
+    /// A session has arrived completely, and its end is consistent.
     Ended(SessionId),
-    /// No datagram reaches the far side.
+    /// No datagram reaches the peer.
     Dark,
     /// The link failed.
     Failed(PeerMisbehaved),
-    /// What came is not what was said.
+    /// The data of a session differs from what was sent.
     Wrong(SessionId),
 }
 
 impl Program {
-    /// A program that begins then.
+    /// Returns a program that starts at `start`.
     pub const fn new(number: u8, start: Instant, bytes: u64, rate: Rate) -> Self {
         Self {
             number,
@@ -82,7 +82,7 @@ impl Program {
         }
     }
 
-    /// One that is never faster than its rate, even if it could not say anything for a while.
+    /// Makes the program never exceed its rate, even after it was blocked.
     #[must_use]
     pub const fn steady(mut self) -> Self {
         self.steady = true;
@@ -95,7 +95,7 @@ impl Program {
         SessionId(name)
     }
 
-    /// What it would have said by then.
+    /// Returns the number of bytes that the program wants to have sent by `now`.
     fn due(&self, now: Instant) -> u64 {
         let most = self.rate.bytes_in(now.since(self.start));
         self.bytes.min(most)
@@ -103,7 +103,7 @@ impl Program {
 }
 
 impl Station {
-    /// A station of these programs; together they may have `memory` bytes waiting and under way.
+    /// Returns a station with these programs. Together they may have `memory` bytes waiting and in flight.
     pub fn new(link: Link, programs: Vec<Program>, memory: u64) -> Self {
         Self {
             link,
@@ -118,32 +118,32 @@ impl Station {
         }
     }
 
-    /// The far side's sessions with these numbers are never read from.
+    /// Never reads the peer's sessions with these numbers.
     #[must_use]
     pub fn deaf_to(mut self, numbers: &[u8]) -> Self {
         self.deaf = numbers.into();
         self
     }
 
-    /// Programs here are read from in whole pages, but at their end: as those that are ahead of who reads.
+    /// Reads local programs only in whole pages except at their end, as if they were always ahead of the gateway.
     #[must_use]
     pub const fn in_pages(mut self) -> Self {
         self.in_pages = true;
         self
     }
 
-    /// The most bytes that were held for programs here at any time.
+    /// Returns the maximum number of bytes stored for local programs so far.
     pub const fn held_max(&self) -> u64 {
         self.held_max
     }
 
-    /// Whether all programs have said all, and it is in the far side's custody.
+    /// True if all programs have sent everything, and it is in the peer's custody.
     pub fn is_done(&self) -> bool {
         let said = |program: &Program| program.opened && program.said > program.bytes;
         self.programs.iter().all(said) && self.link.sender().held_slabs() == 0
     }
 
-    /// Lets programs say what they would by now.
+    /// Takes the data that programs want to send by `now`.
     fn work(&mut self, now: Instant) {
         self.seen = now;
         let page_len = u64::from(self.link.config().page_len());
@@ -197,7 +197,7 @@ impl Station {
                 Event::Opened(session, _) => {
                     self.heard.insert(session, Heard::default());
                     self.link.answer(session, true, b"");
-                    // programs here only listen
+                    // the programs here only receive
                     self.link.finish(session, 0);
                 }
                 Event::Whole(whole) => self.take(&whole),
@@ -251,7 +251,7 @@ impl Station {
         self.held_max = self.held_max.max(held);
     }
 
-    /// When a program next says something.
+    /// Returns the next time at which a program sends.
     fn wakes(&self) -> Instant {
         let wakes = self.programs.iter().filter_map(|program| {
             if program.said > program.bytes {
@@ -309,5 +309,5 @@ impl Endpoint for Station {
     }
 }
 
-/// How often programs that talk are looked at.
+/// Interval at which sending programs are polled.
 const TICK: Duration = Duration::from_millis(1);

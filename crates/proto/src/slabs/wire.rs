@@ -1,54 +1,57 @@
-//! What crosses between two gateways, big-endian and without padding; version 2, which the greeting names before.
+//! Wire format between two gateways, big-endian and without padding; version 2, which the greeting announces.
 //!
-//! Both sides have agreed on the bytes of a packet (from the longest datagram that passes) and on the window of a session
-//! (the smaller of both). A page is up to 44 packets of one session's bytes; all its packets are full but the last. Pages count
-//! up from 0 in each direction and over all slabs; packet `n` is in page `n / 44`.
+//! Both sides have agreed on the packet length (from the longest datagram that passes) and on the window of a session
+//! (the smaller of both). A page holds up to 44 packets of one session; all its packets are full except the last.
+//! Pages are numbered from 0 in each direction, across all slabs. Packet `n` is in page `n / 44`.
 //!
 //! # Datagrams
 //!
-//! | octets | what |
+//! | octets | content |
 //! |---|---|
-//! | 8 | the turn, in the upper 36 bits, and the number of the packet that follows, in the lower 28 |
+//! | 8 | turn (upper 36 bits), and number of the packet in the body (lower 28 bits) |
 //!
-//! Turns count the datagrams of a direction, over all connections of the link, so that a packet which is sent again has a new one.
-//! Of both numbers only what fits is said: the turn is the one nearest to those that are over, and the packet the first from those
-//! that are not kept on. A connection ends before its turns repeat themselves, so that the whole head is the nonce of its seal.
+//! Turns count the datagrams of a direction over all connections of the link, so a resent packet has a new turn. Both
+//! fields are truncated. The full turn is the one nearest to the turns that are over. The full packet number is the
+//! first match from the first packet that is not in custody. A connection ends before its turns repeat, so the head
+//! can serve as the nonce of the encryption.
 //!
-//! Datagrams may come before the slab is announced that they are of.
+//! Datagrams may arrive before their slab is announced.
 //!
 //! # Messages on the stream
 //!
-//! The first octet is the kind. A session is 16 octets of chance; numbers have 8 octets but where it says otherwise, varints
-//! seven bits an octet, the lowest first, with the high bit in all but the last.
+//! The first octet is the type. A session ID is 16 random octets. Numbers have 8 octets unless the table says
+//! otherwise. Varints have seven bits per octet, least significant first; the high bit is set in all octets but the
+//! last.
 //!
-//! | kind | what follows |
+//! | type | content |
 //! |---|---|
-//! | 1 open | session; words: hops left (1 octet), target. Bytes may follow at once, as far as the window goes |
-//! | 2 answer | session, 1 or 0; words: the address that the target was called from, or 1 octet of refusal. After 0 it is over |
-//! | 3 reset | session; words: 1 octet of refusal. It is over at once; what comes of it later is dropped |
-//! | 4 slab | its number, its first page, then records: session, offset of the first byte in what the session says in this direction, length (4), CRC-32C (4), 0, or 1 and the digest of all (CRC-64/NVME) if nothing follows |
-//! | 5 verdict | the slab's number, then the records that are not what their CRC says, as varints that grow. None: it is kept |
-//! | 6 report | the first turn that may still come, then lost turns, as ranges: a varint from the end of the range before, and one for how many |
-//! | 7 question | how many turns there were: none is about to follow, and who hears it reports |
-//! | 8 credit | pages below this number have a place |
-//! | 9 window | session, and a limit: its bytes below this offset have a place |
-//! | 10 heard | how many messages but of this kind were heard on this link, on all its connections |
+//! | 1 open | session; words: hops left (1 octet), target. Bytes may follow at once, up to the window |
+//! | 2 answer | session, 1 (accepted) or 0 (refused); words: the address from which the target was called, or 1 octet of refusal. A refusal ends the session |
+//! | 3 reset | session; words: 1 octet of refusal. The session ends at once, and later bytes of it are dropped |
+//! | 4 slab | slab number, first page, then records: session, offset of the first byte within this direction of the session, length (4), CRC-32C (4), then 0, or 1 and the digest of the whole direction (CRC-64/NVME) at its end |
+//! | 5 verdict | slab number, then the records whose CRC does not match, as ascending varints. None: the slab is in custody |
+//! | 6 report | first turn that may still arrive, then lost turns as ranges: a varint of the distance from the end of the previous range, and one of the length |
+//! | 7 question | number of turns so far. No datagram is about to follow, and the receiver answers with a report |
+//! | 8 credit | page number: the receiver can store the pages below it |
+//! | 9 window | session, and a limit: the receiver can store the bytes of the session below this offset |
+//! | 10 heard | number of messages received on this link over all its connections, `heard` not included |
 //!
-//! A target is 1 and four octets, 4 and sixteen, or 3, a length and a name; then 2 octets of port. A session ends when both
-//! directions have ended and are kept; half of it may end long before.
+//! A target is 1 and four octets (IPv4), 4 and sixteen (IPv6), or 3, a length and a name; then 2 octets of port. A
+//! session ends when both directions have ended and are in custody. One direction may end long before the other.
 //!
-//! # What both sides keep to
+//! # Rules for both sides
 //!
-//! - A sender uses no page that it has no credit for, and says no byte of a session behind its limit. Slabs count up by one, and their
-//!   pages follow each other. A record's bytes follow those of the record of that session before.
-//! - It keeps a slab until the verdict that says that it is kept: then the other side answers for it. Of one with bad records it
-//!   sends the pages of these again, as they were.
-//! - What is lost is reported, not what came: turns are in order on a channel, so a gap is a loss once datagrams had time to overtake.
-//!   Who has sent all, and has heard no report that covers it, asks.
-//! - Messages but `heard` are kept until the other side has heard them. On a new connection both say first, in their greetings, how many
-//!   they have heard; what is beyond is told again, in order, and datagrams go on with turns that were never used.
-//! - Who says what cannot be, is not heard any more: the connection ends, and with it all sessions of the link.
-//! - Silence for five seconds ends a connection; `heard` is said every second at least, be it nothing new.
+//! - A sender uses no page without credit, and sends no byte of a session beyond its limit. Slabs are numbered
+//!   consecutively, and so are their pages. The bytes of a record follow those of the session's previous record.
+//! - The sender keeps a slab until a verdict puts it into the receiver's custody. It resends the pages of rejected
+//!   records unchanged.
+//! - Losses are reported, not arrivals. Turns stay in order on a channel, so a gap is a loss once reordered datagrams
+//!   had time to arrive. A sender that has sent everything asks a question if no report covers all of it.
+//! - Messages other than `heard` are kept until the peer has acknowledged them. On a new connection both greetings
+//!   begin with the number of messages received. Later messages are sent again in order, and datagrams continue with
+//!   new turns.
+//! - After a protocol violation the connection ends, and with it all sessions of the link.
+//! - A connection ends after five seconds of silence. `heard` is sent at least every second, even if nothing is new.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -57,7 +60,7 @@ use core::ops::Range;
 use lighthaul_base::codec::{put_range, put_varint};
 use lighthaul_base::{Malformed, Reader};
 
-/// What a session is called from end to end, however many gateways and connections it crosses: 128 bits of chance.
+/// Identifier of a session from end to end, across all gateways and connections: 128 random bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionId(pub [u8; 16]);
 
@@ -73,29 +76,29 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// The decoded head of a datagram.
+/// Decoded head of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// How many datagrams left before it.
+    /// Turn: the number of datagrams sent before this one.
     pub turn: u64,
-    /// Its number: 44 for each page, in the order of the pages.
+    /// Packet number: 44 for each page, in the order of the pages.
     pub number: u64,
 }
 
 impl Packet {
-    /// The head's octets.
+    /// Returns the octets of the head.
     pub const fn encode(self) -> [u8; HEAD_LEN] {
         let number = self.number % NUMBERS;
         (self.turn << NUMBER_BITS | number).to_be_bytes()
     }
 
-    /// Reads a head, where all turns below `turns` are over, and all packets below `first`.
+    /// Decodes a head. All turns below `turns` are over, and all packets below `first` are in custody.
     pub fn decode(head: &[u8], turns: u64, first: u64) -> Result<Self, Malformed> {
         let mut reader = Reader::new(head);
         let said = reader.u64()?;
         reader.finish()?;
         let ahead = said.wrapping_sub(first) % NUMBERS;
-        // how far it is ahead or, as a turn that wraps around, behind
+        // signed distance to `turns`, sign-extended from the bits of a turn
         let distance = (said >> NUMBER_BITS).wrapping_sub(turns) << NUMBER_BITS;
         let distance = distance.cast_signed() >> NUMBER_BITS;
         Ok(Self {
@@ -105,97 +108,97 @@ impl Packet {
     }
 }
 
-/// A part of one session in a slab (section IV's slab record): its pages follow those of the record before, all of them
-/// full but the last.
+/// Part of one session in a slab (section IV, slab record). Its pages follow those of the previous record, and all of
+/// them are full except the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Whose bytes.
+    /// Session of the bytes.
     pub session: SessionId,
-    /// Where they are in what the session says in this direction.
+    /// Offset of the first byte within this direction of the session.
     pub offset: u64,
-    /// How many.
+    /// Number of bytes.
     pub len: u32,
-    /// Their CRC-32C.
+    /// CRC-32C of the bytes.
     pub crc: u32,
-    /// With nothing behind them: the digest of all that the session has said in this direction.
+    /// Digest of this whole direction of the session, if it ends here.
     pub end: Option<u64>,
 }
 
-/// A message of the stream.
+/// Message of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Letter<'a> {
-    /// A session begins; its bytes may follow at once.
+    /// A session begins. Its bytes may follow at once.
     Open {
-        /// Its name.
+        /// Session ID.
         session: SessionId,
-        /// Where to, in its owner's words.
+        /// Target, as encoded by the owner.
         words: &'a [u8],
     },
-    /// What came of it.
+    /// Answer to the opening of a session.
     Answer {
-        /// Its name.
+        /// Session ID.
         session: SessionId,
-        /// Whether it goes on.
+        /// True if the session was accepted.
         accepted: bool,
-        /// How that came, in its owner's words.
+        /// Details, as encoded by the owner.
         words: &'a [u8],
     },
-    /// A session is over at once, whatever was still to come.
+    /// A session ends at once, and its pending bytes are dropped.
     Reset {
-        /// Its name.
+        /// Session ID.
         session: SessionId,
-        /// The reason, in its owner's words.
+        /// Reason, as encoded by the owner.
         words: &'a [u8],
     },
-    /// What a slab is made of.
+    /// Announcement of a slab.
     Slab {
-        /// Its number; they count up.
+        /// Slab number. Slabs are numbered consecutively.
         slab: u64,
-        /// The number of its first page.
+        /// Number of the first page.
         page: u64,
-        /// Its parts.
+        /// Records of the slab.
         records: Vec<Record>,
     },
-    /// All of a slab came and is in our custody, or these of its records are not what their CRC says.
+    /// The receiver has taken custody of a slab, or the CRC of some records does not match.
     Verdict {
-        /// Which slab.
+        /// Slab number.
         slab: u64,
-        /// The records to be sent again; none if it is kept.
+        /// Indices of the records to be resent. None if the slab is in custody.
         bad: Vec<u32>,
     },
-    /// What came of the datagrams: all turns below came, or are, or were, reported as lost.
+    /// Report on turns. All turns below `below` have arrived or were reported as lost, in this report or earlier.
     Report {
-        /// The first turn that may still come.
+        /// First turn that may still arrive.
         below: u64,
-        /// Turns that were lost.
+        /// Lost turns.
         lost: Vec<Range<u64>>,
     },
-    /// So many turns there were, and none is about to follow.
+    /// Request for a report. No datagram is about to follow.
     Question {
-        /// How many.
+        /// Number of turns so far.
         turns: u64,
     },
-    /// Pages below this number have a place.
+    /// Credit for pages.
     Credit {
-        /// The first that has none.
+        /// First page without credit.
         pages: u64,
     },
-    /// A session's bytes below this offset have a place.
+    /// Window of a session.
     Window {
-        /// Its name.
+        /// Session ID.
         session: SessionId,
-        /// The first that has none.
+        /// First offset outside the window.
         limit: u64,
     },
-    /// So many messages were heard; this one is not counted.
+    /// Acknowledgment of messages. It does not count itself.
     Heard {
-        /// How many.
+        /// Number of messages received.
         count: u64,
     },
 }
 
 impl<'a> Letter<'a> {
-    /// Its octets.
+    /// Returns the octets of the message.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(48);
         match self {
@@ -249,7 +252,7 @@ impl<'a> Letter<'a> {
         out
     }
 
-    /// Reads a message.
+    /// Decodes a message.
     pub fn decode(octets: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(octets);
         let letter = match reader.u8()? {
@@ -337,7 +340,7 @@ fn record(reader: &mut Reader<'_>) -> Result<Record, Malformed> {
     let session = session(reader)?;
     let (offset, len, crc) = (reader.u64()?, reader.u32()?, reader.u32()?);
     let end = flag(reader)?.then(|| reader.u64()).transpose()?;
-    // nothing is said only where it is the end
+    // an empty record is valid only as the end of a session
     let says_something = len > 0 || end.is_some();
     if !says_something || offset.checked_add(len.into()).is_none() {
         return Err(Malformed);
@@ -387,17 +390,17 @@ fn ranges(reader: &mut Reader<'_>) -> Result<Vec<Range<u64>>, Malformed> {
     Ok(ranges)
 }
 
-/// Octets of a datagram's head.
+/// Length of a datagram's head in octets.
 pub const HEAD_LEN: usize = 8;
-/// Bits of it that say which packet follows.
+/// Number of bits of the packet number in a head.
 const NUMBER_BITS: u32 = 28;
-/// Packets that a head tells apart.
+/// Number of packet numbers that a head can tell apart.
 pub const NUMBERS: u64 = 1 << NUMBER_BITS;
-/// Turns that a connection has.
+/// Number of turns on one connection.
 pub const TURNS_EACH: u64 = 1 << (u64::BITS - NUMBER_BITS);
-/// The most records of a slab.
+/// Maximum number of records in a slab.
 pub const RECORDS_MAX: usize = 1 << 12;
-/// The most ranges of a report.
+/// Maximum number of ranges in a report.
 pub const RANGES_MAX: usize = 1 << 10;
 
 const OPEN: u8 = 1;
@@ -469,14 +472,14 @@ mod tests {
     }
 
     #[test]
-    fn letters_survive_the_wire() {
+    fn messages_round_trip() {
         for letter in letters() {
             assert_eq!(Letter::decode(&letter.encode()), Ok(letter));
         }
     }
 
     #[test]
-    fn heads_say_enough_of_both_numbers() {
+    fn truncated_numbers_in_heads_are_recovered() {
         let (turns, first) = (7 << 50, 5 << 40);
         for (turn, number) in [
             (turns, first),
@@ -488,7 +491,7 @@ mod tests {
         }
         let packet = Packet { turn: 3, number: 0 };
         assert_eq!(Packet::decode(&packet.encode(), 5, 0), Ok(packet));
-        // none is before the first, or behind what can be counted
+        // rejects numbers before the first one, and beyond 64 bits
         let before = Packet {
             turn: u64::MAX,
             number: 0,
@@ -505,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_says_is_refused() {
+    fn invalid_messages_are_malformed() {
         let nothing = Record {
             session: SESSION,
             offset: 0,
@@ -537,7 +540,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_are_read_or_refused(octets in prop::collection::vec(any::<u8>(), 0..200), kind in 0_u8..12) {
+        fn arbitrary_octets_decode_without_panic(octets in prop::collection::vec(any::<u8>(), 0..200), kind in 0_u8..12) {
             let mut octets = octets;
             if let Some(first) = octets.first_mut() {
                 *first = kind;

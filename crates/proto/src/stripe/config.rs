@@ -1,4 +1,4 @@
-//! What both sides of a transfer agree on.
+//! Parameters on which both sides of a transfer agree.
 
 use core::fmt;
 
@@ -7,23 +7,23 @@ use lighthaul_base::Rate;
 use super::wire::HEAD_LEN;
 use crate::parts::{Cut, cut};
 
-/// One transfer; the same on both sides except where a field says so.
+/// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of the object.
+    /// Length of the object in bytes.
     pub object_len: u64,
-    /// Bytes of the object in a packet; the last may have fewer.
+    /// Bytes of the object in a packet. The last packet may be shorter.
     pub packet_len: u32,
-    /// Bits a second of packets and their heads. The receiver ignores it.
+    /// Rate of packets and their heads in bits per second. The receiver ignores it.
     pub rate: Rate,
-    /// The first stream, which carries the receiver's word, and packets where no other can.
+    /// Number of the first stream. It carries the receiver's messages, and packets if all other streams are broken.
     pub stream: u16,
-    /// How many streams behind it carry packets.
+    /// Number of streams that carry packets. They follow the first stream.
     pub streams: u16,
 }
 
 impl Config {
-    /// Tells whether a transfer can be made of this.
+    /// Fails if a transfer with these parameters is not possible.
     pub fn check(&self) -> Result<(), Misuse> {
         self.cut()
             .check(PACKET_LEN_MAX.into(), PACKETS_MAX)
@@ -34,7 +34,7 @@ impl Config {
         Ok(())
     }
 
-    /// The object as its packets cut it.
+    /// Returns the division of the object into packets.
     pub const fn cut(&self) -> Cut {
         Cut {
             object_len: self.object_len,
@@ -42,17 +42,17 @@ impl Config {
         }
     }
 
-    /// How many packets the object has.
+    /// Returns the number of packets of the object.
     pub fn packets(&self) -> u64 {
         self.cut().packets()
     }
 
-    /// What a packet with a body of `len` bytes costs.
+    /// Returns the length of a packet with a body of `len` bytes, its head included.
     pub const fn wire_bytes(&self, len: u32) -> u32 {
         HEAD_LEN as u32 + len
     }
 
-    /// Which of the transfer's streams this is, from 0.
+    /// Returns the index of a stream within this transfer, from 0, or `None` for a stream of another transfer.
     pub(super) const fn index(&self, stream: u16) -> Option<u16> {
         match stream.checked_sub(self.stream) {
             Some(index) if index <= self.streams => Some(index),
@@ -61,12 +61,12 @@ impl Config {
     }
 }
 
-/// What cannot be made into a transfer.
+/// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// Packets of such a size, or so many, cannot be.
+    /// The packets are too long, empty or too many.
     Cut(cut::Misuse),
-    /// More streams than [`STREAMS_MAX`], or than there are numbers for.
+    /// There are more streams than [`STREAMS_MAX`], or their numbers exceed 16 bits.
     Streams(u16),
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for Misuse {
             Self::Cut(misuse) => misuse.fmt(f),
             Self::Streams(streams) => write!(
                 f,
-                "{streams} streams are more than {STREAMS_MAX}, or than there are numbers for"
+                "{streams} streams exceed the maximum of {STREAMS_MAX} or the range of stream numbers"
             ),
         }
     }
@@ -84,11 +84,11 @@ impl fmt::Display for Misuse {
 
 impl core::error::Error for Misuse {}
 
-/// The most bytes of the object in a packet.
+/// Maximum length of a packet's body in bytes.
 pub const PACKET_LEN_MAX: u32 = 1 << 20;
-/// The most packets in one object: which stream has which takes as many bytes.
+/// Maximum number of packets in one object. The sender keeps one byte for each.
 pub const PACKETS_MAX: u64 = 1 << 22;
-/// The most streams behind the first.
+/// Maximum number of streams besides the first.
 pub const STREAMS_MAX: u16 = 32;
 
 #[cfg(test)]
@@ -104,14 +104,14 @@ mod tests {
     };
 
     #[test]
-    fn streams_are_the_first_and_those_behind_it() {
+    fn stream_numbers_map_to_indices() {
         let indices: [_; 7] = core::array::from_fn(|stream| CONFIG.index(stream as u16 + 1));
         let expected = [None, Some(0), Some(1), Some(2), Some(3), Some(4), None];
         assert_eq!(indices, expected);
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_config_is_refused() {
         let with = |change: fn(&mut Config)| {
             let mut config = CONFIG;
             change(&mut config);

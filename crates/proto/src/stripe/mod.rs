@@ -1,14 +1,14 @@
-//! An object striped over streams: each packet crosses on whichever stream has room for it (Quanta's
-//! parallel TCP).
+//! Striping of an object over several streams: each packet is sent on any stream that has room (Quanta's parallel
+//! TCP).
 //!
-//! The papers only say that a buffer is cut and sent over several sockets. Ranges that are cut beforehand
-//! make all wait for the slowest stream, so here a stream asks, by having room, and gets one packet. What
-//! one was given that broke goes to the others. How many are used is measured: a few at first, and twice as
-//! many as long as that brings more.
+//! The paper only says that a buffer is divided and sent over several sockets. With a fixed division the transfer
+//! waits for the slowest stream. Here a stream that can take data gets the next packet. Packets of a broken stream
+//! are resent on the others. The number of streams in use is measured: it doubles as long as that raises the
+//! throughput.
 //!
-//! - [`config`]: what both sides agree on; [`wire`]: what crosses
-//! - [`sender`], [`receiver`]: the two machines
-//! - [`width`]: how many streams are used
+//! - [`config`]: parameters on which both sides agree; [`wire`]: message formats
+//! - [`sender`], [`receiver`]: the two state machines
+//! - [`width`]: number of streams in use
 pub mod config;
 pub mod receiver;
 pub mod sender;

@@ -1,4 +1,4 @@
-//! The side that takes packets from streams.
+//! Receiver of a striped transfer.
 
 use alloc::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use super::Config;
 use super::wire::{self, Part};
 use crate::parts::Tally;
 
-/// Says where each packet belongs, and when all are there.
+/// State machine of the receiver. It places each packet and reports completion.
 #[derive(Debug)]
 pub struct Receiver {
     config: Config,
@@ -18,22 +18,21 @@ pub struct Receiver {
     ignored: u64,
     holding: bool,
     told: bool,
-    /// Streams that broke, a bit for each, and those of them that the sender was told of.
+    /// Broken streams as a bit mask, and those that were reported to the sender.
     broken: u64,
     broken_told: u64,
     events: VecDeque<ReceiverEvent>,
 }
 
-/// What the owner of a [`Receiver`] gets to hear.
+/// Event for the owner of a [`Receiver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiverEvent {
-    /// Everything came and the sender was told.
+    /// All packets have arrived, and the sender was notified.
     Complete,
 }
 
 impl Receiver {
-    /// A receiver of an object of which nothing is there yet; the config must pass
-    /// [`Config::check`].
+    /// Returns a receiver of an object without any data yet. Panics unless `config` passes [`Config::check`].
     pub fn new(_now: Instant, config: Config) -> Self {
         assert_eq!(
             config.check(),
@@ -54,32 +53,32 @@ impl Receiver {
         }
     }
 
-    /// Packets received, each counted once.
+    /// Returns the number of distinct packets received.
     pub const fn received(&self) -> u64 {
         self.tally.count()
     }
 
-    /// Packets that came, whatever they were.
+    /// Returns the number of messages received, valid or not.
     pub const fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Packets that came again.
+    /// Returns the number of duplicate packets received.
     pub const fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Messages that made no sense.
+    /// Returns the number of messages that were ignored as invalid.
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// Whether its host is behind. The sender need not be told: a stream that nobody reads fills up.
+    /// True if this host is behind. The sender is not notified, since the unread streams block it.
     pub const fn is_holding(&self) -> bool {
         self.holding
     }
 
-    /// Marks a packet; answers where its body belongs if it is new and as it should be.
+    /// Records a packet. Returns the span of its body if it is new and valid.
     fn place(&mut self, number: u64, len: u32) -> Option<Span> {
         let Some(span) = self.config.cut().place(number, len) else {
             self.ignored += 1;

@@ -1,4 +1,4 @@
-//! The side that hands packets out to streams.
+//! Sender of a striped transfer, which assigns packets to streams.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,18 +9,19 @@ use super::wire::{self, Part};
 use super::{Config, Width};
 use crate::parts::{Events, LossList, Pacer};
 
-/// Gives the next packet to each stream that has room, until the receiver has the object.
+/// State machine of the sender. It gives the next packet to each stream that has room, until the receiver has the
+/// object.
 #[derive(Debug)]
 pub struct Sender {
     config: Config,
     pacer: Pacer,
     width: Width,
     state: State,
-    /// The stream that each packet was given to, those below the next one.
+    /// Stream that each packet was assigned to, for all packets assigned so far.
     given: Vec<u8>,
-    /// Packets given to streams that broke before anything was heard of them.
+    /// Packets to be resent, since they were assigned to a stream that broke.
     again: LossList,
-    /// Streams that have room, and those that broke, a bit for each.
+    /// Streams with room, and broken streams, as bit masks.
     room: u64,
     broken: u64,
     round: u16,
@@ -29,44 +30,44 @@ pub struct Sender {
     events: Events<SenderEvent, EVENTS_MAX>,
 }
 
-/// What the owner of a [`Sender`] gets to hear.
+/// Event for the owner of a [`Sender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// Packets are to be given out: all, or after a stream broke those that it had.
+    /// Packets are to be assigned: all, or those of a stream that broke.
     Round {
-        /// Its number, from 1.
+        /// Number of the round, from 1.
         number: u16,
-        /// The packets.
+        /// Number of packets.
         packets: u64,
     },
-    /// All are given out.
+    /// All packets have been assigned.
     Asked {
-        /// The round's number.
+        /// Number of the round.
         round: u16,
     },
-    /// The receiver has everything.
+    /// The receiver has all packets.
     Complete,
-    /// The receiver said what cannot be; nothing more is sent.
+    /// The receiver violated the protocol. Nothing more is sent.
     Failed(PeerMisbehaved),
 }
 
-/// How a peer broke the protocol.
+/// Protocol violation by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerMisbehaved {
-    /// It claims to have what was not sent.
+    /// The receiver reports completion before all packets were sent.
     WholeTooEarly,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Giving,
-    /// All are given out, and the receiver has not said that it has them.
+    /// All packets are assigned, and the receiver has not reported completion.
     Waiting,
     Over,
 }
 
 impl Sender {
-    /// A sender that begins with the first stream that has room; the config must pass
+    /// Returns a sender that begins with the first stream that has room. Panics unless `config` passes
     /// [`Config::check`].
     pub fn new(now: Instant, config: Config, width: Width) -> Self {
         assert_eq!(
@@ -93,37 +94,37 @@ impl Sender {
         sender
     }
 
-    /// Rounds so far; each stream that broke makes one more.
+    /// Returns the number of rounds so far. Each stream that breaks may add one.
     pub const fn round(&self) -> u16 {
         self.round
     }
 
-    /// Packets given out, those given out again included.
+    /// Returns the number of packets sent, retransmissions included.
     pub const fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Packets given out more than once.
+    /// Returns the number of retransmissions.
     pub const fn resent(&self) -> u64 {
         self.sent.saturating_sub(self.given.len() as u64)
     }
 
-    /// Packets to be given out.
+    /// Returns the number of packets to be assigned.
     pub fn left(&self) -> u64 {
         self.config.packets() - self.given.len() as u64 + self.again.packets()
     }
 
-    /// Messages that made no sense.
+    /// Returns the number of messages that were ignored as invalid.
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// The rate that it does not exceed.
+    /// Returns the maximum rate.
     pub const fn rate(&self) -> Rate {
         self.pacer.rate()
     }
 
-    /// How many streams are used, for the next object to begin with.
+    /// Returns the number of streams in use, as the starting point for the next object.
     pub const fn width(&self) -> Width {
         self.width
     }
@@ -138,11 +139,12 @@ impl Sender {
         });
     }
 
-    /// The streams that packets may be given to: the first only where no other is whole.
+    /// Returns the bit mask of streams that may take packets. The first stream is among them only if all others are
+    /// broken.
     const fn usable(&self) -> u64 {
         let all = (2_u64 << self.config.streams) - 1;
         let whole = all & !1 & !self.broken;
-        // the lowest that are whole, as many as are used
+        // the lowest intact streams, as many as are in use
         let mut chosen = 0;
         let mut left = whole;
         let mut count = self.width.streams();
@@ -155,7 +157,7 @@ impl Sender {
         if whole == 0 { 1 } else { chosen }
     }
 
-    /// The next packet for a stream that has room, if it may leave now.
+    /// Returns the next packet for a stream with room, if it may leave now.
     fn next_packet(&mut self, now: Instant) -> Option<Transmit> {
         let stream = (self.room & self.usable()).trailing_zeros();
         if stream == u64::BITS {
@@ -165,7 +167,7 @@ impl Sender {
         let number = self.again.first().unwrap_or(fresh);
         let span = self.config.cut().span(number);
         let bytes = self.config.wire_bytes(span.len);
-        // without a rate it is the streams that say when
+        // at an unlimited rate, the room on the streams limits the sender
         if self.pacer.rate() != Rate::UNLIMITED && !self.pacer.may_send(now, bytes) {
             return None;
         }
@@ -185,7 +187,7 @@ impl Sender {
     fn handle_whole(&mut self) {
         match self.state {
             State::Over => {}
-            // what was given out again may have come the first time
+            // the first transmission of a packet may have arrived although it is to be resent
             _ if self.given.len() as u64 == self.config.packets() => {
                 if self.state == State::Giving {
                     self.events.tell(SenderEvent::Asked { round: self.round });
@@ -201,7 +203,7 @@ impl Sender {
         }
     }
 
-    /// What a stream had that broke goes to the others.
+    /// Reassigns the packets of a broken stream to the others.
     fn break_off(&mut self, index: u16) {
         let there = (1..=self.config.streams).contains(&index);
         if !there || self.broken >> index & 1 == 1 || self.state == State::Over {
@@ -290,12 +292,15 @@ impl Endpoint for Sender {
 impl fmt::Display for PeerMisbehaved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WholeTooEarly => write!(f, "the peer claims to have what was not sent"),
+            Self::WholeTooEarly => write!(
+                f,
+                "the receiver reports completion before all packets were sent"
+            ),
         }
     }
 }
 
 impl core::error::Error for PeerMisbehaved {}
 
-/// No call tells more: a round, that it is given out, and the end.
+/// Bound of events per call: a round, its end, and the completion, with some reserve.
 const EVENTS_MAX: usize = 4;

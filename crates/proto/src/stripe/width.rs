@@ -1,10 +1,10 @@
-//! How many streams are used: a few at first, and twice as many as long as that brings more.
+//! Number of streams in use: it starts low and doubles as long as that raises the throughput.
 
 use core::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 
-/// Widens while the rate grows. Plain numbers in, a number of streams out.
+/// Controller of the number of streams, without I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
     streams: u16,
@@ -12,22 +12,22 @@ pub struct Width {
     most: u16,
     interval: Duration,
     phase: Phase,
-    /// What half as many streams brought; zero if none did before.
+    /// Rate with half as many streams; zero if that was not measured.
     before: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Streams that are new get going.
+    /// New streams ramp up until the given time.
     Settling(Option<Instant>),
-    /// Bytes are counted from then on; the last came then.
+    /// Bytes are counted. The fields are the start, the bytes, and the time of the latest bytes.
     Measuring(Instant, u64, Instant),
-    /// More brought nothing; it is looked at again then.
+    /// A doubling brought no gain. The next attempt is at the given time.
     Resting(Instant),
 }
 
 impl Width {
-    /// A few streams at first, of `most`, over a path of this round-trip time.
+    /// Starts with few streams, of at most `most`, on a path of round-trip time `rtt`.
     pub fn measured(most: u16, rtt: Duration) -> Self {
         let least = if rtt < NEAR { 1 } else { FIRST };
         Self {
@@ -40,7 +40,7 @@ impl Width {
         }
     }
 
-    /// This many streams for good.
+    /// Uses `streams` permanently.
     pub const fn fixed(streams: u16) -> Self {
         Self {
             streams,
@@ -52,12 +52,12 @@ impl Width {
         }
     }
 
-    /// Streams to use now.
+    /// Returns the number of streams to use now.
     pub const fn streams(&self) -> u16 {
         self.streams
     }
 
-    /// Hears that streams have taken `bytes` more.
+    /// Counts `bytes` that the streams have taken.
     pub fn handle_sent(&mut self, now: Instant, bytes: u32) {
         self.phase = match self.phase {
             _ if self.streams == self.most && self.before == 0 => return,
@@ -66,7 +66,7 @@ impl Width {
                 Phase::Measuring(now, 0, now)
             }
             Phase::Settling(_) | Phase::Resting(_) => return,
-            // there was nothing to send for a while, which says nothing of the path
+            // a pause in the data says nothing about the path, so start again
             Phase::Measuring(_, _, last) if now.since(last) > self.interval / 2 => {
                 Phase::Measuring(now, 0, now)
             }
@@ -77,7 +77,7 @@ impl Width {
         };
     }
 
-    /// Draws the conclusion from the rate that came of this many streams.
+    /// Decides on the number of streams from the measured rate.
     fn judge(&mut self, now: Instant, rate: Rate) -> Phase {
         let rate = rate.as_bps();
         let gained = rate > self.before.saturating_add(self.before / GAIN);
@@ -94,16 +94,16 @@ impl Width {
     }
 }
 
-/// How many streams are used at first, but over a short path, which one fills.
+/// Initial number of streams, except on a short path, which one stream fills.
 const FIRST: u16 = 4;
-/// A round trip of less is a short path.
+/// Round-trip time below which a path counts as short.
 pub const NEAR: Duration = Duration::from_millis(2);
-/// Twice as many streams must bring a part of this more.
+/// A doubling must raise the rate by this fraction (1/8).
 const GAIN: u64 = 8;
-/// How long streams get to get going, and how long is measured then.
+/// Length of an interval in round trips, and its minimum. A ramp-up and a measurement take one interval each.
 const ROUND_TRIPS: u32 = 4;
 const INTERVAL_MIN: Duration = Duration::from_millis(250);
-/// How many intervals until more streams are tried again.
+/// Number of intervals until the next attempt to double.
 const RESTS: u32 = 20;
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
     const RTT: Duration = Duration::from_millis(100);
     const TICK: Duration = Duration::from_millis(1);
 
-    /// How many streams are used after `millis` in which so many carry `rate(streams)` bits a second.
+    /// Returns the number of streams in use after `millis` during which `n` streams carry `rate(n)` bits per second.
     fn after(width: &mut Width, now: &mut Instant, millis: u64, rate: impl Fn(u16) -> u64) -> u16 {
         for _ in 0..millis {
             *now += TICK;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn it_widens_as_long_as_that_brings_more() {
+    fn width_doubles_while_throughput_rises() {
         let mut now = Instant::ZERO;
         let mut width = Width::measured(32, RTT);
         assert_eq!(width.streams(), 4);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_short_path_it_begins_with_one_and_goes_back_to_it() {
+    fn short_path_starts_with_one_stream_and_returns_to_it() {
         let mut now = Instant::ZERO;
         let mut width = Width::measured(32, Duration::from_micros(200));
         assert_eq!(width.streams(), 1);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_back_to_what_brought_as_much_and_looks_again_later() {
+    fn width_halves_without_gain_and_retries_later() {
         let mut now = Instant::ZERO;
         let mut width = Width::measured(32, RTT);
         let full = |streams: u16| (u64::from(streams) * 30_000_000).min(200_000_000);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_says_nothing_of_the_path() {
+    fn pause_in_data_is_not_measured() {
         let mut now = Instant::ZERO;
         let mut width = Width::measured(32, RTT);
         let each = |streams| u64::from(streams) * 5_000_000;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_said_stays() {
+    fn fixed_width_never_changes() {
         let mut now = Instant::ZERO;
         for (mut width, streams) in [
             (Width::fixed(7), 7),

@@ -1,29 +1,29 @@
-//! What crosses between the two sides of a striped transfer, all of it on streams.
+//! Wire format of a striped transfer. All messages are on streams.
 //!
-//! The first octet is the kind: 1 a packet, 2 the receiver's word that the object is whole, 3 that a stream
-//! broke there. The number of the packet follows, or of the stream, from 1.
+//! A head begins with its type: 1 packet, 2 completion reported by the receiver, 3 broken stream. The packet number
+//! (64 bits) or the stream's index (16 bits, from 1) follows.
 
 use lighthaul_base::{Body, Head, Malformed, Reader, Span, Transmit, Via};
 
-/// A decoded head.
+/// Decoded head of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Bytes of the object follow.
+    /// Packet, whose bytes are the body.
     Packet {
-        /// The packet.
+        /// Packet number.
         number: u64,
     },
-    /// All of the object is there.
+    /// The receiver has the whole object.
     Whole,
-    /// A stream broke, which perhaps only the receiver sees.
+    /// A stream broke. Perhaps only the receiver noticed.
     Broken {
-        /// Which stream, the first of those that carry packets being 1.
+        /// Index of the stream. The first stream that carries packets has index 1.
         stream: u16,
     },
 }
 
 impl Part {
-    /// Reads a head.
+    /// Decodes a head.
     pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(head);
         let part = match reader.u8()? {
@@ -40,7 +40,7 @@ impl Part {
         Ok(part)
     }
 
-    /// The head.
+    /// Returns the encoded head.
     pub fn encode(self) -> Head {
         let mut octets = [0; HEAD_LEN];
         let len = match self {
@@ -63,7 +63,7 @@ impl Part {
     }
 }
 
-/// Packet `number`, whose bytes are `span`.
+/// Returns packet `number`, whose bytes are `span`.
 pub fn packet(stream: u16, number: u64, span: Span) -> Transmit {
     Transmit {
         via: Via::Stream(stream),
@@ -72,7 +72,7 @@ pub fn packet(stream: u16, number: u64, span: Span) -> Transmit {
     }
 }
 
-/// The word that all of the object is there.
+/// Returns the report of completion.
 pub fn whole(stream: u16) -> Transmit {
     Transmit {
         via: Via::Stream(stream),
@@ -81,7 +81,7 @@ pub fn whole(stream: u16) -> Transmit {
     }
 }
 
-/// The word that stream number `broken` of those that carry packets broke.
+/// Returns the report that the stream with index `broken` broke.
 pub fn broken(stream: u16, broken: u16) -> Transmit {
     let part = Part::Broken { stream: broken };
     Transmit {
@@ -91,7 +91,7 @@ pub fn broken(stream: u16, broken: u16) -> Transmit {
     }
 }
 
-/// Octets of a packet's head.
+/// Length of a packet's head in octets.
 pub const HEAD_LEN: usize = 9;
 
 const PACKET: u8 = 1;
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_survive_the_wire(number: u64, stream: u16) {
+        fn heads_round_trip(number: u64, stream: u16) {
             for part in [
                 Part::Packet { number },
                 Part::Whole,
@@ -117,7 +117,7 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_decode_without_panic(octets: Vec<u8>) {
+        fn arbitrary_octets_decode_without_panic(octets: Vec<u8>) {
             if let Ok(part) = Part::decode(&octets) {
                 let head = part.encode();
                 prop_assert_eq!(head.as_slice(), &octets[..]);

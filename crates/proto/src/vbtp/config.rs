@@ -1,4 +1,4 @@
-//! What both sides of a transfer agree on.
+//! Parameters on which both sides of a transfer agree.
 
 use core::fmt;
 use core::time::Duration;
@@ -9,42 +9,44 @@ use super::wire::HEAD_LEN;
 use crate::parts::Cut;
 use crate::parts::cut::{self, DATAGRAM_BYTES_MAX};
 
-/// One transfer; the same on both sides except where a field says so.
+/// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of the object.
+    /// Length of the object in bytes.
     pub object_len: u64,
-    /// Bytes of the object in a packet; the last may have fewer.
+    /// Bytes of the object in a packet. The last packet may be shorter.
     pub packet_len: u32,
-    /// Bytes that the world adds to each datagram on the circuit: IP, UDP, seal. The vector's rates count them.
+    /// Bytes that the lower layers add to each datagram on the circuit: IP, UDP and encryption. The vector's rates
+    /// include them.
     pub overhead_len: u32,
-    /// The stream that carries questions, reports and the tail.
+    /// Stream of questions, reports and the tail.
     pub stream: u16,
-    /// Bytes on the wire that the circuit's policer takes at once, by default 1 ms of the step's rate. The receiver
+    /// Burst in bytes that the circuit's policer accepts; the default is 1 ms at the step's rate. The receiver
     /// ignores it.
     pub burst: Option<u32>,
-    /// The part of the vector's rates that is this sender's, as numerator and denominator: lanes that send at the
-    /// same time have parts that add up to one. The receiver ignores it.
+    /// This sender's share of the vector's rates, as numerator and denominator. The shares of senders that run at the
+    /// same time (lanes) add up to one. The receiver ignores it.
     pub share: (u32, u32),
-    /// How long an answer takes. The receiver ignores it.
+    /// Round-trip time until an answer arrives. The receiver ignores it.
     pub rtt: Duration,
-    /// A few last resends that take less than this leave twice. The receiver ignores it.
+    /// The last resends are sent twice if they take less time than this. The receiver ignores it.
     pub repeat: Duration,
-    /// How long the receiver waits for late datagrams before it says that they are missing. The sender ignores it.
+    /// Time for which the receiver waits for reordered datagrams before it reports them missing. The sender ignores
+    /// it.
     pub settle: Duration,
-    /// How often the receiver says what came, while something comes. The sender ignores it.
+    /// Interval of the receiver's ACKs while packets arrive. The sender ignores it.
     pub ack_every: Duration,
-    /// How many packets the sender may be ahead of the first one that is not known to have come, and how many resends
-    /// may be under way.
+    /// Maximum distance in packets from the first unacknowledged packet to the newest, and maximum number of resends
+    /// in flight.
     pub window: u32,
-    /// Packets of a block: what came is said in whole blocks.
+    /// Number of packets in a block. ACKs cover whole blocks.
     pub block: u32,
-    /// Ranges in each list of missing packets.
+    /// Maximum number of ranges in each list of missing packets.
     pub losses_max: u32,
 }
 
 impl Config {
-    /// Tells whether a transfer can be made of this.
+    /// Fails if a transfer with these parameters is not possible.
     pub fn check(&self) -> Result<(), Misuse> {
         let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
         self.cut()
@@ -66,7 +68,7 @@ impl Config {
         Ok(())
     }
 
-    /// The object as its packets cut it.
+    /// Returns the division of the object into packets.
     pub const fn cut(&self) -> Cut {
         Cut {
             object_len: self.object_len,
@@ -74,25 +76,26 @@ impl Config {
         }
     }
 
-    /// How many packets the object has.
+    /// Returns the number of packets of the object.
     pub fn packets(&self) -> u64 {
         self.cut().packets()
     }
 
-    /// What a datagram with a body of `len` bytes costs on the circuit.
+    /// Returns the bytes on the circuit of a datagram with a body of `len` bytes.
     pub const fn wire_bytes(&self, len: u32) -> u32 {
         self.overhead_len + HEAD_LEN as u32 + len
     }
 
-    /// What a circuit has to carry for the object and a margin of so many per cent, headers included (section 4.3).
+    /// Returns the bytes that a circuit must carry for the object, headers included, plus a margin in percent
+    /// (section 4.3).
     pub fn booked_bytes(&self, margin_percent: u32) -> u64 {
         let heads = self.packets() * u64::from(self.wire_bytes(0));
         let bytes = u128::from(self.object_len + heads) * u128::from(100 + margin_percent);
         u64::try_from(bytes.div_ceil(100)).unwrap_or(u64::MAX)
     }
 
-    /// A window in which losses do not stop a sender at `rate`: a packet that is lost k times comes k + 1 round trips late,
-    /// and hardly one is lost seven times.
+    /// Returns a window in which losses do not stall a sender at `rate`. A packet lost k times arrives k + 1 round
+    /// trips late, and the window covers seven losses. The result is in packets.
     pub fn window_for(rate: Rate, rtt: Duration, packet_len: u32) -> u32 {
         let time = rtt
             .saturating_mul(8)
@@ -102,18 +105,18 @@ impl Config {
     }
 }
 
-/// What cannot be made into a transfer.
+/// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// Packets of such a size, or so many, cannot be.
+    /// The packets are too long, empty or too many.
     Cut(cut::Misuse),
-    /// A burst of less than a datagram of so many bytes.
+    /// The burst is shorter than a datagram, which has this many bytes.
     Burst(u32),
-    /// A share of nothing, or of more than all.
+    /// The share is zero or more than one.
     Share,
-    /// A window of less than two blocks, or blocks of no packets.
+    /// The window is shorter than two blocks, or the blocks are empty.
     Window,
-    /// No room for a loss.
+    /// The loss lists have no capacity.
     Losses,
 }
 
@@ -127,19 +130,16 @@ impl fmt::Display for Misuse {
                     "a burst must hold one datagram, which has {bytes} bytes on the wire"
                 )
             }
-            Self::Share => write!(
-                f,
-                "a share is more than nothing and at most all of the rate"
-            ),
-            Self::Window => write!(f, "a window holds at least two blocks of packets"),
-            Self::Losses => write!(f, "a list of losses has room for at least one"),
+            Self::Share => write!(f, "a share must be above zero and at most one"),
+            Self::Window => write!(f, "a window must hold at least two blocks of packets"),
+            Self::Losses => write!(f, "a loss list must hold at least one range"),
         }
     }
 }
 
 impl core::error::Error for Misuse {}
 
-/// The most packets in one object: their tally has 128 MiB.
+/// Maximum number of packets in one object. Their tally has 128 MiB.
 pub const PACKETS_MAX: u64 = 1 << 30;
 
 const WINDOW_MIN: u64 = 1 << 10;
@@ -166,24 +166,24 @@ mod tests {
     };
 
     #[test]
-    fn a_booking_has_room_for_heads_and_a_margin() {
-        // 11 heads of 36 bytes, and a tenth more
+    fn booked_bytes_include_heads_and_margin() {
+        // 11 heads of 36 bytes, plus a margin of a tenth
         assert_eq!(CONFIG.booked_bytes(0), 10_397);
         assert_eq!(CONFIG.booked_bytes(10), 11_437);
     }
 
     #[test]
-    fn a_window_has_eight_round_trips_and_bounds() {
+    fn window_covers_eight_round_trips_within_bounds() {
         let rtt = Duration::from_millis(100);
         let window = |mbps, rtt| Config::window_for(Rate::from_mbps(mbps), rtt, 1000);
-        // 0.9 s of 125 packets a millisecond
+        // 0.9 s at 125 packets per millisecond
         assert_eq!(window(1000, rtt), 112_500);
         assert_eq!(window(1, rtt), 1 << 10);
         assert_eq!(window(1_000_000, Duration::MAX), 1 << 24);
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_config_is_refused() {
         let with = |change: fn(&mut Config)| {
             let mut config = CONFIG;
             change(&mut config);

@@ -1,22 +1,25 @@
-//! Varying-Bandwidth Transport Protocol (section 4 of the VBLS paper): rates that follow a TRC vector, selective ARQ.
+//! Varying-Bandwidth Transport Protocol (section 4 of the VBLS paper): rates that follow a TRC vector, and selective
+//! retransmission (ARQ).
 //!
-//! Datagrams leave as fast as the circuit carries them at each moment (section 4.1). The receiver names what is missing
-//! while the transfer runs, which is sent again on the circuit, and from time to time what has come, which only bounds
-//! how far the sender may run ahead (section 4.2). When all has been sent and the circuit would lie idle until the answer
-//! comes, or is over, it is released, and what is then missing crosses on the stream (sections 4.2 and 4.3).
+//! The sender transmits at the rate that the circuit has at each time (section 4.1). During the transfer the receiver
+//! reports missing packets, which are resent on the circuit. It also acknowledges packets from time to time, which
+//! only limits how far the sender may run ahead (section 4.2). The circuit is released at its end, or once everything
+//! was sent and it would be idle until the answer arrives. Packets still missing then (the tail) are sent on the
+//! stream (sections 4.2 and 4.3).
 //!
-//! What the paper leaves open is done so:
+//! Decisions that the paper leaves open:
 //!
-//! - A circuit keeps order, so a gap in the numbers is a loss. Resends are counted in numbers of their own, of which
-//!   every datagram carries the count so far: the loss of a resend shows at the next datagram, too, without a timer.
-//! - When nothing more can be sent, the sender asks (on the stream) what is missing of what it has sent. Losses that no
-//!   later datagram gave away are found by that, those that a bounded list had no room for as well.
-//! - A last few resends leave twice, as there is no time on the circuit to ask about them.
-//! - A packet is placed where it belongs when it comes, so the receiver's resequencing buffer is a bound: how far from
-//!   the first missing packet one may lie. ACKs name whole blocks, as these are what can be written.
+//! - A circuit keeps the order of packets, so a gap in the packet numbers is a loss. Each resend has a number of its
+//!   own, its turn, and every datagram carries the number of turns so far. So the next datagram also reveals the loss
+//!   of a resend, without a timer.
+//! - When the sender has nothing more to send, it asks on the stream (a question) for the missing packets. This finds
+//!   losses that no later datagram revealed, and those that did not fit in a bounded list.
+//! - The last resends, if few, are sent twice, since there is no time on the circuit for another question.
+//! - A packet is written to its place when it arrives. So the receiver's resequencing buffer is only a limit on the
+//!   distance from the first missing packet. ACKs cover whole blocks, the unit of writing.
 //!
-//! - [`config`]: what both sides agree on; [`wire`]: what crosses
-//! - [`sender`], [`receiver`]: the two machines; [`peer`]: what an honest one never says
+//! - [`config`]: parameters on which both sides agree; [`wire`]: message formats
+//! - [`sender`], [`receiver`]: the two state machines; [`peer`]: protocol violations of the peer
 pub mod config;
 pub mod peer;
 pub mod receiver;

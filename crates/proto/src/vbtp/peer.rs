@@ -1,19 +1,19 @@
-//! What an honest peer never says.
+//! Protocol violations of the peer.
 
 use core::fmt;
 
-/// How a peer broke the protocol.
+/// Protocol violation by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerMisbehaved {
-    /// A report about a packet below this number, which was not sent.
+    /// A report covers packets up to this number, which were not all sent.
     UnsentPacket(u64),
-    /// A report about a resend below this number, which was not sent.
+    /// A report covers resends up to this turn, which were not all sent.
     UnsentTurn(u64),
-    /// A report by which less came than by an earlier one.
+    /// A report acknowledges fewer packets than an earlier one.
     Shrank(u64),
-    /// An answer without a question.
+    /// A report answers a question with this number, which was not asked.
     Unasked(u32),
-    /// A question about more packets than there are.
+    /// A question names more packets than the object has.
     Beyond(u64),
 }
 
@@ -23,31 +23,31 @@ impl fmt::Display for PeerMisbehaved {
             Self::UnsentPacket(till) => {
                 write!(
                     f,
-                    "the peer speaks of packets up to {till}, which were not all sent"
+                    "the receiver reports on packets up to {till}, which were not all sent"
                 )
             }
             Self::UnsentTurn(till) => {
                 write!(
                     f,
-                    "the peer speaks of resends up to {till}, which were not all sent"
+                    "the receiver reports on resends up to {till}, which were not all sent"
                 )
             }
             Self::Shrank(below) => {
                 write!(
                     f,
-                    "the peer says that packets up to {below} came, fewer than it said before"
+                    "the receiver acknowledges packets up to {below}, fewer than before"
                 )
             }
             Self::Unasked(answered) => {
                 write!(
                     f,
-                    "the peer answers question {answered}, which it was not asked"
+                    "the receiver answers question {answered}, which the sender has not asked"
                 )
             }
             Self::Beyond(packets) => {
                 write!(
                     f,
-                    "the peer claims to have sent {packets} packets, more than the object has"
+                    "the sender reports {packets} packets sent, more than the object has"
                 )
             }
         }

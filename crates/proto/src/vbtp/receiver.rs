@@ -1,4 +1,4 @@
-//! The side that says what is missing.
+//! Receiver of VBTP, which reports missing packets.
 
 use core::time::Duration;
 
@@ -8,23 +8,24 @@ use super::wire::{self, Control, Packet, RANGES_MAX, Sent};
 use super::{Config, PeerMisbehaved};
 use crate::parts::{Events, Hold, LossList, Tally};
 
-/// Says where each new packet belongs, reports losses soon and arrivals from time to time, and answers questions.
+/// State machine of the receiver. It places each new packet, reports losses soon and arrivals at intervals, and
+/// answers questions.
 #[derive(Debug)]
 pub struct Receiver {
     config: Config,
     tally: Tally,
-    /// All below came; more may have come since it was worked out.
+    /// All packets below this number have arrived. More may have arrived since it was updated.
     below: u64,
-    /// What was sent, as far as what came tells.
+    /// Number of packets and resends sent, as derived from the datagrams that arrived.
     sent: Sent,
-    /// What is missing of that, and was not reported.
+    /// Missing packets and resends among these that were not reported yet.
     lost: LossList,
     lost_turns: LossList,
-    /// When it should be, unless it comes late after all.
+    /// Time at which `lost` and `lost_turns` are reported, unless the packets arrive before.
     nak_at: Option<Instant>,
-    /// When what came should be reported.
+    /// Time of the next ACK.
     ack_at: Option<Instant>,
-    /// What was last reported of that.
+    /// Contents of the latest ACK.
     told: Sent,
     question: Option<Question>,
     answered: u32,
@@ -36,33 +37,33 @@ pub struct Receiver {
     events: Events<ReceiverEvent, EVENTS_MAX>,
 }
 
-/// What the owner of a [`Receiver`] gets to hear.
+/// Event for the owner of a [`Receiver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiverEvent {
     /// A question was answered.
     Answered {
-        /// Packets received in all.
+        /// Packets received in total.
         received: u64,
-        /// Packets still missing, sent or not.
+        /// Packets still missing, whether they were sent or not.
         missing: u64,
     },
-    /// Everything came and the sender was told.
+    /// All packets have arrived, and the final report was sent.
     Complete,
-    /// The sender said what cannot be; nothing more is answered.
+    /// The sender violated the protocol. No further message is answered.
     Failed(PeerMisbehaved),
 }
 
-/// A question that waits for datagrams on their way.
+/// Question whose answer waits for datagrams in flight.
 #[derive(Clone, Copy, Debug)]
 struct Question {
     sent: Sent,
-    /// When it is answered, if nothing comes, and when at the latest.
+    /// Time of the answer if no more datagrams arrive, and latest time of the answer.
     at: Instant,
     latest: Instant,
 }
 
 impl Receiver {
-    /// A receiver of an object of which nothing is there yet; the config must pass [`Config::check`].
+    /// Returns a receiver of an object without any data yet. Panics unless `config` passes [`Config::check`].
     pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
         assert_eq!(
             config.check(),
@@ -78,7 +79,7 @@ impl Receiver {
             lost: LossList::new(config.losses_max as usize),
             lost_turns: LossList::new(config.losses_max as usize),
             nak_at: None,
-            // an object of no bytes is there at once
+            // an empty object is complete at once
             ack_at: (packets == 0).then_some(now),
             told: Sent::default(),
             question: None,
@@ -92,37 +93,37 @@ impl Receiver {
         }
     }
 
-    /// Packets received, each counted once.
+    /// Returns the number of distinct packets received.
     pub const fn received(&self) -> u64 {
         self.tally.count()
     }
 
-    /// Packets of the object.
+    /// Returns the number of packets of the object.
     pub const fn total(&self) -> u64 {
         self.tally.total()
     }
 
-    /// Questions answered.
+    /// Returns the number of questions answered.
     pub const fn questions(&self) -> u32 {
         self.answered
     }
 
-    /// Datagrams that came, whatever they were.
+    /// Returns the number of datagrams received, valid or not.
     pub const fn datagrams(&self) -> u64 {
         self.datagrams
     }
 
-    /// Packets that came again.
+    /// Returns the number of duplicate packets received.
     pub const fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Messages that made no sense.
+    /// Returns the number of messages that were ignored as invalid.
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// Whether the sender was asked for a pause.
+    /// True if the sender was asked to stop because this host is behind.
     pub const fn is_holding(&self) -> bool {
         self.hold.is_on()
     }
@@ -144,7 +145,7 @@ impl Receiver {
         self.place(now, packet.number, span)
     }
 
-    /// Where a packet of `len` bytes belongs, if there can be such a one now.
+    /// Returns the span of a packet of `len` bytes, or `None` if it is invalid or outside the window.
     fn span(&mut self, number: u64, len: u32) -> Option<Span> {
         let window = u64::from(self.config.window);
         if number >= self.below + window {
@@ -154,11 +155,11 @@ impl Receiver {
         span.filter(|_| number < self.below + window)
     }
 
-    /// Notes what is missing by what has come: a circuit keeps order.
+    /// Detects losses from a datagram: the circuit keeps order, so skipped numbers are lost.
     fn follow(&mut self, now: Instant, packet: Packet) {
         let (number, turn) = (packet.number, packet.turn);
         if turn > self.sent.turns {
-            // what the lists have no room for, a question finds
+            // losses that do not fit in the lists are found by a question
             self.lost_turns.insert(self.sent.turns..turn);
             self.suspect(now);
             self.sent.turns = turn;
@@ -185,7 +186,7 @@ impl Receiver {
         self.nak_at.get_or_insert(now + self.config.settle);
     }
 
-    /// Marks a packet; answers where its body belongs if it is new.
+    /// Records a packet. Returns the span of its body if it is new.
     fn place(&mut self, now: Instant, number: u64, span: Span) -> Option<Span> {
         if !self.tally.mark(number) {
             self.duplicates += 1;
@@ -245,13 +246,13 @@ impl Receiver {
         });
     }
 
-    /// Works out what all has come.
+    /// Updates the first missing packet.
     fn catch_up(&mut self) {
         let missing = self.tally.next_missing(self.below);
         self.below = missing.unwrap_or_else(|| self.tally.total());
     }
 
-    /// What is to be said now, if anything.
+    /// Returns the report that is due, if any.
     fn report(&mut self, now: Instant) -> Option<Transmit> {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let answers = is_due(self.question.map(|question| question.at));
@@ -276,7 +277,7 @@ impl Receiver {
         Some(self.say(now, naks))
     }
 
-    /// What came of what was sent: packets in whole blocks, and resends.
+    /// Returns the acknowledged progress: packets in whole blocks, and resends.
     fn whole(&self) -> Sent {
         let block = u64::from(self.config.block);
         Sent {
@@ -289,7 +290,7 @@ impl Receiver {
         }
     }
 
-    /// Reports all that is missing of what was asked about.
+    /// Returns the answer to a question: all packets missing among those asked about.
     fn answer(&mut self) -> Option<Transmit> {
         let Sent { packets, turns } = self.question.take()?.sent;
         self.answered = self.answered.wrapping_add(1);
@@ -315,7 +316,7 @@ impl Receiver {
         Some(report)
     }
 
-    /// Reports what came, and on demand what has been found to be missing.
+    /// Returns a report of arrivals and, with `naks`, of the losses found.
     fn say(&mut self, now: Instant, naks: bool) -> Transmit {
         let ranges_max = if naks { RANGES_MAX } else { 0 };
         let (lost, turns) = (&self.lost, &self.lost_turns);
@@ -417,7 +418,7 @@ impl Endpoint for Receiver {
     }
 }
 
-/// A question waits at most this many times the settle time.
+/// Maximum wait before an answer, as a multiple of the settle time.
 const SETTLES_MAX: u32 = 4;
-/// No call tells more: an answer and the end.
+/// Bound of events per call: an answer and the completion, with some reserve.
 const EVENTS_MAX: usize = 4;

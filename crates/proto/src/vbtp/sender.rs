@@ -1,4 +1,4 @@
-//! The side that follows the vector.
+//! Sender of VBTP, which follows the circuit's TRC vector.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -11,25 +11,26 @@ use super::wire::{self, Control, Packet, Report, Sent, TURNS_MAX};
 use super::{Config, PeerMisbehaved};
 use crate::parts::{Events, LossList, Profile, Turns};
 
-/// Sends an object over a circuit as its vector has it, again what is said to be missing, and the tail on the stream.
+/// State machine of the sender. It sends an object at the rates of a TRC vector, resends lost packets, and sends the
+/// tail on the stream.
 #[derive(Debug)]
 pub struct Sender {
     config: Config,
     profile: Profile,
     state: State,
     packets: u64,
-    /// No packet from this one on was sent yet.
+    /// First packet that is unsent so far.
     next: u64,
-    /// All below came.
+    /// All packets below this number have arrived.
     below: u64,
-    /// What is to be sent again, and whether more than the list has room for is.
+    /// Packets to be resent. `overflowed` is set if more did not fit in the list.
     lost: LossList,
     overflowed: bool,
     turns: Turns,
-    /// Turns of a last few resends that leave for the second time, and the first that was not looked at for that.
+    /// Turns of the last resends that are being sent a second time, and the first turn not yet considered for that.
     copies: Range<u64>,
     copied: u64,
-    /// How many questions left, what about the last of them was, and how many were answered.
+    /// Number of questions asked, progress that the latest one asked about, and number of answers received.
     asked: u32,
     about: Option<Sent>,
     answered: u32,
@@ -40,31 +41,31 @@ pub struct Sender {
     events: Events<SenderEvent, EVENTS_MAX>,
 }
 
-/// What the owner of a [`Sender`] gets to hear.
+/// Event for the owner of a [`Sender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// There is nothing to send at present; the receiver was asked what is missing.
+    /// Nothing can be sent at present, so the receiver was asked for missing packets.
     Asked,
-    /// The circuit is not used any more: somebody else may have it.
+    /// The circuit is no longer used and may be given to another transfer.
     Released {
-        /// How long before its end.
+        /// Time between the release and the end of the vector.
         unused: Duration,
     },
-    /// The receiver has everything.
+    /// The receiver has all packets.
     Complete,
-    /// The receiver said what cannot be; nothing more is sent.
+    /// The receiver violated the protocol. Nothing more is sent.
     Failed(PeerMisbehaved),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Circuit,
-    /// The circuit is released: all goes on the stream.
+    /// The circuit is released, and all packets are sent on the stream.
     Tail,
     Over,
 }
 
-/// What leaves next.
+/// Next datagram to send.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     New,
@@ -73,8 +74,8 @@ enum Next {
 }
 
 impl Sender {
-    /// A sender that begins wherever `now` is in the vector, whose moments are those of the same clock; the config must
-    /// pass [`Config::check`].
+    /// Returns a sender that starts at the position of `now` in the vector. `trc` must be on the clock of `now`.
+    /// Panics unless `config` passes [`Config::check`].
     pub fn new(now: Instant, config: Config, trc: Trc, _seed: u64) -> Self {
         assert_eq!(
             config.check(),
@@ -107,57 +108,57 @@ impl Sender {
         sender
     }
 
-    /// Datagrams sent on the circuit.
+    /// Returns the number of datagrams sent on the circuit.
     pub const fn sent(&self) -> u64 {
         self.datagrams
     }
 
-    /// Packets sent more than once, counted each time but the first.
+    /// Returns the number of retransmissions.
     pub const fn resent(&self) -> u64 {
         self.datagrams + self.pieces - self.next
     }
 
-    /// Packets sent on the stream.
+    /// Returns the number of packets sent on the stream.
     pub const fn tail(&self) -> u64 {
         self.pieces
     }
 
-    /// Questions asked.
+    /// Returns the number of questions asked.
     pub const fn questions(&self) -> u32 {
         self.asked
     }
 
-    /// Packets not yet known to have come: those ahead of all that did, whether they came or not.
+    /// Returns the number of packets from the first unacknowledged one on, even if some of them have arrived.
     pub const fn missing(&self) -> u64 {
         self.packets - self.below
     }
 
-    /// Packets of the object.
+    /// Returns the number of packets of the object.
     pub const fn total(&self) -> u64 {
         self.packets
     }
 
-    /// What the circuit carried when it was last looked at; nothing in a gap, and behind the vector.
+    /// Returns the circuit's rate at the latest update, or `None` in a gap and after the end of the vector.
     pub const fn rate(&self) -> Option<Rate> {
         self.profile.rate()
     }
 
-    /// Whether the circuit is in use.
+    /// True while the circuit is in use.
     pub fn is_on_circuit(&self) -> bool {
         self.state == State::Circuit
     }
 
-    /// Whether the receiver has asked for a pause.
+    /// True if the receiver has asked to stop because its host is behind.
     pub const fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Messages that made no sense.
+    /// Returns the number of messages that were ignored as invalid.
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// Leaves the circuit if it is over, or if the last packets would wait long for it.
+    /// Releases the circuit at its end, or if the last packets would have to wait for it through a long gap.
     fn look(&mut self, now: Instant) {
         if self.state != State::Circuit {
             return;
@@ -177,7 +178,7 @@ impl Sender {
         self.events.tell(SenderEvent::Released { unused });
     }
 
-    /// What should leave next, if anything.
+    /// Returns the next datagram to send, regardless of the rate.
     fn next(&self) -> Option<Next> {
         if self.held {
             return None;
@@ -196,10 +197,10 @@ impl Sender {
         copies.next().filter(|_| self.turns.has_room())
     }
 
-    /// The next datagram, if it may leave now.
+    /// Returns the next datagram if it may leave now.
     fn datagram(&mut self, now: Instant, next: Next) -> Option<Transmit> {
         if self.turns.count() + 1 >= TURNS_MAX {
-            // no two resends may have the same turn
+            // no two resends may have the same turn, so the rest is sent on the stream
             self.release(now);
             return Some(self.piece(next));
         }
@@ -240,7 +241,7 @@ impl Sender {
         })
     }
 
-    /// The next packet of the tail.
+    /// Returns the next packet as a message on the stream.
     fn piece(&mut self, next: Next) -> Transmit {
         let number = match next {
             Next::New => {
@@ -249,7 +250,7 @@ impl Sender {
             }
             Next::Again(number) | Next::Copy { number, .. } => {
                 self.lost.remove(number);
-                // it counts as a turn, so that an answer to an earlier question does not bring it again
+                // counts as a turn, so that the answer to an earlier question does not cause a further resend
                 self.turns.push(number);
                 number
             }
@@ -258,7 +259,8 @@ impl Sender {
         wire::piece(self.config.stream, number, self.config.cut().span(number))
     }
 
-    /// Lets the last resends leave twice, if they are few and all else has left; answers whether there are such.
+    /// Schedules the last resends a second time if they are few and all packets were sent. Returns true if any is
+    /// scheduled.
     fn repeat(&mut self) -> bool {
         let turns = self.copied..self.turns.count();
         if self.state != State::Circuit || self.next < self.packets || turns.is_empty() {
@@ -274,7 +276,7 @@ impl Sender {
         !self.copies.is_empty()
     }
 
-    /// Asks what is missing, unless it has just been asked; nothing else can be sent.
+    /// Returns a question, unless it was asked before or an answer is outstanding.
     fn ask(&mut self, now: Instant) -> Option<Transmit> {
         let sent = self.sent_in_all();
         let news = self.overflowed || self.about != Some(sent);
@@ -312,7 +314,7 @@ impl Sender {
         }
     }
 
-    /// Whether a report is one that an honest receiver could have made.
+    /// Fails if no conforming receiver could have sent this report.
     fn check(&self, report: &Report<'_>) -> Result<(), PeerMisbehaved> {
         let sent = self.sent_in_all();
         let packets = report.below.max(report.packets.end());
@@ -343,7 +345,7 @@ impl Sender {
             }
         } else if let Some(about) = self.about {
             self.answered = report.answered;
-            // what left after the question is not in the answer
+            // the answer does not cover resends sent after the question
             for number in self.turns.since(about.turns) {
                 self.lost.remove(number);
             }
@@ -382,8 +384,8 @@ impl Endpoint for Sender {
         self.look(now);
     }
 
-    /// Rates are the vector's, so that only one means something here: no limit is what a world says that
-    /// carries datagrams on the stream, as there is no circuit.
+    /// Reacts only to [`Rate::UNLIMITED`], since the vector determines the rates. A driver passes it if there is no
+    /// circuit, and all packets are then sent on the stream.
     fn handle_rate(&mut self, now: Instant, rate: Rate) {
         if rate == Rate::UNLIMITED && self.state == State::Circuit {
             self.release(now);
@@ -435,5 +437,6 @@ impl Endpoint for Sender {
     }
 }
 
-/// No call tells more: a question and the release that comes with it, behind those of the call before, and the end.
+/// Bound of events per call: a question with the release of the circuit, those of the call before, and the
+/// completion.
 const EVENTS_MAX: usize = 6;

@@ -1,9 +1,11 @@
-//! What crosses between the two sides of VBTP.
+//! Wire format of VBTP.
 //!
-//! A datagram's head has eight octets: a bit that is set in resends, how many resends left before it in 33 bits, and the
-//! packet's number in the lower 30. A packet leaves once without the bit, and no two resends have the same count, so the
-//! head can be a seal's nonce, whatever the body has become in the meantime.
-//! On the stream the first octet is the kind: 1 question, 2 report, 3 hold, 4 piece.
+//! The head of a datagram has eight octets, big-endian: a bit that is set in resends, the number of earlier resends
+//! in 33 bits, and the packet number in the lower 30 bits. Only the first transmission of a packet lacks the bit, and
+//! no two resends have the same count. So the head can serve as the nonce of the encryption, even if the body has
+//! changed in the meantime.
+//!
+//! A message on the stream begins with its type: 1 question, 2 report, 3 hold, 4 piece.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -11,26 +13,26 @@ use core::ops::Range;
 use lighthaul_base::codec::{put_range, put_varint};
 use lighthaul_base::{Body, Head, Malformed, Reader, Span, Transmit, Via};
 
-/// The decoded head of a datagram.
+/// Decoded head of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// It was sent before.
+    /// True for a resend.
     pub again: bool,
-    /// How many resends have left before this datagram, below 2^33.
+    /// Number of resends sent before this datagram, below 2^33. For a resend it is its turn.
     pub turn: u64,
-    /// Its number, below 2^30.
+    /// Packet number, below 2^30.
     pub number: u64,
 }
 
 impl Packet {
-    /// The head's octets.
+    /// Returns the octets of the head.
     pub const fn encode(self) -> [u8; HEAD_LEN] {
         debug_assert!(self.turn < TURNS_MAX && self.number < 1 << NUMBER_BITS);
         let word = (self.again as u64) << 63 | self.turn << NUMBER_BITS | self.number;
         word.to_be_bytes()
     }
 
-    /// Reads a head.
+    /// Decodes a head.
     pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
         let octets: [u8; HEAD_LEN] = head.try_into().map_err(|_| Malformed)?;
         let word = u64::from_be_bytes(octets);
@@ -42,51 +44,52 @@ impl Packet {
     }
 }
 
-/// A decoded message of the stream.
+/// Decoded message of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control<'a> {
-    /// What is missing?
+    /// Request for a report of all packets missing among those sent.
     Question(Sent),
-    /// What came, and what did not.
+    /// Report of received and missing packets.
     Report(Report<'a>),
-    /// Send no datagrams, or go on.
+    /// Request to stop sending datagrams, or to resume.
     Hold {
-        /// Whether to stop.
+        /// True to stop.
         on: bool,
     },
-    /// A packet of the tail; its bytes are the message's body.
+    /// Packet of the tail. Its bytes are the body of the message.
     Piece {
-        /// The packet.
+        /// Packet number.
         number: u64,
     },
 }
 
-/// What a sender has sent.
+/// Progress of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Packets, each counted once.
+    /// Number of distinct packets sent.
     pub packets: u64,
-    /// Resends on the circuit.
+    /// Number of resends on the circuit.
     pub turns: u64,
 }
 
-/// What a receiver says. Without losses it is the paper's ACK, with them its NACK.
+/// Report of a receiver. Without losses it is the paper's ACK, and with losses its NACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report<'a> {
-    /// How many questions it has answered; when this grows, `packets` is all that was missing of what was asked about.
+    /// Number of questions answered so far. In an answer, `packets` lists all packets missing among those asked
+    /// about.
     pub answered: u32,
-    /// All packets below this number came.
+    /// All packets below this number have arrived.
     pub below: u64,
-    /// All resends below this number came, or were reported as lost.
+    /// All resends below this turn have arrived or were reported lost.
     pub turns: u64,
-    /// Packets that are missing.
+    /// Missing packets.
     pub packets: Ranges<'a>,
-    /// Resends that are.
+    /// Turns of lost resends.
     pub lost_turns: Ranges<'a>,
 }
 
-/// Ascending ranges that do not touch, as they cross: a varint of how many there are, then each as [`Reader::range`]
-/// reads it.
+/// Encoded ascending ranges that do not touch: their number as a varint, then each in the encoding of
+/// [`Reader::range`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ranges<'a> {
     octets: &'a [u8],
@@ -95,17 +98,17 @@ pub struct Ranges<'a> {
 }
 
 impl<'a> Ranges<'a> {
-    /// Whether there are none.
+    /// True if there is no range.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Where the last one ends; zero if there is none.
+    /// Returns the end of the last range, or zero if there is none.
     pub const fn end(&self) -> u64 {
         self.end
     }
 
-    /// The ranges.
+    /// Returns the ranges.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + use<'a> {
         let mut reader = Reader::new(self.octets);
         let mut done = 0;
@@ -128,7 +131,7 @@ impl<'a> Ranges<'a> {
 }
 
 impl<'a> Control<'a> {
-    /// Reads a message of the stream.
+    /// Decodes a message of the stream.
     pub fn decode(head: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(head);
         let control = match reader.u8()? {
@@ -154,7 +157,7 @@ impl<'a> Control<'a> {
     }
 }
 
-/// The sender's question.
+/// Returns the sender's question.
 pub fn question(stream: u16, sent: Sent) -> Transmit {
     let mut head = [0; 17];
     head[0] = QUESTION;
@@ -163,7 +166,7 @@ pub fn question(stream: u16, sent: Sent) -> Transmit {
     on(stream, &head, Body::None)
 }
 
-/// What the receiver says: all before the ranges, and of these at most [`RANGES_MAX`] each.
+/// Returns the receiver's report. Of each kind of ranges it takes the first [`RANGES_MAX`].
 pub fn report(
     stream: u16,
     [answered, below, turns]: [u64; 3],
@@ -181,23 +184,23 @@ pub fn report(
     on(stream, &head, Body::Words(words))
 }
 
-/// The receiver's wish to get nothing for a while, or to go on.
+/// Returns the receiver's request to stop sending datagrams (`hold`), or to resume.
 pub fn hold(stream: u16, hold: bool) -> Transmit {
     on(stream, &[HOLD, u8::from(hold)], Body::None)
 }
 
-/// A packet of the tail.
+/// Returns a packet of the tail.
 pub fn piece(stream: u16, number: u64, span: Span) -> Transmit {
     let mut head = [PIECE; 9];
     head[1..].copy_from_slice(&number.to_be_bytes());
     on(stream, &head, Body::Object(span))
 }
 
-/// Octets of a datagram's head.
+/// Length of a datagram's head in octets.
 pub const HEAD_LEN: usize = 8;
-/// No machine resends more often than this.
+/// Upper limit of the number of resends in a transfer.
 pub const TURNS_MAX: u64 = 1 << 33;
-/// The most ranges of one kind in a report.
+/// Maximum number of ranges of each kind in a report.
 pub const RANGES_MAX: usize = 1024;
 
 fn on(stream: u16, head: &[u8], body: Body) -> Transmit {
@@ -229,7 +232,7 @@ fn encode(words: &mut Vec<u8>, ranges: impl Iterator<Item = Range<u64>>) {
     words.append(&mut coded);
 }
 
-/// Bits of a packet's number.
+/// Number of bits of a packet number.
 const NUMBER_BITS: u32 = 30;
 const QUESTION: u8 = 1;
 const REPORT: u8 = 2;
@@ -241,7 +244,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Ranges of gaps and lengths.
+    /// Generates sorted ranges from gaps and lengths.
     fn ranges() -> impl Strategy<Value = Vec<Range<u64>>> {
         prop::collection::vec((1_u64..1 << 40, 1_u64..1 << 40), 0..20).prop_map(|parts| {
             let mut done = 0;
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_stays_as_it_is() {
+    fn wire_format_is_stable() {
         let packet = Packet {
             again: false,
             turn: 1,
@@ -291,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_malformed() {
+    fn invalid_messages_are_malformed() {
         let report = |words: &[u8]| {
             let mut head = [0; 21].to_vec();
             head[0] = 2;
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_has_no_more_ranges_than_are_read() {
+    fn report_has_no_more_ranges_than_the_decoder_accepts() {
         let many = || (0..).map(|nth| nth * 2 + 1..nth * 2 + 2);
         let head = report(1, [0; 3], many(), many()).octets();
         let Ok(Control::Report(report)) = Control::decode(&head) else {
@@ -338,7 +341,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_survive_the_wire(
+        fn messages_round_trip(
             again: bool, turn in 0..TURNS_MAX, number in 0_u64..1 << 30, packets: u64, on: bool,
             answered: u32, below: u64, missing in ranges(), lost in ranges(),
         ) {

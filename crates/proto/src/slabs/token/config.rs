@@ -1,27 +1,27 @@
-//! What all elements of a cluster agree on.
+//! Parameters on which all elements of a cluster agree.
 
 use core::fmt;
 use core::time::Duration;
 
-/// One cluster; the same for all elements except where a field says so.
+/// Parameters of a cluster. They are the same for all elements unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How many elements there are.
+    /// Number of elements.
     pub members: u8,
-    /// Which of them we are, from 0. Our own.
+    /// Number of this element, from 0. Local to this element.
     pub me: u8,
-    /// How long an element has the channel, at most, while others want it.
+    /// Maximum time for which an element has the channel while others want it.
     pub slot: Duration,
-    /// How long before the end of its slot it hands the token on.
+    /// Time before the end of its slot at which an element passes the token on.
     pub guard: Duration,
-    /// How often an element says that it lives.
+    /// Interval of heartbeats.
     pub beat: Duration,
-    /// How old the beat may be that a token was handed on with; who was not heard for so long is taken for dead.
+    /// Maximum age of the beat that a token is passed with. An element without a beat for this time counts as dead.
     pub fresh: Duration,
 }
 
 impl Config {
-    /// A cluster of so many on one local network, as element `me` of it sees it.
+    /// Returns the parameters of element `me` in a cluster of `members` on one local network.
     pub const fn new(members: u8, me: u8) -> Self {
         Self {
             members,
@@ -33,7 +33,7 @@ impl Config {
         }
     }
 
-    /// Tells whether a cluster can be made of this.
+    /// Fails if a cluster with these parameters is not possible.
     pub fn check(&self) -> Result<(), Misuse> {
         if !(1..=MEMBERS_MAX).contains(&self.members) {
             return Err(Misuse::Members(self.members));
@@ -50,27 +50,29 @@ impl Config {
         Ok(())
     }
 
-    /// For how long a token can be somebody's after it was last heard of: the time to take it, and a slot.
+    /// Returns the time for which an element can hold a token after it was last heard of: the time to take it, and a
+    /// slot.
     pub fn life(&self) -> Duration {
         self.fresh + self.slot + self.guard
     }
 
-    /// For how long nothing is heard of the token before a new one is proposed; longer than others need to agree to that.
+    /// Returns the time without news of the token after which a new one is proposed. It exceeds the time after which
+    /// other elements agree.
     pub fn silence(&self) -> Duration {
         self.life() + self.beat * 3
     }
 }
 
-/// What cannot be made into a cluster.
+/// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// So many elements cannot be.
+    /// The number of elements is out of range.
     Members(u8),
-    /// There is no such element.
+    /// The cluster has no element with this number.
     Me(u8),
-    /// A guard time of more than half a slot.
+    /// The guard time exceeds half a slot.
     Guard(Duration),
-    /// Beats that are fresh for too few others, or too many.
+    /// The maximum age of a beat is out of range.
     Fresh(Duration),
 }
 
@@ -79,13 +81,16 @@ impl fmt::Display for Misuse {
         match self {
             Self::Members(count) => write!(
                 f,
-                "a cluster has 1 to {MEMBERS_MAX} elements, which {count} is not"
+                "a cluster must have 1 to {MEMBERS_MAX} elements, not {count}"
             ),
-            Self::Me(me) => write!(f, "the cluster has no element {me}; they count from 0"),
-            Self::Guard(guard) => write!(f, "a guard of {guard:?} is more than half a slot"),
+            Self::Me(me) => write!(
+                f,
+                "the cluster has no element {me}: elements are numbered from 0"
+            ),
+            Self::Guard(guard) => write!(f, "a guard time of {guard:?} exceeds half a slot"),
             Self::Fresh(fresh) => write!(
                 f,
-                "a beat is fresh for 4 to {BEATS_MAX} beats, which {fresh:?} is not"
+                "the maximum age of a beat must be 4 to {BEATS_MAX} beat intervals, not {fresh:?}"
             ),
         }
     }
@@ -93,9 +98,9 @@ impl fmt::Display for Misuse {
 
 impl core::error::Error for Misuse {}
 
-/// The most elements of a cluster.
+/// Maximum number of elements in a cluster.
 pub const MEMBERS_MAX: u8 = 32;
-/// For how many beats one may be fresh.
+/// Maximum age of a beat, in beat intervals.
 const BEATS_MAX: u32 = 64;
 
 #[cfg(test)]
@@ -103,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_config_is_refused() {
         let with = |change: fn(&mut Config)| {
             let mut config = Config::new(3, 0);
             change(&mut config);

@@ -1,4 +1,4 @@
-//! One element of a cluster: told what others say and whether it has something to send, asked what to say and whether it may send.
+//! One element of a cluster. It takes messages of the others and reports when the channel may be used.
 
 use alloc::collections::VecDeque;
 use lighthaul_base::Instant;
@@ -7,15 +7,15 @@ use super::Config;
 use super::peers::Peers;
 use super::wire::{Generation, Mark, Word, Words};
 
-/// An element that takes turns with others.
+/// State machine of an element that takes turns with others.
 #[derive(Clone, Debug)]
 pub struct Element {
     config: Config,
     peers: Peers,
     seen: Instant,
-    /// Tokens of lower generations are not taken.
+    /// Lowest generation of a token that this element takes.
     pledge: Generation,
-    /// The highest that was heard of, and when it was last heard of.
+    /// Newest mark heard of, and the time of the latest news about it.
     best: Mark,
     news_at: Instant,
     wants: bool,
@@ -23,9 +23,9 @@ pub struct Element {
     hold: Option<Hold>,
     offer: Option<Offer>,
     proposal: Option<Proposal>,
-    /// No proposal before this.
+    /// Earliest time of the next proposal.
     propose_at: Instant,
-    /// Beats of late, and when they were said.
+    /// Numbers of recent beats, and the times at which they were sent.
     said: VecDeque<(u64, Instant)>,
     count: u64,
     beat_at: Instant,
@@ -34,26 +34,26 @@ pub struct Element {
     founded: u64,
 }
 
-/// The time in which an element has the channel.
+/// Period in which an element has the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Its beginning.
+    /// Start of the period.
     pub from: Instant,
-    /// The first moment that is not its.
+    /// End of the period (exclusive).
     pub till: Instant,
 }
 
-/// The token is ours, or was handed on a moment ago.
+/// Token that this element holds, or has just passed on.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     mark: Mark,
     slot: Slot,
-    /// When others were last told.
+    /// Time of the latest announcement to the others.
     announced_at: Instant,
     passed: bool,
 }
 
-/// A token that was handed on, until it is heard of.
+/// Token that was passed on, until its arrival is confirmed by news of it.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     mark: Mark,
@@ -62,7 +62,7 @@ struct Offer {
     until: Instant,
 }
 
-/// A generation that we would make, and who has agreed, a bit each.
+/// Generation that this element proposes, and a bit mask of the elements that have agreed.
 #[derive(Clone, Copy, Debug)]
 struct Proposal {
     generation: Generation,
@@ -70,8 +70,8 @@ struct Proposal {
 }
 
 impl Element {
-    /// An element that knows nothing yet; the config must pass [`Config::check`]. `count` must be higher than that of any beat
-    /// of an earlier life, as the time of day is.
+    /// Returns an element without any knowledge. `count` must exceed the beat numbers of earlier runs; the time of
+    /// day serves for that. Panics unless `config` passes [`Config::check`].
     pub fn new(now: Instant, config: Config, count: u64) -> Self {
         assert_eq!(
             config.check(),
@@ -100,33 +100,33 @@ impl Element {
         }
     }
 
-    /// What all elements agree on.
+    /// Returns the parameters of the cluster.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// How often the token was taken, and made anew.
+    /// Returns the numbers of times that the token was taken, and created.
     pub const fn counts(&self) -> (u64, u64) {
         (self.taken, self.founded)
     }
 
-    /// Whether another element serves, if it was heard of late.
+    /// Returns the serving state of another element, or `None` if it has not sent a beat recently.
     pub fn hears_served(&self, now: Instant, nth: u8) -> Option<bool> {
         self.peers.serves(now, nth)
     }
 
-    /// Whether the token is here, used or resting.
+    /// True if this element has the token, used or idle.
     pub fn holds(&self) -> bool {
         self.hold.is_some_and(|hold| !hold.passed)
     }
 
-    /// The slot in which it may send, if it may, as of the last moment it was told.
+    /// Returns the slot in which this element may send, as of the latest call.
     pub fn slot(&self) -> Option<Slot> {
         let hold = self.hold.filter(|hold| hold.passed || self.wants)?;
         (self.seen < hold.slot.till).then_some(hold.slot)
     }
 
-    /// Hears whether there is something to send.
+    /// Sets the demand of this element: true if it has data to send.
     pub fn handle_want(&mut self, now: Instant, wants: bool) {
         self.look(now);
         if wants && !self.wants {
@@ -136,7 +136,7 @@ impl Element {
                     till: now + self.config.slot,
                 };
             }
-            // not at once, should it come and go all the time
+            // delay the beat in case the demand changes quickly
             let last = self.said.back().map_or(now, |(_, at)| *at);
             self.beat_at = self.beat_at.min(last + self.config.beat / 8);
         }
@@ -144,7 +144,8 @@ impl Element {
         self.work(now);
     }
 
-    /// Hears whether it takes its part of what comes to a shared address; all others are told at once.
+    /// Sets the serving state: true if this element takes its share of the traffic to a shared address. All other
+    /// elements are notified at once.
     pub fn handle_service(&mut self, now: Instant, serves: bool) {
         if serves != self.serves {
             self.serves = serves;
@@ -153,7 +154,7 @@ impl Element {
         self.handle_timeout(now);
     }
 
-    /// Hears another element.
+    /// Handles a message of another element.
     pub fn handle_words(&mut self, now: Instant, words: Words) {
         self.look(now);
         let Words { from, to, word } = words;
@@ -185,18 +186,18 @@ impl Element {
         self.work(now);
     }
 
-    /// Does what is due.
+    /// Runs expired timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.look(now);
         self.work(now);
     }
 
-    /// The next message for another.
+    /// Returns the next message to send.
     pub fn poll_words(&mut self) -> Option<Words> {
         self.out.pop_front()
     }
 
-    /// When something is due.
+    /// Returns the time of the next timeout.
     pub fn poll_timeout(&self) -> Instant {
         let offer = self.offer.map_or(Instant::NEVER, |offer| offer.again_at);
         let hold = self.hold.map_or(Instant::NEVER, |hold| {
@@ -209,7 +210,7 @@ impl Element {
         self.beat_at.min(offer).min(hold)
     }
 
-    /// Time passes; after a while in which it did so unseen, nothing that was known of others means anything.
+    /// Advances the time. After a long time without calls, all knowledge of others is outdated.
     fn look(&mut self, now: Instant) {
         if now > self.seen + self.config.fresh / 2 {
             self.news_at = now;
@@ -236,14 +237,14 @@ impl Element {
         }
     }
 
-    /// Hands the token on, or keeps it.
+    /// Passes the token on, or keeps it.
     fn take_turn(&mut self, now: Instant) {
         let Some(hold) = &mut self.hold else {
             return;
         };
         let lapsed = now >= hold.announced_at + self.config.fresh;
         if lapsed || hold.passed && now >= hold.slot.till {
-            // of what was not announced for so long, others may think that it is lost
+            // a token that was not announced for so long may count as lost at the others
             self.hold = None;
             return;
         }
@@ -299,11 +300,11 @@ impl Element {
         self.pledge = self.pledge.max(mark.generation);
         self.offer = None;
         self.proposal = None;
-        // all should know, so that nobody looks for it
+        // announce the token to all, so that no element proposes a new one
         self.beat(now);
     }
 
-    /// Somebody else has a token.
+    /// Handles news of the token at another element.
     fn handle_news(&mut self, now: Instant, mark: Mark) {
         if mark < self.best {
             return;
@@ -321,7 +322,8 @@ impl Element {
         }
     }
 
-    /// Somebody takes no token below this generation, so nor do we; ours becomes a higher one.
+    /// Raises the lowest generation taken here to that of another element. Our own token moves to a higher
+    /// generation.
     fn raise(&mut self, now: Instant, pledge: Generation) {
         if pledge <= self.pledge {
             return;
@@ -342,7 +344,7 @@ impl Element {
         }
     }
 
-    /// Proposes a new token if the one that was is lost, and to do so is our part.
+    /// Proposes a new token if the old one is lost and this is the lowest living element.
     fn propose(&mut self, now: Instant) {
         let is_quiet = now >= self.news_at + self.config.silence();
         if self.hold.is_some() || !is_quiet || self.peers.is_lower_living(now) {
@@ -399,7 +401,7 @@ impl Element {
         }
     }
 
-    /// Makes the token anew, once all that live have agreed.
+    /// Creates the token once all living elements have agreed.
     fn found(&mut self, now: Instant) {
         let Some(proposal) = self.proposal else {
             return;
@@ -450,16 +452,16 @@ impl Element {
 
     fn say(&mut self, words: Words) {
         if self.out.len() == OUT_MAX {
-            // a world that takes nothing gets the newest once it does
+            // keep the newest messages for a driver that takes none for a while
             self.out.pop_front();
         }
         self.out.push_back(words);
     }
 }
 
-/// Beats that are remembered.
+/// Number of recent beats that are remembered.
 const SAID_MAX: usize = 256;
-/// Messages that wait for the world.
+/// Maximum number of messages that wait for the driver.
 const OUT_MAX: usize = 1 << 10;
 
 #[cfg(test)]
@@ -469,7 +471,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_alone_has_the_channel_for_good() {
+    fn single_element_keeps_the_channel() {
         let config = Config::new(3, 1);
         let mut element = Element::new(Instant::ZERO, config, 0);
         element.handle_want(Instant::ZERO, true);
@@ -491,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_was_handed_on_long_ago_is_nobodys() {
+    fn delayed_token_is_refused() {
         let config = Config::new(2, 1);
         let mut element = Element::new(Instant::ZERO, config, 0);
         element.handle_timeout(Instant::ZERO);

@@ -1,22 +1,24 @@
-//! Elements of a cluster that share one channel (SLaBS, section III, last paragraph): each has its whole rate for a part of
-//! the time, and a token among them says whose turn it is.
+//! Cluster of elements that share one channel (SLaBS, section III, last paragraph). Each element has the whole rate
+//! for a part of the time. A token determines which element may send.
 //!
-//! What the paper leaves open is done so:
+//! Decisions that the paper leaves open:
 //!
-//! - Every element says every few milliseconds that it lives, what it knows of the token, and whether it has something to
-//!   send: its beat. The token goes around among those that do; if none does, it rests.
-//! - The token goes to an element together with the number of its last beat, and is not taken if that beat was said too long ago. So
-//!   a token that comes late is nobody's, though no two clocks agree.
-//! - An element has the channel for a slot at most, and says so when it begins. It hands the token on a guard time before it ends, so
-//!   that the channel is not idle meanwhile; for no longer two elements believe that it is theirs.
-//! - If nothing is heard of the token for longer than it can be anybody's, the lowest element that lives proposes a new generation. All that
-//!   live must agree, and so never take an older one; who knows better refuses. A holder that hears of a proposal
-//!   gives its own token a higher generation, and the proposal is void.
-//! - Of two tokens the one of the lower generation is dropped as soon as both are heard of. Two live on for as long as two parts of a
-//!   cluster hear nothing of each other, and only then: who cannot be heard is taken for dead.
+//! - Every few milliseconds each element sends a heartbeat ("beat"): its view of the token, and whether it has data
+//!   to send. The token circulates among elements with data. If there are none, it stays where it is.
+//! - The token is sent together with the number of the target's last beat. The target refuses the token if that beat
+//!   is too old. So a delayed token is void, without synchronized clocks.
+//! - An element has the channel for at most one slot, and announces it at the start. It passes the token on a guard
+//!   time before the end of the slot, so that the channel is not idle. For at most that time two elements hold the
+//!   channel.
+//! - If nothing is heard of the token for longer than an element can hold it, the lowest living element proposes a
+//!   new generation. All living elements must agree, and then never take an older token. An element with newer
+//!   information refuses. A holder that receives a proposal raises the generation of its own token, which voids the
+//!   proposal.
+//! - Of two tokens the one with the lower generation is dropped as soon as both are known. Two tokens exist only as
+//!   long as a partition of the cluster lasts. An element that cannot be heard counts as dead.
 //!
-//! - [`config`]: what all elements agree on; [`wire`]: what crosses between them
-//! - [`element`]: one of them; [`peers`]: what it knows of the others
+//! - [`config`]: parameters on which all elements agree; [`wire`]: message formats
+//! - [`element`]: one element; [`peers`]: its knowledge of the others
 pub mod config;
 pub mod element;
 pub mod peers;

@@ -1,4 +1,4 @@
-//! What an element knows of the others.
+//! Knowledge of an element about the others.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use lighthaul_base::Instant;
 
 use super::Config;
 
-/// All elements, by their numbers; what it says of ourselves means nothing.
+/// State of all elements by their numbers. The entry of this element is unused.
 #[derive(Clone, Debug)]
 pub struct Peers {
     config: Config,
@@ -15,16 +15,16 @@ pub struct Peers {
 
 #[derive(Clone, Copy, Debug)]
 struct Peer {
-    /// The last beat that was heard.
+    /// Number of the latest beat.
     count: u64,
-    /// When; never before the start.
+    /// Time of the latest beat; `None` before the first.
     heard_at: Option<Instant>,
     wants: bool,
     serves: bool,
 }
 
 impl Peers {
-    /// Nobody was heard yet.
+    /// Returns the state before any beat.
     pub fn new(config: Config) -> Self {
         let peer = Peer {
             count: 0,
@@ -36,13 +36,13 @@ impl Peers {
         Self { config, peers }
     }
 
-    /// Everybody but us.
+    /// Returns the numbers of all elements except this one.
     pub fn others(&self) -> impl Iterator<Item = u8> + use<> {
         let me = self.config.me;
         (0..self.config.members).filter(move |nth| *nth != me)
     }
 
-    /// Hears a beat of one that wants the channel, and serves, or does not; answers whether it is the newest of this element.
+    /// Handles a beat. Returns true if it is newer than all earlier beats of this element.
     pub fn hear(
         &mut self,
         now: Instant,
@@ -54,7 +54,7 @@ impl Peers {
         let Some(peer) = self.peers.get_mut(usize::from(from)) else {
             return false;
         };
-        // one that was started anew with a clock that is behind is believed when the other is forgotten
+        // after a restart with an earlier clock, an element is believed once its old beats have expired
         if count <= peer.count && !forgotten {
             return false;
         }
@@ -67,33 +67,34 @@ impl Peers {
         true
     }
 
-    /// Whether an element was heard of late.
+    /// True if the element has sent a beat recently.
     pub fn is_living(&self, now: Instant, nth: u8) -> bool {
         self.heard_within(now, nth, 1)
     }
 
-    /// Whether it serves, if it was heard of late.
+    /// Returns the serving state of an element, or `None` if it has not sent a beat recently.
     pub fn serves(&self, now: Instant, nth: u8) -> Option<bool> {
         let peer = self.peers.get(usize::from(nth));
         peer.filter(|_| self.is_living(now, nth))
             .map(|peer| peer.serves)
     }
 
-    /// Whether somebody with a lower number than ours lives.
+    /// True if an element with a lower number is alive.
     pub fn is_lower_living(&self, now: Instant) -> bool {
         (0..self.config.me).any(|nth| self.is_living(now, nth))
     }
 
-    /// Who is the next behind us that wants the channel and could take the token, and the beat to hand it on with.
+    /// Returns the next element in order that wants the channel and can take the token, and the number of its latest
+    /// beat.
     pub fn next_that_wants(&self, now: Instant) -> Option<(u8, u64)> {
         let (me, members) = (self.config.me, self.config.members);
         let mut behind = (1..members).map(|by| (me + by) % members);
-        // the token needs time to get there, and the beat has needed some
+        // half of the age is left for the beat to arrive, and half for the token
         let nth = behind.find(|nth| self.wants(*nth) && self.heard_within(now, *nth, 2))?;
         Some((nth, self.peers[usize::from(nth)].count))
     }
 
-    /// Nobody is known to live: so much time has passed unseen.
+    /// Forgets which elements are alive, after a time without calls.
     pub fn forget(&mut self) {
         for peer in &mut self.peers {
             peer.heard_at = None;
@@ -104,7 +105,7 @@ impl Peers {
         self.peers[usize::from(nth)].wants
     }
 
-    /// Whether it was heard within that part of the time for which a beat is fresh.
+    /// True if the element has sent a beat within [`Config::fresh`] / `part`.
     fn heard_within(&self, now: Instant, nth: u8, part: u32) -> bool {
         let peer = self.peers.get(usize::from(nth));
         let heard_at = peer.and_then(|peer| peer.heard_at);

@@ -1,34 +1,35 @@
-//! What crosses between the elements of a cluster, big-endian and without padding.
+//! Wire format between the elements of a cluster, big-endian and without padding.
 //!
-//! The first octet is the version, 1; then the kind (1 beat, 2 token, 3 propose, 4 answer), who says it, and to whom.
+//! A message begins with the version (1), the type (1 beat, 2 token, 3 propose, 4 answer), the sender and the
+//! receiver, one octet each.
 
 use alloc::vec::Vec;
 
 use lighthaul_base::{Malformed, Reader};
 
-/// How the manieth token this is: a count, and behind it who made it, so that no two are the same.
+/// Generation of a token: a counter, and in the low octet the element that created it, so that no two are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Generation(pub u64);
 
 impl Generation {
-    /// The next one above this that `me` may make.
+    /// Returns the next generation that element `me` may create.
     #[must_use]
     pub const fn after(self, me: u8) -> Self {
         Self(((self.0 >> 8).saturating_add(1) << 8) | me as u64)
     }
 }
 
-/// A token at one moment: its generation, and how often it was handed on. Of two, the higher is what holds.
+/// State of a token: its generation, and how often it was passed on. The higher of two marks is valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
-    /// Its generation.
+    /// Generation of the token.
     pub generation: Generation,
-    /// How often it was handed on, or kept for another slot.
+    /// Number of times that the token was passed on.
     pub sequence: u64,
 }
 
 impl Mark {
-    /// The same token, once more handed on.
+    /// Returns the mark of the token after it is passed on once more.
     #[must_use]
     pub const fn next(self) -> Self {
         Self {
@@ -38,56 +39,56 @@ impl Mark {
     }
 }
 
-/// A message of one element to another.
+/// Message of one element to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
-    /// Who says it.
+    /// Number of the sender.
     pub from: u8,
-    /// To whom.
+    /// Number of the receiver.
     pub to: u8,
-    /// What.
+    /// Contents.
     pub word: Word,
 }
 
-/// What is said.
+/// Contents of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// Who says this lives.
+    /// Heartbeat of the sender.
     Beat {
-        /// Counts up.
+        /// Number of the beat, which increases.
         count: u64,
-        /// No token of a lower generation will be taken.
+        /// Lowest generation of a token that the sender takes.
         pledge: Generation,
-        /// It has something to send.
+        /// True if the sender has data to send.
         wants: bool,
-        /// It takes its part of what comes to the address that all share, if they do.
+        /// True if the sender takes its share of the traffic to the address that the cluster shares.
         serves: bool,
-        /// It has the token.
+        /// Mark of the token, if the sender has it.
         holds: Option<Mark>,
     },
-    /// The token is yours.
+    /// The token is passed to the receiver.
     Token {
-        /// As it is from now on.
+        /// New mark of the token.
         mark: Mark,
-        /// Your last beat that was heard.
+        /// Number of the receiver's latest beat that the sender has heard.
         beat: u64,
     },
-    /// The token seems to be lost: may there be a new one?
+    /// Proposal of a new token, since the old one seems to be lost.
     Propose {
-        /// Of this generation.
+        /// Generation of the new token.
         generation: Generation,
     },
-    /// What the other thinks of that.
+    /// Answer to a proposal.
     Answer {
-        /// The generation that was proposed.
+        /// Proposed generation.
         generation: Generation,
-        /// Older ones will not be taken any more.
+        /// True if the sender will not take older tokens.
         agreed: bool,
     },
 }
 
 impl Words {
-    /// The message's octets.
+    /// Returns the octets of the message.
     pub fn encode(&self) -> Vec<u8> {
         let mut octets = Vec::from([VERSION, self.word.kind(), self.from, self.to]);
         let mut put = |number: u64| octets.extend(number.to_be_bytes());
@@ -122,7 +123,7 @@ impl Words {
         octets
     }
 
-    /// Reads a message.
+    /// Decodes a message.
     pub fn decode(octets: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(octets);
         if reader.u8()? != VERSION {
@@ -193,9 +194,9 @@ fn read_mark(reader: &mut Reader<'_>) -> Result<Mark, Malformed> {
     })
 }
 
-/// What is said so.
+/// Version of the wire format.
 pub const VERSION: u8 = 1;
-/// No message is longer.
+/// Maximum length of a message in octets.
 pub const LEN_MAX: usize = 37;
 
 #[cfg(test)]
@@ -236,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_said_is_heard(from: u8, to: u8, word in any_word()) {
+        fn messages_round_trip(from: u8, to: u8, word in any_word()) {
             let words = Words { from, to, word };
             let octets = words.encode();
             prop_assert!(octets.len() <= LEN_MAX);
@@ -245,7 +246,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_is_written_the_same(octets: Vec<u8>) {
+        fn decoded_messages_encode_to_the_same_octets(octets: Vec<u8>) {
             if let Ok(words) = Words::decode(&octets) {
                 prop_assert_eq!(words.encode(), octets);
             }
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_elements_make_the_same_generation() {
+    fn generations_of_different_elements_differ() {
         let first = Generation::default().after(3);
         assert!(first > Generation::default().after(2));
         assert!(first.after(0) > first);
