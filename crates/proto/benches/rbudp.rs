@@ -1,4 +1,4 @@
-//! What RBUDP's machines cost a datagram, alone and in the simulator.
+//! Cost of the RBUDP machines per datagram, alone and in the simulator.
 #![expect(clippy::print_stdout, reason = "a report")]
 #![expect(clippy::disallowed_types, reason = "measures itself, not a transfer")]
 #![expect(clippy::disallowed_methods, reason = "measures itself, not a transfer")]
@@ -34,7 +34,7 @@ fn config(rate: Rate) -> Config {
     }
 }
 
-/// Both machines back to back, no world between them.
+/// Runs both machines back to back, without a simulated network.
 fn machines(rate: Rate) {
     let config = config(rate);
     let mut sender = Sender::new(Instant::ZERO, config, 1);
@@ -56,7 +56,7 @@ fn machines(rate: Rate) {
     println!("both machines at {rate}: {nanos:.1} ns a datagram");
 }
 
-/// 10 GB over 10 Gb/s, 100 ms and 0.1 % loss.
+/// Simulates 10 GB over 10 Gb/s, 100 ms and 0.1 % loss.
 fn simulation() {
     let config = config(Rate::from_mbps(9_900));
     let delay = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! What VBTP's machines cost a datagram, beside RBUDP's in `rbudp.rs`.
+//! Cost of the VBTP machines per datagram, for comparison with RBUDP in `rbudp.rs`.
 #![expect(clippy::print_stdout, reason = "a report")]
 #![expect(clippy::disallowed_types, reason = "measures itself, not a transfer")]
 #![expect(clippy::disallowed_methods, reason = "measures itself, not a transfer")]
@@ -14,13 +14,13 @@ fn main() {
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }
-    // of so many datagrams one is lost
+    // one datagram in this many is lost
     for lost in [u64::MAX, 100] {
         machines(lost);
     }
 }
 
-/// Both machines back to back at 10 Gb/s, no world between them.
+/// Runs both machines back to back at 10 Gb/s, without a simulated network.
 fn machines(lost: u64) {
     let config = Config {
         object_len: 10_000_000_000,

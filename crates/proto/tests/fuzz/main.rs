@@ -1,4 +1,4 @@
-//! The fuzz targets' bodies on stable: random octets, likely calls, and the inputs kept as seeds.
+//! The fuzz targets on stable Rust, with random octets, plausible calls, and the seeds kept in the repository.
 
 #![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
 
@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn any_octets_are_harmless(
+    fn arbitrary_octets_are_harmless(
         few in prop::collection::vec(any::<u8>(), 0..40),
         many in prop::collection::vec(any::<u8>(), 0..400),
     ) {
@@ -59,42 +59,42 @@ proptest! {
     }
 
     #[test]
-    fn likely_calls_of_fec_are_harmless(octets in likely::fec::calls()) {
+    fn plausible_fec_calls_are_harmless(octets in likely::fec::calls()) {
         assert_harmless(fec::machines, &octets);
     }
 
     #[test]
-    fn likely_calls_of_rbudp_are_harmless(octets in likely::rbudp::calls()) {
+    fn plausible_rbudp_calls_are_harmless(octets in likely::rbudp::calls()) {
         assert_harmless(rbudp::machines, &octets);
     }
 
     #[test]
-    fn likely_calls_of_sabul_are_harmless(octets in likely::sabul::calls()) {
+    fn plausible_sabul_calls_are_harmless(octets in likely::sabul::calls()) {
         assert_harmless(sabul::machines, &octets);
     }
 
     #[test]
-    fn likely_calls_of_slabs_are_harmless(octets in likely::slabs::calls()) {
+    fn plausible_slabs_calls_are_harmless(octets in likely::slabs::calls()) {
         assert_harmless(slabs::machines, &octets);
     }
 
     #[test]
-    fn likely_calls_of_stripe_are_harmless(octets in likely::stripe::calls()) {
+    fn plausible_stripe_calls_are_harmless(octets in likely::stripe::calls()) {
         assert_harmless(stripe::machines, &octets);
     }
 
     #[test]
-    fn likely_calls_of_a_cluster_are_harmless(octets in likely::token::calls()) {
+    fn plausible_token_calls_are_harmless(octets in likely::token::calls()) {
         assert_harmless(token::machine, &octets);
     }
 
     #[test]
-    fn likely_calls_of_vbtp_are_harmless(octets in likely::vbtp::calls()) {
+    fn plausible_vbtp_calls_are_harmless(octets in likely::vbtp::calls()) {
         assert_harmless(vbtp::machines, &octets);
     }
 
     #[test]
-    fn likely_vectors_are_harmless(
+    fn plausible_vectors_are_harmless(
         text in "([0-9]{1,4}(s|ms|h|)-[0-9.]{1,5}(s|us|) [0-9]{1,4} ?(Mb/s|G|),? ?){1,4}",
     ) {
         assert_harmless(vbtp::trc, text.as_bytes());
@@ -102,7 +102,7 @@ proptest! {
 }
 
 #[test]
-fn what_the_fuzzer_kept_stays_harmless() {
+fn fuzzer_corpus_stays_harmless() {
     for (target, body) in TARGETS {
         assert_seeds_harmless(target, body);
     }

@@ -1,4 +1,4 @@
-//! Elements of a cluster in virtual time, and a watch over what they promise; tests and random worlds run it.
+//! Elements of a cluster in virtual time, and checks of their guarantees. Tests and random worlds run them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rng};
 use lighthaul_proto::slabs::token::{Config, Element, Slot, Words};
 
-/// What becomes of messages, in thousandths.
+/// Probabilities of message faults, in thousandths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) lost: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Faults {
     pub(crate) doubled: u64,
 }
 
-/// Elements, the network between them, and who watches.
+/// Elements of a cluster, the network between them, and the checker.
 pub(crate) struct Cluster {
     now: Instant,
     pub(crate) elements: Vec<Option<Element>>,
@@ -29,15 +29,15 @@ pub(crate) struct Cluster {
     lives: u64,
 }
 
-/// Checks what is promised, and counts.
+/// Checker of the guarantees, with counters.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// The time each element had the channel.
+    /// Time for which each element had the channel.
     pub(crate) had: Vec<Duration>,
-    /// The longest time in which several had it.
+    /// Longest time for which several elements had the channel.
     pub(crate) shared_max: Duration,
     pub(crate) shared: Duration,
-    /// The longest time in which nobody had the token.
+    /// Longest time for which no element had the token.
     pub(crate) empty_max: Duration,
     empty: Duration,
     pub(crate) messages: u64,
@@ -94,7 +94,7 @@ impl Cluster {
         self.elements.iter().position(holds)
     }
 
-    /// Puts what an element says on its way.
+    /// Puts the messages of an element in flight.
     fn deliver(&mut self, nth: usize) {
         let Some(element) = &mut self.elements[nth] else {
             return;
@@ -157,14 +157,15 @@ impl Cluster {
         }
     }
 
-    /// The longest time without a token after a failure: until it is missed, until the dead are known to be, until all have agreed.
+    /// Returns the longest time without a token after a failure: until the loss is detected, until dead elements are
+    /// known, and until all others have agreed.
     pub(crate) fn bound(&self) -> Duration {
         self.config.silence() + self.config.fresh + self.config.beat * 12
     }
 }
 
 impl Watch {
-    /// Between two moments nothing happens but that slots end.
+    /// Checks the state between two events, in which only slots end.
     fn look(
         &mut self,
         from: Instant,
@@ -194,7 +195,7 @@ impl Watch {
         self.empty_max = self.empty_max.max(self.empty);
     }
 
-    /// Begins to look for the longest times again.
+    /// Resets the longest times.
     pub(crate) fn forget(&mut self) {
         self.empty_max = Duration::ZERO;
         self.empty = Duration::ZERO;

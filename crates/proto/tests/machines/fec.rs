@@ -1,4 +1,4 @@
-//! The message stream's two machines in virtual time: every message once, soon, and most of those that were lost.
+//! Message-stream machines in virtual time: each message arrives once and soon, and most lost messages are restored.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,20 +36,20 @@ fn path(delay: Duration, loss_ppb: u64) -> WorldConfig {
     path
 }
 
-/// What came of a run: how old each message was, and whether it had been restored.
+/// Outcome of a run: the age of each message, and whether it was restored.
 struct Outcome {
     ages: BTreeMap<(u64, u8), (Duration, bool)>,
     world: World<Feed, Receiver>,
 }
 
 impl Outcome {
-    /// Messages lost, of a million that were offered.
+    /// Returns the lost messages per million offered.
     fn lost_ppm(&self) -> u64 {
         let offered = self.world.left().sender().offered();
         (offered - self.ages.len() as u64) * 1_000_000 / offered
     }
 
-    /// The age that so many of a thousand messages did not exceed.
+    /// Returns the age that `of_a_thousand` of 1000 messages did not exceed.
     fn age(&self, of_a_thousand: usize) -> Duration {
         let mut ages: Vec<_> = self.ages.values().map(|(age, _)| *age).collect();
         ages.sort();
@@ -80,7 +80,7 @@ fn run(config: Config, every: Duration, messages: u64, path: &WorldConfig, seed:
 }
 
 #[test]
-fn one_of_three_hides_one_percent_of_loss_and_adds_no_round_trip() {
+fn xor_of_3_hides_1_percent_loss_without_a_round_trip() {
     let delay = Duration::from_millis(50);
     for every in [500, 5_000].map(Duration::from_micros) {
         let config = config(Code::Xor(3));
@@ -99,8 +99,8 @@ fn one_of_three_hides_one_percent_of_loss_and_adds_no_round_trip() {
 }
 
 #[test]
-fn a_repair_symbol_leaves_within_the_linger_of_a_lone_message() {
-    // only a second datagram can bring it
+fn repair_symbol_follows_lone_message_after_linger() {
+    // only a second datagram can deliver it
     let mut path = path(Duration::from_millis(50), 0);
     path.there.loss_ppb = 300_000_000;
     let outcome = run(
@@ -123,7 +123,7 @@ fn a_repair_symbol_leaves_within_the_linger_of_a_lone_message() {
 }
 
 #[test]
-fn the_stronger_code_rides_out_what_the_sum_does_not() {
+fn reed_solomon_survives_loss_that_xor_does_not() {
     let delay = Duration::from_millis(50);
     let mut bad = path(delay, 0);
     bad.there.burst = Some(Burst {
@@ -138,8 +138,8 @@ fn the_stronger_code_rides_out_what_the_sum_does_not() {
 }
 
 #[test]
-fn late_messages_are_told_or_dropped_as_asked() {
-    // a slow line in front of the receiver: its queue makes them late
+fn late_messages_are_marked_or_dropped_as_configured() {
+    // a slow line in front of the receiver, whose queue delays the messages
     let mut slow = path(Duration::from_millis(10), 0);
     slow.there.rate = Some(Rate::from_mbps(1));
     let every = Duration::from_millis(1);
@@ -147,7 +147,7 @@ fn late_messages_are_told_or_dropped_as_asked() {
         let config = Config {
             deadline: Some(Duration::from_millis(50)),
             late,
-            // the end does not wait in that queue
+            // the end message does not wait in that queue
             settle: Duration::from_secs(2),
             ..config(Code::None)
         };
@@ -168,7 +168,7 @@ fn late_messages_are_told_or_dropped_as_asked() {
 }
 
 #[test]
-fn a_sender_drops_what_waited_too_long_and_takes_no_more_than_its_ring() {
+fn sender_drops_late_messages_and_refuses_beyond_its_ring() {
     let config = Config {
         blocks: 8,
         deadline: Some(Duration::from_millis(50)),
@@ -192,7 +192,7 @@ fn a_sender_drops_what_waited_too_long_and_takes_no_more_than_its_ring() {
 }
 
 #[test]
-fn clocks_that_do_not_agree_are_allowed_for() {
+fn clock_offset_is_compensated() {
     let ahead = Duration::from_hours(2);
     let behind = Duration::from_millis(30);
     for ahead_nanos in [i64::try_from(ahead.as_nanos()).unwrap(), -30_000_000] {
@@ -229,9 +229,9 @@ fn clocks_that_do_not_agree_are_allowed_for() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Loss, overtaking and copies: nothing twice, nothing invented, and it ends.
+    /// For any loss, reordering and duplication: no message is duplicated or invented, and the stream ends.
     #[test]
-    fn every_message_at_most_once_whatever_the_path_does(
+    fn every_message_arrives_at_most_once_on_any_path(
         seed: u64,
         code in prop_oneof![
             Just(Code::None), (1_u8..5).prop_map(Code::Xor),

@@ -1,4 +1,4 @@
-//! RBUDP+ in virtual time: what others take of the receiver's processor costs no datagrams.
+//! RBUDP+ in virtual time: competition for the receiver's processor causes no loss.
 
 use std::iter;
 use std::time::Duration;
@@ -53,7 +53,7 @@ fn world(config: Config, world: &WorldConfig, seed: u64) -> World<Sender, Receiv
     World::new(sender, receiver, world, seed).with_ledger()
 }
 
-/// Runs a transfer to its end; answers its world and how many seconds it took.
+/// Runs a transfer to its end. Returns its world and the duration in seconds.
 fn run(config: Config, path: &WorldConfig, seed: u64) -> (World<Sender, Receiver>, f64) {
     let mut world = world(config, path, seed);
     let end = world.run(Instant::from_nanos(u64::MAX / 2), |_, _| ());
@@ -66,7 +66,7 @@ fn run(config: Config, path: &WorldConfig, seed: u64) -> (World<Sender, Receiver
 }
 
 #[test]
-fn a_pause_that_is_foreseen_is_kept_to_the_receivers_clock() {
+fn predicted_pause_is_kept_by_the_receivers_clock() {
     let rtt = MS * 20;
     let mut world = world(
         config(50_000_000, rtt),
@@ -84,7 +84,7 @@ fn a_pause_that_is_foreseen_is_kept_to_the_receivers_clock() {
         ..Load::default()
     };
     world.handle_load(at(50), load, |_, _| ());
-    // the last train before the pause is there a little later
+    // the last train before the pause arrives slightly later
     world.run(at(101), |_, _| ());
     let before = world.right().datagrams();
     world.run(at(160), |_, _| ());
@@ -95,7 +95,7 @@ fn a_pause_that_is_foreseen_is_kept_to_the_receivers_clock() {
 }
 
 #[test]
-fn an_idle_host_costs_nothing() {
+fn idle_host_costs_no_throughput() {
     for host in [HostConfig::default(), busy(0)] {
         let plus = config(30_000_000, MS * 10);
         let plain = Config {
@@ -111,7 +111,7 @@ fn an_idle_host_costs_nothing() {
 }
 
 #[test]
-fn nothing_is_sent_to_a_receiver_that_does_not_run_yet_and_that_costs_less_than_a_hundredth() {
+fn sender_waits_for_receiver_start_at_under_1_percent_cost() {
     let rtt = MS * 2;
     let plus = config(30_000_000, rtt);
     let mut sender = Sender::new(Instant::ZERO, plus, 1);
@@ -129,7 +129,7 @@ fn nothing_is_sent_to_a_receiver_that_does_not_run_yet_and_that_costs_less_than_
     );
 }
 
-/// Has a sender hear how much room there is.
+/// Passes a window to a sender.
 fn tell_room(sender: &mut Sender, now: Instant, room: Pause) {
     let word = wish(STREAM, Wish::Room(room));
     let message = Message {
@@ -141,7 +141,7 @@ fn tell_room(sender: &mut Sender, now: Instant, room: Pause) {
 }
 
 #[test]
-fn an_owner_hears_of_pauses_in_a_blast_and_not_of_the_wait_for_its_beginning() {
+fn pause_event_excludes_wait_for_receiver_start() {
     let config = config(30_000_000, MS);
     let mut sender = Sender::new(Instant::ZERO, config, 1);
     let mut say = |millis: u64, after: Duration, len: Duration| {
@@ -157,7 +157,7 @@ fn an_owner_hears_of_pauses_in_a_blast_and_not_of_the_wait_for_its_beginning() {
     };
     let second = MS * 1000;
     assert_eq!(say(0, Duration::ZERO, second), (0, vec![first]));
-    // what the word and the data take to cross is over when it is heard
+    // the propagation time of message and data is over when the message arrives
     let (few, quiet) = say(1, MS + MS / 50, second);
     assert_eq!(quiet, [SenderEvent::Quiet(true)]);
     assert_eq!(say(2, Duration::ZERO, second), (0, vec![]));
@@ -167,7 +167,7 @@ fn an_owner_hears_of_pauses_in_a_blast_and_not_of_the_wait_for_its_beginning() {
 }
 
 #[test]
-fn an_object_behind_another_sends_as_much_at_once_as_there_was_room_for() {
+fn next_object_starts_with_the_previous_window() {
     let config = config(30_000_000, MS);
     let mut first = Sender::new(Instant::ZERO, config, 1);
     assert_eq!(first.granted(), None);
@@ -197,7 +197,7 @@ fn an_object_behind_another_sends_as_much_at_once_as_there_was_room_for() {
 }
 
 #[test]
-fn a_busy_host_loses_a_tenth_and_takes_no_longer() {
+fn feedback_cuts_loss_tenfold_on_busy_host_without_delay() {
     for (rtt, seed) in [(MS, 1), (MS, 2), (MS * 50, 3)] {
         let plus = config(100_000_000, rtt);
         let plain = Config {

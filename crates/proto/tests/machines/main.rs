@@ -1,4 +1,4 @@
-//! The protocols' machines in virtual time: each other's peers over paths of all kinds, and among bad peers.
+//! The protocol machines in virtual time: in pairs over all kinds of paths, and against misbehaving peers.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod cluster;

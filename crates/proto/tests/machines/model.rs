@@ -1,4 +1,4 @@
-//! The paper's model against its simulation, over the paper's settings: within 5 %.
+//! The paper's model against the simulation, over the paper's settings: they agree within 5 %.
 
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ use crate::path::gigabit;
 const PACKET_LEN: u32 = 1464;
 const OVERHEAD_LEN: u32 = 28;
 
-/// Seconds until the sender has heard that all came, over 1 Gb/s and 110 ms, as a mean of `seeds`
-/// runs.
+/// Returns the seconds until the sender has the final tally, over 1 Gb/s and 110 ms, as a mean of `seeds` runs.
 fn simulate(total: u64, mbps: u64, loss_ppb: u64, seeds: u64) -> f64 {
     let wire = u64::from(PACKET_LEN + OVERHEAD_LEN + 8);
     let rate = Rate::from_bps(mbps * 1_000_000 * wire / u64::from(PACKET_LEN));
@@ -91,7 +90,7 @@ fn throughput_against_payload_follows_the_mean_number_of_blasts_at_12_percent() 
         let simulated = simulate(total, 682, 120_000_000, seeds);
         assert_within(simulated, model::time_expected(total as f64, &path), 0.05);
     }
-    // equation 6 rounds down: it is good to a blast, which is little of a large payload
+    // equation 6 rounds down, so it is off by up to one blast, which matters little for a large payload
     let simulated = simulate(1_000_000_000, 682, 120_000_000, 1);
     assert_within(simulated, model::time_total(1e9, &path), 0.05);
 }

@@ -7,10 +7,10 @@ use lighthaul_base::{Endpoint, Instant, Rate};
 use lighthaul_sim::{Burst, Heard, LinkConfig, Reorder, World, WorldConfig};
 use proptest::prelude::*;
 
-/// What the owners of two machines heard, in its order.
+/// Events of both machines, in order.
 pub(crate) type Story<L, R> = Vec<Heard<<L as Endpoint>::Event, <R as Endpoint>::Event>>;
 
-/// 1 Gb/s with a queue of 1 MiB.
+/// Returns a path of 1 Gb/s with a queue of 1 MiB.
 pub(crate) fn gigabit(delay: Duration) -> WorldConfig {
     let there = LinkConfig {
         rate: Some(Rate::from_mbps(1000)),
@@ -26,7 +26,7 @@ pub(crate) fn gigabit(delay: Duration) -> WorldConfig {
     }
 }
 
-/// The same with all that may happen to datagrams.
+/// Generates the same path with any mixture of datagram faults.
 pub(crate) fn any_path() -> impl Strategy<Value = WorldConfig> {
     let delay = (0_u64..60_000).prop_map(Duration::from_micros);
     let late = (0_u64..200_000_000, 0_u64..20_000);
@@ -56,7 +56,7 @@ pub(crate) fn any_path() -> impl Strategy<Value = WorldConfig> {
     })
 }
 
-/// Runs a transfer to its end; answers its world and what was heard.
+/// Runs a transfer to its end. Returns its world and the events.
 pub(crate) fn run<L: Endpoint, R: Endpoint>(
     left: L,
     right: R,
@@ -71,7 +71,7 @@ pub(crate) fn run<L: Endpoint, R: Endpoint>(
     (world, story)
 }
 
-/// Every byte was placed, and both owners heard of it.
+/// Asserts that every byte was placed, and that both owners were notified.
 pub(crate) fn assert_whole<L: Endpoint, R: Endpoint>(
     world: &World<L, R>,
     story: &[Heard<L::Event, R::Event>],

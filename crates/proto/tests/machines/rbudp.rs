@@ -1,4 +1,4 @@
-//! RBUDP's two machines in virtual time: every byte once, whatever the path does.
+//! RBUDP machines in virtual time: every byte is placed once on any path.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn config(object_len: u64) -> Config {
     }
 }
 
-/// Runs a transfer to its end; answers its world and what was heard.
+/// Runs a transfer to its end. Returns its world and the events.
 fn run(config: Config, path: &WorldConfig, seed: u64) -> (World<Sender, Receiver>, Vec<Event>) {
     let sender = Sender::new(Instant::ZERO, config, seed);
     let receiver = Receiver::new(Instant::ZERO, config, seed);
@@ -40,7 +40,7 @@ fn assert_whole(world: &World<Sender, Receiver>, heard: &[Event], object_len: u6
 }
 
 #[test]
-fn a_clean_path_takes_one_blast_and_one_round_trip() {
+fn lossless_path_takes_one_blast_and_one_round_trip() {
     let (world, heard) = run(config(45_000_000), &gigabit(Duration::from_millis(55)), 1);
     assert_whole(&world, &heard, 45_000_000);
     let packets = 45_000_000_u64.div_ceil(1464);
@@ -58,7 +58,7 @@ fn a_clean_path_takes_one_blast_and_one_round_trip() {
             Heard::Left(SenderEvent::Complete),
         ]
     );
-    // what crosses, at the rate, and a round trip
+    // the bytes on the wire at the rate, and a round trip
     let wire = (45_000_000 + packets * 36) as f64 * 8.0 / 500e6 + 0.110;
     let took = world.now().as_secs_f64();
     assert!((took - wire).abs() < wire * 0.002, "{took} s, not {wire} s");
@@ -66,7 +66,7 @@ fn a_clean_path_takes_one_blast_and_one_round_trip() {
 }
 
 #[test]
-fn objects_of_few_bytes_cross() {
+fn small_objects_are_transferred() {
     for object_len in [0, 1, 1463, 1464, 1465] {
         let (world, heard) = run(config(object_len), &gigabit(Duration::from_millis(5)), 1);
         assert_whole(&world, &heard, object_len);
@@ -74,7 +74,7 @@ fn objects_of_few_bytes_cross() {
 }
 
 #[test]
-fn a_seed_tells_the_whole_story() {
+fn same_seed_gives_same_events() {
     let mut world = gigabit(Duration::from_millis(50));
     world.there.loss_ppb = 20_000_000;
     let twins: Vec<_> = [7, 7, 8]
@@ -88,7 +88,7 @@ fn a_seed_tells_the_whole_story() {
 }
 
 #[test]
-fn a_slow_host_still_gets_everything() {
+fn slow_host_receives_everything() {
     let mut world = gigabit(Duration::from_millis(5));
     world.host = HostConfig {
         absorb: Some(Rate::from_mbps(300)),
@@ -101,7 +101,7 @@ fn a_slow_host_still_gets_everything() {
 }
 
 #[test]
-fn a_path_that_carries_nothing_is_barren_every_time() {
+fn dead_path_reports_barren_blasts() {
     let mut world = gigabit(Duration::from_millis(5));
     world.there.loss_ppb = 1_000_000_000;
     let config = config(100_000);
@@ -116,7 +116,7 @@ fn a_path_that_carries_nothing_is_barren_every_time() {
 }
 
 #[test]
-fn a_full_ring_holds_the_sender_and_an_empty_one_lets_it_go() {
+fn full_backlog_stops_sender_and_empty_one_resumes_it() {
     let config = config(5_000_000);
     let sender = Sender::new(Instant::ZERO, config, 1);
     let receiver = Receiver::new(Instant::ZERO, config, 1);
@@ -143,13 +143,13 @@ fn a_full_ring_holds_the_sender_and_an_empty_one_lets_it_go() {
     world.handle_load(Instant::from_nanos(600_000_000), load(24), |_, _| ());
     let end = world.run(Instant::from_nanos(2_000_000_000), |_, _| ());
     assert_eq!(world.left().missing(), 0);
-    // the pause is not made up for: what was left took its time at the rate
+    // the pacer does not catch up after the pause: the rest takes its time at the rate
     let rest = (config.packets() - sent) as f64 * 1500.0 * 8.0 / 500e6;
     assert!(end.as_secs_f64() > 0.6 + rest);
 }
 
 #[test]
-fn another_rate_takes_hold_mid_blast() {
+fn new_rate_applies_within_a_blast() {
     let config = config(50_000_000);
     let sender = Sender::new(Instant::ZERO, config, 1);
     let receiver = Receiver::new(Instant::ZERO, config, 1);
@@ -167,7 +167,7 @@ fn another_rate_takes_hold_mid_blast() {
 }
 
 #[test]
-fn what_is_upcoming_is_what_is_sent() {
+fn upcoming_matches_sent_packets() {
     let config = config(10_000);
     let sender = Sender::new(Instant::ZERO, config, 1);
     assert_eq!(sender.upcoming(0, 4096), Some(Span::new(0, 4096)));
@@ -179,7 +179,7 @@ fn what_is_upcoming_is_what_is_sent() {
 }
 
 #[test]
-fn sides_that_disagree_about_the_object_say_so() {
+fn differing_object_lengths_fail() {
     for (left, right) in [(10_000, 20_000), (20_000, 10_000)] {
         let sender = Sender::new(Instant::ZERO, config(left), 1);
         let receiver = Receiver::new(Instant::ZERO, config(right), 1);

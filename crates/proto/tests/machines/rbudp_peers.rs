@@ -1,5 +1,4 @@
-//! RBUDP's machines among bad peers: nothing that comes makes them panic, lie or place a byte
-//! twice.
+//! RBUDP machines against misbehaving peers: no message makes them panic, report falsely, or place a byte twice.
 
 use std::time::Duration;
 
@@ -40,7 +39,7 @@ fn done(round: u16, sent: u64) -> Vec<u8> {
     head
 }
 
-/// A sender that has blasted once and asks.
+/// Returns a sender that has sent its first blast and waits for a tally.
 fn asking() -> Sender {
     let mut sender = Sender::new(NOW, CONFIG, 1);
     let sent = std::iter::from_fn(|| sender.poll_transmit(NOW)).count();
@@ -58,7 +57,7 @@ fn asking() -> Sender {
 }
 
 #[test]
-fn a_tally_that_cannot_be_ends_the_transfer() {
+fn malformed_tally_fails_the_transfer() {
     for (head, why) in [
         (&[2, 0, 1, 0][..], PeerMisbehaved::TallyMalformed),
         (&[2, 0, 1, 0, 0xff], PeerMisbehaved::TallyMalformed),
@@ -81,7 +80,7 @@ fn a_tally_that_cannot_be_ends_the_transfer() {
 }
 
 #[test]
-fn a_tally_that_nobody_asked_for_ends_the_transfer() {
+fn unrequested_tally_fails_the_transfer() {
     let mut sender = Sender::new(NOW, CONFIG, 1);
     sender.poll_event();
     sender.handle_message(NOW, stream(&[2, 0, 1, 1]));
@@ -90,7 +89,7 @@ fn a_tally_that_nobody_asked_for_ends_the_transfer() {
 }
 
 #[test]
-fn a_tally_that_shrinks_ends_the_transfer() {
+fn shrinking_tally_fails_the_transfer() {
     let mut sender = asking();
     sender.handle_message(NOW, stream(&[2, 0, 1, 1, 5, 5]));
     assert_eq!(
@@ -115,7 +114,7 @@ fn a_tally_that_shrinks_ends_the_transfer() {
 }
 
 #[test]
-fn a_sender_ignores_what_is_not_for_it() {
+fn sender_ignores_foreign_messages() {
     let mut sender = asking();
     let done = done(1, 10);
     let foreign = [
@@ -145,7 +144,7 @@ fn a_sender_ignores_what_is_not_for_it() {
 }
 
 #[test]
-fn a_receiver_places_only_what_is_new_and_fits() {
+fn receiver_places_only_new_and_valid_packets() {
     let mut receiver = Receiver::new(NOW, CONFIG, 1);
     let mut hand = |head: &[u8], len| {
         receiver.handle_message(
@@ -183,7 +182,7 @@ fn a_receiver_places_only_what_is_new_and_fits() {
 }
 
 #[test]
-fn a_receiver_answers_each_blast_once_and_in_its_time() {
+fn receiver_answers_each_blast_once_and_in_time() {
     let mut receiver = Receiver::new(NOW, CONFIG, 1);
     for head in [done(2, 10), done(0, 10), vec![1]] {
         receiver.handle_message(NOW, stream(&head));
@@ -193,7 +192,7 @@ fn a_receiver_answers_each_blast_once_and_in_its_time() {
     assert_eq!(receiver.poll_transmit(NOW), None, "late datagrams may come");
     assert_eq!(receiver.poll_timeout().unwrap().at, NOW + CONFIG.settle);
 
-    // a datagram every 900 us keeps it waiting, but not for ever
+    // a datagram every 900 us delays the tally, but not indefinitely
     let mut now = NOW;
     for number in 0..9 {
         now += Duration::from_micros(900);

@@ -1,5 +1,4 @@
-//! SABUL's two machines in virtual time: every byte once, whatever the path does, and the rates that
-//! the paper and the second mode promise.
+//! SABUL machines in virtual time: every byte is placed once on any path, at the rates that both modes promise.
 
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ fn config(object_len: u64, delay: Duration) -> Config {
     }
 }
 
-/// Runs a transfer to its end; answers its world and what was heard.
+/// Runs a transfer to its end. Returns its world and the events.
 fn run(config: Config, path: &WorldConfig, seed: u64) -> (World<Sender, Receiver>, Vec<Event>) {
     let sender = Sender::new(Instant::ZERO, config, seed);
     let receiver = Receiver::new(Instant::ZERO, config, seed);
@@ -44,7 +43,7 @@ fn assert_whole(world: &World<Sender, Receiver>, heard: &[Event], object_len: u6
 }
 
 #[test]
-fn a_clean_path_takes_its_time_at_the_rate_and_a_round_trip() {
+fn lossless_transfer_takes_its_time_at_the_rate_and_a_round_trip() {
     let delay = Duration::from_millis(5);
     let mut config = config(45_000_000, delay);
     config.memory.has_lost = true;
@@ -65,17 +64,17 @@ fn a_clean_path_takes_its_time_at_the_rate_and_a_round_trip() {
 }
 
 #[test]
-fn the_flow_window_opens_as_packets_are_acknowledged() {
+fn flow_window_opens_as_packets_are_acknowledged() {
     let delay = Duration::from_millis(50);
     let (world, heard) = run(config(1_460_000, delay), &gigabit(delay), 1);
     assert_whole(&world, &heard, 1_460_000);
-    // windows of 1, 1, 2, 4 .. 512 packets, each a round trip and at most a SYN interval
+    // windows of 1, 1, 2, 4 .. 512 packets, each taking a round trip and at most a SYN interval
     let took = world.now().as_secs_f64();
     assert!((1.1..1.3).contains(&took), "{took} s");
 }
 
 #[test]
-fn objects_of_few_bytes_cross() {
+fn small_objects_are_transferred() {
     let delay = Duration::from_millis(5);
     for object_len in [0, 1, 1459, 1460, 1461] {
         let (world, heard) = run(config(object_len, delay), &gigabit(delay), 1);
@@ -84,7 +83,7 @@ fn objects_of_few_bytes_cross() {
 }
 
 #[test]
-fn a_seed_tells_the_whole_story() {
+fn same_seed_gives_same_events() {
     let delay = Duration::from_millis(50);
     let mut world = gigabit(delay);
     world.there.loss_ppb = 20_000_000;
@@ -99,7 +98,7 @@ fn a_seed_tells_the_whole_story() {
 }
 
 #[test]
-fn a_path_that_carries_nothing_is_barren_until_it_is_diverted() {
+fn dead_path_is_barren_until_traffic_is_diverted() {
     let delay = Duration::from_millis(5);
     let mut path = gigabit(delay);
     path.there.loss_ppb = 1_000_000_000;
@@ -115,7 +114,7 @@ fn a_path_that_carries_nothing_is_barren_until_it_is_diverted() {
 }
 
 #[test]
-fn without_a_limit_it_neither_waits_nor_minds_losses() {
+fn unlimited_rate_ignores_pacing_and_loss() {
     let delay = Duration::from_millis(5);
     let mut config = config(5_000_000, delay);
     config.memory.rate = Rate::UNLIMITED;
@@ -127,7 +126,7 @@ fn without_a_limit_it_neither_waits_nor_minds_losses() {
 }
 
 #[test]
-fn a_full_ring_holds_the_sender_and_an_empty_one_lets_it_go() {
+fn full_backlog_stops_sender_and_empty_one_resumes_it() {
     let delay = Duration::from_millis(5);
     let config = config(5_000_000, delay);
     let sender = Sender::new(Instant::ZERO, config, 1);
@@ -154,7 +153,7 @@ fn a_full_ring_holds_the_sender_and_an_empty_one_lets_it_go() {
 }
 
 #[test]
-fn the_next_object_begins_where_the_last_ended() {
+fn next_object_starts_with_the_learned_state() {
     let delay = Duration::from_millis(20);
     let mut path = gigabit(delay);
     path.there.rate = Some(Rate::from_mbps(100));
@@ -176,7 +175,7 @@ fn the_next_object_begins_where_the_last_ended() {
 }
 
 #[test]
-fn sides_that_disagree_about_the_object_say_so() {
+fn differing_object_lengths_fail() {
     let delay = Duration::from_millis(5);
     let sender = Sender::new(Instant::ZERO, config(20_000, delay), 1);
     let receiver = Receiver::new(Instant::ZERO, config(10_000, delay), 1);
@@ -189,7 +188,7 @@ fn sides_that_disagree_about_the_object_say_so() {
     assert!(failed);
 }
 
-/// Flows that go on for ever over one link with a queue of the product of rate and longest round trip.
+/// Returns endless flows over one link. Its queue holds the product of rate and longest round-trip time.
 fn crowd(
     mode: Mode,
     mbps: u64,
@@ -240,12 +239,12 @@ fn trace(network: &mut Network<Sender, Receiver>, seconds: u64) -> Trace {
     Trace::run(network, Duration::from_secs(1), till)
 }
 
-/// What the flows of a trace had of the link's rate in its last twenty seconds.
+/// Returns the share of the link's rate that the flows used in the last twenty seconds.
 fn utilisation(trace: &Trace, flows: usize, mbps: u64, seconds: u64) -> f64 {
     let (from, till) = ending(seconds);
     let goodput = |nth| trace.goodput(nth, from, till).as_mbps_f64();
     let sum: f64 = (0..flows).map(goodput).sum();
-    // 1500 bytes on the wire carry 1460 of the object
+    // 1500 bytes on the wire carry 1460 bytes of the object
     sum * 1500.0 / 1460.0 / mbps as f64
 }
 
@@ -255,8 +254,8 @@ fn ending(seconds: u64) -> (Instant, Instant) {
 }
 
 #[test]
-fn a_path_is_used_whatever_its_rate_and_length() {
-    // the paper's window is what it calls good; the second mode needs none
+fn path_is_used_at_any_rate_and_length() {
+    // the paper recommends this window for its mode; the second mode needs no tuned window
     for (mode, window) in [(Mode::Paper, 1), (Mode::Swift, 10)] {
         for (mbps, rtt) in [(10, 1), (10, 100), (10, 500), (100, 10), (100, 500)] {
             let mut network = crowd(mode, mbps, window, &[(rtt, 0, 1)]);
@@ -270,7 +269,7 @@ fn a_path_is_used_whatever_its_rate_and_length() {
 }
 
 #[test]
-fn flows_of_the_second_mode_share_a_queue_fairly() {
+fn swift_flows_share_a_queue_fairly() {
     for flows in [
         [(1, 0, 1), (10, 10, 1), (100, 20, 1)],
         [(10, 0, 1), (10, 0, 20), (10, 0, 80)],
@@ -284,7 +283,7 @@ fn flows_of_the_second_mode_share_a_queue_fairly() {
 }
 
 #[test]
-fn a_network_repeats_itself_to_the_last_byte() {
+fn same_seed_gives_identical_network_run() {
     let flows = [(10, 0, 1), (50, 1, 10), (1, 2, 5)];
     let csv = |_| trace(&mut crowd(Mode::Paper, 50, 10, &flows), 10).to_csv();
     let [first, second] = [0, 1].map(csv);
@@ -292,7 +291,7 @@ fn a_network_repeats_itself_to_the_last_byte() {
 }
 
 #[test]
-fn random_loss_does_not_stop_the_second_mode() {
+fn swift_mode_tolerates_random_loss() {
     let delay = Duration::from_millis(50);
     let mut world = gigabit(delay);
     world.there.rate = Some(Rate::from_mbps(200));

@@ -1,5 +1,4 @@
-//! SABUL's machines among bad peers: nothing that comes makes them panic, lie or place a byte
-//! twice.
+//! SABUL machines against misbehaving peers: no message makes them panic, report falsely, or place a byte twice.
 #![expect(clippy::single_range_in_vec_init, reason = "lists of one range")]
 
 use std::ops::Range;
@@ -66,7 +65,7 @@ fn ack(till: u32, received: u32) -> Control {
     })
 }
 
-/// What a machine says on its stream now.
+/// Returns the messages that a machine sends on its stream now.
 fn said<E: Endpoint>(machine: &mut E, now: Instant) -> Vec<Control> {
     std::iter::from_fn(|| machine.poll_transmit(now))
         .filter(|transmit| transmit.via == Via::Stream(1))
@@ -74,7 +73,7 @@ fn said<E: Endpoint>(machine: &mut E, now: Instant) -> Vec<Control> {
         .collect()
 }
 
-/// A sender that has sent all.
+/// Returns a sender that has sent all packets.
 fn spent() -> Sender {
     let mut sender = Sender::new(NOW, CONFIG, 1);
     assert_eq!(said(&mut sender, NOW), [Control::Sent(20)]);
@@ -83,7 +82,7 @@ fn spent() -> Sender {
 }
 
 #[test]
-fn a_peer_that_cannot_be_ends_the_transfer() {
+fn protocol_violation_fails_the_transfer() {
     for (first, second, why) in [
         (ack(0, 0), ack(21, 21), PeerMisbehaved::AckBeyond(21)),
         (ack(0, 0), ack(1, 21), PeerMisbehaved::AckBeyond(21)),
@@ -114,7 +113,7 @@ fn a_peer_that_cannot_be_ends_the_transfer() {
 }
 
 #[test]
-fn what_was_never_sent_is_not_sent_because_a_nak_asks() {
+fn nak_of_unsent_packet_sends_nothing() {
     let slow = Config {
         memory: Memory::new(Rate::from_mbps(1), RTT),
         ..CONFIG
@@ -128,9 +127,9 @@ fn what_was_never_sent_is_not_sent_because_a_nak_asks() {
 }
 
 #[test]
-fn losses_are_sent_again_in_order_each_under_a_number_of_its_own() {
+fn losses_are_resent_in_order_with_unique_numbers() {
     let mut sender = spent();
-    // no more ranges than the list has room for; what came meanwhile is not sent
+    // the list accepts no more ranges than fit, and packets that arrived meanwhile are not resent
     hear(&mut sender, NOW, &nak(&[1..3, 5..6, 7..8, 9..10]));
     hear(&mut sender, NOW, &ack(2, 15));
     let heads: Vec<_> = std::iter::from_fn(|| sender.poll_transmit(NOW))
@@ -144,7 +143,7 @@ fn losses_are_sent_again_in_order_each_under_a_number_of_its_own() {
 }
 
 #[test]
-fn a_sender_ignores_what_is_not_for_it() {
+fn sender_ignores_foreign_messages() {
     let mut sender = spent();
     let ack = ack(1, 1).transmit(1).octets();
     for (via, head, len) in [
@@ -161,7 +160,7 @@ fn a_sender_ignores_what_is_not_for_it() {
 }
 
 #[test]
-fn a_receiver_places_only_what_is_new_and_fits() {
+fn receiver_places_only_new_and_valid_packets() {
     let mut receiver = Receiver::new(NOW, CONFIG, 1);
     assert_eq!(
         place(&mut receiver, NOW, 3, 1000),
@@ -187,7 +186,7 @@ fn a_receiver_places_only_what_is_new_and_fits() {
 }
 
 #[test]
-fn a_loss_is_reported_at_once_and_again_after_two_three_and_four_round_trips() {
+fn loss_is_reported_at_once_and_after_2_3_and_4_round_trips() {
     let mut receiver = Receiver::new(NOW, CONFIG, 1);
     place(&mut receiver, NOW, 0, 1000);
     place(&mut receiver, NOW, 4, 1000);
@@ -213,7 +212,7 @@ fn a_loss_is_reported_at_once_and_again_after_two_three_and_four_round_trips() {
         due.push(at.as_nanos() / 1_000_000);
     }
     assert_eq!(due, [200, 500, 900]);
-    // what has come is not asked for again
+    // received packets are not requested again
     place(&mut receiver, NOW + RTT * 10, 2, 1000);
     let at = NOW + RTT * 14;
     assert!(said(&mut receiver, at).contains(&Control::Nak {
@@ -223,7 +222,7 @@ fn a_loss_is_reported_at_once_and_again_after_two_three_and_four_round_trips() {
 }
 
 #[test]
-fn a_full_loss_list_lets_nothing_in_that_it_could_not_account_for() {
+fn full_loss_list_refuses_packets_that_need_a_new_range() {
     let mut receiver = Receiver::new(NOW, CONFIG, 1);
     for number in [1, 3, 5] {
         assert!(place(&mut receiver, NOW, number, 1000).is_some());
@@ -242,7 +241,7 @@ fn a_full_loss_list_lets_nothing_in_that_it_could_not_account_for() {
 }
 
 #[test]
-fn a_claim_shows_what_no_later_packet_shows() {
+fn progress_report_reveals_loss_of_last_packets() {
     let mut receiver = Receiver::new(NOW, CONFIG, 1);
     for number in 0..18 {
         place(&mut receiver, NOW, number, 1000);

@@ -1,4 +1,4 @@
-//! Two gateways in virtual time: every byte of every session once and in order, at the rate of the channel.
+//! Two gateways in virtual time: every byte of every session arrives once and in order, at the rate of the channel.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn station(config: Config, rate: Rate, programs: Vec<Program>) -> Station {
     Station::new(link, programs, MEMORY)
 }
 
-/// A channel in both directions, whose queue takes what its own pacing makes.
+/// Returns a channel in both directions, whose queue holds the bursts of its own pacing.
 fn channel(delay: Duration, loss_ppb: u64) -> WorldConfig {
     let there = LinkConfig {
         loss_ppb,
@@ -47,7 +47,7 @@ fn channel(delay: Duration, loss_ppb: u64) -> WorldConfig {
     }
 }
 
-/// When each session of either side got to its end, and when each got anywhere.
+/// Times at which each session ended, and at which each made progress.
 struct Story {
     ended: BTreeMap<SessionId, Instant>,
     reached: Vec<(Instant, SessionId, u64)>,
@@ -63,7 +63,7 @@ fn tell(left: Station, right: Station, path: &WorldConfig, till: Instant, seed: 
             Told::Ended(session) => {
                 assert!(ended.insert(session, now).is_none(), "it ends once");
             }
-            // so it may seem for a while on a path that is bad enough
+            // a sufficiently bad path may look dead for a while
             Told::Dark => {}
             Told::Failed(why) => panic!("{why}"),
             Told::Wrong(session) => panic!("what came of {session} is not what was said"),
@@ -87,7 +87,7 @@ fn secs(seconds: f64) -> Instant {
 }
 
 #[test]
-fn four_sessions_fill_a_long_channel_and_share_it() {
+fn four_sessions_fill_and_share_a_long_channel() {
     for (loss_ppb, least) in [(0, 0.95), (100_000, 0.95), (10_000_000, 0.90)] {
         let rate = Rate::from_mbps(990);
         let bytes = 150 << 20;
@@ -111,7 +111,7 @@ fn four_sessions_fill_a_long_channel_and_share_it() {
 }
 
 #[test]
-fn that_no_datagram_arrives_is_noticed_within_three_seconds() {
+fn total_datagram_loss_is_reported_within_3_seconds() {
     let rate = Rate::from_mbps(100);
     let program = Program::new(1, secs(1.0), 1 << 20, FAST);
     let left = station(CONFIG, rate, [program].into());
@@ -130,7 +130,7 @@ fn that_no_datagram_arrives_is_noticed_within_three_seconds() {
 }
 
 #[test]
-fn a_keystroke_does_not_wait_for_slabs() {
+fn interactive_session_does_not_wait_for_slabs() {
     let bulk = Program::new(1, Instant::ZERO, 1 << 30, FAST);
     let keys = (2..=40).map(|number| {
         let start = secs(0.5 + f64::from(number) * 0.05);
@@ -153,7 +153,7 @@ fn a_keystroke_does_not_wait_for_slabs() {
 }
 
 #[test]
-fn who_is_not_read_from_holds_up_nobody_and_takes_a_window() {
+fn unread_session_blocks_no_other_and_uses_one_window() {
     let config = Config {
         window: 1 << 20,
         ..CONFIG
@@ -182,7 +182,7 @@ fn who_is_not_read_from_holds_up_nobody_and_takes_a_window() {
 }
 
 #[test]
-fn nothing_comes_faster_than_the_memory_of_the_other_side_is_emptied() {
+fn sender_never_exceeds_the_receivers_memory() {
     let config = Config {
         pages_max: 32,
         ..CONFIG
@@ -201,7 +201,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_byte_of_every_session_comes_once_over_any_path(
+    fn every_byte_of_every_session_arrives_once_on_any_path(
         path in any_path(),
         sizes in prop::collection::vec((0_u64..2_000_000, 1_u64..2_000, 0_u64..500), 1..6),
         (slab_pages, pages_max, age_us) in (1_u32..200, 16_u32..400, 0_u64..20_000),
@@ -237,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn connections_may_break_at_any_time(
+    fn sessions_survive_broken_connections(
         breaks in prop::collection::vec(1_u64..400_000, 0..12),
         sizes in prop::collection::vec(0_u64..3_000_000, 1..4),
         delay_us in 0_u64..20_000,
@@ -264,12 +264,12 @@ proptest! {
     }
 }
 
-/// Two stations and what is on its way between them, which a break loses.
+/// Two stations and the messages in flight between them, which are lost with their connection.
 struct Pair {
     stations: [Station; 2],
     delay: Duration,
     now: Instant,
-    /// When it comes, to whom, and what.
+    /// Time of arrival, receiver and message.
     flying: VecDeque<(Instant, usize, Transmit)>,
     ended: Vec<SessionId>,
 }
@@ -328,7 +328,7 @@ impl Pair {
         }
     }
 
-    /// What is on its way is lost; a new connection goes on.
+    /// Drops all messages in flight, and continues on a new connection.
     fn break_off(&mut self) {
         self.flying.clear();
         let heard = [0, 1].map(|nth| self.stations[nth].link.heard());

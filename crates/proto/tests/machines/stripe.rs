@@ -1,5 +1,5 @@
-//! The striped machines over streams of their own rates, some of which break: every byte once, and nobody
-//! waits for the slowest.
+//! Stripe machines over streams of different rates, some of which break: every byte arrives once, and no stream waits
+//! for the slowest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use lighthaul_proto::stripe::{
 use proptest::prelude::*;
 
 const PACKET: u32 = 1000;
-/// The stream of the receiver's word.
+/// Stream of the receiver's messages.
 const FIRST: u16 = 2;
-/// Bytes that a stream takes before it has no room.
+/// Bytes that a stream accepts before it has no room.
 const WINDOW: u64 = 4000;
 
-/// A stream that carries so many bytes a millisecond, and perhaps breaks.
+/// Stream with a rate in bytes per millisecond, which may break.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     rate: u64,
@@ -24,14 +24,14 @@ struct Line {
     breaks: Option<Instant>,
 }
 
-/// Both machines, and streams between them.
+/// Both machines, and the streams between them.
 struct World {
     now: Instant,
     lines: Vec<Line>,
-    /// When each stream has sent what it was given.
+    /// Time at which each stream has sent its data.
     free: Vec<Instant>,
     broken: Vec<bool>,
-    /// What is on its way, by when it arrives.
+    /// Messages in flight, by the time of arrival.
     coming: BTreeMap<(Instant, u64), Transmit>,
     next: u64,
     sender: Sender,
@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// Runs until the sender knows that all is there; answers when.
+    /// Runs until the sender knows that the object is complete.
     fn run(mut self) -> Self {
         for _ in 0..4_000_000 {
             self.break_off();
@@ -78,13 +78,13 @@ impl World {
             if line.breaks.is_some_and(|at| at <= self.now) && !self.broken[index] {
                 self.broken[index] = true;
                 let via = Via::Stream(FIRST + 1 + index as u16);
-                // what was on its way is gone
+                // data in flight is lost
                 self.coming.retain(|_, transmit| transmit.via != via);
                 let stream = FIRST + 1 + index as u16;
                 if line.delay.as_millis().is_multiple_of(2) {
                     self.sender.handle_broken(self.now, stream);
                 }
-                // or only the receiver sees it
+                // or only the receiver notices
                 self.receiver.handle_broken(self.now, stream);
             }
         }
@@ -92,7 +92,7 @@ impl World {
 
     fn drain(&mut self) {
         loop {
-            // the first stream always has room, and is not to be used while others are there
+            // the first stream always has room, and must not be used while others work
             self.sender.handle_room(self.now, FIRST);
             for (index, line) in self.lines.iter().enumerate() {
                 let backlog = self.free[index].since(self.now).as_micros() as u64;
@@ -186,20 +186,20 @@ fn fixed(lines: &[Line]) -> Width {
 }
 
 #[test]
-fn a_slow_stream_holds_nothing_up() {
-    // 300 and 1 bytes a millisecond: half each would take the slow one 1000 s
+fn slow_stream_does_not_delay_the_transfer() {
+    // 300 and 1 bytes per millisecond: with half of the object each, the slow stream would take 1000 s
     let lines = [line(100), line(100), line(100), line(1)];
     let world = World::new(2_000_000, &lines, fixed(&lines)).run();
     assert_eq!(world.placed.len(), 2000);
     let took = world.now.as_secs_f64();
-    // what all carry together, and what the slow one was given at first
+    // the time at the total rate, and of the first data on the slow stream
     let most = 2_000_000.0 / 301e3 + WINDOW as f64 / 1e3 + 2.0;
     assert!(took < most, "{took} s, not {most}");
     assert_eq!((world.sender.resent(), world.receiver.duplicates()), (0, 0));
 }
 
 #[test]
-fn what_a_broken_stream_had_goes_to_the_others() {
+fn packets_of_a_broken_stream_are_resent_on_others() {
     let mut lines = [line(100), line(100), line(100)];
     lines[1].breaks = Some(Instant::ZERO + Duration::from_secs(1));
     let world = World::new(600_000, &lines, fixed(&lines)).run();
@@ -209,7 +209,7 @@ fn what_a_broken_stream_had_goes_to_the_others() {
 }
 
 #[test]
-fn where_all_break_the_first_stream_carries_the_rest() {
+fn first_stream_takes_over_when_all_others_break() {
     let breaks = Some(Instant::ZERO + Duration::from_millis(300));
     let lines = [100, 50].map(|rate| Line {
         breaks,
@@ -222,7 +222,7 @@ fn where_all_break_the_first_stream_carries_the_rest() {
 }
 
 #[test]
-fn objects_of_few_bytes_cross() {
+fn small_objects_are_transferred() {
     for object_len in [0, 1, 999, 1000, 1001] {
         let lines = [line(100), line(10)];
         let world = World::new(object_len, &lines, fixed(&lines)).run();
@@ -234,7 +234,7 @@ fn objects_of_few_bytes_cross() {
 }
 
 #[test]
-fn a_rate_is_kept() {
+fn rate_limit_is_kept() {
     let rate = Rate::from_mbps(8);
     let with = |rate| Config {
         rate,
@@ -248,7 +248,7 @@ fn a_rate_is_kept() {
 }
 
 #[test]
-fn a_receiver_that_has_what_was_not_sent_lies() {
+fn premature_completion_report_fails_the_transfer() {
     let mut sender = Sender::new(Instant::ZERO, config(10_000, 1), Width::fixed(1));
     let say = |sender: &mut Sender, via| {
         let whole = wire::whole(FIRST);
@@ -256,7 +256,7 @@ fn a_receiver_that_has_what_was_not_sent_lies() {
         let message = Message { via, head, len: 0 };
         sender.handle_message(Instant::ZERO, message);
     };
-    // where nobody says so
+    // a report on another stream has no effect
     say(&mut sender, Via::Stream(FIRST + 1));
     say(&mut sender, Via::Datagram);
     assert_eq!(sender.ignored(), 2);
@@ -272,7 +272,7 @@ fn a_receiver_that_has_what_was_not_sent_lies() {
 }
 
 #[test]
-fn packets_that_cannot_be_are_dropped() {
+fn invalid_packets_are_dropped() {
     let mut receiver = Receiver::new(Instant::ZERO, config(10_500, 2));
     let mut take = |via, number, len| {
         let part = wire::Part::Packet { number };
@@ -301,7 +301,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn every_byte_comes_once_whatever_breaks(
+    fn every_byte_arrives_once_with_any_broken_streams(
         object_len in 0_u64..300_000,
         lines in prop::collection::vec((1_u64..200, 0_u64..50, prop::option::of(0_u64..2000)), 0..9),
         measured: bool,

@@ -1,5 +1,5 @@
-//! Elements of a cluster in virtual time: never two at once for longer than a guard, and soon one again, whatever becomes of
-//! messages and elements.
+//! Elements of a cluster in virtual time. Two of them never hold the channel for longer than a guard time, and one of
+//! them holds it soon again after any loss of messages or elements.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn ms(millis: u64) -> Duration {
 }
 
 #[test]
-fn busy_elements_have_equal_shares_and_leave_nothing() {
+fn busy_elements_get_equal_shares_of_the_whole_channel() {
     for count in 2..=8 {
         let mut cluster = Cluster::new(count, Faults::default(), 1);
         cluster.run(ms(500));
@@ -36,7 +36,7 @@ fn busy_elements_have_equal_shares_and_leave_nothing() {
 }
 
 #[test]
-fn who_has_nothing_to_send_costs_the_others_nothing() {
+fn idle_element_costs_the_others_nothing() {
     let mut cluster = Cluster::new(4, Faults::default(), 1);
     cluster.want(1, false);
     cluster.want(3, false);
@@ -49,7 +49,7 @@ fn who_has_nothing_to_send_costs_the_others_nothing() {
 }
 
 #[test]
-fn a_token_that_nobody_wants_rests_and_comes_when_it_is_wanted() {
+fn idle_token_rests_and_moves_on_demand() {
     let mut cluster = Cluster::new(4, Faults::default(), 1);
     (0..4).for_each(|nth| cluster.want(nth, false));
     cluster.run(ms(500));
@@ -66,7 +66,7 @@ fn a_token_that_nobody_wants_rests_and_comes_when_it_is_wanted() {
 }
 
 #[test]
-fn the_others_go_on_when_a_holder_dies_and_it_comes_back() {
+fn cluster_survives_death_and_return_of_the_holder() {
     for count in 2..=8 {
         let mut cluster = Cluster::new(count, Faults::default(), u64::from(count));
         cluster.run(ms(703));
@@ -96,7 +96,7 @@ fn the_others_go_on_when_a_holder_dies_and_it_comes_back() {
 }
 
 #[test]
-fn two_parts_that_meet_again_have_one_token() {
+fn healed_partition_has_one_token() {
     let mut cluster = Cluster::new(
         4,
         Faults {
@@ -127,7 +127,7 @@ fn two_parts_that_meet_again_have_one_token() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn whatever_happens_one_has_the_channel(
+    fn one_element_has_the_channel_after_any_faults(
         count in 2_u8..=8,
         seed: u64,
         lost in 0_u64..=80,
@@ -155,7 +155,7 @@ proptest! {
                 }
             }
             cluster.run(ms(wait));
-            // lost messages may make one failure several
+            // lost messages may turn one failure into several
             let bound = cluster.bound() * (failures + 2);
             prop_assert!(cluster.watch.empty_max <= bound, "nobody had it for {:?}", cluster.watch.empty_max);
             prop_assert!(

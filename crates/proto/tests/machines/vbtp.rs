@@ -1,4 +1,4 @@
-//! VBTP's two machines in virtual time: every byte once, and never more than the circuit carries.
+//! VBTP machines in virtual time: every byte is placed once, and the circuit's rate is never exceeded.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::path::any_path;
 use crate::vbtp_run::{FOUR_STEPS, RTT, Run, Watched, circuit, config, filling, millis, steps};
 
 #[test]
-fn four_steps_with_a_margin_are_followed_whatever_is_lost() {
+fn four_step_vector_is_followed_at_any_loss() {
     let trc = steps(FOUR_STEPS);
     let config = filling(&trc, 10);
     for (loss_ppb, seed) in [(0, 1), (10_000_000, 2), (100_000_000, 3)] {
@@ -22,7 +22,7 @@ fn four_steps_with_a_margin_are_followed_whatever_is_lost() {
             &trc,
             Rate::from_mbps(900).bytes_in(Duration::from_millis(1)),
         );
-        // a millisecond on either side of a boundary has the rate of its side, but for a train
+        // within a millisecond of a boundary the rate is that of its side, except for a train
         for bound in [500, 1000, 1500] {
             for from in [millis(bound - 2), millis(bound + 1)] {
                 let till = from + Duration::from_millis(1);
@@ -52,10 +52,10 @@ fn four_steps_with_a_margin_are_followed_whatever_is_lost() {
         let lost = run.world.there().counters().dropped_loss.packets;
         if loss_ppb == 0 {
             assert_eq!((left.resent(), lost, right.duplicates()), (0, 0, 0));
-            // released early: all has left at 2.75 s, and a round trip later the receiver has said so
+            // released early: everything was sent at 2.75 s, and acknowledged a round trip later
             assert!(run.released() < millis(2900), "{}", run.released());
         }
-        // no more is resent than was lost, but for what left twice at the end
+        // no more is resent than was lost, except for the last resends, which are sent twice
         let (resent, most) = (left.resent(), lost + 100 + lost / 50);
         assert!(
             (lost..most).contains(&resent) || lost == 0,
@@ -65,7 +65,7 @@ fn four_steps_with_a_margin_are_followed_whatever_is_lost() {
 }
 
 #[test]
-fn a_gigabit_with_loss_is_used_within_a_margin_of_3_percent() {
+fn gigabit_circuit_with_loss_needs_a_margin_of_3_percent() {
     let trc = steps("0s-10s 1Gb/s");
     let config = filling(&trc, 3);
     for seed in [1, 2, 3] {
@@ -85,7 +85,7 @@ fn a_gigabit_with_loss_is_used_within_a_margin_of_3_percent() {
 }
 
 #[test]
-fn what_the_circuit_could_not_carry_follows_on_the_stream() {
+fn rest_is_sent_on_the_stream_after_the_circuit_ends() {
     for (loss_ppb, seed) in [(0, 1), (10_000_000, 2), (100_000_000, 3)] {
         let trc = steps("0s-1s 1Gb/s");
         let config = filling(&trc, 0);
@@ -110,7 +110,7 @@ fn what_the_circuit_could_not_carry_follows_on_the_stream() {
         );
         let most = config.object_len / 1000 * (5 + loss_ppb / 900_000);
         assert!(bytes < most, "{bytes} bytes on the stream");
-        // a round trip after the last datagram has come, and the time of its bytes on the stream
+        // a round trip after the last datagram arrived, plus the time of the tail's bytes on the stream
         let tail = run.received().since(run.world.right().came);
         let line = Rate::from_mbps(1000).time_for(bytes);
         assert!(tail < RTT + Duration::from_millis(50) + line, "{tail:?}");
@@ -118,8 +118,8 @@ fn what_the_circuit_could_not_carry_follows_on_the_stream() {
 }
 
 #[test]
-fn the_circuit_is_released_when_it_would_be_idle_until_its_end() {
-    // all has left 60 ms before the end: the answer would come too late
+fn circuit_is_released_when_idle_until_its_end() {
+    // everything is sent 60 ms before the end, so the answer would arrive too late
     let trc = steps("0s-1060ms 1Gb/s");
     let config = filling(&steps("0s-1s 1Gb/s"), 0);
     let run = Run::new(config, &trc, 1_000_000, 1);
@@ -131,7 +131,7 @@ fn the_circuit_is_released_when_it_would_be_idle_until_its_end() {
 }
 
 #[test]
-fn objects_of_few_bytes_cross() {
+fn small_objects_are_transferred() {
     for object_len in [0, 1, 1463, 1464, 1465] {
         for trc in ["0s-1s 100Mb/s", "2s-3s 100Mb/s", "0s-10us 100Mb/s"] {
             let config = config(object_len);
@@ -142,7 +142,7 @@ fn objects_of_few_bytes_cross() {
 }
 
 #[test]
-fn a_gap_of_hours_is_waited_out() {
+fn gap_of_hours_is_waited_for() {
     let trc = steps("0s-100ms 100Mb/s, 9h-10h 100Mb/s");
     let config = config(5_000_000);
     let run = Run::new(config, &trc, 10_000_000, 1);
@@ -160,7 +160,7 @@ fn a_gap_of_hours_is_waited_out() {
 }
 
 #[test]
-fn the_last_packets_do_not_wait_for_hours() {
+fn last_packets_do_not_wait_through_a_long_gap() {
     let trc = steps("0s-500ms 100Mb/s, 9h-10h 100Mb/s");
     let config = config(5_800_000);
     let run = Run::new(config, &trc, 50_000_000, 1);
@@ -169,7 +169,7 @@ fn the_last_packets_do_not_wait_for_hours() {
 }
 
 #[test]
-fn a_vector_that_is_over_leaves_all_to_the_stream() {
+fn expired_vector_sends_everything_on_the_stream() {
     let config = config(1_000_000);
     let trc = steps("0s-1s 1Gb/s");
     assert!(trc.check_ahead(millis(1000)).is_err());
@@ -181,7 +181,7 @@ fn a_vector_that_is_over_leaves_all_to_the_stream() {
 }
 
 #[test]
-fn a_transfer_begins_wherever_it_is_in_the_vector() {
+fn transfer_may_start_anywhere_in_the_vector() {
     let trc = steps("0s-1s 100Mb/s, 1s-2s 500Mb/s");
     let config = config(500_000_000);
     let mut sender = Sender::new(millis(1500), config, trc, 1);
@@ -197,7 +197,7 @@ fn a_transfer_begins_wherever_it_is_in_the_vector() {
 }
 
 #[test]
-fn an_outage_is_made_up_for_within_the_margin() {
+fn outage_is_recovered_within_the_margin() {
     let trc = steps("0s-3s 500Mb/s");
     let config = filling(&trc, 20);
     let mut receiver = Watched::new(Receiver::new(Instant::ZERO, config, 1));
@@ -211,7 +211,7 @@ fn an_outage_is_made_up_for_within_the_margin() {
 }
 
 #[test]
-fn an_outage_at_the_end_is_mended_on_the_stream() {
+fn outage_at_the_end_is_repaired_on_the_stream() {
     let trc = steps("0s-1s 100Mb/s");
     let config = filling(&trc, 1);
     let mut receiver = Watched::new(Receiver::new(Instant::ZERO, config, 1));
@@ -227,7 +227,7 @@ fn an_outage_at_the_end_is_mended_on_the_stream() {
 }
 
 #[test]
-fn a_small_window_bounds_what_is_under_way() {
+fn small_window_limits_data_in_flight() {
     let trc = steps("0s-60s 1Gb/s");
     let config = Config {
         window: 1000,
@@ -236,7 +236,7 @@ fn a_small_window_bounds_what_is_under_way() {
         ..config(10_000_000)
     };
     let run = Run::new(config, &trc, 20_000_000, 5);
-    // what is out of its bound, the receiver ignores and counts
+    // the receiver ignores and counts packets outside its window
     run.assert_whole(&config);
     for (nth, (from, _)) in run.world.left().sent.iter().enumerate().step_by(500) {
         let sent = run.world.left().sent[nth..].iter();
@@ -246,7 +246,7 @@ fn a_small_window_bounds_what_is_under_way() {
 }
 
 #[test]
-fn a_full_ring_holds_the_sender_and_an_empty_one_lets_it_go() {
+fn full_backlog_stops_sender_and_empty_one_resumes_it() {
     let config = config(20_000_000);
     let sender = Watched::new(Sender::new(
         Instant::ZERO,
@@ -274,7 +274,7 @@ fn a_full_ring_holds_the_sender_and_an_empty_one_lets_it_go() {
 }
 
 #[test]
-fn a_world_without_circuit_gets_all_on_the_stream() {
+fn driver_without_circuit_gets_everything_on_the_stream() {
     let config = config(1_000_000);
     let sender = Watched::new(Sender::new(Instant::ZERO, config, steps("1h-2h 1Gb/s"), 1));
     let receiver = Watched::new(Receiver::new(Instant::ZERO, config, 1));
@@ -290,7 +290,7 @@ fn a_world_without_circuit_gets_all_on_the_stream() {
 }
 
 #[test]
-fn a_seed_tells_the_whole_story() {
+fn same_seed_gives_same_events() {
     let trc = steps(FOUR_STEPS);
     let config = config(10_000_000);
     let story = |seed| {
@@ -304,7 +304,7 @@ fn a_seed_tells_the_whole_story() {
     assert_ne!(story(7), story(8));
 }
 
-/// What a sender says to a report about what it cannot have sent, or has asked.
+/// Returns the sender's reaction to a report about packets that it has not sent, or a question that it has not asked.
 fn answer(
     said: [u64; 3],
     packets: &[std::ops::Range<u64>],
@@ -327,7 +327,7 @@ fn answer(
 }
 
 #[test]
-fn reports_of_what_was_never_sent_end_the_transfer() {
+fn report_on_unsent_packets_fails_the_transfer() {
     assert_eq!(answer([0, 5, 0], &[5..6, 8..9], &[]), []);
     for (said, packets, turns, why) in [
         ([0, 600, 0], 0..0, 0..0, PeerMisbehaved::UnsentPacket(600)),
@@ -353,7 +353,7 @@ fn reports_of_what_was_never_sent_end_the_transfer() {
 }
 
 #[test]
-fn sides_that_disagree_about_the_object_say_so() {
+fn differing_object_lengths_fail() {
     let trc = steps("0s-1s 1Gb/s");
     for (left, right) in [(10_000, 20_000), (20_000, 10_000)] {
         let sender = Sender::new(Instant::ZERO, config(left), trc.clone(), 1);

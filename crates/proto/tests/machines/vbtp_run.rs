@@ -1,4 +1,4 @@
-//! A transfer that is watched.
+//! VBTP transfer under observation.
 
 use std::time::Duration;
 
@@ -31,16 +31,17 @@ pub(crate) fn config(object_len: u64) -> Config {
     }
 }
 
-/// A machine that is watched: what it sends on the circuit, and what never gets to it.
+/// Machine with a record of the data that it sends on the circuit, and with lost arrivals.
 #[derive(Debug)]
 pub(crate) struct Watched<E> {
     pub(crate) machine: E,
-    /// When bytes left on the circuit, and how many; and when bytes of the object left on the stream.
+    /// Times and bytes on the wire of datagrams sent on the circuit.
     pub(crate) sent: Vec<(Instant, u32)>,
+    /// Times and bytes of object data sent on the stream.
     pub(crate) pieces: Vec<(Instant, u32)>,
-    /// When datagrams came last.
+    /// Time of the latest arrival of a datagram.
     pub(crate) came: Instant,
-    /// Datagrams that come then are lost.
+    /// Period in which arriving datagrams are lost.
     pub(crate) deaf: std::ops::Range<Instant>,
 }
 
@@ -55,7 +56,7 @@ impl<E> Watched<E> {
         }
     }
 
-    /// Bytes that left on the circuit within a time.
+    /// Returns the bytes sent on the circuit between two times.
     pub(crate) fn sent_between(&self, from: Instant, till: Instant) -> u64 {
         let within = |at: &Instant| *at >= from && *at < till;
         let sent = self.sent.iter().filter(|(at, _)| within(at));
@@ -116,7 +117,7 @@ impl<E: Endpoint> Endpoint for Watched<E> {
 pub(crate) type Pair = World<Watched<Sender>, Watched<Receiver>>;
 pub(crate) type Event = Heard<SenderEvent, ReceiverEvent>;
 
-/// A transfer, what it sends over, and the moments at which something was heard.
+/// Transfer, its vector, and the times of its events.
 pub(crate) struct Run {
     pub(crate) world: Pair,
     pub(crate) heard: Vec<(Instant, Event)>,
@@ -177,7 +178,7 @@ impl Run {
         assert_eq!(left.missing(), 0);
     }
 
-    /// A policer that refills as the vector has it, and holds `burst_max` bytes, drops nothing.
+    /// Asserts that a policer with the vector's rates and a bucket of `burst_max` bytes drops nothing.
     pub(crate) fn assert_policed(&self, trc: &Trc, burst_max: u64) {
         const WORK: u128 = 8_000_000_000;
         let (mut seen, mut tokens) = (Instant::ZERO, u128::from(burst_max) * WORK);
@@ -192,7 +193,7 @@ impl Run {
     }
 }
 
-/// A gigabit, over which streams are spared from loss.
+/// Returns a circuit of 1 Gb/s without loss on its streams.
 pub(crate) fn circuit(loss_ppb: u64) -> WorldConfig {
     let mut path = gigabit(RTT / 2);
     path.there.queue_bytes_max = 256 << 10;
@@ -209,7 +210,7 @@ pub(crate) fn steps(text: &str) -> Trc {
     text.parse().unwrap()
 }
 
-/// An object that fills `trc` but for a margin.
+/// Returns the parameters of an object that fills `trc` except for a margin.
 pub(crate) fn filling(trc: &Trc, margin_percent: u64) -> Config {
     let wire = trc.bytes_between(trc.start(), trc.end()) * 100 / (100 + margin_percent);
     let config = config(wire * 1464 / 1500);

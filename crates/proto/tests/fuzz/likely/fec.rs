@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::calls_behind;
 
-/// Octets that begin a message stream and mostly offer, wait and deliver.
+/// Generates the start of a message stream, followed mostly by calls that offer, wait and deliver.
 pub fn calls() -> impl Strategy<Value = Vec<u8>> {
     let code = (1_u8..8, 0_u8..4, 1_u8..60, 2_u8..12);
     let begin = (code, any::<u16>(), 0_u32..1 << 20, any::<u8>(), 1_u32..);

@@ -1,4 +1,4 @@
-//! Octets that the machines' bodies read as calls that make sense, and now and then as nonsense.
+//! Generators of octets that the fuzz targets read as plausible calls, with an occasional invalid one.
 
 pub mod fec;
 pub mod rbudp;
@@ -11,7 +11,7 @@ pub mod vbtp;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
-/// Octets that begin a transfer and mostly deliver, drop, wait, and now and then call what its protocol has of its `own`.
+/// Generates a transfer: mostly calls that deliver, drop and wait, and some of the protocol's `own` calls.
 fn transfer(
     begin: impl Strategy<Value = Vec<u8>>,
     own: Vec<BoxedStrategy<Vec<u8>>>,
@@ -37,7 +37,7 @@ fn calls_behind(
         .prop_map(|(begin, calls)| [begin, calls.concat()].concat())
 }
 
-/// A message with this head and no body, as call 4 or 5 hands it over.
+/// Returns call 4 or 5, which passes a message with this head and no body.
 fn handed(call: u8, head: &[u8]) -> Vec<u8> {
     [&[call, 0, 0, head.len() as u8], head].concat()
 }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-/// A link that can be, and calls that mostly make sense.
+/// Generates a valid link, followed by mostly valid calls.
 pub fn calls() -> impl Strategy<Value = Vec<u8>> {
     let link = (
         1_u16..60,
@@ -49,7 +49,7 @@ fn call() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A letter with small numbers in it.
+/// Generates a message with small numbers.
 fn letter() -> impl Strategy<Value = Vec<u8>> {
     let small = (0_u8..50).prop_map(|number| [0, 0, 0, 0, 0, 0, 0, number]);
     let record = (0_u8..4, small.clone(), 0_u8..200).prop_map(|(id, offset, len)| {

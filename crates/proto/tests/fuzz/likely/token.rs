@@ -1,4 +1,4 @@
-//! Calls of an element of a cluster.
+//! Generators of calls for an element of a cluster.
 
 use lighthaul_proto::slabs::token::{Generation, Mark, Word, Words};
 use proptest::prelude::*;
