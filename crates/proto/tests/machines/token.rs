@@ -1,5 +1,5 @@
-//! Elements of a cluster in virtual time. Two of them never hold the channel for longer than a guard time, and one of
-//! them holds it soon again after any loss of messages or elements.
+//! Elements of a cluster in virtual time. Two elements never hold the channel together for longer than a guard time.
+//! After any loss of messages or elements, one of them soon holds it again.
 
 use std::time::Duration;
 
