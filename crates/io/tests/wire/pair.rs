@@ -155,7 +155,7 @@ impl Owner<Sender> for Patient {
             SenderEvent::Failed(why) => Err(Error::PeerMisbehaved(why.to_string())),
             SenderEvent::Round { .. }
             | SenderEvent::Asked { .. }
-            | SenderEvent::Quiet(_)
+            | SenderEvent::Paused(_)
             | SenderEvent::Barren { .. } => Ok(Next::Continue),
         }
     }

@@ -92,7 +92,7 @@ fn send(sender: &mut Sender, mut lane: Lane, meter: &Meter) -> Result<()> {
         judge: |event| match event {
             SenderEvent::Round { .. }
             | SenderEvent::Asked { .. }
-            | SenderEvent::Quiet(_)
+            | SenderEvent::Paused(_)
             | SenderEvent::Barren { .. } => Ok(Next::Continue),
             SenderEvent::Complete => Ok(Next::Finish),
             SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),

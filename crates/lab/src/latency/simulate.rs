@@ -5,7 +5,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_proto::fec::feed::Feed;
 use lighthaul_proto::fec::{self, Code, Late};
-use lighthaul_proto::rbudp::plan::Wish;
+use lighthaul_proto::rbudp::plan::StreamDemand;
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 use lighthaul_proto::rbudp::{Config, Receiver, ReceiverEvent, Sender, SenderEvent};
 use lighthaul_sim::{Heard, LinkConfig, World, WorldConfig};
@@ -126,13 +126,13 @@ fn payloads(
     blasts: u32,
     loss_ppb: u64,
 ) -> Result<Vec<Duration>> {
-    let wish = Wish {
+    let demand = StreamDemand {
         object_len: plan.len.into(),
         objects_per_second: 1.0 / plan.every.as_secs_f64(),
         delay,
         rtt: plan.rtt * blasts,
     };
-    let planned = wish
+    let planned = demand
         .plan()
         .map_err(|why| Error::Misuse(format!("{}: {why}", plan.name)))?;
     let wire_len = PACKET_LEN + OVERHEAD_LEN + HEAD_LEN as u32;

@@ -65,7 +65,7 @@ impl Config {
 
     /// True if the sender waits until the receiver runs, which it does if that costs less than 1/100 of the transfer
     /// time.
-    pub(super) fn awaits_word(&self, feedback: FeedbackConfig) -> bool {
+    pub(super) fn awaits_first_message(&self, feedback: FeedbackConfig) -> bool {
         feedback.rtt * 100 < self.rate.time_for(self.object_len)
     }
 

@@ -1,7 +1,7 @@
 //! Pauses of RBUDP+ (section 4 of its paper): the receiver predicts when other tasks will run on its processor, and
 //! asks the sender to pause for that time.
 //!
-//! [`Feedback`] is the receiver's half and [`Silence`] the sender's half. Neither does I/O. They deviate from the
+//! [`Feedback`] is the receiver's half and [`PauseTracker`] the sender's half. Neither does I/O. They deviate from the
 //! paper in favor of its goal, which is no loss:
 //!
 //! - The paper's sender transmits for the time slice less RTT/2, which ignores the propagation delay of the data.
@@ -18,7 +18,7 @@ use core::time::Duration;
 
 use lighthaul_base::{Absence, Instant, Load, Rate};
 
-use super::room::{Memory, Room};
+use super::receive_window::{Memory, ReceiveWindow};
 
 /// Parameters of pauses, on which both sides agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,23 +55,23 @@ impl Pause {
 
 /// Message of the receiver to the sender about pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum PauseMessage {
     /// Pause for a predicted absence.
     Pause(Pause),
     /// Window of the receiver's socket: `after` is the time until the socket is full, and `len` the maximum pause
     /// after that. It replaces an earlier window, even if its pause has begun. A `len` of zero withdraws the window.
-    Room(Pause),
+    Window(Pause),
 }
 
 /// Receiver's half: turns load samples of its host into pause requests.
 #[derive(Clone, Debug)]
 pub struct Feedback {
     config: FeedbackConfig,
-    room: Room,
+    window: ReceiveWindow,
     rate: Rate,
-    /// The sender knows of all absences before `told`. The last of them begins at `last`.
-    told: Instant,
-    last: Instant,
+    /// The sender knows of all absences before `announced_till`. The last of them begins at `last_start`.
+    announced_till: Instant,
+    last_start: Instant,
     /// Bytes that may arrive during an absence (the socket buffers them). Negative if the host needs pauses longer
     /// than its absences.
     allowance: i64,
@@ -84,10 +84,10 @@ impl Feedback {
     pub const fn new(config: FeedbackConfig, rate: Rate) -> Self {
         Self {
             config,
-            room: Room::new(config, rate),
+            window: ReceiveWindow::new(config, rate),
             rate,
-            told: Instant::ZERO,
-            last: Instant::ZERO,
+            announced_till: Instant::ZERO,
+            last_start: Instant::ZERO,
             allowance: 0,
             peak: 0,
         }
@@ -95,44 +95,47 @@ impl Feedback {
 
     /// Takes over the knowledge of an earlier transfer on the same socket.
     pub const fn remember(&mut self, memory: Memory) {
-        self.room.remember(memory);
+        self.window.remember(memory);
     }
 
     /// Returns the knowledge gathered about the socket.
     pub const fn memory(&self) -> Memory {
-        self.room.memory()
+        self.window.memory()
     }
 
     /// Handles a load sample. `taken` is the total of octets on the wire read from the socket. Returns the message to
     /// send, if one is needed.
-    pub fn handle_load(&mut self, now: Instant, load: Load, taken: u64) -> Option<Wish> {
-        if self.room.serves(&load) {
-            return self.room.handle_load(now, load, taken).map(Wish::Room);
+    pub fn handle_load(&mut self, now: Instant, load: Load, taken: u64) -> Option<PauseMessage> {
+        if self.window.applies_to(&load) {
+            return self
+                .window
+                .handle_load(now, load, taken)
+                .map(PauseMessage::Window);
         }
-        let end = self.room.end().map(Wish::Room);
-        end.or_else(|| self.foresee(now, load).map(Wish::Pause))
+        let end = self.window.withdraw().map(PauseMessage::Window);
+        end.or_else(|| self.predict(now, load).map(PauseMessage::Pause))
     }
 
     /// Returns the message that is due, if any.
-    pub fn handle_timeout(&mut self, now: Instant) -> Option<Wish> {
-        self.room.handle_timeout(now).map(Wish::Room)
+    pub fn handle_timeout(&mut self, now: Instant) -> Option<PauseMessage> {
+        self.window.handle_timeout(now).map(PauseMessage::Window)
     }
 
     /// Returns the time at which the next message is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.room.poll_timeout()
+        self.window.poll_timeout()
     }
 
     /// Returns a pause for a predicted absence if it is time to request it.
-    fn foresee(&mut self, now: Instant, load: Load) -> Option<Pause> {
+    fn predict(&mut self, now: Instant, load: Load) -> Option<Pause> {
         self.peak = self.peak.max(load.socket_bytes);
         let absence = self.upcoming(now, load.absence?)?;
         self.learn(load.socket_bytes_max, absence);
         let len = self.shorten(absence.len);
         let from = absence.from.max(now);
         let till = absence.from + len;
-        self.last = absence.from;
-        self.told = (absence.from + absence.len).max(till);
+        self.last_start = absence.from;
+        self.announced_till = (absence.from + absence.len).max(till);
         let pause = Pause {
             after: from.since(now),
             len: till.since(from).min(self.config.pause_max),
@@ -144,16 +147,16 @@ impl Feedback {
     /// it.
     fn upcoming(&self, now: Instant, absence: Absence) -> Option<Absence> {
         let heard = now + self.config.rtt;
-        let ends = |from: Instant| from + absence.len > heard && from >= self.told;
+        let ends = |from: Instant| from + absence.len > heard && from >= self.announced_till;
         let mut from = absence.from;
         if !ends(from) && !absence.every.is_zero() {
-            let behind = heard.max(self.told).since(from).as_nanos();
+            let behind = heard.max(self.announced_till).since(from).as_nanos();
             let every = absence.every.as_nanos();
             let nanos = behind.div_ceil(every).saturating_mul(every);
             from += Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         }
         // the sender stores only one future pause
-        let begun = self.last <= heard;
+        let begun = self.last_start <= heard;
         let within = from.since(now) <= self.config.rtt + self.config.pause_max;
         (ends(from) && begun && within).then_some(Absence { from, ..absence })
     }
@@ -187,47 +190,47 @@ impl Feedback {
 
 /// Sender's half: tracks the pauses that the receiver requested.
 #[derive(Clone, Debug)]
-pub struct Silence {
+pub struct PauseTracker {
     config: FeedbackConfig,
     /// Agreed rate, which the receiver uses to convert octets to time.
     rate: Rate,
     /// Time of the last datagram sent.
-    loud: Instant,
+    sent_at: Instant,
     /// End of the present pause; zero outside a pause.
     till: Instant,
     /// Start and end of the next pause for a predicted absence.
     next: Option<(Instant, Instant)>,
     /// Remaining window, if the receiver advertises windows.
-    room: Option<Granted>,
+    window: Option<GrantedWindow>,
     /// Largest recent window.
-    granted: Option<Granted>,
+    granted: Option<GrantedWindow>,
 }
 
 /// Window that a receiver with a shared processor has granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Granted {
+pub struct GrantedWindow {
     /// Octets on the wire.
     octets: u64,
     /// Maximum length of the pause after them.
     len: Duration,
 }
 
-impl Silence {
+impl PauseTracker {
     /// Returns the state without any request. `rate` is the agreed rate; the sender may be slower.
     pub const fn new(now: Instant, config: FeedbackConfig, rate: Rate) -> Self {
         Self {
             config,
             rate,
-            loud: now,
+            sent_at: now,
             till: Instant::ZERO,
             next: None,
-            room: None,
+            window: None,
             granted: None,
         }
     }
 
     /// Returns a state that pauses until the receiver's first message, but at most [`FeedbackConfig::pause_max`].
-    pub fn until_first_word(now: Instant, config: FeedbackConfig, rate: Rate) -> Self {
+    pub fn until_first_message(now: Instant, config: FeedbackConfig, rate: Rate) -> Self {
         Self {
             till: now + config.pause_max,
             ..Self::new(now, config, rate)
@@ -235,42 +238,42 @@ impl Silence {
     }
 
     /// Returns the largest recent window, as long as the receiver shares its processor.
-    pub const fn granted(&self) -> Option<Granted> {
+    pub const fn granted(&self) -> Option<GrantedWindow> {
         self.granted
     }
 
     /// Starts with a window granted by an earlier transfer to the same socket, which is empty now. The sender need
     /// not wait for the first message.
-    pub const fn remember(&mut self, granted: Granted) {
+    pub const fn remember(&mut self, granted: GrantedWindow) {
         self.till = Instant::ZERO;
-        self.room = Some(granted);
+        self.window = Some(granted);
         self.granted = Some(granted);
     }
 
     /// Handles a message about pauses. A pause replaces a pause that has not begun. A window replaces any earlier
     /// request. Returns false if the message is out of range.
-    pub fn hear(&mut self, now: Instant, wish: Wish) -> bool {
+    pub fn handle_message(&mut self, now: Instant, message: PauseMessage) -> bool {
         let FeedbackConfig { rtt, pause_max } = self.config;
-        let (Wish::Pause(pause) | Wish::Room(pause)) = wish;
+        let (PauseMessage::Pause(pause) | PauseMessage::Window(pause)) = message;
         if pause.after > rtt + pause_max {
             return false;
         }
         let len = pause.len.min(pause_max);
-        match wish {
-            Wish::Pause(_) if len.is_zero() => return false,
-            Wish::Pause(pause) => {
+        match message {
+            PauseMessage::Pause(_) if len.is_zero() => return false,
+            PauseMessage::Pause(pause) => {
                 // both ends in the sender's time; a pause that has ended by now has no effect
                 let from = now + pause.after;
                 self.next = Some((from - rtt, from + len - rtt));
             }
-            Wish::Room(pause) => {
+            PauseMessage::Window(pause) => {
                 // data sent while the advertisement was in flight also occupies the socket
                 let octets = self.rate.bytes_in(pause.after.saturating_sub(rtt));
                 self.next = None;
                 self.till = self.till.min(now);
-                self.room = (!len.is_zero()).then_some(Granted { octets, len });
+                self.window = (!len.is_zero()).then_some(GrantedWindow { octets, len });
                 let most = self.granted.map_or(0, |granted| granted.octets);
-                self.granted = self.room.map(|granted| Granted {
+                self.granted = self.window.map(|granted| GrantedWindow {
                     octets: granted.octets.max(most - most / 8),
                     ..granted
                 });
@@ -289,8 +292,8 @@ impl Silence {
                 self.till = till.max(self.till);
             }
         }
-        if let Some(Granted { octets: 0, len }) = self.room {
-            self.room = None;
+        if let Some(GrantedWindow { octets: 0, len }) = self.window {
+            self.window = None;
             self.till = now + len;
         }
         self.till().is_some_and(|till| now < till)
@@ -298,14 +301,14 @@ impl Silence {
 
     /// Subtracts a datagram of `octets` from the window.
     pub const fn spend(&mut self, octets: u32) {
-        if let Some(room) = &mut self.room {
-            room.octets = room.octets.saturating_sub(octets as u64);
+        if let Some(room) = &mut self.window {
+            window.octets = window.octets.saturating_sub(octets as u64);
         }
     }
 
     /// Records that a datagram may leave now. Returns true if it ends a pause.
     pub fn end(&mut self, now: Instant) -> bool {
-        self.loud = now;
+        self.sent_at = now;
         let paused = self.till > Instant::ZERO;
         self.till = Instant::ZERO;
         paused
@@ -313,7 +316,7 @@ impl Silence {
 
     /// Returns the end of the present pause, at most [`FeedbackConfig::pause_max`] after the last datagram.
     pub fn till(&self) -> Option<Instant> {
-        (self.till > Instant::ZERO).then(|| self.till.min(self.loud + self.config.pause_max))
+        (self.till > Instant::ZERO).then(|| self.till.min(self.sent_at + self.config.pause_max))
     }
 }
 
@@ -351,8 +354,8 @@ mod tests {
         }
     }
 
-    fn pause(after: u64, len: u64) -> Wish {
-        Wish::Pause(Pause {
+    fn pause(after: u64, len: u64) -> PauseMessage {
+        PauseMessage::Pause(Pause {
             after: MS * after as u32,
             len: MS * len as u32,
         })
@@ -402,47 +405,47 @@ mod tests {
 
     #[test]
     fn sender_pauses_while_receiver_is_descheduled() {
-        let mut silence = Silence::new(at(0), CONFIG, RATE);
-        assert!(silence.hear(at(0), pause(30, 100)));
+        let mut tracker = PauseTracker::new(at(0), CONFIG, RATE);
+        assert!(tracker.handle_message(at(0), pause(30, 100)));
         // 10 ms earlier: half of the RTT for the notice, half for the data
         for now in 0..200 {
-            let on = silence.is_on(at(now));
+            let on = tracker.is_on(at(now));
             assert_eq!(on, (20..120).contains(&now), "{now} ms");
             if !on {
-                assert_eq!(silence.end(at(now)), now == 120, "{now} ms");
+                assert_eq!(tracker.end(at(now)), now == 120, "{now} ms");
             }
         }
     }
 
     #[test]
     fn wait_for_first_message_ends_with_any_message_or_timeout() {
-        let mut deaf = Silence::until_first_word(at(0), CONFIG, RATE);
+        let mut deaf = PauseTracker::until_first_message(at(0), CONFIG, RATE);
         assert!(deaf.is_on(at(0)) && deaf.is_on(at(999)));
         assert!(!deaf.is_on(at(1000)));
-        let mut silence = Silence::until_first_word(at(0), CONFIG, RATE);
-        assert!(silence.hear(at(5), Wish::Room(Pause::NONE)));
-        assert!(!silence.is_on(at(5)));
+        let mut tracker = PauseTracker::until_first_message(at(0), CONFIG, RATE);
+        assert!(tracker.handle_message(at(5), PauseMessage::Window(Pause::NONE)));
+        assert!(!tracker.is_on(at(5)));
     }
 
     #[test]
     fn long_pause_is_bounded_and_invalid_request_ignored() {
-        let mut silence = Silence::new(at(0), CONFIG, RATE);
+        let mut tracker = PauseTracker::new(at(0), CONFIG, RATE);
         let year = Duration::from_hours(8760);
         for (after, len) in [
             (year, MS),
             (Duration::MAX, Duration::MAX),
             (MS, Duration::ZERO),
         ] {
-            assert!(!silence.hear(at(0), Wish::Pause(Pause { after, len })));
+            assert!(!tracker.handle_message(at(0), PauseMessage::Pause(Pause { after, len })));
         }
         let after = Duration::ZERO;
         for now in 0..3000 {
             let len = Duration::MAX;
-            assert!(silence.hear(at(now), Wish::Pause(Pause { after, len })));
-            let on = silence.is_on(at(now));
+            assert!(tracker.handle_message(at(now), PauseMessage::Pause(Pause { after, len })));
+            let on = tracker.is_on(at(now));
             assert_eq!(on, now == 0 || now % 1000 != 0, "{now} ms");
             if !on {
-                silence.end(at(now));
+                tracker.end(at(now));
             }
         }
     }
@@ -464,7 +467,7 @@ mod tests {
                     socket_bytes_max: u64::from(u16::MAX),
                     ..away(from, u64::from(len) % 1000, every)
                 };
-                if let Some(Wish::Pause(Pause { after, len })) = feedback.handle_load(now, load, 0) {
+                if let Some(PauseMessage::Pause(Pause { after, len })) = feedback.handle_load(now, load, 0) {
                     prop_assert!(len <= config.pause_max && after <= config.rtt + config.pause_max);
                     prop_assert!(now + after >= told, "two pauses at a time");
                     told = now + after + len;
@@ -476,22 +479,22 @@ mod tests {
         fn no_pause_exceeds_its_bound(
             asked in prop::collection::vec((0_u64..300, any::<u64>(), any::<u64>(), any::<bool>()), 1..100),
         ) {
-            let mut silence = Silence::new(at(0), CONFIG, RATE);
-            let (mut now, mut loud) = (at(0), at(0));
-            for (wait, after, len, is_room) in asked {
+            let mut tracker = PauseTracker::new(at(0), CONFIG, RATE);
+            let (mut now, mut sent_at) = (at(0), at(0));
+            for (wait, after, len, is_window) in asked {
                 let till = now + MS * wait as u32;
                 while now < till {
                     now += MS;
-                    if !silence.is_on(now) {
-                        silence.end(now);
-                        loud = now;
+                    if !tracker.is_on(now) {
+                        tracker.end(now);
+                        sent_at = now;
                     }
-                    prop_assert!(now.since(loud) <= CONFIG.pause_max);
+                    prop_assert!(now.since(sent_at) <= CONFIG.pause_max);
                 }
                 let micros = |bound| Duration::from_micros(bound % 3_000_000);
                 let pause = Pause { after: micros(after), len: micros(len) };
-                let wish = if is_room { Wish::Room(pause) } else { Wish::Pause(pause) };
-                silence.hear(now, wish);
+                let message = if is_window { PauseMessage::Window(pause) } else { PauseMessage::Pause(pause) };
+                tracker.handle_message(now, message);
             }
         }
     }

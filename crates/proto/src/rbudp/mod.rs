@@ -7,20 +7,20 @@
 //!
 //! - [`config`]: parameters on which both sides agree; [`wire`]: message formats
 //! - [`sender`], [`receiver`]: the two state machines
-//! - [`feedback`]: RBUDP+, pauses while other tasks run on the receiver's processor; `room`: receive windows for
+//! - [`feedback`]: RBUDP+, pauses while other tasks run on the receiver's processor; `receive_window`: receive windows for
 //!   absences that cannot be predicted
 //! - [`model`]: analytical model of throughput; [`plan`]: parameters for a stream of objects
 pub mod config;
 pub mod feedback;
 pub mod model;
 pub mod plan;
+mod receive_window;
 pub mod receiver;
-mod room;
 pub mod sender;
 pub mod wire;
 
 pub use config::{Config, Misuse, PACKETS_MAX};
-pub use feedback::{FeedbackConfig, Granted};
+pub use feedback::{FeedbackConfig, GrantedWindow};
+pub use receive_window::Memory;
 pub use receiver::{Receiver, ReceiverEvent};
-pub use room::Memory;
 pub use sender::{PeerMisbehaved, Sender, SenderEvent};

@@ -14,7 +14,7 @@ use super::model::{stream_goodput, stream_objects, stream_rate};
 
 /// Stream to be carried, and its path.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Wish {
+pub struct StreamDemand {
     /// `S_obj`: length of an object in bytes.
     pub object_len: u64,
     /// `B_obj`: objects per second.
@@ -40,21 +40,21 @@ pub struct Plan {
 
 /// Reason why no plan exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Impossible {
+pub enum PlanError {
     /// The delay (first) does not exceed the round-trip time (second), or is too short to gather one object.
     Delay(Duration, Duration),
     /// The objects are empty, or their number per second is not in range.
     Objects,
 }
 
-impl Wish {
+impl StreamDemand {
     /// Returns the plan by equations 8 to 11.
-    pub fn plan(&self) -> Result<Plan, Impossible> {
+    pub fn plan(&self) -> Result<Plan, PlanError> {
         let wanted = self.objects_per_second;
         if self.object_len == 0 || !(wanted > 0.0 && wanted <= OBJECTS_PER_SECOND_MAX) {
-            return Err(Impossible::Objects);
+            return Err(PlanError::Objects);
         }
-        let too_short = Impossible::Delay(self.delay, self.rtt);
+        let too_short = PlanError::Delay(self.delay, self.rtt);
         let len = self.object_len as f64;
         // 5e-7 makes up for decimal rounding of the input
         let objects = libm::floor(stream_objects(wanted, self.delay) + 5e-7);
@@ -63,28 +63,28 @@ impl Wish {
         }
         // a payload leaves once its objects are complete, which is before D unless D is a multiple of their interval
         let gathered =
-            Duration::try_from_secs_f64(objects / wanted).map_err(|_| Impossible::Objects)?;
+            Duration::try_from_secs_f64(objects / wanted).map_err(|_| PlanError::Objects)?;
         if gathered <= self.rtt {
             return Err(too_short);
         }
         let objects = bits(objects).and_then(|objects| u32::try_from(objects).ok());
-        let objects = objects.ok_or(Impossible::Objects)?;
+        let objects = objects.ok_or(PlanError::Objects)?;
         Ok(Plan {
             objects,
             payload_len: self
                 .object_len
                 .checked_mul(objects.into())
-                .ok_or(Impossible::Objects)?,
+                .ok_or(PlanError::Objects)?,
             rate: rate(stream_rate(len, wanted, self.rtt, gathered))?,
             goodput: rate(stream_goodput(len, wanted))?,
         })
     }
 }
 
-fn rate(bps: f64) -> Result<Rate, Impossible> {
+fn rate(bps: f64) -> Result<Rate, PlanError> {
     bits(libm::ceil(bps))
         .and_then(Rate::from_bps)
-        .ok_or(Impossible::Objects)
+        .ok_or(PlanError::Objects)
 }
 
 #[expect(clippy::cast_sign_loss, reason = "it was compared")]
@@ -92,7 +92,7 @@ fn bits(number: f64) -> Option<u64> {
     (0.0..1e18).contains(&number).then_some(number as u64)
 }
 
-impl fmt::Display for Impossible {
+impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Delay(delay, rtt) => write!(
@@ -106,7 +106,7 @@ impl fmt::Display for Impossible {
     }
 }
 
-impl core::error::Error for Impossible {}
+impl core::error::Error for PlanError {}
 
 const OBJECTS_PER_SECOND_MAX: f64 = 1e6;
 
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const IMAGES: Wish = Wish {
+    const IMAGES: StreamDemand = StreamDemand {
         object_len: 800 * 600 * 3,
         objects_per_second: 20.0,
         delay: Duration::from_millis(500),
@@ -136,66 +136,66 @@ mod tests {
     #[test]
     fn impossible_stream_is_refused() {
         let ms = Duration::from_millis;
-        for (wish, why) in [
+        for (demand, why) in [
             (
-                Wish {
+                StreamDemand {
                     object_len: 0,
                     ..IMAGES
                 },
-                Impossible::Objects,
+                PlanError::Objects,
             ),
             (
-                Wish {
+                StreamDemand {
                     object_len: u64::MAX,
                     ..IMAGES
                 },
-                Impossible::Objects,
+                PlanError::Objects,
             ),
             (
-                Wish {
+                StreamDemand {
                     objects_per_second: 0.0,
                     ..IMAGES
                 },
-                Impossible::Objects,
+                PlanError::Objects,
             ),
             (
-                Wish {
+                StreamDemand {
                     objects_per_second: f64::NAN,
                     ..IMAGES
                 },
-                Impossible::Objects,
+                PlanError::Objects,
             ),
             (
-                Wish {
+                StreamDemand {
                     objects_per_second: f64::INFINITY,
                     ..IMAGES
                 },
-                Impossible::Objects,
+                PlanError::Objects,
             ),
             (
-                Wish {
+                StreamDemand {
                     delay: ms(100),
                     ..IMAGES
                 },
-                Impossible::Delay(ms(100), ms(100)),
+                PlanError::Delay(ms(100), ms(100)),
             ),
             (
-                Wish {
+                StreamDemand {
                     delay: Duration::ZERO,
                     ..IMAGES
                 },
-                Impossible::Delay(ms(0), ms(100)),
+                PlanError::Delay(ms(0), ms(100)),
             ),
             (
-                Wish {
+                StreamDemand {
                     delay: ms(149),
                     rtt: ms(120),
                     ..IMAGES
                 },
-                Impossible::Delay(ms(149), ms(120)),
+                PlanError::Delay(ms(149), ms(120)),
             ),
         ] {
-            assert_eq!(wish.plan(), Err(why), "{wish:?}");
+            assert_eq!(demand.plan(), Err(why), "{demand:?}");
         }
     }
 
@@ -207,8 +207,8 @@ mod tests {
             delay_ms in 1_u64..10_000, rtt_ms in 0_u64..500,
         ) {
             let [delay, rtt] = [delay_ms, rtt_ms].map(Duration::from_millis);
-            let wish = Wish { object_len, objects_per_second, delay, rtt };
-            if let Ok(plan) = wish.plan() {
+            let demand = StreamDemand { object_len, objects_per_second, delay, rtt };
+            if let Ok(plan) = demand.plan() {
                 prop_assert!(plan.rate >= plan.goodput);
                 let gathered = f64::from(plan.objects) / objects_per_second;
                 prop_assert!(gathered <= delay.as_secs_f64() + 1e-5);

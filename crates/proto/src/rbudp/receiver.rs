@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
 
-use super::feedback::{Feedback, Pause, Wish};
-use super::room::Memory;
+use super::feedback::{Feedback, Pause, PauseMessage};
+use super::receive_window::Memory;
 use super::wire::{self, Control, Packet};
 use super::{Config, PeerMisbehaved};
 use crate::parts::{Events, Hold, Tally};
@@ -24,7 +24,7 @@ pub struct Receiver {
     hold: Hold,
     feedback: Option<Feedback>,
     /// Next message about pauses.
-    wish: Option<Wish>,
+    pause_message: Option<PauseMessage>,
     /// Number of messages that requested a pause.
     pauses: u64,
     datagrams: u64,
@@ -82,7 +82,7 @@ impl Receiver {
                 .feedback
                 .map(|feedback| Feedback::new(feedback, config.rate)),
             // the first message, which the sender may wait for: the receiver runs
-            wish: config.feedback.map(|_| Wish::Room(Pause::NONE)),
+            pause_message: config.feedback.map(|_| PauseMessage::Window(Pause::NONE)),
             pauses: 0,
             datagrams: 0,
             taken: 0,
@@ -180,7 +180,7 @@ impl Receiver {
     fn handle_control(&mut self, now: Instant, head: &[u8]) {
         match Control::decode(head) {
             Ok(Control::Done { round, sent }) => self.handle_done(now, round, sent),
-            Ok(Control::Tally { .. } | Control::Hold { .. } | Control::Wish(_)) | Err(_) => {
+            Ok(Control::Tally { .. } | Control::Hold { .. } | Control::Pause(_)) | Err(_) => {
                 self.ignored += 1;
             }
         }
@@ -234,10 +234,10 @@ impl Receiver {
         Some(wire::hold(self.config.stream, on))
     }
 
-    fn wish(&mut self) -> Option<Transmit> {
-        let wish = self.wish.take().filter(|_| !self.over)?;
-        self.pauses += u64::from(wish != Wish::Room(Pause::NONE));
-        Some(wire::wish(self.config.stream, wish))
+    fn pause_message(&mut self) -> Option<Transmit> {
+        let pause_message = self.pause_message.take().filter(|_| !self.over)?;
+        self.pauses += u64::from(pause_message != PauseMessage::Window(Pause::NONE));
+        Some(wire::pause_message(self.config.stream, pause_message))
     }
 }
 
@@ -260,20 +260,22 @@ impl Endpoint for Receiver {
 
     fn handle_timeout(&mut self, now: Instant) {
         let feedback = self.feedback.as_mut();
-        let wish = feedback.and_then(|feedback| feedback.handle_timeout(now));
-        self.wish = wish.or(self.wish);
+        let pause_message = feedback.and_then(|feedback| feedback.handle_timeout(now));
+        self.pause_message = pause_message.or(self.pause_message);
     }
 
     fn handle_load(&mut self, now: Instant, load: Load) {
         if let Some(feedback) = &mut self.feedback {
-            self.wish = feedback.handle_load(now, load, self.taken).or(self.wish);
+            self.pause_message = feedback
+                .handle_load(now, load, self.taken)
+                .or(self.pause_message);
         }
         self.hold.handle_load(&load);
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.hold()
-            .or_else(|| self.wish())
+            .or_else(|| self.pause_message())
             .or_else(|| self.tally(now))
     }
 
@@ -287,9 +289,9 @@ impl Endpoint for Receiver {
             why: "settle",
         });
         let feedback = self.feedback.as_ref().filter(|_| !self.over);
-        let word = feedback.and_then(Feedback::poll_timeout);
-        let word = word.map(|at| Deadline { at, why: "room" });
-        settling.into_iter().chain(word).min()
+        let window = feedback.and_then(Feedback::poll_timeout);
+        let window = window.map(|at| Deadline { at, why: "window" });
+        settling.into_iter().chain(window).min()
     }
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {

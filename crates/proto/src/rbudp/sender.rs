@@ -6,7 +6,7 @@ use core::mem;
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
 
 use super::Config;
-use super::feedback::{Granted, Silence, Wish};
+use super::feedback::{GrantedWindow, PauseMessage, PauseTracker};
 use super::wire::{self, Control, Packet};
 use crate::parts::{Events, Pacer, Tally};
 
@@ -24,9 +24,9 @@ pub struct Sender {
     /// Packets below this number are not sent again in this pass.
     cursor: u64,
     held: bool,
-    silence: Option<Silence>,
+    pauses: Option<PauseTracker>,
     /// True while the owner has been notified of a pause.
-    is_quiet: bool,
+    is_paused: bool,
     /// Number of passes in this blast: two if the blast is sent twice. `pass` is the present one, from 1.
     passes: u8,
     pass: u8,
@@ -52,7 +52,7 @@ pub enum SenderEvent {
         round: u16,
     },
     /// The receiver requested a pause within a running blast (RBUDP+), or the pause is over.
-    Quiet(bool),
+    Paused(bool),
     /// A whole blast brought no new packet to the receiver. The next blast begins.
     Barren {
         /// Number of the blast.
@@ -109,14 +109,14 @@ impl Sender {
             round: 0,
             cursor: 0,
             held: false,
-            silence: config.feedback.map(|feedback| {
-                if config.awaits_word(feedback) {
-                    Silence::until_first_word(now, feedback, config.rate)
+            pauses: config.feedback.map(|feedback| {
+                if config.awaits_first_message(feedback) {
+                    PauseTracker::until_first_message(now, feedback, config.rate)
                 } else {
-                    Silence::new(now, feedback, config.rate)
+                    PauseTracker::new(now, feedback, config.rate)
                 }
             }),
-            is_quiet: false,
+            is_paused: false,
             passes: 1,
             pass: 1,
             round_sent: 0,
@@ -130,15 +130,15 @@ impl Sender {
 
     /// Starts with a window that the receiver's socket granted to an earlier sender. The socket must be empty, and no
     /// datagram sent yet.
-    pub const fn remember(&mut self, granted: Granted) {
-        if let Some(silence) = &mut self.silence {
-            silence.remember(granted);
+    pub const fn remember(&mut self, granted: GrantedWindow) {
+        if let Some(pauses) = &mut self.pauses {
+            pauses.remember(granted);
         }
     }
 
     /// Returns the window of the receiver's empty socket, if the receiver shares its processor.
-    pub fn granted(&self) -> Option<Granted> {
-        self.silence.as_ref().and_then(Silence::granted)
+    pub fn granted(&self) -> Option<GrantedWindow> {
+        self.pauses.as_ref().and_then(PauseTracker::granted)
     }
 
     /// Returns the number of the present blast, from 1.
@@ -227,7 +227,7 @@ impl Sender {
         match Control::decode(head) {
             Ok(Control::Tally { round, octets }) => self.handle_tally(now, round, octets),
             Ok(Control::Hold { on }) => self.handle_hold(now, on),
-            Ok(Control::Wish(wish)) => self.handle_wish(now, wish),
+            Ok(Control::Pause(pause_message)) => self.handle_pause(now, pause_message),
             Ok(Control::Done { .. }) | Err(_) => self.ignored += 1,
         }
     }
@@ -271,33 +271,33 @@ impl Sender {
         self.held = on;
     }
 
-    fn handle_wish(&mut self, now: Instant, wish: Wish) {
-        let silence = self.silence.as_mut();
-        if !silence.is_some_and(|silence| silence.hear(now, wish)) {
+    fn handle_pause(&mut self, now: Instant, pause_message: PauseMessage) {
+        let pauses = self.pauses.as_mut();
+        if !pauses.is_some_and(|pauses| pauses.handle_message(now, pause_message)) {
             self.ignored += 1;
         }
     }
 
     /// True if the receiver wants no datagrams now. Reports the beginning of a pause to the owner.
-    fn is_silent(&mut self, now: Instant) -> bool {
-        let silence = self.silence.as_mut();
-        let is_on = silence.is_some_and(|silence| silence.is_on(now));
+    fn is_pausing(&mut self, now: Instant) -> bool {
+        let pauses = self.pauses.as_mut();
+        let is_on = pauses.is_some_and(|pauses| pauses.is_on(now));
         // before the first datagram there is no pause: the receiver has not started yet
-        if is_on && !self.is_quiet && self.sent > 0 {
-            self.is_quiet = true;
-            self.events.tell(SenderEvent::Quiet(true));
+        if is_on && !self.is_paused && self.sent > 0 {
+            self.is_paused = true;
+            self.events.tell(SenderEvent::Paused(true));
         }
         self.held || is_on
     }
 
     /// Ends a pause before a datagram. The pacer does not catch up, since the pause was requested.
-    fn speak(&mut self, now: Instant) {
-        let silence = self.silence.as_mut();
-        if silence.is_some_and(|silence| silence.end(now)) {
+    fn end_pause(&mut self, now: Instant) {
+        let pauses = self.pauses.as_mut();
+        if pauses.is_some_and(|pauses| pauses.end(now)) {
             self.pacer.rest(now);
         }
-        if mem::take(&mut self.is_quiet) {
-            self.events.tell(SenderEvent::Quiet(false));
+        if mem::take(&mut self.is_paused) {
+            self.events.tell(SenderEvent::Paused(false));
         }
     }
 
@@ -309,16 +309,16 @@ impl Sender {
     /// Returns packet `number` if it may leave now.
     fn next_packet(&mut self, now: Instant, number: u64) -> Option<Transmit> {
         let span = self.config.cut().span(number);
-        if self.is_silent(now) {
+        if self.is_pausing(now) {
             return None;
         }
-        self.speak(now);
+        self.end_pause(now);
         let octets = self.config.wire_bytes(span.len);
         if !self.pacer.may_send(now, octets) {
             return None;
         }
-        if let Some(silence) = &mut self.silence {
-            silence.spend(octets);
+        if let Some(pauses) = &mut self.pauses {
+            pauses.spend(octets);
         }
         assert!(
             number >= self.cursor,
@@ -395,7 +395,7 @@ impl Endpoint for Sender {
             return None;
         }
         let due = self.pacer.due();
-        let pause = self.silence.as_ref().and_then(Silence::till);
+        let pause = self.pauses.as_ref().and_then(PauseTracker::till);
         Some(match pause.filter(|till| *till > due) {
             Some(at) => Deadline { at, why: "pause" },
             None => Deadline {

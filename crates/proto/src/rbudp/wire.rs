@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use lighthaul_base::{Body, Head, Malformed, Reader, Transmit, Via};
 
-use super::feedback::{Pause, Wish};
+use super::feedback::{Pause, PauseMessage};
 use crate::parts::Tally;
 
 /// Decoded head of a datagram.
@@ -36,7 +36,7 @@ impl Packet {
     /// Decodes a head. Round 0 is malformed.
     pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
         let octets: [u8; HEAD_LEN] = head.try_into().map_err(|_| Malformed)?;
-        let word = u64::from_be_bytes(octets);
+        let window = u64::from_be_bytes(octets);
         let round = (word >> (NUMBER_BITS + 1)) as u16;
         if round == 0 {
             return Err(Malformed);
@@ -72,7 +72,7 @@ pub enum Control<'a> {
         on: bool,
     },
     /// Request for a pause (RBUDP+).
-    Wish(Wish),
+    Pause(PauseMessage),
 }
 
 impl<'a> Control<'a> {
@@ -95,8 +95,8 @@ impl<'a> Control<'a> {
                     _ => return Err(Malformed),
                 },
             },
-            PAUSE => Self::Wish(Wish::Pause(times(&mut reader)?)),
-            ROOM => Self::Wish(Wish::Room(times(&mut reader)?)),
+            PAUSE => Self::Pause(PauseMessage::Pause(times(&mut reader)?)),
+            WINDOW => Self::Pause(PauseMessage::Window(times(&mut reader)?)),
             _ => return Err(Malformed),
         };
         reader.finish()?;
@@ -139,10 +139,10 @@ pub fn hold(stream: u16, on: bool) -> Transmit {
 }
 
 /// Returns the receiver's request for a pause. Times are rounded down to microseconds.
-pub fn wish(stream: u16, wish: Wish) -> Transmit {
-    let (kind, pause) = match wish {
-        Wish::Pause(pause) => (PAUSE, pause),
-        Wish::Room(pause) => (ROOM, pause),
+pub fn pause_message(stream: u16, pause_message: PauseMessage) -> Transmit {
+    let (kind, pause) = match pause_message {
+        PauseMessage::Pause(pause) => (PAUSE, pause),
+        PauseMessage::Window(pause) => (WINDOW, pause),
     };
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let mut head = [0; 17];
@@ -179,7 +179,7 @@ const DONE: u8 = 1;
 const TALLY: u8 = 2;
 const HOLD: u8 = 3;
 const PAUSE: u8 = 4;
-const ROOM: u8 = 5;
+const WINDOW: u8 = 5;
 
 #[cfg(test)]
 mod tests {
@@ -207,8 +207,14 @@ mod tests {
             len: Duration::from_millis(1),
         };
         let expected = [4, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 3, 0xe8];
-        assert_eq!(wish(0, Wish::Pause(soon)).octets(), expected);
-        assert_eq!(wish(0, Wish::Room(soon)).octets()[..2], [5, 0]);
+        assert_eq!(
+            pause_message(0, PauseMessage::Pause(soon)).octets(),
+            expected
+        );
+        assert_eq!(
+            pause_message(0, PauseMessage::Window(soon)).octets()[..2],
+            [5, 0]
+        );
     }
 
     #[test]
@@ -248,9 +254,9 @@ mod tests {
             let head = hold(7, on).octets();
             prop_assert_eq!(Control::decode(&head), Ok(Control::Hold { on }));
             let asked = Pause { after: Duration::from_micros(after), len: Duration::from_micros(len) };
-            for asked in [Wish::Pause(asked), Wish::Room(asked)] {
-                let head = wish(7, asked).octets();
-                prop_assert_eq!(Control::decode(&head), Ok(Control::Wish(asked)));
+            for asked in [PauseMessage::Pause(asked), PauseMessage::Window(asked)] {
+                let head = pause_message(7, asked).octets();
+                prop_assert_eq!(Control::decode(&head), Ok(Control::Pause(asked)));
             }
             let head = tally(7, round, &Tally::new(5)).octets();
             let decoded = Control::Tally { round, octets: &head[3..] };

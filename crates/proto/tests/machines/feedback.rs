@@ -4,8 +4,8 @@ use std::iter;
 use std::time::Duration;
 
 use lighthaul_base::{Absence, Endpoint, Instant, Load, Message, Rate};
-use lighthaul_proto::rbudp::feedback::{Pause, Wish};
-use lighthaul_proto::rbudp::wire::wish;
+use lighthaul_proto::rbudp::feedback::{Pause, PauseMessage};
+use lighthaul_proto::rbudp::wire::pause_message;
 use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender, SenderEvent};
 use lighthaul_sim::{HostConfig, World, WorldConfig};
 use proptest::prelude::*;
@@ -130,11 +130,11 @@ fn sender_waits_for_receiver_start_at_under_1_percent_cost() {
 }
 
 /// Passes a window to a sender.
-fn tell_room(sender: &mut Sender, now: Instant, room: Pause) {
-    let word = wish(STREAM, Wish::Room(room));
+fn send_window(sender: &mut Sender, now: Instant, window: Pause) {
+    let message = pause_message(STREAM, PauseMessage::Window(window));
     let message = Message {
-        via: word.via,
-        head: &word.octets(),
+        via: message.via,
+        head: &message.octets(),
         len: 0,
     };
     sender.handle_message(now, message);
@@ -146,7 +146,7 @@ fn pause_event_excludes_wait_for_receiver_start() {
     let mut sender = Sender::new(Instant::ZERO, config, 1);
     let mut say = |millis: u64, after: Duration, len: Duration| {
         let now = Instant::from_nanos(millis * 1_000_000);
-        tell_room(&mut sender, now, Pause { after, len });
+        send_window(&mut sender, now, Pause { after, len });
         let datagrams = iter::from_fn(|| sender.poll_transmit(now)).count();
         let events: Vec<_> = iter::from_fn(|| sender.poll_event()).collect();
         (datagrams, events)
@@ -159,11 +159,11 @@ fn pause_event_excludes_wait_for_receiver_start() {
     assert_eq!(say(0, Duration::ZERO, second), (0, vec![first]));
     // the propagation time of message and data is over when the message arrives
     let (few, quiet) = say(1, MS + MS / 50, second);
-    assert_eq!(quiet, [SenderEvent::Quiet(true)]);
+    assert_eq!(quiet, [SenderEvent::Paused(true)]);
     assert_eq!(say(2, Duration::ZERO, second), (0, vec![]));
     let (more, loud) = say(3, MS * 5, second);
     assert!(few > 0 && more > few, "{few} and {more} datagrams");
-    assert_eq!(loud, [SenderEvent::Quiet(false)]);
+    assert_eq!(loud, [SenderEvent::Paused(false)]);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn next_object_starts_with_the_previous_window() {
     let mut first = Sender::new(Instant::ZERO, config, 1);
     assert_eq!(first.granted(), None);
     let mut hear = |after: Duration, len: Duration| {
-        tell_room(&mut first, Instant::ZERO, Pause { after, len });
+        send_window(&mut first, Instant::ZERO, Pause { after, len });
         first.granted()
     };
     let granted = hear(MS * 11, MS * 1000).unwrap();

@@ -17,7 +17,7 @@ pub enum Learned {
     /// What a receiver's socket holds, as its own machine knows it.
     Socket(rbudp::Memory),
     /// The same as a sender's does.
-    Room(rbudp::Granted),
+    Room(rbudp::GrantedWindow),
 }
 
 /// Hands what was learned from one object's machine to the next.

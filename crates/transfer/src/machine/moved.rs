@@ -27,7 +27,7 @@ impl From<rbudp::SenderEvent> for Moved {
         match event {
             Event::Round { number, packets } => Self::Round(number, packets),
             Event::Asked { round } => Self::Asked(round),
-            Event::Quiet(on) => Self::Quiet(on),
+            Event::Paused(on) => Self::Quiet(on),
             Event::Barren { .. } => Self::Barren,
             Event::Complete => Self::Complete,
             Event::Failed(why) => Self::Failed(why.to_string()),

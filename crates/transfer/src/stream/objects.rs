@@ -8,7 +8,7 @@ use lighthaul_io::block::Block;
 use lighthaul_io::drive::{Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::memory::Memory;
-use lighthaul_proto::rbudp::plan::{Plan, Wish};
+use lighthaul_proto::rbudp::plan::{Plan, StreamDemand};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 
 use super::meter::Meter;
@@ -23,14 +23,14 @@ use crate::session::Session;
 
 /// Plans a stream over a path.
 pub fn plan(how: &Objects, rtt: Duration) -> Result<Plan, Error> {
-    let wish = Wish {
+    let demand = StreamDemand {
         object_len: how.object_len,
         objects_per_second: how.micro_per_second as f64 / 1e6,
         delay: Duration::from_micros(how.delay_us),
         rtt: rtt * u32::from(how.blasts.max(1)),
     };
     let bad = |text: String| Error::new(Code::Usage, text);
-    let plan = wish.plan().map_err(|why| bad(why.to_string()))?;
+    let plan = demand.plan().map_err(|why| bad(why.to_string()))?;
     if plan.payload_len > PAYLOAD_LEN_MAX || plan.objects > OBJECTS_MAX {
         let text = format!(
             "{} objects in {} bytes are more than a payload holds: allow less delay",

@@ -29,19 +29,19 @@ use super::feedback::{FeedbackConfig, Pause};
 
 /// Estimate of the free space in the receiver's socket, and the state of its advertisements.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
+pub(super) struct ReceiveWindow {
     config: FeedbackConfig,
     rate: Rate,
     load: Load,
     /// Time of the latest load sample, and octets on the wire read from the socket until then.
-    heard: Instant,
+    sampled: Instant,
     taken: u64,
     /// True if the receiver has emptied its socket since it was last descheduled.
     has_emptied: bool,
     memory: Memory,
     /// Socket fill after the latest absence, until the data of the absence is read.
-    absence: Option<Absence>,
-    word: Option<Word>,
+    absence: Option<AbsenceSample>,
+    advertised: Option<Advertisement>,
 }
 
 /// Knowledge about a receiver's socket, which carries over to the next object on the same socket.
@@ -63,24 +63,24 @@ impl Memory {
 
 /// Socket fill at the end of an absence.
 #[derive(Clone, Copy, Debug)]
-struct Absence {
+struct AbsenceSample {
     /// Octets on the wire that had been read before. The socket was empty then.
     taken: u64,
-    back: Instant,
+    ended: Instant,
     fill: u64,
 }
 
 /// Latest advertisement, in the receiver's time.
 #[derive(Clone, Copy, Debug)]
-struct Word {
+struct Advertisement {
     /// Time at which data in flight ends and the sender pauses.
-    from: Instant,
-    /// Time at which the next advertisement is considered (`due`), and sent in any case (`old`).
+    closes: Instant,
+    /// Time at which the next advertisement is considered (`due`), and sent in any case (`expires`).
     due: Instant,
-    old: Instant,
+    expires: Instant,
 }
 
-impl Room {
+impl ReceiveWindow {
     /// Returns the state before the first load sample. `rate` is the agreed rate of the sender.
     pub(super) const fn new(config: FeedbackConfig, rate: Rate) -> Self {
         Self {
@@ -94,13 +94,13 @@ impl Room {
                 is_shared: false,
                 absence: None,
             },
-            heard: Instant::ZERO,
+            sampled: Instant::ZERO,
             taken: 0,
             // the data of the previous object has been read
             has_emptied: true,
             memory: Memory::NONE,
             absence: None,
-            word: None,
+            advertised: None,
         }
     }
 
@@ -115,28 +115,29 @@ impl Room {
     }
 
     /// True if the receiver shares its processor and its socket holds more than two round trips of data.
-    pub(super) fn serves(&self, load: &Load) -> bool {
+    pub(super) fn applies_to(&self, load: &Load) -> bool {
         load.is_shared && self.time_for(load.socket_bytes_max) > self.config.rtt * 2
     }
 
     /// Handles a load sample. `taken` is the total of octets on the wire read from the socket. Returns the
     /// advertisement to send, if one is needed.
     pub(super) fn handle_load(&mut self, now: Instant, load: Load, taken: u64) -> Option<Pause> {
-        let is_back = now.since(self.heard) > AWAY;
+        let is_back = now.since(self.sampled) > AWAY_AFTER;
         if is_back {
             let has_emptied = mem::take(&mut self.has_emptied);
-            let absence = Absence {
+            let absence = AbsenceSample {
                 taken: self.taken,
-                back: now,
+                ended: now,
                 fill: load.socket_bytes,
             };
             // if data was read in between, the kernel may still account for some of it, so the fill is not exact
             self.absence = (has_emptied && taken == self.taken).then_some(absence);
             // an advertisement for an emptied socket that was not emptied reveals nothing about the cost of an octet
-            let kept = self.word.is_some() && (has_emptied || self.memory.emptied < SURE);
-            if kept && self.is_full(load.socket_bytes) {
+            let is_valid =
+                self.advertised.is_some() && (has_emptied || self.memory.emptied < TURNS_SURE);
+            if is_valid && self.is_full(load.socket_bytes) {
                 // the socket may have overflowed, and the amount lost is unknown
-                self.believe(COST_MAX);
+                self.adjust_cost(COST_MAX);
             }
             self.memory.emptied = if has_emptied {
                 self.memory.emptied.saturating_add(1)
@@ -145,74 +146,75 @@ impl Room {
             };
         }
         self.load = load;
-        self.heard = now;
+        self.sampled = now;
         self.taken = taken;
-        if load.socket_bytes <= load.socket_bytes_max / EMPTY {
+        if load.socket_bytes <= load.socket_bytes_max / EMPTY_DIVISOR {
             self.has_emptied = true;
-            self.learn(now, taken);
+            self.learn_cost(now, taken);
         }
-        let will_empty = is_back && self.memory.emptied >= SURE;
-        self.say(now, if will_empty { 0 } else { load.socket_bytes })
+        let will_empty = is_back && self.memory.emptied >= TURNS_SURE;
+        self.advertise(now, if will_empty { 0 } else { load.socket_bytes })
     }
 
     /// Returns an advertisement if one is due and the latest load sample is recent.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Pause> {
-        let word = self.word.as_mut().filter(|word| word.due <= now)?;
-        word.due = now + SAY_EVERY;
-        if now.since(self.heard) > AWAY {
+        let last = self.advertised.as_mut().filter(|last| last.due <= now)?;
+        last.due = now + ADVERTISE_INTERVAL;
+        if now.since(self.sampled) > AWAY_AFTER {
             return None;
         }
-        self.say(now, self.load.socket_bytes)
+        self.advertise(now, self.load.socket_bytes)
     }
 
     /// Returns the time of the next advertisement, which is before the sender pauses.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.word.map(|word| word.due)
+        self.advertised.map(|last| last.due)
     }
 
     /// Withdraws the latest advertisement, if there is one, since no task competes any more.
-    pub(super) fn end(&mut self) -> Option<Pause> {
-        self.word.take().map(|_| Pause::NONE)
+    pub(super) fn withdraw(&mut self) -> Option<Pause> {
+        self.advertised.take().map(|_| Pause::NONE)
     }
 
     /// Returns an advertisement for a socket that still holds `left` octets. Returns `None` if the latest one is
     /// recent and the new one would extend its window by less than an eighth of the socket.
-    fn say(&mut self, now: Instant, left: u64) -> Option<Pause> {
+    fn advertise(&mut self, now: Instant, left: u64) -> Option<Pause> {
         let max = self.load.socket_bytes_max;
-        let room = (max - max / MARGIN).saturating_sub(left);
-        let after = self.time_for(room).min(self.config.pause_max);
+        let free = (max - max / RESERVE_DIVISOR).saturating_sub(left);
+        let after = self.time_for(free).min(self.config.pause_max);
         let from = now + after;
-        let step = self.time_for(max / STEPS);
-        let is_news = |word: Word| now >= word.old || from.since(word.from.max(now)) >= step;
-        if !self.word.is_none_or(is_news) {
+        let step = self.time_for(max / STEP_DIVISOR);
+        let is_worthwhile =
+            |last: Advertisement| now >= last.expires || from.since(last.closes.max(now)) >= step;
+        if !self.advertised.is_none_or(is_worthwhile) {
             return None;
         }
         let len = self.config.pause_max;
-        self.word = Some(Word {
-            from,
-            due: (from - self.config.rtt).max(now + SAY_EVERY),
-            old: from + len / 2,
+        self.advertised = Some(Advertisement {
+            closes: from,
+            due: (from - self.config.rtt).max(now + ADVERTISE_INTERVAL),
+            expires: from + len / 2,
         });
         Some(Pause { after, len })
     }
 
     /// Updates the cost of an octet once all data of an absence has been read.
-    fn learn(&mut self, now: Instant, taken: u64) {
+    fn learn_cost(&mut self, now: Instant, taken: u64) {
         let Some(absence) = self.absence.take() else {
             return;
         };
         // exclude data that arrived while the socket was drained
-        let later = self.rate.bytes_in(now.since(absence.back));
+        let later = self.rate.bytes_in(now.since(absence.ended));
         let held = (taken - absence.taken).saturating_sub(later);
-        let is_telling = absence.fill > self.load.socket_bytes_max / 4 && held > absence.fill / 4;
-        if is_telling && !self.is_full(absence.fill) {
-            self.believe(absence.fill.saturating_mul(COST_ONE) / held);
+        let is_reliable = absence.fill > self.load.socket_bytes_max / 4 && held > absence.fill / 4;
+        if is_reliable && !self.is_full(absence.fill) {
+            self.adjust_cost(absence.fill.saturating_mul(COST_ONE) / held);
         }
     }
 
     /// Adjusts the estimated cost, by at most an eighth up and a quarter of the difference down. An advertisement
     /// that is too small does less harm than one that is too large.
-    fn believe(&mut self, cost: u64) {
+    fn adjust_cost(&mut self, cost: u64) {
         let was = self.memory.cost;
         let less = (was * 3 + cost) / 4;
         let cost = cost.max(less).min(was + was / 8);
@@ -221,7 +223,7 @@ impl Room {
 
     const fn is_full(&self, socket_bytes: u64) -> bool {
         let max = self.load.socket_bytes_max;
-        socket_bytes > max - max / MARGIN
+        socket_bytes > max - max / RESERVE_DIVISOR
     }
 
     /// Returns the time in which the sender fills `socket_bytes` of socket memory.
@@ -232,17 +234,17 @@ impl Room {
 }
 
 /// The window leaves this fraction of the socket (1/128) free as a reserve.
-const MARGIN: u64 = 128;
+const RESERVE_DIVISOR: u64 = 128;
 /// The socket counts as empty below this fraction (1/16).
-const EMPTY: u64 = 16;
+const EMPTY_DIVISOR: u64 = 16;
 /// An advertisement must extend the window by this fraction of the socket (1/8).
-const STEPS: u64 = 8;
+const STEP_DIVISOR: u64 = 8;
 /// Consecutive turns after which the receiver is expected to empty its socket again.
-const SURE: u32 = 8;
+const TURNS_SURE: u32 = 8;
 /// The receiver counts as descheduled after this time without a load sample.
-const AWAY: Duration = Duration::from_millis(2);
+const AWAY_AFTER: Duration = Duration::from_millis(2);
 /// Minimum interval between two attempts to advertise.
-const SAY_EVERY: Duration = Duration::from_millis(1);
+const ADVERTISE_INTERVAL: Duration = Duration::from_millis(1);
 const COST_ONE: u64 = 1024;
 /// Initial cost: an eighth more in the socket than on the wire, as with coalesced datagrams.
 const COST_FIRST: u64 = COST_ONE + COST_ONE / 8;
@@ -253,7 +255,7 @@ const COST_MAX: u64 = 8 * COST_ONE;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rbudp::feedback::{Feedback, Silence, Wish};
+    use crate::rbudp::feedback::{Feedback, PauseMessage, PauseTracker};
 
     const MS: Duration = Duration::from_millis(1);
     const CONFIG: FeedbackConfig = FeedbackConfig {
@@ -276,10 +278,10 @@ mod tests {
         }
     }
 
-    fn room(wish: Option<Wish>) -> Option<Pause> {
-        wish.and_then(|wish| match wish {
-            Wish::Room(room) => Some(room),
-            Wish::Pause(_) => None,
+    fn window(message: Option<PauseMessage>) -> Option<Pause> {
+        message.and_then(|message| match message {
+            PauseMessage::Window(window) => Some(window),
+            PauseMessage::Pause(_) => None,
         })
     }
 
@@ -288,40 +290,40 @@ mod tests {
         // counted by octets sent, so that a slower sender transmits longer
         for octets in [1_000_000, 500_000] {
             let mut feedback = Feedback::new(CONFIG, RATE);
-            let mut silence = Silence::new(at(0), CONFIG, RATE);
+            let mut tracker = PauseTracker::new(at(0), CONFIG, RATE);
             for now in 0..100 {
-                let wish = feedback.handle_load(at(now), load(0, true), 0);
-                assert!(wish.is_none_or(|wish| silence.hear(at(now), wish)));
-                assert!(!silence.is_on(at(now)), "{now} ms");
-                silence.spend(octets);
+                let message = feedback.handle_load(at(now), load(0, true), 0);
+                assert!(message.is_none_or(|message| tracker.handle_message(at(now), message)));
+                assert!(!tracker.is_on(at(now)), "{now} ms");
+                tracker.spend(octets);
             }
             // 16 MB are free, and each octet on the wire is assumed to take an eighth more
             let full = 14_000_000 / u64::from(octets);
             for now in 100..100 + full - 2 {
-                assert!(!silence.is_on(at(now)), "{now} ms");
-                silence.spend(octets);
+                assert!(!tracker.is_on(at(now)), "{now} ms");
+                tracker.spend(octets);
             }
             for now in 100 + full - 2..100 + full {
-                silence.is_on(at(now));
-                silence.spend(octets);
+                tracker.is_on(at(now));
+                tracker.spend(octets);
             }
-            assert!(silence.is_on(at(100 + full)));
+            assert!(tracker.is_on(at(100 + full)));
             let full = feedback.handle_load(at(150), load(8_000_000, true), 0);
-            assert!(full.is_some_and(|full| silence.hear(at(150), full)));
-            assert!(!silence.is_on(at(150)), "the receiver is back");
+            assert!(full.is_some_and(|full| tracker.handle_message(at(150), full)));
+            assert!(!tracker.is_on(at(150)), "the receiver is back");
         }
     }
 
     #[test]
     fn sender_without_advertisement_resumes_after_pause() {
         let mut feedback = Feedback::new(CONFIG, RATE);
-        let mut silence = Silence::new(at(0), CONFIG, RATE);
-        let word = feedback
+        let mut tracker = PauseTracker::new(at(0), CONFIG, RATE);
+        let sent = feedback
             .handle_load(at(0), load(16_000_000, true), 0)
             .unwrap();
-        assert!(silence.hear(at(0), word));
-        assert!(silence.is_on(at(1)) && silence.is_on(at(999)));
-        assert!(!silence.is_on(at(1001)));
+        assert!(tracker.handle_message(at(0), sent));
+        assert!(tracker.is_on(at(1)) && tracker.is_on(at(999)));
+        assert!(!tracker.is_on(at(1001)));
     }
 
     #[test]
@@ -329,36 +331,39 @@ mod tests {
         let mut feedback = Feedback::new(CONFIG, RATE);
         assert_eq!(feedback.handle_load(at(0), load(9_000_000, false), 0), None);
         assert!(feedback.handle_load(at(1), load(0, true), 0).is_some());
-        let end = room(feedback.handle_load(at(2), load(0, false), 0)).unwrap();
+        let end = window(feedback.handle_load(at(2), load(0, false), 0)).unwrap();
         assert_eq!(end.len, Duration::ZERO);
         assert_eq!(feedback.handle_load(at(3), load(1, false), 0), None);
         assert_eq!(feedback.poll_timeout(), None);
-        let mut silence = Silence::new(at(0), CONFIG, RATE);
+        let mut tracker = PauseTracker::new(at(0), CONFIG, RATE);
         let after = Duration::ZERO;
-        silence.hear(
+        tracker.handle_message(
             at(0),
-            Wish::Pause(Pause {
+            PauseMessage::Pause(Pause {
                 after,
                 len: MS * 90,
             }),
         );
-        assert!(silence.is_on(at(1)));
-        assert!(silence.hear(at(2), Wish::Room(end)));
-        assert!(!silence.is_on(at(2)) && !silence.is_on(at(3)));
+        assert!(tracker.is_on(at(1)));
+        assert!(tracker.handle_message(at(2), PauseMessage::Window(end)));
+        assert!(!tracker.is_on(at(2)) && !tracker.is_on(at(3)));
     }
 
     #[test]
     fn next_advertisement_precedes_pause_and_needs_recent_sample() {
         for fill in [0, 15_000_000] {
             let mut feedback = Feedback::new(CONFIG, RATE);
-            let word = room(feedback.handle_load(at(0), load(fill, true), 0)).unwrap();
+            let sent = window(feedback.handle_load(at(0), load(fill, true), 0)).unwrap();
             let due = feedback.poll_timeout().unwrap();
-            assert!(due >= at(0) + SAY_EVERY && due <= at(0) + word.after.max(SAY_EVERY));
+            assert!(
+                due >= at(0) + ADVERTISE_INTERVAL
+                    && due <= at(0) + sent.after.max(ADVERTISE_INTERVAL)
+            );
             // the receiver was descheduled, and the fill of its socket is unknown
             assert_eq!(feedback.handle_timeout(due + MS * 50), None);
             assert!(feedback.poll_timeout().unwrap() > due + MS * 50);
-            let word = feedback.handle_load(due + MS * 51, load(fill / 2, true), 0);
-            assert!(room(word).is_some());
+            let sent = feedback.handle_load(due + MS * 51, load(fill / 2, true), 0);
+            assert!(window(sent).is_some());
         }
     }
 
@@ -366,14 +371,14 @@ mod tests {
     /// in `fill` octets of its memory, and `later` octets arrive while it is drained.
     fn learned(absences: u64, [held, later]: [u64; 2], fill: u64) -> Duration {
         let mut feedback = Feedback::new(CONFIG, RATE);
-        let mut last = room(feedback.handle_load(at(0), load(0, true), 0)).unwrap();
+        let mut last = window(feedback.handle_load(at(0), load(0, true), 0)).unwrap();
         let mut taken = 0;
         for nth in 1..=absences {
             let back = at(nth * 60);
             feedback.handle_load(back, load(fill, true), taken);
             taken += held + later;
-            let word = feedback.handle_load(back + MS, load(0, true), taken);
-            last = room(word).unwrap_or(last);
+            let sent = feedback.handle_load(back + MS, load(0, true), taken);
+            last = window(sent).unwrap_or(last);
         }
         last.after
     }
@@ -421,7 +426,7 @@ mod tests {
             let back = feedback.handle_load(now, load(15_500_000, true), taken);
             taken += 15_500_000 - left;
             let end = feedback.handle_load(now + MS, load(left, true), taken);
-            (room(back).map(|word| word.after), end.is_some())
+            (window(back).map(|word| word.after), end.is_some())
         };
         for nth in 0..8 {
             let (back, says_more) = turn(nth, 0);
@@ -450,8 +455,8 @@ mod tests {
             first.handle_load(at(nth * 60 + 1), load(0, true), taken);
         }
         let after = |feedback: &mut Feedback| {
-            let word = feedback.handle_load(at(600), load(9_000_000, true), 0);
-            room(word).unwrap().after
+            let sent = feedback.handle_load(at(600), load(9_000_000, true), 0);
+            window(sent).unwrap().after
         };
         let mut next = Feedback::new(CONFIG, RATE);
         next.remember(first.memory());
@@ -462,15 +467,15 @@ mod tests {
     #[test]
     fn fill_after_partial_read_is_not_used_as_measurement() {
         let mut feedback = Feedback::new(CONFIG, RATE);
-        let first = room(feedback.handle_load(at(0), load(0, true), 0)).unwrap();
+        let first = window(feedback.handle_load(at(0), load(0, true), 0)).unwrap();
         let mut last = first;
         for nth in 1..50 {
             // 6 MB arrived, 4 MB were read, and the kernel still accounts for 5 MB
             let now = at(nth * 60);
             let taken = nth * 4_000_000;
             feedback.handle_load(now + MS * 6, load(5_000_000, true), taken);
-            let word = feedback.handle_load(now + MS * 7, load(0, true), taken + 2_000_000);
-            last = room(word).unwrap_or(last);
+            let sent = feedback.handle_load(now + MS * 7, load(0, true), taken + 2_000_000);
+            last = window(sent).unwrap_or(last);
             feedback.handle_load(now + MS * 8, load(0, true), taken + 2_000_000);
         }
         assert_eq!(last.after, first.after);
@@ -479,12 +484,12 @@ mod tests {
     #[test]
     fn idle_sender_does_not_change_estimated_cost() {
         let mut feedback = Feedback::new(CONFIG, RATE);
-        let first = room(feedback.handle_load(at(0), load(0, true), 0)).unwrap();
+        let first = window(feedback.handle_load(at(0), load(0, true), 0)).unwrap();
         for nth in 1..50 {
             // nothing arrived while the receiver was descheduled
             feedback.handle_load(at(nth * 20), load(0, true), 0);
         }
-        let last = room(feedback.handle_load(at(2000), load(0, true), 0)).unwrap();
+        let last = window(feedback.handle_load(at(2000), load(0, true), 0)).unwrap();
         assert_eq!(last.after, first.after);
     }
 
