@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use lighthaul_base::{Rate, Size};
-use lighthaul_sim::{Burst, LinkConfig, Reorder};
+use lighthaul_sim::{BurstLoss, LinkConfig, Reorder};
 
 use crate::error::{Error, Result};
 use crate::quantity::{chance_ppb, duration};
@@ -211,11 +211,11 @@ fn direction(
     })
 }
 
-fn burst(text: &str) -> std::result::Result<Burst, String> {
+fn burst(text: &str) -> std::result::Result<BurstLoss, String> {
     let wrong = || format!("{text:?} is no burst loss; one is written as in 0.1% x 20");
     let (chance, mean) = text.split_once('x').ok_or_else(wrong)?;
     let len_mean = mean.trim().parse().map_err(|_| wrong())?;
-    Ok(Burst {
+    Ok(BurstLoss {
         enter_ppb: chance_ppb(chance)?,
         len_mean,
     })

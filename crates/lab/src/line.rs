@@ -70,7 +70,7 @@ impl Line {
     /// Offers a packet of `len` bytes to the machine.
     pub(crate) fn offer(&mut self, now: Instant, len: u32, is_tcp: bool) -> Verdict {
         if self.spares_tcp && is_tcp {
-            self.machine.offer_spared(now, len)
+            self.machine.offer_without_loss(now, len)
         } else {
             self.machine.offer(now, len)
         }

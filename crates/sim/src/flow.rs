@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Rate, Span};
 
-use crate::drive::Heard;
+use crate::event_queue::EventQueue;
 use crate::host::{Host, HostConfig};
 use crate::ledger::Ledger;
 use crate::link::Link;
+use crate::machine::{Datagram, StreamMessage, TimedMachine};
 use crate::route::{Route, RouteConfig};
-use crate::seat::{Datagram, Seat, StreamMessage};
-use crate::world::Agenda;
+use crate::world::FlowEvent;
 
 /// Path between the left and the right machine of a flow.
 #[derive(Clone, Debug, Default)]
@@ -35,15 +35,15 @@ pub struct FlowConfig {
 #[derive(Debug)]
 pub struct Flow<L, R> {
     start: Instant,
-    pub(crate) left: Seat<L>,
-    pub(crate) right: Seat<R>,
+    pub(crate) left: TimedMachine<L>,
+    pub(crate) right: TimedMachine<R>,
     there: Route,
     back: Route,
     host: Host,
     /// Datagrams in the receive buffer of the right host, by the time at which the machine receives them.
-    inbox: Agenda<Datagram>,
+    inbox: EventQueue<Datagram>,
     /// Stream messages at the right host, by the time at which the machine receives them.
-    letters: Agenda<StreamMessage>,
+    stream_inbox: EventQueue<StreamMessage>,
     ledger: Option<Ledger>,
     placed_bytes: u64,
     overhead_len: u32,
@@ -56,13 +56,13 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
         let route = |route| Route::new(route, delay, rate, config.overhead_len);
         Self {
             start: config.start,
-            left: Seat::new(left),
-            right: Seat::new(right),
+            left: TimedMachine::new(left),
+            right: TimedMachine::new(right),
             there: route(&config.there),
             back: route(&config.back),
             host: Host::new(config.host, seed),
-            inbox: Agenda::new(),
-            letters: Agenda::new(),
+            inbox: EventQueue::new(),
+            stream_inbox: EventQueue::new(),
             ledger: None,
             placed_bytes: 0,
             overhead_len: config.overhead_len,
@@ -106,45 +106,48 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
     }
 
     /// Runs the next event, which is due at `now`.
-    pub(crate) fn happen(
+    pub(crate) fn run_next(
         &mut self,
         now: Instant,
         links: &mut [Link],
-        hear: &mut impl FnMut(Heard<L::Event, R::Event>),
+        on_event: &mut impl FnMut(FlowEvent<L::Event, R::Event>),
     ) {
         match self.next.1 {
             Next::Start => {
                 self.start = Instant::NEVER;
-                self.drain_left(now, links, hear);
-                self.drain_right(now, links, hear);
+                self.drain_left(now, links, on_event);
+                self.drain_right(now, links, on_event);
             }
             Next::HopThere(nth) => self.there.hop(now, nth, links),
             Next::HopBack(nth) => self.back.hop(now, nth, links),
             Next::DatagramRight => {
                 if self.arrive(now) {
-                    self.drain_right(now, links, hear);
+                    self.drain_right(now, links, on_event);
                 }
             }
-            Next::Absorbed => {
+            Next::DatagramReceived => {
                 if let Some((_, datagram)) = self.inbox.pop() {
                     self.place(now, &datagram);
                 }
-                self.drain_right(now, links, hear);
+                self.drain_right(now, links, on_event);
             }
-            Next::Foreseen => {
-                let load = self.host.foresee(now);
+            Next::LoadSample => {
+                let load = self.host.take_load(now);
                 self.right.machine.handle_load(now, load);
-                self.drain_right(now, links, hear);
+                self.drain_right(now, links, on_event);
             }
             Next::MessageRight => {
                 if let Some((_, message)) = self.there.messages.pop() {
-                    self.letters.insert(self.host.attend(now), message);
+                    self.stream_inbox
+                        .insert(self.host.receive_message(now), message);
                 }
             }
-            Next::Attended => {
-                let placed = self.right.hear_stream(now, &mut self.letters);
+            Next::MessageReceived => {
+                let placed = self
+                    .right
+                    .handle_stream_message(now, &mut self.stream_inbox);
                 self.note(now, placed);
-                self.drain_right(now, links, hear);
+                self.drain_right(now, links, on_event);
             }
             Next::TimeoutRight if now < self.host.free_at() => {
                 // a task without a processor does not see its timers expire
@@ -152,28 +155,29 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
             }
             Next::TimeoutRight => {
                 self.right.machine.handle_timeout(now);
-                self.drain_right(now, links, hear);
+                self.drain_right(now, links, on_event);
             }
             Next::DatagramLeft => {
                 if let Some((_, datagram)) = self.back.arrivals.pop() {
-                    self.left.hear_datagram(now, &datagram);
+                    self.left.handle_datagram(now, &datagram);
                 }
-                self.drain_left(now, links, hear);
+                self.drain_left(now, links, on_event);
             }
             Next::MessageLeft => {
-                self.left.hear_stream(now, &mut self.back.messages);
-                self.drain_left(now, links, hear);
+                self.left
+                    .handle_stream_message(now, &mut self.back.messages);
+                self.drain_left(now, links, on_event);
             }
             Next::TimeoutLeft => {
                 self.left.machine.handle_timeout(now);
-                self.drain_left(now, links, hear);
+                self.drain_left(now, links, on_event);
             }
         }
-        self.look_ahead(now);
+        self.schedule_next(now);
     }
 
     /// Finds the next event.
-    pub(crate) fn look_ahead(&mut self, now: Instant) {
+    pub(crate) fn schedule_next(&mut self, now: Instant) {
         let (hop_there, there) = self.there.next_hop();
         let (hop_back, back) = self.back.next_hop();
         // at the same time, arrivals precede timeouts: a datagram at the deadline still counts
@@ -181,9 +185,9 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
             (self.start, Next::Start),
             (hop_there, Next::HopThere(there)),
             (hop_back, Next::HopBack(back)),
-            (self.inbox.next_at(), Next::Absorbed),
-            (self.host.foresees_at(), Next::Foreseen),
-            (self.letters.next_at(), Next::Attended),
+            (self.inbox.next_at(), Next::DatagramReceived),
+            (self.host.next_load_at(), Next::LoadSample),
+            (self.stream_inbox.next_at(), Next::MessageReceived),
             (self.there.arrivals.next_at(), Next::DatagramRight),
             (self.back.arrivals.next_at(), Next::DatagramLeft),
             (self.there.messages.next_at(), Next::MessageRight),
@@ -217,7 +221,7 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
 
     /// Passes a datagram to the right machine, and records where its body is placed.
     fn place(&mut self, now: Instant, datagram: &Datagram) {
-        let target = self.right.hear_datagram(now, datagram);
+        let target = self.right.handle_datagram(now, datagram);
         self.note(now, target.map(|target| (datagram.body, target)));
     }
 
@@ -238,24 +242,26 @@ impl<L: Endpoint, R: Endpoint> Flow<L, R> {
         &mut self,
         now: Instant,
         links: &mut [Link],
-        hear: &mut impl FnMut(Heard<L::Event, R::Event>),
+        on_event: &mut impl FnMut(FlowEvent<L::Event, R::Event>),
     ) {
         while let Some(transmit) = self.left.machine.poll_transmit(now) {
             self.there.carry(now, &transmit, links);
         }
-        self.left.settle(|event| hear(Heard::Left(event)));
+        self.left
+            .poll_events(|event| on_event(FlowEvent::Left(event)));
     }
 
     pub(crate) fn drain_right(
         &mut self,
         now: Instant,
         links: &mut [Link],
-        hear: &mut impl FnMut(Heard<L::Event, R::Event>),
+        on_event: &mut impl FnMut(FlowEvent<L::Event, R::Event>),
     ) {
         while let Some(transmit) = self.right.machine.poll_transmit(now) {
             self.back.carry(now, &transmit, links);
         }
-        self.right.settle(|event| hear(Heard::Right(event)));
+        self.right
+            .poll_events(|event| on_event(FlowEvent::Right(event)));
     }
 }
 
@@ -266,10 +272,10 @@ enum Next {
     HopThere(usize),
     HopBack(usize),
     DatagramRight,
-    Absorbed,
-    Foreseen,
+    DatagramReceived,
+    LoadSample,
     MessageRight,
-    Attended,
+    MessageReceived,
     TimeoutRight,
     DatagramLeft,
     MessageLeft,

@@ -78,9 +78,9 @@ impl Host {
 
     /// Returns the time at which the machine receives a stream message that arrived at `now`, after all earlier
     /// datagrams.
-    pub fn attend(&mut self, now: Instant) -> Instant {
+    pub fn receive_message(&mut self, now: Instant) -> Instant {
         match &mut self.shared {
-            Some(shared) => shared.scheduler.run(now, ATTEND),
+            Some(shared) => shared.scheduler.run(now, MESSAGE_TIME),
             None => now,
         }
     }
@@ -92,13 +92,15 @@ impl Host {
     }
 
     /// Returns the time of the next load sample.
-    pub fn foresees_at(&self) -> Instant {
+    pub fn next_load_at(&self) -> Instant {
         let shared = self.shared.as_ref();
-        shared.map_or(Instant::NEVER, |shared| shared.scheduler.foresees_at())
+        shared.map_or(Instant::NEVER, |shared| {
+            shared.scheduler.next_prediction_at()
+        })
     }
 
     /// Takes the load sample that is due at `now`.
-    pub fn foresee(&mut self, now: Instant) -> Load {
+    pub fn take_load(&mut self, now: Instant) -> Load {
         let Some(shared) = &mut self.shared else {
             return Load::default();
         };
@@ -106,7 +108,7 @@ impl Host {
         Load {
             socket_bytes: shared.queue_bytes,
             socket_bytes_max: shared.socket_bytes_max,
-            absence: shared.scheduler.foresee(),
+            absence: shared.scheduler.take_prediction(),
             ..Load::default()
         }
     }
@@ -148,7 +150,7 @@ impl Shared {
 }
 
 /// Processor time for one stream message.
-const ATTEND: Duration = Duration::from_micros(10);
+const MESSAGE_TIME: Duration = Duration::from_micros(10);
 
 #[cfg(test)]
 mod tests {
@@ -175,8 +177,8 @@ mod tests {
         assert_eq!(seen.offered.packets, 10_000);
         let lost = seen.dropped_queue.packets;
         assert!((4000..5500).contains(&lost), "half of the time: {lost}");
-        assert!(host.foresees_at() < now);
-        assert!(host.foresee(now).absence.is_some());
+        assert!(host.next_load_at() < now);
+        assert!(host.take_load(now).absence.is_some());
     }
 
     #[test]

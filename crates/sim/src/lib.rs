@@ -3,8 +3,8 @@
 //! - [`link`]: one direction of a path, in virtual time here and in real time in the lab
 //! - [`host`]: a receiving host of limited speed
 //! - [`scheduler`]: the processor scheduler of such a host, modeled on Linux 2.6
-//! - [`world`]: the queue of future events
-//! - [`network`]: many [`flow`]s over shared links, each along its [`route`]; [`drive`]: a network of one flow
+//! - [`event_queue`]: the queue of future events
+//! - [`network`]: many [`flow`]s over shared links, each along its [`route`]; [`world`]: a network of one flow
 //! - [`trace`]: goodput of each flow over time
 //! - [`ledger`]: proof that every byte was placed once and at its own offset
 #![no_std]
@@ -12,7 +12,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod drive;
+pub mod event_queue;
 pub mod flow;
 pub mod host;
 pub mod ledger;
@@ -23,9 +23,9 @@ pub mod scheduler;
 pub mod trace;
 pub mod world;
 
-mod seat;
+mod machine;
 
-pub use drive::{Heard, World, WorldConfig};
+pub use event_queue::EventQueue;
 pub use flow::{Flow, FlowConfig};
 pub use host::{Host, HostConfig};
 pub use ledger::Ledger;
@@ -34,4 +34,4 @@ pub use network::Network;
 pub use route::RouteConfig;
 pub use scheduler::Scheduler;
 pub use trace::Trace;
-pub use world::Agenda;
+pub use world::{FlowEvent, World, WorldConfig};

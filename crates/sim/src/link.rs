@@ -20,7 +20,7 @@ pub struct LinkConfig {
     /// Probability of independent packet loss, in parts per billion.
     pub loss_ppb: u64,
     /// Bursty packet loss.
-    pub burst: Option<Burst>,
+    pub burst: Option<BurstLoss>,
     /// Extra delay for some packets, so that others overtake them.
     pub reorder: Option<Reorder>,
     /// Probability of duplication, in parts per billion.
@@ -46,9 +46,9 @@ impl Default for LinkConfig {
     }
 }
 
-/// Burst loss after Gilbert and Elliott: no packet is lost in the good state and every packet in the bad state.
+/// BurstLoss loss after Gilbert and Elliott: no packet is lost in the good state and every packet in the bad state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Burst {
+pub struct BurstLoss {
     /// Probability that a packet in the good state begins a burst, in parts per billion.
     pub enter_ppb: u64,
     /// Mean length of a burst in packets, at least one.
@@ -68,7 +68,7 @@ pub struct Reorder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The packet is lost.
-    Dropped(Reason),
+    Dropped(DropReason),
     /// The packet arrives.
     Delivered {
         /// Time at which its last bit arrives.
@@ -78,9 +78,9 @@ pub enum Verdict {
     },
 }
 
-/// Reason for a packet loss.
+/// DropReason for a packet loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum DropReason {
     /// The queue was full.
     Queue,
     /// Random loss on the line, alone or in a burst.
@@ -153,19 +153,19 @@ impl Link {
     }
 
     /// Does the same for a packet that is exempt from random loss.
-    pub fn offer_spared(&mut self, now: Instant, len: u32) -> Verdict {
+    pub fn offer_without_loss(&mut self, now: Instant, len: u32) -> Verdict {
         self.carry(now, len, true)
     }
 
-    fn carry(&mut self, now: Instant, len: u32, is_spared: bool) -> Verdict {
+    fn carry(&mut self, now: Instant, len: u32, is_exempt: bool) -> Verdict {
         self.counters.offered.add(len);
         let Some(sent) = self.queue(now, len) else {
             self.counters.dropped_queue.add(len);
-            return Verdict::Dropped(Reason::Queue);
+            return Verdict::Dropped(DropReason::Queue);
         };
-        if !is_spared && self.is_lost() {
+        if !is_exempt && self.is_lost() {
             self.counters.dropped_loss.add(len);
-            return Verdict::Dropped(Reason::Loss);
+            return Verdict::Dropped(DropReason::Loss);
         }
         let mut at = sent + self.config.delay;
         if let Some(reorder) = self.config.reorder
@@ -304,7 +304,7 @@ mod tests {
         let now = Instant::ZERO;
         assert_eq!(at(link.offer(now, 1500)), 50_012_000);
         assert_eq!(at(link.offer(now, 1500)), 50_024_000);
-        assert_eq!(link.offer(now, 1500), Verdict::Dropped(Reason::Queue));
+        assert_eq!(link.offer(now, 1500), Verdict::Dropped(DropReason::Queue));
         let later = Instant::from_nanos(12_000);
         assert_eq!(link.backlog_bytes(later), 1500);
         assert_eq!(at(link.offer(later, 1500)), 50_036_000);
@@ -349,7 +349,7 @@ mod tests {
         assert!(link.counters().dropped_loss.packets.abs_diff(10_000) < 498);
         let lost = link.counters().dropped_loss;
         for _ in 0..10_000 {
-            link.offer_spared(Instant::ZERO, 100);
+            link.offer_without_loss(Instant::ZERO, 100);
         }
         assert_eq!(link.counters().dropped_loss, lost);
     }
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn bursts_have_configured_mean_length() {
         let config = LinkConfig {
-            burst: Some(Burst {
+            burst: Some(BurstLoss {
                 enter_ppb: 1_000_000,
                 len_mean: 20,
             }),
@@ -366,7 +366,7 @@ mod tests {
         let mut link = Link::new(config, 5);
         let (mut lost, mut bursts, mut before) = (0_u64, 0_u64, false);
         for _ in 0..3_000_000 {
-            let now = link.offer(Instant::ZERO, 100) == Verdict::Dropped(Reason::Loss);
+            let now = link.offer(Instant::ZERO, 100) == Verdict::Dropped(DropReason::Loss);
             bursts += u64::from(now && !before);
             lost += u64::from(now);
             before = now;

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use lighthaul_base::{Endpoint, Instant, Load, Rate, Rng};
 
-use crate::drive::Heard;
 use crate::flow::{Flow, FlowConfig};
 use crate::link::{Link, LinkConfig};
+use crate::world::FlowEvent;
 
 /// Simulation of pairs of protocol machines over shared links.
 ///
@@ -56,12 +56,12 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         self.flows.len() - 1
     }
 
-    /// Runs until `till`, or until no event is left. Passes each machine event to `hear` and returns the time
+    /// Runs until `till`, or until no event is left. Passes each machine event to `on_event` and returns the time
     /// reached.
     pub fn run(
         &mut self,
         till: Instant,
-        mut hear: impl FnMut(Instant, usize, Heard<L::Event, R::Event>),
+        mut on_event: impl FnMut(Instant, usize, FlowEvent<L::Event, R::Event>),
     ) -> Instant {
         let mut idle = 0;
         while let Some((at, nth)) = self.next() {
@@ -72,7 +72,7 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
             idle = if at > self.now { 0 } else { idle + 1 };
             assert!(idle < IDLE_MAX, "time stands still at {at}");
             self.now = at;
-            self.flows[nth].happen(at, &mut self.links, &mut |heard| hear(at, nth, heard));
+            self.flows[nth].run_next(at, &mut self.links, &mut |event| on_event(at, nth, event));
         }
         self.now
     }
@@ -84,13 +84,13 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         at: Instant,
         nth: usize,
         load: Load,
-        mut hear: impl FnMut(Instant, usize, Heard<L::Event, R::Event>),
+        mut on_event: impl FnMut(Instant, usize, FlowEvent<L::Event, R::Event>),
     ) {
         self.skip(at);
         let flow = &mut self.flows[nth];
         flow.right.machine.handle_load(at, load);
-        flow.drain_right(at, &mut self.links, &mut |heard| hear(at, nth, heard));
-        flow.look_ahead(at);
+        flow.drain_right(at, &mut self.links, &mut |event| on_event(at, nth, event));
+        flow.schedule_next(at);
     }
 
     /// Passes a new target rate to the left machine of flow `nth`. The network must have run until `at`, and no event
@@ -100,13 +100,13 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         at: Instant,
         nth: usize,
         rate: Rate,
-        mut hear: impl FnMut(Instant, usize, Heard<L::Event, R::Event>),
+        mut on_event: impl FnMut(Instant, usize, FlowEvent<L::Event, R::Event>),
     ) {
         self.skip(at);
         let flow = &mut self.flows[nth];
         flow.left.machine.handle_rate(at, rate);
-        flow.drain_left(at, &mut self.links, &mut |heard| hear(at, nth, heard));
-        flow.look_ahead(at);
+        flow.drain_left(at, &mut self.links, &mut |event| on_event(at, nth, event));
+        flow.schedule_next(at);
     }
 
     /// Returns the current time.

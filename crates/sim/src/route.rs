@@ -5,9 +5,9 @@ use core::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Transmit, Via};
 
+use crate::event_queue::EventQueue;
 use crate::link::{Link, LinkConfig, Verdict};
-use crate::seat::{Datagram, StreamMessage, span};
-use crate::world::Agenda;
+use crate::machine::{Datagram, StreamMessage, span};
 
 /// Path of the datagrams of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub struct RouteConfig {
 pub(crate) struct Route {
     access: Duration,
     hops: Vec<Hop>,
-    pub(crate) arrivals: Agenda<Datagram>,
+    pub(crate) arrivals: EventQueue<Datagram>,
     stream: Link,
-    pub(crate) messages: Agenda<StreamMessage>,
+    pub(crate) messages: EventQueue<StreamMessage>,
     overhead_len: u32,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Route {
 #[derive(Debug)]
 struct Hop {
     link: usize,
-    comers: Agenda<Datagram>,
+    in_flight: EventQueue<Datagram>,
 }
 
 impl Route {
@@ -50,15 +50,15 @@ impl Route {
         };
         let hop = |link: &usize| Hop {
             link: *link,
-            comers: Agenda::new(),
+            in_flight: EventQueue::new(),
         };
         Self {
             access: config.access,
             hops: config.links.iter().map(hop).collect(),
-            arrivals: Agenda::new(),
+            arrivals: EventQueue::new(),
             // the stream makes no random choice, so any seed will do
             stream: Link::new(stream, 0),
-            messages: Agenda::new(),
+            messages: EventQueue::new(),
             overhead_len,
         }
     }
@@ -91,14 +91,14 @@ impl Route {
 
     /// Returns the time of the next arrival at a link, and the position of that link on the route.
     pub(crate) fn next_hop(&self) -> (Instant, usize) {
-        let comers = self.hops.iter().map(|hop| hop.comers.next_at());
-        let next = comers.enumerate().map(|(nth, at)| (at, nth)).min();
+        let in_flight = self.hops.iter().map(|hop| hop.in_flight.next_at());
+        let next = in_flight.enumerate().map(|(nth, at)| (at, nth)).min();
         next.unwrap_or((Instant::NEVER, 0))
     }
 
     /// Moves the next datagram onto the `nth` link of the route.
     pub(crate) fn hop(&mut self, now: Instant, nth: usize, links: &mut [Link]) {
-        if let Some((_, datagram)) = self.hops[nth].comers.pop() {
+        if let Some((_, datagram)) = self.hops[nth].in_flight.pop() {
             self.enter(now, nth, datagram, links);
         }
     }
@@ -120,7 +120,7 @@ impl Route {
     /// Schedules the arrival of a datagram at the `nth` link, or at the receiver if there is no such link.
     fn approach(&mut self, at: Instant, nth: usize, datagram: Datagram) {
         match self.hops.get_mut(nth) {
-            Some(hop) => hop.comers.insert(at, datagram),
+            Some(hop) => hop.in_flight.insert(at, datagram),
             None => self.arrivals.insert(at, datagram),
         }
     }

@@ -26,7 +26,7 @@ pub struct Scheduler {
     expired_since: Instant,
     running: Option<usize>,
     /// Predictions of the monitor, and the time at which each was made.
-    foreseen: VecDeque<(Instant, Absence)>,
+    predictions: VecDeque<(Instant, Absence)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ impl Scheduler {
             expired: Queues::EMPTY,
             expired_since: Instant::ZERO,
             running: None,
-            foreseen: VecDeque::new(),
+            predictions: VecDeque::new(),
         };
         scheduler.active.push(receiver.priority, RECEIVER);
         for task in 1..=competitors as usize {
@@ -91,13 +91,15 @@ impl Scheduler {
     }
 
     /// Returns the time of the monitor's next prediction, or [`Instant::NEVER`].
-    pub fn foresees_at(&self) -> Instant {
-        self.foreseen.front().map_or(Instant::NEVER, |(at, _)| *at)
+    pub fn next_prediction_at(&self) -> Instant {
+        self.predictions
+            .front()
+            .map_or(Instant::NEVER, |(at, _)| *at)
     }
 
     /// Takes the monitor's next prediction.
-    pub fn foresee(&mut self) -> Option<Absence> {
-        self.foreseen.pop_front().map(|(_, absence)| absence)
+    pub fn take_prediction(&mut self) -> Option<Absence> {
+        self.predictions.pop_front().map(|(_, absence)| absence)
     }
 
     /// Runs the competitors until `now` while the receiver sleeps, and then wakes the receiver.
@@ -141,7 +143,7 @@ impl Scheduler {
         let task = self.active.pop();
         self.running = Some(task);
         if task == RECEIVER {
-            self.look_ahead();
+            self.predict();
         }
         task
     }
@@ -182,7 +184,7 @@ impl Scheduler {
     }
 
     /// Predicts, as the receiver gets the processor, when it will lose it and for how long (figure 3).
-    fn look_ahead(&mut self) {
+    fn predict(&mut self) {
         let receiver = self.tasks[RECEIVER];
         let rested = receiver.sleep_average.saturating_sub(receiver.slice);
         let stays = is_interactive(priority(rested)) && !self.is_starving();
@@ -207,7 +209,7 @@ impl Scheduler {
                 len,
                 every: Duration::ZERO,
             };
-            self.foreseen.push_back((self.now, absence));
+            self.predictions.push_back((self.now, absence));
         }
     }
 }
@@ -286,7 +288,7 @@ mod tests {
         let mut scheduler = Scheduler::new(0, 1);
         assert_eq!(scheduler.run(at(5), MS * 700), at(705));
         assert_eq!(scheduler.run(at(10), MS), at(706));
-        assert_eq!(scheduler.foresees_at(), Instant::NEVER);
+        assert_eq!(scheduler.next_prediction_at(), Instant::NEVER);
     }
 
     #[test]
@@ -297,7 +299,7 @@ mod tests {
             assert_eq!(scheduler.run(now, MS), now + MS);
             now += MS * 4;
         }
-        assert_eq!(scheduler.foresees_at(), Instant::NEVER);
+        assert_eq!(scheduler.next_prediction_at(), Instant::NEVER);
     }
 
     #[test]
@@ -315,7 +317,7 @@ mod tests {
         let mut scheduler = Scheduler::new(5, 3);
         // the receiver has used up its sleep bonus by then
         scheduler.run(at(0), MS * 5_000);
-        while scheduler.foresee().is_some() {}
+        while scheduler.take_prediction().is_some() {}
         let mut right = 0;
         for _ in 0..100 {
             let before = scheduler.now;
@@ -325,7 +327,7 @@ mod tests {
                 continue;
             }
             // the prediction was made at the previous turn
-            let Some(absence) = scheduler.foresee() else {
+            let Some(absence) = scheduler.take_prediction() else {
                 break;
             };
             right += u32::from(absence.len == away || absence.len.abs_diff(away) < MS);

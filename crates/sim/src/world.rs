@@ -1,142 +1,147 @@
-//! Queue of future events in virtual time.
+//! Network of a single flow: two machines and one link in each direction.
 
-use alloc::collections::{BinaryHeap, VecDeque};
-use core::cmp::{Ordering, Reverse};
+use core::time::Duration;
 
-use lighthaul_base::Instant;
+use lighthaul_base::{Endpoint, Instant, Load, Rate};
 
-/// Events ordered by time. Events at the same time keep the order of insertion.
-///
-/// A link without reordering inserts its events in order of time, so most events need no heap.
-#[derive(Clone, Debug)]
-pub struct Agenda<T> {
-    in_order: VecDeque<Entry<T>>,
-    out_of_order: BinaryHeap<Reverse<Entry<T>>>,
-    noted: u64,
+use crate::flow::{Flow, FlowConfig};
+use crate::host::{Host, HostConfig};
+use crate::ledger::Ledger;
+use crate::link::{Link, LinkConfig};
+use crate::network::Network;
+use crate::route::RouteConfig;
+
+/// Path between the left and the right machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WorldConfig {
+    /// Link for datagrams from left to right.
+    pub there: LinkConfig,
+    /// Link for datagrams from right to left.
+    pub back: LinkConfig,
+    /// One-way delay of streams, in both directions.
+    pub stream_delay: Duration,
+    /// Rate of the streams of each direction; `None` is infinitely fast.
+    pub stream_rate: Option<Rate>,
+    /// Bytes that the lower layers add to the head and body of a datagram: IP, UDP and encryption.
+    pub overhead_len: u32,
+    /// Host of the right machine.
+    pub host: HostConfig,
 }
 
-impl<T> Agenda<T> {
-    /// Returns an empty queue.
-    pub const fn new() -> Self {
-        Self {
-            in_order: VecDeque::new(),
-            out_of_order: BinaryHeap::new(),
-            noted: 0,
-        }
-    }
+/// Network of one flow with one link in each direction.
+#[derive(Debug)]
+pub struct World<L, R> {
+    network: Network<L, R>,
+}
 
-    /// Adds the event `what`, which happens at `at`.
-    pub fn insert(&mut self, at: Instant, what: T) {
-        let entry = Entry {
-            at,
-            nth: self.noted,
-            what,
+/// Event that one of the two machines reported to its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowEvent<L, R> {
+    /// Event of the left machine.
+    Left(L),
+    /// Event of the right machine.
+    Right(R),
+}
+
+impl<L: Endpoint, R: Endpoint> World<L, R> {
+    /// Returns a simulation at time zero. All random numbers derive from `seed`.
+    pub fn new(left: L, right: R, config: &WorldConfig, seed: u64) -> Self {
+        let mut network = Network::new([config.there, config.back], seed);
+        let route = |link| RouteConfig {
+            access: Duration::ZERO,
+            links: [link].into(),
         };
-        self.noted += 1;
-        match self.in_order.back() {
-            Some(last) if last.at > at => self.out_of_order.push(Reverse(entry)),
-            _ => self.in_order.push_back(entry),
-        }
-    }
-
-    /// Returns the time of the next event, or [`Instant::NEVER`] if the queue is empty.
-    pub fn next_at(&self) -> Instant {
-        let in_order = self
-            .in_order
-            .front()
-            .map_or(Instant::NEVER, |entry| entry.at);
-        match self.out_of_order.peek() {
-            None => in_order,
-            Some(Reverse(entry)) => in_order.min(entry.at),
-        }
-    }
-
-    /// Takes the next event and its time.
-    pub fn pop(&mut self) -> Option<(Instant, T)> {
-        let heap = match (self.in_order.front(), self.out_of_order.peek()) {
-            (Some(front), Some(Reverse(entry))) => entry < front,
-            (front, entry) => front.is_none() && entry.is_some(),
+        let flow = FlowConfig {
+            start: Instant::ZERO,
+            there: route(THERE),
+            back: route(BACK),
+            stream_delay: config.stream_delay,
+            stream_rate: config.stream_rate,
+            overhead_len: config.overhead_len,
+            host: config.host,
         };
-        let entry = if heap {
-            self.out_of_order.pop().map(|Reverse(entry)| entry)
-        } else {
-            self.in_order.pop_front()
-        };
-        entry.map(|entry| (entry.at, entry.what))
+        network.add(left, right, &flow);
+        Self { network }
     }
 
-    /// Returns the number of queued events.
-    pub fn len(&self) -> usize {
-        self.in_order.len() + self.out_of_order.len()
+    /// Makes [`World::run`] panic if a body does not reach the right machine exactly once, at its own offset.
+    #[must_use]
+    pub fn with_ledger(self) -> Self {
+        let network = self.network.with_ledgers();
+        Self { network }
     }
 
-    /// True if no event is queued.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Runs until `till`, or until no event is left. Passes each machine event to `on_event` and returns the time
+    /// reached.
+    pub fn run(
+        &mut self,
+        till: Instant,
+        mut on_event: impl FnMut(Instant, FlowEvent<L::Event, R::Event>),
+    ) -> Instant {
+        self.network.run(till, |now, _, event| on_event(now, event))
+    }
+
+    /// Passes a load sample to the right machine at `at`. The simulation must have run until `at`.
+    pub fn handle_load(
+        &mut self,
+        at: Instant,
+        load: Load,
+        mut on_event: impl FnMut(Instant, FlowEvent<L::Event, R::Event>),
+    ) {
+        let on_event = |now, _, event| on_event(now, event);
+        self.network.handle_load(at, 0, load, on_event);
+    }
+
+    /// Passes a new target rate to the left machine at `at`. The simulation must have run until `at`.
+    pub fn handle_rate(
+        &mut self,
+        at: Instant,
+        rate: Rate,
+        mut on_event: impl FnMut(Instant, FlowEvent<L::Event, R::Event>),
+    ) {
+        let on_event = |now, _, event| on_event(now, event);
+        self.network.handle_rate(at, 0, rate, on_event);
+    }
+
+    /// Returns the current time.
+    pub const fn now(&self) -> Instant {
+        self.network.now()
+    }
+
+    /// Returns the left machine.
+    pub fn left(&self) -> &L {
+        self.flow().left()
+    }
+
+    /// Returns the right machine.
+    pub fn right(&self) -> &R {
+        self.flow().right()
+    }
+
+    /// Returns the link that carries datagrams to the right.
+    pub fn there(&self) -> &Link {
+        &self.network.links()[THERE]
+    }
+
+    /// Returns the link that carries datagrams to the left.
+    pub fn back(&self) -> &Link {
+        &self.network.links()[BACK]
+    }
+
+    /// Returns the host of the right machine.
+    pub fn host(&self) -> &Host {
+        self.flow().host()
+    }
+
+    /// Returns the placed bytes if [`World::with_ledger`] was called.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.flow().ledger()
+    }
+
+    fn flow(&self) -> &Flow<L, R> {
+        &self.network.flows()[0]
     }
 }
 
-impl<T> Default for Agenda<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Entry<T> {
-    at: Instant,
-    nth: u64,
-    what: T,
-}
-
-impl<T> Entry<T> {
-    const fn key(&self) -> (Instant, u64) {
-        (self.at, self.nth)
-    }
-}
-
-impl<T> PartialEq for Entry<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<T> Eq for Entry<T> {}
-
-impl<T> PartialOrd for Entry<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Entry<T> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::vec::Vec;
-
-    proptest! {
-        #[test]
-        fn events_pop_in_order_of_a_stable_sort(moments: Vec<u8>, popped in 0_usize..20) {
-            let mut agenda = Agenda::new();
-            let mut all: Vec<(Instant, usize)> = Vec::new();
-            for (nth, moment) in moments.iter().enumerate() {
-                let at = Instant::from_nanos(u64::from(*moment));
-                agenda.insert(at, nth);
-                all.push((at, nth));
-            }
-            all.sort();
-            for expected in all.iter().take(popped) {
-                prop_assert_eq!(agenda.next_at(), expected.0);
-                prop_assert_eq!(agenda.pop(), Some(*expected));
-            }
-            prop_assert_eq!(agenda.len(), all.len().saturating_sub(popped));
-        }
-    }
-}
+const THERE: usize = 0;
+const BACK: usize = 1;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
-use lighthaul_sim::{Heard, HostConfig, LinkConfig, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, HostConfig, LinkConfig, World, WorldConfig};
 
 /// Test endpoint that sends each planned message at its time, and reports received messages with the time of arrival.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ fn run(plan: &[(u64, Via, u8, u32)], config: &WorldConfig) -> Vec<(u64, Via, u8)
     let mut world = World::new(left, Toy::default(), config, 1).with_ledger();
     let mut heard = Vec::new();
     let end = world.run(Instant::from_nanos(1_000_000_000), |now, event| {
-        if let Heard::Right(event) = event {
+        if let FlowEvent::Right(event) = event {
             assert_eq!(now.as_nanos(), event.0);
             heard.push(event);
         }

@@ -8,7 +8,7 @@ use lighthaul_proto::fec::{self, Code, Late};
 use lighthaul_proto::rbudp::plan::StreamDemand;
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 use lighthaul_proto::rbudp::{Config, Receiver, ReceiverEvent, Sender, SenderEvent};
-use lighthaul_sim::{Heard, LinkConfig, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
 
 use super::plan::{Carrier, LatencyPlan, Series};
 use super::tcp;
@@ -112,7 +112,7 @@ fn messages(plan: &LatencyPlan, code: Code, linger: Duration, loss_ppb: u64) -> 
     let mut latencies = Vec::new();
     let mut world = World::new(feed, receiver, &world(plan, loss_ppb), SEED);
     world.run(FOR_EVER, |now, heard| {
-        if let Heard::Right(fec::ReceiverEvent::Message(arrived)) = heard {
+        if let FlowEvent::Right(fec::ReceiverEvent::Message(arrived)) = heard {
             latencies.push(now.since(arrived.since));
         }
     });
@@ -159,9 +159,9 @@ fn payloads(
         let mut world = World::new(sender, receiver, &world(plan, loss_ppb), SEED + payload);
         let (mut came, mut done) = (Duration::ZERO, Duration::ZERO);
         world.run(FOR_EVER, |now, heard| match heard {
-            Heard::Right(ReceiverEvent::Complete) => came = now.since(Instant::ZERO),
-            Heard::Left(SenderEvent::Complete) => done = now.since(Instant::ZERO),
-            Heard::Left(_) | Heard::Right(_) => {}
+            FlowEvent::Right(ReceiverEvent::Complete) => came = now.since(Instant::ZERO),
+            FlowEvent::Left(SenderEvent::Complete) => done = now.since(Instant::ZERO),
+            FlowEvent::Left(_) | FlowEvent::Right(_) => {}
         });
         free = begin + done;
         latencies.extend(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng, Trc};
 use lighthaul_proto::slabs::station::{Program, Station};
-use lighthaul_sim::{Heard, LinkConfig, Network};
+use lighthaul_sim::{FlowEvent, LinkConfig, Network};
 
 use super::dialled::Dialled;
 use super::plan::{Kind, SlabPlan};
@@ -111,7 +111,7 @@ fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f
     network.add(left, stage.egress(), &stage.way());
     let till = Instant::ZERO + plan.time;
     network.run(till, |at, _, heard| {
-        let (Heard::Left(told) | Heard::Right(told)) = heard;
+        let (FlowEvent::Left(told) | FlowEvent::Right(told)) = heard;
         diary.hear(at, &told);
     });
     let open = network.flows()[0].left().open_until(till);
@@ -166,7 +166,7 @@ fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> 
     }
     let till = Instant::ZERO + plan.time;
     network.run(till, |at, nth, heard| {
-        if let Heard::Right(told) = heard {
+        if let FlowEvent::Right(told) = heard {
             diaries[nth].hear(at, &told);
         }
     });
@@ -226,7 +226,7 @@ fn run(stage: &Stage, programs: Vec<Program>, till: Instant) -> Diary {
     let mut network: Network<Station, Station> = Network::new([channel], SEED);
     network.add(left, stage.egress(), &stage.way());
     network.run(till, |at, _, heard| {
-        if let Heard::Right(told) = heard {
+        if let FlowEvent::Right(told) = heard {
             diary.hear(at, &told);
         }
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lighthaul_base::{Endpoint, Instant, Message, Rate};
 use lighthaul_proto::fec::feed::Feed;
 use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, Sender, SenderEvent};
-use lighthaul_sim::{Burst, Heard, Reorder, World, WorldConfig};
+use lighthaul_sim::{BurstLoss, FlowEvent, Reorder, World, WorldConfig};
 use proptest::prelude::*;
 
 use crate::path::gigabit;
@@ -65,14 +65,14 @@ fn run(config: Config, every: Duration, messages: u64, path: &WorldConfig, seed:
     world.run(
         Instant::from_nanos(u64::MAX / 2),
         |now, heard| match heard {
-            Heard::Right(ReceiverEvent::Message(arrived)) => {
+            FlowEvent::Right(ReceiverEvent::Message(arrived)) => {
                 let key = (arrived.block, arrived.symbol);
                 let known = ages.insert(key, (now.since(arrived.since), arrived.repaired));
                 assert!(known.is_none(), "seed {seed}: {key:?} was delivered twice");
                 assert_eq!(ends, 0, "nothing comes behind the end");
             }
-            Heard::Right(ReceiverEvent::Complete) => ends += 1,
-            Heard::Right(ReceiverEvent::Solve(_)) | Heard::Left(_) => {}
+            FlowEvent::Right(ReceiverEvent::Complete) => ends += 1,
+            FlowEvent::Right(ReceiverEvent::Solve(_)) | FlowEvent::Left(_) => {}
         },
     );
     assert_eq!(ends, 1, "seed {seed}: it always ends, once");
@@ -126,7 +126,7 @@ fn repair_symbol_follows_lone_message_after_linger() {
 fn reed_solomon_survives_loss_that_xor_does_not() {
     let delay = Duration::from_millis(50);
     let mut bad = path(delay, 0);
-    bad.there.burst = Some(Burst {
+    bad.there.burst = Some(BurstLoss {
         enter_ppb: 3_000_000,
         len_mean: 3,
     });

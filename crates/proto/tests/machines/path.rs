@@ -4,11 +4,11 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Rate};
-use lighthaul_sim::{Burst, Heard, LinkConfig, Reorder, World, WorldConfig};
+use lighthaul_sim::{BurstLoss, FlowEvent, LinkConfig, Reorder, World, WorldConfig};
 use proptest::prelude::*;
 
 /// Events of both machines, in order.
-pub(crate) type Story<L, R> = Vec<Heard<<L as Endpoint>::Event, <R as Endpoint>::Event>>;
+pub(crate) type Story<L, R> = Vec<FlowEvent<<L as Endpoint>::Event, <R as Endpoint>::Event>>;
 
 /// Returns a path of 1 Gb/s with a queue of 1 MiB.
 pub(crate) fn gigabit(delay: Duration) -> WorldConfig {
@@ -44,7 +44,7 @@ pub(crate) fn any_path() -> impl Strategy<Value = WorldConfig> {
         let there = LinkConfig {
             queue_bytes_max,
             loss_ppb,
-            burst: Some(Burst {
+            burst: Some(BurstLoss {
                 enter_ppb,
                 len_mean,
             }),
@@ -74,7 +74,7 @@ pub(crate) fn run<L: Endpoint, R: Endpoint>(
 /// Asserts that every byte was placed, and that both owners were notified.
 pub(crate) fn assert_whole<L: Endpoint, R: Endpoint>(
     world: &World<L, R>,
-    story: &[Heard<L::Event, R::Event>],
+    story: &[FlowEvent<L::Event, R::Event>],
     object_len: u64,
     ends: (L::Event, R::Event),
 ) where
@@ -82,7 +82,7 @@ pub(crate) fn assert_whole<L: Endpoint, R: Endpoint>(
     R::Event: Debug + PartialEq,
 {
     assert!(world.ledger().unwrap().is_whole(object_len));
-    for end in [Heard::Left(ends.0), Heard::Right(ends.1)] {
+    for end in [FlowEvent::Left(ends.0), FlowEvent::Right(ends.1)] {
         assert!(story.contains(&end), "{story:?}");
     }
 }

@@ -6,12 +6,12 @@ use lighthaul_base::{Endpoint, Instant, Load, Rate, Span};
 use lighthaul_proto::rbudp::{
     Config, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
-use lighthaul_sim::{Heard, HostConfig, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, HostConfig, World, WorldConfig};
 use proptest::prelude::*;
 
 use crate::path::{self, any_path, gigabit};
 
-type Event = Heard<SenderEvent, ReceiverEvent>;
+type Event = FlowEvent<SenderEvent, ReceiverEvent>;
 
 fn config(object_len: u64) -> Config {
     Config {
@@ -47,15 +47,15 @@ fn lossless_path_takes_one_blast_and_one_round_trip() {
     assert_eq!(
         heard,
         [
-            Heard::Left(SenderEvent::Round { number: 1, packets }),
-            Heard::Left(SenderEvent::Asked { round: 1 }),
-            Heard::Right(ReceiverEvent::Tallied {
+            FlowEvent::Left(SenderEvent::Round { number: 1, packets }),
+            FlowEvent::Left(SenderEvent::Asked { round: 1 }),
+            FlowEvent::Right(ReceiverEvent::Tallied {
                 round: 1,
                 received: packets,
                 missing: 0
             }),
-            Heard::Right(ReceiverEvent::Complete),
-            Heard::Left(SenderEvent::Complete),
+            FlowEvent::Right(ReceiverEvent::Complete),
+            FlowEvent::Left(SenderEvent::Complete),
         ]
     );
     // the bytes on the wire at the rate, and a round trip
@@ -109,7 +109,7 @@ fn dead_path_reports_barren_blasts() {
     let mut world = World::new(sender, Receiver::new(Instant::ZERO, config, 1), &world, 1);
     let mut barren = 0;
     world.run(Instant::from_nanos(1_000_000_000), |_, event| {
-        barren += u16::from(matches!(event, Heard::Left(SenderEvent::Barren { .. })));
+        barren += u16::from(matches!(event, FlowEvent::Left(SenderEvent::Barren { .. })));
     });
     assert!(barren > 20);
     assert_eq!(world.left().round(), barren + 1);
@@ -188,7 +188,7 @@ fn differing_object_lengths_fail() {
         world.run(Instant::from_nanos(10_000_000_000), |_, event| {
             failed |= matches!(
                 event,
-                Heard::Right(ReceiverEvent::Failed(PeerMisbehaved::DoneAfter(_)))
+                FlowEvent::Right(ReceiverEvent::Failed(PeerMisbehaved::DoneAfter(_)))
             );
         });
         assert!(failed);

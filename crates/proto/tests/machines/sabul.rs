@@ -7,13 +7,13 @@ use lighthaul_proto::sabul::{
     Config, Memory, Mode, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
 use lighthaul_sim::{
-    FlowConfig, Heard, LinkConfig, Network, RouteConfig, Trace, World, WorldConfig,
+    FlowConfig, FlowEvent, LinkConfig, Network, RouteConfig, Trace, World, WorldConfig,
 };
 use proptest::prelude::*;
 
 use crate::path::{self, any_path, gigabit};
 
-type Event = Heard<SenderEvent, ReceiverEvent>;
+type Event = FlowEvent<SenderEvent, ReceiverEvent>;
 
 fn config(object_len: u64, delay: Duration) -> Config {
     Config {
@@ -52,9 +52,9 @@ fn lossless_transfer_takes_its_time_at_the_rate_and_a_round_trip() {
     assert_eq!(
         heard,
         [
-            Heard::Left(SenderEvent::Passed),
-            Heard::Right(ReceiverEvent::Complete),
-            Heard::Left(SenderEvent::Complete),
+            FlowEvent::Left(SenderEvent::Passed),
+            FlowEvent::Right(ReceiverEvent::Complete),
+            FlowEvent::Left(SenderEvent::Complete),
         ]
     );
     let wire = (45_000_000 + config.packets() * 40) as f64 * 8.0 / 500e6 + 0.010;
@@ -108,7 +108,7 @@ fn dead_path_is_barren_until_traffic_is_diverted() {
     let mut barren = 0;
     let till = Instant::from_nanos(2_000_000_000);
     world.run(till, |_, event| {
-        barren += u32::from(event == Heard::Left(SenderEvent::Barren));
+        barren += u32::from(event == FlowEvent::Left(SenderEvent::Barren));
     });
     assert!((5..10).contains(&barren), "{barren} times");
 }
@@ -144,7 +144,7 @@ fn full_backlog_stops_sender_and_empty_one_resumes_it() {
     let sent = world.left().sent();
     assert!(world.left().is_held());
     world.run(at(1500), |_, event| {
-        assert_ne!(event, Heard::Left(SenderEvent::Barren));
+        assert_ne!(event, FlowEvent::Left(SenderEvent::Barren));
     });
     assert_eq!(world.left().sent(), sent);
     world.handle_load(at(1500), load(24), |_, _| ());
@@ -183,7 +183,7 @@ fn differing_object_lengths_fail() {
     let mut failed = false;
     world.run(Instant::from_nanos(10_000_000_000), |_, event| {
         let beyond = |why| matches!(why, PeerMisbehaved::SentBeyond(_));
-        failed |= matches!(event, Heard::Right(ReceiverEvent::Failed(why)) if beyond(why));
+        failed |= matches!(event, FlowEvent::Right(ReceiverEvent::Failed(why)) if beyond(why));
     });
     assert!(failed);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Transmit, Trc, Via};
 use lighthaul_proto::slabs::station::{Program, Station, Told};
 use lighthaul_proto::slabs::{Config, Link, SessionId};
-use lighthaul_sim::{Heard, LinkConfig, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
 use proptest::prelude::*;
 
 use crate::path::{any_path, gigabit};
@@ -58,7 +58,7 @@ fn tell(left: Station, right: Station, path: &WorldConfig, till: Instant, seed: 
     let mut world = World::new(left, right, path, seed);
     let (mut ended, mut reached) = (BTreeMap::new(), Vec::new());
     world.run(till, |now, heard| match heard {
-        Heard::Left(told) | Heard::Right(told) => match told {
+        FlowEvent::Left(told) | FlowEvent::Right(told) => match told {
             Told::Reached(session, bytes) => reached.push((now, session, bytes)),
             Told::Ended(session) => {
                 assert!(ended.insert(session, now).is_none(), "it ends once");
@@ -120,8 +120,8 @@ fn total_datagram_loss_is_reported_within_3_seconds() {
     let mut world = World::new(left, right, &path, 1);
     let mut noticed = Vec::new();
     world.run(secs(10.0), |now, heard| match heard {
-        Heard::Left(Told::Dark) => noticed.push(now),
-        Heard::Left(told) | Heard::Right(told) => panic!("{told:?}"),
+        FlowEvent::Left(Told::Dark) => noticed.push(now),
+        FlowEvent::Left(told) | FlowEvent::Right(told) => panic!("{told:?}"),
     });
     let [once] = noticed[..] else {
         panic!("it is noticed {} times", noticed.len());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lighthaul_base::{Endpoint, Instant, Load, Message, Rate, Via};
 use lighthaul_proto::vbtp::wire;
 use lighthaul_proto::vbtp::{Config, PeerMisbehaved, Receiver, ReceiverEvent, Sender, SenderEvent};
-use lighthaul_sim::{Heard, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, World, WorldConfig};
 use proptest::prelude::*;
 
 use crate::path::any_path;
@@ -362,10 +362,10 @@ fn differing_object_lengths_fail() {
         let mut complete = false;
         let mut failed = false;
         world.run(millis(10_000), |_, event| {
-            complete |= event == Heard::Right(ReceiverEvent::Complete);
+            complete |= event == FlowEvent::Right(ReceiverEvent::Complete);
             failed |= matches!(
                 event,
-                Heard::Right(ReceiverEvent::Failed(PeerMisbehaved::Beyond(_)))
+                FlowEvent::Right(ReceiverEvent::Failed(PeerMisbehaved::Beyond(_)))
             );
         });
         assert!(failed || left < right, "more than there is");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Rate, Span, Transmit, Trc, Via};
 use lighthaul_proto::vbtp::{Config, Receiver, ReceiverEvent, Sender, SenderEvent};
-use lighthaul_sim::{Heard, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, World, WorldConfig};
 
 use crate::path::gigabit;
 
@@ -115,7 +115,7 @@ impl<E: Endpoint> Endpoint for Watched<E> {
 }
 
 pub(crate) type Pair = World<Watched<Sender>, Watched<Receiver>>;
-pub(crate) type Event = Heard<SenderEvent, ReceiverEvent>;
+pub(crate) type Event = FlowEvent<SenderEvent, ReceiverEvent>;
 
 /// Transfer, its vector, and the times of its events.
 pub(crate) struct Run {
@@ -154,11 +154,11 @@ impl Run {
     }
 
     pub(crate) fn received(&self) -> Instant {
-        self.when(|event| *event == Heard::Right(ReceiverEvent::Complete))
+        self.when(|event| *event == FlowEvent::Right(ReceiverEvent::Complete))
     }
 
     pub(crate) fn released(&self) -> Instant {
-        self.when(|event| matches!(event, Heard::Left(SenderEvent::Released { .. })))
+        self.when(|event| matches!(event, FlowEvent::Left(SenderEvent::Released { .. })))
     }
 
     pub(crate) fn assert_whole(&self, config: &Config) {
@@ -167,12 +167,12 @@ impl Run {
         assert!(
             self.heard
                 .iter()
-                .any(|(_, event)| *event == Heard::Left(SenderEvent::Complete))
+                .any(|(_, event)| *event == FlowEvent::Left(SenderEvent::Complete))
         );
         assert!(
             self.heard
                 .iter()
-                .any(|(_, event)| *event == Heard::Right(ReceiverEvent::Complete))
+                .any(|(_, event)| *event == FlowEvent::Right(ReceiverEvent::Complete))
         );
         assert_eq!((left.ignored(), right.ignored()), (0, 0));
         assert_eq!(left.missing(), 0);

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Load, Rate, Rng};
-use lighthaul_sim::{Heard, World};
+use lighthaul_sim::{FlowEvent, World};
 
 use super::worlds::Scene;
 
 /// How machines of one protocol are asked how they are.
 pub(super) struct Questions<L: Endpoint, R: Endpoint> {
     /// Whether an event says that all is done.
-    pub(super) is_complete: fn(&Heard<L::Event, R::Event>) -> bool,
+    pub(super) is_complete: fn(&FlowEvent<L::Event, R::Event>) -> bool,
     /// The most bytes that may leave at a rate in a time.
     pub(super) most: fn(Rate, Duration) -> u64,
     /// What is wrong with the machines at any time, if something is.

@@ -8,7 +8,7 @@ use lighthaul_base::{Instant, Rng};
 use lighthaul_proto::fec::feed::Feed;
 use lighthaul_proto::fec::receiver::Arrived;
 use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, SenderEvent};
-use lighthaul_sim::{Heard, World};
+use lighthaul_sim::{FlowEvent, World};
 
 use super::checks::{STEP, TILL};
 use super::pairs::in_trains;
@@ -95,20 +95,24 @@ impl Told {
         }
     }
 
-    fn hear(&mut self, now: Instant, heard: &Heard<SenderEvent, ReceiverEvent>) {
+    fn hear(&mut self, now: Instant, heard: &FlowEvent<SenderEvent, ReceiverEvent>) {
         let wrong = match heard {
-            Heard::Left(SenderEvent::Complete) if self.is_sent => Some("it was sent twice".into()),
-            Heard::Left(SenderEvent::Complete) => {
+            FlowEvent::Left(SenderEvent::Complete) if self.is_sent => {
+                Some("it was sent twice".into())
+            }
+            FlowEvent::Left(SenderEvent::Complete) => {
                 self.is_sent = true;
                 None
             }
-            Heard::Right(ReceiverEvent::Complete) if self.is_over => Some("it ended twice".into()),
-            Heard::Right(ReceiverEvent::Complete) => {
+            FlowEvent::Right(ReceiverEvent::Complete) if self.is_over => {
+                Some("it ended twice".into())
+            }
+            FlowEvent::Right(ReceiverEvent::Complete) => {
                 self.is_over = true;
                 None
             }
-            Heard::Right(ReceiverEvent::Message(arrived)) => self.judge(now, arrived),
-            Heard::Left(SenderEvent::Room) | Heard::Right(ReceiverEvent::Solve(_)) => None,
+            FlowEvent::Right(ReceiverEvent::Message(arrived)) => self.judge(now, arrived),
+            FlowEvent::Left(SenderEvent::Room) | FlowEvent::Right(ReceiverEvent::Solve(_)) => None,
         };
         self.wrong = self.wrong.take().or(wrong);
     }

@@ -6,7 +6,7 @@ use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_proto::parts::TRAIN_BYTES_MAX;
 use lighthaul_proto::{rbudp, sabul, vbtp};
-use lighthaul_sim::Heard;
+use lighthaul_sim::FlowEvent;
 
 use super::checks::{Questions, check};
 use super::messages::run_fec;
@@ -71,8 +71,8 @@ fn run_rbudp(scene: &Scene, pauses: bool) -> Result<u64, String> {
     };
     let questions = Questions {
         is_complete: |heard| match heard {
-            Heard::Left(event) => *event == rbudp::SenderEvent::Complete,
-            Heard::Right(event) => *event == rbudp::ReceiverEvent::Complete,
+            FlowEvent::Left(event) => *event == rbudp::SenderEvent::Complete,
+            FlowEvent::Right(event) => *event == rbudp::ReceiverEvent::Complete,
         },
         most: in_trains,
         wrong: |left: &rbudp::Sender, right: &rbudp::Receiver| {
@@ -118,8 +118,8 @@ fn run_vbtp(scene: &Scene) -> Result<u64, String> {
     };
     let questions = Questions {
         is_complete: |heard| match heard {
-            Heard::Left(event) => *event == vbtp::SenderEvent::Complete,
-            Heard::Right(event) => *event == vbtp::ReceiverEvent::Complete,
+            FlowEvent::Left(event) => *event == vbtp::SenderEvent::Complete,
+            FlowEvent::Right(event) => *event == vbtp::ReceiverEvent::Complete,
         },
         most: as_policed,
         wrong: |left: &vbtp::Sender, _: &vbtp::Receiver| {
@@ -158,8 +158,8 @@ fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {
     };
     let questions = Questions {
         is_complete: |heard| match heard {
-            Heard::Left(event) => *event == sabul::SenderEvent::Complete,
-            Heard::Right(event) => *event == sabul::ReceiverEvent::Complete,
+            FlowEvent::Left(event) => *event == sabul::SenderEvent::Complete,
+            FlowEvent::Right(event) => *event == sabul::ReceiverEvent::Complete,
         },
         most: in_trains,
         wrong: |left: &sabul::Sender, right: &sabul::Receiver| {

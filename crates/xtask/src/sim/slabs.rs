@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate, Rng, Trc};
 use lighthaul_proto::slabs::station::{Program, Station, Told};
 use lighthaul_proto::slabs::{Config, Link, SessionId};
-use lighthaul_sim::{Heard, LinkConfig, World, WorldConfig};
+use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
 
 use super::checks::{STEP, TILL};
 use super::pairs::as_policed;
@@ -127,8 +127,8 @@ struct Ended {
 }
 
 impl Ended {
-    fn hear(&mut self, heard: Heard<Told, Told>) {
-        let (Heard::Left(told) | Heard::Right(told)) = heard;
+    fn hear(&mut self, heard: FlowEvent<Told, Told>) {
+        let (FlowEvent::Left(told) | FlowEvent::Right(told)) = heard;
         let wrong = match told {
             Told::Ended(session) if !self.ended.insert(session) => format!("{session} ended twice"),
             Told::Reached(session, _) if self.ended.contains(&session) => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
-use lighthaul_sim::{Burst, HostConfig, LinkConfig, Reorder, WorldConfig};
+use lighthaul_sim::{BurstLoss, HostConfig, LinkConfig, Reorder, WorldConfig};
 
 /// What a transfer is, and where it happens.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl Scene {
             delay: rtt / 2,
             queue_bytes_max: log_uniform(&mut rng, 20_000, 4_000_000),
             loss_ppb: sometimes(&mut rng, 300_000_000),
-            burst: (rng.below(4) == 0).then(|| Burst {
+            burst: (rng.below(4) == 0).then(|| BurstLoss {
                 enter_ppb: rng.below(10_000_000),
                 len_mean: 1 + rng.below(60) as u32,
             }),

@@ -4,16 +4,16 @@ use alloc::vec::Vec;
 
 use lighthaul_base::{Body, Endpoint, Head, Instant, Message, Span, Via};
 
-use crate::world::Agenda;
+use crate::event_queue::EventQueue;
 
 /// Machine and the time of its next timeout.
 #[derive(Debug)]
-pub(crate) struct Seat<E> {
+pub(crate) struct TimedMachine<E> {
     pub(crate) machine: E,
     pub(crate) due: Instant,
 }
 
-impl<E: Endpoint> Seat<E> {
+impl<E: Endpoint> TimedMachine<E> {
     pub(crate) const fn new(machine: E) -> Self {
         Self {
             machine,
@@ -21,7 +21,7 @@ impl<E: Endpoint> Seat<E> {
         }
     }
 
-    pub(crate) fn hear_datagram(&mut self, now: Instant, datagram: &Datagram) -> Option<Span> {
+    pub(crate) fn handle_datagram(&mut self, now: Instant, datagram: &Datagram) -> Option<Span> {
         let message = Message {
             via: Via::Datagram,
             head: datagram.head.as_slice(),
@@ -32,10 +32,10 @@ impl<E: Endpoint> Seat<E> {
 
     /// Passes the next stream message to the machine. Returns the span of its body and the span where the body
     /// belongs.
-    pub(crate) fn hear_stream(
+    pub(crate) fn handle_stream_message(
         &mut self,
         now: Instant,
-        messages: &mut Agenda<StreamMessage>,
+        messages: &mut EventQueue<StreamMessage>,
     ) -> Option<(Span, Span)> {
         let (_, message) = messages.pop()?;
         let via = Via::Stream(message.stream);
@@ -47,9 +47,9 @@ impl<E: Endpoint> Seat<E> {
     }
 
     /// Reports the machine's events, and updates the time of its next timeout.
-    pub(crate) fn settle(&mut self, mut hear: impl FnMut(E::Event)) {
+    pub(crate) fn poll_events(&mut self, mut on_event: impl FnMut(E::Event)) {
         while let Some(event) = self.machine.poll_event() {
-            hear(event);
+            on_event(event);
         }
         let deadline = self.machine.poll_timeout();
         self.due = deadline.map_or(Instant::NEVER, |deadline| deadline.at);
