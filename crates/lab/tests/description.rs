@@ -34,7 +34,7 @@ fn one_sentence_says_what_is_wrong_with_a_link() {
     for (lines, sentence) in [
         (
             "rate = \"0\"",
-            "link a-b: \"0\": a rate is a number above zero and a unit",
+            "link a-b: \"0\": expected a rate: a number above zero and a unit",
         ),
         ("rate = \"fast\"", "link a-b: \"fast\": a rate is"),
         ("delay = \"5\"", "link a-b: \"5\" is no time"),
