@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use lighthaul_base::{Endpoint, Instant, Message, Rate, Reader, Span, Transmit, Via};
-use lighthaul_proto::stripe::wire::Part;
+use lighthaul_proto::stripe::wire::StripeMessage;
 use lighthaul_proto::stripe::{Config, Receiver, Sender, Width};
 
 /// Decodes whatever comes; what decodes encodes to the same.
 pub fn wire(octets: &[u8]) {
-    if let Ok(part) = Part::decode(octets) {
-        assert_eq!(part.encode().as_slice(), octets);
+    if let Ok(message) = StripeMessage::decode(octets) {
+        assert_eq!(message.encode().as_slice(), octets);
     }
 }
 

@@ -134,7 +134,7 @@ impl Coder {
 
     /// Returns the missing source symbols of a block of `count`, each with its number, from those that arrived.
     /// Returns `None` if too few arrived, or if their lengths differ.
-    pub fn solve(
+    pub fn restore(
         &mut self,
         count: u8,
         sources: &[(u8, &[u8])],
@@ -161,10 +161,10 @@ impl Coder {
                 let repairs = repairs
                     .iter()
                     .map(|(nth, symbol)| (usize::from(*nth), *symbol));
-                let solved: BTreeMap<usize, Vec<u8>> =
+                let restored: BTreeMap<usize, Vec<u8>> =
                     decode(wanted.into(), most.into(), have.chain(lacks), repairs).ok()?;
                 Some(
-                    solved
+                    restored
                         .into_iter()
                         .map(|(nth, symbol)| (nth as u8, symbol))
                         .collect(),
@@ -285,16 +285,16 @@ mod tests {
             let helps: Vec<(u8, &[u8])> = (0..).zip(repairs.iter().map(Vec::as_slice))
                 .filter(|(nth, _): &(u8, _)| is_there(usize::from(count) + usize::from(*nth))).collect();
             let missing = usize::from(count) - have.len();
-            let solved = coder.solve(count, &have, &helps);
+            let restored = coder.restore(count, &have, &helps);
             if missing == 0 {
                 return Ok(());
             }
             if helps.len() < missing {
-                prop_assert_eq!(solved, None);
+                prop_assert_eq!(restored, None);
             } else {
-                let solved = solved.expect("enough came");
-                prop_assert_eq!(solved.len(), missing);
-                for (nth, symbol) in solved {
+                let restored = restored.expect("enough came");
+                prop_assert_eq!(restored.len(), missing);
+                for (nth, symbol) in restored {
                     prop_assert_eq!(&symbol, &block[usize::from(nth)]);
                 }
             }

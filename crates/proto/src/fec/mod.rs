@@ -30,5 +30,5 @@ pub mod wire;
 
 pub use code::{Code, Coder, NotACode};
 pub use config::{Config, Late, Misuse};
-pub use receiver::{Arrived, Counts, Puzzle, Receiver, ReceiverEvent, Symbols};
+pub use receiver::{Counts, DeliveredMessage, Receiver, ReceiverEvent, RepairJob, Symbols};
 pub use sender::{Sender, SenderEvent};

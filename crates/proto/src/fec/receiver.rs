@@ -48,16 +48,16 @@ pub struct Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiverEvent {
     /// The missing messages of a block can be restored. The owner must do so before it takes the next event.
-    Solve(Puzzle),
+    Repair(RepairJob),
     /// A message was delivered.
-    Message(Arrived),
+    Message(DeliveredMessage),
     /// The stream has ended.
     Complete,
 }
 
 /// Block with a sufficient number of symbols to restore the missing ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Puzzle {
+pub struct RepairJob {
     /// Block number.
     pub block: u64,
     /// Number of its source symbols.
@@ -70,7 +70,7 @@ pub struct Puzzle {
 
 /// Delivered message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrived {
+pub struct DeliveredMessage {
     /// Number of its block.
     pub block: u64,
     /// Symbol number within the block.
@@ -114,7 +114,7 @@ struct Block {
     /// Parameters of the closed block, known from its first repair symbol.
     closed: Option<Closed>,
     /// True if no symbol is missing, or the missing ones are being restored.
-    solved: bool,
+    is_complete: bool,
     /// Number of events that the owner has not taken yet.
     pending: u16,
 }
@@ -163,16 +163,16 @@ impl Receiver {
             return None;
         }
         let packet = Packet::decode(head).ok();
-        let Some(packet) = packet.filter(|packet| self.makes_sense(packet, len)) else {
+        let Some(packet) = packet.filter(|packet| self.is_valid(packet, len)) else {
             self.counts.ignored += 1;
             return None;
         };
-        let Some(nth) = self.turn_to(packet.block) else {
+        let Some(nth) = self.claim_block(packet.block) else {
             self.counts.outrun += 1;
             return None;
         };
         let block = &mut self.blocks[nth];
-        if block.have.has(packet.symbol) || block.solved {
+        if block.have.has(packet.symbol) || block.is_complete {
             self.counts.duplicates += 1;
             return None;
         }
@@ -183,13 +183,13 @@ impl Receiver {
         if packet.count == 0 {
             self.deliver(now, nth, packet.stamp, Found::Came(packet.symbol, len));
         }
-        self.solve(now, nth);
-        self.look_for_end(now);
+        self.request_repair(now, nth);
+        self.check_end(now);
         Some(self.config.span(packet.block, packet.symbol, len))
     }
 
     /// True if a sender with this config could have sent the packet.
-    fn makes_sense(&self, packet: &Packet, len: u32) -> bool {
+    fn is_valid(&self, packet: &Packet, len: u32) -> bool {
         let code = self.config.code;
         if packet.count == 0 {
             return packet.symbol < code.sources() && len <= self.config.message_len;
@@ -203,7 +203,7 @@ impl Receiver {
 
     /// Returns the place of a block in the ring, which a newer block takes over. Returns `None` if that is not
     /// possible.
-    fn turn_to(&mut self, number: u64) -> Option<usize> {
+    fn claim_block(&mut self, number: u64) -> Option<usize> {
         let nth = (number % u64::from(self.config.blocks)) as usize;
         let block = &mut self.blocks[nth];
         if block.number != Some(number) {
@@ -219,7 +219,7 @@ impl Receiver {
     }
 
     /// Requests the restoration of a block if enough symbols have arrived.
-    fn solve(&mut self, now: Instant, nth: usize) {
+    fn request_repair(&mut self, now: Instant, nth: usize) {
         let block = &mut self.blocks[nth];
         let (Some(number), Some(closed)) = (block.number, block.closed) else {
             return;
@@ -227,13 +227,13 @@ impl Receiver {
         if u16::from(block.sources) + u16::from(block.repairs) < closed.count.into() {
             return;
         }
-        block.solved = true;
+        block.is_complete = true;
         if block.sources == closed.count {
             return;
         }
         let have = block.have;
         block.pending += 1;
-        self.events.push_back(ReceiverEvent::Solve(Puzzle {
+        self.events.push_back(ReceiverEvent::Repair(RepairJob {
             block: number,
             count: closed.count,
             symbol_len: closed.symbol_len,
@@ -262,14 +262,15 @@ impl Receiver {
             Found::Came(symbol, len) => (symbol, len, false),
             Found::Restored(symbol, len) => (symbol, len, true),
         };
-        self.events.push_back(ReceiverEvent::Message(Arrived {
-            block: number,
-            symbol,
-            span: self.config.span(number, symbol, len),
-            since: now - age,
-            late,
-            repaired,
-        }));
+        self.events
+            .push_back(ReceiverEvent::Message(DeliveredMessage {
+                block: number,
+                symbol,
+                span: self.config.span(number, symbol, len),
+                since: now - age,
+                late,
+                repaired,
+            }));
     }
 
     /// Returns the age of `stamp`, or zero if it is in the future.
@@ -286,14 +287,14 @@ impl Receiver {
             Ok(end) if self.end.is_none() => {
                 self.end = Some(end);
                 self.settled = Some(now + self.config.settle);
-                self.look_for_end(now);
+                self.check_end(now);
             }
             Ok(_) | Err(_) => self.counts.ignored += 1,
         }
     }
 
     /// Reports the end of the stream once all messages have arrived, or the wait for them is over.
-    fn look_for_end(&mut self, now: Instant) {
+    fn check_end(&mut self, now: Instant) {
         let (Some(end), Some(settled)) = (self.end, self.settled) else {
             return;
         };
@@ -355,7 +356,7 @@ impl Endpoint for Receiver {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.look_for_end(now);
+        self.check_end(now);
     }
 
     fn poll_transmit(&mut self, _now: Instant) -> Option<Transmit> {
@@ -365,7 +366,7 @@ impl Endpoint for Receiver {
     fn poll_event(&mut self) -> Option<ReceiverEvent> {
         let event = self.events.pop_front()?;
         let block = match event {
-            ReceiverEvent::Solve(puzzle) => puzzle.block,
+            ReceiverEvent::Repair(job) => job.block,
             ReceiverEvent::Message(arrived) => arrived.block,
             ReceiverEvent::Complete => return Some(event),
         };

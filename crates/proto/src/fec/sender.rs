@@ -181,7 +181,7 @@ impl Sender {
                 return Some(symbol);
             }
             self.dropped += u64::from(symbol.count == 0);
-            self.leave();
+            self.remove_front();
         }
         None
     }
@@ -195,14 +195,14 @@ impl Sender {
     }
 
     /// Removes the first symbol of the queue.
-    fn leave(&mut self) {
+    fn remove_front(&mut self) {
         self.queue.pop_front();
         if core::mem::take(&mut self.refused) {
             self.events.tell(SenderEvent::Room);
         }
     }
 
-    fn last_word(&mut self) -> Option<Transmit> {
+    fn end_message(&mut self) -> Option<Transmit> {
         if !self.ending || self.over {
             return None;
         }
@@ -239,13 +239,13 @@ impl Endpoint for Sender {
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         let Some(symbol) = self.front(now) else {
-            return self.last_word();
+            return self.end_message();
         };
         if !self.pacer.may_send(now, self.config.wire_bytes(symbol.len)) {
             return None;
         }
         self.repairs += u64::from(symbol.count > 0);
-        self.leave();
+        self.remove_front();
         let packet = Packet {
             block: symbol.block,
             count: symbol.count,

@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
 
 use super::Config;
-use super::wire::{self, Part};
+use super::wire::{self, StripeMessage};
 use crate::parts::Tally;
 
 /// State machine of the receiver. It places each packet and reports completion.
@@ -17,10 +17,10 @@ pub struct Receiver {
     duplicates: u64,
     ignored: u64,
     holding: bool,
-    told: bool,
+    is_reported: bool,
     /// Broken streams as a bit mask, and those that were reported to the sender.
     broken: u64,
-    broken_told: u64,
+    broken_reported: u64,
     events: VecDeque<ReceiverEvent>,
 }
 
@@ -46,9 +46,9 @@ impl Receiver {
             duplicates: 0,
             ignored: 0,
             holding: false,
-            told: false,
+            is_reported: false,
             broken: 0,
-            broken_told: 0,
+            broken_reported: 0,
             events: VecDeque::with_capacity(1),
         }
     }
@@ -101,9 +101,12 @@ impl Endpoint for Receiver {
             Via::Datagram => false,
         };
         self.packets += 1;
-        match Part::decode(message.head) {
-            Ok(Part::Packet { number }) if ours => self.place(number, message.len),
-            Ok(Part::Packet { .. } | Part::Whole | Part::Broken { .. }) | Err(_) => {
+        match StripeMessage::decode(message.head) {
+            Ok(StripeMessage::Packet { number }) if ours => self.place(number, message.len),
+            Ok(
+                StripeMessage::Packet { .. } | StripeMessage::Whole | StripeMessage::Broken { .. },
+            )
+            | Err(_) => {
                 self.ignored += 1;
                 None
             }
@@ -123,15 +126,15 @@ impl Endpoint for Receiver {
     }
 
     fn poll_transmit(&mut self, _now: Instant) -> Option<Transmit> {
-        let untold = (self.broken & !self.broken_told).trailing_zeros();
-        if untold < u64::BITS && !self.told {
-            self.broken_told |= 1 << untold;
-            return Some(wire::broken(self.config.stream, untold as u16));
+        let unreported = (self.broken & !self.broken_reported).trailing_zeros();
+        if unreported < u64::BITS && !self.is_reported {
+            self.broken_reported |= 1 << unreported;
+            return Some(wire::broken(self.config.stream, unreported as u16));
         }
-        if self.told || !self.tally.is_full() {
+        if self.is_reported || !self.tally.is_full() {
             return None;
         }
-        self.told = true;
+        self.is_reported = true;
         self.events.push_back(ReceiverEvent::Complete);
         Some(wire::whole(self.config.stream))
     }

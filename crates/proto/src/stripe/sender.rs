@@ -5,7 +5,7 @@ use core::fmt;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit, Via};
 
-use super::wire::{self, Part};
+use super::wire::{self, StripeMessage};
 use super::{Config, Width};
 use crate::parts::{Events, LossList, Pacer};
 
@@ -227,10 +227,13 @@ impl Endpoint for Sender {
 
     fn handle_message(&mut self, _now: Instant, message: Message<'_>) -> Option<Span> {
         let ours = message.via == Via::Stream(self.config.stream) && message.len == 0;
-        match Part::decode(message.head) {
-            Ok(Part::Whole) if ours => self.handle_whole(),
-            Ok(Part::Broken { stream }) if ours => self.break_off(stream),
-            Ok(Part::Whole | Part::Packet { .. } | Part::Broken { .. }) | Err(_) => {
+        match StripeMessage::decode(message.head) {
+            Ok(StripeMessage::Whole) if ours => self.handle_whole(),
+            Ok(StripeMessage::Broken { stream }) if ours => self.break_off(stream),
+            Ok(
+                StripeMessage::Whole | StripeMessage::Packet { .. } | StripeMessage::Broken { .. },
+            )
+            | Err(_) => {
                 self.ignored += 1;
             }
         }

@@ -7,7 +7,7 @@ use lighthaul_base::{Body, Head, Malformed, Reader, Span, Transmit, Via};
 
 /// Decoded head of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum StripeMessage {
     /// Packet, whose bytes are the body.
     Packet {
         /// Packet number.
@@ -22,11 +22,11 @@ pub enum Part {
     },
 }
 
-impl Part {
+impl StripeMessage {
     /// Decodes a head.
     pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(head);
-        let part = match reader.u8()? {
+        let message = match reader.u8()? {
             PACKET => Self::Packet {
                 number: reader.u64()?,
             },
@@ -37,7 +37,7 @@ impl Part {
             _ => return Err(Malformed),
         };
         reader.finish()?;
-        Ok(part)
+        Ok(message)
     }
 
     /// Returns the encoded head.
@@ -67,7 +67,7 @@ impl Part {
 pub fn packet(stream: u16, number: u64, span: Span) -> Transmit {
     Transmit {
         via: Via::Stream(stream),
-        head: Part::Packet { number }.encode(),
+        head: StripeMessage::Packet { number }.encode(),
         body: Body::Object(span),
     }
 }
@@ -76,17 +76,17 @@ pub fn packet(stream: u16, number: u64, span: Span) -> Transmit {
 pub fn whole(stream: u16) -> Transmit {
     Transmit {
         via: Via::Stream(stream),
-        head: Part::Whole.encode(),
+        head: StripeMessage::Whole.encode(),
         body: Body::None,
     }
 }
 
 /// Returns the report that the stream with index `broken` broke.
 pub fn broken(stream: u16, broken: u16) -> Transmit {
-    let part = Part::Broken { stream: broken };
+    let message = StripeMessage::Broken { stream: broken };
     Transmit {
         via: Via::Stream(stream),
-        head: part.encode(),
+        head: message.encode(),
         body: Body::None,
     }
 }
@@ -107,19 +107,19 @@ mod tests {
     proptest! {
         #[test]
         fn heads_round_trip(number: u64, stream: u16) {
-            for part in [
-                Part::Packet { number },
-                Part::Whole,
-                Part::Broken { stream },
+            for message in [
+                StripeMessage::Packet { number },
+                StripeMessage::Whole,
+                StripeMessage::Broken { stream },
             ] {
-                prop_assert_eq!(Part::decode(part.encode().as_slice()), Ok(part));
+                prop_assert_eq!(StripeMessage::decode(message.encode().as_slice()), Ok(message));
             }
         }
 
         #[test]
         fn arbitrary_octets_decode_without_panic(octets: Vec<u8>) {
-            if let Ok(part) = Part::decode(&octets) {
-                let head = part.encode();
+            if let Ok(message) = StripeMessage::decode(&octets) {
+                let head = message.encode();
                 prop_assert_eq!(head.as_slice(), &octets[..]);
             }
         }

@@ -72,7 +72,7 @@ fn run(config: Config, every: Duration, messages: u64, path: &WorldConfig, seed:
                 assert_eq!(ends, 0, "nothing comes behind the end");
             }
             FlowEvent::Right(ReceiverEvent::Complete) => ends += 1,
-            FlowEvent::Right(ReceiverEvent::Solve(_)) | FlowEvent::Left(_) => {}
+            FlowEvent::Right(ReceiverEvent::Repair(_)) | FlowEvent::Left(_) => {}
         },
     );
     assert_eq!(ends, 1, "seed {seed}: it always ends, once");

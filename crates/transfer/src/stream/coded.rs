@@ -7,7 +7,7 @@ use lighthaul_base::Span;
 use lighthaul_io::error::Error;
 use lighthaul_io::store::Store;
 use lighthaul_proto::fec::config::LEN_LEN;
-use lighthaul_proto::fec::{Coder, Config, Puzzle};
+use lighthaul_proto::fec::{Coder, Config, RepairJob};
 
 /// Slots for symbols, as [`lighthaul_proto::fec`] lays them out: each a message with its length in front, and zeros.
 #[derive(Debug)]
@@ -75,26 +75,26 @@ impl Ring {
     }
 
     /// Restores what is missing of a block.
-    pub fn solve(&mut self, puzzle: &Puzzle) {
+    pub fn repair(&mut self, job: &RepairJob) {
         let code = self.config.code;
         let have = |symbol: u8| {
-            puzzle.have.has(symbol).then(|| {
-                let span = self.config.span(puzzle.block, symbol, puzzle.symbol_len);
+            job.have.has(symbol).then(|| {
+                let span = self.config.span(job.block, symbol, job.symbol_len);
                 (
                     symbol,
                     &self.octets[span.offset as usize..][..span.len as usize],
                 )
             })
         };
-        let sources: Vec<_> = (0..puzzle.count).filter_map(have).collect();
+        let sources: Vec<_> = (0..job.count).filter_map(have).collect();
         let first = code.sources();
         let repairs: Vec<_> = (first..first + code.repairs())
             .filter_map(have)
             .map(|(symbol, octets)| (symbol - first, octets))
             .collect();
-        let solved = self.coder.solve(puzzle.count, &sources, &repairs);
-        for (symbol, octets) in solved.unwrap_or_default() {
-            let span = self.config.span(puzzle.block, symbol, puzzle.symbol_len);
+        let restored = self.coder.restore(job.count, &sources, &repairs);
+        for (symbol, octets) in restored.unwrap_or_default() {
+            let span = self.config.span(job.block, symbol, job.symbol_len);
             self.octets[span.offset as usize..][..octets.len()].copy_from_slice(&octets);
         }
     }
@@ -266,7 +266,7 @@ mod tests {
                 }
                 while let Some(event) = self.receiver.poll_event() {
                     match event {
-                        ReceiverEvent::Solve(puzzle) => self.target.borrow_mut().solve(&puzzle),
+                        ReceiverEvent::Repair(job) => self.target.borrow_mut().repair(&job),
                         ReceiverEvent::Message(arrived) => {
                             let message = self.target.borrow().message(arrived.span).to_vec();
                             self.came.push((message, arrived.repaired));

@@ -11,7 +11,9 @@ use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::udp::header_len;
 use lighthaul_proto::fec::wire::HEAD_LEN;
-use lighthaul_proto::fec::{Arrived, Config, Late, Receiver, ReceiverEvent, Sender, SenderEvent};
+use lighthaul_proto::fec::{
+    Config, DeliveredMessage, Late, Receiver, ReceiverEvent, Sender, SenderEvent,
+};
 
 use super::coded::{Coded, Ring};
 use super::meter::Meter;
@@ -216,7 +218,7 @@ struct Taker<'a> {
 }
 
 impl Taker<'_> {
-    fn deliver(&mut self, arrived: Arrived, now: Instant) -> Result<(), Error> {
+    fn deliver(&mut self, arrived: DeliveredMessage, now: Instant) -> Result<(), Error> {
         let message = self.ring.borrow().message(arrived.span).to_vec();
         self.meter.note(now.since(arrived.since));
         let len = message.len() as u64;
@@ -240,7 +242,7 @@ impl Owner<Receiver> for Taker<'_> {
         now: Instant,
     ) -> Result<Next, World> {
         match event {
-            ReceiverEvent::Solve(puzzle) => self.ring.borrow_mut().solve(&puzzle),
+            ReceiverEvent::Repair(job) => self.ring.borrow_mut().repair(&job),
             ReceiverEvent::Message(arrived) => {
                 if let Err(error) = self.deliver(arrived, now) {
                     self.failed = Some(error);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rng};
 use lighthaul_proto::fec::feed::Feed;
-use lighthaul_proto::fec::receiver::Arrived;
+use lighthaul_proto::fec::receiver::DeliveredMessage;
 use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, SenderEvent};
 use lighthaul_sim::{FlowEvent, World};
 
@@ -112,13 +112,13 @@ impl Told {
                 None
             }
             FlowEvent::Right(ReceiverEvent::Message(arrived)) => self.judge(now, arrived),
-            FlowEvent::Left(SenderEvent::Room) | FlowEvent::Right(ReceiverEvent::Solve(_)) => None,
+            FlowEvent::Left(SenderEvent::Room) | FlowEvent::Right(ReceiverEvent::Repair(_)) => None,
         };
         self.wrong = self.wrong.take().or(wrong);
     }
 
     /// What is wrong with a message, if something is.
-    fn judge(&mut self, now: Instant, arrived: &Arrived) -> Option<String> {
+    fn judge(&mut self, now: Instant, arrived: &DeliveredMessage) -> Option<String> {
         let age = now.since(arrived.since);
         let is_late = self.config.deadline.is_some_and(|most| age > most);
         let why = if !self.seen.insert((arrived.block, arrived.symbol)) {
