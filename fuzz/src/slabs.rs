@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Message, Rate, Reader, Transmit, Trc, Via};
 use lighthaul_proto::slabs::receiver::Whole;
-use lighthaul_proto::slabs::wire::{Letter, Packet};
+use lighthaul_proto::slabs::wire::{Control, Packet};
 use lighthaul_proto::slabs::{Config, Event, Link, SessionId};
 
 /// Decodes whatever comes; what decodes encodes to the same.
@@ -15,8 +15,8 @@ pub fn wire(octets: &[u8]) {
             assert_eq!(packet.encode(), octets);
         }
     }
-    if let Ok(letter) = Letter::decode(octets) {
-        assert_eq!(Letter::decode(&letter.encode()), Ok(letter));
+    if let Ok(message) = Control::decode(octets) {
+        assert_eq!(Control::decode(&message.encode()), Ok(message));
     }
 }
 
@@ -72,7 +72,7 @@ struct End {
     /// Pages in its custody.
     custody: u64,
     turns: BTreeSet<Vec<u8>>,
-    letters: VecDeque<Transmit>,
+    messages: VecDeque<Transmit>,
     datagrams: Vec<Transmit>,
 }
 
@@ -84,7 +84,7 @@ impl End {
             whole: VecDeque::new(),
             custody: 0,
             turns: BTreeSet::new(),
-            letters: VecDeque::new(),
+            messages: VecDeque::new(),
             datagrams: Vec::new(),
         }
     }
@@ -108,17 +108,17 @@ impl End {
 
     /// Delivers all that is on its way, in order.
     fn deliver_all(&mut self, now: Instant) {
-        let letters = std::mem::take(&mut self.letters);
+        let messages = std::mem::take(&mut self.messages);
         let datagrams = std::mem::take(&mut self.datagrams);
-        for transmit in letters.iter().chain(&datagrams) {
+        for transmit in messages.iter().chain(&datagrams) {
             self.deliver(now, transmit);
         }
     }
 
-    /// Delivers the next letter, and one of the datagrams, which is kept for another time.
+    /// Delivers the next message, and one of the datagrams, which is kept for another time.
     fn deliver_one(&mut self, now: Instant, nth: usize) {
-        if let Some(letter) = self.letters.pop_front() {
-            self.deliver(now, &letter);
+        if let Some(message) = self.messages.pop_front() {
+            self.deliver(now, &message);
         }
         if !self.datagrams.is_empty() {
             let datagram = self.datagrams[nth % self.datagrams.len()].clone();
@@ -208,7 +208,7 @@ impl Ends {
     fn resume(&mut self) {
         let heard = [0, 1].map(|side| self.ends[side].link.heard());
         for (side, end) in self.ends.iter_mut().enumerate() {
-            end.letters.clear();
+            end.messages.clear();
             end.datagrams.clear();
             // an end that heard what nobody said refuses to go on
             end.link.resume(self.now, heard[1 - side]).ok();
@@ -236,7 +236,7 @@ impl Ends {
             let other = &mut self.ends[1 - side];
             for transmit in sent {
                 if transmit.via != Via::Datagram {
-                    other.letters.push_back(transmit);
+                    other.messages.push_back(transmit);
                 } else if other.datagrams.len() < KEPT_MAX {
                     other.datagrams.push(transmit);
                 }

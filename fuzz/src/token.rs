@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Reader};
-use lighthaul_proto::slabs::token::{Config, Element, Words};
+use lighthaul_proto::slabs::token::{Config, Element, ElementMessage};
 
 /// Decodes whatever comes; what decodes encodes to the same.
 pub fn wire(octets: &[u8]) {
-    if let Ok(words) = Words::decode(octets) {
+    if let Ok(words) = ElementMessage::decode(octets) {
         assert_eq!(words.encode(), octets);
     }
 }
@@ -24,7 +24,7 @@ pub fn machine(octets: &[u8]) {
     let mut element = Element::new(now, config, 0);
     while let Some(()) = call(&mut element, &mut now, &mut reader) {
         let mut said = 0;
-        while element.poll_words().is_some() {
+        while element.poll_message().is_some() {
             said += 1;
         }
         assert!(said <= 8 * 8, "{said} messages for one");
@@ -45,8 +45,8 @@ fn call(element: &mut Element, now: &mut Instant, reader: &mut Reader<'_>) -> Op
         0 => element.handle_want(*now, kind & 4 == 4),
         1 | 2 => {
             let len = usize::from(reader.u8().ok()?);
-            if let Ok(words) = Words::decode(reader.take(len).ok()?) {
-                element.handle_words(*now, words);
+            if let Ok(words) = ElementMessage::decode(reader.take(len).ok()?) {
+                element.handle_message(*now, words);
             }
         }
         _ => {}

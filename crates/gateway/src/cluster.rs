@@ -15,7 +15,7 @@ use lighthaul_io::clock::{Clock, unix_nanos};
 use lighthaul_io::interrupt;
 use lighthaul_io::udp::Udp;
 use lighthaul_io::wait::{Sign, Watch, pause, wait};
-use lighthaul_proto::slabs::token::{Config, Element, Slot, Words};
+use lighthaul_proto::slabs::token::{Config, Element, ElementMessage, Slot};
 use ring::hmac;
 use tracing::{info, warn};
 
@@ -202,7 +202,7 @@ impl Worker {
             let Some(words) = self.post.receive()? else {
                 break;
             };
-            self.element.handle_words(self.clock.now(), words);
+            self.element.handle_message(self.clock.now(), words);
         }
         let now = self.clock.now();
         // bytes come in pieces: one look that finds none says little
@@ -215,7 +215,7 @@ impl Worker {
         self.element.handle_timeout(now);
         self.tell_line();
         self.tell_shared(now);
-        while let Some(words) = self.element.poll_words() {
+        while let Some(words) = self.element.poll_message() {
             self.post.send(&words)?;
         }
         let look = if self.told.is_some() {
@@ -305,7 +305,7 @@ impl Post {
         }
     }
 
-    fn send(&self, words: &Words) -> io::Result<()> {
+    fn send(&self, words: &ElementMessage) -> io::Result<()> {
         let mut octets = words.encode();
         octets.extend(self.proof(&octets).as_ref());
         self.udp
@@ -313,7 +313,7 @@ impl Post {
     }
 
     /// The next message of another element that is there; what is not one is left out.
-    fn receive(&mut self) -> io::Result<Option<Words>> {
+    fn receive(&mut self) -> io::Result<Option<ElementMessage>> {
         let mut buffer = [0; RECEIVED_MAX];
         for _ in 0..HEARD_MAX {
             let Some(received) = self.udp.receive_into(&mut buffer, &mut self.drops)? else {
@@ -326,11 +326,11 @@ impl Post {
         Ok(None)
     }
 
-    fn open(&self, octets: &[u8]) -> Option<Words> {
+    fn open(&self, octets: &[u8]) -> Option<ElementMessage> {
         let (words, proof) = octets.split_last_chunk::<PROOF_LEN>()?;
         let said = [&self.name, words].concat();
         hmac::verify(&self.key, &said, proof).ok()?;
-        Words::decode(words).ok()
+        ElementMessage::decode(words).ok()
     }
 
     fn proof(&self, octets: &[u8]) -> hmac::Tag {
@@ -373,7 +373,7 @@ const BREATH: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_proto::slabs::token::{Generation, Word};
+    use lighthaul_proto::slabs::token::{Generation, MessageBody};
 
     use super::*;
 
@@ -409,10 +409,10 @@ mod tests {
             let udp = Udp::bind(HERE.parse().unwrap()).unwrap();
             Post::new(&settings(secret, members), udp)
         };
-        let words = Words {
+        let words = ElementMessage {
             from: 1,
             to: 0,
-            word: Word::Propose {
+            body: MessageBody::Propose {
                 generation: Generation(256),
             },
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit, Trc};
-use lighthaul_proto::slabs::station::{Station, Told};
+use lighthaul_proto::slabs::station::{Station, StationEvent};
 
 /// A station with such a channel.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Dialled {
 }
 
 impl Endpoint for Dialled {
-    type Event = Told;
+    type Event = StationEvent;
 
     fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
         let span = self.station.handle_message(now, message);
@@ -102,7 +102,7 @@ impl Endpoint for Dialled {
         transmit
     }
 
-    fn poll_event(&mut self) -> Option<Told> {
+    fn poll_event(&mut self) -> Option<StationEvent> {
         self.station.poll_event()
     }
 

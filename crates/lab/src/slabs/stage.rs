@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_proto::slabs::config::{PAGE_PACKETS, PAGES_MAX, PAGES_MIN, SLAB_PAGES_MAX};
-use lighthaul_proto::slabs::station::{Program, Station, Told};
+use lighthaul_proto::slabs::station::{Program, Station, StationEvent};
 use lighthaul_proto::slabs::{Config, Link, SessionId};
 use lighthaul_sim::{FlowConfig, LinkConfig, RouteConfig};
 
@@ -139,18 +139,18 @@ impl Diary {
     }
 
     /// Hears what an egress tells.
-    pub fn hear(&mut self, at: Instant, told: &Told) {
+    pub fn hear(&mut self, at: Instant, told: &StationEvent) {
         match told {
-            Told::Reached(session, bytes) => self.note(at, *session, *bytes),
-            Told::Ended(session) => {
+            StationEvent::Reached(session, bytes) => self.note(at, *session, *bytes),
+            StationEvent::Ended(session) => {
                 let program = self.programs.get(&session.0[15]);
                 let bytes = program.map_or(0, |program| program.bytes);
                 self.note(at, *session, bytes);
             }
             // machines that cannot fail do not, on a channel that is only full
-            Told::Dark => panic!("datagrams do pass"),
-            Told::Failed(why) => panic!("{why}"),
-            Told::Wrong(session) => panic!("what came of {session} is not what was said"),
+            StationEvent::Dark => panic!("datagrams do pass"),
+            StationEvent::Failed(why) => panic!("{why}"),
+            StationEvent::Wrong(session) => panic!("what came of {session} is not what was said"),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
-use lighthaul_proto::slabs::token::{Config, Element, Slot, Words};
+use lighthaul_proto::slabs::token::{Config, Element, ElementMessage, Slot};
 
 /// For each of the first `busy` of `count` elements, the vector of its slots on a channel of `rate`, from when they have agreed who
 /// begins; the others have nothing to send.
@@ -17,7 +17,7 @@ pub fn turns(count: u8, busy: u8, rate: Rate, time: Duration) -> Vec<Trc> {
     };
     let mut elements: Vec<Element> = (0..count).map(element).collect();
     let mut slots: Vec<Vec<Slot>> = vec![Vec::new(); count.into()];
-    let mut inbox: BTreeMap<(Instant, u64), Words> = BTreeMap::new();
+    let mut inbox: BTreeMap<(Instant, u64), ElementMessage> = BTreeMap::new();
     let (mut now, mut serial) = (Instant::ZERO, 0);
     let start = Instant::ZERO + WARM_UP;
     while now < start + time {
@@ -28,11 +28,11 @@ pub fn turns(count: u8, busy: u8, rate: Rate, time: Duration) -> Vec<Trc> {
         while let Some(entry) = inbox.first_entry().filter(|entry| entry.key().0 <= now) {
             let words = entry.remove();
             let to = usize::from(words.to);
-            elements[to].handle_words(now, words);
+            elements[to].handle_message(now, words);
             note(&mut slots[to], elements[to].slot());
         }
         for element in &mut elements {
-            while let Some(words) = element.poll_words() {
+            while let Some(words) = element.poll_message() {
                 serial += 1;
                 inbox.insert((now + HOP, serial), words);
             }

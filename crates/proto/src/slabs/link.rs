@@ -9,10 +9,10 @@ use lighthaul_base::{
 
 use super::flow::Flow;
 use super::form::{Former, Plan, Slot};
-use super::mail::Mail;
+use super::message_queue::MessageQueue;
 use super::receiver::{Receiver, Whole};
 use super::sender::{Part, Sender};
-use super::wire::{Letter, Record, SessionId};
+use super::wire::{Control, Record, SessionId};
 use super::{Config, PeerMisbehaved};
 
 /// One side of a link.
@@ -21,7 +21,7 @@ pub struct Link {
     config: Config,
     sender: Sender,
     receiver: Receiver,
-    mail: Mail,
+    messages: MessageQueue,
     flows: BTreeMap<SessionId, Flow>,
     former: Former,
     /// Bytes by which the windows granted to the peer's sessions exceed their initial windows, less the bytes
@@ -30,8 +30,8 @@ pub struct Link {
     /// Time of the latest call.
     seen: Instant,
     /// Time of the latest message from the peer.
-    heard_at: Instant,
-    told: Told,
+    received_at: Instant,
+    reported: Reported,
     failed: bool,
     ignored: u64,
     events: VecDeque<Event>,
@@ -39,8 +39,8 @@ pub struct Link {
 
 /// Conditions that were reported to the owner.
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is told by itself")]
-struct Told {
+#[expect(clippy::struct_excessive_bools, reason = "each is reported by itself")]
+struct Reported {
     /// A slab can be formed.
     ripe: bool,
     /// The peer is silent.
@@ -54,11 +54,11 @@ struct Told {
 /// Event for the owner of a [`Link`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The peer opens a session to the target in these words.
+    /// The peer opens a session to the target that the owner encoded.
     Opened(SessionId, Vec<u8>),
     /// The peer answers a session of ours: true if it is accepted, and details.
     Answered(SessionId, bool, Vec<u8>),
-    /// The peer has reset a session, for the reason in these words.
+    /// The peer has reset a session, for the reason that the owner encoded.
     Reset(SessionId, Vec<u8>),
     /// All bytes of a record have arrived. The owner must check them and call [`Link::judge`].
     Whole(Whole),
@@ -91,13 +91,13 @@ impl Link {
             config,
             sender: Sender::new(now, config, trc),
             receiver: Receiver::new(config),
-            mail: Mail::new(now),
+            messages: MessageQueue::new(now),
             flows: BTreeMap::new(),
             former: Former::default(),
             promised: 0,
             seen: now,
-            heard_at: now,
-            told: Told::default(),
+            received_at: now,
+            reported: Reported::default(),
             failed: false,
             ignored: 0,
             events: VecDeque::new(),
@@ -136,18 +136,18 @@ impl Link {
 
     /// Returns the number of messages received, which the peer needs for [`Link::resume`].
     pub const fn heard(&self) -> u64 {
-        self.mail.heard()
+        self.messages.received()
     }
 
     /// Continues on another connection, with a peer that has received `heard` messages.
     pub fn resume(&mut self, now: Instant, heard: u64) -> Result<(), PeerMisbehaved> {
         self.seen = now;
-        self.heard_at = now;
-        self.told.silent = false;
-        self.told.dark = false;
-        self.told.spent = false;
+        self.received_at = now;
+        self.reported.silent = false;
+        self.reported.dark = false;
+        self.reported.spent = false;
         self.sender.reconnect();
-        self.mail.resume(now, heard)
+        self.messages.resume(now, heard)
     }
 
     /// Changes the vector from `now` on.
@@ -156,17 +156,17 @@ impl Link {
     }
 
     /// Opens a session. Its bytes may follow at once.
-    pub fn open(&mut self, session: SessionId, words: &[u8]) {
+    pub fn open(&mut self, session: SessionId, details: &[u8]) {
         self.enter(session);
-        self.mail.push(&Letter::Open { session, words });
+        self.messages.push(&Control::Open { session, details });
     }
 
     /// Answers a session that the peer opened. A refusal ends it.
-    pub fn answer(&mut self, session: SessionId, accepted: bool, words: &[u8]) {
-        self.mail.push(&Letter::Answer {
+    pub fn answer(&mut self, session: SessionId, accepted: bool, details: &[u8]) {
+        self.messages.push(&Control::Answer {
             session,
             accepted,
-            words,
+            details,
         });
         if !accepted {
             self.forget(session);
@@ -174,9 +174,9 @@ impl Link {
     }
 
     /// Ends a session at once.
-    pub fn reset(&mut self, session: SessionId, words: &[u8]) {
+    pub fn reset(&mut self, session: SessionId, details: &[u8]) {
         if self.flows.contains_key(&session) {
-            self.mail.push(&Letter::Reset { session, words });
+            self.messages.push(&Control::Reset { session, details });
             self.forget(session);
         }
     }
@@ -206,7 +206,7 @@ impl Link {
         };
         self.promised -= flow.promised(window);
         if flow.allow(limit) {
-            self.mail.push(&Letter::Window { session, limit });
+            self.messages.push(&Control::Window { session, limit });
         }
         self.promised += flow.promised(window);
     }
@@ -226,7 +226,7 @@ impl Link {
     /// [`Link::launch`].
     pub fn form(&mut self, now: Instant) -> Option<Plan> {
         self.seen = now;
-        self.told.ripe = false;
+        self.reported.ripe = false;
         let slot = self.slot();
         self.former.form(&mut self.flows, &self.config, slot)
     }
@@ -253,7 +253,7 @@ impl Link {
             lens.extend(run.lens);
         }
         let records = parts.iter().map(|part| part.record).collect();
-        self.mail.push(&Letter::Slab {
+        self.messages.push(&Control::Slab {
             slab,
             page: first,
             records,
@@ -267,12 +267,12 @@ impl Link {
         let slab = whole.slab;
         if !good {
             let bad = [whole.nth].into();
-            self.mail.push(&Letter::Verdict { slab, bad });
+            self.messages.push(&Control::Verdict { slab, bad });
             return;
         }
         if is_last {
             let bad = Vec::new();
-            self.mail.push(&Letter::Verdict { slab, bad });
+            self.messages.push(&Control::Verdict { slab, bad });
         }
         let session = whole.part.record.session;
         if let Some(flow) = self.flows.get_mut(&session) {
@@ -313,72 +313,73 @@ impl Link {
         }
     }
 
-    fn handle_letter(&mut self, now: Instant, octets: &[u8]) -> Result<(), PeerMisbehaved> {
-        let letter = Letter::decode(octets).map_err(|_| PeerMisbehaved::Malformed)?;
-        if let Letter::Heard { count } = letter {
-            return self.mail.settle(count);
+    fn handle_control(&mut self, now: Instant, octets: &[u8]) -> Result<(), PeerMisbehaved> {
+        let message = Control::decode(octets).map_err(|_| PeerMisbehaved::Malformed)?;
+        if let Control::Ack { count } = message {
+            return self.messages.handle_ack(count);
         }
-        self.mail.hear(now);
-        match letter {
-            Letter::Open { session, words } => {
+        self.messages.count_received(now);
+        match message {
+            Control::Open { session, details } => {
                 if self.flows.contains_key(&session) {
                     return Err(PeerMisbehaved::Overrun);
                 }
                 self.enter(session);
-                self.events.push_back(Event::Opened(session, words.into()));
+                self.events
+                    .push_back(Event::Opened(session, details.into()));
             }
-            Letter::Answer {
+            Control::Answer {
                 session,
                 accepted,
-                words,
-            } => self.handle_answer(session, accepted, words),
-            Letter::Reset { session, words } => {
+                details,
+            } => self.handle_answer(session, accepted, details),
+            Control::Reset { session, details } => {
                 if self.flows.contains_key(&session) {
                     self.forget(session);
-                    self.events.push_back(Event::Reset(session, words.into()));
+                    self.events.push_back(Event::Reset(session, details.into()));
                 }
             }
-            Letter::Slab {
+            Control::Slab {
                 slab,
                 page,
                 records,
             } => self.handle_slab(slab, page, records)?,
-            Letter::Verdict { slab, bad } => self.handle_verdict(slab, &bad)?,
-            Letter::Report { below, lost } => {
+            Control::Verdict { slab, bad } => self.handle_verdict(slab, &bad)?,
+            Control::Report { below, lost } => {
                 self.sender.handle_report(now, below, &lost)?;
-                self.look_for_light(now);
+                self.check_dark(now);
             }
-            Letter::Question { turns } => self.receiver.handle_question(now, turns),
-            Letter::Credit { pages } => self.sender.grant(pages),
-            Letter::Window { session, limit } => {
+            Control::Question { turns } => self.receiver.handle_question(now, turns),
+            Control::Credit { pages } => self.sender.grant(pages),
+            Control::Window { session, limit } => {
                 if let Some(flow) = self.flows.get_mut(&session) {
                     flow.widen(limit);
                     self.former.look(session, Some(flow));
                     self.events.push_back(Event::Widened(session));
                 }
             }
-            Letter::Heard { .. } => {}
+            Control::Ack { .. } => {}
         }
         Ok(())
     }
 
-    fn look_for_light(&mut self, now: Instant) {
-        if self.sender.is_dark(now) && !self.told.dark {
-            self.told.dark = true;
+    fn check_dark(&mut self, now: Instant) {
+        if self.sender.is_dark(now) && !self.reported.dark {
+            self.reported.dark = true;
             self.events.push_back(Event::Dark);
         }
     }
 
-    fn handle_answer(&mut self, session: SessionId, accepted: bool, words: &[u8]) {
+    fn handle_answer(&mut self, session: SessionId, accepted: bool, details: &[u8]) {
         if !self.flows.contains_key(&session) {
             return;
         }
         if !accepted {
             self.forget(session);
         }
-        let words = words.into();
+        let details = details.into();
         self.events
-            .push_back(Event::Answered(session, accepted, words));
+            .push_back(Event::Answered(session, accepted, details));
     }
 
     fn handle_slab(
@@ -446,8 +447,8 @@ impl Endpoint for Link {
         if self.failed {
             return None;
         }
-        self.heard_at = now;
-        self.told.silent = false;
+        self.received_at = now;
+        self.reported.silent = false;
         match message.via {
             Via::Datagram => {
                 let events = &mut self.events;
@@ -456,7 +457,7 @@ impl Endpoint for Link {
                 return self.receiver.handle_datagram(now, head, len, &mut whole);
             }
             Via::Stream(stream) if stream == self.config.stream && message.len == 0 => {
-                if let Err(why) = self.handle_letter(now, message.head) {
+                if let Err(why) = self.handle_control(now, message.head) {
                     self.fail(why);
                 }
             }
@@ -467,11 +468,11 @@ impl Endpoint for Link {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.seen = now;
-        if now >= self.heard_at + self.config.patience && !self.told.silent {
-            self.told.silent = true;
+        if now >= self.received_at + self.config.patience && !self.reported.silent {
+            self.reported.silent = true;
             self.events.push_back(Event::Silent);
         }
-        if self.mail.is_full() {
+        if self.messages.is_full() {
             self.fail(PeerMisbehaved::Deaf);
         }
     }
@@ -488,24 +489,24 @@ impl Endpoint for Link {
             return None;
         }
         if let Some((below, lost)) = self.receiver.poll_report(now) {
-            self.mail.push(&Letter::Report { below, lost });
+            self.messages.push(&Control::Report { below, lost });
         }
         if let Some(pages) = self.receiver.poll_credit() {
-            self.mail.push(&Letter::Credit { pages });
+            self.messages.push(&Control::Credit { pages });
         }
-        if let Some(octets) = self.mail.poll(now) {
+        if let Some(octets) = self.messages.poll(now) {
             return Some(self.on_stream(&octets));
         }
         if let Some(datagram) = self.sender.poll_datagram(now) {
             return Some(datagram);
         }
-        if self.sender.is_spent() && !self.told.spent {
-            self.told.spent = true;
+        if self.sender.is_spent() && !self.reported.spent {
+            self.reported.spent = true;
             self.events.push_back(Event::Spent);
         }
         let turns = self.sender.poll_question()?;
-        self.mail.push(&Letter::Question { turns });
-        let octets = self.mail.poll(now)?;
+        self.messages.push(&Control::Question { turns });
+        let octets = self.messages.poll(now)?;
         Some(self.on_stream(&octets))
     }
 
@@ -514,10 +515,10 @@ impl Endpoint for Link {
             return Some(event);
         }
         let is_ripe = || self.former.is_ripe(&self.flows, &self.config, self.slot());
-        if self.failed || self.told.ripe || !is_ripe() {
+        if self.failed || self.reported.ripe || !is_ripe() {
             return None;
         }
-        self.told.ripe = true;
+        self.reported.ripe = true;
         Some(Event::Ripe)
     }
 
@@ -525,12 +526,12 @@ impl Endpoint for Link {
         if self.failed {
             return None;
         }
-        let silent = if self.told.silent {
+        let silent = if self.reported.silent {
             Instant::NEVER
         } else {
-            self.heard_at + self.config.patience
+            self.received_at + self.config.patience
         };
-        let waits = self.sender.room() > 0 && self.sender.is_hungry() && !self.told.ripe;
+        let waits = self.sender.room() > 0 && self.sender.is_hungry() && !self.reported.ripe;
         let ripe = if self.former.is_empty() || !waits {
             Instant::NEVER
         } else {
@@ -539,7 +540,7 @@ impl Endpoint for Link {
         let deadlines = [
             (self.sender.due().unwrap_or(Instant::NEVER), "pace"),
             (self.receiver.due().unwrap_or(Instant::NEVER), "report"),
-            (self.mail.due(), "letter"),
+            (self.messages.due(), "message"),
             (ripe, "slab"),
             (silent, "silence"),
         ];

@@ -22,12 +22,12 @@
 //! - [`sender`], [`receiver`]: pages of one direction; [`flow`]: bytes of one session; [`form`]: formation of slabs
 //! - [`station`]: gateway without bytes, for simulations
 //! - [`token`]: gateways that take turns on one channel
-//! - [`mail`]: messages that survive their connection; [`link`]: both directions and all sessions of two gateways
+//! - [`message_queue`]: messages that survive their connection; [`link`]: both directions and all sessions of two gateways
 pub mod config;
 pub mod flow;
 pub mod form;
 pub mod link;
-pub mod mail;
+pub mod message_queue;
 pub mod peer;
 pub mod receiver;
 pub mod sender;

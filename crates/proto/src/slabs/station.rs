@@ -15,17 +15,17 @@ pub struct Station {
     /// Link to the other gateway.
     pub link: Link,
     programs: Vec<Program>,
-    heard: BTreeMap<SessionId, Heard>,
+    incoming: BTreeMap<SessionId, IncomingSession>,
     /// Maximum number of bytes of local programs that wait or are in flight.
     memory: u64,
     /// True if local programs are read only in whole pages.
     in_pages: bool,
     /// Numbers of the peer's programs that are not read.
-    deaf: Vec<u8>,
+    unread: Vec<u8>,
     /// Maximum number of bytes stored for local programs so far.
     held_max: u64,
     seen: Instant,
-    events: VecDeque<Told>,
+    events: VecDeque<StationEvent>,
 }
 
 /// Program that sends a number of bytes, and then ends its session.
@@ -41,21 +41,21 @@ pub struct Program {
     pub rate: Rate,
     /// True if the program does not catch up after it was blocked.
     steady: bool,
-    said: u64,
+    sent_bytes: u64,
     opened: bool,
 }
 
 /// Received data of a session of the peer.
 #[derive(Debug, Default)]
-struct Heard {
-    early: BTreeMap<u64, (u32, u64, Option<u64>)>,
+struct IncomingSession {
+    out_of_order: BTreeMap<u64, (u32, u64, Option<u64>)>,
     reached: u64,
     held_bytes: u64,
 }
 
 /// Event of a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum StationEvent {
     /// More bytes of a session have arrived in order: this many in total.
     Reached(SessionId, u64),
     /// A session has arrived completely, and its end is consistent.
@@ -77,7 +77,7 @@ impl Program {
             bytes,
             rate,
             steady: false,
-            said: 0,
+            sent_bytes: 0,
             opened: false,
         }
     }
@@ -108,10 +108,10 @@ impl Station {
         Self {
             link,
             programs,
-            heard: BTreeMap::new(),
+            incoming: BTreeMap::new(),
             memory,
             in_pages: false,
-            deaf: Vec::new(),
+            unread: Vec::new(),
             held_max: 0,
             seen: Instant::ZERO,
             events: VecDeque::new(),
@@ -121,7 +121,7 @@ impl Station {
     /// Never reads the peer's sessions with these numbers.
     #[must_use]
     pub fn deaf_to(mut self, numbers: &[u8]) -> Self {
-        self.deaf = numbers.into();
+        self.unread = numbers.into();
         self
     }
 
@@ -139,8 +139,8 @@ impl Station {
 
     /// True if all programs have sent everything, and it is in the peer's custody.
     pub fn is_done(&self) -> bool {
-        let said = |program: &Program| program.opened && program.said > program.bytes;
-        self.programs.iter().all(said) && self.link.sender().held_slabs() == 0
+        let sent_bytes = |program: &Program| program.opened && program.sent_bytes > program.bytes;
+        self.programs.iter().all(sent_bytes) && self.link.sender().held_slabs() == 0
     }
 
     /// Takes the data that programs want to send by `now`.
@@ -150,36 +150,36 @@ impl Station {
         for nth in 0..self.programs.len() {
             let program = self.programs[nth];
             let session = program.session();
-            if now < program.start || program.said > program.bytes {
+            if now < program.start || program.sent_bytes > program.bytes {
                 continue;
             }
             if !program.opened {
                 self.link.open(session, b"");
                 self.programs[nth].opened = true;
             }
-            let mut said = program.said;
-            while said < program.due(now) {
+            let mut sent_bytes = program.sent_bytes;
+            while sent_bytes < program.due(now) {
                 let flow = self.link.flow(session);
                 let held = flow.map_or(0, |flow| flow.queued_bytes() + flow.in_flight());
-                let len = (program.due(now) - said).min(page_len);
-                let is_short = self.in_pages && len < page_len && said + len < program.bytes;
+                let len = (program.due(now) - sent_bytes).min(page_len);
+                let is_short = self.in_pages && len < page_len && sent_bytes + len < program.bytes;
                 if is_short {
                     break;
                 }
                 if held + len > self.memory / self.programs.len() as u64 {
                     if program.steady {
-                        self.programs[nth].start = now - program.rate.time_for(said);
+                        self.programs[nth].start = now - program.rate.time_for(sent_bytes);
                     }
                     break;
                 }
                 self.link.supply(now, session, len as u32);
-                said += len;
+                sent_bytes += len;
             }
-            if said == program.bytes {
-                self.link.finish(session, said);
-                said += 1;
+            if sent_bytes == program.bytes {
+                self.link.finish(session, sent_bytes);
+                sent_bytes += 1;
             }
-            self.programs[nth].said = said;
+            self.programs[nth].sent_bytes = sent_bytes;
         }
         self.launch(now);
     }
@@ -195,15 +195,15 @@ impl Station {
         while let Some(event) = self.link.poll_event() {
             match event {
                 Event::Opened(session, _) => {
-                    self.heard.insert(session, Heard::default());
+                    self.incoming.insert(session, IncomingSession::default());
                     self.link.answer(session, true, b"");
                     // the programs here only receive
                     self.link.finish(session, 0);
                 }
                 Event::Whole(whole) => self.take(&whole),
                 Event::Ripe => self.launch(self.seen),
-                Event::Failed(why) => self.events.push_back(Told::Failed(why)),
-                Event::Dark => self.events.push_back(Told::Dark),
+                Event::Failed(why) => self.events.push_back(StationEvent::Failed(why)),
+                Event::Dark => self.events.push_back(StationEvent::Dark),
                 Event::Answered(..)
                 | Event::Reset(..)
                 | Event::Kept(_)
@@ -218,43 +218,47 @@ impl Station {
         let record = whole.part.record;
         let pages = whole.part.pages.end - whole.part.pages.start;
         self.link.judge(whole, record.crc == record.len);
-        let Some(heard) = self.heard.get_mut(&record.session) else {
+        let Some(incoming) = self.incoming.get_mut(&record.session) else {
             let is_ours = |program: &Program| program.session() == record.session;
             if record.len > 0 || !self.programs.iter().any(is_ours) {
-                self.events.push_back(Told::Wrong(record.session));
+                self.events.push_back(StationEvent::Wrong(record.session));
             }
             return;
         };
-        heard.held_bytes += u64::from(record.len);
-        heard
-            .early
+        incoming.held_bytes += u64::from(record.len);
+        incoming
+            .out_of_order
             .insert(record.offset, (record.len, pages, record.end));
-        while let Some((len, pages, end)) = heard.early.remove(&heard.reached) {
-            heard.reached += u64::from(len);
-            if !self.deaf.contains(&record.session.0[15]) {
-                heard.held_bytes -= u64::from(len);
+        while let Some((len, pages, end)) = incoming.out_of_order.remove(&incoming.reached) {
+            incoming.reached += u64::from(len);
+            if !self.unread.contains(&record.session.0[15]) {
+                incoming.held_bytes -= u64::from(len);
                 self.link.free(pages);
                 let window = u64::from(self.link.config().window);
-                self.link.allow(record.session, heard.reached + window);
+                self.link.allow(record.session, incoming.reached + window);
             }
-            let told = match end {
-                None => Told::Reached(record.session, heard.reached),
-                Some(digest) if digest == heard.reached => Told::Ended(record.session),
-                Some(_) => Told::Wrong(record.session),
+            let event = match end {
+                None => StationEvent::Reached(record.session, incoming.reached),
+                Some(digest) if digest == incoming.reached => StationEvent::Ended(record.session),
+                Some(_) => StationEvent::Wrong(record.session),
             };
-            self.events.push_back(told);
+            self.events.push_back(event);
             if len == 0 {
                 break;
             }
         }
-        let held = self.heard.values().map(|heard| heard.held_bytes).sum();
+        let held = self
+            .incoming
+            .values()
+            .map(|incoming| incoming.held_bytes)
+            .sum();
         self.held_max = self.held_max.max(held);
     }
 
     /// Returns the next time at which a program sends.
     fn wakes(&self) -> Instant {
         let wakes = self.programs.iter().filter_map(|program| {
-            if program.said > program.bytes {
+            if program.sent_bytes > program.bytes {
                 None
             } else if program.start > self.seen {
                 Some(program.start)
@@ -267,7 +271,7 @@ impl Station {
 }
 
 impl Endpoint for Station {
-    type Event = Told;
+    type Event = StationEvent;
 
     fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
         let span = self.link.handle_message(now, message);
@@ -295,7 +299,7 @@ impl Endpoint for Station {
         transmit
     }
 
-    fn poll_event(&mut self) -> Option<Told> {
+    fn poll_event(&mut self) -> Option<StationEvent> {
         self.events.pop_front()
     }
 

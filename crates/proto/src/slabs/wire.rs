@@ -25,16 +25,16 @@
 //!
 //! | type | content |
 //! |---|---|
-//! | 1 open | session; words: hops left (1 octet), target. Bytes may follow at once, up to the window |
-//! | 2 answer | session, 1 (accepted) or 0 (refused); words: the address from which the target was called, or 1 octet of refusal. A refusal ends the session |
-//! | 3 reset | session; words: 1 octet of refusal. The session ends at once, and later bytes of it are dropped |
+//! | 1 open | session; details: hops left (1 octet), target. Bytes may follow at once, up to the window |
+//! | 2 answer | session, 1 (accepted) or 0 (refused); details: the address from which the target was called, or 1 octet of refusal. A refusal ends the session |
+//! | 3 reset | session; details: 1 octet of refusal. The session ends at once, and later bytes of it are dropped |
 //! | 4 slab | slab number, first page, then records: session, offset of the first byte within this direction of the session, length (4), CRC-32C (4), then 0, or 1 and the digest of the whole direction (CRC-64/NVME) at its end |
 //! | 5 verdict | slab number, then the records whose CRC does not match, as ascending varints. None: the slab is in custody |
 //! | 6 report | first turn that may still arrive, then lost turns as ranges: a varint of the distance from the end of the previous range, and one of the length |
 //! | 7 question | number of turns so far. No datagram is about to follow, and the receiver answers with a report |
 //! | 8 credit | page number: the receiver can store the pages below it |
 //! | 9 window | session, and a limit: the receiver can store the bytes of the session below this offset |
-//! | 10 heard | number of messages received on this link over all its connections, `heard` not included |
+//! | 10 ack | number of messages received on this link over all its connections, `ack` not included |
 //!
 //! A target is 1 and four octets (IPv4), 4 and sixteen (IPv6), or 3, a length and a name; then 2 octets of port. A
 //! session ends when both directions have ended and are in custody. One direction may end long before the other.
@@ -47,11 +47,11 @@
 //!   records unchanged.
 //! - Losses are reported, not arrivals. Turns stay in order on a channel, so a gap is a loss once reordered datagrams
 //!   had time to arrive. A sender that has sent everything asks a question if no report covers all of it.
-//! - Messages other than `heard` are kept until the peer has acknowledged them. On a new connection both greetings
+//! - Messages other than `ack` are kept until the peer has acknowledged them. On a new connection both greetings
 //!   begin with the number of messages received. Later messages are sent again in order, and datagrams continue with
 //!   new turns.
 //! - After a protocol violation the connection ends, and with it all sessions of the link.
-//! - A connection ends after five seconds of silence. `heard` is sent at least every second, even if nothing is new.
+//! - A connection ends after five seconds of silence. `ack` is sent at least every second, even if nothing is new.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -126,13 +126,13 @@ pub struct Record {
 
 /// Message of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Letter<'a> {
+pub enum Control<'a> {
     /// A session begins. Its bytes may follow at once.
     Open {
         /// Session ID.
         session: SessionId,
         /// Target, as encoded by the owner.
-        words: &'a [u8],
+        details: &'a [u8],
     },
     /// Answer to the opening of a session.
     Answer {
@@ -141,14 +141,14 @@ pub enum Letter<'a> {
         /// True if the session was accepted.
         accepted: bool,
         /// Details, as encoded by the owner.
-        words: &'a [u8],
+        details: &'a [u8],
     },
     /// A session ends at once, and its pending bytes are dropped.
     Reset {
         /// Session ID.
         session: SessionId,
         /// Reason, as encoded by the owner.
-        words: &'a [u8],
+        details: &'a [u8],
     },
     /// Announcement of a slab.
     Slab {
@@ -191,36 +191,36 @@ pub enum Letter<'a> {
         limit: u64,
     },
     /// Acknowledgment of messages. It does not count itself.
-    Heard {
+    Ack {
         /// Number of messages received.
         count: u64,
     },
 }
 
-impl<'a> Letter<'a> {
+impl<'a> Control<'a> {
     /// Returns the octets of the message.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(48);
         match self {
-            Self::Open { session, words } => {
+            Self::Open { session, details } => {
                 out.push(OPEN);
                 out.extend(session.0);
-                out.extend(*words);
+                out.extend(*details);
             }
             Self::Answer {
                 session,
                 accepted,
-                words,
+                details,
             } => {
                 out.push(ANSWER);
                 out.extend(session.0);
                 out.push((*accepted).into());
-                out.extend(*words);
+                out.extend(*details);
             }
-            Self::Reset { session, words } => {
+            Self::Reset { session, details } => {
                 out.push(RESET);
                 out.extend(session.0);
-                out.extend(*words);
+                out.extend(*details);
             }
             Self::Slab {
                 slab,
@@ -247,7 +247,7 @@ impl<'a> Letter<'a> {
                 out.extend(session.0);
                 out.extend(limit.to_be_bytes());
             }
-            Self::Heard { count } => put_number(&mut out, HEARD, *count),
+            Self::Ack { count } => put_number(&mut out, ACK, *count),
         }
         out
     }
@@ -255,19 +255,19 @@ impl<'a> Letter<'a> {
     /// Decodes a message.
     pub fn decode(octets: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(octets);
-        let letter = match reader.u8()? {
+        let message = match reader.u8()? {
             OPEN => Self::Open {
                 session: session(&mut reader)?,
-                words: reader.rest(),
+                details: reader.rest(),
             },
             ANSWER => Self::Answer {
                 session: session(&mut reader)?,
                 accepted: flag(&mut reader)?,
-                words: reader.rest(),
+                details: reader.rest(),
             },
             RESET => Self::Reset {
                 session: session(&mut reader)?,
-                words: reader.rest(),
+                details: reader.rest(),
             },
             SLAB => slab(&mut reader)?,
             VERDICT => Self::Verdict {
@@ -288,13 +288,13 @@ impl<'a> Letter<'a> {
                 session: session(&mut reader)?,
                 limit: reader.u64()?,
             },
-            HEARD => Self::Heard {
+            ACK => Self::Ack {
                 count: reader.u64()?,
             },
             _ => return Err(Malformed),
         };
         reader.finish()?;
-        Ok(letter)
+        Ok(message)
     }
 }
 
@@ -317,7 +317,7 @@ fn put_slab(out: &mut Vec<u8>, slab: u64, page: u64, records: &[Record]) {
     }
 }
 
-fn slab<'a>(reader: &mut Reader<'_>) -> Result<Letter<'a>, Malformed> {
+fn slab<'a>(reader: &mut Reader<'_>) -> Result<Control<'a>, Malformed> {
     let (slab, page) = (reader.u64()?, reader.u64()?);
     let mut records = Vec::new();
     while !reader.is_empty() {
@@ -329,7 +329,7 @@ fn slab<'a>(reader: &mut Reader<'_>) -> Result<Letter<'a>, Malformed> {
     if records.is_empty() {
         return Err(Malformed);
     }
-    Ok(Letter::Slab {
+    Ok(Control::Slab {
         slab,
         page,
         records,
@@ -412,7 +412,7 @@ const REPORT: u8 = 6;
 const QUESTION: u8 = 7;
 const CREDIT: u8 = 8;
 const WINDOW: u8 = 9;
-const HEARD: u8 = 10;
+const ACK: u8 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -422,7 +422,7 @@ mod tests {
 
     const SESSION: SessionId = SessionId(*b"abcdefghijklmnop");
 
-    fn letters() -> Vec<Letter<'static>> {
+    fn messages() -> Vec<Control<'static>> {
         let record = |end| Record {
             session: SESSION,
             offset: 1 << 40,
@@ -431,50 +431,50 @@ mod tests {
             end,
         };
         vec![
-            Letter::Open {
+            Control::Open {
                 session: SESSION,
-                words: b"to",
+                details: b"to",
             },
-            Letter::Answer {
+            Control::Answer {
                 session: SESSION,
                 accepted: true,
-                words: b"",
+                details: b"",
             },
-            Letter::Reset {
+            Control::Reset {
                 session: SESSION,
-                words: b"why",
+                details: b"why",
             },
-            Letter::Slab {
+            Control::Slab {
                 slab: 7,
                 page: 1 << 50,
                 records: vec![record(None), record(Some(9))],
             },
-            Letter::Verdict {
+            Control::Verdict {
                 slab: 7,
                 bad: vec![],
             },
-            Letter::Verdict {
+            Control::Verdict {
                 slab: 7,
                 bad: vec![0, 300],
             },
-            Letter::Report {
+            Control::Report {
                 below: 99,
                 lost: vec![0..1, 5..90],
             },
-            Letter::Question { turns: 3 },
-            Letter::Credit { pages: 4 },
-            Letter::Window {
+            Control::Question { turns: 3 },
+            Control::Credit { pages: 4 },
+            Control::Window {
                 session: SESSION,
                 limit: 5,
             },
-            Letter::Heard { count: 6 },
+            Control::Ack { count: 6 },
         ]
     }
 
     #[test]
     fn messages_round_trip() {
-        for letter in letters() {
-            assert_eq!(Letter::decode(&letter.encode()), Ok(letter));
+        for message in messages() {
+            assert_eq!(Control::decode(&message.encode()), Ok(message));
         }
     }
 
@@ -522,20 +522,20 @@ mod tests {
             ..nothing
         };
         for records in [vec![], vec![nothing], vec![beyond]] {
-            let letter = Letter::Slab {
+            let message = Control::Slab {
                 slab: 0,
                 page: 0,
                 records,
             };
-            assert_eq!(Letter::decode(&letter.encode()), Err(Malformed));
+            assert_eq!(Control::decode(&message.encode()), Err(Malformed));
         }
-        let twice = Letter::Verdict {
+        let twice = Control::Verdict {
             slab: 0,
             bad: vec![1, 1],
         };
-        assert_eq!(Letter::decode(&twice.encode()), Err(Malformed));
-        assert_eq!(Letter::decode(&[]), Err(Malformed));
-        assert_eq!(Letter::decode(&[11]), Err(Malformed));
+        assert_eq!(Control::decode(&twice.encode()), Err(Malformed));
+        assert_eq!(Control::decode(&[]), Err(Malformed));
+        assert_eq!(Control::decode(&[11]), Err(Malformed));
     }
 
     proptest! {
@@ -545,9 +545,9 @@ mod tests {
             if let Some(first) = octets.first_mut() {
                 *first = kind;
             }
-            if let Ok(letter) = Letter::decode(&octets) {
-                let again = letter.encode();
-                prop_assert_eq!(Letter::decode(&again), Ok(letter));
+            if let Ok(message) = Control::decode(&octets) {
+                let again = message.encode();
+                prop_assert_eq!(Control::decode(&again), Ok(message));
             }
         }
     }

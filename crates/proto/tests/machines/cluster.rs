@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rng};
-use lighthaul_proto::slabs::token::{Config, Element, Slot, Words};
+use lighthaul_proto::slabs::token::{Config, Element, ElementMessage, Slot};
 
 /// Probabilities of message faults, in thousandths.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,7 +99,7 @@ impl Cluster {
         let Some(element) = &mut self.elements[nth] else {
             return;
         };
-        while let Some(words) = element.poll_words() {
+        while let Some(words) = element.poll_message() {
             self.watch.messages += 1;
             let mut chance = |thousandths| self.rng.next_u64() % 1000 < thousandths;
             if chance(self.faults.lost) {
@@ -147,10 +147,11 @@ impl Cluster {
                 let Some(Reverse((_, _, octets))) = self.inbox.pop() else {
                     break;
                 };
-                let words = Words::decode(&octets).expect("elements decode what they encode");
+                let words =
+                    ElementMessage::decode(&octets).expect("elements decode what they encode");
                 let to = usize::from(words.to);
                 if let Some(element) = &mut self.elements[to] {
-                    element.handle_words(at, words);
+                    element.handle_message(at, words);
                 }
                 self.deliver(to);
             }

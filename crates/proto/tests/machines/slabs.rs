@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Transmit, Trc, Via};
-use lighthaul_proto::slabs::station::{Program, Station, Told};
+use lighthaul_proto::slabs::station::{Program, Station, StationEvent};
 use lighthaul_proto::slabs::{Config, Link, SessionId};
 use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
 use proptest::prelude::*;
@@ -59,14 +59,14 @@ fn tell(left: Station, right: Station, path: &WorldConfig, till: Instant, seed: 
     let (mut ended, mut reached) = (BTreeMap::new(), Vec::new());
     world.run(till, |now, heard| match heard {
         FlowEvent::Left(told) | FlowEvent::Right(told) => match told {
-            Told::Reached(session, bytes) => reached.push((now, session, bytes)),
-            Told::Ended(session) => {
+            StationEvent::Reached(session, bytes) => reached.push((now, session, bytes)),
+            StationEvent::Ended(session) => {
                 assert!(ended.insert(session, now).is_none(), "it ends once");
             }
             // a sufficiently bad path may look dead for a while
-            Told::Dark => {}
-            Told::Failed(why) => panic!("{why}"),
-            Told::Wrong(session) => panic!("what came of {session} is not what was said"),
+            StationEvent::Dark => {}
+            StationEvent::Failed(why) => panic!("{why}"),
+            StationEvent::Wrong(session) => panic!("what came of {session} is not what was said"),
         },
     });
     Story {
@@ -120,7 +120,7 @@ fn total_datagram_loss_is_reported_within_3_seconds() {
     let mut world = World::new(left, right, &path, 1);
     let mut noticed = Vec::new();
     world.run(secs(10.0), |now, heard| match heard {
-        FlowEvent::Left(Told::Dark) => noticed.push(now),
+        FlowEvent::Left(StationEvent::Dark) => noticed.push(now),
         FlowEvent::Left(told) | FlowEvent::Right(told) => panic!("{told:?}"),
     });
     let [once] = noticed[..] else {
@@ -319,11 +319,13 @@ impl Pair {
         }
         while let Some(told) = self.stations[nth].poll_event() {
             match told {
-                Told::Ended(session) => self.ended.push(session),
-                Told::Reached(..) => {}
-                Told::Dark => panic!("datagrams do pass"),
-                Told::Failed(why) => panic!("{why}"),
-                Told::Wrong(session) => panic!("what came of {session} is not what was said"),
+                StationEvent::Ended(session) => self.ended.push(session),
+                StationEvent::Reached(..) => {}
+                StationEvent::Dark => panic!("datagrams do pass"),
+                StationEvent::Failed(why) => panic!("{why}"),
+                StationEvent::Wrong(session) => {
+                    panic!("what came of {session} is not what was said")
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng, Trc};
-use lighthaul_proto::slabs::station::{Program, Station, Told};
+use lighthaul_proto::slabs::station::{Program, Station, StationEvent};
 use lighthaul_proto::slabs::{Config, Link, SessionId};
 use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
 
@@ -127,17 +127,19 @@ struct Ended {
 }
 
 impl Ended {
-    fn hear(&mut self, heard: FlowEvent<Told, Told>) {
+    fn hear(&mut self, heard: FlowEvent<StationEvent, StationEvent>) {
         let (FlowEvent::Left(told) | FlowEvent::Right(told)) = heard;
         let wrong = match told {
-            Told::Ended(session) if !self.ended.insert(session) => format!("{session} ended twice"),
-            Told::Reached(session, _) if self.ended.contains(&session) => {
+            StationEvent::Ended(session) if !self.ended.insert(session) => {
+                format!("{session} ended twice")
+            }
+            StationEvent::Reached(session, _) if self.ended.contains(&session) => {
                 format!("{session} goes on behind its end")
             }
-            Told::Failed(why) => why.to_string(),
-            Told::Wrong(session) => format!("what came of {session} is not what was said"),
+            StationEvent::Failed(why) => why.to_string(),
+            StationEvent::Wrong(session) => format!("what came of {session} is not what was said"),
             // a path may be bad enough for a while
-            Told::Ended(_) | Told::Reached(..) | Told::Dark => return,
+            StationEvent::Ended(_) | StationEvent::Reached(..) | StationEvent::Dark => return,
         };
         self.wrong.get_or_insert(wrong);
     }

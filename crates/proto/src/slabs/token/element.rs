@@ -5,7 +5,7 @@ use lighthaul_base::Instant;
 
 use super::Config;
 use super::peers::Peers;
-use super::wire::{Generation, Mark, Word, Words};
+use super::wire::{ElementMessage, Generation, Mark, MessageBody};
 
 /// State machine of an element that takes turns with others.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub struct Element {
     peers: Peers,
     seen: Instant,
     /// Lowest generation of a token that this element takes.
-    pledge: Generation,
+    generation_min: Generation,
     /// Newest mark heard of, and the time of the latest news about it.
     best: Mark,
     news_at: Instant,
@@ -26,12 +26,12 @@ pub struct Element {
     /// Earliest time of the next proposal.
     propose_at: Instant,
     /// Numbers of recent beats, and the times at which they were sent.
-    said: VecDeque<(u64, Instant)>,
+    recent_beats: VecDeque<(u64, Instant)>,
     count: u64,
     beat_at: Instant,
-    out: VecDeque<Words>,
+    out: VecDeque<ElementMessage>,
     taken: u64,
-    founded: u64,
+    created: u64,
 }
 
 /// Period in which an element has the channel.
@@ -57,7 +57,7 @@ struct Hold {
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     mark: Mark,
-    words: Words,
+    message: ElementMessage,
     again_at: Instant,
     until: Instant,
 }
@@ -82,7 +82,7 @@ impl Element {
             config,
             peers: Peers::new(config),
             seen: now,
-            pledge: Generation::default(),
+            generation_min: Generation::default(),
             best: Mark::default(),
             news_at: now,
             wants: false,
@@ -91,12 +91,12 @@ impl Element {
             offer: None,
             proposal: None,
             propose_at: now,
-            said: VecDeque::new(),
+            recent_beats: VecDeque::new(),
             count,
             beat_at: now,
             out: VecDeque::new(),
             taken: 0,
-            founded: 0,
+            created: 0,
         }
     }
 
@@ -107,7 +107,7 @@ impl Element {
 
     /// Returns the numbers of times that the token was taken, and created.
     pub const fn counts(&self) -> (u64, u64) {
-        (self.taken, self.founded)
+        (self.taken, self.created)
     }
 
     /// Returns the serving state of another element, or `None` if it has not sent a beat recently.
@@ -128,7 +128,7 @@ impl Element {
 
     /// Sets the demand of this element: true if it has data to send.
     pub fn handle_want(&mut self, now: Instant, wants: bool) {
-        self.look(now);
+        self.advance(now);
         if wants && !self.wants {
             if let Some(hold) = self.hold.as_mut().filter(|hold| !hold.passed) {
                 hold.slot = Slot {
@@ -137,7 +137,7 @@ impl Element {
                 };
             }
             // delay the beat in case the demand changes quickly
-            let last = self.said.back().map_or(now, |(_, at)| *at);
+            let last = self.recent_beats.back().map_or(now, |(_, at)| *at);
             self.beat_at = self.beat_at.min(last + self.config.beat / 8);
         }
         self.wants = wants;
@@ -155,31 +155,31 @@ impl Element {
     }
 
     /// Handles a message of another element.
-    pub fn handle_words(&mut self, now: Instant, words: Words) {
-        self.look(now);
-        let Words { from, to, word } = words;
+    pub fn handle_message(&mut self, now: Instant, message: ElementMessage) {
+        self.advance(now);
+        let ElementMessage { from, to, body } = message;
         let (me, members) = (self.config.me, self.config.members);
         if to != me || from == me || from >= members {
             return;
         }
-        match word {
-            Word::Beat {
+        match body {
+            MessageBody::Beat {
                 count,
-                pledge,
+                generation_min,
                 wants,
                 serves,
                 holds,
             } => {
-                if self.peers.hear(now, from, count, (wants, serves)) {
+                if self.peers.handle_beat(now, from, count, (wants, serves)) {
                     if let Some(mark) = holds {
-                        self.handle_news(now, mark);
+                        self.handle_mark(now, mark);
                     }
-                    self.raise(now, pledge);
+                    self.raise_minimum(now, generation_min);
                 }
             }
-            Word::Token { mark, beat } => self.handle_token(now, mark, beat),
-            Word::Propose { generation } => self.handle_proposal(now, from, generation),
-            Word::Answer { generation, agreed } => {
+            MessageBody::Token { mark, beat } => self.handle_token(now, mark, beat),
+            MessageBody::Propose { generation } => self.handle_proposal(now, from, generation),
+            MessageBody::Answer { generation, agreed } => {
                 self.handle_answer(now, from, generation, agreed);
             }
         }
@@ -188,12 +188,12 @@ impl Element {
 
     /// Runs expired timers.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.look(now);
+        self.advance(now);
         self.work(now);
     }
 
     /// Returns the next message to send.
-    pub fn poll_words(&mut self) -> Option<Words> {
+    pub fn poll_message(&mut self) -> Option<ElementMessage> {
         self.out.pop_front()
     }
 
@@ -211,7 +211,7 @@ impl Element {
     }
 
     /// Advances the time. After a long time without calls, all knowledge of others is outdated.
-    fn look(&mut self, now: Instant) {
+    fn advance(&mut self, now: Instant) {
         if now > self.seen + self.config.fresh / 2 {
             self.news_at = now;
             self.proposal = None;
@@ -222,18 +222,18 @@ impl Element {
 
     fn work(&mut self, now: Instant) {
         self.take_turn(now);
-        self.found(now);
+        self.create_token(now);
         if now >= self.beat_at {
             self.propose(now);
             self.beat(now);
         }
         if let Some(offer) = self.offer.as_mut().filter(|offer| now >= offer.again_at) {
-            let words = offer.words;
+            let message = offer.message;
             offer.again_at = now + self.config.beat / 2;
             if now >= offer.until {
                 self.offer = None;
             }
-            self.say(words);
+            self.send(message);
         }
     }
 
@@ -268,21 +268,25 @@ impl Element {
         if !self.wants || now >= hold.slot.till {
             self.hold = None;
         }
-        let words = self.words(to, Word::Token { mark, beat });
+        let message = self.message(to, MessageBody::Token { mark, beat });
         self.offer = Some(Offer {
             mark,
-            words,
+            message,
             again_at: now + self.config.beat / 2,
             until: now + self.config.fresh / 2,
         });
         (self.best, self.news_at) = (mark, now);
-        self.say(words);
+        self.send(message);
     }
 
     fn handle_token(&mut self, now: Instant, mark: Mark, beat: u64) {
         let fresh = self.config.fresh;
-        let is_fresh = |said: &(u64, Instant)| said.0 == beat && now < said.1 + fresh;
-        if mark > self.best && mark.generation >= self.pledge && self.said.iter().any(is_fresh) {
+        let is_fresh =
+            |recent_beats: &(u64, Instant)| recent_beats.0 == beat && now < recent_beats.1 + fresh;
+        if mark > self.best
+            && mark.generation >= self.generation_min
+            && self.recent_beats.iter().any(is_fresh)
+        {
             self.taken += 1;
             self.take(now, mark);
         }
@@ -297,7 +301,7 @@ impl Element {
             passed: false,
         });
         (self.best, self.news_at) = (mark, now);
-        self.pledge = self.pledge.max(mark.generation);
+        self.generation_min = self.generation_min.max(mark.generation);
         self.offer = None;
         self.proposal = None;
         // announce the token to all, so that no element proposes a new one
@@ -305,7 +309,7 @@ impl Element {
     }
 
     /// Handles news of the token at another element.
-    fn handle_news(&mut self, now: Instant, mark: Mark) {
+    fn handle_mark(&mut self, now: Instant, mark: Mark) {
         if mark < self.best {
             return;
         }
@@ -324,19 +328,21 @@ impl Element {
 
     /// Raises the lowest generation taken here to that of another element. Our own token moves to a higher
     /// generation.
-    fn raise(&mut self, now: Instant, pledge: Generation) {
-        if pledge <= self.pledge {
+    fn raise_minimum(&mut self, now: Instant, generation_min: Generation) {
+        if generation_min <= self.generation_min {
             return;
         }
-        self.pledge = pledge;
-        self.offer = self.offer.filter(|offer| offer.mark.generation >= pledge);
+        self.generation_min = generation_min;
+        self.offer = self
+            .offer
+            .filter(|offer| offer.mark.generation >= generation_min);
         self.proposal = self
             .proposal
-            .filter(|proposal| proposal.generation >= pledge);
+            .filter(|proposal| proposal.generation >= generation_min);
         if let Some(hold) = self.hold.as_mut().filter(|hold| !hold.passed) {
-            self.pledge = pledge.after(self.config.me);
+            self.generation_min = generation_min.after(self.config.me);
             hold.mark = Mark {
-                generation: self.pledge,
+                generation: self.generation_min,
                 sequence: 0,
             };
             (self.best, self.news_at) = (hold.mark, now);
@@ -355,35 +361,35 @@ impl Element {
             if now < self.propose_at {
                 return;
             }
-            self.pledge = self.pledge.after(self.config.me);
+            self.generation_min = self.generation_min.after(self.config.me);
             self.proposal = Some(Proposal {
-                generation: self.pledge,
+                generation: self.generation_min,
                 agreed: 0,
             });
         }
-        let generation = self.pledge;
+        let generation = self.generation_min;
         for to in self.peers.others() {
-            self.say(self.words(to, Word::Propose { generation }));
+            self.send(self.message(to, MessageBody::Propose { generation }));
         }
-        self.found(now);
+        self.create_token(now);
     }
 
     fn handle_proposal(&mut self, now: Instant, from: u8, generation: Generation) {
         let is_quiet = now >= self.news_at + self.config.life();
-        if self.holds() || !is_quiet || generation < self.pledge {
+        if self.holds() || !is_quiet || generation < self.generation_min {
             if self.holds() {
-                self.raise(now, generation);
+                self.raise_minimum(now, generation);
             }
-            let word = Word::Answer {
+            let body = MessageBody::Answer {
                 generation,
                 agreed: false,
             };
-            self.say(self.words(from, word));
+            self.send(self.message(from, body));
             return;
         }
-        self.raise(now, generation);
+        self.raise_minimum(now, generation);
         let agreed = true;
-        self.say(self.words(from, Word::Answer { generation, agreed }));
+        self.send(self.message(from, MessageBody::Answer { generation, agreed }));
     }
 
     fn handle_answer(&mut self, now: Instant, from: u8, generation: Generation, agreed: bool) {
@@ -402,7 +408,7 @@ impl Element {
     }
 
     /// Creates the token once all living elements have agreed.
-    fn found(&mut self, now: Instant) {
+    fn create_token(&mut self, now: Instant) {
         let Some(proposal) = self.proposal else {
             return;
         };
@@ -411,7 +417,7 @@ impl Element {
         if self.peers.others().any(waits) {
             return;
         }
-        self.founded += 1;
+        self.created += 1;
         let mark = Mark {
             generation: proposal.generation,
             sequence: 0,
@@ -423,44 +429,44 @@ impl Element {
         self.count += 1;
         self.beat_at = now + self.config.beat;
         let fresh = self.config.fresh;
-        self.said.retain(|(_, at)| now < *at + fresh);
-        if self.said.len() == SAID_MAX {
-            self.said.pop_front();
+        self.recent_beats.retain(|(_, at)| now < *at + fresh);
+        if self.recent_beats.len() == RECENT_BEATS_MAX {
+            self.recent_beats.pop_front();
         }
-        self.said.push_back((self.count, now));
+        self.recent_beats.push_back((self.count, now));
         let hold = self.hold.as_mut().filter(|hold| !hold.passed);
         let holds = hold.map(|hold| {
             hold.announced_at = now;
             hold.mark
         });
-        let word = Word::Beat {
+        let body = MessageBody::Beat {
             count: self.count,
-            pledge: self.pledge,
+            generation_min: self.generation_min,
             wants: self.wants,
             serves: self.serves,
             holds,
         };
         for to in self.peers.others() {
-            self.say(self.words(to, word));
+            self.send(self.message(to, body));
         }
     }
 
-    const fn words(&self, to: u8, word: Word) -> Words {
+    const fn message(&self, to: u8, body: MessageBody) -> ElementMessage {
         let from = self.config.me;
-        Words { from, to, word }
+        ElementMessage { from, to, body }
     }
 
-    fn say(&mut self, words: Words) {
+    fn send(&mut self, message: ElementMessage) {
         if self.out.len() == OUT_MAX {
             // keep the newest messages for a driver that takes none for a while
             self.out.pop_front();
         }
-        self.out.push_back(words);
+        self.out.push_back(message);
     }
 }
 
 /// Number of recent beats that are remembered.
-const SAID_MAX: usize = 256;
+const RECENT_BEATS_MAX: usize = 256;
 /// Maximum number of messages that wait for the driver.
 const OUT_MAX: usize = 1 << 10;
 
@@ -480,7 +486,7 @@ mod tests {
         while now < Instant::from_nanos(1_000_000_000) {
             now = now.max(element.poll_timeout());
             element.handle_timeout(now);
-            while element.poll_words().is_some() {}
+            while element.poll_message().is_some() {}
             match (since, element.slot()) {
                 (None, Some(_)) => since = Some(now),
                 (Some(_), slot) => assert!(slot.is_some(), "it is lost at {now}"),
@@ -498,17 +504,17 @@ mod tests {
         let mut element = Element::new(Instant::ZERO, config, 0);
         element.handle_timeout(Instant::ZERO);
         let mark = Mark::default().next();
-        let word = Word::Token { mark, beat: 1 };
-        let words = Words {
+        let body = MessageBody::Token { mark, beat: 1 };
+        let message = ElementMessage {
             from: 0,
             to: 1,
-            word,
+            body,
         };
         let late = Instant::ZERO + config.fresh;
         let mut other = element.clone();
-        element.handle_words(late, words);
+        element.handle_message(late, message);
         assert!(!element.holds());
-        other.handle_words(late - Duration::from_nanos(1), words);
+        other.handle_message(late - Duration::from_nanos(1), message);
         assert!(other.holds());
     }
 }

@@ -26,4 +26,4 @@ pub mod wire;
 
 pub use config::Config;
 pub use element::{Element, Slot};
-pub use wire::{Generation, Mark, Word, Words};
+pub use wire::{ElementMessage, Generation, Mark, MessageBody};

@@ -43,7 +43,7 @@ impl Peers {
     }
 
     /// Handles a beat. Returns true if it is newer than all earlier beats of this element.
-    pub fn hear(
+    pub fn handle_beat(
         &mut self,
         now: Instant,
         from: u8,

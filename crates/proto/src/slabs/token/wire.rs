@@ -41,24 +41,24 @@ impl Mark {
 
 /// Message of one element to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Words {
+pub struct ElementMessage {
     /// Number of the sender.
     pub from: u8,
     /// Number of the receiver.
     pub to: u8,
     /// Contents.
-    pub word: Word,
+    pub body: MessageBody,
 }
 
 /// Contents of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum MessageBody {
     /// Heartbeat of the sender.
     Beat {
         /// Number of the beat, which increases.
         count: u64,
         /// Lowest generation of a token that the sender takes.
-        pledge: Generation,
+        generation_min: Generation,
         /// True if the sender has data to send.
         wants: bool,
         /// True if the sender takes its share of the traffic to the address that the cluster shares.
@@ -87,35 +87,35 @@ pub enum Word {
     },
 }
 
-impl Words {
+impl ElementMessage {
     /// Returns the octets of the message.
     pub fn encode(&self) -> Vec<u8> {
-        let mut octets = Vec::from([VERSION, self.word.kind(), self.from, self.to]);
+        let mut octets = Vec::from([VERSION, self.body.kind(), self.from, self.to]);
         let mut put = |number: u64| octets.extend(number.to_be_bytes());
-        match self.word {
-            Word::Beat {
+        match self.body {
+            MessageBody::Beat {
                 count,
-                pledge,
+                generation_min,
                 wants,
                 serves,
                 holds,
             } => {
                 let mark = holds.unwrap_or_default();
                 put(count);
-                put(pledge.0);
+                put(generation_min.0);
                 put(mark.generation.0);
                 put(mark.sequence);
                 let flags = [wants, holds.is_some(), serves];
                 let bits = (0..).zip(flags);
                 octets.push(bits.fold(0, |all, (nth, flag)| all | u8::from(flag) << nth));
             }
-            Word::Token { mark, beat } => {
+            MessageBody::Token { mark, beat } => {
                 put(mark.generation.0);
                 put(mark.sequence);
                 put(beat);
             }
-            Word::Propose { generation } => put(generation.0),
-            Word::Answer { generation, agreed } => {
+            MessageBody::Propose { generation } => put(generation.0),
+            MessageBody::Answer { generation, agreed } => {
                 put(generation.0);
                 octets.push(u8::from(agreed));
             }
@@ -131,13 +131,13 @@ impl Words {
         }
         let kind = reader.u8()?;
         let (from, to) = (reader.u8()?, reader.u8()?);
-        let word = Word::read(kind, &mut reader)?;
+        let body = MessageBody::read(kind, &mut reader)?;
         reader.finish()?;
-        Ok(Self { from, to, word })
+        Ok(Self { from, to, body })
     }
 }
 
-impl Word {
+impl MessageBody {
     const fn kind(&self) -> u8 {
         match self {
             Self::Beat { .. } => 1,
@@ -170,7 +170,7 @@ impl Word {
     }
 
     fn read_beat(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (count, pledge) = (reader.u64()?, Generation(reader.u64()?));
+        let (count, generation_min) = (reader.u64()?, Generation(reader.u64()?));
         let mark = read_mark(reader)?;
         let flags = reader.u8()?;
         let holds = (flags & 2 == 2).then_some(mark);
@@ -179,7 +179,7 @@ impl Word {
         }
         Ok(Self::Beat {
             count,
-            pledge,
+            generation_min,
             wants: flags & 1 == 1,
             serves: flags & 4 == 4,
             holds,
@@ -211,24 +211,26 @@ mod tests {
         })
     }
 
-    fn any_word() -> impl Strategy<Value = Word> {
+    fn any_word() -> impl Strategy<Value = MessageBody> {
         let beat = (
             any::<(u64, u64, bool, bool)>(),
             proptest::option::of(any_mark()),
         );
         prop_oneof![
-            beat.prop_map(|((count, pledge, wants, serves), holds)| Word::Beat {
-                count,
-                pledge: Generation(pledge),
-                wants,
-                serves,
-                holds,
-            }),
-            (any_mark(), any::<u64>()).prop_map(|(mark, beat)| Word::Token { mark, beat }),
-            any::<u64>().prop_map(|generation| Word::Propose {
+            beat.prop_map(
+                |((count, generation_min, wants, serves), holds)| MessageBody::Beat {
+                    count,
+                    generation_min: Generation(generation_min),
+                    wants,
+                    serves,
+                    holds,
+                }
+            ),
+            (any_mark(), any::<u64>()).prop_map(|(mark, beat)| MessageBody::Token { mark, beat }),
+            any::<u64>().prop_map(|generation| MessageBody::Propose {
                 generation: Generation(generation),
             }),
-            any::<(u64, bool)>().prop_map(|(generation, agreed)| Word::Answer {
+            any::<(u64, bool)>().prop_map(|(generation, agreed)| MessageBody::Answer {
                 generation: Generation(generation),
                 agreed,
             }),
@@ -237,18 +239,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_round_trip(from: u8, to: u8, word in any_word()) {
-            let words = Words { from, to, word };
-            let octets = words.encode();
+        fn messages_round_trip(from: u8, to: u8, body in any_word()) {
+            let message = ElementMessage { from, to, body };
+            let octets = message.encode();
             prop_assert!(octets.len() <= LEN_MAX);
-            prop_assert_eq!(Words::decode(&octets), Ok(words));
-            prop_assert_eq!(Words::decode(&octets[..octets.len() - 1]), Err(Malformed));
+            prop_assert_eq!(ElementMessage::decode(&octets), Ok(message));
+            prop_assert_eq!(ElementMessage::decode(&octets[..octets.len() - 1]), Err(Malformed));
         }
 
         #[test]
         fn decoded_messages_encode_to_the_same_octets(octets: Vec<u8>) {
-            if let Ok(words) = Words::decode(&octets) {
-                prop_assert_eq!(words.encode(), octets);
+            if let Ok(message) = ElementMessage::decode(&octets) {
+                prop_assert_eq!(message.encode(), octets);
             }
         }
     }

@@ -39,7 +39,7 @@ fn call() -> impl Strategy<Value = Vec<u8>> {
         4 => any::<u8>().prop_map(|nth| vec![11, nth]),
         1 => Just(vec![12]),
         1 => Just(vec![13]),
-        1 => letter().prop_map(|head| {
+        1 => message().prop_map(|head| {
             [&[15, 1, 0, 0, head.len() as u8][..], &head].concat()
         }),
     ];
@@ -50,7 +50,7 @@ fn call() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Generates a message with small numbers.
-fn letter() -> impl Strategy<Value = Vec<u8>> {
+fn message() -> impl Strategy<Value = Vec<u8>> {
     let small = (0_u8..50).prop_map(|number| [0, 0, 0, 0, 0, 0, 0, number]);
     let record = (0_u8..4, small.clone(), 0_u8..200).prop_map(|(id, offset, len)| {
         [&[id; 16][..], &offset, &[0, 0, 0, len, 0, 0, 0, 0, 0]].concat()

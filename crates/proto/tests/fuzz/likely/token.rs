@@ -1,6 +1,6 @@
 //! Generators of calls for an element of a cluster.
 
-use lighthaul_proto::slabs::token::{Generation, Mark, Word, Words};
+use lighthaul_proto::slabs::token::{ElementMessage, Generation, Mark, MessageBody};
 use proptest::prelude::*;
 
 pub fn calls() -> impl Strategy<Value = Vec<u8>> {
@@ -15,17 +15,17 @@ pub fn calls() -> impl Strategy<Value = Vec<u8>> {
         any::<bool>(),
         prop::option::of(mark.clone()),
     );
-    let word = prop_oneof![
-        4 => beat.prop_map(|(count, pledge, wants, holds)| {
+    let body = prop_oneof![
+        4 => beat.prop_map(|(count, generation_min, wants, holds)| {
             let serves = count % 2 == 0;
-            Word::Beat { count, pledge, wants, serves, holds }
+            MessageBody::Beat { count, generation_min, wants, serves, holds }
         }),
-        2 => (mark, 0_u64..60).prop_map(|(mark, beat)| Word::Token { mark, beat }),
-        1 => few().prop_map(|generation| Word::Propose { generation }),
-        1 => (few(), any::<bool>()).prop_map(|(generation, agreed)| Word::Answer { generation, agreed }),
+        2 => (mark, 0_u64..60).prop_map(|(mark, beat)| MessageBody::Token { mark, beat }),
+        1 => few().prop_map(|generation| MessageBody::Propose { generation }),
+        1 => (few(), any::<bool>()).prop_map(|(generation, agreed)| MessageBody::Answer { generation, agreed }),
     ];
-    let said = (1_u8..4, word, 0_u8..4).prop_map(|(from, word, wait)| {
-        let octets = Words { from, to: 0, word }.encode();
+    let said = (1_u8..4, body, 0_u8..4).prop_map(|(from, body, wait)| {
+        let octets = ElementMessage { from, to: 0, body }.encode();
         [&[1, wait, 0, octets.len() as u8], octets.as_slice()].concat()
     });
     let call = prop_oneof![
