@@ -68,7 +68,7 @@ pub enum Via {
 pub struct Message<'a> {
     /// Transport that the message arrived on.
     pub via: Via,
-    /// Octets of the message itself. A body of the variant [`Body::Words`] arrives as part of the head.
+    /// Octets of the message itself. A body of the variant [`Body::Octets`] arrives as part of the head.
     pub head: &'a [u8],
     /// Number of bytes of the object that follow the head.
     pub len: u32,
@@ -86,11 +86,11 @@ pub struct Transmit {
 }
 
 impl Transmit {
-    /// Returns the octets in front of the object's bytes: the head, followed by the body if it is [`Body::Words`].
+    /// Returns the octets in front of the object's bytes: the head, followed by the body if it is [`Body::Octets`].
     pub fn octets(&self) -> Vec<u8> {
         let mut octets = self.head.as_slice().to_vec();
-        if let Body::Words(words) = &self.body {
-            octets.extend(words);
+        if let Body::Octets(body) = &self.body {
+            octets.extend(body);
         }
         octets
     }
@@ -104,7 +104,7 @@ pub enum Body {
     /// Bytes of the object, which the driver reads from the source.
     Object(Span),
     /// Octets that the protocol itself encoded, such as a tally.
-    Words(Vec<u8>),
+    Octets(Vec<u8>),
 }
 
 impl Body {
@@ -112,7 +112,7 @@ impl Body {
     pub const fn object_len(&self) -> u32 {
         match self {
             Self::Object(span) => span.len,
-            Self::None | Self::Words(_) => 0,
+            Self::None | Self::Octets(_) => 0,
         }
     }
 }

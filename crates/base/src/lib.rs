@@ -39,5 +39,5 @@ pub use rng::Rng;
 pub use size::Size;
 pub use span::Span;
 pub use time::Instant;
-pub use timetable::{NotATimetable, Timetable, WeekTime};
+pub use timetable::{ParseTimetableError, Timetable, WeekTime};
 pub use trc::Trc;

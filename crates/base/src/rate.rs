@@ -76,9 +76,9 @@ impl fmt::Display for Rate {
 
 /// Error for text that is not a valid rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotARate;
+pub struct ParseRateError;
 
-impl fmt::Display for NotARate {
+impl fmt::Display for ParseRateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -87,14 +87,14 @@ impl fmt::Display for NotARate {
     }
 }
 
-impl core::error::Error for NotARate {}
+impl core::error::Error for ParseRateError {}
 
 impl FromStr for Rate {
-    type Err = NotARate;
+    type Err = ParseRateError;
 
     /// Parses `900Mb/s`, `900Mbit`, `1.5G` or `1000bit`: bits per second with decimal prefixes. A bare number is
     /// refused, since its unit would be a guess.
-    fn from_str(text: &str) -> Result<Self, NotARate> {
+    fn from_str(text: &str) -> Result<Self, ParseRateError> {
         let text = text.trim();
         let digits = text
             .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -109,11 +109,11 @@ impl FromStr for Rate {
             "m" | "M" => 1_000_000,
             "g" | "G" => 1_000_000_000,
             "t" | "T" => 1_000_000_000_000,
-            _ => return Err(NotARate),
+            _ => return Err(ParseRateError),
         };
         decimal(number, scale)
             .and_then(Self::from_bps)
-            .ok_or(NotARate)
+            .ok_or(ParseRateError)
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
             "1.2.3M",
             "99999999999T",
         ] {
-            assert_eq!(text.parse::<Rate>(), Err(NotARate), "{text}");
+            assert_eq!(text.parse::<Rate>(), Err(ParseRateError), "{text}");
         }
     }
 

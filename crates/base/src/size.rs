@@ -24,9 +24,9 @@ impl fmt::Display for Size {
 
 /// Error for text that is not a valid size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotASize;
+pub struct ParseSizeError;
 
-impl fmt::Display for NotASize {
+impl fmt::Display for ParseSizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -35,14 +35,14 @@ impl fmt::Display for NotASize {
     }
 }
 
-impl core::error::Error for NotASize {}
+impl core::error::Error for ParseSizeError {}
 
 impl FromStr for Size {
-    type Err = NotASize;
+    type Err = ParseSizeError;
 
     /// Parses `2GiB` or `2G` (binary), `450MB` (decimal) or `1500B`. A bare number other than 0 is refused, since its
     /// unit would be a guess.
-    fn from_str(text: &str) -> Result<Self, NotASize> {
+    fn from_str(text: &str) -> Result<Self, ParseSizeError> {
         let text = text.trim();
         let digits = text
             .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -59,9 +59,9 @@ impl FromStr for Size {
             "MB" => 1_000_000,
             "GB" => 1_000_000_000,
             "TB" => 1_000_000_000_000,
-            _ => return Err(NotASize),
+            _ => return Err(ParseSizeError),
         };
-        decimal(number, scale).map(Self).ok_or(NotASize)
+        decimal(number, scale).map(Self).ok_or(ParseSizeError)
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
             assert_eq!(text.parse::<Size>(), Ok(Size(bytes)), "{text}");
         }
         for text in ["", "x", "1Z", "-3", ".", "1500", "00"] {
-            assert_eq!(text.parse::<Size>(), Err(NotASize), "{text}");
+            assert_eq!(text.parse::<Size>(), Err(ParseSizeError), "{text}");
         }
     }
 }

@@ -50,18 +50,18 @@ impl WeekTime {
 }
 
 impl FromStr for Timetable {
-    type Err = NotATimetable;
+    type Err = ParseTimetableError;
 
     /// Parses `10M`, `off`, `08:00,1G 18:00,off` or `Mon-08:00,100Mbit Fri-18:00,off`. A time without a day applies
     /// to every day. If two steps have the same time, the later one in the text wins.
-    fn from_str(text: &str) -> Result<Self, NotATimetable> {
+    fn from_str(text: &str) -> Result<Self, ParseTimetableError> {
         if let Ok(rate) = limit(text.trim()) {
             let steps = vec![(WeekTime(0), rate)];
             return Ok(Self { steps });
         }
         let mut steps: Vec<(WeekTime, Option<Rate>)> = Vec::new();
         for word in text.split_whitespace() {
-            let (when, rate) = word.split_once(',').ok_or(NotATimetable)?;
+            let (when, rate) = word.split_once(',').ok_or(ParseTimetableError)?;
             let rate = limit(rate)?;
             let (days, time) = match when.split_once('-') {
                 Some((day, time)) => {
@@ -72,7 +72,7 @@ impl FromStr for Timetable {
             };
             let second = time_of_day(time)?;
             for day in days {
-                let from = WeekTime::new(day, second).ok_or(NotATimetable)?;
+                let from = WeekTime::new(day, second).ok_or(ParseTimetableError)?;
                 match steps.binary_search_by_key(&from, |(from, _)| *from) {
                     Ok(at) => steps[at].1 = rate,
                     Err(at) => steps.insert(at, (from, rate)),
@@ -80,7 +80,7 @@ impl FromStr for Timetable {
             }
         }
         if steps.is_empty() {
-            return Err(NotATimetable);
+            return Err(ParseTimetableError);
         }
         Ok(Self { steps })
     }
@@ -88,9 +88,9 @@ impl FromStr for Timetable {
 
 /// Error for text that is not a valid rate limit or timetable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotATimetable;
+pub struct ParseTimetableError;
 
-impl fmt::Display for NotATimetable {
+impl fmt::Display for ParseTimetableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -100,27 +100,27 @@ impl fmt::Display for NotATimetable {
     }
 }
 
-impl core::error::Error for NotATimetable {}
+impl core::error::Error for ParseTimetableError {}
 
 /// Parses one limit. A unit that ends in `bit` is bits per second; anything else is bytes per second. A bare number
 /// is KiB per second, as in rsync and rclone. `off` and `0` mean no limit (`None`).
-fn limit(text: &str) -> Result<Option<Rate>, NotATimetable> {
+fn limit(text: &str) -> Result<Option<Rate>, ParseTimetableError> {
     if text == "off" {
         return Ok(None);
     }
     let unit = text.strip_suffix("/s").unwrap_or(text);
     let bits = if unit.ends_with("bit") {
-        return unit.parse().map(Some).map_err(|_| NotATimetable);
+        return unit.parse().map(Some).map_err(|_| ParseTimetableError);
     } else {
         let is_bare = unit.ends_with(|last: char| last.is_ascii_digit());
         let size = format!("{unit}{}", if is_bare { "K" } else { "" });
-        let size: Size = size.parse().map_err(|_| NotATimetable)?;
+        let size: Size = size.parse().map_err(|_| ParseTimetableError)?;
         size.0.checked_mul(8)
     };
-    bits.map(Rate::from_bps).ok_or(NotATimetable)
+    bits.map(Rate::from_bps).ok_or(ParseTimetableError)
 }
 
-fn weekday(name: &str) -> Result<u32, NotATimetable> {
+fn weekday(name: &str) -> Result<u32, ParseTimetableError> {
     let full = [
         "monday",
         "tuesday",
@@ -132,16 +132,16 @@ fn weekday(name: &str) -> Result<u32, NotATimetable> {
     ];
     let is_it = |day: &&str| name.eq_ignore_ascii_case(day) || name.eq_ignore_ascii_case(&day[..3]);
     let day = full.iter().position(is_it);
-    day.map(|day| day as u32).ok_or(NotATimetable)
+    day.map(|day| day as u32).ok_or(ParseTimetableError)
 }
 
-fn time_of_day(text: &str) -> Result<u32, NotATimetable> {
-    let (hours, minutes) = text.split_once(':').ok_or(NotATimetable)?;
+fn time_of_day(text: &str) -> Result<u32, ParseTimetableError> {
+    let (hours, minutes) = text.split_once(':').ok_or(ParseTimetableError)?;
     let number = |text: &str, max: u32| {
         let is_plain = matches!(text.len(), 1 | 2) && text.bytes().all(|b| b.is_ascii_digit());
         let number = text.parse::<u32>().ok();
         let number = number.filter(|number| is_plain && *number <= max);
-        number.ok_or(NotATimetable)
+        number.ok_or(ParseTimetableError)
     };
     Ok(number(hours, 23)? * 3600 + number(minutes, 59)? * 60)
 }
@@ -224,7 +224,11 @@ mod tests {
             "0bit",
             "é-08:00,1M",
         ] {
-            assert_eq!(text.parse::<Timetable>(), Err(NotATimetable), "{text}");
+            assert_eq!(
+                text.parse::<Timetable>(),
+                Err(ParseTimetableError),
+                "{text}"
+            );
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::civil::Date;
-use lighthaul_base::{Instant, NotATimetable, Timetable};
+use lighthaul_base::{Instant, ParseTimetableError, Timetable};
 use lighthaul_io::clock::{Clock, unix_nanos, unix_of_local};
 use lighthaul_io::durable;
 use lighthaul_io::interrupt;
@@ -55,7 +55,7 @@ pub(crate) struct Limit {
 }
 
 impl FromStr for Limit {
-    type Err = NotATimetable;
+    type Err = ParseTimetableError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let table = text.parse()?;

@@ -45,7 +45,7 @@ fn machines(rate: Rate) {
         while let Some(transmit) = sender.poll_transmit(now) {
             let len = match transmit.body {
                 Body::Object(span) => span.len,
-                Body::None | Body::Words(_) => continue,
+                Body::None | Body::Octets(_) => continue,
             };
             let (via, head) = (Via::Datagram, transmit.head.as_slice());
             black_box(receiver.handle_message(now, Message { via, head, len }));

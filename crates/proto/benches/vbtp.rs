@@ -85,9 +85,9 @@ fn hand(machine: &mut impl Endpoint, now: Instant, via: Via, head: &[u8], body: 
     let (head, len) = match body {
         Body::None => (head, 0),
         Body::Object(span) => (head, span.len),
-        Body::Words(words) => {
+        Body::Octets(body) => {
             octets = head.to_vec();
-            octets.extend(words);
+            octets.extend(body);
             (&octets[..], 0)
         }
     };

@@ -81,6 +81,6 @@ pub(crate) struct StreamMessage {
 pub(crate) const fn span(body: &Body) -> Span {
     match body {
         Body::Object(span) => *span,
-        Body::None | Body::Words(_) => Span::new(0, 0),
+        Body::None | Body::Octets(_) => Span::new(0, 0),
     }
 }

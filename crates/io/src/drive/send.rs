@@ -64,7 +64,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let body_len = match &transmit.body {
             Body::None => 0,
             Body::Object(span) => span.len as usize,
-            Body::Words(words) => words.len(),
+            Body::Octets(octets) => octets.len(),
         };
         let sealed = self.lane.seal.is_some();
         if !self.train.admits(head_len, body_len, sealed) {
@@ -72,7 +72,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         }
         let body = match &transmit.body {
             Body::Object(span) => self.store.gather(*span)?,
-            Body::None | Body::Words(_) => &[],
+            Body::None | Body::Octets(_) => &[],
         };
         self.train.push(
             self.lane.connection,
@@ -110,7 +110,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let stream = stream.ok_or_else(|| Error::Store("a stream that is not there".into()))?;
         let sent = match transmit.body {
             Body::None => stream.send_parts(datagram, [head, &[]], true),
-            Body::Words(words) => stream.send_parts(datagram, [head, &words], true),
+            Body::Octets(octets) => stream.send_parts(datagram, [head, &octets], true),
             Body::Object(span) => {
                 let body = self.store.gather(span)?;
                 stream.send_parts(datagram, [head, body], false)

@@ -63,34 +63,34 @@ impl fmt::Display for Code {
 
 /// Error for text that is not a valid code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotACode;
+pub struct ParseCodeError;
 
-impl fmt::Display for NotACode {
+impl fmt::Display for ParseCodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("expected none, xor:N or rs:N+M, as in xor:3 or rs:10+3, with at most 255 symbols in total")
     }
 }
 
-impl core::error::Error for NotACode {}
+impl core::error::Error for ParseCodeError {}
 
 impl FromStr for Code {
-    type Err = NotACode;
+    type Err = ParseCodeError;
 
-    fn from_str(text: &str) -> Result<Self, NotACode> {
-        let number = |text: &str| text.parse().map_err(|_| NotACode);
+    fn from_str(text: &str) -> Result<Self, ParseCodeError> {
+        let number = |text: &str| text.parse().map_err(|_| ParseCodeError);
         let code = match text.split_once(':') {
             None if text == "none" => Self::None,
             Some(("xor", sources)) => Self::Xor(number(sources)?),
             Some(("rs", both)) => {
-                let (sources, repairs) = both.split_once('+').ok_or(NotACode)?;
+                let (sources, repairs) = both.split_once('+').ok_or(ParseCodeError)?;
                 Self::ReedSolomon(number(sources)?, number(repairs)?)
             }
-            _ => return Err(NotACode),
+            _ => return Err(ParseCodeError),
         };
         if code.is_possible() {
             Ok(code)
         } else {
-            Err(NotACode)
+            Err(ParseCodeError)
         }
     }
 }

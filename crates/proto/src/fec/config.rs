@@ -122,7 +122,7 @@ impl fmt::Display for Misuse {
             Self::MessageLen(len) => {
                 write!(f, "a maximum message length of {len} bytes is not allowed")
             }
-            Self::Code => write!(f, "invalid erasure code: {}", super::NotACode),
+            Self::Code => write!(f, "invalid erasure code: {}", super::ParseCodeError),
             Self::Blocks(blocks) => {
                 write!(f, "a ring of {blocks} blocks of this size is not allowed")
             }

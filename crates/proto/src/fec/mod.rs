@@ -28,7 +28,7 @@ pub mod receiver;
 pub mod sender;
 pub mod wire;
 
-pub use code::{Code, Coder, NotACode};
+pub use code::{Code, Coder, ParseCodeError};
 pub use config::{Config, Late, Misuse};
 pub use receiver::{Counts, DeliveredMessage, Receiver, ReceiverEvent, RepairJob, Symbols};
 pub use sender::{Sender, SenderEvent};

@@ -120,12 +120,12 @@ pub fn done(stream: u16, round: u16, sent: u64) -> Transmit {
 /// Returns the tally that answers a done signal.
 pub fn tally(stream: u16, round: u16, tally: &Tally) -> Transmit {
     let [high, low] = round.to_be_bytes();
-    let mut words = Vec::new();
-    tally.encode(&mut words);
+    let mut octets = Vec::new();
+    tally.encode(&mut octets);
     Transmit {
         via: Via::Stream(stream),
         head: Head::new(&[TALLY, high, low]),
-        body: Body::Words(words),
+        body: Body::Octets(octets),
     }
 }
 

@@ -151,11 +151,11 @@ impl Control {
                 octets.extend(micros.to_be_bytes());
             }
         }
-        let (head, words) = octets.split_at(1);
+        let (head, body) = octets.split_at(1);
         Transmit {
             via: Via::Stream(stream),
             head: Head::new(head),
-            body: Body::Words(words.to_vec()),
+            body: Body::Octets(body.to_vec()),
         }
     }
 }

@@ -426,14 +426,14 @@ impl Link {
     }
 
     fn on_stream(&self, octets: &[u8]) -> Transmit {
-        let (head, words) = octets.split_at(octets.len().min(Head::MAX));
+        let (head, octets) = octets.split_at(octets.len().min(Head::MAX));
         Transmit {
             via: Via::Stream(self.config.stream),
             head: Head::new(head),
-            body: if words.is_empty() {
+            body: if octets.is_empty() {
                 Body::None
             } else {
-                Body::Words(words.to_vec())
+                Body::Octets(octets.to_vec())
             },
         }
     }

@@ -178,10 +178,10 @@ pub fn report(
     head[1..5].copy_from_slice(&(answered as u32).to_be_bytes());
     head[5..13].copy_from_slice(&below.to_be_bytes());
     head[13..].copy_from_slice(&turns.to_be_bytes());
-    let mut words = Vec::new();
-    encode(&mut words, packets);
-    encode(&mut words, lost_turns);
-    on(stream, &head, Body::Words(words))
+    let mut octets = Vec::new();
+    encode(&mut octets, packets);
+    encode(&mut octets, lost_turns);
+    on(stream, &head, Body::Octets(octets))
 }
 
 /// Returns the receiver's request to stop sending datagrams (`hold`), or to resume.
@@ -221,15 +221,15 @@ fn report_of<'a>(reader: &mut Reader<'a>) -> Result<Report<'a>, Malformed> {
     })
 }
 
-fn encode(words: &mut Vec<u8>, ranges: impl Iterator<Item = Range<u64>>) {
+fn encode(octets: &mut Vec<u8>, ranges: impl Iterator<Item = Range<u64>>) {
     let mut coded = Vec::new();
     let (mut count, mut done) = (0, 0);
     for range in ranges.take(RANGES_MAX) {
         done = put_range(&mut coded, done, &range);
         count += 1;
     }
-    put_varint(words, count);
-    words.append(&mut coded);
+    put_varint(octets, count);
+    octets.append(&mut coded);
 }
 
 /// Number of bits of a packet number.

@@ -102,7 +102,7 @@ fn shrinking_tally_fails_the_transfer() {
     let numbers: Vec<_> = std::iter::from_fn(|| sender.poll_transmit(NOW))
         .filter_map(|transmit| match transmit.body {
             Body::Object(span) => Some((transmit.head.as_slice().to_vec(), span.offset / 1000)),
-            Body::None | Body::Words(_) => None,
+            Body::None | Body::Octets(_) => None,
         })
         .collect();
     let expected: Vec<_> = (5..10).map(|n| (datagram(2, n).to_vec(), n)).collect();

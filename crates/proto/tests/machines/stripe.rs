@@ -146,7 +146,7 @@ impl World {
             let transmit = entry.remove();
             let span = match transmit.body {
                 Body::Object(span) => span,
-                Body::None | Body::Words(_) => Span::default(),
+                Body::None | Body::Octets(_) => Span::default(),
             };
             let message = Message {
                 via: transmit.via,

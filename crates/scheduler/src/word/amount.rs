@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use lighthaul_base::size::NotASize;
+use lighthaul_base::size::ParseSizeError;
 use lighthaul_base::{Rate, Size};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -47,7 +47,7 @@ impl FromStr for Bytes {
         let (text, times) = found.unwrap_or_else(|| (text.to_owned(), 1));
         let size: Size = text.parse().map_err(|e| format!("{e}"))?;
         let bytes = size.0.checked_mul(times);
-        bytes.map(Self).ok_or_else(|| format!("{NotASize}"))
+        bytes.map(Self).ok_or_else(|| format!("{ParseSizeError}"))
     }
 }
 
