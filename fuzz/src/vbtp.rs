@@ -16,7 +16,7 @@ pub fn trc(octets: &[u8]) {
             assert!(trc.start() < trc.end());
             assert_eq!(trc.to_string().parse(), Ok(trc));
         }
-        Err(misuse) => assert!(!misuse.to_string().is_empty()),
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use lighthaul_base::trc::{Misuse, Step, Trc};
+use lighthaul_base::trc::{Step, Trc, TrcError};
 use lighthaul_base::{Instant, Rate};
 
 use crate::path::Path;
@@ -82,7 +82,7 @@ impl Grant {
     }
 
     /// The vector that a transfer follows, with moments that count from `zero` on.
-    pub fn trc(&self, zero: Instant) -> Result<Trc, Misuse> {
+    pub fn trc(&self, zero: Instant) -> Result<Trc, TrcError> {
         let mut steps = self.lit();
         for step in &mut steps {
             step.from = Instant::ZERO + step.from.since(zero);

@@ -1,7 +1,7 @@
 //! TRC vectors in files: as text, as TOML, or as lines of JSON.
 
 use lighthaul_base::Trc;
-use lighthaul_base::trc::{Misuse, STEPS_MAX, step_of};
+use lighthaul_base::trc::{STEPS_MAX, TrcError, step_of};
 use serde::Deserialize;
 
 use crate::error::{Code, Error};
@@ -15,7 +15,7 @@ pub fn parse(name: &str, text: &str) -> Result<Trc, Error> {
     } else if text.contains("[[") {
         from_toml(text)
     } else {
-        text.parse().map_err(|misuse: Misuse| misuse.to_string())
+        text.parse().map_err(|error: TrcError| error.to_string())
     };
     trc.map_err(wrong)
 }
@@ -53,7 +53,7 @@ fn vector(steps: Vec<StepSettings>) -> Result<Trc, String> {
     let step = |(nth, step): (_, StepSettings)| step_of(nth, &step.from, &step.till, &step.rate);
     let steps = (1..).zip(steps).map(step).collect::<Result<_, _>>();
     let trc = steps.and_then(Trc::new);
-    trc.map_err(|misuse| misuse.to_string())
+    trc.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -6,4 +6,4 @@ mod text;
 mod vector;
 
 pub use self::text::{moment, step_of};
-pub use self::vector::{Misuse, RATE_MAX, RATE_MIN, STEPS_MAX, Step, Trc};
+pub use self::vector::{RATE_MAX, RATE_MIN, STEPS_MAX, Step, Trc, TrcError};

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::{Misuse, RATE_MAX, RATE_MIN, STEPS_MAX, Step, Trc};
+use super::{RATE_MAX, RATE_MIN, STEPS_MAX, Step, Trc, TrcError};
 use crate::rate::decimal;
 use crate::time::Instant;
 
@@ -21,15 +21,15 @@ impl fmt::Display for Trc {
 }
 
 impl FromStr for Trc {
-    type Err = Misuse;
+    type Err = TrcError;
 
-    fn from_str(text: &str) -> Result<Self, Misuse> {
+    fn from_str(text: &str) -> Result<Self, TrcError> {
         let lines = text.lines().map(|line| line.split('#').next());
         let words = lines.flatten().flat_map(|line| line.split(','));
         let words = words.map(str::trim).filter(|word| !word.is_empty());
         let steps = (1..).zip(words).map(|(nth, word)| {
             if nth > STEPS_MAX {
-                return Err(Misuse::TooMany);
+                return Err(TrcError::TooMany);
             }
             step(nth, word)
         });
@@ -37,7 +37,7 @@ impl FromStr for Trc {
     }
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for TrcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => write!(f, "a TRC vector has at least one step, as in {EXAMPLE}"),
@@ -99,8 +99,8 @@ pub fn moment(text: &str) -> Option<Instant> {
 }
 
 /// Parses step number `nth`, as in `2s-5s 900Mb/s`.
-fn step(nth: usize, word: &str) -> Result<Step, Misuse> {
-    let wrong = || Misuse::Unreadable(nth);
+fn step(nth: usize, word: &str) -> Result<Step, TrcError> {
+    let wrong = || TrcError::Unreadable(nth);
     let (from, rest) = word.split_once('-').ok_or_else(wrong)?;
     let (till, rate) = rest
         .trim()
@@ -110,12 +110,12 @@ fn step(nth: usize, word: &str) -> Result<Step, Misuse> {
 }
 
 /// Returns step number `nth` from its three fields in text form, for file formats that have a key for each field.
-pub fn step_of(nth: usize, from: &str, till: &str, rate: &str) -> Result<Step, Misuse> {
-    let wrong = || Misuse::Unreadable(nth);
+pub fn step_of(nth: usize, from: &str, till: &str, rate: &str) -> Result<Step, TrcError> {
+    let wrong = || TrcError::Unreadable(nth);
     let number = rate.trim().trim_end_matches(|c: char| !c.is_ascii_digit());
     let is_zero = number.bytes().all(|c| matches!(c, b'0' | b'.'));
     if is_zero && !number.is_empty() {
-        return Err(Misuse::Zero(nth));
+        return Err(TrcError::Zero(nth));
     }
     Ok(Step {
         from: moment(from).ok_or_else(wrong)?,
@@ -183,44 +183,44 @@ mod tests {
 
     #[test]
     fn malformed_vector_is_refused_and_names_the_step() {
-        for (text, misuse, says) in [
-            ("", Misuse::Empty, "at least one"),
-            ("# nothing", Misuse::Empty, "at least one"),
-            ("soon", Misuse::Unreadable(1), "step 1"),
-            ("0s-1s 1G, 1s-2s", Misuse::Unreadable(2), "step 2"),
-            ("0s-1s 1G, 1-2 1G", Misuse::Unreadable(2), "step 2"),
-            ("0s-1s 1G, -1s-2s 1G", Misuse::Unreadable(2), "step 2"),
-            ("0s-99999999999999h 1G", Misuse::Unreadable(1), "step 1"),
-            ("0s-1s fast", Misuse::Unreadable(1), "step 1"),
-            ("0s-1s 0Mb/s", Misuse::Zero(1), "zero"),
-            ("0s-1s 1G, 1s-2s 0", Misuse::Zero(2), "step 2"),
-            ("2s-1s 1G", Misuse::Backwards(1), "step 1"),
-            ("1s-1s 1G", Misuse::Backwards(1), "step 1"),
-            ("1s-2s 1G, 0s-1s 1G", Misuse::Disorder(2), "step 1"),
-            ("1s-3s 1G, 2s-4s 1G", Misuse::Overlap(2), "overlap"),
-            ("0s-1000000h 1G", Misuse::Far(1), "hundred years"),
-            ("0s-1s 40", Misuse::Unreadable(1), "step 1"),
+        for (text, error, says) in [
+            ("", TrcError::Empty, "at least one"),
+            ("# nothing", TrcError::Empty, "at least one"),
+            ("soon", TrcError::Unreadable(1), "step 1"),
+            ("0s-1s 1G, 1s-2s", TrcError::Unreadable(2), "step 2"),
+            ("0s-1s 1G, 1-2 1G", TrcError::Unreadable(2), "step 2"),
+            ("0s-1s 1G, -1s-2s 1G", TrcError::Unreadable(2), "step 2"),
+            ("0s-99999999999999h 1G", TrcError::Unreadable(1), "step 1"),
+            ("0s-1s fast", TrcError::Unreadable(1), "step 1"),
+            ("0s-1s 0Mb/s", TrcError::Zero(1), "zero"),
+            ("0s-1s 1G, 1s-2s 0", TrcError::Zero(2), "step 2"),
+            ("2s-1s 1G", TrcError::Backwards(1), "step 1"),
+            ("1s-1s 1G", TrcError::Backwards(1), "step 1"),
+            ("1s-2s 1G, 0s-1s 1G", TrcError::Disorder(2), "step 1"),
+            ("1s-3s 1G, 2s-4s 1G", TrcError::Overlap(2), "overlap"),
+            ("0s-1000000h 1G", TrcError::Far(1), "hundred years"),
+            ("0s-1s 40", TrcError::Unreadable(1), "step 1"),
             (
                 "0s-1s 40b/s",
-                Misuse::Absurd(1, Rate::from_bps(40).unwrap()),
+                TrcError::Absurd(1, Rate::from_bps(40).unwrap()),
                 "unit",
             ),
             (
                 "0s-1s 2000T",
-                Misuse::Absurd(1, Rate::from_mbps(2_000_000_000)),
+                TrcError::Absurd(1, Rate::from_mbps(2_000_000_000)),
                 "unit",
             ),
         ] {
             let result = text.parse::<Trc>();
-            assert_eq!(result, Err(misuse), "{text}");
-            assert!(misuse.to_string().contains(says), "{misuse}");
+            assert_eq!(result, Err(error), "{text}");
+            assert!(error.to_string().contains(says), "{error}");
         }
         let many = (0..=STEPS_MAX as u64).map(|nth| step(nth, nth + 1, 1000 + nth));
-        assert_eq!(Trc::new(many.collect()), Err(Misuse::TooMany));
+        assert_eq!(Trc::new(many.collect()), Err(TrcError::TooMany));
         let many: Vec<String> = (0..=STEPS_MAX)
             .map(|nth| format!("{nth}s-{}s 1G", nth + 1))
             .collect();
-        assert_eq!(many.join(",").parse::<Trc>(), Err(Misuse::TooMany));
+        assert_eq!(many.join(",").parse::<Trc>(), Err(TrcError::TooMany));
     }
 
     proptest! {
@@ -232,8 +232,8 @@ mod tests {
 
         #[test]
         fn arbitrary_text_parses_without_panic(text: String) {
-            if let Err(misuse) = text.parse::<Trc>() {
-                prop_assert!(!misuse.to_string().is_empty());
+            if let Err(error) = text.parse::<Trc>() {
+                prop_assert!(!error.to_string().is_empty());
             }
         }
     }

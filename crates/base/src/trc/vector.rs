@@ -45,29 +45,29 @@ impl Trc {
     }
 
     /// Returns a vector of these steps, which must be in order.
-    pub fn new(steps: Vec<Step>) -> Result<Self, Misuse> {
+    pub fn new(steps: Vec<Step>) -> Result<Self, TrcError> {
         if steps.is_empty() {
-            return Err(Misuse::Empty);
+            return Err(TrcError::Empty);
         }
         if steps.len() > STEPS_MAX {
-            return Err(Misuse::TooMany);
+            return Err(TrcError::TooMany);
         }
         let mut before: Option<Step> = None;
         for (nth, step) in (1..).zip(&steps) {
             if step.till <= step.from {
-                return Err(Misuse::Backwards(nth));
+                return Err(TrcError::Backwards(nth));
             }
             if step.till > TILL_MAX {
-                return Err(Misuse::Far(nth));
+                return Err(TrcError::Far(nth));
             }
             if !(RATE_MIN..=RATE_MAX).contains(&step.rate) {
-                return Err(Misuse::Absurd(nth, step.rate));
+                return Err(TrcError::Absurd(nth, step.rate));
             }
             if before.is_some_and(|before| step.from < before.from) {
-                return Err(Misuse::Disorder(nth));
+                return Err(TrcError::Disorder(nth));
             }
             if before.is_some_and(|before| step.from < before.till) {
-                return Err(Misuse::Overlap(nth));
+                return Err(TrcError::Overlap(nth));
             }
             before = Some(*step);
         }
@@ -91,12 +91,12 @@ impl Trc {
         self.steps[self.steps.len() - 1].till
     }
 
-    /// Fails with [`Misuse::Past`] if the vector has ended at `now`.
-    pub fn check_ahead(&self, now: Instant) -> Result<(), Misuse> {
+    /// Fails with [`TrcError::Past`] if the vector has ended at `now`.
+    pub fn check_ahead(&self, now: Instant) -> Result<(), TrcError> {
         if now < self.end() {
             Ok(())
         } else {
-            Err(Misuse::Past)
+            Err(TrcError::Past)
         }
     }
 
@@ -160,7 +160,7 @@ impl Trc {
     }
 
     /// Returns the vector delayed by `by`. Fails if it would end more than a hundred years after the start.
-    pub fn shifted(&self, by: Duration) -> Result<Self, Misuse> {
+    pub fn shifted(&self, by: Duration) -> Result<Self, TrcError> {
         self.with(|step| Step {
             from: step.from + by,
             till: step.till + by,
@@ -210,14 +210,14 @@ impl Trc {
 
     /// Returns the vector with all rates multiplied by `numerator / denominator`, as for a margin or a share. Fails
     /// if a rate leaves `RATE_MIN..=RATE_MAX`.
-    pub fn scaled(&self, numerator: u32, denominator: u32) -> Result<Self, Misuse> {
+    pub fn scaled(&self, numerator: u32, denominator: u32) -> Result<Self, TrcError> {
         self.with(|step| Step {
             rate: step.rate.scaled(numerator, denominator),
             ..step
         })
     }
 
-    fn with(&self, change: impl FnMut(Step) -> Step) -> Result<Self, Misuse> {
+    fn with(&self, change: impl FnMut(Step) -> Step) -> Result<Self, TrcError> {
         Self::new(self.steps.iter().copied().map(change).collect())
     }
 
@@ -229,7 +229,7 @@ impl Trc {
 
 /// Reason why a vector is invalid. Steps are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misuse {
+pub enum TrcError {
     /// The vector has no step.
     Empty,
     /// The vector has more than [`STEPS_MAX`] steps.
@@ -252,7 +252,7 @@ pub enum Misuse {
     Past,
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for TrcError {}
 
 /// Maximum number of steps in a vector.
 pub const STEPS_MAX: usize = 4096;
@@ -298,7 +298,7 @@ pub(crate) mod tests {
         let trc: Trc = "0s-1s 1G, 9h-10h 1G".parse().unwrap();
         assert_eq!(trc.check_ahead(at(2_000_000_000)), Ok(()));
         assert_eq!(trc.next_change(at(2_000_000_000)), moment("9h"));
-        assert_eq!(trc.check_ahead(trc.end()), Err(Misuse::Past));
+        assert_eq!(trc.check_ahead(trc.end()), Err(TrcError::Past));
         assert_eq!(trc.next_change(trc.end()), None);
     }
 
@@ -397,12 +397,12 @@ pub(crate) mod tests {
     #[test]
     fn shifting_and_scaling_beyond_limits_are_refused() {
         let trc: Trc = "0s-1s 1G".parse().unwrap();
-        assert_eq!(trc.shifted(Duration::MAX), Err(Misuse::Backwards(1)));
+        assert_eq!(trc.shifted(Duration::MAX), Err(TrcError::Backwards(1)));
         assert_eq!(
             trc.shifted(Duration::from_secs(4_000_000_000)),
-            Err(Misuse::Far(1))
+            Err(TrcError::Far(1))
         );
         let slow = Rate::from_bps(1).unwrap();
-        assert_eq!(trc.scaled(0, 1), Err(Misuse::Absurd(1, slow)));
+        assert_eq!(trc.scaled(0, 1), Err(TrcError::Absurd(1, slow)));
     }
 }

@@ -46,21 +46,21 @@ pub enum Late {
 
 impl Config {
     /// Fails if a stream with these parameters is not possible.
-    pub fn check(&self) -> Result<(), Misuse> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         if self.message_len == 0
             || self.message_len > MESSAGE_LEN_MAX
             || self.datagram_bytes() > DATAGRAM_BYTES_MAX
         {
-            return Err(Misuse::MessageLen(self.message_len));
+            return Err(ConfigError::MessageLen(self.message_len));
         }
         if !self.code.is_possible() {
-            return Err(Misuse::Code);
+            return Err(ConfigError::Code);
         }
         if self.blocks < 2 || self.ring_len() > RING_BYTES_MAX {
-            return Err(Misuse::Blocks(self.blocks));
+            return Err(ConfigError::Blocks(self.blocks));
         }
         if self.linger > LINGER_MAX || self.settle > SETTLE_MAX {
-            return Err(Misuse::Wait);
+            return Err(ConfigError::Wait);
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ pub const fn symbol_len(len: u32) -> u32 {
 
 /// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misuse {
+pub enum ConfigError {
     /// The messages are empty, or longer than a datagram allows.
     MessageLen(u32),
     /// The code is not possible.
@@ -116,7 +116,7 @@ pub enum Misuse {
     Wait,
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MessageLen(len) => {
@@ -134,7 +134,7 @@ impl fmt::Display for Misuse {
     }
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for ConfigError {}
 
 /// Length of the field in a symbol that holds the length of its message, in octets.
 pub const LEN_LEN: u32 = 2;
@@ -183,41 +183,41 @@ mod tests {
 
     #[test]
     fn invalid_config_is_refused() {
-        for (config, misuse) in [
+        for (config, error) in [
             (
                 Config {
                     message_len: 0,
                     ..CONFIG
                 },
-                Misuse::MessageLen(0),
+                ConfigError::MessageLen(0),
             ),
             (
                 Config {
                     message_len: u32::MAX,
                     ..CONFIG
                 },
-                Misuse::MessageLen(u32::MAX),
+                ConfigError::MessageLen(u32::MAX),
             ),
             (
                 Config {
                     overhead_len: 65_500,
                     ..CONFIG
                 },
-                Misuse::MessageLen(99),
+                ConfigError::MessageLen(99),
             ),
             (
                 Config {
                     code: Code::Xor(0),
                     ..CONFIG
                 },
-                Misuse::Code,
+                ConfigError::Code,
             ),
             (
                 Config {
                     blocks: 1,
                     ..CONFIG
                 },
-                Misuse::Blocks(1),
+                ConfigError::Blocks(1),
             ),
             (
                 Config {
@@ -225,24 +225,24 @@ mod tests {
                     message_len: 60_000,
                     ..CONFIG
                 },
-                Misuse::Blocks(60_000),
+                ConfigError::Blocks(60_000),
             ),
             (
                 Config {
                     linger: Duration::from_secs(2),
                     ..CONFIG
                 },
-                Misuse::Wait,
+                ConfigError::Wait,
             ),
             (
                 Config {
                     settle: Duration::MAX,
                     ..CONFIG
                 },
-                Misuse::Wait,
+                ConfigError::Wait,
             ),
         ] {
-            assert_eq!(config.check(), Err(misuse));
+            assert_eq!(config.check(), Err(error));
         }
     }
 }

@@ -29,6 +29,6 @@ pub mod sender;
 pub mod wire;
 
 pub use code::{Code, Coder, ParseCodeError};
-pub use config::{Config, Late, Misuse};
+pub use config::{Config, ConfigError, Late};
 pub use receiver::{Counts, DeliveredMessage, Receiver, ReceiverEvent, RepairJob, Symbols};
 pub use sender::{Sender, SenderEvent};

@@ -198,7 +198,7 @@ impl Sender {
     fn remove_front(&mut self) {
         self.queue.pop_front();
         if core::mem::take(&mut self.refused) {
-            self.events.tell(SenderEvent::Room);
+            self.events.push(SenderEvent::Room);
         }
     }
 
@@ -207,7 +207,7 @@ impl Sender {
             return None;
         }
         self.over = true;
-        self.events.tell(SenderEvent::Complete);
+        self.events.push(SenderEvent::Complete);
         let end = End {
             offered: self.offered,
             sent: self.offered - self.dropped,

@@ -14,7 +14,7 @@ impl<T, const MAX: usize> Default for Events<T, MAX> {
 
 impl<T, const MAX: usize> Events<T, MAX> {
     /// Appends an event. Panics if `MAX` events are queued, since the owner must drain them after each call.
-    pub fn tell(&mut self, event: T) {
+    pub fn push(&mut self, event: T) {
         assert!(
             self.0.len() < MAX,
             "the owner drains events after each call"

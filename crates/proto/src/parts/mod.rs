@@ -1,25 +1,25 @@
 //! Building blocks that several protocol machines use.
 //!
-//! - [`cut`]: division of an object into packets
+//! - [`packet_layout`]: division of an object into packets
 //! - [`pacer`]: pacing of datagrams at a rate; [`profile`]: pacing along a TRC vector
 //! - [`turns`]: the packet that each datagram in flight carries
 //! - [`tally`], [`loss_list`]: sets of received packets, and of missing packets
 //! - [`hold`]: pause requests of a receiver whose host falls behind
 //! - [`events`]: queue of events for the machine's owner
-pub mod cut;
 pub mod events;
 pub mod hold;
 pub mod loss_list;
 pub mod pacer;
+pub mod packet_layout;
 pub mod profile;
 pub mod tally;
 pub mod turns;
 
-pub use cut::Cut;
 pub use events::Events;
 pub use hold::Hold;
 pub use loss_list::LossList;
 pub use pacer::{Pacer, TRAIN_BYTES_MAX};
+pub use packet_layout::PacketLayout;
 pub use profile::Profile;
 pub use tally::Tally;
 pub use turns::Turns;

@@ -26,12 +26,12 @@ pub struct Profile {
     tokens: u128,
     /// Tokens that may leave before the profile closes again; zero while it is closed.
     open: u128,
-    now: Hold,
+    step: StepState,
 }
 
 /// Parameters that hold until the next boundary of the vector.
 #[derive(Clone, Copy, Debug)]
-struct Hold {
+struct StepState {
     /// This sender's share of the step's rate; `None` in a gap.
     rate: Option<Rate>,
     till: Instant,
@@ -66,14 +66,14 @@ impl Profile {
             due: now,
             tokens: 0,
             open: 0,
-            now: Hold {
+            step: StepState {
                 rate: None,
                 till: now,
                 burst: 0,
                 quantum: 0,
             },
         };
-        profile.now = profile.hold(now);
+        profile.step = profile.state_at(now);
         profile.close();
         profile
     }
@@ -94,7 +94,7 @@ impl Profile {
         if self.open < work {
             self.open = self.batch();
         }
-        if self.tokens.min(self.open) < work || self.now.rate.is_none() {
+        if self.tokens.min(self.open) < work || self.step.rate.is_none() {
             self.close();
             return false;
         }
@@ -110,7 +110,7 @@ impl Profile {
 
     /// Returns the rate at the time of the latest refill, or `None` in a gap.
     pub const fn rate(&self) -> Option<Rate> {
-        self.now.rate
+        self.step.rate
     }
 
     /// Returns the end of the vector.
@@ -125,29 +125,29 @@ impl Profile {
 
     /// Returns the time that `bytes` take at the present rate, or `None` in a gap.
     pub fn time_for(&self, bytes: u64) -> Option<Duration> {
-        self.now.rate.map(|rate| rate.time_for(bytes))
+        self.step.rate.map(|rate| rate.time_for(bytes))
     }
 
     fn refill(&mut self, now: Instant) {
-        while now >= self.now.till && self.now.till < Instant::NEVER {
-            self.earn(self.now.till);
-            self.now = self.hold(self.now.till);
+        while now >= self.step.till && self.step.till < Instant::NEVER {
+            self.earn(self.step.till);
+            self.step = self.state_at(self.step.till);
             // tokens beyond the burst of the new step are lost; a gap has no burst at all
-            self.tokens = self.tokens.min(self.now.burst);
+            self.tokens = self.tokens.min(self.step.burst);
         }
         self.earn(now);
     }
 
     fn earn(&mut self, now: Instant) {
-        if let Some(rate) = self.now.rate.filter(|_| now > self.seen) {
+        if let Some(rate) = self.step.rate.filter(|_| now > self.seen) {
             let earned = now.since(self.seen).as_nanos() * u128::from(rate.as_bps());
-            self.tokens = (self.tokens + earned).min(self.now.burst);
+            self.tokens = (self.tokens + earned).min(self.step.burst);
         }
         self.seen = self.seen.max(now);
     }
 
     /// Returns the parameters that hold at `at`.
-    fn hold(&self, at: Instant) -> Hold {
+    fn state_at(&self, at: Instant) -> StepState {
         match self.trc.step_at(at) {
             Some(step) if step.from <= at => {
                 let rate = step.rate.scaled(self.share.0, self.share.1);
@@ -155,14 +155,14 @@ impl Profile {
                 let by_time = rate.bytes_in(BURST_TIME).max(2 * datagram);
                 let burst = self.burst.map_or(by_time, u64::from);
                 let quantum = quantum(burst).max(datagram);
-                Hold {
+                StepState {
                     rate: Some(rate),
                     till: step.till,
                     burst: u128::from(burst) * WORK,
                     quantum: u128::from(quantum) * WORK,
                 }
             }
-            next => Hold {
+            next => StepState {
                 rate: None,
                 till: next.map_or(Instant::NEVER, |step| step.from),
                 burst: 0,
@@ -175,7 +175,7 @@ impl Profile {
     /// a step.
     fn batch(&self) -> u128 {
         let train = u128::from(TRAIN_BYTES_MAX) * WORK;
-        if self.now.quantum < train || self.seen >= self.now.till - LAST_CALL {
+        if self.step.quantum < train || self.seen >= self.step.till - FLUSH_TIME {
             return self.tokens;
         }
         self.tokens - self.tokens % train
@@ -184,19 +184,19 @@ impl Profile {
     /// Closes the profile until the bucket holds a quantum, or until the next boundary.
     fn close(&mut self) {
         self.open = 0;
-        let Some(rate) = self.now.rate else {
-            self.due = self.now.till;
+        let Some(rate) = self.step.rate else {
+            self.due = self.step.till;
             return;
         };
-        let missing = self.now.quantum.saturating_sub(self.tokens);
+        let missing = self.step.quantum.saturating_sub(self.tokens);
         let wait = missing.div_ceil(u128::from(rate.as_bps()));
         let wait = Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX));
         // data that does not fill a train by then still leaves within its step
-        let last = self.now.till - LAST_CALL;
+        let last = self.step.till - FLUSH_TIME;
         let till = if self.seen < last {
             last
         } else {
-            self.now.till
+            self.step.till
         };
         self.due = (self.seen + wait).min(till);
     }
@@ -215,7 +215,7 @@ fn quantum(burst: u64) -> u64 {
 /// Tokens per byte: bits times nanoseconds in a second.
 const WORK: u128 = 8_000_000_000;
 /// Time before a boundary at which the profile opens for an incomplete train.
-const LAST_CALL: Duration = Duration::from_micros(50);
+const FLUSH_TIME: Duration = Duration::from_micros(50);
 /// Default burst, as time at the rate.
 const BURST_TIME: Duration = Duration::from_millis(1);
 

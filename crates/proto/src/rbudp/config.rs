@@ -7,8 +7,8 @@ use lighthaul_base::Rate;
 
 use super::feedback::FeedbackConfig;
 use super::wire::HEAD_LEN;
-use crate::parts::Cut;
-use crate::parts::cut::{self, DATAGRAM_BYTES_MAX};
+use crate::parts::PacketLayout;
+use crate::parts::packet_layout::{self, DATAGRAM_BYTES_MAX};
 
 /// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,23 +36,23 @@ pub struct Config {
 
 impl Config {
     /// Fails if a transfer with these parameters is not possible.
-    pub fn check(&self) -> Result<(), Misuse> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
-        self.cut()
+        self.layout()
             .check(DATAGRAM_BYTES_MAX.saturating_sub(around), PACKETS_MAX)
-            .map_err(Misuse::Cut)?;
+            .map_err(ConfigError::Packets)?;
         if self.burst == Some(0) {
-            return Err(Misuse::Burst);
+            return Err(ConfigError::Burst);
         }
         if self.feedback.is_some_and(|feedback| !feedback.is_sane()) {
-            return Err(Misuse::Feedback);
+            return Err(ConfigError::Feedback);
         }
         Ok(())
     }
 
     /// Returns the division of the object into packets.
-    pub const fn cut(&self) -> Cut {
-        Cut {
+    pub const fn layout(&self) -> PacketLayout {
+        PacketLayout {
             object_len: self.object_len,
             packet_len: self.packet_len,
         }
@@ -60,7 +60,7 @@ impl Config {
 
     /// Returns the number of packets of the object.
     pub fn packets(&self) -> u64 {
-        self.cut().packets()
+        self.layout().packets()
     }
 
     /// True if the sender waits until the receiver runs, which it does if that costs less than 1/100 of the transfer
@@ -77,19 +77,19 @@ impl Config {
 
 /// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misuse {
+pub enum ConfigError {
     /// The packets are too long, empty or too many.
-    Cut(cut::Misuse),
+    Packets(packet_layout::PacketLayoutError),
     /// The burst is zero.
     Burst,
     /// The pauses have no length or exceed ten seconds, or the round-trip time exceeds a minute.
     Feedback,
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cut(misuse) => misuse.fmt(f),
+            Self::Packets(error) => error.fmt(f),
             Self::Burst => write!(f, "a burst must have at least one byte"),
             Self::Feedback => write!(
                 f,
@@ -99,7 +99,7 @@ impl fmt::Display for Misuse {
     }
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for ConfigError {}
 
 /// Maximum number of packets in one object. Their tally has 128 MiB.
 pub const PACKETS_MAX: u64 = 1 << 30;
@@ -128,17 +128,21 @@ mod tests {
             config.check().unwrap_err()
         };
         assert_eq!(CONFIG.check(), Ok(()));
-        let packet_len = |len| Misuse::Cut(cut::Misuse::PacketLen(len));
+        let packet_len =
+            |len| ConfigError::Packets(packet_layout::PacketLayoutError::PacketLen(len));
         assert_eq!(with(|c| c.packet_len = 65_500), packet_len(65_500));
         assert_eq!(with(|c| c.overhead_len = u32::MAX), packet_len(1000));
-        assert!(matches!(with(|c| c.object_len = u64::MAX), Misuse::Cut(_)));
-        assert_eq!(with(|c| c.burst = Some(0)), Misuse::Burst);
+        assert!(matches!(
+            with(|c| c.object_len = u64::MAX),
+            ConfigError::Packets(_)
+        ));
+        assert_eq!(with(|c| c.burst = Some(0)), ConfigError::Burst);
         let endless = |c: &mut Config| {
             c.feedback = Some(FeedbackConfig {
                 rtt: Duration::ZERO,
                 pause_max: Duration::MAX,
             });
         };
-        assert_eq!(with(endless), Misuse::Feedback);
+        assert_eq!(with(endless), ConfigError::Feedback);
     }
 }

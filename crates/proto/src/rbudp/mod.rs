@@ -19,7 +19,7 @@ pub mod receiver;
 pub mod sender;
 pub mod wire;
 
-pub use config::{Config, Misuse, PACKETS_MAX};
+pub use config::{Config, ConfigError, PACKETS_MAX};
 pub use feedback::{FeedbackConfig, GrantedWindow};
 pub use receive_window::Memory;
 pub use receiver::{Receiver, ReceiverEvent};

@@ -163,7 +163,7 @@ impl Receiver {
         let packet = Packet::decode(head).ok();
         let packet = packet.filter(|packet| packet.round <= self.round.saturating_add(1));
         let placed = packet.and_then(|packet| {
-            let span = self.config.cut().place(packet.number, len)?;
+            let span = self.config.layout().place(packet.number, len)?;
             Some((packet.number, span))
         });
         let Some((number, span)) = placed else {
@@ -196,7 +196,7 @@ impl Receiver {
             self.over = true;
             return self
                 .events
-                .tell(ReceiverEvent::Failed(PeerMisbehaved::DoneAfter(sent)));
+                .push(ReceiverEvent::Failed(PeerMisbehaved::DoneAfter(sent)));
         }
         let settle = if self.tally.is_full() {
             Duration::ZERO
@@ -217,14 +217,14 @@ impl Receiver {
         self.settling = None;
         self.round += 1;
         self.asked = self.tally.missing();
-        self.events.tell(ReceiverEvent::Tallied {
+        self.events.push(ReceiverEvent::Tallied {
             round: self.round,
             received: self.tally.count(),
             missing: self.tally.missing(),
         });
         if self.tally.is_full() {
             self.over = true;
-            self.events.tell(ReceiverEvent::Complete);
+            self.events.push(ReceiverEvent::Complete);
         }
         Some(wire::tally(self.config.stream, self.round, &self.tally))
     }
@@ -296,7 +296,7 @@ impl Endpoint for Receiver {
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
         let run = |from, packets_max| self.tally.missing_run(from, packets_max);
-        self.config.cut().upcoming(offset, len, run)
+        self.config.layout().upcoming(offset, len, run)
     }
 }
 

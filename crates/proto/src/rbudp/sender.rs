@@ -207,7 +207,7 @@ impl Sender {
         } else {
             1
         };
-        self.events.tell(SenderEvent::Round {
+        self.events.push(SenderEvent::Round {
             number: self.round,
             packets: self.tally.missing(),
         });
@@ -251,11 +251,11 @@ impl Sender {
         self.tally = tally;
         if self.tally.is_full() {
             self.state = State::Over;
-            self.events.tell(SenderEvent::Complete);
+            self.events.push(SenderEvent::Complete);
             return;
         }
         if barren {
-            self.events.tell(SenderEvent::Barren { round: self.round });
+            self.events.push(SenderEvent::Barren { round: self.round });
         }
         if self.round == u16::MAX {
             return self.fail(PeerMisbehaved::NeverFull);
@@ -285,7 +285,7 @@ impl Sender {
         // before the first datagram there is no pause: the receiver has not started yet
         if is_on && !self.is_paused && self.sent > 0 {
             self.is_paused = true;
-            self.events.tell(SenderEvent::Paused(true));
+            self.events.push(SenderEvent::Paused(true));
         }
         self.held || is_on
     }
@@ -297,18 +297,18 @@ impl Sender {
             self.pacer.rest(now);
         }
         if mem::take(&mut self.is_paused) {
-            self.events.tell(SenderEvent::Paused(false));
+            self.events.push(SenderEvent::Paused(false));
         }
     }
 
     fn fail(&mut self, why: PeerMisbehaved) {
         self.state = State::Over;
-        self.events.tell(SenderEvent::Failed(why));
+        self.events.push(SenderEvent::Failed(why));
     }
 
     /// Returns packet `number` if it may leave now.
     fn next_packet(&mut self, now: Instant, number: u64) -> Option<Transmit> {
-        let span = self.config.cut().span(number);
+        let span = self.config.layout().span(number);
         if self.is_pausing(now) {
             return None;
         }
@@ -347,7 +347,7 @@ impl Sender {
             "a blast sends all that is missing in each pass"
         );
         self.state = State::Asking;
-        self.events.tell(SenderEvent::Asked { round: self.round });
+        self.events.push(SenderEvent::Asked { round: self.round });
         wire::done(self.config.stream, self.round, packets)
     }
 }

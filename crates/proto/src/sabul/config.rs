@@ -7,8 +7,8 @@ use lighthaul_base::Rate;
 
 use super::rate::Mode;
 use super::wire::HEAD_LEN;
-use crate::parts::Cut;
-use crate::parts::cut::{self, DATAGRAM_BYTES_MAX};
+use crate::parts::PacketLayout;
+use crate::parts::packet_layout::{self, DATAGRAM_BYTES_MAX};
 
 /// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,26 +66,26 @@ impl Memory {
 
 impl Config {
     /// Fails if a transfer with these parameters is not possible.
-    pub fn check(&self) -> Result<(), Misuse> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
-        self.cut()
+        self.layout()
             .check(DATAGRAM_BYTES_MAX.saturating_sub(around), PACKETS_MAX)
-            .map_err(Misuse::Cut)?;
+            .map_err(ConfigError::Packets)?;
         if self.burst == Some(0) {
-            return Err(Misuse::Burst);
+            return Err(ConfigError::Burst);
         }
         if self.window_max == 0 || self.ranges_max == 0 {
-            return Err(Misuse::Bound);
+            return Err(ConfigError::Bound);
         }
         if self.memory.rtt > RTT_MAX {
-            return Err(Misuse::Rtt(self.memory.rtt));
+            return Err(ConfigError::Rtt(self.memory.rtt));
         }
         Ok(())
     }
 
     /// Returns the division of the object into packets.
-    pub const fn cut(&self) -> Cut {
-        Cut {
+    pub const fn layout(&self) -> PacketLayout {
+        PacketLayout {
             object_len: self.object_len,
             packet_len: self.packet_len,
         }
@@ -93,7 +93,7 @@ impl Config {
 
     /// Returns the number of packets of the object.
     pub fn packets(&self) -> u64 {
-        self.cut().packets()
+        self.layout().packets()
     }
 
     /// Returns the bytes on the wire of a datagram with a body of `len` bytes.
@@ -104,9 +104,9 @@ impl Config {
 
 /// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misuse {
+pub enum ConfigError {
     /// The packets are too long, empty or too many.
-    Cut(cut::Misuse),
+    Packets(packet_layout::PacketLayoutError),
     /// The burst is zero.
     Burst,
     /// The flow window or the loss list has no capacity.
@@ -115,10 +115,10 @@ pub enum Misuse {
     Rtt(Duration),
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cut(misuse) => misuse.fmt(f),
+            Self::Packets(error) => error.fmt(f),
             Self::Burst => write!(f, "a burst must have at least one byte"),
             Self::Bound => write!(
                 f,
@@ -132,7 +132,7 @@ impl fmt::Display for Misuse {
     }
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for ConfigError {}
 
 /// Maximum number of packets in one object.
 pub const PACKETS_MAX: u64 = 1 << 30;
@@ -166,15 +166,19 @@ mod tests {
             config.check().unwrap_err()
         };
         assert_eq!(CONFIG.check(), Ok(()));
-        let packet_len = |len| Misuse::Cut(cut::Misuse::PacketLen(len));
+        let packet_len =
+            |len| ConfigError::Packets(packet_layout::PacketLayoutError::PacketLen(len));
         assert_eq!(with(|c| c.packet_len = 65_496), packet_len(65_496));
         assert_eq!(with(|c| c.overhead_len = u32::MAX), packet_len(1000));
-        assert!(matches!(with(|c| c.object_len = u64::MAX), Misuse::Cut(_)));
-        assert_eq!(with(|c| c.burst = Some(0)), Misuse::Burst);
-        assert_eq!(with(|c| c.window_max = 0), Misuse::Bound);
-        assert_eq!(with(|c| c.ranges_max = 0), Misuse::Bound);
+        assert!(matches!(
+            with(|c| c.object_len = u64::MAX),
+            ConfigError::Packets(_)
+        ));
+        assert_eq!(with(|c| c.burst = Some(0)), ConfigError::Burst);
+        assert_eq!(with(|c| c.window_max = 0), ConfigError::Bound);
+        assert_eq!(with(|c| c.ranges_max = 0), ConfigError::Bound);
         let long = Duration::from_secs(11);
         let slow = |c: &mut Config| c.memory.rtt = Duration::from_secs(11);
-        assert_eq!(with(slow), Misuse::Rtt(long));
+        assert_eq!(with(slow), ConfigError::Rtt(long));
     }
 }

@@ -16,7 +16,7 @@ pub mod sender;
 mod swift;
 pub mod wire;
 
-pub use config::{Config, Memory, Misuse, PACKETS_MAX};
+pub use config::{Config, ConfigError, Memory, PACKETS_MAX};
 pub use rate::Mode;
 pub use receiver::{Receiver, ReceiverEvent};
 pub use sender::{PeerMisbehaved, Sender, SenderEvent};

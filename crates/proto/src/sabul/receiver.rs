@@ -144,7 +144,7 @@ impl Receiver {
         self.datagrams += 1;
         let packet = Packet::decode(head).ok().filter(|_| !self.over);
         let placed = packet.and_then(|packet| {
-            let span = self.config.cut().place(packet.number.into(), len)?;
+            let span = self.config.layout().place(packet.number.into(), len)?;
             Some((packet, span))
         });
         let Some((packet, span)) = placed else {
@@ -431,7 +431,7 @@ impl Endpoint for Receiver {
             let run = run.unwrap_or_else(|| self.next.max(from)..self.total);
             Some(run.start..run.end.min(run.start.saturating_add(packets_max)))
         };
-        self.config.cut().upcoming(offset, len, missing)
+        self.config.layout().upcoming(offset, len, missing)
     }
 }
 

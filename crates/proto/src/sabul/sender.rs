@@ -223,7 +223,7 @@ impl Sender {
         self.window.handle_ack(till);
         if till == self.total {
             self.over = true;
-            self.events.tell(SenderEvent::Complete);
+            self.events.push(SenderEvent::Complete);
         }
     }
 
@@ -296,7 +296,7 @@ impl Sender {
         }
         if now.since(self.progress_at) > self.rtt * 3 + SYN * 20 {
             self.progress_at = now;
-            self.events.tell(SenderEvent::Barren);
+            self.events.push(SenderEvent::Barren);
         }
     }
 
@@ -311,7 +311,7 @@ impl Sender {
         if self.says_sent {
             self.says_sent = false;
             if self.next == self.total {
-                self.events.tell(SenderEvent::Passed);
+                self.events.push(SenderEvent::Passed);
             }
             return Some(Control::Sent(self.next as u32).transmit(stream));
         }
@@ -341,7 +341,7 @@ impl Sender {
             self.rests = false;
             self.pacer.rest(now);
         }
-        let span = self.config.cut().span(number);
+        let span = self.config.layout().span(number);
         if !self.pacer.may_send(now, self.config.wire_bytes(span.len)) {
             return None;
         }
@@ -377,7 +377,7 @@ impl Sender {
 
     fn fail(&mut self, why: PeerMisbehaved) {
         self.over = true;
-        self.events.tell(SenderEvent::Failed(why));
+        self.events.push(SenderEvent::Failed(why));
     }
 }
 

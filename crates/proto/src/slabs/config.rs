@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::wire::HEAD_LEN;
-use crate::parts::cut::DATAGRAM_BYTES_MAX;
+use crate::parts::packet_layout::DATAGRAM_BYTES_MAX;
 
 /// Parameters of one link. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,26 +35,26 @@ pub struct Config {
 
 impl Config {
     /// Fails if a link with these parameters is not possible.
-    pub fn check(&self) -> Result<(), Misuse> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
         let most = DATAGRAM_BYTES_MAX.saturating_sub(around);
         if self.packet_len == 0 || u64::from(self.packet_len) > most {
-            return Err(Misuse::PacketLen(self.packet_len));
+            return Err(ConfigError::PacketLen(self.packet_len));
         }
         if self
             .burst
             .is_some_and(|burst| burst < self.wire_bytes(self.packet_len))
         {
-            return Err(Misuse::Burst);
+            return Err(ConfigError::Burst);
         }
         if !(1..=SLAB_PAGES_MAX).contains(&self.slab_pages) {
-            return Err(Misuse::Slab(self.slab_pages));
+            return Err(ConfigError::Slab(self.slab_pages));
         }
         if !(PAGES_MIN..=PAGES_MAX).contains(&self.pages_max) {
-            return Err(Misuse::Pages(self.pages_max));
+            return Err(ConfigError::Pages(self.pages_max));
         }
         if self.window < self.page_len() {
-            return Err(Misuse::Window(self.window));
+            return Err(ConfigError::Window(self.window));
         }
         Ok(())
     }
@@ -77,7 +77,7 @@ impl Config {
 
 /// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misuse {
+pub enum ConfigError {
     /// The packets are empty, or longer than a datagram allows.
     PacketLen(u32),
     /// The burst is shorter than a datagram.
@@ -90,7 +90,7 @@ pub enum Misuse {
     Window(u32),
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PacketLen(len) => write!(f, "a packet length of {len} bytes is not allowed"),
@@ -108,7 +108,7 @@ impl fmt::Display for Misuse {
     }
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for ConfigError {}
 
 /// Number of packets in a page, chosen so that a full page makes one train.
 pub const PAGE_PACKETS: u64 = 44;
@@ -147,13 +147,16 @@ mod tests {
             config.check()
         };
         assert_eq!(with(|_| ()), Ok(()));
-        assert_eq!(with(|c| c.packet_len = 0), Err(Misuse::PacketLen(0)));
-        let long = Err(Misuse::PacketLen(65_500));
+        assert_eq!(with(|c| c.packet_len = 0), Err(ConfigError::PacketLen(0)));
+        let long = Err(ConfigError::PacketLen(65_500));
         assert_eq!(with(|c| c.packet_len = 65_500), long);
-        assert_eq!(with(|c| c.burst = Some(1051)), Err(Misuse::Burst));
-        assert_eq!(with(|c| c.slab_pages = 0), Err(Misuse::Slab(0)));
-        assert_eq!(with(|c| c.pages_max = 1), Err(Misuse::Pages(1)));
-        assert_eq!(with(|c| c.window = 43_999), Err(Misuse::Window(43_999)));
+        assert_eq!(with(|c| c.burst = Some(1051)), Err(ConfigError::Burst));
+        assert_eq!(with(|c| c.slab_pages = 0), Err(ConfigError::Slab(0)));
+        assert_eq!(with(|c| c.pages_max = 1), Err(ConfigError::Pages(1)));
+        assert_eq!(
+            with(|c| c.window = 43_999),
+            Err(ConfigError::Window(43_999))
+        );
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub mod station;
 pub mod token;
 pub mod wire;
 
-pub use config::{Config, Misuse};
+pub use config::{Config, ConfigError};
 pub use form::Plan;
 pub use link::{Event, Link};
 pub use peer::PeerMisbehaved;

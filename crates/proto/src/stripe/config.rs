@@ -5,7 +5,7 @@ use core::fmt;
 use lighthaul_base::Rate;
 
 use super::wire::HEAD_LEN;
-use crate::parts::{Cut, cut};
+use crate::parts::{PacketLayout, packet_layout};
 
 /// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,19 +24,19 @@ pub struct Config {
 
 impl Config {
     /// Fails if a transfer with these parameters is not possible.
-    pub fn check(&self) -> Result<(), Misuse> {
-        self.cut()
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.layout()
             .check(PACKET_LEN_MAX.into(), PACKETS_MAX)
-            .map_err(Misuse::Cut)?;
+            .map_err(ConfigError::Packets)?;
         if self.streams > STREAMS_MAX || self.stream.checked_add(self.streams).is_none() {
-            return Err(Misuse::Streams(self.streams));
+            return Err(ConfigError::Streams(self.streams));
         }
         Ok(())
     }
 
     /// Returns the division of the object into packets.
-    pub const fn cut(&self) -> Cut {
-        Cut {
+    pub const fn layout(&self) -> PacketLayout {
+        PacketLayout {
             object_len: self.object_len,
             packet_len: self.packet_len,
         }
@@ -44,7 +44,7 @@ impl Config {
 
     /// Returns the number of packets of the object.
     pub fn packets(&self) -> u64 {
-        self.cut().packets()
+        self.layout().packets()
     }
 
     /// Returns the length of a packet with a body of `len` bytes, its head included.
@@ -63,17 +63,17 @@ impl Config {
 
 /// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misuse {
+pub enum ConfigError {
     /// The packets are too long, empty or too many.
-    Cut(cut::Misuse),
+    Packets(packet_layout::PacketLayoutError),
     /// There are more streams than [`STREAMS_MAX`], or their numbers exceed 16 bits.
     Streams(u16),
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cut(misuse) => misuse.fmt(f),
+            Self::Packets(error) => error.fmt(f),
             Self::Streams(streams) => write!(
                 f,
                 "{streams} streams exceed the maximum of {STREAMS_MAX} or the range of stream numbers"
@@ -82,7 +82,7 @@ impl fmt::Display for Misuse {
     }
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for ConfigError {}
 
 /// Maximum length of a packet's body in bytes.
 pub const PACKET_LEN_MAX: u32 = 1 << 20;
@@ -118,9 +118,15 @@ mod tests {
             config.check().unwrap_err()
         };
         assert_eq!(CONFIG.check(), Ok(()));
-        assert!(matches!(with(|c| c.packet_len += 1 << 20), Misuse::Cut(_)));
-        assert!(matches!(with(|c| c.object_len = u64::MAX), Misuse::Cut(_)));
-        assert_eq!(with(|c| c.streams = 33), Misuse::Streams(33));
-        assert_eq!(with(|c| c.stream = u16::MAX), Misuse::Streams(4));
+        assert!(matches!(
+            with(|c| c.packet_len += 1 << 20),
+            ConfigError::Packets(_)
+        ));
+        assert!(matches!(
+            with(|c| c.object_len = u64::MAX),
+            ConfigError::Packets(_)
+        ));
+        assert_eq!(with(|c| c.streams = 33), ConfigError::Streams(33));
+        assert_eq!(with(|c| c.stream = u16::MAX), ConfigError::Streams(4));
     }
 }

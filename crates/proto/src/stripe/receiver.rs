@@ -80,7 +80,7 @@ impl Receiver {
 
     /// Records a packet. Returns the span of its body if it is new and valid.
     fn place(&mut self, number: u64, len: u32) -> Option<Span> {
-        let Some(span) = self.config.cut().place(number, len) else {
+        let Some(span) = self.config.layout().place(number, len) else {
             self.ignored += 1;
             return None;
         };
@@ -149,6 +149,6 @@ impl Endpoint for Receiver {
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
         let run = |from, packets_max| self.tally.missing_run(from, packets_max);
-        self.config.cut().upcoming(offset, len, run)
+        self.config.layout().upcoming(offset, len, run)
     }
 }

@@ -133,7 +133,7 @@ impl Sender {
         self.state = State::Giving;
         self.round = self.round.saturating_add(1);
         let packets = self.left();
-        self.events.tell(SenderEvent::Round {
+        self.events.push(SenderEvent::Round {
             number: self.round,
             packets,
         });
@@ -165,7 +165,7 @@ impl Sender {
         }
         let fresh = self.given.len() as u64;
         let number = self.again.first().unwrap_or(fresh);
-        let span = self.config.cut().span(number);
+        let span = self.config.layout().span(number);
         let bytes = self.config.wire_bytes(span.len);
         // at an unlimited rate, the room on the streams limits the sender
         if self.pacer.rate() != Rate::UNLIMITED && !self.pacer.may_send(now, bytes) {
@@ -190,15 +190,15 @@ impl Sender {
             // the first transmission of a packet may have arrived although it is to be resent
             _ if self.given.len() as u64 == self.config.packets() => {
                 if self.state == State::Giving {
-                    self.events.tell(SenderEvent::Asked { round: self.round });
+                    self.events.push(SenderEvent::Asked { round: self.round });
                 }
                 self.state = State::Over;
-                self.events.tell(SenderEvent::Complete);
+                self.events.push(SenderEvent::Complete);
             }
             State::Giving | State::Waiting => {
                 self.state = State::Over;
                 self.events
-                    .tell(SenderEvent::Failed(PeerMisbehaved::WholeTooEarly));
+                    .push(SenderEvent::Failed(PeerMisbehaved::WholeTooEarly));
             }
         }
     }
@@ -266,7 +266,7 @@ impl Endpoint for Sender {
             return self.next_packet(now);
         }
         self.state = State::Waiting;
-        self.events.tell(SenderEvent::Asked { round: self.round });
+        self.events.push(SenderEvent::Asked { round: self.round });
         None
     }
 

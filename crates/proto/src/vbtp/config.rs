@@ -6,8 +6,8 @@ use core::time::Duration;
 use lighthaul_base::Rate;
 
 use super::wire::HEAD_LEN;
-use crate::parts::Cut;
-use crate::parts::cut::{self, DATAGRAM_BYTES_MAX};
+use crate::parts::PacketLayout;
+use crate::parts::packet_layout::{self, DATAGRAM_BYTES_MAX};
 
 /// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,30 +47,30 @@ pub struct Config {
 
 impl Config {
     /// Fails if a transfer with these parameters is not possible.
-    pub fn check(&self) -> Result<(), Misuse> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         let around = u64::from(self.overhead_len) + HEAD_LEN as u64;
-        self.cut()
+        self.layout()
             .check(DATAGRAM_BYTES_MAX.saturating_sub(around), PACKETS_MAX)
-            .map_err(Misuse::Cut)?;
+            .map_err(ConfigError::Packets)?;
         let datagram_bytes = self.wire_bytes(self.packet_len);
         if self.burst.is_some_and(|burst| burst < datagram_bytes) {
-            return Err(Misuse::Burst(datagram_bytes));
+            return Err(ConfigError::Burst(datagram_bytes));
         }
         if self.share.0 == 0 || self.share.0 > self.share.1 {
-            return Err(Misuse::Share);
+            return Err(ConfigError::Share);
         }
         if self.block == 0 || self.window < self.block.saturating_mul(2) {
-            return Err(Misuse::Window);
+            return Err(ConfigError::Window);
         }
         if self.losses_max == 0 {
-            return Err(Misuse::Losses);
+            return Err(ConfigError::Losses);
         }
         Ok(())
     }
 
     /// Returns the division of the object into packets.
-    pub const fn cut(&self) -> Cut {
-        Cut {
+    pub const fn layout(&self) -> PacketLayout {
+        PacketLayout {
             object_len: self.object_len,
             packet_len: self.packet_len,
         }
@@ -78,7 +78,7 @@ impl Config {
 
     /// Returns the number of packets of the object.
     pub fn packets(&self) -> u64 {
-        self.cut().packets()
+        self.layout().packets()
     }
 
     /// Returns the bytes on the circuit of a datagram with a body of `len` bytes.
@@ -107,9 +107,9 @@ impl Config {
 
 /// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misuse {
+pub enum ConfigError {
     /// The packets are too long, empty or too many.
-    Cut(cut::Misuse),
+    Packets(packet_layout::PacketLayoutError),
     /// The burst is shorter than a datagram, which has this many bytes.
     Burst(u32),
     /// The share is zero or more than one.
@@ -120,10 +120,10 @@ pub enum Misuse {
     Losses,
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cut(misuse) => misuse.fmt(f),
+            Self::Packets(error) => error.fmt(f),
             Self::Burst(bytes) => {
                 write!(
                     f,
@@ -137,7 +137,7 @@ impl fmt::Display for Misuse {
     }
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for ConfigError {}
 
 /// Maximum number of packets in one object. Their tally has 128 MiB.
 pub const PACKETS_MAX: u64 = 1 << 30;
@@ -190,15 +190,19 @@ mod tests {
             config.check().unwrap_err()
         };
         assert_eq!(CONFIG.check(), Ok(()));
-        let packet_len = |len| Misuse::Cut(cut::Misuse::PacketLen(len));
+        let packet_len =
+            |len| ConfigError::Packets(packet_layout::PacketLayoutError::PacketLen(len));
         assert_eq!(with(|c| c.packet_len = 65_500), packet_len(65_500));
         assert_eq!(with(|c| c.overhead_len = u32::MAX), packet_len(1000));
-        assert!(matches!(with(|c| c.object_len = u64::MAX), Misuse::Cut(_)));
-        assert_eq!(with(|c| c.burst = Some(1035)), Misuse::Burst(1036));
-        assert_eq!(with(|c| c.share = (0, 1)), Misuse::Share);
-        assert_eq!(with(|c| c.share = (3, 2)), Misuse::Share);
-        assert_eq!(with(|c| c.block = 0), Misuse::Window);
-        assert_eq!(with(|c| c.block = 33), Misuse::Window);
-        assert_eq!(with(|c| c.losses_max = 0), Misuse::Losses);
+        assert!(matches!(
+            with(|c| c.object_len = u64::MAX),
+            ConfigError::Packets(_)
+        ));
+        assert_eq!(with(|c| c.burst = Some(1035)), ConfigError::Burst(1036));
+        assert_eq!(with(|c| c.share = (0, 1)), ConfigError::Share);
+        assert_eq!(with(|c| c.share = (3, 2)), ConfigError::Share);
+        assert_eq!(with(|c| c.block = 0), ConfigError::Window);
+        assert_eq!(with(|c| c.block = 33), ConfigError::Window);
+        assert_eq!(with(|c| c.losses_max = 0), ConfigError::Losses);
     }
 }

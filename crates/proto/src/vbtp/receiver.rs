@@ -151,7 +151,7 @@ impl Receiver {
         if number >= self.below + window {
             self.catch_up();
         }
-        let span = self.config.cut().place(number, len);
+        let span = self.config.layout().place(number, len);
         span.filter(|_| number < self.below + window)
     }
 
@@ -227,7 +227,7 @@ impl Receiver {
         if sent.packets > self.tally.total() {
             self.over = true;
             let why = PeerMisbehaved::Beyond(sent.packets);
-            return self.events.tell(ReceiverEvent::Failed(why));
+            return self.events.push(ReceiverEvent::Failed(why));
         }
         if self.question.is_some() {
             self.ignored += 1;
@@ -308,7 +308,7 @@ impl Receiver {
         });
         let said = [self.answered.into(), told.packets, told.turns];
         let report = wire::report(self.config.stream, said, missing, core::iter::empty());
-        self.events.tell(ReceiverEvent::Answered {
+        self.events.push(ReceiverEvent::Answered {
             received: self.tally.count(),
             missing: self.tally.missing(),
         });
@@ -357,7 +357,7 @@ impl Receiver {
     fn conclude(&mut self) {
         if self.tally.is_full() {
             self.over = true;
-            self.events.tell(ReceiverEvent::Complete);
+            self.events.push(ReceiverEvent::Complete);
         }
     }
 
@@ -414,7 +414,7 @@ impl Endpoint for Receiver {
 
     fn upcoming(&self, offset: u64, len: u32) -> Option<Span> {
         let run = |from, packets_max| self.tally.missing_run(from, packets_max);
-        self.config.cut().upcoming(offset, len, run)
+        self.config.layout().upcoming(offset, len, run)
     }
 }
 

@@ -175,7 +175,7 @@ impl Sender {
         self.state = State::Tail;
         self.copies = 0..0;
         let unused = self.profile.end().since(now);
-        self.events.tell(SenderEvent::Released { unused });
+        self.events.push(SenderEvent::Released { unused });
     }
 
     /// Returns the next datagram to send, regardless of the rate.
@@ -208,7 +208,7 @@ impl Sender {
             Next::New => self.next,
             Next::Again(number) | Next::Copy { number, .. } => number,
         };
-        let span = self.config.cut().span(number);
+        let span = self.config.layout().span(number);
         if !self.profile.may_send(now, self.config.wire_bytes(span.len)) {
             return None;
         }
@@ -256,7 +256,11 @@ impl Sender {
             }
         };
         self.pieces += 1;
-        wire::piece(self.config.stream, number, self.config.cut().span(number))
+        wire::piece(
+            self.config.stream,
+            number,
+            self.config.layout().span(number),
+        )
     }
 
     /// Schedules the last resends a second time if they are few and all packets were sent. Returns true if any is
@@ -286,7 +290,7 @@ impl Sender {
         self.overflowed = false;
         self.asked = self.asked.wrapping_add(1);
         self.about = Some(sent);
-        self.events.tell(SenderEvent::Asked);
+        self.events.push(SenderEvent::Asked);
         let all = self.next == self.packets;
         let answer = now + self.config.rtt;
         if self.state == State::Circuit && all && self.profile.is_idle(answer, self.config.rtt) {
@@ -363,7 +367,7 @@ impl Sender {
             self.release(now);
         }
         self.state = State::Over;
-        self.events.tell(how);
+        self.events.push(how);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_base::trc::Misuse;
+use lighthaul_base::trc::TrcError;
 use lighthaul_base::{Instant, Rate, Timetable, Trc};
 use lighthaul_io::clock::week_time;
 use lighthaul_io::control::Control;
@@ -107,7 +107,7 @@ impl Settings {
         };
         let by = Duration::from_nanos(u64::try_from(zero.unsigned_abs()).unwrap_or(u64::MAX));
         let trc = if zero < 0 {
-            trc.advanced(by).ok_or(Misuse::Past)
+            trc.advanced(by).ok_or(TrcError::Past)
         } else {
             trc.shifted(by)
         };

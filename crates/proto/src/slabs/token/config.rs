@@ -34,18 +34,18 @@ impl Config {
     }
 
     /// Fails if a cluster with these parameters is not possible.
-    pub fn check(&self) -> Result<(), Misuse> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         if !(1..=MEMBERS_MAX).contains(&self.members) {
-            return Err(Misuse::Members(self.members));
+            return Err(ConfigError::Members(self.members));
         }
         if self.me >= self.members {
-            return Err(Misuse::Me(self.me));
+            return Err(ConfigError::Me(self.me));
         }
         if self.guard * 2 > self.slot {
-            return Err(Misuse::Guard(self.guard));
+            return Err(ConfigError::Guard(self.guard));
         }
         if self.beat.is_zero() || self.fresh < self.beat * 4 || self.fresh > self.beat * BEATS_MAX {
-            return Err(Misuse::Fresh(self.fresh));
+            return Err(ConfigError::Fresh(self.fresh));
         }
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Config {
 
 /// Reason why a [`Config`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misuse {
+pub enum ConfigError {
     /// The number of elements is out of range.
     Members(u8),
     /// The cluster has no element with this number.
@@ -76,7 +76,7 @@ pub enum Misuse {
     Fresh(Duration),
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Members(count) => write!(
@@ -96,7 +96,7 @@ impl fmt::Display for Misuse {
     }
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for ConfigError {}
 
 /// Maximum number of elements in a cluster.
 pub const MEMBERS_MAX: u8 = 32;
@@ -115,16 +115,16 @@ mod tests {
             config.check()
         };
         assert_eq!(with(|_| ()), Ok(()));
-        assert_eq!(with(|c| c.members = 33), Err(Misuse::Members(33)));
-        assert_eq!(with(|c| c.me = 3), Err(Misuse::Me(3)));
+        assert_eq!(with(|c| c.members = 33), Err(ConfigError::Members(33)));
+        assert_eq!(with(|c| c.me = 3), Err(ConfigError::Me(3)));
         let six = Duration::from_millis(6);
         assert_eq!(
             with(|c| c.guard = Duration::from_millis(6)),
-            Err(Misuse::Guard(six))
+            Err(ConfigError::Guard(six))
         );
         assert_eq!(
             with(|c| c.fresh = Duration::from_millis(6)),
-            Err(Misuse::Fresh(six))
+            Err(ConfigError::Fresh(six))
         );
     }
 }

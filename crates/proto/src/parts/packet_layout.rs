@@ -7,22 +7,22 @@ use lighthaul_base::Span;
 
 /// Length of an object and of its packets. Only the last packet may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct PacketLayout {
     /// Length of the object in bytes.
     pub object_len: u64,
     /// Length of a packet in bytes.
     pub packet_len: u32,
 }
 
-impl Cut {
+impl PacketLayout {
     /// Fails if the packets are empty, longer than `packet_len_max` bytes, or more than `packets_max`.
-    pub fn check(self, packet_len_max: u64, packets_max: u64) -> Result<(), Misuse> {
+    pub fn check(self, packet_len_max: u64, packets_max: u64) -> Result<(), PacketLayoutError> {
         if self.packet_len == 0 || u64::from(self.packet_len) > packet_len_max {
-            return Err(Misuse::PacketLen(self.packet_len));
+            return Err(PacketLayoutError::PacketLen(self.packet_len));
         }
         let packets = self.packets();
         if packets > packets_max {
-            return Err(Misuse::Packets {
+            return Err(PacketLayoutError::Packets {
                 packets,
                 packets_max,
             });
@@ -35,7 +35,7 @@ impl Cut {
         self.object_len.div_ceil(u64::from(self.packet_len.max(1)))
     }
 
-    /// Returns the span of packet `number`, which must be below [`Cut::packets`].
+    /// Returns the span of packet `number`, which must be below [`PacketLayout::packets`].
     pub fn span(self, number: u64) -> Span {
         let offset = number * u64::from(self.packet_len);
         debug_assert!(offset < self.object_len);
@@ -71,7 +71,7 @@ impl Cut {
 
 /// Reason why an object cannot be divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misuse {
+pub enum PacketLayoutError {
     /// The packet is empty, or longer than a message allows.
     PacketLen(u32),
     /// The object has more packets than the protocol can number.
@@ -83,7 +83,7 @@ pub enum Misuse {
     },
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for PacketLayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PacketLen(len) => write!(
@@ -101,7 +101,7 @@ impl fmt::Display for Misuse {
     }
 }
 
-impl core::error::Error for Misuse {}
+impl core::error::Error for PacketLayoutError {}
 
 /// Maximum length of an IP datagram in bytes.
 pub const DATAGRAM_BYTES_MAX: u64 = 65_535;
@@ -112,41 +112,47 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    const CUT: Cut = Cut {
+    const LAYOUT: PacketLayout = PacketLayout {
         object_len: 10_001,
         packet_len: 1000,
     };
 
     #[test]
     fn invalid_packet_length_and_count_are_refused() {
-        assert_eq!(CUT.check(1000, 11), Ok(()));
-        assert_eq!(CUT.check(999, 11), Err(Misuse::PacketLen(1000)));
-        let too_many = Misuse::Packets {
+        assert_eq!(LAYOUT.check(1000, 11), Ok(()));
+        assert_eq!(
+            LAYOUT.check(999, 11),
+            Err(PacketLayoutError::PacketLen(1000))
+        );
+        let too_many = PacketLayoutError::Packets {
             packets: 11,
             packets_max: 10,
         };
-        assert_eq!(CUT.check(1000, 10), Err(too_many));
-        let nothing = Cut {
+        assert_eq!(LAYOUT.check(1000, 10), Err(too_many));
+        let nothing = PacketLayout {
             packet_len: 0,
-            ..CUT
+            ..LAYOUT
         };
-        assert_eq!(nothing.check(1000, 10), Err(Misuse::PacketLen(0)));
+        assert_eq!(
+            nothing.check(1000, 10),
+            Err(PacketLayoutError::PacketLen(0))
+        );
     }
 
     #[test]
     fn packet_number_and_length_must_match() {
-        assert_eq!(CUT.place(9, 1000), Some(Span::new(9000, 1000)));
-        assert_eq!(CUT.place(10, 1), Some(Span::new(10_000, 1)));
+        assert_eq!(LAYOUT.place(9, 1000), Some(Span::new(9000, 1000)));
+        assert_eq!(LAYOUT.place(10, 1), Some(Span::new(10_000, 1)));
         for (number, len) in [(9, 999), (10, 1000), (11, 1), (u64::MAX, 1000)] {
-            assert_eq!(CUT.place(number, len), None, "{number} {len}");
+            assert_eq!(LAYOUT.place(number, len), None, "{number} {len}");
         }
     }
 
     proptest! {
         #[test]
         fn packets_cover_the_object_exactly(object_len in 0_u64..5000, packet_len in 1_u32..600) {
-            let cut = Cut { object_len, packet_len };
-            let spans: Vec<_> = (0..cut.packets()).map(|number| cut.span(number)).collect();
+            let layout = PacketLayout { object_len, packet_len };
+            let spans: Vec<_> = (0..layout.packets()).map(|number| layout.span(number)).collect();
             let mut till = 0;
             for span in &spans {
                 prop_assert_eq!(span.offset, till);
@@ -162,17 +168,17 @@ mod tests {
             object_len in 0_u64..5000, packet_len in 1_u32..600, offset: u64, near in 0_u64..6000,
             len in 0_u32..3000, skip in 0_u64..4,
         ) {
-            let cut = Cut { object_len, packet_len };
+            let layout = PacketLayout { object_len, packet_len };
             // all packets but the first few are missing
             let run = |from: u64, packets_max| {
                 let from = from.max(skip);
-                Some(from..cut.packets().min(from.saturating_add(packets_max)))
+                Some(from..layout.packets().min(from.saturating_add(packets_max)))
             };
             for offset in [offset, near] {
-                let Some(span) = cut.upcoming(offset, len, run) else { continue };
+                let Some(span) = layout.upcoming(offset, len, run) else { continue };
                 let first = span.offset / u64::from(packet_len);
                 prop_assert!(span.offset >= offset && (1..=len).contains(&span.len));
-                prop_assert_eq!(cut.span(first).offset, span.offset);
+                prop_assert_eq!(layout.span(first).offset, span.offset);
                 prop_assert!(span.end() == object_len || span.end() % u64::from(packet_len) == 0);
             }
         }
