@@ -44,7 +44,7 @@ pub struct Seated {
     /// Number of the seat, to be passed to [`Seats::leave`].
     pub number: u64,
     /// Number of the seat that was revoked to make room. The caller must end the session of its holder.
-    pub instead_of: Option<u64>,
+    pub revoked: Option<u64>,
 }
 
 /// Seats and their holders. `I` is the type of an identity.
@@ -87,17 +87,20 @@ impl<I: Copy + Ord> Seats<I> {
         if self.count(|holder| holder.identity == identity) >= most {
             return Err(Full::Identity(most));
         }
-        let instead_of = match self.bottleneck(&newcomer) {
+        let revoked = match self.bottleneck(&newcomer) {
             None => None,
-            Some((within, full)) => Some(self.richest(&newcomer, within).ok_or(full)?),
+            Some((within, full)) => Some(
+                self.newest_seat_of_largest_holder(&newcomer, within)
+                    .ok_or(full)?,
+            ),
         };
-        if let Some(number) = instead_of {
+        if let Some(number) = revoked {
             self.held.remove(&number);
         }
         let number = self.next;
         self.next += 1;
         self.held.insert(number, newcomer);
-        Ok(Seated { number, instead_of })
+        Ok(Seated { number, revoked })
     }
 
     /// Releases a seat. A number that was released or revoked before is ignored.
@@ -125,7 +128,11 @@ impl<I: Copy + Ord> Seats<I> {
 
     /// Returns the newest seat of the identity with the most seats in `within`. Returns `None` unless that identity
     /// holds at least two seats more than the newcomer does.
-    fn richest(&self, newcomer: &Holder<I>, within: Option<Prefix>) -> Option<u64> {
+    fn newest_seat_of_largest_holder(
+        &self,
+        newcomer: &Holder<I>,
+        within: Option<Prefix>,
+    ) -> Option<u64> {
         let is_in = |holder: &Holder<I>| within.is_none_or(|place| holder.places.contains(&place));
         let mut seats: BTreeMap<I, (u32, u64)> = BTreeMap::new();
         for (number, holder) in self.held.iter().filter(|(_, holder)| is_in(holder)) {
@@ -134,8 +141,8 @@ impl<I: Copy + Ord> Seats<I> {
             *newest = *number;
         }
         let own = seats.get(&newcomer.identity).map_or(0, |(count, _)| *count);
-        let richest = seats.into_values().max();
-        richest
+        let newest_seat_of_largest_holder = seats.into_values().max();
+        newest_seat_of_largest_holder
             .filter(|(count, _)| *count > own + 1)
             .map(|(_, newest)| newest)
     }
@@ -192,7 +199,7 @@ mod tests {
             take(1).unwrap();
         }
         assert_eq!(take(1), Err(Full::Identity(6)));
-        assert_eq!(take(2).unwrap().instead_of, None);
+        assert_eq!(take(2).unwrap().revoked, None);
     }
 
     #[test]
@@ -202,12 +209,12 @@ mod tests {
             seats.take(who, address(who, 1)).unwrap();
         }
         // identity 1 loses its newest seat, then two more, until identity 3 holds as many
-        assert_eq!(seats.take(3, address(3, 1)).unwrap().instead_of, Some(5));
-        assert_eq!(seats.take(3, address(3, 1)).unwrap().instead_of, Some(4));
-        assert_eq!(seats.take(3, address(3, 1)).unwrap().instead_of, Some(3));
+        assert_eq!(seats.take(3, address(3, 1)).unwrap().revoked, Some(5));
+        assert_eq!(seats.take(3, address(3, 1)).unwrap().revoked, Some(4));
+        assert_eq!(seats.take(3, address(3, 1)).unwrap().revoked, Some(3));
         assert_eq!(seats.take(3, address(3, 1)), Err(Full::All(8)));
         seats.leave(0);
-        assert_eq!(seats.take(3, address(3, 1)).unwrap().instead_of, None);
+        assert_eq!(seats.take(3, address(3, 1)).unwrap().revoked, None);
     }
 
     #[test]

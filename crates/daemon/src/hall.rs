@@ -60,9 +60,7 @@ impl Hall {
         let mut held = self.lock();
         let taken = held.seats.take(identity, address);
         let taken = taken.map_err(|full| self.refuse(full))?;
-        let leaves = taken
-            .instead_of
-            .and_then(|number| held.halts.remove(&number));
+        let leaves = taken.revoked.and_then(|number| held.halts.remove(&number));
         held.halts.insert(taken.number, Arc::clone(halt));
         drop(held);
         if let Some(leaves) = leaves {

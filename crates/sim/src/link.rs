@@ -46,7 +46,7 @@ impl Default for LinkConfig {
     }
 }
 
-/// BurstLoss loss after Gilbert and Elliott: no packet is lost in the good state and every packet in the bad state.
+/// Burst loss after Gilbert and Elliott: no packet is lost in the good state and every packet in the bad state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BurstLoss {
     /// Probability that a packet in the good state begins a burst, in parts per billion.
@@ -78,7 +78,7 @@ pub enum Verdict {
     },
 }
 
-/// DropReason for a packet loss.
+/// Reason for a packet loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
     /// The queue was full.

@@ -7,7 +7,7 @@
 //!
 //! - [`config`]: parameters on which both sides agree; [`wire`]: message formats
 //! - [`sender`], [`receiver`]: the two state machines
-//! - [`feedback`]: RBUDP+, pauses while other tasks run on the receiver's processor; `receive_window`: receive windows for
+//! - [`feedback`]: RBUDP+, pauses while other tasks run on the receiver's processor; `receive_window`: windows for
 //!   absences that cannot be predicted
 //! - [`model`]: analytical model of throughput; [`plan`]: parameters for a stream of objects
 pub mod config;

@@ -38,7 +38,7 @@ pub struct Interval {
     /// Packets newly reported as lost.
     pub lost: u64,
     /// True if something other than the rate limited the sender, so the path may not sustain a higher rate.
-    pub is_untried: bool,
+    pub is_limited_elsewhere: bool,
     /// Round-trip time.
     pub rtt: Duration,
 }
@@ -88,8 +88,8 @@ impl RateControl {
     /// Adapts the rate at the end of a SYN interval.
     pub fn handle_syn(&mut self, interval: &Interval) {
         let bps = match &mut self.rules {
-            Rules::Paper(paper) => paper.raised(self.bps, interval),
-            Rules::Swift(swift) => swift.raised(self.bps, interval),
+            Rules::Paper(paper) => paper.after_interval(self.bps, interval),
+            Rules::Swift(swift) => swift.after_interval(self.bps, interval),
         };
         self.set(bps);
     }
@@ -97,8 +97,8 @@ impl RateControl {
     /// Adapts the rate to a loss. Returns the time for which nothing may be sent.
     pub fn handle_loss(&mut self, now: Instant, loss: Loss) -> Duration {
         let (bps, freeze) = match &mut self.rules {
-            Rules::Paper(paper) => paper.lowered(self.bps, loss),
-            Rules::Swift(swift) => swift.lowered(now, self.bps, loss),
+            Rules::Paper(paper) => paper.after_loss(self.bps, loss),
+            Rules::Swift(swift) => swift.after_loss(now, self.bps, loss),
         };
         self.set(bps);
         freeze
@@ -108,17 +108,17 @@ impl RateControl {
     pub fn handle_ack(&mut self, now: Instant, ack: &Ack) -> Duration {
         let (bps, freeze) = match &mut self.rules {
             Rules::Paper(_) => (self.bps, Duration::ZERO),
-            Rules::Swift(swift) => swift.heard(now, self.bps, ack),
+            Rules::Swift(swift) => swift.after_ack(now, self.bps, ack),
         };
         self.set(bps);
         freeze
     }
 
     /// Returns `memory` with the state of the rules filled in.
-    pub fn learnt(&self, memory: Memory) -> Memory {
+    pub fn updated_memory(&self, memory: Memory) -> Memory {
         match &self.rules {
             Rules::Paper(_) => memory,
-            Rules::Swift(swift) => swift.learnt(memory),
+            Rules::Swift(swift) => swift.updated_memory(memory),
         }
     }
 
@@ -150,13 +150,13 @@ impl Paper {
         }
     }
 
-    fn raised(&mut self, bps: f64, interval: &Interval) -> f64 {
+    fn after_interval(&mut self, bps: f64, interval: &Interval) -> f64 {
         let loss = match (interval.sent, interval.lost) {
             (_, 0) => 0.0,
             (sent, lost) => (lost as f64 / sent.max(1) as f64).min(1.0),
         };
         self.loss_mean += (loss - self.loss_mean) * LOSS_WEIGHT;
-        if self.loss_mean >= LOSS_MAX || interval.is_untried {
+        if self.loss_mean >= LOSS_MAX || interval.is_limited_elsewhere {
             return bps;
         }
         bps + self.increase(bps) * self.packet_bytes * 8.0 / SYN.as_secs_f64()
@@ -170,7 +170,7 @@ impl Paper {
     }
 
     /// Returns the rate after a NAK, and the time to freeze.
-    fn lowered(&mut self, bps: f64, loss: Loss) -> (f64, Duration) {
+    fn after_loss(&mut self, bps: f64, loss: Loss) -> (f64, Duration) {
         let lower = bps / (1.0 + 1.0 / 8.0);
         if self.lowered_at.is_none_or(|next| loss.number >= next) {
             self.lowered_at = Some(loss.next);
@@ -219,7 +219,7 @@ mod tests {
         Interval {
             sent: 1000,
             lost: 0,
-            is_untried: false,
+            is_limited_elsewhere: false,
             rtt: RTT,
         }
     }
@@ -258,7 +258,7 @@ mod tests {
         control.handle_syn(&calm());
         assert_eq!(control.rate(), Rate::from_bps(501_200_000).unwrap());
         control.handle_syn(&Interval {
-            is_untried: true,
+            is_limited_elsewhere: true,
             ..calm()
         });
         assert_eq!(control.rate(), Rate::from_bps(501_200_000).unwrap());

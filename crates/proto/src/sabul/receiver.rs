@@ -28,9 +28,9 @@ pub struct Receiver {
     losses: VecDeque<Range<u64>>,
     /// Losses that have been reported, ordered by the time of the next report.
     reports: BinaryHeap<Reverse<Report>>,
-    news: Option<News>,
+    newest: Option<NewestPacket>,
     acked_at: Option<Instant>,
-    claim: Option<Claim>,
+    sent_report: Option<SentReport>,
     hold: Hold,
     datagrams: u64,
     duplicates: u64,
@@ -60,7 +60,7 @@ struct Report {
 
 /// Packets received since the last ACK.
 #[derive(Clone, Copy, Debug)]
-struct News {
+struct NewestPacket {
     /// Arrival time of the newest packet, and its transmission time by the sender's clock.
     at: Instant,
     left: Clock,
@@ -70,7 +70,7 @@ struct News {
 
 /// Progress that the sender reported.
 #[derive(Clone, Copy, Debug)]
-struct Claim {
+struct SentReport {
     till: u64,
     /// Time at which packets below `till` that have not arrived count as lost.
     due: Instant,
@@ -93,9 +93,9 @@ impl Receiver {
             rtt: config.memory.rtt,
             losses: VecDeque::new(),
             reports: BinaryHeap::new(),
-            news: None,
+            newest: None,
             acked_at: None,
-            claim: None,
+            sent_report: None,
             hold: Hold::default(),
             datagrams: 0,
             duplicates: 0,
@@ -153,7 +153,7 @@ impl Receiver {
             return None;
         };
         self.take(now, packet.number.into()).then(|| {
-            self.note(now, packet.clock);
+            self.record_time(now, packet.clock);
             span
         })
     }
@@ -168,9 +168,9 @@ impl Receiver {
             }
         } else if self.lose(number) {
             self.next = number + 1;
-            let due = now + self.patience();
-            if let Some(claim) = &mut self.claim {
-                claim.due = due;
+            let due = now + self.reorder_time();
+            if let Some(sent_report) = &mut self.sent_report {
+                sent_report.due = due;
             }
         } else {
             self.ignored += 1;
@@ -194,14 +194,14 @@ impl Receiver {
         true
     }
 
-    fn note(&mut self, now: Instant, left: Clock) {
+    fn record_time(&mut self, now: Instant, left: Clock) {
         let delay = Clock::at(now).since(left);
-        let delay = match self.news {
+        let delay = match self.newest {
             // clock differences wrap around
-            Some(news) if delay.wrapping_sub(news.delay).cast_signed() > 0 => news.delay,
+            Some(newest) if delay.wrapping_sub(newest.delay).cast_signed() > 0 => newest.delay,
             _ => delay,
         };
-        self.news = Some(News {
+        self.newest = Some(NewestPacket {
             at: now,
             left,
             delay,
@@ -229,29 +229,34 @@ impl Receiver {
             self.event = Some(ReceiverEvent::Failed(PeerMisbehaved::SentBeyond(till)));
             return;
         }
-        let till = self.claim.map_or(till, |claim| claim.till.max(till));
-        let due = now + self.patience();
-        self.claim = Some(Claim { till, due });
+        let till = self
+            .sent_report
+            .map_or(till, |sent_report| sent_report.till.max(till));
+        let due = now + self.reorder_time();
+        self.sent_report = Some(SentReport { till, due });
     }
 
     /// Returns the time by which datagrams may arrive later than a stream message.
-    fn patience(&self) -> Duration {
+    fn reorder_time(&self) -> Duration {
         SYN.max(self.rtt / 2)
     }
 
     /// Records reported but missing packets as lost once they are overdue.
-    fn settle(&mut self, now: Instant) {
-        let Some(claim) = self.claim.filter(|claim| claim.due <= now) else {
+    fn check_sent_report(&mut self, now: Instant) {
+        let Some(sent_report) = self
+            .sent_report
+            .filter(|sent_report| sent_report.due <= now)
+        else {
             return;
         };
-        if claim.till <= self.next {
-            self.claim = None;
-        } else if self.lose(claim.till) {
-            self.next = claim.till;
-            self.claim = None;
+        if sent_report.till <= self.next {
+            self.sent_report = None;
+        } else if self.lose(sent_report.till) {
+            self.next = sent_report.till;
+            self.sent_report = None;
         } else {
-            let due = now + self.patience();
-            self.claim = Some(Claim { due, ..claim });
+            let due = now + self.reorder_time();
+            self.sent_report = Some(SentReport { due, ..sent_report });
         }
     }
 
@@ -261,10 +266,10 @@ impl Receiver {
         while ranges.len() < NAK_RANGES_MAX
             && let Some(lost) = self.losses.pop_front()
         {
-            self.remind(now, lost.clone(), FIRST_K);
+            self.schedule_report(now, lost.clone(), FIRST_K);
             ranges.push(lost);
         }
-        self.say_missing(false, ranges)
+        self.nak_message(false, ranges)
     }
 
     /// Returns the repeated report of losses that were not repaired in time.
@@ -278,7 +283,7 @@ impl Receiver {
             self.repeat(now, report, &mut ranges);
         }
         ranges.sort_unstable_by_key(|range| range.start);
-        self.say_missing(true, ranges)
+        self.nak_message(true, ranges)
     }
 
     /// Adds the missing part of a report to `ranges`, as far as the NAK has space, and schedules the next report.
@@ -300,14 +305,14 @@ impl Receiver {
             ranges.push(lost);
         }
         if let Some(first) = first {
-            self.remind(now, first..from, report.k + 1);
+            self.schedule_report(now, first..from, report.k + 1);
         }
         if from < report.till {
             self.reports.push(Reverse(Report { from, ..report }));
         }
     }
 
-    fn remind(&mut self, now: Instant, lost: Range<u64>, k: u32) {
+    fn schedule_report(&mut self, now: Instant, lost: Range<u64>, k: u32) {
         self.reports.push(Reverse(Report {
             due: now + self.rtt.max(SYN) * k,
             from: lost.start,
@@ -316,7 +321,7 @@ impl Receiver {
         }));
     }
 
-    fn say_missing(&self, again: bool, ranges: Vec<Range<u64>>) -> Option<Transmit> {
+    fn nak_message(&self, again: bool, ranges: Vec<Range<u64>>) -> Option<Transmit> {
         if ranges.is_empty() {
             return None;
         }
@@ -329,38 +334,39 @@ impl Receiver {
         if self.over {
             return None;
         }
-        let is_whole = self.received == self.total && (self.total > 0 || self.claim.is_some());
+        let is_whole =
+            self.received == self.total && (self.total > 0 || self.sent_report.is_some());
         if !is_whole && self.ack_due().is_none_or(|due| now < due) {
             return None;
         }
-        let nothing = News {
+        let nothing = NewestPacket {
             at: now,
             left: Clock::at(now),
             delay: 0,
         };
-        let news = self.news.take().unwrap_or(nothing);
+        let newest = self.newest.take().unwrap_or(nothing);
         self.acked_at = Some(now);
         if is_whole {
             self.over = true;
             self.event = Some(ReceiverEvent::Complete);
         }
-        let held = now.since(news.at).as_micros() as u32;
+        let held = now.since(newest.at).as_micros() as u32;
         let ack = Ack {
             till: self.missing.first().unwrap_or(self.next) as u32,
             received: self.received as u32,
             clock: Clock::at(now),
-            echo: Clock(news.left.0.wrapping_add(held)),
-            delay: news.delay,
+            echo: Clock(newest.left.0.wrapping_add(held)),
+            delay: newest.delay,
         };
         Some(Control::Ack(ack).transmit(self.config.stream))
     }
 
     fn ack_due(&self) -> Option<Instant> {
-        let news = self.news?;
-        Some(self.acked_at.map_or(news.at, |at| at + SYN))
+        let newest = self.newest?;
+        Some(self.acked_at.map_or(newest.at, |at| at + SYN))
     }
 
-    fn say_hold(&mut self) -> Option<Transmit> {
+    fn hold_message(&mut self) -> Option<Transmit> {
         let on = self.hold.poll()?;
         Some(Control::Hold(on).transmit(self.config.stream))
     }
@@ -385,7 +391,7 @@ impl Endpoint for Receiver {
 
     fn handle_timeout(&mut self, now: Instant) {
         if !self.over {
-            self.settle(now);
+            self.check_sent_report(now);
         }
     }
 
@@ -400,7 +406,7 @@ impl Endpoint for Receiver {
         if !self.losses.is_empty() {
             return self.nak(now);
         }
-        self.say_hold()
+        self.hold_message()
             .or_else(|| self.nak_again(now))
             .or_else(|| self.ack(now))
     }
@@ -418,7 +424,8 @@ impl Endpoint for Receiver {
         [
             self.ack_due().map(|at| deadline(at, "ack")),
             report.map(|Reverse(report)| deadline(report.due, "nak")),
-            self.claim.map(|claim| deadline(claim.due, "settle")),
+            self.sent_report
+                .map(|sent_report| deadline(sent_report.due, "settle")),
         ]
         .into_iter()
         .flatten()

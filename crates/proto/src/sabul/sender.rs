@@ -23,7 +23,7 @@ pub struct Sender {
     control: RateControl,
     window: FlowWindow,
     /// True if neither rate nor window limits the sender.
-    is_free: bool,
+    is_unlimited: bool,
     losses: LossList,
     /// First packet that is unsent so far.
     next: u64,
@@ -33,16 +33,16 @@ pub struct Sender {
     received: u64,
     rtt: Duration,
     /// Round-trip time that the receiver was last sent.
-    rtt_told: Duration,
+    rtt_reported: Duration,
     syn: Syn,
     frozen_till: Instant,
     held: bool,
     /// True if something other than the rate stops the sender.
-    rests: bool,
+    is_blocked: bool,
     /// Times of the latest feedback, and of the latest feedback that reported a new packet.
-    heard_at: Instant,
+    feedback_at: Instant,
     progress_at: Instant,
-    says_sent: bool,
+    must_report_sent: bool,
     over: bool,
     sent: u64,
     again: u32,
@@ -84,7 +84,7 @@ struct Syn {
     ends: Instant,
     sent: u64,
     lost: u64,
-    is_untried: bool,
+    is_limited_elsewhere: bool,
 }
 
 impl Sender {
@@ -100,8 +100,8 @@ impl Sender {
         let packet_bytes = config.wire_bytes(config.packet_len);
         let mut control = RateControl::new(config.mode, &config.memory, packet_bytes);
         control.limit(config.rate_max);
-        let is_free = rate == Rate::UNLIMITED;
-        let paced = if is_free { rate } else { control.rate() };
+        let is_unlimited = rate == Rate::UNLIMITED;
+        let paced = if is_unlimited { rate } else { control.rate() };
         let total = config.packets();
         Self {
             config,
@@ -109,20 +109,20 @@ impl Sender {
             pacer: Pacer::new(now, paced, config.burst, packet_bytes),
             control,
             window: FlowWindow::new(config.window_max, &config.memory, config.mode),
-            is_free,
+            is_unlimited,
             losses: LossList::new(config.ranges_max as usize),
             next: 0,
             acked: 0,
             received: 0,
             rtt,
-            rtt_told: rtt,
+            rtt_reported: rtt,
             syn: Syn::from(now),
             frozen_till: now,
             held: false,
-            rests: false,
-            heard_at: now,
+            is_blocked: false,
+            feedback_at: now,
             progress_at: now,
-            says_sent: total == 0,
+            must_report_sent: total == 0,
             over: false,
             sent: 0,
             again: 0,
@@ -139,7 +139,7 @@ impl Sender {
             has_lost: self.config.memory.has_lost || !self.window.grows(),
             ..self.config.memory
         };
-        self.control.learnt(memory)
+        self.control.updated_memory(memory)
     }
 
     /// Returns the number of packets sent, retransmissions included.
@@ -210,13 +210,13 @@ impl Sender {
         if till < self.acked || received < self.received || received < till {
             return self.fail(PeerMisbehaved::AckShrank);
         }
-        self.heard_at = now;
+        self.feedback_at = now;
         if received > self.received {
             self.progress_at = now;
-            self.measure(now, ack.echo);
+            self.measure_rtt(now, ack.echo);
             let freeze = self.control.handle_ack(now, ack);
             self.freeze(now, freeze);
-            self.keep_rate(now);
+            self.apply_rate(now);
         }
         (self.acked, self.received) = (till, received);
         self.losses.remove_below(till);
@@ -228,7 +228,7 @@ impl Sender {
     }
 
     /// Updates the round-trip time from the packet that an ACK echoes.
-    fn measure(&mut self, now: Instant, echo: Clock) {
+    fn measure_rtt(&mut self, now: Instant, echo: Clock) {
         let micros = Clock::at(now).since(echo);
         let sample = Duration::from_micros(micros.into());
         if sample <= RTT_MAX {
@@ -241,7 +241,7 @@ impl Sender {
         if last > self.next {
             return self.fail(PeerMisbehaved::NakBeyond(last - 1));
         }
-        self.heard_at = now;
+        self.feedback_at = now;
         self.window.handle_nak();
         for range in ranges {
             let lost = range.start.max(self.acked)..range.end;
@@ -253,7 +253,7 @@ impl Sender {
                 self.lower(now, range.end - 1);
             }
         }
-        self.keep_rate(now);
+        self.apply_rate(now);
     }
 
     fn lower(&mut self, now: Instant, number: u64) {
@@ -263,14 +263,14 @@ impl Sender {
     }
 
     fn freeze(&mut self, now: Instant, time: Duration) {
-        if !self.is_free {
+        if !self.is_unlimited {
             self.frozen_till = self.frozen_till.max(now + time);
         }
     }
 
-    fn keep_rate(&mut self, now: Instant) {
+    fn apply_rate(&mut self, now: Instant) {
         let rate = self.control.rate();
-        if !self.is_free && rate != self.pacer.rate() {
+        if !self.is_unlimited && rate != self.pacer.rate() {
             self.pacer.handle_rate(now, rate);
         }
     }
@@ -280,19 +280,19 @@ impl Sender {
         self.control.handle_syn(&Interval {
             sent: self.syn.sent,
             lost: self.syn.lost,
-            is_untried: self.syn.is_untried,
+            is_limited_elsewhere: self.syn.is_limited_elsewhere,
             rtt: self.rtt,
         });
-        self.keep_rate(now);
+        self.apply_rate(now);
         self.syn = Syn::from(now);
         let is_waiting = self.acked < self.next;
         if !is_waiting || self.held {
-            self.heard_at = now;
+            self.feedback_at = now;
             self.progress_at = now;
         }
-        if now.since(self.heard_at) > self.rtt * 2 + SYN * 4 {
-            self.heard_at = now;
-            self.says_sent = true;
+        if now.since(self.feedback_at) > self.rtt * 2 + SYN * 4 {
+            self.feedback_at = now;
+            self.must_report_sent = true;
         }
         if now.since(self.progress_at) > self.rtt * 3 + SYN * 20 {
             self.progress_at = now;
@@ -301,15 +301,15 @@ impl Sender {
     }
 
     /// Returns the next message for the stream.
-    fn say(&mut self) -> Option<Transmit> {
+    fn stream_message(&mut self) -> Option<Transmit> {
         let stream = self.config.stream;
-        if self.rtt.abs_diff(self.rtt_told) > self.rtt_told / 8 + RTT_STEP {
-            self.rtt_told = self.rtt;
+        if self.rtt.abs_diff(self.rtt_reported) > self.rtt_reported / 8 + RTT_STEP {
+            self.rtt_reported = self.rtt;
             let micros = self.rtt.as_micros() as u32;
             return Some(Control::Rtt(micros).transmit(stream));
         }
-        if self.says_sent {
-            self.says_sent = false;
+        if self.must_report_sent {
+            self.must_report_sent = false;
             if self.next == self.total {
                 self.events.push(SenderEvent::Passed);
             }
@@ -325,7 +325,7 @@ impl Sender {
         }
         let lost = self.losses.first();
         lost.or_else(|| {
-            let admits = self.is_free || self.window.admits(self.next - self.acked);
+            let admits = self.is_unlimited || self.window.admits(self.next - self.acked);
             (admits && self.next < self.total).then_some(self.next)
         })
     }
@@ -333,12 +333,13 @@ impl Sender {
     fn send(&mut self, now: Instant) -> Option<Transmit> {
         let number = self.next_packet().filter(|_| self.frozen_till <= now);
         let Some(number) = number else {
-            self.rests = true;
-            self.syn.is_untried |= self.window.is_largest() || self.next_packet().is_some();
+            self.is_blocked = true;
+            self.syn.is_limited_elsewhere |=
+                self.window.is_largest() || self.next_packet().is_some();
             return None;
         };
-        if self.rests {
-            self.rests = false;
+        if self.is_blocked {
+            self.is_blocked = false;
             self.pacer.rest(now);
         }
         let span = self.config.layout().span(number);
@@ -367,7 +368,7 @@ impl Sender {
     fn take(&mut self, number: u64) -> Option<u32> {
         if number == self.next {
             self.next += 1;
-            self.says_sent |= self.next == self.total;
+            self.must_report_sent |= self.next == self.total;
             return Some(0);
         }
         self.losses.pop_first();
@@ -387,7 +388,7 @@ impl Syn {
             ends: now + SYN,
             sent: 0,
             lost: 0,
-            is_untried: false,
+            is_limited_elsewhere: false,
         }
     }
 }
@@ -414,19 +415,19 @@ impl Endpoint for Sender {
     /// driver that limits the data in flight by other means.
     fn handle_rate(&mut self, now: Instant, rate: Rate) {
         self.control.limit(rate);
-        self.is_free = rate == Rate::UNLIMITED;
-        if self.is_free {
+        self.is_unlimited = rate == Rate::UNLIMITED;
+        if self.is_unlimited {
             self.frozen_till = now;
             self.pacer.handle_rate(now, rate);
         }
-        self.keep_rate(now);
+        self.apply_rate(now);
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         if self.over {
             return None;
         }
-        self.say().or_else(|| self.send(now))
+        self.stream_message().or_else(|| self.send(now))
     }
 
     fn poll_event(&mut self) -> Option<SenderEvent> {

@@ -30,13 +30,13 @@ use super::wire::{Ack, Clock};
 #[derive(Clone, Debug)]
 pub(super) struct Swift {
     packet_bytes: f64,
-    starts: bool,
+    is_starting: bool,
     loss_mean: f64,
     /// Time of the latest brake, and first packet that was unsent then.
     lowered_at: Option<Instant>,
     lowered_next: u64,
     /// Factor by which the target is raised because of competing traffic.
-    patience: f64,
+    target_factor: f64,
     rtt: Duration,
     /// Recent arrival rate, averaged longer (`delivery`) and shorter for the start-up (`arriving`).
     delivery: Delivery,
@@ -48,11 +48,11 @@ impl Swift {
     pub(super) fn new(memory: &Memory, packet_bytes: u32) -> Self {
         Self {
             packet_bytes: f64::from(packet_bytes),
-            starts: !memory.has_started,
+            is_starting: !memory.has_started,
             loss_mean: 0.0,
             lowered_at: None,
             lowered_next: 0,
-            patience: 1.0,
+            target_factor: 1.0,
             rtt: memory.rtt,
             delivery: Delivery::over(DELIVERY_MICROS, 0),
             arriving: Delivery::over(ARRIVING_MICROS, ARRIVING_PACKETS),
@@ -61,26 +61,26 @@ impl Swift {
     }
 
     /// Returns `memory` with the start-up phase and the base delay filled in.
-    pub(super) const fn learnt(&self, memory: Memory) -> Memory {
+    pub(super) const fn updated_memory(&self, memory: Memory) -> Memory {
         Memory {
-            has_started: !self.starts,
+            has_started: !self.is_starting,
             delay_min: self.queue.least,
             ..memory
         }
     }
 
     /// Returns the rate after a SYN interval.
-    pub(super) fn raised(&mut self, bps: f64, interval: &Interval) -> f64 {
+    pub(super) fn after_interval(&mut self, bps: f64, interval: &Interval) -> f64 {
         self.rtt = interval.rtt;
         if interval.sent > 0 {
             let loss = (interval.lost as f64 / interval.sent as f64).min(1.0);
             self.loss_mean += (loss - self.loss_mean) * LOSS_WEIGHT;
         }
-        if interval.is_untried {
+        if interval.is_limited_elsewhere {
             return bps;
         }
         let syn = SYN.as_secs_f64();
-        if self.starts {
+        if self.is_starting {
             let round = interval.rtt.max(ROUND_MIN).as_secs_f64();
             return bps * (1.0 + core::f64::consts::LN_2 * syn / round);
         }
@@ -90,7 +90,7 @@ impl Swift {
     }
 
     /// Returns the rate after a loss, and the time to freeze.
-    pub(super) fn lowered(&mut self, now: Instant, bps: f64, loss: Loss) -> (f64, Duration) {
+    pub(super) fn after_loss(&mut self, now: Instant, bps: f64, loss: Loss) -> (f64, Duration) {
         let is_old = self.lowered_at.is_some() && loss.number < self.lowered_next;
         let is_line = self.loss_mean < LOSS_MAX && self.queue.is_short(bps);
         if is_old || is_line {
@@ -101,12 +101,12 @@ impl Swift {
     }
 
     /// Returns the rate after an ACK, and the time to freeze.
-    pub(super) fn heard(&mut self, now: Instant, bps: f64, ack: &Ack) -> (f64, Duration) {
+    pub(super) fn after_ack(&mut self, now: Instant, bps: f64, ack: &Ack) -> (f64, Duration) {
         self.delivery.handle_ack(ack);
         self.arriving.handle_ack(ack);
         self.queue.handle_ack(now, ack);
         if self.queue.length() < target(bps) / 2 {
-            self.patience = 1.0;
+            self.target_factor = 1.0;
         }
         if self.queue.length() <= self.target(bps) {
             return (bps, Duration::ZERO);
@@ -115,13 +115,13 @@ impl Swift {
         let braked = self.brake(now, bps);
         if before != self.lowered_at {
             // the previous brake did not help: another flow fills the queue
-            self.patience = (self.patience * PATIENCE_STEP).min(PATIENCE_MAX);
+            self.target_factor = (self.target_factor * TARGET_FACTOR_STEP).min(TARGET_FACTOR_MAX);
         }
         braked
     }
 
     fn target(&self, bps: f64) -> Duration {
-        target(bps).mul_f64(self.patience)
+        target(bps).mul_f64(self.target_factor)
     }
 
     fn brake(&mut self, now: Instant, bps: f64) -> (f64, Duration) {
@@ -131,19 +131,19 @@ impl Swift {
         }
         let mut delivered = self.delivery.bps(self.packet_bytes).unwrap_or(bps);
         // in the start-up the longer average lags behind the rate, which has doubled since
-        if self.starts
+        if self.is_starting
             && let Some(arriving) = self.arriving.bps(self.packet_bytes)
         {
             delivered = delivered.max(arriving);
         }
         // after the start-up, the arrival rate may be low only because little was sent
         let least = bps
-            * if self.starts {
+            * if self.is_starting {
                 ARRIVED_LEAST_START
             } else {
                 ARRIVED_LEAST
             };
-        self.starts = false;
+        self.is_starting = false;
         self.lowered_at = Some(now);
         let freeze = self.queue.length().min(FREEZE_MAX);
         // the farther above its target, the deeper; the fastest flow of a queue is the farthest above
@@ -267,8 +267,8 @@ const FALL_MOST: f64 = 0.16;
 const ARRIVED_LEAST: f64 = 0.75;
 const ARRIVED_LEAST_START: f64 = 0.25;
 /// Growth of the target each time that braking does not help, and its limit.
-const PATIENCE_STEP: f64 = 1.25;
-const PATIENCE_MAX: f64 = 1000.0;
+const TARGET_FACTOR_STEP: f64 = 1.25;
+const TARGET_FACTOR_MAX: f64 = 1000.0;
 /// Minimum time between two brakes.
 const HOLD_MIN: Duration = Duration::from_millis(500);
 const FREEZE_MAX: Duration = Duration::from_millis(500);

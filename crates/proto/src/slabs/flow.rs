@@ -32,7 +32,7 @@ pub struct Flow {
     announced: u64,
     announced_end: bool,
     /// True if all bytes of the peer are in our custody, up to the end.
-    heard_out: bool,
+    peer_ended: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ struct Waiting {
 enum End {
     Open,
     /// The end waits behind the queued pages, with this digest.
-    Said(u64),
+    Queued(u64),
     Formed,
     Kept,
 }
@@ -90,7 +90,7 @@ impl Flow {
             allowed: config.window as u64,
             announced: 0,
             announced_end: false,
-            heard_out: false,
+            peer_ended: false,
         }
     }
 
@@ -113,20 +113,20 @@ impl Flow {
         );
         self.queue.push_back(Waiting { len, since: now });
         self.queued_bytes += u64::from(len);
-        self.fit();
+        self.update_fitting();
     }
 
     /// Ends our direction of the session.
     pub fn finish(&mut self, digest: u64) {
         if self.end == End::Open {
-            self.end = End::Said(digest);
+            self.end = End::Queued(digest);
         }
     }
 
     /// Enlarges the peer's window.
     pub fn widen(&mut self, limit: u64) {
         self.limit = self.limit.max(limit);
-        self.fit();
+        self.update_fitting();
     }
 
     /// Returns the bytes of the peer's window that are not yet queued.
@@ -134,7 +134,7 @@ impl Flow {
         self.limit.saturating_sub(self.offset + self.queued_bytes)
     }
 
-    fn fit(&mut self) {
+    fn update_fitting(&mut self) {
         while let Some(page) = self.queue.get(self.fitting) {
             let end = self.fitting_end + u64::from(page.len);
             if end > self.limit {
@@ -151,7 +151,7 @@ impl Flow {
 
     /// True if pages or the end can be sent now.
     pub fn is_ready(&self) -> bool {
-        self.fitting > 0 || self.queue.is_empty() && matches!(self.end, End::Said(_))
+        self.fitting > 0 || self.queue.is_empty() && matches!(self.end, End::Queued(_))
     }
 
     /// Returns the time at which the first page was queued.
@@ -186,7 +186,7 @@ impl Flow {
             self.queued_bytes -= u64::from(page.len);
             self.in_flight += u64::from(page.len);
         }
-        if let End::Said(digest) = self.end
+        if let End::Queued(digest) = self.end
             && self.queue.is_empty()
         {
             self.end = End::Formed;
@@ -226,7 +226,7 @@ impl Flow {
 
     /// Records that we have taken custody of a record.
     pub const fn take_custody(&mut self, slab: u64, record: &Record) {
-        self.heard_out |= slab >= self.first_slabs.1 && record.end.is_some();
+        self.peer_ended |= slab >= self.first_slabs.1 && record.end.is_some();
     }
 
     /// Enlarges the window granted to the peer. Returns true if it grew.
@@ -249,7 +249,7 @@ impl Flow {
 
     /// True if both directions are over.
     pub fn is_over(&self) -> bool {
-        self.end == End::Kept && self.heard_out
+        self.end == End::Kept && self.peer_ended
     }
 }
 

@@ -27,7 +27,7 @@ impl Plan {
 
 /// Sessions with data to send, and their number of pages.
 #[derive(Debug, Default)]
-pub struct Former {
+pub struct SlabFormer {
     ready: BTreeMap<SessionId, u64>,
     /// Total number of pages of all sessions.
     pages: u64,
@@ -48,9 +48,9 @@ pub struct Slot {
     pub is_hungry: bool,
 }
 
-impl Former {
+impl SlabFormer {
     /// Updates the entry of a session.
-    pub fn look(&mut self, session: SessionId, flow: Option<&Flow>) {
+    pub fn update(&mut self, session: SessionId, flow: Option<&Flow>) {
         let ready = flow.filter(|flow| flow.is_ready());
         let before = match ready {
             Some(flow) => self.ready.insert(session, flow.pages()),
@@ -77,12 +77,12 @@ impl Former {
 
     /// True if a slab can be formed now.
     pub fn is_ripe(&self, flows: &BTreeMap<SessionId, Flow>, config: &Config, slot: Slot) -> bool {
-        let waited = || self.ripens(flows, config) <= slot.now;
+        let waited = || self.ripe_at(flows, config) <= slot.now;
         slot.room > 0 && (!self.urgent.is_empty() || slot.is_hungry && waited())
     }
 
     /// Returns the time at which the waiting data makes a slab, if the channel is idle.
-    pub fn ripens(&self, flows: &BTreeMap<SessionId, Flow>, config: &Config) -> Instant {
+    pub fn ripe_at(&self, flows: &BTreeMap<SessionId, Flow>, config: &Config) -> Instant {
         let (mut pages, mut first) = (0, Instant::NEVER);
         for flow in self.ready.keys().filter_map(|session| flows.get(session)) {
             pages += flow.pages();
@@ -99,7 +99,7 @@ impl Former {
         }
     }
 
-    /// Forms a slab if [`Former::is_ripe`].
+    /// Forms a slab if [`SlabFormer::is_ripe`].
     pub fn form(
         &mut self,
         flows: &mut BTreeMap<SessionId, Flow>,
@@ -118,7 +118,7 @@ impl Former {
         let runs = take_shares(&sessions, flows, config, slot.room);
         self.last = runs.first().map(|(session, _)| *session);
         for (session, _) in &runs {
-            self.look(*session, flows.get(session));
+            self.update(*session, flows.get(session));
         }
         Some(Plan { runs, urgent })
     }

@@ -8,7 +8,7 @@ use lighthaul_base::{
 };
 
 use super::flow::Flow;
-use super::form::{Former, Plan, Slot};
+use super::form::{Plan, SlabFormer, Slot};
 use super::message_queue::MessageQueue;
 use super::receiver::{Receiver, Whole};
 use super::sender::{Part, Sender};
@@ -23,7 +23,7 @@ pub struct Link {
     receiver: Receiver,
     messages: MessageQueue,
     flows: BTreeMap<SessionId, Flow>,
-    former: Former,
+    former: SlabFormer,
     /// Bytes by which the windows granted to the peer's sessions exceed their initial windows, less the bytes
     /// received.
     promised: u64,
@@ -93,7 +93,7 @@ impl Link {
             receiver: Receiver::new(config),
             messages: MessageQueue::new(now),
             flows: BTreeMap::new(),
-            former: Former::default(),
+            former: SlabFormer::default(),
             promised: 0,
             seen: now,
             received_at: now,
@@ -186,7 +186,7 @@ impl Link {
         assert!(len <= self.config.page_len(), "a page is a page long");
         if let Some(flow) = self.flows.get_mut(&session) {
             flow.supply(now, len);
-            self.former.look(session, Some(flow));
+            self.former.update(session, Some(flow));
         }
     }
 
@@ -194,7 +194,7 @@ impl Link {
     pub fn finish(&mut self, session: SessionId, digest: u64) {
         if let Some(flow) = self.flows.get_mut(&session) {
             flow.finish(digest);
-            self.former.look(session, Some(flow));
+            self.former.update(session, Some(flow));
         }
     }
 
@@ -304,7 +304,7 @@ impl Link {
         let flow = self.flows.remove(&session);
         let window = u64::from(self.config.window);
         self.promised -= flow.map_or(0, |flow| flow.promised(window));
-        self.former.look(session, None);
+        self.former.update(session, None);
     }
 
     fn close(&mut self, session: SessionId) {
@@ -354,7 +354,7 @@ impl Link {
             Control::Window { session, limit } => {
                 if let Some(flow) = self.flows.get_mut(&session) {
                     flow.widen(limit);
-                    self.former.look(session, Some(flow));
+                    self.former.update(session, Some(flow));
                     self.events.push_back(Event::Widened(session));
                 }
             }
@@ -408,7 +408,7 @@ impl Link {
         for Part { record, .. } in &parts {
             if let Some(flow) = self.flows.get_mut(&record.session) {
                 flow.kept(slab, record);
-                self.former.look(record.session, Some(flow));
+                self.former.update(record.session, Some(flow));
                 self.close(record.session);
             }
         }
@@ -535,7 +535,7 @@ impl Endpoint for Link {
         let ripe = if self.former.is_empty() || !waits {
             Instant::NEVER
         } else {
-            self.former.ripens(&self.flows, &self.config)
+            self.former.ripe_at(&self.flows, &self.config)
         };
         let deadlines = [
             (self.sender.due().unwrap_or(Instant::NEVER), "pace"),

@@ -22,7 +22,8 @@
 //! - [`sender`], [`receiver`]: pages of one direction; [`flow`]: bytes of one session; [`form`]: formation of slabs
 //! - [`station`]: gateway without bytes, for simulations
 //! - [`token`]: gateways that take turns on one channel
-//! - [`message_queue`]: messages that survive their connection; [`link`]: both directions and all sessions of two gateways
+//! - [`message_queue`]: messages that survive their connection
+//! - [`link`]: both directions and all sessions of two gateways
 pub mod config;
 pub mod flow;
 pub mod form;

@@ -26,7 +26,7 @@ pub struct Receiver {
     /// Time of the next ACK.
     ack_at: Option<Instant>,
     /// Contents of the latest ACK.
-    told: Sent,
+    reported: Sent,
     question: Option<Question>,
     answered: u32,
     hold: Hold,
@@ -81,7 +81,7 @@ impl Receiver {
             nak_at: None,
             // an empty object is complete at once
             ack_at: (packets == 0).then_some(now),
-            told: Sent::default(),
+            reported: Sent::default(),
             question: None,
             answered: 0,
             hold: Hold::default(),
@@ -138,7 +138,7 @@ impl Receiver {
             self.ignored += 1;
             return None;
         };
-        self.follow(now, packet);
+        self.detect_losses(now, packet);
         if let Some(question) = &mut self.question {
             question.at = (now + self.config.settle).min(question.latest);
         }
@@ -149,19 +149,19 @@ impl Receiver {
     fn span(&mut self, number: u64, len: u32) -> Option<Span> {
         let window = u64::from(self.config.window);
         if number >= self.below + window {
-            self.catch_up();
+            self.update_below();
         }
         let span = self.config.layout().place(number, len);
         span.filter(|_| number < self.below + window)
     }
 
     /// Detects losses from a datagram: the circuit keeps order, so skipped numbers are lost.
-    fn follow(&mut self, now: Instant, packet: Packet) {
+    fn detect_losses(&mut self, now: Instant, packet: Packet) {
         let (number, turn) = (packet.number, packet.turn);
         if turn > self.sent.turns {
             // losses that do not fit in the lists are found by a question
             self.lost_turns.insert(self.sent.turns..turn);
-            self.suspect(now);
+            self.schedule_nak(now);
             self.sent.turns = turn;
         }
         if packet.again {
@@ -173,7 +173,7 @@ impl Receiver {
         } else if number >= self.sent.packets {
             if number > self.sent.packets {
                 self.lost.insert(self.sent.packets..number);
-                self.suspect(now);
+                self.schedule_nak(now);
             }
             self.sent.packets = number + 1;
         }
@@ -182,7 +182,7 @@ impl Receiver {
         }
     }
 
-    fn suspect(&mut self, now: Instant) {
+    fn schedule_nak(&mut self, now: Instant) {
         self.nak_at.get_or_insert(now + self.config.settle);
     }
 
@@ -233,7 +233,7 @@ impl Receiver {
             self.ignored += 1;
             return;
         }
-        self.catch_up();
+        self.update_below();
         let settle = if self.below >= sent.packets {
             Duration::ZERO
         } else {
@@ -247,7 +247,7 @@ impl Receiver {
     }
 
     /// Updates the first missing packet.
-    fn catch_up(&mut self) {
+    fn update_below(&mut self) {
         let missing = self.tally.next_missing(self.below);
         self.below = missing.unwrap_or_else(|| self.tally.total());
     }
@@ -261,7 +261,7 @@ impl Receiver {
         if self.over || !(answers || naks || acks) {
             return None;
         }
-        self.catch_up();
+        self.update_below();
         if acks {
             self.ack_at = None;
         }
@@ -270,15 +270,15 @@ impl Receiver {
         }
         let naks = naks && !(self.lost.is_empty() && self.lost_turns.is_empty());
         self.nak_at = self.nak_at.filter(|at| *at > now);
-        let told = self.whole();
-        if !naks && told == self.told && !self.tally.is_full() {
+        let reported = self.acked();
+        if !naks && reported == self.reported && !self.tally.is_full() {
             return None;
         }
-        Some(self.say(now, naks))
+        Some(self.regular_report(now, naks))
     }
 
     /// Returns the acknowledged progress: packets in whole blocks, and resends.
-    fn whole(&self) -> Sent {
+    fn acked(&self) -> Sent {
         let block = u64::from(self.config.block);
         Sent {
             packets: if self.tally.is_full() {
@@ -298,26 +298,26 @@ impl Receiver {
         self.sent.turns = self.sent.turns.max(turns);
         self.lost.remove_below(packets);
         self.lost_turns.remove_below(turns);
-        let told = self.whole();
-        self.told = told;
+        let reported = self.acked();
+        self.reported = reported;
         let mut from = self.below;
         let missing = core::iter::from_fn(|| {
             let run = self.tally.missing_run(from, u64::MAX)?;
             from = run.end;
             (run.start < packets).then(|| run.start..run.end.min(packets))
         });
-        let said = [self.answered.into(), told.packets, told.turns];
-        let report = wire::report(self.config.stream, said, missing, core::iter::empty());
+        let counts = [self.answered.into(), reported.packets, reported.turns];
+        let report = wire::report(self.config.stream, counts, missing, core::iter::empty());
         self.events.push(ReceiverEvent::Answered {
             received: self.tally.count(),
             missing: self.tally.missing(),
         });
-        self.conclude();
+        self.check_complete();
         Some(report)
     }
 
     /// Returns a report of arrivals and, with `naks`, of the losses found.
-    fn say(&mut self, now: Instant, naks: bool) -> Transmit {
+    fn regular_report(&mut self, now: Instant, naks: bool) -> Transmit {
         let ranges_max = if naks { RANGES_MAX } else { 0 };
         let (lost, turns) = (&self.lost, &self.lost_turns);
         let lost_till = lost
@@ -330,31 +330,31 @@ impl Receiver {
             .take(ranges_max)
             .last()
             .map_or(0, |range| range.end);
-        let whole = self.whole();
-        let told = Sent {
+        let acked = self.acked();
+        let reported = Sent {
             turns: turns
                 .next(turns_till)
                 .map_or(self.sent.turns, |range| range.start),
-            ..whole
+            ..acked
         };
-        let said = [self.answered.into(), told.packets, told.turns];
+        let counts = [self.answered.into(), reported.packets, reported.turns];
         let report = wire::report(
             self.config.stream,
-            said,
+            counts,
             lost.ranges().take(ranges_max),
             turns.ranges().take(ranges_max),
         );
-        self.told = told;
+        self.reported = reported;
         self.lost.remove_below(lost_till);
         self.lost_turns.remove_below(turns_till);
         if naks && !(self.lost.is_empty() && self.lost_turns.is_empty()) {
             self.nak_at = Some(now);
         }
-        self.conclude();
+        self.check_complete();
         report
     }
 
-    fn conclude(&mut self) {
+    fn check_complete(&mut self) {
         if self.tally.is_full() {
             self.over = true;
             self.events.push(ReceiverEvent::Complete);

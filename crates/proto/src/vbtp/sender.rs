@@ -32,11 +32,11 @@ pub struct Sender {
     copied: u64,
     /// Number of questions asked, progress that the latest one asked about, and number of answers received.
     asked: u32,
-    about: Option<Sent>,
+    asked_about: Option<Sent>,
     answered: u32,
     held: bool,
     datagrams: u64,
-    pieces: u64,
+    tail_packets: u64,
     ignored: u64,
     events: Events<SenderEvent, EVENTS_MAX>,
 }
@@ -96,15 +96,15 @@ impl Sender {
             copies: 0..0,
             copied: 0,
             asked: 0,
-            about: None,
+            asked_about: None,
             answered: 0,
             held: false,
             datagrams: 0,
-            pieces: 0,
+            tail_packets: 0,
             ignored: 0,
             events: Events::default(),
         };
-        sender.look(now);
+        sender.check_release(now);
         sender
     }
 
@@ -115,12 +115,12 @@ impl Sender {
 
     /// Returns the number of retransmissions.
     pub const fn resent(&self) -> u64 {
-        self.datagrams + self.pieces - self.next
+        self.datagrams + self.tail_packets - self.next
     }
 
     /// Returns the number of packets sent on the stream.
     pub const fn tail(&self) -> u64 {
-        self.pieces
+        self.tail_packets
     }
 
     /// Returns the number of questions asked.
@@ -159,7 +159,7 @@ impl Sender {
     }
 
     /// Releases the circuit at its end, or if the last packets would have to wait for it through a long gap.
-    fn look(&mut self, now: Instant) {
+    fn check_release(&mut self, now: Instant) {
         if self.state != State::Circuit {
             return;
         }
@@ -255,7 +255,7 @@ impl Sender {
                 number
             }
         };
-        self.pieces += 1;
+        self.tail_packets += 1;
         wire::piece(
             self.config.stream,
             number,
@@ -282,14 +282,14 @@ impl Sender {
 
     /// Returns a question, unless it was asked before or an answer is outstanding.
     fn ask(&mut self, now: Instant) -> Option<Transmit> {
-        let sent = self.sent_in_all();
-        let news = self.overflowed || self.about != Some(sent);
+        let sent = self.progress();
+        let news = self.overflowed || self.asked_about != Some(sent);
         if self.held || self.asked != self.answered || !news {
             return None;
         }
         self.overflowed = false;
         self.asked = self.asked.wrapping_add(1);
-        self.about = Some(sent);
+        self.asked_about = Some(sent);
         self.events.push(SenderEvent::Asked);
         let all = self.next == self.packets;
         let answer = now + self.config.rtt;
@@ -299,7 +299,7 @@ impl Sender {
         Some(wire::question(self.config.stream, sent))
     }
 
-    fn sent_in_all(&self) -> Sent {
+    fn progress(&self) -> Sent {
         Sent {
             packets: self.next,
             turns: self.turns.count(),
@@ -320,7 +320,7 @@ impl Sender {
 
     /// Fails if no conforming receiver could have sent this report.
     fn check(&self, report: &Report<'_>) -> Result<(), PeerMisbehaved> {
-        let sent = self.sent_in_all();
+        let sent = self.progress();
         let packets = report.below.max(report.packets.end());
         let turns = report.turns.max(report.lost_turns.end());
         if packets > sent.packets {
@@ -347,13 +347,13 @@ impl Sender {
                     self.overflowed |= self.lost.insert(number..number + 1).is_none();
                 }
             }
-        } else if let Some(about) = self.about {
+        } else if let Some(asked_about) = self.asked_about {
             self.answered = report.answered;
             // the answer does not cover resends sent after the question
-            for number in self.turns.since(about.turns) {
+            for number in self.turns.since(asked_about.turns) {
                 self.lost.remove(number);
             }
-            self.turns.forget_below(about.turns);
+            self.turns.forget_below(asked_about.turns);
         }
         self.turns.forget_below(report.turns);
         self.lost.remove_below(self.below);
@@ -380,12 +380,12 @@ impl Endpoint for Sender {
         } else {
             self.ignored += 1;
         }
-        self.look(now);
+        self.check_release(now);
         None
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.look(now);
+        self.check_release(now);
     }
 
     /// Reacts only to [`Rate::UNLIMITED`], since the vector determines the rates. A driver passes it if there is no
