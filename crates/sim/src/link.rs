@@ -121,7 +121,7 @@ pub struct Link {
     in_burst: bool,
     /// Time of the latest update of `work`.
     seen: Instant,
-    /// Data still to be sent at `seen`, in bits times 10^-9. The line sends `rate` of these units per nanosecond, so
+    /// Data still to be sent at `seen`, in units of 10^-9 bit. The line sends `rate` of these units per nanosecond, so
     /// the arithmetic is exact.
     work: u128,
     counters: Counters,
@@ -273,7 +273,7 @@ impl Count {
     }
 }
 
-/// Data of one byte, in bits times 10^-9.
+/// Data of one byte, in units of 10^-9 bit.
 const WORK_PER_BYTE: u128 = 8_000_000_000;
 
 #[cfg(test)]

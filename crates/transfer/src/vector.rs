@@ -1,7 +1,7 @@
 //! TRC vectors in files: as text, as TOML, or as lines of JSON.
 
 use lighthaul_base::Trc;
-use lighthaul_base::trc::{STEPS_MAX, TrcError, step_of};
+use lighthaul_base::trc::{STEPS_MAX, TrcError, parse_step};
 use serde::Deserialize;
 
 use crate::error::{Code, Error};
@@ -50,7 +50,7 @@ fn from_lines(text: &str) -> Result<Trc, String> {
 }
 
 fn vector(steps: Vec<StepSettings>) -> Result<Trc, String> {
-    let step = |(nth, step): (_, StepSettings)| step_of(nth, &step.from, &step.till, &step.rate);
+    let step = |(nth, step): (_, StepSettings)| parse_step(nth, &step.from, &step.till, &step.rate);
     let steps = (1..).zip(steps).map(step).collect::<Result<_, _>>();
     let trc = steps.and_then(Trc::new);
     trc.map_err(|error| error.to_string())

@@ -5,5 +5,5 @@
 mod text;
 mod vector;
 
-pub use self::text::{moment, step_of};
+pub use self::text::{parse_step, parse_time};
 pub use self::vector::{RATE_MAX, RATE_MIN, STEPS_MAX, Step, Trc, TrcError};

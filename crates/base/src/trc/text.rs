@@ -42,14 +42,14 @@ impl fmt::Display for TrcError {
         match self {
             Self::Empty => write!(f, "a TRC vector has at least one step, as in {EXAMPLE}"),
             Self::TooMany => write!(f, "a TRC vector has at most {STEPS_MAX} steps"),
-            Self::Unreadable(nth) => {
+            Self::Malformed(nth) => {
                 write!(f, "cannot parse step {nth}: write steps as in {EXAMPLE}")
             }
-            Self::Backwards(nth) => write!(
+            Self::EndBeforeStart(nth) => write!(
                 f,
                 "step {nth} does not end after it begins: give the earlier time first"
             ),
-            Self::Disorder(nth) => write!(
+            Self::OutOfOrder(nth) => write!(
                 f,
                 "step {nth} begins before step {}: put the steps in order of time",
                 nth - 1
@@ -61,15 +61,15 @@ impl fmt::Display for TrcError {
                     nth - 1
                 )
             }
-            Self::Far(nth) => write!(
+            Self::EndTooLate(nth) => write!(
                 f,
                 "step {nth} ends more than a hundred years after the start: check its unit"
             ),
-            Self::Zero(nth) => write!(
+            Self::ZeroRate(nth) => write!(
                 f,
                 "step {nth} has a rate of zero: leave out times without capacity"
             ),
-            Self::Absurd(nth, rate) => {
+            Self::RateOutOfRange(nth, rate) => {
                 write!(
                     f,
                     "step {nth} has a rate of {rate}, outside {RATE_MIN} to {RATE_MAX}: check its unit"
@@ -84,7 +84,7 @@ impl fmt::Display for TrcError {
 }
 
 /// Parses a time since the start of the vector, as in `0s`, `1.5s`, `250ms`, `10m` or `2h`.
-pub fn moment(text: &str) -> Option<Instant> {
+pub fn parse_time(text: &str) -> Option<Instant> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
@@ -100,26 +100,26 @@ pub fn moment(text: &str) -> Option<Instant> {
 
 /// Parses step number `nth`, as in `2s-5s 900Mb/s`.
 fn step(nth: usize, word: &str) -> Result<Step, TrcError> {
-    let wrong = || TrcError::Unreadable(nth);
+    let wrong = || TrcError::Malformed(nth);
     let (from, rest) = word.split_once('-').ok_or_else(wrong)?;
     let (till, rate) = rest
         .trim()
         .split_once(char::is_whitespace)
         .ok_or_else(wrong)?;
-    step_of(nth, from, till, rate)
+    parse_step(nth, from, till, rate)
 }
 
 /// Returns step number `nth` from its three fields in text form, for file formats that have a key for each field.
-pub fn step_of(nth: usize, from: &str, till: &str, rate: &str) -> Result<Step, TrcError> {
-    let wrong = || TrcError::Unreadable(nth);
+pub fn parse_step(nth: usize, from: &str, till: &str, rate: &str) -> Result<Step, TrcError> {
+    let wrong = || TrcError::Malformed(nth);
     let number = rate.trim().trim_end_matches(|c: char| !c.is_ascii_digit());
     let is_zero = number.bytes().all(|c| matches!(c, b'0' | b'.'));
     if is_zero && !number.is_empty() {
-        return Err(TrcError::Zero(nth));
+        return Err(TrcError::ZeroRate(nth));
     }
     Ok(Step {
-        from: moment(from).ok_or_else(wrong)?,
-        till: moment(till).ok_or_else(wrong)?,
+        from: parse_time(from).ok_or_else(wrong)?,
+        till: parse_time(till).ok_or_else(wrong)?,
         rate: rate.parse().map_err(|_| wrong())?,
     })
 }
@@ -186,28 +186,28 @@ mod tests {
         for (text, error, says) in [
             ("", TrcError::Empty, "at least one"),
             ("# nothing", TrcError::Empty, "at least one"),
-            ("soon", TrcError::Unreadable(1), "step 1"),
-            ("0s-1s 1G, 1s-2s", TrcError::Unreadable(2), "step 2"),
-            ("0s-1s 1G, 1-2 1G", TrcError::Unreadable(2), "step 2"),
-            ("0s-1s 1G, -1s-2s 1G", TrcError::Unreadable(2), "step 2"),
-            ("0s-99999999999999h 1G", TrcError::Unreadable(1), "step 1"),
-            ("0s-1s fast", TrcError::Unreadable(1), "step 1"),
-            ("0s-1s 0Mb/s", TrcError::Zero(1), "zero"),
-            ("0s-1s 1G, 1s-2s 0", TrcError::Zero(2), "step 2"),
-            ("2s-1s 1G", TrcError::Backwards(1), "step 1"),
-            ("1s-1s 1G", TrcError::Backwards(1), "step 1"),
-            ("1s-2s 1G, 0s-1s 1G", TrcError::Disorder(2), "step 1"),
+            ("soon", TrcError::Malformed(1), "step 1"),
+            ("0s-1s 1G, 1s-2s", TrcError::Malformed(2), "step 2"),
+            ("0s-1s 1G, 1-2 1G", TrcError::Malformed(2), "step 2"),
+            ("0s-1s 1G, -1s-2s 1G", TrcError::Malformed(2), "step 2"),
+            ("0s-99999999999999h 1G", TrcError::Malformed(1), "step 1"),
+            ("0s-1s fast", TrcError::Malformed(1), "step 1"),
+            ("0s-1s 0Mb/s", TrcError::ZeroRate(1), "zero"),
+            ("0s-1s 1G, 1s-2s 0", TrcError::ZeroRate(2), "step 2"),
+            ("2s-1s 1G", TrcError::EndBeforeStart(1), "step 1"),
+            ("1s-1s 1G", TrcError::EndBeforeStart(1), "step 1"),
+            ("1s-2s 1G, 0s-1s 1G", TrcError::OutOfOrder(2), "step 1"),
             ("1s-3s 1G, 2s-4s 1G", TrcError::Overlap(2), "overlap"),
-            ("0s-1000000h 1G", TrcError::Far(1), "hundred years"),
-            ("0s-1s 40", TrcError::Unreadable(1), "step 1"),
+            ("0s-1000000h 1G", TrcError::EndTooLate(1), "hundred years"),
+            ("0s-1s 40", TrcError::Malformed(1), "step 1"),
             (
                 "0s-1s 40b/s",
-                TrcError::Absurd(1, Rate::from_bps(40).unwrap()),
+                TrcError::RateOutOfRange(1, Rate::from_bps(40).unwrap()),
                 "unit",
             ),
             (
                 "0s-1s 2000T",
-                TrcError::Absurd(1, Rate::from_mbps(2_000_000_000)),
+                TrcError::RateOutOfRange(1, Rate::from_mbps(2_000_000_000)),
                 "unit",
             ),
         ] {

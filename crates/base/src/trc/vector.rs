@@ -55,16 +55,16 @@ impl Trc {
         let mut before: Option<Step> = None;
         for (nth, step) in (1..).zip(&steps) {
             if step.till <= step.from {
-                return Err(TrcError::Backwards(nth));
+                return Err(TrcError::EndBeforeStart(nth));
             }
             if step.till > TILL_MAX {
-                return Err(TrcError::Far(nth));
+                return Err(TrcError::EndTooLate(nth));
             }
             if !(RATE_MIN..=RATE_MAX).contains(&step.rate) {
-                return Err(TrcError::Absurd(nth, step.rate));
+                return Err(TrcError::RateOutOfRange(nth, step.rate));
             }
             if before.is_some_and(|before| step.from < before.from) {
-                return Err(TrcError::Disorder(nth));
+                return Err(TrcError::OutOfOrder(nth));
             }
             if before.is_some_and(|before| step.from < before.till) {
                 return Err(TrcError::Overlap(nth));
@@ -126,7 +126,7 @@ impl Trc {
         u64::try_from(self.work_between(from, till) / WORK_PER_BYTE).unwrap_or(u64::MAX)
     }
 
-    /// Returns the capacity between two times in bits times 10^-9, which needs no rounding.
+    /// Returns the capacity between two times in units of 10^-9 bit, which needs no rounding.
     pub fn work_between(&self, from: Instant, till: Instant) -> u128 {
         let steps = self.steps[self.first_at(from)..].iter();
         let steps = steps.take_while(|step| step.from < till);
@@ -235,19 +235,19 @@ pub enum TrcError {
     /// The vector has more than [`STEPS_MAX`] steps.
     TooMany,
     /// The step cannot be parsed.
-    Unreadable(usize),
+    Malformed(usize),
     /// The step ends at or before its start.
-    Backwards(usize),
+    EndBeforeStart(usize),
     /// The step begins before the previous step begins.
-    Disorder(usize),
+    OutOfOrder(usize),
     /// The step begins before the previous step ends.
     Overlap(usize),
     /// The step ends more than a hundred years after time zero.
-    Far(usize),
+    EndTooLate(usize),
     /// The step has a rate of zero.
-    Zero(usize),
+    ZeroRate(usize),
     /// The step has a rate outside `RATE_MIN..=RATE_MAX`.
-    Absurd(usize, Rate),
+    RateOutOfRange(usize, Rate),
     /// All steps lie in the past.
     Past,
 }
@@ -257,12 +257,12 @@ impl core::error::Error for TrcError {}
 /// Maximum number of steps in a vector.
 pub const STEPS_MAX: usize = 4096;
 
-/// Returns the amount that the step carries in one nanosecond, in bits times 10^-9.
+/// Returns the amount that the step carries in one nanosecond, in units of 10^-9 bit.
 fn work(step: &Step) -> u128 {
     u128::from(step.rate.as_bps())
 }
 
-/// Amount of one byte in bits times 10^-9.
+/// Amount of one byte in units of 10^-9 bit.
 const WORK_PER_BYTE: u128 = 8_000_000_000;
 const TILL_MAX: Instant = Instant::from_nanos(100 * 366 * 24 * 3600 * 1_000_000_000);
 /// Lowest rate of a step. At a lower rate a datagram takes seconds, and the unit was probably forgotten.
@@ -275,7 +275,7 @@ pub const RATE_MAX: Rate = Rate::from_mbps(1_000_000_000);
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::moment;
+    use super::super::parse_time;
     use super::*;
     use alloc::string::ToString;
     use alloc::vec;
@@ -297,7 +297,7 @@ pub(crate) mod tests {
     fn past_vector_is_refused_but_vector_in_gap_is_not() {
         let trc: Trc = "0s-1s 1G, 9h-10h 1G".parse().unwrap();
         assert_eq!(trc.check_ahead(at(2_000_000_000)), Ok(()));
-        assert_eq!(trc.next_change(at(2_000_000_000)), moment("9h"));
+        assert_eq!(trc.next_change(at(2_000_000_000)), parse_time("9h"));
         assert_eq!(trc.check_ahead(trc.end()), Err(TrcError::Past));
         assert_eq!(trc.next_change(trc.end()), None);
     }
@@ -397,12 +397,12 @@ pub(crate) mod tests {
     #[test]
     fn shifting_and_scaling_beyond_limits_are_refused() {
         let trc: Trc = "0s-1s 1G".parse().unwrap();
-        assert_eq!(trc.shifted(Duration::MAX), Err(TrcError::Backwards(1)));
+        assert_eq!(trc.shifted(Duration::MAX), Err(TrcError::EndBeforeStart(1)));
         assert_eq!(
             trc.shifted(Duration::from_secs(4_000_000_000)),
-            Err(TrcError::Far(1))
+            Err(TrcError::EndTooLate(1))
         );
         let slow = Rate::from_bps(1).unwrap();
-        assert_eq!(trc.scaled(0, 1), Err(TrcError::Absurd(1, slow)));
+        assert_eq!(trc.scaled(0, 1), Err(TrcError::RateOutOfRange(1, slow)));
     }
 }

@@ -177,7 +177,7 @@ impl Pacer {
 /// Maximum length of a train in bytes: one segmented send (UDP GSO) carries no more.
 pub const TRAIN_BYTES_MAX: u64 = 64 * 1024;
 
-/// Tokens per byte: bits times nanoseconds in a second.
+/// Tokens per byte: 8 bits in units of 10^-9 bit.
 const WORK: u128 = 8_000_000_000;
 /// Ratio of the rate of catching up to the nominal rate.
 const CATCH_UP: (u128, u128) = (21, 20);

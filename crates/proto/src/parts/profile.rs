@@ -22,7 +22,7 @@ pub struct Profile {
     seen: Instant,
     /// Time before which the profile stays closed.
     due: Instant,
-    /// Tokens in bits times 10^-9.
+    /// Tokens in units of 10^-9 bit.
     tokens: u128,
     /// Tokens that may leave before the profile closes again; zero while it is closed.
     open: u128,
@@ -212,7 +212,7 @@ fn quantum(burst: u64) -> u64 {
     }
 }
 
-/// Tokens per byte: bits times nanoseconds in a second.
+/// Tokens per byte: 8 bits in units of 10^-9 bit.
 const WORK: u128 = 8_000_000_000;
 /// Time before a boundary at which the profile opens for an incomplete train.
 const FLUSH_TIME: Duration = Duration::from_micros(50);
