@@ -53,7 +53,7 @@ fn machines(rate: Rate) {
         now = now.max(sender.poll_timeout().map_or(now, |deadline| deadline.at));
     }
     let nanos = watch.elapsed().as_nanos() as f64 / receiver.total() as f64;
-    println!("both machines at {rate}: {nanos:.1} ns a datagram");
+    println!("both machines at {rate}: {nanos:.1} ns per datagram");
 }
 
 /// Simulates 10 GB over 10 Gb/s, 100 ms and 0.1 % loss.
@@ -85,7 +85,7 @@ fn simulation() {
     );
     println!("10 GB in {} blasts and {end} of virtual time", left.round());
     println!(
-        "simulated in {:.2} s, {nanos:.0} ns a datagram",
+        "simulated in {:.2} s, {nanos:.0} ns per datagram",
         wall.as_secs_f64()
     );
 }

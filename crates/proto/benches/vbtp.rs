@@ -77,7 +77,7 @@ fn machines(lost: u64) {
         now = now.max(next.unwrap_or(now));
     }
     let nanos = watch.elapsed().as_nanos() as f64 / sender.sent() as f64;
-    println!("both machines, one of {lost} lost: {nanos:.1} ns a datagram");
+    println!("both machines, one of {lost} lost: {nanos:.1} ns per datagram");
 }
 
 fn hand(machine: &mut impl Endpoint, now: Instant, via: Via, head: &[u8], body: &Body) {

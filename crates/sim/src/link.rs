@@ -224,7 +224,7 @@ impl Link {
 
     /// Advances the line to `now`.
     fn drain(&mut self, now: Instant) {
-        debug_assert!(now >= self.seen, "time never goes back");
+        debug_assert!(now >= self.seen, "time must not decrease");
         if let Some(rate) = self.config.rate {
             let sent = now.since(self.seen).as_nanos() * u128::from(rate.as_bps());
             self.work = self.work.saturating_sub(sent);
@@ -417,7 +417,7 @@ mod tests {
                 prop_assert_eq!(verdict, twin.offer(now, len));
                 prop_assert!(link.backlog_bytes(now) <= queue_bytes_max);
                 if let Verdict::Delivered { at, .. } = verdict {
-                    prop_assert!(at >= last, "a line keeps its order");
+                    prop_assert!(at >= last, "a line must keep the order");
                     last = at;
                     bytes += u64::from(len);
                 }

@@ -48,9 +48,12 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
     pub fn add(&mut self, left: L, right: R, config: &FlowConfig) -> usize {
         let links = config.there.links.iter().chain(&config.back.links);
         for link in links {
-            assert!(*link < self.links.len(), "there is no link {link}");
+            assert!(*link < self.links.len(), "the network has no link {link}");
         }
-        assert!(config.start >= self.now, "a flow begins in the future");
+        assert!(
+            config.start >= self.now,
+            "a flow must not start in the past"
+        );
         let seed = self.rng.next_u64();
         self.flows.push(Flow::new(left, right, config, seed));
         self.flows.len() - 1
@@ -70,7 +73,10 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
                 break;
             }
             idle = if at > self.now { 0 } else { idle + 1 };
-            assert!(idle < IDLE_MAX, "time stands still at {at}");
+            assert!(
+                idle < IDLE_MAX,
+                "endless events at {at}: a machine keeps asking for an immediate timeout"
+            );
             self.now = at;
             self.flows[nth].run_next(at, &mut self.links, &mut |event| on_event(at, nth, event));
         }
@@ -135,7 +141,7 @@ impl<L: Endpoint, R: Endpoint> Network<L, R> {
         let next = self.next().map_or(Instant::NEVER, |(at, _)| at);
         assert!(
             self.now <= till && till <= next,
-            "the world runs till {till} first"
+            "run the network until {till} first"
         );
         self.now = till;
     }

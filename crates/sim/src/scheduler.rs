@@ -332,6 +332,6 @@ mod tests {
             };
             right += u32::from(absence.len == away || absence.len.abs_diff(away) < MS);
         }
-        assert!(right >= 8, "{right} of some ten");
+        assert!(right >= 8, "{right} of about ten are right");
     }
 }

@@ -24,7 +24,7 @@ impl Trace {
         interval: Duration,
         till: Instant,
     ) -> Self {
-        assert!(!interval.is_zero(), "an interval takes some time");
+        assert!(!interval.is_zero(), "the interval must not be zero");
         let mut rows = Vec::new();
         let mut before: Vec<u64> = network.flows().iter().map(|_| 0).collect();
         let mut at = Instant::ZERO + interval;

@@ -105,7 +105,7 @@ pub struct Coder {
 impl Coder {
     /// Returns a coder. Panics unless [`Code::is_possible`].
     pub fn new(code: Code) -> Self {
-        assert!(code.is_possible(), "a code is checked before it is used");
+        assert!(code.is_possible(), "the code must be possible");
         Self {
             code,
             encoder: None,
@@ -119,7 +119,7 @@ impl Coder {
         let count = u8::try_from(sources.len()).unwrap_or(u8::MAX);
         assert!(
             (1..=self.code.sources()).contains(&count),
-            "a block has source symbols, and not too many"
+            "the number of source symbols is out of range"
         );
         match self.code {
             Code::None => Vec::new(),
@@ -292,7 +292,7 @@ mod tests {
             if helps.len() < missing {
                 prop_assert_eq!(restored, None);
             } else {
-                let restored = restored.expect("enough came");
+                let restored = restored.expect("enough symbols arrived");
                 prop_assert_eq!(restored.len(), missing);
                 for (nth, symbol) in restored {
                     prop_assert_eq!(&symbol, &block[usize::from(nth)]);

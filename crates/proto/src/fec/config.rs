@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(CONFIG.ring_len(), 48 * 102);
         assert!(
             CONFIG.span(7, 3, 1) < CONFIG.span(0, 4, 1),
-            "repair symbols lie behind"
+            "repair symbols follow the source symbols"
         );
     }
 

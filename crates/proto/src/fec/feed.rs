@@ -23,10 +23,7 @@ pub struct Feed {
 impl Feed {
     /// Returns a feed of `messages` messages. Their lengths cycle through `lens`. Panics if there are no messages.
     pub fn new(config: Config, every: Duration, messages: u64, lens: RangeInclusive<u32>) -> Self {
-        assert!(
-            messages > 0 && !lens.is_empty(),
-            "a feed has something to say"
-        );
+        assert!(messages > 0 && !lens.is_empty(), "a feed needs a message");
         Self {
             sender: Sender::new(Instant::ZERO, config, 0),
             every,

@@ -130,11 +130,7 @@ struct Closed {
 impl Receiver {
     /// Returns a receiver without messages. Panics unless `config` passes [`Config::check`].
     pub fn new(_now: Instant, config: Config, _seed: u64) -> Self {
-        assert_eq!(
-            config.check(),
-            Ok(()),
-            "a config is checked before it is used"
-        );
+        assert_eq!(config.check(), Ok(()), "the config must pass check()");
         Self {
             config,
             blocks: vec![Block::default(); config.blocks.into()],

@@ -64,11 +64,7 @@ struct Symbol {
 impl Sender {
     /// Returns a sender without messages. Panics unless `config` passes [`Config::check`].
     pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
-        assert_eq!(
-            config.check(),
-            Ok(()),
-            "a config is checked before it is used"
-        );
+        assert_eq!(config.check(), Ok(()), "the config must pass check()");
         let most = config.wire_bytes(config.symbol_len());
         Self {
             config,
@@ -92,9 +88,9 @@ impl Sender {
     pub fn offer(&mut self, now: Instant, len: u32) -> Option<Span> {
         assert!(
             len <= self.config.message_len,
-            "messages have a largest size"
+            "the message exceeds message_len"
         );
-        assert!(!self.ending, "nothing comes behind the end");
+        assert!(!self.ending, "no message may follow the end");
         let oldest = self.queue.front().map_or(self.block, |symbol| symbol.block);
         let is_full = self.block - oldest >= u64::from(self.config.blocks) - 1;
         if is_full || self.block + 1 >= BLOCKS_MAX {
@@ -170,7 +166,7 @@ impl Sender {
         let symbols = usize::from(code.sources()) + usize::from(code.repairs());
         assert!(
             self.queue.len() <= symbols * usize::from(self.config.blocks),
-            "the queue is no longer than the ring"
+            "the queue exceeds the ring"
         );
     }
 

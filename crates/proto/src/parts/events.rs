@@ -17,7 +17,7 @@ impl<T, const MAX: usize> Events<T, MAX> {
     pub fn push(&mut self, event: T) {
         assert!(
             self.0.len() < MAX,
-            "the owner drains events after each call"
+            "too many events: the owner must drain them after each call"
         );
         self.0.push_back(event);
     }

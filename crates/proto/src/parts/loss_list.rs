@@ -214,7 +214,10 @@ mod tests {
         assert_eq!(list.packets(), 4);
         assert_eq!(list.insert(2..4), Some(2));
         assert_eq!(list.insert(8..9), Some(1));
-        assert!(!list.remove(3), "there is no room for what is left of 0..6");
+        assert!(
+            !list.remove(3),
+            "the split of 0..6 exceeds the number of ranges"
+        );
         assert!(list.remove(0) && list.remove(8) && list.remove(3));
         assert_eq!(list.ranges().collect::<Vec<_>>(), [1..3, 4..6]);
     }

@@ -35,7 +35,7 @@ impl Pacer {
     /// Returns a pacer for datagrams of at most `datagram_bytes`. A train has `burst` bytes, by default 1 ms of the
     /// rate and at least two datagrams, and never more than [`TRAIN_BYTES_MAX`].
     pub fn new(now: Instant, rate: Rate, burst: Option<u32>, datagram_bytes: u32) -> Self {
-        assert!(datagram_bytes > 0, "a datagram costs something");
+        assert!(datagram_bytes > 0, "datagram_bytes must not be zero");
         let mut pacer = Self {
             rate,
             burst,
@@ -60,7 +60,7 @@ impl Pacer {
     pub fn may_send(&mut self, now: Instant, bytes: u32) -> bool {
         assert!(
             bytes <= self.datagram_bytes,
-            "datagrams have a largest size"
+            "the datagram exceeds datagram_bytes"
         );
         if self.rate == Rate::UNLIMITED {
             return self.may_send_unpaced(bytes);

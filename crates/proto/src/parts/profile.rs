@@ -52,10 +52,10 @@ impl Profile {
         share: (u32, u32),
         datagram_bytes: u32,
     ) -> Self {
-        assert!(datagram_bytes > 0, "a datagram costs something");
+        assert!(datagram_bytes > 0, "datagram_bytes must not be zero");
         assert!(
             burst.is_none_or(|burst| burst >= datagram_bytes),
-            "a policer lets a datagram pass"
+            "a burst must hold one datagram"
         );
         let mut profile = Self {
             trc,
@@ -84,7 +84,7 @@ impl Profile {
     pub fn may_send(&mut self, now: Instant, bytes: u32) -> bool {
         assert!(
             bytes <= self.datagram_bytes,
-            "datagrams have a largest size"
+            "the datagram exceeds datagram_bytes"
         );
         if now < self.due {
             return false;
@@ -239,7 +239,7 @@ mod tests {
         while now < Instant::NEVER {
             total += train(profile, now, bytes);
             sent.push((now, total));
-            assert!(profile.due() > now, "it waits for something");
+            assert!(profile.due() > now, "the next due time must be later");
             now = profile.due();
         }
         sent
@@ -313,7 +313,7 @@ mod tests {
             for wait in waits {
                 now = now.max(profile.due().min(now + Duration::from_millis(1))) + Duration::from_nanos(wait);
                 let bytes = train(&mut profile, now, 1500);
-                prop_assert!(bytes == 0 || trc.rate_at(now).is_some(), "nothing leaves in a gap");
+                prop_assert!(bytes == 0 || trc.rate_at(now).is_some(), "no datagram may be sent in a gap");
                 sent.push((now, bytes));
             }
             for first in 0..sent.len() {

@@ -35,10 +35,7 @@ impl Tally {
     /// Records that packet `number` was received. Returns true for a new one. Panics unless `number` is below the
     /// total.
     pub fn mark(&mut self, number: u64) -> bool {
-        assert!(
-            number < self.total,
-            "the caller knows the packets there are"
-        );
+        assert!(number < self.total, "the packet number exceeds the total");
         let word = &mut self.words[(number / 64) as usize];
         let bit = 1 << (number % 64);
         let new = *word & bit == 0;
@@ -213,7 +210,7 @@ impl Tally {
 }
 
 fn words_for(total: u64) -> usize {
-    usize::try_from(total.div_ceil(64)).expect("the owner bounds the total")
+    usize::try_from(total.div_ceil(64)).expect("the total exceeds the address space")
 }
 
 /// Returns the bits of the last word that stand for packets.

@@ -469,7 +469,7 @@ mod tests {
                 };
                 if let Some(PauseMessage::Pause(Pause { after, len })) = feedback.handle_load(now, load, 0) {
                     prop_assert!(len <= config.pause_max && after <= config.rtt + config.pause_max);
-                    prop_assert!(now + after >= told, "two pauses at a time");
+                    prop_assert!(now + after >= told, "pauses must not overlap");
                     told = now + after + len;
                 }
             }

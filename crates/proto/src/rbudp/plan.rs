@@ -87,7 +87,7 @@ fn rate(bps: f64) -> Result<Rate, PlanError> {
         .ok_or(PlanError::Objects)
 }
 
-#[expect(clippy::cast_sign_loss, reason = "it was compared")]
+#[expect(clippy::cast_sign_loss, reason = "the range was checked")]
 fn bits(number: f64) -> Option<u64> {
     (0.0..1e18).contains(&number).then_some(number as u64)
 }

@@ -413,7 +413,10 @@ mod tests {
         assert!(said(0, 16_000_000));
         assert!(!said(250, 15_000_000) && said(500, 13_000_000));
         assert!(!said(1000, 12_000_000) && said(1500, 0));
-        assert!(!said(2000, 0) && !said(3000, 60_000), "that was said");
+        assert!(
+            !said(2000, 0) && !said(3000, 60_000),
+            "that was advertised already"
+        );
         assert!(said(3400, 60_000));
     }
 

@@ -90,11 +90,7 @@ enum State {
 impl Sender {
     /// Returns a sender that begins at once. Panics unless `config` passes [`Config::check`].
     pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
-        assert_eq!(
-            config.check(),
-            Ok(()),
-            "a config is checked before it is used"
-        );
+        assert_eq!(config.check(), Ok(()), "the config must pass check()");
         let pacer = Pacer::new(
             now,
             config.rate,
@@ -322,7 +318,7 @@ impl Sender {
         }
         assert!(
             number >= self.cursor,
-            "round, pass and number occur together once"
+            "a packet must not be sent twice in a pass"
         );
         self.cursor = number + 1;
         self.round_sent += 1;
@@ -344,7 +340,7 @@ impl Sender {
         assert_eq!(
             self.round_sent,
             packets * u64::from(self.passes),
-            "a blast sends all that is missing in each pass"
+            "each pass must send all missing packets"
         );
         self.state = State::Asking;
         self.events.push(SenderEvent::Asked { round: self.round });

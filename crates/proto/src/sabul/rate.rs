@@ -303,7 +303,7 @@ mod tests {
             assert_eq!(control.rate(), before);
         }
         control.handle_loss(now, loss(200, 300));
-        assert!(control.rate() < before, "the count began again");
+        assert!(control.rate() < before, "the count started from zero");
     }
 
     proptest! {

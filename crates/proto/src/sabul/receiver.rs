@@ -79,11 +79,7 @@ struct SentReport {
 impl Receiver {
     /// Returns a receiver of an object without any data yet. Panics unless `config` passes [`Config::check`].
     pub fn new(_now: Instant, config: Config, _seed: u64) -> Self {
-        assert_eq!(
-            config.check(),
-            Ok(()),
-            "a config is checked before it is used"
-        );
+        assert_eq!(config.check(), Ok(()), "the config must pass check()");
         Self {
             config,
             total: config.packets(),

@@ -15,7 +15,7 @@ use crate::parts::{Events, LossList, Pacer};
 /// State machine of the sender. It sends lost packets before new ones, within its rate and its flow window (section
 /// 3.4).
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "facts of their own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct Sender {
     config: Config,
     total: u64,
@@ -91,11 +91,7 @@ impl Sender {
     /// Returns a sender that begins at once, in the state of `config.memory`. Panics unless `config` passes
     /// [`Config::check`].
     pub fn new(now: Instant, config: Config, _seed: u64) -> Self {
-        assert_eq!(
-            config.check(),
-            Ok(()),
-            "a config is checked before it is used"
-        );
+        assert_eq!(config.check(), Ok(()), "the config must pass check()");
         let Memory { rate, rtt, .. } = config.memory;
         let packet_bytes = config.wire_bytes(config.packet_len);
         let mut control = RateControl::new(config.mode, &config.memory, packet_bytes);

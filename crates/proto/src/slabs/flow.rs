@@ -106,10 +106,10 @@ impl Flow {
 
     /// Queues a page of `len` bytes. Panics after [`Flow::finish`].
     pub fn supply(&mut self, now: Instant, len: u32) {
-        assert!(len > 0, "a page has bytes");
+        assert!(len > 0, "a page must not be empty");
         assert!(
             self.end == End::Open,
-            "nothing is said behind the end of a session"
+            "no page may follow the end of a session"
         );
         self.queue.push_back(Waiting { len, since: now });
         self.queued_bytes += u64::from(len);

@@ -39,7 +39,7 @@ pub struct Link {
 
 /// Conditions that were reported to the owner.
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is reported by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 struct Reported {
     /// A slab can be formed.
     ripe: bool,
@@ -82,11 +82,7 @@ impl Link {
     /// Returns a link without sessions. Without a vector the channel is not paced. Panics unless `config` passes
     /// [`Config::check`].
     pub fn new(now: Instant, config: Config, trc: Option<Trc>) -> Self {
-        assert_eq!(
-            config.check(),
-            Ok(()),
-            "a config is checked before it is used"
-        );
+        assert_eq!(config.check(), Ok(()), "the config must pass check()");
         Self {
             config,
             sender: Sender::new(now, config, trc),
@@ -183,7 +179,10 @@ impl Link {
 
     /// Queues a page of `len` bytes of a session.
     pub fn supply(&mut self, now: Instant, session: SessionId, len: u32) {
-        assert!(len <= self.config.page_len(), "a page is a page long");
+        assert!(
+            len <= self.config.page_len(),
+            "a page must not exceed page_len()"
+        );
         if let Some(flow) = self.flows.get_mut(&session) {
             flow.supply(now, len);
             self.former.update(session, Some(flow));
@@ -233,7 +232,7 @@ impl Link {
 
     /// Sends a slab that was formed, given the CRC-32C of each of its runs.
     pub fn launch(&mut self, plan: Plan, crcs: &[u32]) {
-        assert_eq!(plan.runs.len(), crcs.len(), "each run has a CRC");
+        assert_eq!(plan.runs.len(), crcs.len(), "one CRC per run is required");
         let (slab, first) = (self.sender.next_slab(), self.sender.next_page());
         let (mut page, mut lens, mut parts) = (first, Vec::new(), Vec::new());
         for ((session, run), crc) in plan.runs.into_iter().zip(crcs) {

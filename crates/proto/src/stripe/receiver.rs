@@ -34,11 +34,7 @@ pub enum ReceiverEvent {
 impl Receiver {
     /// Returns a receiver of an object without any data yet. Panics unless `config` passes [`Config::check`].
     pub fn new(_now: Instant, config: Config) -> Self {
-        assert_eq!(
-            config.check(),
-            Ok(()),
-            "a config is checked before it is used"
-        );
+        assert_eq!(config.check(), Ok(()), "the config must pass check()");
         Self {
             config,
             tally: Tally::new(config.packets()),

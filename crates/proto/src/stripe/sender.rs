@@ -70,11 +70,7 @@ impl Sender {
     /// Returns a sender that begins with the first stream that has room. Panics unless `config` passes
     /// [`Config::check`].
     pub fn new(now: Instant, config: Config, width: Width) -> Self {
-        assert_eq!(
-            config.check(),
-            Ok(()),
-            "a config is checked before it is used"
-        );
+        assert_eq!(config.check(), Ok(()), "the config must pass check()");
         let bytes = config.wire_bytes(config.packet_len);
         let mut sender = Self {
             config,

@@ -77,11 +77,7 @@ impl Sender {
     /// Returns a sender that starts at the position of `now` in the vector. `trc` must be on the clock of `now`.
     /// Panics unless `config` passes [`Config::check`].
     pub fn new(now: Instant, config: Config, trc: Trc, _seed: u64) -> Self {
-        assert_eq!(
-            config.check(),
-            Ok(()),
-            "a config is checked before it is used"
-        );
+        assert_eq!(config.check(), Ok(()), "the config must pass check()");
         let datagram_bytes = config.wire_bytes(config.packet_len);
         let mut sender = Self {
             config,

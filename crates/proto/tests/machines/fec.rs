@@ -69,7 +69,7 @@ fn run(config: Config, every: Duration, messages: u64, path: &WorldConfig, seed:
                 let key = (arrived.block, arrived.symbol);
                 let known = ages.insert(key, (now.since(arrived.since), arrived.repaired));
                 assert!(known.is_none(), "seed {seed}: {key:?} was delivered twice");
-                assert_eq!(ends, 0, "nothing comes behind the end");
+                assert_eq!(ends, 0, "no message may follow the end");
             }
             FlowEvent::Right(ReceiverEvent::Complete) => ends += 1,
             FlowEvent::Right(ReceiverEvent::Repair(_)) | FlowEvent::Left(_) => {}

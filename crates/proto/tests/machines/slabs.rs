@@ -61,12 +61,14 @@ fn tell(left: Station, right: Station, path: &WorldConfig, till: Instant, seed: 
         FlowEvent::Left(told) | FlowEvent::Right(told) => match told {
             StationEvent::Reached(session, bytes) => reached.push((now, session, bytes)),
             StationEvent::Ended(session) => {
-                assert!(ended.insert(session, now).is_none(), "it ends once");
+                assert!(ended.insert(session, now).is_none(), "a session ends once");
             }
             // a sufficiently bad path may look dead for a while
             StationEvent::Dark => {}
             StationEvent::Failed(why) => panic!("{why}"),
-            StationEvent::Wrong(session) => panic!("what came of {session} is not what was said"),
+            StationEvent::Wrong(session) => {
+                panic!("the data of {session} differs from what was sent")
+            }
         },
     });
     Story {
@@ -324,7 +326,7 @@ impl Pair {
                 StationEvent::Dark => panic!("datagrams do pass"),
                 StationEvent::Failed(why) => panic!("{why}"),
                 StationEvent::Wrong(session) => {
-                    panic!("what came of {session} is not what was said")
+                    panic!("the data of {session} differs from what was sent")
                 }
             }
         }

@@ -73,11 +73,7 @@ impl Element {
     /// Returns an element without any knowledge. `count` must exceed the beat numbers of earlier runs; the time of
     /// day serves for that. Panics unless `config` passes [`Config::check`].
     pub fn new(now: Instant, config: Config, count: u64) -> Self {
-        assert_eq!(
-            config.check(),
-            Ok(()),
-            "a config is checked before it is used"
-        );
+        assert_eq!(config.check(), Ok(()), "the config must pass check()");
         Self {
             config,
             peers: Peers::new(config),
