@@ -277,8 +277,7 @@ impl Element {
 
     fn handle_token(&mut self, now: Instant, mark: Mark, beat: u64) {
         let fresh = self.config.fresh;
-        let is_fresh =
-            |recent_beats: &(u64, Instant)| recent_beats.0 == beat && now < recent_beats.1 + fresh;
+        let is_fresh = |sent: &(u64, Instant)| sent.0 == beat && now < sent.1 + fresh;
         if mark > self.best
             && mark.generation >= self.generation_min
             && self.recent_beats.iter().any(is_fresh)
