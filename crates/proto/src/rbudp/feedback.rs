@@ -301,7 +301,7 @@ impl PauseTracker {
 
     /// Subtracts a datagram of `octets` from the window.
     pub const fn spend(&mut self, octets: u32) {
-        if let Some(room) = &mut self.window {
+        if let Some(window) = &mut self.window {
             window.octets = window.octets.saturating_sub(octets as u64);
         }
     }

@@ -36,7 +36,7 @@ impl Packet {
     /// Decodes a head. Round 0 is malformed.
     pub fn decode(head: &[u8]) -> Result<Self, Malformed> {
         let octets: [u8; HEAD_LEN] = head.try_into().map_err(|_| Malformed)?;
-        let window = u64::from_be_bytes(octets);
+        let word = u64::from_be_bytes(octets);
         let round = (word >> (NUMBER_BITS + 1)) as u16;
         if round == 0 {
             return Err(Malformed);
