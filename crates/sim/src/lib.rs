@@ -29,7 +29,7 @@ pub use event_queue::EventQueue;
 pub use flow::{Flow, FlowConfig};
 pub use host::{Host, HostConfig};
 pub use ledger::Ledger;
-pub use link::{Burst, Count, Counters, Link, LinkConfig, Reason, Reorder, Verdict};
+pub use link::{BurstLoss, Count, Counters, DropReason, Link, LinkConfig, Reorder, Verdict};
 pub use network::Network;
 pub use route::RouteConfig;
 pub use scheduler::Scheduler;

@@ -275,7 +275,7 @@ fn premature_completion_report_fails_the_transfer() {
 fn invalid_packets_are_dropped() {
     let mut receiver = Receiver::new(Instant::ZERO, config(10_500, 2));
     let mut take = |via, number, len| {
-        let part = wire::StripeMessage::Packet { number };
+        let message = wire::StripeMessage::Packet { number };
         let head = message.encode();
         let head = head.as_slice();
         receiver.handle_message(Instant::ZERO, Message { via, head, len })
