@@ -398,8 +398,8 @@ pub struct InputFile {
 pub struct Version {
     /// Device and number of the inode.
     pub inode: (u64, u64),
-    /// Last status change, seconds since 1970 and nanoseconds.
-    pub changed: (i64, u32),
+    /// Last status change, nanoseconds since 1970.
+    pub changed: i64,
     /// Size and modification time.
     pub look: Look,
 }
@@ -467,14 +467,13 @@ impl InputFile {
     /// Returns the version that the file has now.
     pub fn version(&self) -> io::Result<Version> {
         let meta = self.file.metadata()?;
-        let nanos = |nanos: i64| u32::try_from(nanos).unwrap_or(0);
         Ok(Version {
             inode: (meta.dev(), meta.ino()),
-            changed: (meta.ctime(), nanos(meta.ctime_nsec())),
+            changed: nanos(meta.ctime(), meta.ctime_nsec()),
             look: Look {
                 size: meta.len(),
                 seconds: meta.mtime(),
-                nanos: nanos(meta.mtime_nsec()),
+                nanos: u32::try_from(meta.mtime_nsec()).unwrap_or(0),
             },
         })
     }
@@ -484,6 +483,11 @@ impl AsFd for InputFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// Nanoseconds since 1970 of a time that the kernel gives in two parts; times that an `i64` does not hold differ still.
+pub(crate) const fn nanos(seconds: i64, nanos: i64) -> i64 {
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos)
 }
 
 /// One moment for both times that a file keeps.

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, mkdirat, readlinkat, stat
 use rustix::process::geteuid;
 
 use crate::beneath;
-use crate::disk::{InputFile, Look, Root, Version};
+use crate::disk::{InputFile, Look, Root, Version, nanos};
 
 pub(crate) const FOLDER: OFlags = OFlags::DIRECTORY
     .union(OFlags::RDONLY)
@@ -41,8 +41,8 @@ pub struct Meta {
     pub seconds: i64,
     /// And nanoseconds.
     pub nanos: u32,
-    /// Last status change, seconds since 1970 and nanoseconds.
-    pub changed: (i64, u32),
+    /// Last status change, nanoseconds since 1970.
+    pub changed: i64,
     /// Bytes that it takes on its disk.
     pub allocated: u64,
     /// Device and number of its inode.
@@ -81,10 +81,7 @@ impl Meta {
             group: stat.st_gid,
             seconds: stat.st_mtime,
             nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
-            changed: (
-                stat.st_ctime,
-                u32::try_from(stat.st_ctime_nsec).unwrap_or(0),
-            ),
+            changed: nanos(stat.st_ctime, stat.st_ctime_nsec.cast_signed()),
             allocated: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
             inode: (stat.st_dev, stat.st_ino),
             names: stat.st_nlink,

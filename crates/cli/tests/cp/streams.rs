@@ -3,11 +3,15 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
+use lighthaul_io::wait::pause;
+use rustix::fs::{CWD, Mode, OFlags, mkfifoat, open};
+use rustix::io::ioctl_fionread;
 use serde_json::Value;
 
 use crate::far::Far;
-use crate::running::Outcome;
+use crate::running::{Outcome, Running, becomes_true};
 use crate::schema::{check, schema};
 use crate::scratch::noise;
 use crate::stage::Stage;
@@ -127,6 +131,58 @@ fn frames_with_lengths_keep_their_bounds() {
         let options = [options, &["--frames", "prefixed", "--rate", "50Mb/s"]].concat();
         stream(&far, &options, text(&source), &far.place(name)).assert_succeeded();
         assert_eq!(fs::read(far.target.join(name)).unwrap(), octets, "{name}");
+    }
+}
+
+/// Bytes that a process has read so far, or zero once it has ended.
+fn bytes_read(process: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
+    let count = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+    count.map_or(0, |count| count.parse().unwrap())
+}
+
+#[test]
+fn denied_stream_ends_although_its_reader_stalls() {
+    let objects = [
+        "--protocol",
+        "rbudp",
+        "--object-size",
+        "1MB",
+        "--objects-per-second",
+        "1000",
+    ];
+    for (name, options) in [("messages", &[][..]), ("objects", &objects)] {
+        let far = Far::start(&format!("stream-denied-{name}"), &[]);
+        let source = far.near.at("lines");
+        fs::write(&source, format!("{:>1000}\n", "message").repeat(60_000)).unwrap();
+        let pipe = far.target.join("pipe");
+        mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let reader = open(&pipe, flags, Mode::empty()).unwrap();
+        let mut command = far.near.lighthaul(&["stream", "--no-udp"]);
+        command
+            .args(["--pin", &far.pin, "--key"])
+            .arg(far.near.key());
+        command
+            .args(options)
+            .args([text(&source), &far.place("pipe")]);
+        let stream = Running::start(command);
+        let mut before = 0;
+        becomes_true("the stream stalls", || {
+            pause(Duration::from_millis(500));
+            let now = bytes_read(stream.id());
+            // both sides still say that they are there
+            let is_still = now < std::mem::replace(&mut before, now) + (64 << 10);
+            ioctl_fionread(&reader).unwrap() > 0 && is_still
+        });
+        let key = far.near.lighthaul(&["key", "--key", text(&far.near.key())]);
+        let key = far.near.run(key).assert_succeeded().out.concat();
+        let mut deny = far.near.lighthaul(&["deny", &key, "--allowed"]);
+        deny.arg(far.near.allowed());
+        far.near.run(deny).assert_succeeded();
+        // the connection may be full of messages, and end before the reason has passed
+        let outcome = stream.finish();
+        assert!(matches!(outcome.code, Some(10 | 13)), "{outcome:?}");
     }
 }
 

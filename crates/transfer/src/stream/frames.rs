@@ -85,7 +85,7 @@ impl Cutter {
 
     /// What is left at the end: a last line without its end, or a last object that is short. Of a frame that said
     /// how long it is, the rest is nothing.
-    pub fn last(self) -> Option<Vec<u8>> {
+    pub fn last(&self) -> Option<Vec<u8>> {
         let is_whole = !matches!(self.frames, Frames::Prefixed);
         let rest = &self.rest[self.start..];
         (is_whole && !rest.is_empty()).then(|| rest.to_vec())

@@ -18,7 +18,7 @@ use lighthaul_proto::fec::{
 use super::coded::{Coded, Ring};
 use super::meter::Meter;
 use super::pump::{self, Intake, Outlet};
-use super::run::Ready;
+use super::run::{Ready, check_both};
 use super::word::{Messages, Report};
 use crate::error::{Code, Error};
 use crate::mover;
@@ -60,7 +60,7 @@ pub(super) fn receive(mut ready: Ready<'_>, how: &Messages, file: File) -> Resul
     let mut receiver = Receiver::new(session.clock.now(), config, 0);
     let mut owner = Taker {
         session,
-        outlet: Outlet::start(file, ready.wanted.frames, UNREAD_MAX)?,
+        outlet: Outlet::start(file, ready.wanted.frames, UNREAD_MAX, session.clock)?,
         drop: how.drop,
         ring,
         meter: Meter::default(),
@@ -69,7 +69,7 @@ pub(super) fn receive(mut ready: Ready<'_>, how: &Messages, file: File) -> Resul
     };
     let ran = run(&mut receiver, &mut ready.lane, &mut store, &mut owner);
     settle(ran, owner.failed)?;
-    owner.outlet.finish()?;
+    owner.outlet.finish(&mut || check_both(session))?;
     let counts = receiver.counts();
     let end = receiver.end().unwrap_or_default();
     let mut report = Report {
@@ -223,7 +223,8 @@ impl Taker<'_> {
         self.meter.note(now.since(arrived.since));
         let len = message.len() as u64;
         if !self.drop {
-            self.outlet.push(message)?;
+            self.outlet
+                .push(message, &mut || check_both(self.session))?;
         } else if !self.outlet.offer(message)? {
             self.report.unread += 1;
             return Ok(());
@@ -265,9 +266,10 @@ impl Owner<Receiver> for Taker<'_> {
     }
 }
 
-/// Messages that are read ahead of the machine, and that wait for who takes them behind it.
-const AHEAD: usize = 4096;
-const UNREAD_MAX: usize = 16_384;
+/// Bytes of messages that are read ahead of the machine.
+const AHEAD: usize = 4 << 20;
+/// Bytes of messages that wait for the process that reads the pipe.
+const UNREAD_MAX: usize = 16 << 20;
 /// What a ring has, if two blocks are no more.
 const RING_BYTES: u64 = 8 << 20;
 const BLOCKS_MAX: u64 = 4096;

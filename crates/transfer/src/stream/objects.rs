@@ -13,7 +13,7 @@ use lighthaul_proto::rbudp::wire::HEAD_LEN;
 
 use super::meter::Meter;
 use super::pump::{self, Frame, Intake, Outlet};
-use super::run::{Ready, hear, out_of_turn, say};
+use super::run::{Ready, check, check_both, hear, out_of_turn, say};
 use super::word::{Objects, Payload, Report, Word};
 use crate::error::{Code, Error};
 use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
@@ -46,7 +46,8 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u6
     let session = ready.session;
     let plan = plan(how, session.rtt)?;
     let offer = on_wire(&ready, &plan)?;
-    let (len_max, ahead) = (how.object_len as usize, plan.objects as usize * 2);
+    // the next payload is read while this one crosses
+    let (len_max, ahead) = (how.object_len as usize, plan.payload_len as usize);
     let intake = Intake::start(file, ready.wanted.frames, len_max, ahead, session.clock)?;
     let delay = Duration::from_micros(how.delay_us);
     let mut offered = 0;
@@ -70,6 +71,7 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u6
             block[at..at + octets.len()].copy_from_slice(octets);
             at += octets.len();
         }
+        drop(frames);
         let mut store = Memory::new(block, true);
         say(session, Word::Payload(payload))?;
         mover::rekey(session, &mut ready.lane, number, ready.plain);
@@ -83,7 +85,7 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u6
 /// Takes objects in until there are no more; answers what came of them.
 pub(super) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<Report, Error> {
     let session = ready.session;
-    let outlet = Outlet::start(file, ready.wanted.frames, AHEAD)?;
+    let outlet = Outlet::start(file, ready.wanted.frames, AHEAD, session.clock)?;
     let (mut report, mut meter) = (Report::default(), Meter::default());
     // the first of a payload has waited for the others, and then crosses with them
     let deadline = Duration::from_micros(how.delay_us) * 2;
@@ -116,10 +118,11 @@ pub(super) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result
             report.late += u64::from(age > deadline);
             report.delivered += 1;
             report.bytes += u64::from(len);
-            outlet.push(object.to_vec())?;
+            // the peer may announce its next payload meanwhile
+            outlet.push(object.to_vec(), &mut || check(session))?;
         }
     }
-    outlet.finish()?;
+    outlet.finish(&mut || check_both(session))?;
     meter.fill(&mut report);
     Ok(report)
 }
@@ -143,10 +146,7 @@ fn gather(
             Some(pump::Next::Frame(frame)) => frames.push(frame),
             Some(pump::Next::End) => break,
             None => {
-                lighthaul_io::interrupt::check()?;
-                if session.heard()?.is_some() {
-                    return Err(out_of_turn());
-                }
+                check_both(session)?;
             }
         }
     }
@@ -255,8 +255,8 @@ impl<E: Endpoint<Event = Moved>> Owner<E> for Carrier<'_> {
 const PAYLOAD_LEN_MAX: u64 = 256 << 20;
 /// As many as one message can announce.
 const OBJECTS_MAX: u32 = 1 << 16;
-/// Objects that wait for who reads them.
-const AHEAD: usize = 64;
+/// Bytes of objects that wait for the process that reads the pipe; a larger object waits alone.
+const AHEAD: usize = 16 << 20;
 /// So many blasts in a row bring nothing only where datagrams do not pass any more.
 const BARREN_MAX: u32 = 8;
 /// How often who waits looks whether it is to stop.

@@ -1,21 +1,22 @@
 //! The threads that read frames from a pipe and write them to one, so that nothing on the wire waits for either.
+//!
+//! Between a thread and the wire is a [`FrameQueue`], bounded by bytes. When the transfer drops its end, the thread of
+//! the pipe ends as well, even if the process at the other end of the pipe neither reads nor writes.
 
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::fd::RawFd;
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{
-    Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
-};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::{Sign, Watch, wait};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
+use super::frame_queue::{FrameQueue, NotPushed, Popped};
 use super::frames::{Cutter, Frames};
 use crate::error::{Code, Error};
 
@@ -25,13 +26,12 @@ pub type Frame = (Vec<u8>, Instant);
 /// Frames as they are read from a pipe.
 #[derive(Debug)]
 pub struct Intake {
-    frames: Receiver<Result<Frame, Error>>,
+    frames: FrameQueue<Result<Frame, Error>>,
     sign: Sign,
-    stop: Arc<AtomicBool>,
 }
 
 impl Intake {
-    /// Reads frames of at most `len_max` octets from `file`, at most `ahead` of them ahead.
+    /// Reads frames of at most `len_max` bytes from `file`, at most `ahead` bytes of them ahead.
     pub fn start(
         file: File,
         frames: Frames,
@@ -39,16 +39,14 @@ impl Intake {
         ahead: usize,
         clock: Clock,
     ) -> Result<Self, Error> {
-        let (told, heard) = sync_channel(ahead);
+        let queue = FrameQueue::new(ahead);
         let sign = Sign::new().map_err(|e| failed("reading", &e))?;
-        let stop = Arc::new(AtomicBool::new(false));
         let reader = Reader {
             file,
             cutter: Cutter::new(frames, len_max),
             len_max,
-            told,
+            frames: queue.clone(),
             sign: sign.clone(),
-            stop: Arc::clone(&stop),
             clock,
         };
         let thread = thread::Builder::new().name("stream in".into());
@@ -56,9 +54,8 @@ impl Intake {
             .spawn(move || reader.run())
             .map_err(|e| failed("reading", &e))?;
         Ok(Self {
-            frames: heard,
+            frames: queue,
             sign,
-            stop,
         })
     }
 
@@ -69,11 +66,7 @@ impl Intake {
 
     /// The next frame that is there: nothing in it once there will be none.
     pub fn next(&self) -> Result<Option<Next>, Error> {
-        match self.frames.try_recv() {
-            Ok(frame) => frame.map(|frame| Some(Next::Frame(frame))),
-            Err(TryRecvError::Disconnected) => Ok(Some(Next::End)),
-            Err(TryRecvError::Empty) => Ok(None),
-        }
+        self.wait(Duration::ZERO)
     }
 
     /// Takes the sign down before looking.
@@ -83,17 +76,17 @@ impl Intake {
 
     /// The same as [`Intake::next`], and waits for it.
     pub fn wait(&self, patience: Duration) -> Result<Option<Next>, Error> {
-        match self.frames.recv_timeout(patience) {
-            Ok(frame) => frame.map(|frame| Some(Next::Frame(frame))),
-            Err(RecvTimeoutError::Disconnected) => Ok(Some(Next::End)),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
+        match self.frames.pop(patience) {
+            Popped::Frame(frame) => frame.map(|frame| Some(Next::Frame(frame))),
+            Popped::End => Ok(Some(Next::End)),
+            Popped::Empty => Ok(None),
         }
     }
 }
 
 impl Drop for Intake {
     fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
+        self.frames.abandon();
     }
 }
 
@@ -110,31 +103,33 @@ struct Reader {
     file: File,
     cutter: Cutter,
     len_max: usize,
-    told: SyncSender<Result<Frame, Error>>,
+    frames: FrameQueue<Result<Frame, Error>>,
     sign: Sign,
-    stop: Arc<AtomicBool>,
     clock: Clock,
 }
 
 impl Reader {
     fn run(mut self) {
-        let ended = self.read();
-        if let Err(error) = ended {
-            self.told.send(Err(error)).ok();
+        if let Err(error) = self.read() {
+            self.push(Err(error), 0);
         } else if let Some(frame) = self.cutter.last() {
-            self.told.send(Ok((frame, self.clock.now()))).ok();
+            let len = frame.len();
+            self.push(Ok((frame, self.clock.now())), len);
         }
-        drop(self.told);
+        self.frames.close();
         self.sign.raise();
     }
 
     fn read(&mut self) -> Result<(), Error> {
         let mut buffer = vec![0; BUFFER];
-        while !self.stop.load(Relaxed) {
+        loop {
             let mut watches = [Watch::read(self.file.as_raw_fd())];
             wait(self.clock, &mut watches, self.clock.now() + LOOK)
                 .map_err(|e| failed("reading", &e))?;
             if !watches[0].readable {
+                if self.frames.is_closed() {
+                    return Ok(());
+                }
                 continue;
             }
             let len = match self.file.read(&mut buffer) {
@@ -151,69 +146,170 @@ impl Reader {
                     .cut()
                     .map_err(|long| too_long(long.0, self.len_max))?;
                 let Some(frame) = frame else { break };
-                if self.told.send(Ok((frame.to_vec(), now))).is_err() {
+                let frame = frame.to_vec();
+                let len = frame.len();
+                if !self.push(Ok((frame, now)), len) {
                     return Ok(());
                 }
-                self.sign.raise();
             }
         }
-        Ok(())
+    }
+
+    /// Queues a frame once there is room; returns false if the transfer is over.
+    fn push(&self, mut frame: Result<Frame, Error>, len: usize) -> bool {
+        loop {
+            match self.frames.push(frame, len, LOOK) {
+                Ok(()) => {
+                    self.sign.raise();
+                    return true;
+                }
+                Err(NotPushed::Closed) => return false,
+                Err(NotPushed::Full(back)) => frame = back,
+            }
+        }
     }
 }
 
 /// Frames on their way into a pipe.
 #[derive(Debug)]
 pub struct Outlet {
-    frames: SyncSender<Vec<u8>>,
-    writer: JoinHandle<Result<(), Error>>,
+    frames: FrameQueue<Vec<u8>>,
+    is_abandoned: Arc<AtomicBool>,
+    writer: Option<JoinHandle<Result<(), Error>>>,
 }
 
 impl Outlet {
-    /// Writes frames to `file`, of which at most `ahead` wait.
-    pub fn start(file: File, frames: Frames, ahead: usize) -> Result<Self, Error> {
-        let (told, heard) = sync_channel::<Vec<u8>>(ahead);
+    /// Writes frames to `file`, of which at most `ahead` bytes wait.
+    pub fn start(file: File, frames: Frames, ahead: usize, clock: Clock) -> Result<Self, Error> {
+        let queue = FrameQueue::new(ahead);
+        let is_abandoned = Arc::new(AtomicBool::new(false));
+        let pipe = Pipe {
+            file: unblocked(file),
+            clock,
+            is_abandoned: Arc::clone(&is_abandoned),
+        };
+        let waiting = queue.clone();
         let thread = thread::Builder::new().name("stream out".into());
-        let writer = thread
-            .spawn(move || write(file, frames, &heard).map_err(|e| failed("writing", &e)))
-            .map_err(|e| failed("writing", &e))?;
+        let writer = thread.spawn(move || {
+            let written = write(pipe, frames, &waiting);
+            // a transfer that waits for room learns that there will be none
+            waiting.abandon();
+            written.map_err(|e| failed("writing", &e))
+        });
         Ok(Self {
-            frames: told,
-            writer,
+            frames: queue,
+            is_abandoned,
+            writer: Some(writer.map_err(|e| failed("writing", &e))?),
         })
     }
 
     /// Hands a frame over; `false` if those before it still wait.
     pub fn offer(&self, frame: Vec<u8>) -> Result<bool, Error> {
-        match self.frames.try_send(frame) {
+        let len = frame.len();
+        match self.frames.push(frame, len, Duration::ZERO) {
             Ok(()) => Ok(true),
-            Err(TrySendError::Full(_)) => Ok(false),
-            Err(TrySendError::Disconnected(_)) => Err(gone()),
+            Err(NotPushed::Full(_)) => Ok(false),
+            Err(NotPushed::Closed) => Err(gone()),
         }
     }
 
-    /// Hands a frame over, once there is room for it.
-    pub fn push(&self, frame: Vec<u8>) -> Result<(), Error> {
-        self.frames.send(frame).map_err(|_| gone())
+    /// Hands a frame over once there is room for it, while `check` finds nothing against waiting.
+    pub fn push(
+        &self,
+        mut frame: Vec<u8>,
+        check: &mut dyn FnMut() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let len = frame.len();
+        loop {
+            match self.frames.push(frame, len, LOOK) {
+                Ok(()) => return Ok(()),
+                Err(NotPushed::Closed) => return Err(gone()),
+                Err(NotPushed::Full(back)) => frame = back,
+            }
+            check()?;
+        }
     }
 
-    /// Waits until all is written.
-    pub fn finish(self) -> Result<(), Error> {
-        drop(self.frames);
-        self.writer.join().unwrap_or_else(|_| Err(gone()))
+    /// Waits until all is written, while `check` finds nothing against waiting.
+    pub fn finish(mut self, check: &mut dyn FnMut() -> Result<(), Error>) -> Result<(), Error> {
+        self.frames.close();
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
+        // the writer abandons the queue at its end
+        while !self.frames.is_abandoned_within(LOOK) {
+            check()?;
+        }
+        writer.join().unwrap_or_else(|_| Err(gone()))
     }
 }
 
-fn write(file: File, frames: Frames, heard: &Receiver<Vec<u8>>) -> std::io::Result<()> {
-    let mut out = BufWriter::with_capacity(BUFFER, file);
-    while let Ok(frame) = heard.recv() {
-        frames.write(&frame, &mut out)?;
-        // who reads gets all that is there before we wait for more
-        while let Ok(frame) = heard.try_recv() {
-            frames.write(&frame, &mut out)?;
-        }
-        out.flush()?;
+impl Drop for Outlet {
+    /// Drops what nobody has read, so that the thread ends.
+    fn drop(&mut self) {
+        self.is_abandoned.store(true, Relaxed);
+        self.frames.abandon();
     }
-    Ok(())
+}
+
+fn write(pipe: Pipe, frames: Frames, waiting: &FrameQueue<Vec<u8>>) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(BUFFER, pipe);
+    loop {
+        match waiting.pop(Duration::ZERO) {
+            Popped::Frame(frame) => frames.write(&frame, &mut out)?,
+            Popped::End => return out.flush(),
+            Popped::Empty => {
+                // the reader gets all that is there before we wait for more
+                out.flush()?;
+                match waiting.pop(LOOK) {
+                    Popped::Frame(frame) => frames.write(&frame, &mut out)?,
+                    Popped::End => return Ok(()),
+                    Popped::Empty => {}
+                }
+            }
+        }
+    }
+}
+
+/// A pipe or file that is written to, until the transfer is over.
+struct Pipe {
+    file: File,
+    clock: Clock,
+    is_abandoned: Arc<AtomicBool>,
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            if self.is_abandoned.load(Relaxed) {
+                return Err(io::Error::other("the stream has ended"));
+            }
+            match self.file.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let mut watches = [Watch {
+                        write: true,
+                        ..Watch::read(self.file.as_raw_fd())
+                    }];
+                    wait(self.clock, &mut watches, self.clock.now() + LOOK)?;
+                }
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// The same pipe, so that a write returns if there is no room. It is opened again, since other processes may share the
+/// descriptor and do not expect that of it; a file or a device stays as it is.
+fn unblocked(file: File) -> File {
+    let is_pipe = fstat(&file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_fifo());
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = is_pipe.then(|| open(path, flags, Mode::empty()));
+    opened.and_then(Result::ok).map_or(file, File::from)
 }
 
 fn too_long(len: usize, len_max: usize) -> Error {
@@ -223,12 +319,12 @@ fn too_long(len: usize, len_max: usize) -> Error {
     Error::new(Code::Usage, text)
 }
 
-fn failed(what: &str, error: &std::io::Error) -> Error {
+fn failed(what: &str, error: &io::Error) -> Error {
     Error::new(Code::Io, format!("{what} the stream failed: {error}"))
 }
 
 fn gone() -> Error {
-    Error::new(Code::Io, "nobody takes the stream any more")
+    Error::new(Code::Io, "the process that reads the stream has gone")
 }
 
 /// Octets read at once.

@@ -143,6 +143,18 @@ pub(super) fn hear(session: &Session) -> Result<Word, Error> {
     }
 }
 
+/// Fails if this side has ended the stream.
+pub(super) fn check(session: &Session) -> Result<(), Error> {
+    interrupt::check()?;
+    session.halt.check()
+}
+
+/// Fails if either side has ended the stream, at a time when the peer has nothing else to say.
+pub(super) fn check_both(session: &Session) -> Result<(), Error> {
+    check(session)?;
+    session.heard()?.map_or(Ok(()), |_| Err(out_of_turn()))
+}
+
 pub(super) fn out_of_turn() -> Error {
     Error::new(
         Code::Protocol,

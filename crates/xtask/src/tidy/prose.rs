@@ -16,7 +16,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
 }
 
 fn is_held(file: &Source) -> bool {
-    let is_text = file.path.ends_with(".md") || file.path.ends_with(".rs");
+    let is_text = [".md", ".rs"].iter().any(|tail| file.path.ends_with(tail));
     is_text && !NOT_YET.iter().any(|place| file.path.starts_with(place))
 }
 
@@ -45,8 +45,7 @@ fn check_paragraph(paragraph: &Paragraph) -> impl Iterator<Item = String> {
         (count > WORDS_MAX)
             .then(|| format!("a sentence of {count} words, over {WORDS_MAX}: \"{begin}...\""))
     });
-    let found: Vec<String> = opening.into_iter().chain(banned).chain(long).collect();
-    found.into_iter()
+    opening.into_iter().chain(banned).chain(long)
 }
 
 /// Some lines of text that belong together.
@@ -61,7 +60,7 @@ struct Paragraph {
 
 /// The paragraphs of a file: the comments of source code, the text of a document.
 fn paragraphs(file: &Source) -> Vec<Paragraph> {
-    let is_code = file.path.ends_with(".rs");
+    let is_code = file.path.rsplit('.').next() == Some("rs");
     let mut found: Vec<Paragraph> = Vec::new();
     let (mut is_open, mut is_fenced, mut was_doc) = (false, false, false);
     for (nth, line) in file.lines() {
