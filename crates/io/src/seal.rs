@@ -101,3 +101,93 @@ fn nonce(number: u64) -> [u8; NONCE_LEN] {
     octets[NONCE_LEN - 8..].copy_from_slice(&number.to_be_bytes());
     octets
 }
+
+#[cfg(test)]
+mod tests {
+    use ring::aead;
+
+    use super::*;
+
+    const SECRET: [u8; SECRET_LEN] = [7; SECRET_LEN];
+    const CIPHERS: [Cipher; 2] = [Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305];
+
+    /// The nonce of RFC 5116 and RFC 8439 is the number, big-endian behind zeros.
+    #[test]
+    fn datagram_is_sealed_as_the_standards_say() {
+        for (cipher, algorithm, name) in [
+            (Cipher::Aes128Gcm, &aead::AES_128_GCM, "AES-128-GCM"),
+            (
+                Cipher::ChaCha20Poly1305,
+                &aead::CHACHA20_POLY1305,
+                "ChaCha20-Poly1305",
+            ),
+        ] {
+            assert_eq!(cipher.name(), name);
+            let mut body = *b"a body";
+            let number = 0x0102_0304_0506_0708_u64;
+            let tag = Key::new(cipher, &SECRET).seal(number, b"head", &mut body);
+            let key = aead::UnboundKey::new(algorithm, &SECRET[..algorithm.key_len()]).unwrap();
+            let nonce = [0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+            let nonce = aead::Nonce::assume_unique_for_key(nonce);
+            let mut expected = *b"a body";
+            let expected_tag = aead::LessSafeKey::new(key)
+                .seal_in_place_separate_tag(nonce, aead::Aad::from(b"head"), &mut expected)
+                .unwrap();
+            assert_eq!((&body, tag.as_slice()), (&expected, expected_tag.as_ref()));
+        }
+    }
+
+    #[test]
+    fn only_what_was_sealed_is_opened() {
+        for cipher in CIPHERS {
+            let key = Key::new(cipher, &SECRET);
+            let mut sealed = b"a body".to_vec();
+            let tag = key.seal(9, b"head", &mut sealed);
+            let body_len = sealed.len();
+            sealed.extend(tag);
+            let opens = |key: &Key, number, head: &[u8], sealed: &[u8]| {
+                let mut together = sealed.to_vec();
+                let opened = key.open(number, head, &mut together);
+                let opened = opened.map(|body| body.to_vec());
+                let at = sealed.len().saturating_sub(TAG_LEN);
+                let (body, tag) = sealed.split_at(at);
+                let mut body = body.to_vec();
+                let apart = key.open_apart(number, head, &mut body, tag);
+                assert_eq!(opened.is_some(), apart, "both ways are one");
+                assert!(!apart || opened.as_ref() == Some(&body));
+                opened
+            };
+            let opened = opens(&key, 9, b"head", &sealed);
+            assert_eq!(opened.as_deref(), Some(&b"a body"[..]));
+            assert_eq!(opens(&key, 8, b"head", &sealed), None);
+            assert_eq!(opens(&key, 9, b"heap", &sealed), None);
+            let other = Key::new(cipher, &[8; SECRET_LEN]);
+            assert_eq!(opens(&other, 9, b"head", &sealed), None);
+            for at in 0..sealed.len() {
+                let mut forged = sealed.clone();
+                forged[at] ^= 1;
+                assert_eq!(opens(&key, 9, b"head", &forged), None, "octet {at}");
+            }
+            for len in 0..sealed.len() {
+                assert_eq!(opens(&key, 9, b"head", &sealed[..len]), None, "{len}");
+            }
+            let mut body = sealed[..body_len].to_vec();
+            assert!(!key.open_apart(9, b"head", &mut body, &tag[1..]));
+        }
+    }
+
+    /// The number, big-endian, is the label by which HKDF expands the secret.
+    #[test]
+    fn secrets_are_derived_one_for_each_number() {
+        let salt = ring::hkdf::Prk::new_less_safe(HKDF_SHA256, &SECRET);
+        for number in [0, 1, u64::MAX] {
+            let info = [&number.to_be_bytes()[..]];
+            let mut expected = [0; SECRET_LEN];
+            let okm = salt.expand(&info, HKDF_SHA256).unwrap();
+            okm.fill(&mut expected).unwrap();
+            assert_eq!(derive(&SECRET, number), expected);
+        }
+        assert_ne!(derive(&SECRET, 0), derive(&SECRET, 1));
+        assert_ne!(derive(&SECRET, 0), derive(&[8; SECRET_LEN], 0));
+    }
+}
