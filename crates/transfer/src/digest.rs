@@ -84,10 +84,14 @@ impl Digest {
 
     /// The digest that these octets stand for.
     pub fn from_octets(octets: &[u8; 33]) -> Option<Self> {
-        let number = |octets: &[u8]| octets.iter().fold(0, |n, octet| n << 8 | u64::from(*octet));
         match octets[0] {
             0 if octets[1..17] == [0; 16] => {
-                Some(Self::Crc128(number(&octets[17..25]), number(&octets[25..])))
+                let (nvme, xz) = octets[17..].split_first_chunk()?;
+                let xz = xz.first_chunk()?;
+                Some(Self::Crc128(
+                    u64::from_be_bytes(*nvme),
+                    u64::from_be_bytes(*xz),
+                ))
             }
             1 => octets[1..].first_chunk().map(|hash| Self::Blake3(*hash)),
             2 if octets[1..] == [0; 32] => Some(Self::None),
@@ -302,6 +306,55 @@ mod tests {
         let mut odd = Digest::Crc128(1, 2).octets();
         odd[5] = 1;
         assert_eq!(Digest::from_octets(&odd), None);
+    }
+
+    #[test]
+    fn kinds_are_called_what_the_command_line_says() {
+        for (kind, name, digest) in [
+            (Kind::Crc128, "crc128", Digest::Crc128(1, 2)),
+            (Kind::Blake3, "blake3", Digest::Blake3([1; 32])),
+            (Kind::None, "none", Digest::None),
+        ] {
+            assert_eq!((kind.name(), digest.kind()), (name, kind));
+            assert!(digest.to_string().starts_with(name));
+        }
+        let or_default = [Kind::Crc128, Kind::Blake3, Kind::None].map(Kind::or_default);
+        assert_eq!(or_default, [Kind::Crc128, Kind::Blake3, Kind::Crc128]);
+    }
+
+    #[test]
+    fn file_is_read_once_in_order_and_never_past_its_size() {
+        const BUFFER: usize = 1 << 20;
+        let bytes: Vec<u8> = (0..=BUFFER).map(|at| (at % 251) as u8).collect();
+        for len in [0, 1, 1000, BUFFER, BUFFER + 1] {
+            for kind in [Kind::Crc128, Kind::Blake3, Kind::None] {
+                let mut taking = Taking::new(kind, len as u64);
+                taking.take(0, &bytes[..len]);
+                let mut at = 0;
+                let read = |from: u64, buffer: &mut [u8]| {
+                    assert_eq!(from as usize, at);
+                    at += buffer.len();
+                    buffer.copy_from_slice(&bytes[from as usize..at]);
+                    Ok(buffer.len())
+                };
+                let digest = Taking::of(kind, len as u64, read).unwrap();
+                assert_eq!((Some(digest), at), (taking.finish(), len));
+            }
+        }
+        let hash = *blake3::hash(&bytes).as_bytes();
+        let read = |from: u64, buffer: &mut [u8]| {
+            buffer.copy_from_slice(&bytes[from as usize..][..buffer.len()]);
+            Ok(buffer.len())
+        };
+        let digest = Taking::of(Kind::Blake3, bytes.len() as u64, read);
+        assert_eq!(digest.unwrap(), Digest::Blake3(hash));
+    }
+
+    #[test]
+    fn file_that_is_shorter_than_it_was_has_no_digest() {
+        let short = |_, buffer: &mut [u8]| Ok(buffer.len() - 1);
+        let error = Taking::of(Kind::Crc128, 10, short).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]

@@ -29,10 +29,9 @@ pub struct Folded {
 impl Folded {
     /// Takes note of `path`; answers whether its folder had a name that differs from its own in case alone.
     pub fn take(&mut self, path: &[u8]) -> bool {
-        let (folder, name) = match path.iter().rposition(|octet| *octet == b'/') {
-            Some(at) => (&path[..at], &path[at + 1..]),
-            None => (&path[..0], path),
-        };
+        let mut parts = path.rsplitn(2, |octet| *octet == b'/');
+        let name = parts.next().unwrap_or_default();
+        let folder = parts.next().unwrap_or_default();
         if self.names >= NAMES_MAX {
             return false;
         }
@@ -110,6 +109,17 @@ mod tests {
         let mut folded = Folded::default();
         assert!(!folded.take(b"x/\xffA") && folded.take(b"x/\xffa"));
         assert!(!folded.take(b"x/\xfea"));
+    }
+
+    #[test]
+    fn more_names_than_are_remembered_are_not_compared() {
+        let mut folded = Folded {
+            names: NAMES_MAX - 1,
+            ..Folded::default()
+        };
+        assert!(!folded.take(b"a") && !folded.take(b"b"));
+        assert!(!folded.take(b"A") && !folded.take(b"B"));
+        assert_eq!(folded.names, NAMES_MAX);
     }
 
     #[test]

@@ -125,7 +125,11 @@ pub(crate) fn claim_of(name: &OsStr) -> Option<PathBuf> {
 
 /// A number that this start of the host has, and no other; never zero.
 pub(crate) fn boot() -> u64 {
-    let hash = blake3::hash(&boot_id());
+    number_of(&boot_id())
+}
+
+fn number_of(boot_id: &[u8]) -> u64 {
+    let hash = blake3::hash(boot_id);
     let number = hash
         .as_bytes()
         .first_chunk()
@@ -180,6 +184,99 @@ mod tests {
         ] {
             assert!(!is_hidden(OsStr::new(other)), "{other}");
         }
+    }
+
+    /// Names that only resemble ours belong to the user.
+    #[test]
+    fn names_that_are_almost_hidden_are_not() {
+        for (name, is_ours) in [
+            (".lighthaul-0123456789abcdef", true),
+            (".lighthaul-0123456789abcdef.journal", true),
+            (".lighthaul-0123456789abcde", false),
+            (".lighthaul-0123456789abcdef0", false),
+            (".lighthaul-0123456789abcdeg", false),
+            (".lighthaul-0123456789abcdef.other", false),
+            (".lighthaul-01234567-1-2-a-4", true),
+            (".lighthaul-01234567-1-2-a", false),
+            (".lighthaul-01234567-1-2-a-4-5", false),
+            (".lighthaul-0123456-1-2-a-4", false),
+            (".lighthaul-0123456x-1-2-a-4", false),
+            (".lighthaul-01234567-1-2-x-4", false),
+            (".lighthaul-01234567-1-2-a.claim", true),
+            (".lighthaul-01234567-1-2-a-4.claim", false),
+            (".lighthaul-01234567-1-2.claim", false),
+            ("lighthaul-0123456789abcdef", false),
+        ] {
+            assert_eq!(is_hidden(OsStr::new(name)), is_ours, "{name}");
+        }
+    }
+
+    #[test]
+    fn temporary_names_differ_by_entry_transfer_and_process() {
+        let (one, other) = (Writer::new(0x1a), Writer::new(0x1b));
+        let path = Path::new("a/b");
+        let name = one.temporary(path, 9);
+        assert_eq!(name.parent(), path.parent());
+        let (process, start) = (std::process::id(), one.started);
+        let expected = format!("a/.lighthaul-{}-{process}-{start}-1a-9", one.host);
+        assert_eq!(name, Path::new(&expected));
+        let claim = format!(".lighthaul-{}-{process}-{start}-1a.claim", one.host);
+        assert_eq!(one.claim(), Path::new(&claim));
+        assert_eq!(claim_of(name.file_name().unwrap()), Some(one.claim()));
+        assert_eq!(claim_of(OsStr::new("b")), None);
+        let mut numbers = vec![
+            one.number(path, 9),
+            one.number(path, 8),
+            one.number(Path::new("a/c"), 9),
+            other.number(path, 9),
+        ];
+        numbers.dedup();
+        // the name of a file does not tell: a number is not used twice in a folder
+        assert_eq!(numbers, [numbers[0], numbers[1], numbers[0], numbers[3]]);
+        assert!(numbers.iter().all(|number| *number > 1));
+    }
+
+    #[test]
+    fn partial_and_journal_belong_to_the_name() {
+        let (one, other) = (partial(Path::new("a/b")), partial(Path::new("a/c")));
+        assert_ne!(one, other);
+        assert_eq!(one.file_name(), partial(Path::new("b")).file_name());
+        assert_eq!(one.parent(), Some(Path::new("a")));
+        assert_eq!(
+            journal(Path::new("a/b")),
+            one.with_added_extension("journal")
+        );
+    }
+
+    #[test]
+    fn start_of_the_host_has_a_number_of_its_own() {
+        let boot_id = fs::read("/proc/sys/kernel/random/boot_id").unwrap();
+        assert_eq!(boot(), number_of(&boot_id));
+        assert_ne!(number_of(&boot_id), number_of(&boot_id[1..]));
+        assert!(is_hidden(OsStr::new(&format!(
+            ".lighthaul-{}-1-1-1-1",
+            host()
+        ))));
+    }
+
+    #[test]
+    fn process_that_has_ended_started_never() {
+        let stat = fs::read_to_string("/proc/self/stat").unwrap();
+        // field 22 of proc_pid_stat(5); tests have no blanks in their name
+        let start = stat.split_whitespace().nth(21).unwrap().parse().ok();
+        assert_eq!(started(std::process::id()), start);
+        assert_eq!(started(u32::MAX), None);
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        let options =
+            rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).unwrap();
+        assert_eq!(
+            started(child.id()),
+            None,
+            "nobody has asked for its status yet"
+        );
+        child.wait().unwrap();
     }
 
     #[test]
