@@ -355,7 +355,7 @@ impl Ledger {
         let ready = book
             .leaving
             .front()
-            .is_some_and(|(number, _)| *number < first);
+            .is_some_and(|(number, _)| *number <= first);
         if ready {
             book.leaving.pop_front()
         } else {
@@ -417,4 +417,250 @@ pub(crate) enum Settled {
     Before,
     /// This transfer put it there.
     Now,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file(number: u64, size: u64) -> Entry {
+        Entry {
+            kind: Kind::File(size),
+            ..Entry::gone(number.to_string().into_bytes())
+        }
+    }
+
+    /// A file of which these ranges are wanted.
+    fn pending(number: u64, owed: &[Span]) -> Pending {
+        let names = (PathBuf::from("part"), PathBuf::new());
+        let pending = Pending::new(number, file(number, 100), names, false);
+        pending.expect(owed.to_vec());
+        pending
+    }
+
+    fn piece(entry: u64, (from, till): Span) -> Piece {
+        Piece {
+            entry,
+            offset: from,
+            len: till - from,
+        }
+    }
+
+    fn failure() -> Error {
+        Error::new(Code::Io, "cannot write")
+    }
+
+    #[test]
+    fn temporary_file_is_apart_only_in_a_folder_of_its_own() {
+        for (temporary, apart, in_place) in [
+            ("a/.part", None, false),
+            ("a/.parts/b", Some("a/.parts"), false),
+            ("a/b", None, true),
+        ] {
+            let entry = Entry::gone(b"a/b".to_vec());
+            let names = (temporary.into(), PathBuf::new());
+            let pending = Pending::new(0, entry, names, false);
+            assert_eq!(pending.apart(), apart.map(Path::new));
+            assert_eq!(pending.is_in_place(), in_place);
+        }
+    }
+
+    #[test]
+    fn only_what_was_asked_for_may_come_and_once() {
+        let ledger = Ledger::default();
+        ledger.expect(pending(1, &[(0, 50), (60, 100)]));
+        ledger.expect(pending(2, &[(0, 10)]));
+        assert_eq!(ledger.wanted(), 100);
+        assert_eq!(ledger.find(1).unwrap().fill().unproved, 90);
+        let numbers = |files: Vec<Arc<Pending>>| -> Vec<u64> {
+            files.iter().map(|file| file.number).collect()
+        };
+        let files = ledger.announce(&[piece(1, (10, 50)), piece(2, (0, 10))]);
+        assert_eq!(numbers(files.unwrap()), [1, 2]);
+        for refused in [piece(1, (10, 20)), piece(1, (50, 60)), piece(3, (0, 1))] {
+            let error = ledger.announce(&[refused]).unwrap_err();
+            assert_eq!(error.code, Code::Protocol);
+        }
+        ledger.announce(&[piece(1, (0, 10))]).unwrap();
+        // a range that is not what the source has is wanted after all
+        let file = ledger.find(1).unwrap();
+        assert!(file.owe((10, 20)));
+        ledger.want_more(10);
+        assert_eq!(ledger.wanted(), 110);
+        ledger.announce(&[piece(1, (10, 20))]).unwrap();
+        file.fill().failed = true;
+        assert!(!file.owe((10, 20)));
+        ledger.announce(&[piece(1, (10, 20))]).unwrap_err();
+        assert_eq!(numbers(ledger.pending()), [1, 2]);
+        assert!(ledger.find(3).is_none());
+    }
+
+    #[test]
+    fn only_digests_that_were_asked_for_are_compared() {
+        let ledger = Ledger::default();
+        let file = pending(1, &[]);
+        file.expect_digests(&[(0, 50)], digest::Kind::Blake3, Vec::new());
+        assert_eq!(file.held_digest(), digest::Kind::Blake3);
+        assert_eq!(file.fill().unproved, 50);
+        ledger.expect(file);
+        assert_eq!(ledger.compare(1, (0, 20)).unwrap().number, 1);
+        for (number, span) in [(1, (0, 20)), (1, (40, 60)), (2, (0, 1))] {
+            let error = ledger.compare(number, span).unwrap_err();
+            assert_eq!(error.code, Code::Protocol);
+        }
+        // of a file that fails more may be on its way
+        let failed = ledger.find(1).unwrap();
+        ledger.settle(1, &failed.entry, Err(failure()));
+        assert!(ledger.find(1).is_none());
+        ledger.compare(1, (20, 50)).unwrap();
+    }
+
+    /// A copy is complete when nothing more can come, and settled when nothing is left to be put in place.
+    #[test]
+    fn copy_is_complete_when_nothing_more_can_come() {
+        for (owed, held, more) in [
+            (vec![], vec![], false),
+            (vec![(0, 9)], vec![], true),
+            (vec![], vec![(0, 9)], true),
+            (vec![(0, 9)], vec![(9, 20)], true),
+        ] {
+            let ledger = Ledger::default();
+            ledger.list(1).unwrap();
+            let file = pending(0, &owed);
+            file.expect_digests(&held, digest::Kind::Crc128, Vec::new());
+            let entry = file.entry.clone();
+            ledger.expect(file);
+            assert!(!ledger.is_complete() && !ledger.is_closed());
+            ledger.close();
+            assert!(!ledger.is_complete() && ledger.is_closed() && !ledger.is_settled());
+            ledger.settle(0, &entry, Err(failure()));
+            assert_eq!(ledger.is_complete(), !more);
+            assert!(ledger.is_settled());
+            let announced = ledger.announce(&[piece(0, (0, 1))]);
+            assert_eq!(announced.is_ok(), owed == [(0, 9)]);
+        }
+        // before the list has ended nothing is
+        let ledger = Ledger::default();
+        assert!(!ledger.is_complete() && !ledger.is_settled());
+        ledger.expect(pending(0, &[]));
+        ledger.close();
+        assert!(!ledger.is_complete());
+    }
+
+    #[test]
+    fn peer_lists_no_more_than_may_be_open() {
+        let ledger = Ledger::default();
+        ledger.list(WINDOW - 1).unwrap();
+        ledger.list(1).unwrap();
+        ledger.pass_over();
+        ledger.settle(0, &file(0, 1), Ok(Settled::Now));
+        ledger.list(2).unwrap();
+        assert_eq!(ledger.list(1).unwrap_err().code, Code::Protocol);
+    }
+
+    #[test]
+    fn verdict_counts_what_is_in_place() {
+        let ledger = Ledger::default();
+        let (listener, heard) = sync_channel(9);
+        ledger.tell_files(listener);
+        ledger.settle(0, &file(0, 10), Ok(Settled::Now));
+        ledger.settle(1, &file(1, 20), Ok(Settled::Before));
+        ledger.settle(2, &file(2, 40), Err(failure()));
+        let folder = |kind| Entry { kind, ..file(3, 0) };
+        ledger.settle(3, &folder(Kind::Folder), Ok(Settled::Before));
+        ledger.settle(4, &folder(Kind::Leave), Ok(Settled::Now));
+        ledger.pass_over();
+        let verdict = Verdict {
+            entries: 3,
+            bytes: 30,
+            unchanged: 2,
+        };
+        assert_eq!(ledger.verdict(), verdict);
+        let (settled, failures) = ledger.take_news();
+        assert_eq!((settled, failures.len()), (6, 1));
+        assert_eq!((failures[0].number, failures[0].code), (2, Code::Io as u8));
+        assert_eq!(ledger.take_news(), (0, Vec::new()), "it is told once");
+        let heard: Vec<_> = heard.try_iter().collect();
+        assert_eq!(heard, [PathBuf::from("0"), PathBuf::from("1")]);
+        ledger.expect_of(&file(7, 1));
+        assert_eq!(ledger.expected(), Path::new("7"));
+    }
+
+    #[test]
+    fn folder_ends_when_all_before_it_is_in_place() {
+        let ledger = Ledger::default();
+        ledger.expect(pending(2, &[]));
+        ledger.begin_links(0, &file(0, 1), 1);
+        ledger.leave(1, folder_end());
+        ledger.leave(5, folder_end());
+        let left = |ledger: &Ledger| ledger.take_left().map(|(number, _)| number);
+        assert_eq!(left(&ledger), Some(1));
+        assert_eq!(left(&ledger), None, "a file before it is on its way");
+        let name = Name {
+            number: 4,
+            entry: file(4, 1),
+            temporary: PathBuf::new(),
+        };
+        assert!(ledger.link(0, name));
+        ledger.settle(2, &file(2, 1), Ok(Settled::Now));
+        assert_eq!(left(&ledger), None, "a further name waits for its file");
+        assert!(ledger.take_link().is_none());
+        ledger.settle(0, &file(0, 1), Ok(Settled::Now));
+        let (name, first) = ledger.take_link().unwrap();
+        assert_eq!((name.number, first), (4, Ok(b"0".to_vec())));
+        ledger.settle(4, &name.entry, Ok(Settled::Now));
+        assert_eq!(left(&ledger), Some(5));
+        assert_eq!(left(&ledger), None);
+    }
+
+    fn folder_end() -> Entry {
+        Entry {
+            kind: Kind::Leave,
+            ..file(9, 0)
+        }
+    }
+
+    #[test]
+    fn spans_beyond_a_bound_are_refused() {
+        let count = SPANS_MAX as u64;
+        let mut spans: Vec<Span> = (0..count).map(|nth| (4 * nth, 4 * nth + 3)).collect();
+        assert!(take_out(&mut spans, (1, 2)));
+        assert_eq!(spans.len(), SPANS_MAX + 1);
+        assert!(
+            !take_out(&mut spans, (4, 5)),
+            "one sender breaks no file in so many"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_out_was_in_one_range(
+            cuts in prop::collection::btree_set(0_u64..60, 0..12),
+            parts in prop::collection::vec((0_u64..60, 0_u64..9), 1..20),
+        ) {
+            let cuts: Vec<u64> = cuts.into_iter().collect();
+            let pairs = cuts.chunks_exact(2);
+            let mut spans: Vec<Span> = pairs.map(|pair| (pair[0], pair[1])).collect();
+            for (from, len) in parts {
+                let part = (from, from + len);
+                let within = |byte: &u64, spans: &[Span]| spans.iter().any(|(f, t)| (*f..*t).contains(byte));
+                let before = spans.clone();
+                let fits = len > 0 && (part.0..part.1).all(|byte| within(&byte, &before));
+                // ranges that touch are two: what lies in both is in neither
+                let one = before.iter().any(|(f, t)| *f <= part.0 && part.1 <= *t);
+                prop_assert_eq!(take_out(&mut spans, part), fits && one);
+                for byte in 0..70 {
+                    let taken = fits && one && (part.0..part.1).contains(&byte);
+                    prop_assert_eq!(within(&byte, &spans), within(&byte, &before) && !taken);
+                }
+                prop_assert!(spans.iter().all(|(f, t)| f < t));
+                prop_assert!(spans.is_sorted());
+                prop_assert_eq!(bytes(&spans), (0..70).filter(|byte| within(byte, &spans)).count() as u64);
+            }
+        }
+    }
 }
