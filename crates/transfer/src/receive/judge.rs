@@ -370,8 +370,11 @@ impl Judge<'_> {
 
     /// Whether `entry` is one file with an earlier one, so that it only needs its name when that is there.
     fn is_linked(&self, number: u64, entry: &Entry) -> bool {
+        if !self.options.hard_links {
+            return false;
+        }
         match entry.linked {
-            Linked::To(first) if self.options.hard_links => {
+            Linked::To(first) => {
                 let name = Name {
                     number,
                     entry: entry.clone(),
@@ -379,11 +382,11 @@ impl Judge<'_> {
                 };
                 self.ledger.link(first, name)
             }
-            Linked::First(left) if self.options.hard_links => {
+            Linked::First(left) => {
                 self.ledger.begin_links(number, entry, left);
                 false
             }
-            Linked::Alone | Linked::First(_) | Linked::To(_) => false,
+            Linked::Alone => false,
         }
     }
 

@@ -1,0 +1,249 @@
+//! Copies from one folder to another, both sides in this process, over loopback.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use lighthaul_io::ground::Ground;
+use lighthaul_io::identity::Identity;
+use lighthaul_io::tcp::patient;
+use lighthaul_io::tls::Side;
+use lighthaul_testkit::Ordinary;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
+
+use crate::error::Error;
+use crate::message::Target;
+use crate::options::Options;
+use crate::path::Door;
+use crate::protocol;
+use crate::receive::landing::Landing;
+use crate::receive::{self, Permit, receive};
+use crate::send::walk::Walk;
+use crate::send::{self, Finds, send};
+use crate::session::Session;
+use crate::watch::{Failed, Sight, Summary};
+
+/// A folder with a `source` and a `target`, removed when this value is dropped.
+pub(super) struct Bench {
+    pub(super) top: PathBuf,
+    /// Metadata that the peer may set.
+    pub(super) permit: Permit,
+}
+
+/// Results of both sides of a copy.
+pub(super) struct Outcome {
+    pub(super) sender: Result<Summary, Error>,
+    pub(super) receiver: Result<Summary, Error>,
+}
+
+impl Bench {
+    /// Makes both folders, empty.
+    pub(super) fn new(name: &str) -> Self {
+        let top = std::env::temp_dir().join(format!("bench-{name}-{}", std::process::id()));
+        fs::remove_dir_all(&top).ok();
+        for folder in ["source", "target"] {
+            fs::create_dir_all(top.join(folder)).unwrap();
+        }
+        let permit = Permit::ALL;
+        Self { top, permit }
+    }
+
+    /// Makes both folders for a user without root's rights, which the thread is until the guard is dropped.
+    pub(super) fn ordinary(name: &str) -> (Self, Ordinary) {
+        let bench = Self::new(name);
+        let user = Ordinary::begin();
+        let number = user.user();
+        drop(user);
+        for path in [&bench.top, &bench.source(""), &bench.target("")] {
+            chown(path, Some(number), None).unwrap();
+        }
+        (bench, Ordinary::begin())
+    }
+
+    /// A path below the source.
+    pub(super) fn source(&self, path: &str) -> PathBuf {
+        self.top.join("source").join(path)
+    }
+
+    /// A path below the target.
+    pub(super) fn target(&self, path: &str) -> PathBuf {
+        self.top.join("target").join(path)
+    }
+
+    /// Writes a file of the source; the folders on its way are made.
+    pub(super) fn put(&self, path: &str, bytes: impl AsRef<[u8]>) {
+        write(&self.source(path), bytes.as_ref());
+    }
+
+    /// Writes a file of the target; the folders on its way are made.
+    pub(super) fn leave(&self, path: &str, bytes: impl AsRef<[u8]>) {
+        write(&self.target(path), bytes.as_ref());
+    }
+
+    /// Copies the contents of the source to the target.
+    pub(super) fn copy(&self, options: &Options) -> Outcome {
+        self.copy_to("source/", "target/", options)
+    }
+
+    /// Copies `from` to `to`, both below the bench; a slash at the end stands for the contents of a folder.
+    pub(super) fn copy_to(&self, from: &str, to: &str, options: &Options) -> Outcome {
+        self.watch((from, to), options, &mut |_| {})
+    }
+
+    /// Copies as [`Self::copy_to`] does, and has `watcher` see what the receiver shows.
+    pub(super) fn watch(
+        &self,
+        (from, to): (&str, &str),
+        options: &Options,
+        watcher: &mut dyn FnMut(Sight),
+    ) -> Outcome {
+        let ground = Arc::new(Ground::anywhere());
+        let target = Target {
+            path: self.top.join(to).into_os_string().into_encoded_bytes(),
+            into: to.ends_with('/'),
+        };
+        let walk = Walk::new(
+            Arc::clone(&ground),
+            &[self.top.join(from)],
+            options.rules.clone(),
+        );
+        let finds = Finds::walked(walk.unwrap());
+        let landing = Landing::find(&target, &ground, options.dry_run.is_some());
+        let [caller, called] = sessions();
+        let settings = send::Settings {
+            plain: true,
+            options: options.clone(),
+            theirs: protocol::names(),
+            ..send::Settings::default()
+        };
+        let sender = thread::spawn(move || {
+            let door = Door::Caller(false);
+            send(&caller, &door, finds, settings, &mut |_: Sight| {})
+                .inspect_err(|error| caller.give_up(error))
+        });
+        let settings = receive::Settings {
+            plain: true,
+            options: options.clone(),
+            permit: self.permit,
+            ..receive::Settings::default()
+        };
+        let (arrivals, joins) = (channel().1, channel().1);
+        let door = Door::Called(&arrivals, &joins);
+        let received = landing
+            .and_then(|landing| receive(&called, &door, landing, settings, watcher))
+            .inspect_err(|error| called.give_up(error));
+        drop(called);
+        Outcome {
+            sender: sender.join().unwrap(),
+            receiver: received,
+        }
+    }
+
+    /// The names in a folder of the target, in order.
+    pub(super) fn names(&self, folder: &str) -> Vec<OsString> {
+        let found = fs::read_dir(self.target(folder)).unwrap();
+        let mut names: Vec<_> = found.map(|found| found.unwrap().file_name()).collect();
+        names.sort();
+        names
+    }
+
+    /// The bytes of a file of the target.
+    pub(super) fn read(&self, path: &str) -> Vec<u8> {
+        fs::read(self.target(path)).unwrap()
+    }
+
+    /// Mode and time of the last change of a file or folder of the target.
+    pub(super) fn look(&self, path: &str) -> (u32, i64, i64) {
+        look(&self.target(path))
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.top).ok();
+    }
+}
+
+impl Outcome {
+    /// The summary of the receiver, where both sides are content and nothing has failed.
+    pub(super) fn whole(self) -> Summary {
+        let (sender, receiver) = (self.sender.unwrap(), self.receiver.unwrap());
+        assert_eq!((sender.failures, &receiver.failures), (vec![], &vec![]));
+        receiver
+    }
+
+    /// Failures of a copy, which are the same on both sides.
+    pub(super) fn failed(self) -> Vec<Failed> {
+        let (sender, receiver) = (self.sender.unwrap(), self.receiver.unwrap());
+        assert_eq!(sender.failures, receiver.failures);
+        receiver.failures
+    }
+}
+
+/// Mode and time of the last change of what is at `path`.
+pub(super) fn look(path: &Path) -> (u32, i64, i64) {
+    let there = fs::symlink_metadata(path).unwrap();
+    (there.mode() & 0o7777, there.mtime(), there.mtime_nsec())
+}
+
+/// The octets of a file that compress badly and repeat nowhere.
+pub(super) fn octets(len: usize, seed: u64) -> Vec<u8> {
+    let mut rng = lighthaul_base::Rng::new(seed);
+    let words = std::iter::repeat_with(|| rng.below(u64::MAX).to_le_bytes());
+    let mut octets: Vec<u8> = words.take(len.div_ceil(8)).flatten().collect();
+    octets.truncate(len);
+    octets
+}
+
+fn write(path: &Path, bytes: &[u8]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+/// Both ends of a session: the one that called, and the one that was called.
+pub(super) fn sessions() -> [Session; 2] {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let start = |tcp, side| Session::start(patient(tcp).unwrap(), side, &Identity::generate());
+    thread::scope(|scope| {
+        let caller = scope.spawn(|| start(TcpStream::connect(address).unwrap(), Side::Client));
+        let called = start(listener.accept().unwrap().0, Side::Server);
+        [caller.join().unwrap().unwrap(), called.unwrap()]
+    })
+}
+
+/// Gives what is at `path` the time that listed entries have.
+pub(super) fn age(path: &Path) {
+    set_time(path, SECONDS);
+}
+
+/// Sets the time of the last change of what is at `path`; of a link, its own.
+pub(super) fn set_time(path: &Path, seconds: i64) {
+    let time = Timespec {
+        tv_sec: seconds,
+        tv_nsec: 5,
+    };
+    let times = Timestamps {
+        last_access: time,
+        last_modification: time,
+    };
+    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+}
+
+/// Sets the mode of what is at `path`.
+pub(super) fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Makes a FIFO.
+pub(super) fn make_fifo(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+}
+
+/// When listed entries were last changed.
+pub(super) const SECONDS: i64 = 1_000_000_000;

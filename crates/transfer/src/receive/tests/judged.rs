@@ -1,0 +1,172 @@
+//! A receiver that answers a list which the test sends; no bytes of files follow.
+
+use std::sync::Arc;
+
+use lighthaul_io::control::Frame;
+use lighthaul_io::ground::Ground;
+
+use super::bench::{Bench, SECONDS, sessions};
+use crate::board::Board;
+use crate::crew::Crew;
+use crate::error::Error;
+use crate::manifest::{Entry, Kind, pack};
+use crate::message::{Failure, Listing, Target, WantedFile, decode};
+use crate::options::{Options, Planned};
+use crate::receive::cradle::Cradle;
+use crate::receive::dress::Wardrobe;
+use crate::receive::judge::Judge;
+use crate::receive::landing::Landing;
+use crate::receive::ledger::Ledger;
+use crate::receive::names::Writer;
+use crate::session::LIST;
+use crate::watch::Sight;
+
+/// Outcome of a list.
+pub(super) struct Judged {
+    pub(super) result: Result<(), Error>,
+    /// The files that the receiver wants.
+    pub(super) wanted: Vec<WantedFile>,
+    /// Plans of a dry run.
+    pub(super) planned: Vec<Planned>,
+    /// Events shown to the user of the receiver.
+    pub(super) sights: Vec<Sight>,
+    pub(super) failures: Vec<Failure>,
+    pub(super) ledger: Ledger,
+    /// True if the target was made for the copy; nothing if the list ended before that was known.
+    pub(super) made: Option<bool>,
+}
+
+impl Judged {
+    /// The numbers of the files that the receiver wants, where nothing has failed.
+    pub(super) fn wants(&self) -> Vec<u64> {
+        assert_eq!(self.result, Ok(()));
+        assert_eq!(self.failures, []);
+        self.wanted.iter().map(|file| file.number).collect()
+    }
+
+    /// The one failure.
+    pub(super) fn failure(&self) -> (String, u8, &str) {
+        assert_eq!(self.result, Ok(()));
+        let [failure] = self.failures.as_slice() else {
+            panic!("{:?}", self.failures);
+        };
+        let path = String::from_utf8_lossy(&failure.path).into_owned();
+        (path, failure.code, &failure.why)
+    }
+
+    /// Entries that are in place, and how many of them were before.
+    pub(super) fn settled(&self) -> (u64, u64) {
+        let verdict = self.ledger.verdict();
+        (verdict.entries, verdict.unchanged)
+    }
+}
+
+impl Bench {
+    /// Has a receiver judge `entries`, which are to land at `to`: `named` after their source, or the contents of a
+    /// folder.
+    pub(super) fn judge(
+        &self,
+        (to, named): (&str, bool),
+        entries: &[Entry],
+        options: &Options,
+    ) -> Judged {
+        let entries = Listing::Entries(pack(entries).unwrap());
+        let list = [Listing::Begin(named), entries, Listing::End];
+        self.hear(to, &list, options)
+    }
+
+    /// Has a receiver judge any listing of a sender.
+    pub(super) fn hear(&self, to: &str, list: &[Listing], options: &Options) -> Judged {
+        let [sender, receiver] = sessions();
+        let said = sender.control.open(LIST).unwrap();
+        for listing in list {
+            said.send(&Frame::message(listing.encode())).unwrap();
+        }
+        let (crew, ledger, board) = (Crew::default(), Ledger::default(), Board::default());
+        let wardrobe = Wardrobe::new(self.permit.limit(options.keep), &board);
+        let stream = receiver.control.open(LIST).unwrap();
+        let judge = Judge {
+            options: options.clone(),
+            crew: &crew,
+            session: &receiver,
+            stream: &stream,
+            list: None,
+            ledger: &ledger,
+            board: &board,
+            writer: writer(),
+            cradle: Cradle::new(options).unwrap(),
+            wardrobe: &wardrobe,
+            boot: 0,
+            permit: self.permit,
+        };
+        let target = Target {
+            path: self.top.join(to).into_os_string().into_encoded_bytes(),
+            into: to.ends_with('/'),
+        };
+        let ground = Arc::new(Ground::anywhere());
+        let landing = Landing::find(&target, &ground, options.dry_run.is_some()).unwrap();
+        let mut made = None;
+        let result = judge.run(landing, |_, _, new| {
+            made = Some(new);
+            Ok(())
+        });
+        let end = Frame::message(Listing::End.encode());
+        stream.send(&end).unwrap();
+        let (mut wanted, mut planned) = (Vec::new(), Vec::new());
+        loop {
+            let frame = crew.receive(&said, sender.clock).unwrap();
+            match decode(&frame.octets).unwrap() {
+                Listing::Wanted(answer) => wanted.extend(answer.files),
+                Listing::Planned(answer) => planned.extend(answer),
+                Listing::End => break,
+                other => assert!(matches!(other, Listing::Removed(_)), "{other:?}"),
+            }
+        }
+        Judged {
+            result,
+            wanted,
+            planned,
+            sights: board.take_sights(),
+            failures: ledger.take_news().1,
+            ledger,
+            made,
+        }
+    }
+}
+
+/// The process that writes files in these tests.
+pub(super) fn writer() -> Writer {
+    Writer::new(u64::MAX)
+}
+
+/// A file of so many bytes.
+pub(super) fn file(path: &str, size: u64) -> Entry {
+    entry(path, Kind::File(size))
+}
+
+/// A folder.
+pub(super) fn folder(path: &str) -> Entry {
+    entry(path, Kind::Folder)
+}
+
+/// The end of a folder.
+pub(super) fn leave(path: &str) -> Entry {
+    entry(path, Kind::Leave)
+}
+
+/// An entry as a source may have it that changed long ago.
+pub(super) fn entry(path: &str, kind: Kind) -> Entry {
+    let is_folder = matches!(kind, Kind::Folder | Kind::Leave);
+    Entry {
+        kind,
+        // with the bits that say what it is, as the system returns them
+        mode: if is_folder { 0o40_750 } else { 0o100_640 },
+        seconds: SECONDS,
+        nanos: 5,
+        ..Entry::gone(path.into())
+    }
+}
+/// Where the contents of a folder land.
+pub(super) const CONTENTS: (&str, bool) = ("target/", false);
+/// Numbers of the wanted files of a receiver that has all.
+pub(super) const NOTHING: [u64; 0] = [];
