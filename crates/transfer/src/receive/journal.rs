@@ -152,9 +152,10 @@ pub fn decode(octets: &[u8], subject: Subject) -> Result<Vec<Record>, Malformed>
 }
 
 fn decode_record(octets: &[u8; RECORD_LEN]) -> Option<Record> {
-    let number = |octets: &[u8]| octets.iter().fold(0, |n, octet| n << 8 | u64::from(*octet));
+    let (from, rest) = octets.split_first_chunk()?;
+    let (till, _) = rest.split_first_chunk()?;
     let record = Record {
-        span: (number(&octets[..8]), number(&octets[8..16])),
+        span: (u64::from_be_bytes(*from), u64::from_be_bytes(*till)),
         passage: Passage {
             digest: match octets[16] {
                 0 => Kind::Crc128,
@@ -202,11 +203,9 @@ pub(crate) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
 
 /// At most [`RANGES_MAX`] of `spans`, which are in order: the longest. The sender sends the bytes of the others again.
 pub(crate) fn longest(mut spans: Vec<Span>) -> Vec<Span> {
-    if spans.len() > RANGES_MAX {
-        spans.sort_unstable_by_key(|(from, till)| Reverse(till - from));
-        spans.truncate(RANGES_MAX);
-        spans.sort_unstable();
-    }
+    spans.sort_unstable_by_key(|(from, till)| Reverse(till - from));
+    spans.truncate(RANGES_MAX);
+    spans.sort_unstable();
     spans
 }
 
@@ -232,7 +231,7 @@ pub(crate) fn within(left: &[Span], right: &[Span]) -> Vec<Span> {
     let mut both = Vec::new();
     while let (Some(one), Some(other)) = (left.peek(), right.peek()) {
         let span = (one.0.max(other.0), one.1.min(other.1));
-        if one.1 < other.1 {
+        if one.1 <= other.1 {
             left.next();
         } else {
             right.next();
@@ -359,12 +358,68 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_altered_octet_ends_the_records() {
+        let whole = octets(&[(1, 2), (3, 4)]);
+        for at in 0..whole.len() {
+            for bit in 0..8 {
+                let mut altered = whole.clone();
+                altered[at] ^= 1 << bit;
+                let records = decode(&altered, SUBJECT);
+                let before = at.checked_sub(HEADER_LEN).map(|at| at / RECORD_LEN);
+                let before = before.map(|count| [(1, 2), (3, 4)][..count].to_vec());
+                let before = before.map(|spans| spans.into_iter().map(written).collect());
+                assert_eq!(records.ok(), before, "bit {bit} of octet {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn journal_of_other_version_is_ignored() {
+        let mut older = octets(&[(1, 2)]);
+        older[7] = b'1';
+        let sum = checksum(&older[..36]);
+        older[36..HEADER_LEN].copy_from_slice(&sum);
+        assert!(decode(&older, SUBJECT).is_err());
+    }
+
+    #[test]
+    fn journal_file_returns_what_was_written_and_appended() {
+        let path = std::env::temp_dir().join(format!("journal-{}", std::process::id()));
+        let open = || {
+            let mut options = File::options();
+            options.create(true).truncate(false).read(true).write(true);
+            options.open(&path).unwrap()
+        };
+        // a longer one, of an earlier run, is replaced as a whole
+        let held = [(0, 100), (300, 400), (600, 700)].map(written);
+        Journal::begin(open(), SUBJECT, &held).unwrap();
+        assert_eq!(Journal::read(&open(), SUBJECT).unwrap(), held);
+        let mut journal = Journal::begin(open(), SUBJECT, &held[..1]).unwrap();
+        journal.append(held[2]).unwrap();
+        assert_eq!(Journal::read(&open(), SUBJECT).unwrap(), [held[0], held[2]]);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn only_the_longest_ranges_are_kept_in_order() {
+        let count = RANGES_MAX as u64 + 2;
+        // each shorter than the one before it, but far enough from it
+        let spans: Vec<Span> = (0..count)
+            .map(|nth| (nth << 20, (nth << 20) + count - nth))
+            .collect();
+        assert_eq!(longest(spans.clone()), spans[..RANGES_MAX]);
+        let few = vec![(5, 6), (8, 80)];
+        assert_eq!(longest(few.clone()), few);
+    }
+
     proptest! {
         #[test]
         fn held_and_missing_are_the_whole(spans in prop::collection::vec((0_u64..1000, 1_u64..300), 0..20)) {
             let spans: Vec<Span> = spans.iter().map(|(from, len)| (*from, (from + len).min(1000))).collect();
             let held = merged(spans.clone());
             let missing = missing(&held, 1000);
+            prop_assert!(missing.iter().all(|(from, till)| from < till));
             for byte in 0..1000 {
                 let within = |spans: &[Span]| spans.iter().filter(|(f, t)| (*f..*t).contains(&byte)).count();
                 prop_assert_eq!(within(&held), usize::from(within(&spans) > 0));
@@ -385,6 +440,7 @@ mod tests {
                 prop_assert_eq!(has(&both), has(&left) * has(&right));
             }
             prop_assert!(both.is_sorted());
+            prop_assert!(both.iter().all(|(from, till)| from < till));
         }
     }
 }

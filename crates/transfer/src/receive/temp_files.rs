@@ -97,7 +97,7 @@ impl TempFiles {
         if sparse {
             sparse::stretch(&output, size)?;
         } else if size >= LARGE {
-            allocate(root, file, &output).inspect_err(|_| remove(root, file))?;
+            allocate(&output, size).inspect_err(|_| remove(root, file))?;
         }
         Ok(output)
     }
@@ -126,7 +126,7 @@ impl TempFiles {
         let room = if sparse {
             hollow(file, fill, &mut output)
         } else {
-            allocate(root, file, &output)
+            allocate(&output, file.entry.size())
         };
         if let Err(error) = room {
             // what an earlier run left stays for a later one that finds more room
@@ -186,12 +186,8 @@ fn hollow(file: &Pending, fill: &Fill, output: &mut OutputFile) -> io::Result<()
 }
 
 /// Gives a file its length, and reserves room for all of it, so that a full disk shows now.
-fn allocate(root: &mut Root, file: &Pending, output: &OutputFile) -> io::Result<()> {
-    let size = file.entry.size();
-    let longer = root.look(&file.temporary)?;
-    if longer.is_some_and(|there| there.size > size) {
-        sparse::stretch(output, size)?;
-    }
+fn allocate(output: &OutputFile, size: u64) -> io::Result<()> {
+    sparse::stretch(output, size)?;
     output.allocate(size)
 }
 

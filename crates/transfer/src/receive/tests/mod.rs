@@ -2,7 +2,11 @@
 //!
 //! - `bench`: makes the copies
 //! - `judge`: lists as the receiver answers them, which `judged` plays; `dry_run`: where it changes nothing
+//! - `resume`: large files of which an earlier run left a part
+//! - `temp_files`: files as they are made, and held ranges as they are compared
 mod bench;
 mod dry_run;
 mod judge;
 mod judged;
+mod resume;
+mod temp_files;

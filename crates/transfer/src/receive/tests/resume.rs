@@ -1,0 +1,360 @@
+//! Copies that go on with what an earlier run left of a large file.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use lighthaul_io::disk::Look;
+use lighthaul_testkit::lacks_root;
+
+use super::bench::{Bench, octets};
+use super::judged::file;
+use crate::digest::Kind;
+use crate::manifest::Entry;
+use crate::message::{COMPARED_MAX, Span};
+use crate::options::Options;
+use crate::receive::journal::{Journal, Passage, Record, Subject};
+use crate::receive::names;
+use crate::watch::Sight;
+
+/// The smallest file that is resumed, and some.
+const LEN: usize = (8 << 20) + 12_345;
+/// Range of it that an earlier run left.
+const HELD: Span = (1 << 20, 6 << 20);
+
+/// A source of one large file.
+struct Resumed {
+    bench: Bench,
+    bytes: Vec<u8>,
+    options: Options,
+}
+
+impl Resumed {
+    fn new(name: &str) -> Self {
+        let bench = Bench::new(name);
+        let bytes = octets(LEN, 7);
+        bench.put("a", &bytes);
+        Self {
+            bench,
+            bytes,
+            options: synced(),
+        }
+    }
+
+    fn partial(&self) -> PathBuf {
+        self.bench.target("").join(names::partial(Path::new("a")))
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.bench.target("").join(names::journal(Path::new("a")))
+    }
+
+    /// The journal's subject, as a run that syncs has it.
+    fn subject(&self) -> Subject {
+        let source = fs::metadata(self.bench.source("a")).unwrap();
+        Subject {
+            look: Look {
+                size: source.size(),
+                seconds: source.mtime(),
+                nanos: source.mtime_nsec() as u32,
+            },
+            boot: 0,
+        }
+    }
+
+    /// Leaves a temporary file with these bytes, and a journal that notes `spans` of it.
+    fn left(&self, bytes: &[u8], spans: &[Span]) {
+        fs::write(self.partial(), bytes).unwrap();
+        self.note(spans);
+    }
+
+    fn note(&self, spans: &[Span]) {
+        let passage = Passage {
+            digest: Kind::Crc128,
+            sealed: false,
+        };
+        let records = spans.iter().map(|span| Record {
+            span: *span,
+            passage,
+        });
+        let file = File::create(self.journal()).unwrap();
+        Journal::begin(file, self.subject(), &records.collect::<Vec<_>>()).unwrap();
+    }
+
+    /// Holds the journal, as a run does that writes the file.
+    fn hold(&self) -> File {
+        let journal = File::open(self.journal()).unwrap();
+        journal.try_lock().unwrap();
+        journal
+    }
+
+    /// Copies, and returns how many bytes came.
+    fn copy(&self) -> u64 {
+        let summary = self.bench.copy(&self.options).whole();
+        assert!(self.bench.read("a") == self.bytes);
+        assert_eq!(self.bench.names(""), ["a"]);
+        summary.motion.total
+    }
+}
+
+#[test]
+fn held_ranges_are_not_sent_again() {
+    let resumed = Resumed::new("held");
+    resumed.left(&resumed.bytes, &[HELD]);
+    assert_eq!(resumed.copy(), LEN as u64 - (HELD.1 - HELD.0));
+}
+
+#[test]
+fn sparse_copy_keeps_held_ranges() {
+    let resumed = Resumed {
+        options: sparse(),
+        ..Resumed::new("held-sparse")
+    };
+    resumed.left(&resumed.bytes, &[HELD]);
+    assert_eq!(resumed.copy(), LEN as u64 - (HELD.1 - HELD.0));
+}
+
+/// Only the compared part that differs comes again, and zeros in it replace what was there.
+#[test]
+fn altered_part_of_a_held_range_is_sent_again() {
+    for (name, options) in [("altered", synced()), ("altered-sparse", sparse())] {
+        let mut resumed = Resumed {
+            options,
+            ..Resumed::new(name)
+        };
+        let altered = (HELD.1 - 8192) as usize;
+        resumed.bytes[altered..altered + 8192].fill(0);
+        resumed.bench.put("a", &resumed.bytes);
+        let mut left = resumed.bytes.clone();
+        left[altered..altered + 8192].fill(1);
+        resumed.left(&left, &[HELD]);
+        let kept = COMPARED_MAX;
+        assert_eq!(resumed.copy(), LEN as u64 - kept, "{name}");
+    }
+}
+
+/// With `--sparse` zeros are not written, so that nothing may show through where no range is held.
+#[test]
+fn sparse_copy_has_zeros_wherever_nothing_is_held() {
+    let mut resumed = Resumed {
+        options: sparse(),
+        ..Resumed::new("gaps")
+    };
+    resumed.bytes[..4096].fill(0);
+    resumed.bytes[LEN - 9000..].fill(0);
+    resumed.bench.put("a", &resumed.bytes);
+    let mut left = octets(LEN + 5000, 9);
+    let held = HELD.0 as usize..HELD.1 as usize;
+    left[held.clone()].copy_from_slice(&resumed.bytes[held]);
+    resumed.left(&left, &[HELD]);
+    assert_eq!(resumed.copy(), LEN as u64 - (HELD.1 - HELD.0));
+}
+
+#[test]
+fn range_that_the_temporary_file_does_not_reach_is_sent() {
+    let resumed = Resumed::new("short");
+    let short = &resumed.bytes[..(HELD.1 - 1) as usize];
+    resumed.left(short, &[(0, 4096), HELD]);
+    assert_eq!(resumed.copy(), LEN as u64 - 4096);
+}
+
+/// A temporary file without its journal, or the other way round, or of another kind than a copy leaves.
+#[test]
+fn leavings_that_no_copy_made_are_not_continued() {
+    let whole = LEN as u64;
+    let resumed = Resumed::new("leavings");
+    fs::write(resumed.partial(), &resumed.bytes).unwrap();
+    assert_eq!(resumed.copy(), whole, "there is no journal");
+
+    let again = || fs::remove_file(resumed.bench.target("a")).unwrap();
+    again();
+    resumed.note(&[HELD]);
+    assert_eq!(resumed.copy(), whole, "there is only a journal");
+
+    again();
+    resumed.left(&resumed.bytes, &[HELD]);
+    let other = resumed.bench.top.join("other");
+    fs::hard_link(resumed.partial(), &other).unwrap();
+    assert_eq!(resumed.copy(), whole, "the file has another name");
+    let there = fs::metadata(&other).unwrap();
+    assert_eq!(there.nlink(), 1, "and is not the one that was published");
+
+    again();
+    fs::remove_file(&other).unwrap();
+    fs::write(&other, &resumed.bytes).unwrap();
+    std::os::unix::fs::symlink(&other, resumed.partial()).unwrap();
+    resumed.note(&[HELD]);
+    assert_eq!(resumed.copy(), whole, "it is a link");
+
+    again();
+    resumed.left(&resumed.bytes, &[HELD]);
+    fs::rename(resumed.journal(), &other).unwrap();
+    std::os::unix::fs::symlink(&other, resumed.journal()).unwrap();
+    let failed = resumed.bench.copy(&resumed.options).failed();
+    assert_eq!(failed.len(), 1, "the journal is a link");
+}
+
+#[test]
+fn journal_of_another_owner_is_not_read() {
+    if lacks_root("journal_of_another_owner_is_not_read") {
+        return;
+    }
+    for (name, foreign) in [("owner", true), ("owner-journal", false)] {
+        let resumed = Resumed::new(name);
+        resumed.left(&resumed.bytes, &[HELD]);
+        let path = if foreign {
+            resumed.partial()
+        } else {
+            resumed.journal()
+        };
+        std::os::unix::fs::chown(path, Some(4321), None).unwrap();
+        assert_eq!(resumed.copy(), LEN as u64, "{name}");
+    }
+}
+
+/// With `--inplace` a file with several hard links is resumed: readers see it grow.
+#[test]
+fn in_place_copy_resumes_and_the_file_stays_the_same() {
+    let resumed = Resumed {
+        options: Options {
+            inplace: true,
+            ..synced()
+        },
+        ..Resumed::new("in-place")
+    };
+    let (bench, target) = (&resumed.bench, resumed.bench.target("a"));
+    let other = bench.top.join("other");
+    let same = || {
+        let (one, two) = (
+            fs::metadata(&target).unwrap(),
+            fs::metadata(&other).unwrap(),
+        );
+        assert_eq!(one.ino(), two.ino());
+    };
+    // longer than the source, and nothing of it is known
+    bench.leave("a", octets(LEN + 70_000, 3));
+    fs::hard_link(&target, &other).unwrap();
+    assert_eq!(resumed.copy(), LEN as u64);
+    same();
+
+    // a range is known, and the rest is not that of the source
+    let mut left = octets(LEN + 70_000, 4);
+    let held = HELD.0 as usize..HELD.1 as usize;
+    left[held.clone()].copy_from_slice(&resumed.bytes[held]);
+    bench.leave("a", &left);
+    resumed.note(&[HELD]);
+    assert_eq!(resumed.copy(), LEN as u64 - (HELD.1 - HELD.0));
+    same();
+
+    // what is no file makes room
+    fs::remove_file(&target).unwrap();
+    std::os::unix::fs::symlink(&other, &target).unwrap();
+    fs::write(&other, "other").unwrap();
+    assert_eq!(resumed.copy(), LEN as u64);
+    assert_eq!(fs::read(&other).unwrap(), b"other");
+}
+
+/// Holes of the source are holes of the target, whatever was left there.
+#[test]
+fn resumed_copy_with_holes_has_zeros_in_them() {
+    let mut resumed = Resumed::new("holes");
+    let hole = (2 << 20) as usize..(4 << 20) as usize;
+    resumed.bytes[hole.clone()].fill(0);
+    let source = File::create(resumed.bench.source("a")).unwrap();
+    source.set_len(LEN as u64).unwrap();
+    source
+        .write_all_at(&resumed.bytes[..hole.start], 0)
+        .unwrap();
+    let behind = hole.end as u64;
+    source
+        .write_all_at(&resumed.bytes[hole.end..], behind)
+        .unwrap();
+    // without holes on this file system all is sent, and right
+    let data = (LEN - hole.len()) as u64;
+    let is_sparse = source.metadata().unwrap().blocks() * 512 < LEN as u64;
+    let sent = resumed.copy();
+    assert_eq!(sent, if is_sparse { data } else { LEN as u64 });
+    fs::remove_file(resumed.bench.target("a")).unwrap();
+    resumed.left(&octets(LEN, 5), &[HELD]);
+    resumed.copy();
+}
+
+/// The copy waits for the journal of a run that has not ended, and resumes from it.
+#[test]
+fn journal_that_another_run_holds_is_waited_for() {
+    let resumed = Resumed::new("waits");
+    resumed.left(&resumed.bytes, &[HELD]);
+    let mut held = Some(resumed.hold());
+    let mut release = |sight: Sight| {
+        if matches!(sight, Sight::Warning(text) if text.contains("another transfer")) {
+            held = None;
+        }
+    };
+    let places = ("source/", "target/");
+    let outcome = resumed.bench.watch(places, &resumed.options, &mut release);
+    let summary = outcome.whole();
+    assert_eq!(summary.motion.total, LEN as u64 - (HELD.1 - HELD.0));
+    assert!(resumed.bench.read("a") == resumed.bytes);
+}
+
+/// The wait ends with the timeout of a silent peer; the receiver then wants the whole file.
+#[test]
+fn journal_that_another_run_never_leaves_is_given_up() {
+    let resumed = Resumed::new("never");
+    resumed.left(&resumed.bytes, &[HELD]);
+    let source = fs::metadata(resumed.bench.source("a")).unwrap();
+    let entry = Entry {
+        seconds: source.mtime(),
+        nanos: source.mtime_nsec() as u32,
+        ..file("a", LEN as u64)
+    };
+    let options = Options {
+        stall: 1,
+        ..synced()
+    };
+    let ask = || {
+        resumed
+            .bench
+            .judge(("target/", false), &[entry.clone()], &options)
+    };
+    let held = resumed.hold();
+    let judged = ask();
+    assert_eq!(judged.wants(), [0]);
+    let wanted = &judged.wanted[0];
+    assert_eq!((&wanted.send, wanted.held.len()), (&None, 0));
+    let told =
+        |sight: &&Sight| matches!(sight, Sight::Warning(text) if text.contains("1 s to end"));
+    assert_eq!(judged.sights.iter().filter(told).count(), 1);
+    drop(held);
+    let judged = ask();
+    assert_eq!(judged.wanted[0].held, [HELD]);
+    let rest = vec![(0, HELD.0), (HELD.1, LEN as u64)];
+    assert_eq!(judged.wanted[0].send, Some(rest));
+    assert_eq!(judged.sights, []);
+}
+
+/// A file below the size that is worth a journal leaves none, also where it fails.
+#[test]
+fn small_file_is_not_resumed() {
+    let mut resumed = Resumed::new("small");
+    resumed.bytes.truncate((8 << 20) - 1);
+    resumed.bench.put("a", &resumed.bytes);
+    resumed.left(&resumed.bytes, &[HELD]);
+    resumed.bench.copy(&resumed.options).whole();
+    assert!(resumed.bench.read("a") == resumed.bytes);
+    assert!(resumed.partial().exists() && resumed.journal().exists());
+}
+
+fn synced() -> Options {
+    Options {
+        sync: true,
+        ..Options::default()
+    }
+}
+
+fn sparse() -> Options {
+    Options {
+        sparse: true,
+        ..synced()
+    }
+}

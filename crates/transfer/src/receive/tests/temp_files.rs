@@ -1,0 +1,299 @@
+//! Temporary files as they are made, and held ranges as they are compared.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+
+use lighthaul_io::disk::Root;
+use lighthaul_io::ground::Meta;
+use rustix::fs::FileType;
+
+use super::bench::{Bench, sessions};
+use super::judged::file;
+use crate::crew::Crew;
+use crate::digest::{Kind, Taking};
+use crate::error::Code;
+use crate::manifest::Entry;
+use crate::message::{Compared, Listing, Report, decode};
+use crate::receive::held::{HeldCheck, HeldRange};
+use crate::receive::journal::{Journal, Passage, Record, Subject};
+use crate::receive::ledger::{Ledger, Pending};
+use crate::receive::publish::Job;
+use crate::receive::temp_files::{TempFiles, is_continued};
+use crate::session::LIST;
+
+const PASSAGE: Passage = Passage {
+    digest: Kind::Crc128,
+    sealed: true,
+};
+
+fn files(bench: &Bench, sparse: bool) -> TempFiles {
+    TempFiles {
+        root: Root::open(&bench.target("")).unwrap(),
+        target: bench.target(""),
+        boot: 0,
+        sparse,
+    }
+}
+
+/// The file `a`, written in its place or beside it.
+fn pending(entry: Entry, in_place: bool, resumable: bool) -> Pending {
+    let temporary = if in_place { "a" } else { "a.part" };
+    let names = (PathBuf::from(temporary), PathBuf::from("a.journal"));
+    Pending::new(0, entry, names, resumable)
+}
+
+fn subject(file: &Pending) -> Subject {
+    Subject {
+        look: file.look(),
+        boot: 0,
+    }
+}
+
+#[test]
+fn temporary_file_is_made_once_and_has_room() {
+    const LEN: u64 = 2 << 20;
+    let holes = Entry {
+        data: Some(vec![(0, 4096)]),
+        ..file("a", LEN)
+    };
+    for (entry, sparse, resumable, len, has_room) in [
+        (file("a", LEN), false, false, LEN, true),
+        (file("a", LEN), false, true, LEN, true),
+        (file("a", LEN), true, false, LEN, false),
+        (file("a", LEN), true, true, LEN, false),
+        (holes.clone(), false, false, LEN, false),
+        (holes, false, true, LEN, false),
+        // a small one gets its room as it is written
+        (file("a", 4096), false, false, 0, false),
+    ] {
+        let bench = Bench::new("made");
+        let mut files = files(&bench, sparse);
+        let case = format!("{entry:?} {sparse} {resumable}");
+        let file = pending(entry, false, resumable);
+        let mut output = files.open(&file).unwrap().unwrap();
+        assert!(file.fill().created, "{case}");
+        let there = fs::metadata(bench.target("a.part")).unwrap();
+        assert_eq!(there.len(), len, "{case}");
+        assert_eq!(there.blocks() * 512 >= LEN, has_room, "{case}");
+        let inode = (there.dev(), there.ino());
+        assert_eq!(file.fill().inode, Some(inode), "{case}");
+        assert_eq!(file.fill().journal.is_some(), resumable, "{case}");
+        output.write_at(b"there", 0).unwrap();
+        let again = files.open(&file).unwrap().unwrap();
+        let mut found = [0; 5];
+        again.read_at(&mut found, 0).unwrap();
+        assert_eq!(&found, b"there", "{case}");
+        bench.leave("other", "other");
+        fs::rename(bench.target("other"), bench.target("a.part")).unwrap();
+        files.open(&file).unwrap_err();
+        assert_eq!(bench.read("a.part"), b"other", "{case}");
+        assert!(
+            files.open(&file).unwrap().is_none(),
+            "it has failed: {case}"
+        );
+    }
+}
+
+/// With `--inplace` an existing file is emptied and stays the same inode; a link is replaced.
+#[test]
+fn file_in_its_place_stays_the_same_file() {
+    for resumable in [false, true] {
+        let bench = Bench::new("place");
+        let mut files = files(&bench, false);
+        bench.leave("a", "something longer");
+        let before = fs::metadata(bench.target("a")).unwrap();
+        let there = pending(file("a", 4), true, resumable);
+        files.open(&there).unwrap().unwrap();
+        let after = fs::metadata(bench.target("a")).unwrap();
+        assert_eq!(after.ino(), before.ino());
+        assert!(bench.read("a").iter().all(|octet| *octet == 0));
+        drop(there);
+
+        fs::remove_file(bench.target("a")).unwrap();
+        bench.leave("b", "mine");
+        symlink("b", bench.target("a")).unwrap();
+        let there = pending(file("a", 4), true, resumable);
+        drop(files.open(&there).unwrap().unwrap());
+        let after = fs::symlink_metadata(bench.target("a")).unwrap();
+        assert!(after.is_file());
+        assert_eq!(bench.read("b"), b"mine");
+    }
+    // beside its place it makes way only for what a run left that could be continued
+    let bench = Bench::new("beside");
+    let mut files = files(&bench, false);
+    bench.leave("a.part", "a file of another run");
+    let error = files.open(&pending(file("a", 4), false, false));
+    assert_eq!(error.unwrap_err().code, Code::Open);
+    assert_eq!(bench.read("a.part"), b"a file of another run");
+    files.open(&pending(file("a", 4), false, true)).unwrap();
+    assert_eq!(bench.read("a.part"), [0; 4]);
+}
+
+#[test]
+fn file_without_room_is_not_left() {
+    for (in_place, resumable, names) in [
+        (false, false, vec![]),
+        (false, true, vec![]),
+        (true, false, vec!["a"]),
+        (true, true, vec!["a"]),
+    ] {
+        let bench = Bench::new("no-room");
+        let mut files = files(&bench, false);
+        // more than any file system has
+        let there = pending(file("a", i64::MAX as u64), in_place, resumable);
+        files.open(&there).unwrap_err();
+        assert!(there.fill().failed && !there.fill().created);
+        assert_eq!(bench.names(""), names);
+    }
+}
+
+#[test]
+fn faults_say_who_is_to_blame() {
+    let bench = Bench::new("faults");
+    let mut files = files(&bench, false);
+    let there = pending(file("a", 4), false, true);
+    let other = io::Error::other("the disk is broken");
+    for (what, code) in [("cannot create", Code::Open), ("cannot write", Code::Io)] {
+        let fault = files.fault(what, &there, &other);
+        let text = format!("{what} {}: the disk is broken", bench.target("a").display());
+        assert_eq!((fault.code, fault.text), (code, text));
+    }
+    let journal = File::create(bench.target("a.journal")).unwrap();
+    journal.try_lock().unwrap();
+    let error = files.open(&there).unwrap_err();
+    assert_eq!(error.code, Code::Open);
+    let text = error.text;
+    assert!(text.ends_with("another transfer is writing it"), "{text}");
+}
+
+/// Only a file of this user that nobody else has a name for may be continued, or one that is everybody's anyway.
+#[test]
+fn only_private_files_are_continued() {
+    let ours = rustix::process::geteuid().as_raw();
+    let meta = Meta {
+        kind: FileType::RegularFile,
+        size: 0,
+        mode: 0o600,
+        user: ours,
+        group: 0,
+        seconds: 0,
+        nanos: 0,
+        changed: (0, 0),
+        allocated: 0,
+        inode: (0, 0),
+        names: 1,
+    };
+    let foreign = Meta {
+        user: ours + 1,
+        ..meta
+    };
+    let shared = Meta { names: 2, ..meta };
+    let link = Meta {
+        kind: FileType::Symlink,
+        ..meta
+    };
+    for (there, beside, in_place) in [
+        (meta, true, true),
+        (foreign, false, true),
+        (shared, false, true),
+        (link, false, false),
+    ] {
+        let continued = |in_place| is_continued(&pending(file("a", 4), in_place, true), &there);
+        assert_eq!((continued(false), continued(true)), (beside, in_place));
+    }
+}
+
+/// Compares the range from 2 to 6 of "0123456789", where the journal notes `noted` and the sender
+/// reports `report`: the answer to the sender, the jobs, and bytes that are wanted beyond those that were.
+fn compare(
+    bench: &Bench,
+    noted: &[Record],
+    sparse: bool,
+    report: Report,
+) -> (Compared, Vec<Job>, u64) {
+    let record = Record {
+        span: (2, 6),
+        passage: PASSAGE,
+    };
+    let there = pending(file("a", 10), false, true);
+    there.expect_digests(&[(2, 6)], Kind::Crc128, vec![record]);
+    bench.leave("a.part", "0123456789");
+    let journal = File::create(bench.target("a.journal")).unwrap();
+    Journal::begin(journal, subject(&there), noted).unwrap();
+    let (crew, ledger) = (Crew::default(), Ledger::default());
+    ledger.expect(there);
+    let before = ledger.wanted();
+    let [sender, receiver] = sessions();
+    let stream = receiver.control.open(LIST).unwrap();
+    let (jobs, todo) = channel();
+    let mut check = HeldCheck {
+        crew: &crew,
+        ledger: &ledger,
+        stream: &stream,
+        files: files(bench, sparse),
+        jobs,
+    };
+    let (send, ranges) = channel();
+    let held = HeldRange {
+        file: ledger.find(0).unwrap(),
+        span: (2, 6),
+        report,
+    };
+    send.send(held).unwrap();
+    drop(send);
+    check.run(&ranges).unwrap();
+    drop(check);
+    let heard = sender.control.open(LIST).unwrap();
+    let frame = crew.receive(&heard, sender.clock).unwrap();
+    let Ok(Listing::Compared(compared)) = decode(&frame.octets) else {
+        panic!("no answer");
+    };
+    assert_eq!((compared.entry, compared.span), (0, (2, 6)));
+    (compared, todo.iter().collect(), ledger.wanted() - before)
+}
+
+#[test]
+fn held_range_counts_only_where_it_agrees() {
+    let noted = [Record {
+        span: (2, 6),
+        passage: PASSAGE,
+    }];
+    let digest = |bytes: &[u8]| {
+        let mut taking = Taking::new(Kind::Crc128, bytes.len() as u64);
+        taking.take(0, bytes);
+        taking.finish().unwrap()
+    };
+    let (right, wrong) = (digest(b"2345"), digest(b"2346"));
+    for sparse in [false, true] {
+        let bench = Bench::new("compare");
+        let (compared, jobs, wanted) = compare(&bench, &noted, sparse, Report::Digest(right));
+        assert_eq!((compared.wanted, wanted), (false, 0));
+        let kept = |job: &Job| matches!(job, Job::Kept(_, (2, 6), digest) if *digest == right);
+        assert!(jobs.len() == 1 && kept(&jobs[0]), "{jobs:?}");
+        assert_eq!(bench.read("a.part")[2..6], *b"2345");
+        // the journal is locked as long as the file is open
+        drop(jobs);
+
+        let (compared, jobs, wanted) = compare(&bench, &noted, sparse, Report::Digest(wrong));
+        assert_eq!((compared.wanted, wanted, jobs.len()), (true, 4, 0));
+        let there = if sparse { [0; 4] } else { *b"2345" };
+        assert_eq!(bench.read("a.part")[2..6], there);
+    }
+    // the file fails if the sender cannot read it, or if its journal has changed since it was listed
+    let bench = Bench::new("compare-fails");
+    let unread = Report::Failed(Code::Changed as u8, "it changed".into());
+    let (compared, jobs, wanted) = compare(&bench, &noted, false, unread);
+    assert_eq!((compared.wanted, wanted), (false, 0));
+    let failed = |job: &Job, code| matches!(job, Job::Failed(0, error) if error.code == code);
+    assert!(
+        jobs.len() == 1 && failed(&jobs[0], Code::Changed),
+        "{jobs:?}"
+    );
+    drop(jobs);
+    let (compared, jobs, wanted) = compare(&bench, &[], false, Report::Digest(right));
+    assert_eq!((compared.wanted, wanted), (false, 0));
+    assert!(jobs.len() == 1 && failed(&jobs[0], Code::Open), "{jobs:?}");
+}
