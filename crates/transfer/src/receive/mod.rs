@@ -7,7 +7,7 @@
 //! - `links`: names that wait for the first of the same file; `room`: whether all that fits
 //! - `lane`: objects received one after the other; `sink`: their bytes written
 //! - `dress`: what is kept besides bytes and names; `permit`: what of that a peer may set
-//! - `publish`: what agrees gets its name, `device`: once it was read back
+//! - `publish`: what agrees gets its name, `unsynced`: once it is on disk, `device`: and was read back
 //! - [`journal`]: hints for a later run, and `held`: which of those hold
 //! - `temp_files`: files until then, `names`: how they are called, where `cradle` says, and `claim`: whose they are
 //! - `hashing`: what others want to know of files
@@ -35,6 +35,7 @@ mod room;
 mod sieve;
 mod sink;
 mod temp_files;
+mod unsynced;
 mod want;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use lighthaul_io::disk::{OutputFile, Root};
+use lighthaul_io::disk::Root;
 
 use super::claim::Claim;
 use super::cradle::Cradle;
@@ -22,6 +22,7 @@ use super::links::{Name, Whereabouts};
 use super::receiver::{Landed, Settings};
 use super::sink::Arrived;
 use super::temp_files::replaced;
+use super::unsynced::Unsynced;
 use crate::crew::Crew;
 use crate::digest::Digest;
 use crate::error::{Code, Error};
@@ -29,8 +30,6 @@ use crate::hash::Asked;
 use crate::manifest::Entry;
 use crate::message::{Report, Span};
 
-/// More files than this are synced by their file system as a whole.
-const SYNC_EACH_MAX: usize = 8;
 /// How often folders are looked at of which everything may be in place.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -51,12 +50,12 @@ pub(crate) enum Job {
 pub(crate) struct Publisher<'a> {
     crew: &'a Crew,
     ledger: &'a Ledger,
-    root: Root,
+    pub(super) root: Root,
     /// What people know the root as.
     target: PathBuf,
     wardrobe: &'a Wardrobe<'a>,
     /// Bytes must be on disk before a name appears.
-    sync: bool,
+    pub(super) sync: bool,
     /// And are read back from there.
     read_back: bool,
     /// How bytes travel, and by which digest both sides compare them.
@@ -139,8 +138,7 @@ impl<'a> Publisher<'a> {
         self.leave();
         self.finish_top();
         if self.sync {
-            let synced = self.root.sync();
-            synced.map_err(|error| self.fault("cannot sync", Path::new(""), &error))?;
+            self.sync(&Unsynced::FileSystem)?;
         }
         Ok(())
     }
@@ -190,9 +188,9 @@ impl<'a> Publisher<'a> {
         }
         let touched = untouched_by_failure(&whole, &parts);
         // before a mode may forbid it
-        let open = self.open(&touched)?;
+        let unsynced = self.unsynced(&touched)?;
         if self.checks() {
-            self.sync(&touched, &open)?;
+            self.sync(&unsynced)?;
         }
         for (file, span) in &parts {
             self.note(file, *span)?;
@@ -201,7 +199,7 @@ impl<'a> Publisher<'a> {
         for file in &whole {
             self.dress_hidden(file);
         }
-        self.sync(&touched, &open)?;
+        self.sync(&unsynced)?;
         for file in whole {
             self.publish(&file);
         }
@@ -279,9 +277,6 @@ impl<'a> Publisher<'a> {
 
     /// Whether a file that is whole may be published. One whose check was interrupted stays for a later run.
     fn passes(&mut self, file: &Pending) -> bool {
-        if !self.checks() || file.fill().failed {
-            return true;
-        }
         let checked = self.check_disk(file).and_then(|()| self.check_hashes(file));
         let Err(error) = checked else { return true };
         if self.crew.check().is_ok() {
@@ -374,31 +369,6 @@ impl<'a> Publisher<'a> {
         }
         drop(fill);
         self.ledger.settle(number, &file.entry, Err(error));
-    }
-
-    /// Files that are synced one by one, if they are so few.
-    fn open(&mut self, files: &[Arc<Pending>]) -> Result<Vec<OutputFile>, Error> {
-        if !self.sync || files.len() > SYNC_EACH_MAX {
-            return Ok(Vec::new());
-        }
-        let mut open = Vec::new();
-        for file in files {
-            let opened = self.root.reopen(&file.temporary);
-            open.push(opened.map_err(|e| self.fault("cannot sync", file.entry.path(), &e))?);
-        }
-        Ok(open)
-    }
-
-    fn sync(&self, files: &[Arc<Pending>], open: &[OutputFile]) -> Result<(), Error> {
-        if self.sync && files.len() > SYNC_EACH_MAX {
-            let synced = self.root.sync();
-            return synced.map_err(|error| self.fault("cannot sync", Path::new(""), &error));
-        }
-        for (file, open) in files.iter().zip(open) {
-            let synced = open.sync();
-            synced.map_err(|error| self.fault("cannot sync", file.entry.path(), &error))?;
-        }
-        Ok(())
     }
 
     /// Gives a file that nobody sees yet its mode and time, so that they are synced with its bytes. One that is in
@@ -550,7 +520,7 @@ impl<'a> Publisher<'a> {
         self.clear(Path::new(""));
     }
 
-    fn fault(&self, what: &str, path: &Path, error: &io::Error) -> Error {
+    pub(super) fn fault(&self, what: &str, path: &Path, error: &io::Error) -> Error {
         Error::file(Code::Io, what, &self.target.join(path), error)
     }
 }
@@ -591,90 +561,4 @@ fn link(root: &mut Root, first: &Path, path: &Path, temporary: &Path) -> io::Res
     // it is still there if that failed, or if both became one file meanwhile
     root.remove(temporary).ok();
     renamed.map(|()| Settled::Now)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::sync::mpsc::channel;
-
-    use super::super::sink::Incoming;
-    use super::*;
-    use crate::board::Board;
-    use crate::digest::{self, Taking};
-    use crate::manifest::Kind;
-    use crate::object::{Layout, Piece};
-    use crate::options::Options;
-
-    /// A file of one byte that came in an object of its own.
-    fn arrived(folder: &Path, ledger: &Ledger, number: u64) -> (Arrived, Digest) {
-        let entry = Entry {
-            kind: Kind::File(1),
-            mode: 0o600,
-            ..Entry::gone(number.to_string().into_bytes())
-        };
-        let names = (format!("{number}.part").into(), PathBuf::new());
-        fs::write(folder.join(&names.0), "x").unwrap();
-        let pending = Pending::new(number, entry, names, false);
-        pending.expect(vec![(0, 1)]);
-        ledger.expect(pending);
-        let piece = Piece {
-            entry: number,
-            offset: 0,
-            len: 1,
-        };
-        let object = Incoming {
-            number,
-            layout: Layout::new(vec![piece]).unwrap(),
-            files: vec![ledger.find(number).unwrap()],
-        };
-        let read = |_, buffer: &mut [u8]| {
-            buffer.fill(b'x');
-            Ok(buffer.len())
-        };
-        let digest = Taking::of(digest::Kind::Crc128, 1, read).unwrap();
-        let arrived = Arrived {
-            object: object.into(),
-            digests: vec![Some(digest)],
-        };
-        (arrived, digest)
-    }
-
-    #[test]
-    fn what_is_proved_is_published_also_where_the_copy_has_failed() {
-        let folder = std::env::temp_dir().join(format!("publish-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let (crew, ledger, board) = (Crew::default(), Ledger::default(), Board::default());
-        let options = Options {
-            sync: true,
-            ..Options::default()
-        };
-        let settings = Settings {
-            options,
-            ..Settings::default()
-        };
-        let wardrobe = Wardrobe::new(settings.options.keep, &board);
-        let ground = (Root::open(&folder).unwrap(), folder.clone(), None);
-        let cradle = Cradle::new(&settings.options).unwrap();
-        let mut publisher = Publisher::new(&crew, &ledger, ground, &wardrobe, (&settings, cradle));
-        let (jobs, todo) = channel();
-        for number in 0..3 {
-            let (arrived, digest) = arrived(&folder, &ledger, number);
-            jobs.send(Job::Arrived(arrived)).unwrap();
-            // of the last one the sender could say nothing any more
-            if number < 2 {
-                jobs.send(Job::Reports(number, vec![Report::Digest(digest)]))
-                    .unwrap();
-            }
-        }
-        crew.fail(Error::new(Code::Network, "the connection was lost"));
-        publisher.run(&todo).unwrap_err();
-        let mut names: Vec<_> = fs::read_dir(&folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        names.sort();
-        assert_eq!(names, ["0", "1", "2.part"]);
-        fs::remove_dir_all(&folder).unwrap();
-    }
 }

@@ -2,11 +2,14 @@
 //!
 //! - `bench`: makes the copies
 //! - `judge`: lists as the receiver answers them, which `judged` plays; `dry_run`: where it changes nothing
+//! - `publish`: files that have arrived, published on the `stage` or refused
 //! - `resume`: large files of which an earlier run left a part
 //! - `temp_files`: files as they are made, and held ranges as they are compared
 mod bench;
 mod dry_run;
 mod judge;
 mod judged;
+mod publish;
 mod resume;
+mod stage;
 mod temp_files;

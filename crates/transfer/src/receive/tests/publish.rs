@@ -1,0 +1,536 @@
+//! Files that have arrived: the publisher gives them their names, or refuses them.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+use super::bench::SECONDS;
+use super::judged::{file, leave};
+use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, synced};
+use crate::error::{Code, Error};
+use crate::manifest::Entry;
+use crate::message::Report;
+use crate::options::Options;
+use crate::receive::journal::{Journal, Record};
+use crate::receive::ledger::Settled;
+use crate::receive::links::Name;
+use crate::receive::publish::Job;
+
+/// The MD5 of "abc" (RFC 1321).
+const RIGHT: &str = "md5=900150983cd24fb0d6963f7d28e17f72";
+const WRONG: &str = "md5=00000000000000000000000000000000";
+
+#[test]
+fn what_is_proved_is_published_also_where_the_copy_has_failed() {
+    let stage = Stage::new("proved", synced());
+    let mut jobs = Vec::new();
+    for number in 0..3 {
+        let file = stage.expect(number, &number.to_string(), "x");
+        let mut both = stage.whole(&file, "x");
+        // of the last one the sender could say nothing any more
+        both.truncate(if number < 2 { 2 } else { 1 });
+        jobs.extend(both);
+    }
+    let lost = Error::new(Code::Network, "the connection was lost");
+    stage.crew.fail(lost);
+    stage.run(jobs).unwrap_err();
+    assert_eq!(stage.names(), ["0", "1"]);
+}
+
+#[test]
+fn object_is_published_once_both_sides_have_spoken_of_all_of_it() {
+    for order in [[0, 1, 2], [1, 0, 2], [1, 2, 0]] {
+        let stage = Stage::new("order", Options::default());
+        let files = [stage.expect(0, "a", "x"), stage.expect(1, "b", "yy")];
+        let pieces = [(&files[0], (0, 1)), (&files[1], (0, 2))];
+        let mut parts = [
+            Some(Job::Arrived(arrived(7, &pieces, &["x", "yy"]))),
+            Some(Job::Reports(7, vec![Report::Digest(digest("x"))])),
+            Some(Job::Reports(7, vec![Report::Digest(digest("yy"))])),
+        ];
+        let jobs = order.map(|part: usize| parts[part].take().unwrap());
+        stage.run(jobs.into()).unwrap();
+        assert_eq!(stage.names(), ["a", "b"]);
+        let verdict = stage.ledger.verdict();
+        assert_eq!((verdict.entries, verdict.bytes), (2, 3));
+    }
+}
+
+#[test]
+fn sender_that_leaves_something_out_or_says_too_much_ends_the_copy() {
+    let stage = Stage::new("left-out", Options::default());
+    let file = stage.expect(0, "a", "x");
+    let mut jobs = stage.whole(&file, "x");
+    jobs.pop();
+    let error = stage.run(jobs).unwrap_err();
+    assert_eq!((error.code, stage.names().len()), (Code::Protocol, 0));
+
+    let stage = Stage::new("no-file", Options::default());
+    stage.expect(0, "a", "x");
+    let error = stage.run(Vec::new()).unwrap_err();
+    assert_eq!((error.code, stage.names().len()), (Code::Protocol, 0));
+
+    let stage = Stage::new("too-much", Options::default());
+    let file = stage.expect(0, "a", "x");
+    let jobs = object(0, &[(&file, (0, 1))], &["x"], &["x", "x"]);
+    let error = stage.run(jobs).unwrap_err();
+    assert_eq!((error.code, stage.names().len()), (Code::Protocol, 0));
+}
+
+/// Bytes that differ are not published, and are removed unless they were written in place.
+#[test]
+fn bytes_that_differ_are_not_published() {
+    for inplace in [false, true] {
+        let options = Options {
+            inplace,
+            ..Options::default()
+        };
+        let stage = Stage::new("differs", options);
+        let file = stage.expect_resumable(0, "a", "x");
+        stage.bench.leave("b", "mine");
+        let jobs = object(0, &[(&file, (0, 1))], &["x"], &["y"]);
+        stage.run(jobs).unwrap();
+        let failure = stage.failure();
+        assert_eq!((failure.number, failure.code), (0, Code::Integrity as u8));
+        let (names, outcome): (&[&str], _) = if inplace {
+            (&["a", "b"], "what is there now is spoilt, copy it again")
+        } else {
+            (&["b"], "nothing was published, copy it again")
+        };
+        assert_eq!(stage.names(), names);
+        assert!(failure.why.ends_with(outcome), "{}", failure.why);
+        assert!(file.fill().failed);
+    }
+}
+
+#[test]
+fn file_that_the_sender_cannot_read_fails_alone() {
+    let stage = Stage::new("unread", Options::default());
+    let files = [stage.expect(0, "a", "x"), stage.expect(1, "b", "y")];
+    let pieces = [(&files[0], (0, 1)), (&files[1], (0, 1))];
+    let reports = vec![
+        Report::Failed(Code::Changed as u8, "it changed".into()),
+        Report::Digest(digest("y")),
+    ];
+    let arrived = arrived(0, &pieces, &["x", "y"]);
+    let jobs = vec![Job::Arrived(arrived), Job::Reports(0, reports)];
+    stage.run(jobs).unwrap();
+    let failure = stage.failure();
+    assert_eq!((failure.number, failure.code), (0, Code::Changed as u8));
+    assert_eq!(failure.why, "it changed");
+    assert_eq!(stage.names(), ["b"]);
+}
+
+/// A file that cannot be written fails once, and a temporary file that this copy did not make stays.
+#[test]
+fn file_that_cannot_be_written_fails_once() {
+    let stage = Stage::new("unwritten", Options::default());
+    let file = stage.expect(0, "a", "x");
+    file.fill().created = false;
+    file.fill().failed = true;
+    let error = Error::new(Code::Open, "cannot create it");
+    let mut arrived = arrived(0, &[(&file, (0, 1))], &["x"]);
+    arrived.digests[0] = None;
+    let jobs = vec![
+        Job::Arrived(arrived),
+        Job::Failed(0, error),
+        Job::Reports(0, vec![Report::Digest(digest("x"))]),
+    ];
+    stage.run(jobs).unwrap();
+    assert_eq!(stage.failure().why, "cannot create it");
+    assert_eq!(stage.names().len(), 1);
+}
+
+/// A file is published when all of it is compared, whichever part comes last, and parts of it are noted.
+#[test]
+fn file_of_which_a_part_is_missing_is_not_published() {
+    for (part, rest) in [((5, 10), (0, 5)), ((0, 5), (5, 10))] {
+        let stage = Stage::new("part", Options::default());
+        let file = stage.expect_resumable(0, "a", "0123456789");
+        let jobs = object(0, &[(&file, part)], &["x"], &["x"]);
+        stage.run(jobs).unwrap_err();
+        assert!(!stage.bench.target("a").exists());
+        let noted = noted(&stage, &file);
+        let passage = stage.settings.passage();
+        assert_eq!(
+            noted,
+            [Record {
+                span: part,
+                passage
+            }]
+        );
+        assert_eq!(stage.names().len(), 2, "it stays, with its journal");
+
+        let jobs = object(1, &[(&file, rest)], &["x"], &["x"]);
+        stage.run(jobs).unwrap();
+        assert_eq!(stage.names(), ["a"]);
+    }
+}
+
+#[test]
+fn held_range_that_agrees_completes_a_file() {
+    let stage = Stage::new("kept", Options::default());
+    let file = stage.expect(0, "a", "0123456789");
+    let mut jobs = object(0, &[(&file, (0, 4))], &["x"], &["x"]);
+    jobs.push(Job::Kept(Arc::clone(&file), (4, 9), digest("x")));
+    stage.run(jobs).unwrap_err();
+    assert!(!stage.bench.target("a").exists());
+    let stage = Stage::new("kept-all", Options::default());
+    let file = stage.expect(0, "a", "0123456789");
+    let mut jobs = object(0, &[(&file, (0, 4))], &["x"], &["x"]);
+    jobs.push(Job::Kept(Arc::clone(&file), (4, 10), digest("x")));
+    stage.run(jobs).unwrap();
+    assert_eq!(stage.names(), ["a"]);
+}
+
+#[test]
+fn file_is_published_only_with_the_expected_hash() {
+    for (asked, is_right) in [(RIGHT, true), ("adler32,md5", true), (WRONG, false)] {
+        let stage = Stage::new("expected-hash", expecting(asked));
+        let file = stage.expect_resumable(0, "a", "abc");
+        stage.ledger.expect_of(&file.entry);
+        stage.run(stage.whole(&file, "abc")).unwrap();
+        if is_right {
+            assert_eq!(stage.names(), ["a"]);
+            continue;
+        }
+        assert!(stage.names().is_empty());
+        let failure = stage.failure();
+        assert_eq!(failure.code, Code::Integrity as u8);
+        assert!(failure.why.contains("was not published"), "{}", failure.why);
+    }
+}
+
+/// The file that is there already is compared, too, and the copy fails if it is another.
+#[test]
+fn file_that_stays_is_compared_with_the_expected_hash() {
+    for (asked, is_right) in [(RIGHT, true), ("md5", true), (WRONG, false)] {
+        let stage = Stage::new("unchanged", expecting(asked));
+        stage.bench.leave("a", "abc");
+        let entry = file("a", 3);
+        if asked != "md5" {
+            stage.ledger.expect_of(&entry);
+        }
+        stage.ledger.settle(0, &entry, Ok(Settled::Before));
+        let result = stage.run(Vec::new());
+        assert_eq!(result.is_ok(), is_right, "{result:?}");
+        let Err(error) = result else { continue };
+        assert_eq!(error.code, Code::Integrity);
+        assert!(error.text.contains("is not what was expected"));
+    }
+}
+
+/// With `--verify=disk` the bytes on the disk count, not those that arrived.
+#[test]
+fn file_that_the_disk_has_otherwise_is_not_published() {
+    for on_disk in ["abc", "abd"] {
+        let options = Options {
+            verify_disk: true,
+            ..Options::default()
+        };
+        let stage = Stage::new("disk", options);
+        let file = stage.expect(0, "a", on_disk);
+        stage.run(stage.whole(&file, "abc")).unwrap();
+        if on_disk == "abc" {
+            assert_eq!(stage.names(), ["a"]);
+            continue;
+        }
+        assert!(stage.names().is_empty());
+        let failure = stage.failure();
+        assert_eq!(failure.code, Code::Integrity as u8);
+        let why = &failure.why;
+        assert!(
+            why.ends_with("nothing was published, copy it again"),
+            "{why}"
+        );
+    }
+}
+
+/// A check that is interrupted says nothing against the file, which a later run goes on with.
+#[test]
+fn interrupted_check_leaves_the_file_for_a_later_run() {
+    let disk = Options {
+        verify_disk: true,
+        ..Options::default()
+    };
+    for options in [expecting(RIGHT), disk] {
+        let stage = Stage::new("interrupted", options);
+        let file = stage.expect_resumable(0, "a", "abc");
+        let jobs = stage.whole(&file, "abc");
+        stage.crew.fail(Error::new(Code::Interrupted, "stop"));
+        stage.run(jobs).unwrap_err();
+        assert!(stage.ledger.take_news().1.is_empty());
+        assert!(!stage.bench.target("a").exists());
+        assert_eq!(noted(&stage, &file)[0].span, (0, 3));
+        assert_eq!(stage.names().len(), 2);
+    }
+}
+
+/// Files that must be on disk first are opened before anything else is done: few of them one by one, more by their
+/// file system.
+#[test]
+fn file_that_cannot_be_synced_ends_the_copy() {
+    for (options, count, ends) in [
+        (Options::default(), 1, false),
+        (synced(), 1, true),
+        (synced(), 8, true),
+        (synced(), 9, false),
+    ] {
+        let stage = Stage::new("sync", options);
+        let mut jobs = Vec::new();
+        for number in 0..count {
+            let file = stage.expect(number, &number.to_string(), "x");
+            jobs.extend(stage.whole(&file, "x"));
+            if number == 0 {
+                fs::remove_file(stage.bench.target("").join(&file.temporary)).unwrap();
+            }
+        }
+        let result = stage.run(jobs);
+        assert_eq!(result.is_err(), ends, "{count}");
+        if let Err(error) = result {
+            assert!(error.text.contains("cannot sync"), "{}", error.text);
+            assert!(stage.names().is_empty());
+        } else {
+            let why = stage.failure().why;
+            assert!(why.contains("cannot publish"), "{why}");
+            assert_eq!(stage.names().len() as u64, count - 1);
+        }
+    }
+}
+
+/// A file that has failed is not opened again to be synced.
+#[test]
+fn failed_file_needs_no_sync() {
+    let stage = Stage::new("sync-failed", synced());
+    let files = [stage.expect(0, "a", "xy"), stage.expect(1, "b", "z")];
+    let mut jobs = object(0, &[(&files[0], (0, 1))], &["x"], &["x"]);
+    jobs.extend(object(1, &[(&files[0], (1, 2))], &["y"], &["Y"]));
+    jobs.extend(object(2, &[(&files[1], (0, 1))], &["z"], &["z"]));
+    stage.run(jobs).unwrap();
+    assert_eq!(stage.failure().number, 0);
+    assert_eq!(stage.names(), ["b"]);
+}
+
+#[test]
+fn published_file_looks_like_the_source() {
+    let stage = Stage::new("dressed", Options::default());
+    let dressed = Entry {
+        extras: Some(Box::default()),
+        ..file("b", 1)
+    };
+    let files = [
+        stage.expect(0, "a", "x"),
+        stage.pend(1, dressed, "x", false),
+    ];
+    let mut jobs = stage.whole(&files[0], "x");
+    jobs.extend(stage.whole(&files[1], "x"));
+    stage.run(jobs).unwrap();
+    for path in ["a", "b"] {
+        assert_eq!(stage.bench.look(path), (0o640, SECONDS, 5), "{path}");
+    }
+}
+
+#[test]
+fn temporary_file_that_was_replaced_is_not_published() {
+    for replaced in [false, true] {
+        let stage = Stage::new("replaced", Options::default());
+        let file = stage.expect_resumable(0, "a", "x");
+        let temporary = stage.bench.target("").join(&file.temporary);
+        let there = fs::metadata(&temporary).unwrap();
+        file.fill().inode = Some((there.dev(), there.ino() + u64::from(replaced)));
+        stage.run(stage.whole(&file, "x")).unwrap();
+        if replaced {
+            let why = stage.failure().why;
+            assert!(why.contains("another process has replaced it"), "{why}");
+            assert!(!stage.bench.target("a").exists());
+        } else {
+            assert_eq!(stage.names(), ["a"]);
+        }
+    }
+}
+
+/// Further names appear behind their file, and fail with it.
+#[test]
+fn further_names_follow_their_file() {
+    for is_right in [true, false] {
+        let stage = Stage::new("names", Options::default());
+        let first = stage.expect(0, "a", "x");
+        stage.ledger.begin_links(0, &first.entry, 2);
+        for (number, path) in [(1, "b"), (2, "c")] {
+            let name = Name {
+                number,
+                entry: file(path, 1),
+                temporary: format!("{path}.part").into(),
+            };
+            assert!(stage.ledger.link(0, name));
+        }
+        stage.bench.leave("b", "old");
+        let theirs = if is_right { "x" } else { "y" };
+        stage
+            .run(object(0, &[(&first, (0, 1))], &["x"], &[theirs]))
+            .unwrap();
+        let (settled, failures) = stage.ledger.take_news();
+        assert_eq!(settled, 3);
+        let verdict = stage.ledger.verdict();
+        if is_right {
+            assert_eq!(stage.names(), ["a", "b", "c"]);
+            let inode = |path| fs::metadata(stage.bench.target(path)).unwrap().ino();
+            assert!(inode("a") == inode("b") && inode("a") == inode("c"));
+            assert_eq!((verdict.entries, verdict.unchanged), (3, 0));
+        } else {
+            assert_eq!(stage.names(), ["b"], "what was there stays");
+            let codes: Vec<_> = failures.iter().map(|failure| failure.code).collect();
+            assert_eq!(codes, [Code::Integrity as u8; 3]);
+            let why = &failures[1].why;
+            assert!(
+                why.contains("one file with another that is not in place"),
+                "{why}"
+            );
+        }
+    }
+    // a name that is there already stays what it is
+    let stage = Stage::new("name-there", Options::default());
+    stage.bench.leave("a", "x");
+    fs::hard_link(stage.bench.target("a"), stage.bench.target("b")).unwrap();
+    let first = file("a", 1);
+    stage.ledger.begin_links(0, &first, 1);
+    let name = Name {
+        number: 1,
+        entry: file("b", 1),
+        temporary: "b.part".into(),
+    };
+    stage.ledger.link(0, name);
+    stage.ledger.settle(0, &first, Ok(Settled::Before));
+    stage.run(Vec::new()).unwrap();
+    assert_eq!(stage.ledger.verdict().unchanged, 2);
+    assert_eq!(stage.names(), ["a", "b"]);
+}
+
+/// Folders get modes and times when all in them is in place, the target itself last, without what the copy left in it.
+#[test]
+fn folders_look_like_the_source_in_the_end() {
+    let mut stage = Stage::new(
+        "folders",
+        Options {
+            partial_dir: Some(b".parts".to_vec()),
+            sync: true,
+            ..Options::default()
+        },
+    );
+    stage.claim = true;
+    let file = stage.expect(1, "sub/a", "x");
+    let dressed = Entry {
+        extras: Some(Box::default()),
+        ..leave("dressed")
+    };
+    fs::create_dir(stage.bench.target("dressed")).unwrap();
+    fs::create_dir(stage.bench.target(".parts")).unwrap();
+    stage.ledger.list(4).unwrap();
+    stage.ledger.leave(2, leave("sub"));
+    stage.ledger.leave(3, dressed);
+    stage.ledger.leave(4, leave(""));
+    stage.run(stage.whole(&file, "x")).unwrap();
+    assert_eq!(stage.names(), ["dressed", "sub"]);
+    assert_eq!(stage.bench.names("sub"), ["a"]);
+    for path in ["sub", "dressed", ""] {
+        assert_eq!(stage.bench.look(path), (0o750, SECONDS, 5), "{path}");
+    }
+    assert!(stage.ledger.is_settled());
+    assert_eq!(
+        stage.ledger.verdict().entries,
+        1,
+        "folders count where they begin"
+    );
+}
+
+/// A folder whose mode and time cannot be set fails.
+#[test]
+fn folder_that_cannot_be_changed_fails() {
+    let stage = Stage::new("no-folder", Options::default());
+    stage.ledger.leave(0, leave("gone"));
+    stage.run(Vec::new()).unwrap();
+    let failure = stage.failure();
+    assert_eq!(
+        (failure.code, failure.path),
+        (Code::Io as u8, b"gone".to_vec())
+    );
+    assert!(failure.why.contains("cannot set mode and time of"));
+}
+
+/// Unpublished files are removed, except for those that a later run can resume, and those of other processes.
+#[test]
+fn clean_removes_what_no_later_run_can_use() {
+    struct Case {
+        resumable: bool,
+        created: bool,
+        /// Bytes of ten that are compared.
+        proved: u64,
+        held: bool,
+        stays: bool,
+    }
+    let case = |resumable, created, proved, held, stays| Case {
+        resumable,
+        created,
+        proved,
+        held,
+        stays,
+    };
+    for (nth, case) in [
+        case(true, true, 4, false, true),
+        case(true, true, 0, false, false),
+        case(true, true, 0, true, true),
+        case(true, false, 0, true, true),
+        case(false, true, 4, false, false),
+        // another process made the file
+        case(true, false, 0, false, true),
+        case(false, false, 0, false, true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let options = Options {
+            partial_dir: Some(b".parts".to_vec()),
+            ..Options::default()
+        };
+        let stage = Stage::new("clean", options);
+        let file = stage.pend(0, file("sub/a", 10), "0123456789", case.resumable);
+        let journal = stage.bench.target("").join(&file.journal);
+        fs::write(&journal, "").unwrap();
+        let record = Record {
+            span: (0, 4),
+            passage: stage.settings.passage(),
+        };
+        {
+            let mut fill = file.fill();
+            fill.created = case.created;
+            fill.unproved -= case.proved;
+            fill.held = Vec::from_iter(case.held.then_some(record));
+            let open = File::create(&journal).unwrap();
+            fill.journal = Some(Journal::begin(open, subject(&file), &[]).unwrap());
+        }
+        stage.run(Vec::new()).unwrap_err();
+        let place = stage.bench.target("").join(&file.temporary);
+        assert_eq!(place.exists(), case.stays, "{nth}");
+        let goes_on = case.resumable && (case.held || case.created && case.proved > 0);
+        assert_eq!(journal.exists(), goes_on, "{nth}");
+        assert_eq!(
+            file.fill().failed,
+            !goes_on,
+            "a lane must not write it any more"
+        );
+        let folder = stage.bench.target("sub/.parts");
+        assert_eq!(folder.exists(), case.stays, "{nth}");
+    }
+}
+
+#[test]
+fn clean_leaves_what_is_written_in_place() {
+    let options = Options {
+        inplace: true,
+        ..Options::default()
+    };
+    let stage = Stage::new("clean-place", options);
+    stage.expect(0, "a", "x");
+    stage.run(Vec::new()).unwrap_err();
+    assert_eq!(stage.names(), ["a"]);
+}

@@ -1,0 +1,201 @@
+//! A publisher on its own, with files that arrive as the test says.
+
+use std::fs::{self, File};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use lighthaul_io::disk::Root;
+
+use super::bench::Bench;
+use super::judged::{file, writer};
+use crate::board::Board;
+use crate::crew::Crew;
+use crate::digest::{self, Digest, Taking};
+use crate::error::Error;
+use crate::hash::Asked;
+use crate::manifest::Entry;
+use crate::message::{Failure, Report, Span};
+use crate::object::{Layout, Piece};
+use crate::options::Options;
+use crate::receive::claim::Claim;
+use crate::receive::cradle::Cradle;
+use crate::receive::dress::Wardrobe;
+use crate::receive::journal::{Journal, Record, Subject};
+use crate::receive::ledger::{Ledger, Pending};
+use crate::receive::publish::{Job, Publisher};
+use crate::receive::receiver::Settings;
+use crate::receive::sink::{Arrived, Incoming};
+
+/// A publisher and all that it works with.
+pub(super) struct Stage {
+    pub(super) bench: Bench,
+    pub(super) crew: Crew,
+    pub(super) ledger: Ledger,
+    pub(super) board: Board,
+    pub(super) settings: Settings,
+    pub(super) claim: bool,
+}
+
+impl Stage {
+    pub(super) fn new(name: &str, options: Options) -> Self {
+        Self {
+            bench: Bench::new(name),
+            crew: Crew::default(),
+            ledger: Ledger::default(),
+            board: Board::default(),
+            settings: Settings {
+                options,
+                ..Settings::default()
+            },
+            claim: false,
+        }
+    }
+
+    /// Expects a file whose temporary file has these bytes already.
+    pub(super) fn expect(&self, number: u64, path: &str, bytes: &str) -> Arc<Pending> {
+        self.pend(number, file(path, bytes.len() as u64), bytes, false)
+    }
+
+    /// Expects a file as [`Self::expect`] does, with a journal.
+    pub(super) fn expect_resumable(&self, number: u64, path: &str, bytes: &str) -> Arc<Pending> {
+        let pending = self.pend(number, file(path, bytes.len() as u64), bytes, true);
+        let journal = self.bench.target("").join(&pending.journal);
+        let file = File::create(journal).unwrap();
+        let journal = Journal::begin(file, subject(&pending), &[]).unwrap();
+        pending.fill().journal = Some(journal);
+        pending
+    }
+
+    pub(super) fn pend(
+        &self,
+        number: u64,
+        entry: Entry,
+        bytes: &str,
+        resumable: bool,
+    ) -> Arc<Pending> {
+        let cradle = Cradle::new(&self.settings.options).unwrap();
+        let temporary = cradle.temporary(&writer(), entry.path(), number);
+        let place = self.bench.target("").join(&temporary);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::write(place, bytes).unwrap();
+        let names = (temporary, cradle.journal(entry.path()));
+        let pending = Pending::new(number, entry, names, resumable);
+        pending.expect(vec![(0, bytes.len() as u64)]);
+        pending.fill().created = true;
+        self.ledger.expect(pending);
+        self.ledger.find(number).unwrap()
+    }
+
+    /// Publishes what `jobs` bring, after which no more entries come, and cleans up.
+    pub(super) fn run(&self, jobs: Vec<Job>) -> Result<(), Error> {
+        self.ledger.close();
+        let root = Root::open(&self.bench.target("")).unwrap();
+        let claim = || Claim::stake(root.another().unwrap(), &writer(), true);
+        let ground = (
+            root.another().unwrap(),
+            self.bench.target(""),
+            self.claim.then(claim).flatten(),
+        );
+        let wardrobe = Wardrobe::new(self.settings.options.keep, &self.board);
+        let cradle = Cradle::new(&self.settings.options).unwrap();
+        let mut publisher = Publisher::new(
+            &self.crew,
+            &self.ledger,
+            ground,
+            &wardrobe,
+            (&self.settings, cradle),
+        );
+        let (send, todo) = channel();
+        for job in jobs {
+            send.send(job).unwrap();
+        }
+        drop(send);
+        let result = publisher.run(&todo);
+        publisher.clean();
+        result
+    }
+
+    /// The one entry that failed.
+    pub(super) fn failure(&self) -> Failure {
+        let (_, mut failures) = self.ledger.take_news();
+        assert_eq!(failures.len(), 1, "{failures:?}");
+        failures.remove(0)
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        let names = self.bench.names("").into_iter();
+        names.map(|name| name.into_string().unwrap()).collect()
+    }
+
+    /// Both jobs of an object of its own for all of `file`, whose bytes are these.
+    pub(super) fn whole(&self, file: &Arc<Pending>, bytes: &str) -> Vec<Job> {
+        let span = (0, bytes.len() as u64);
+        object(file.number, &[(file, span)], &[bytes], &[bytes])
+    }
+}
+
+/// The jobs of an object of these ranges, where this arrived and the sender had that.
+pub(super) fn object(
+    number: u64,
+    pieces: &[(&Arc<Pending>, Span)],
+    ours: &[&str],
+    theirs: &[&str],
+) -> Vec<Job> {
+    let reports = theirs.iter().map(|bytes| Report::Digest(digest(bytes)));
+    vec![
+        Job::Arrived(arrived(number, pieces, ours)),
+        Job::Reports(number, reports.collect()),
+    ]
+}
+
+pub(super) fn arrived(number: u64, pieces: &[(&Arc<Pending>, Span)], ours: &[&str]) -> Arrived {
+    let piece = |(file, (from, till)): &(&Arc<Pending>, Span)| Piece {
+        entry: file.number,
+        offset: *from,
+        len: till - from,
+    };
+    let files = pieces.iter().map(|(file, _)| Arc::clone(file)).collect();
+    let object = Incoming {
+        number,
+        layout: Layout::new(pieces.iter().map(piece).collect()).unwrap(),
+        files,
+    };
+    let digests = ours.iter().map(|bytes| Some(digest(bytes)));
+    Arrived {
+        object: object.into(),
+        digests: digests.collect(),
+    }
+}
+
+pub(super) fn digest(bytes: &str) -> Digest {
+    let mut taking = Taking::new(digest::Kind::Crc128, bytes.len() as u64);
+    taking.take(0, bytes.as_bytes());
+    taking.finish().unwrap()
+}
+
+pub(super) fn subject(file: &Pending) -> Subject {
+    Subject {
+        look: file.look(),
+        boot: 0,
+    }
+}
+
+/// The records that the journal of `file` has.
+pub(super) fn noted(stage: &Stage, file: &Pending) -> Vec<Record> {
+    let journal = File::open(stage.bench.target("").join(&file.journal)).unwrap();
+    Journal::read(&journal, subject(file)).unwrap()
+}
+
+pub(super) fn synced() -> Options {
+    Options {
+        sync: true,
+        ..Options::default()
+    }
+}
+
+pub(super) fn expecting(text: &str) -> Options {
+    Options {
+        hash: Asked::list(text).unwrap(),
+        ..Options::default()
+    }
+}
