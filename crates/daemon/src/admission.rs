@@ -138,3 +138,212 @@ impl Refused {
 
 /// Keys are made in no time; a log has an end.
 const KEYS_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::path::PathBuf;
+    use std::thread;
+    use std::{env, fs};
+
+    use lighthaul_io::identity::Identity;
+    use lighthaul_io::tls::{self, Side};
+    use lighthaul_transfer::error::Code;
+    use lighthaul_transfer::measure::{Ask, What};
+    use lighthaul_transfer::message::{Hello, Request, VERSION};
+    use lighthaul_transfer::options::Options;
+
+    use super::*;
+    use crate::serve::{Limits, Server, Settings, Welcome};
+
+    /// A daemon, and the folder of its lists, which is removed with it.
+    struct Daemon {
+        server: Server,
+        folder: PathBuf,
+    }
+
+    impl Drop for Daemon {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.folder).ok();
+        }
+    }
+
+    /// A daemon whose lists have these lines.
+    fn daemon(name: &str, keys: &str, tokens: &str) -> Daemon {
+        let folder = format!("lighthaul-admission-{name}-{}", std::process::id());
+        let folder = env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let welcome = Welcome::Listed {
+            keys: folder.join("keys"),
+            tokens: folder.join("tokens"),
+        };
+        fs::write(folder.join("keys"), keys).unwrap();
+        fs::write(folder.join("tokens"), tokens).unwrap();
+        let settings = Settings {
+            address: (Ipv4Addr::LOCALHOST, 0).into(),
+            identity: Identity::generate(),
+            welcome,
+            root: Some("/srv".into()),
+            plain: false,
+            relay: true,
+            gateway: None,
+            limits: Limits::default(),
+        };
+        let server = Server::listen(settings).unwrap();
+        Daemon { server, folder }
+    }
+
+    fn key_of(identity: &Identity) -> Fingerprint {
+        tls::fingerprint(identity).unwrap()
+    }
+
+    /// Calls a daemon and says `first`; returns the caller's side and the daemon's verdict.
+    fn call(
+        daemon: &Daemon,
+        identity: &Identity,
+        first: &Message,
+    ) -> (Session, Result<Guest, NotAdmitted>) {
+        let listener = tcp::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let accept =
+            |listener: TcpListener| admit(listener.accept().unwrap().0, daemon.server.service());
+        thread::scope(|scope| {
+            let admitted = scope.spawn(move || accept(listener));
+            let tcp = tcp::connect("127.0.0.1", port).unwrap();
+            let session = Session::start(tcp, Side::Client, identity).unwrap();
+            session.say(first).unwrap();
+            (session, admitted.join().unwrap())
+        })
+    }
+
+    fn anything() -> Message {
+        Message::Welcome(Vec::new())
+    }
+
+    #[test]
+    fn unknown_key_is_told_apart_from_one_whose_rights_have_expired() {
+        let (unknown, expired) = (Identity::generate(), Identity::generate());
+        let line = format!("{} old expires=1\n", key_of(&expired));
+        let daemon = daemon("unknown", &line, "");
+        let (session, admitted) = call(&daemon, &unknown, &anything());
+        assert!(matches!(admitted, Err(NotAdmitted::Unknown(key)) if key == key_of(&unknown)));
+        let told = session.hear().unwrap_err();
+        assert_eq!(told.code, Code::Permission);
+        assert!(told.text.contains("lighthaul allow"), "{told}");
+        let (session, admitted) = call(&daemon, &expired, &anything());
+        assert!(matches!(admitted, Err(NotAdmitted::Refused(key, _)) if key == key_of(&expired)));
+        let told = session.hear().unwrap_err();
+        assert!(told.text.contains("expired"), "{told}");
+    }
+
+    #[test]
+    fn listed_key_or_token_lets_in_with_its_rights_beneath_the_root() {
+        let (listed, other) = (Identity::generate(), Identity::generate());
+        let line = format!("{} lab root=data ro\n", key_of(&listed));
+        let token = Fingerprint::of_token("secret");
+        let daemon = daemon("listed", &line, &format!("{token} bob special\n"));
+        let (_session, admitted) = call(&daemon, &listed, &anything());
+        let guest = admitted.unwrap();
+        assert_eq!(guest.rights.to_string(), "lab root=/srv/data ro");
+        assert_eq!(guest.identity, key_of(&listed));
+        assert!(matches!(guest.ticket, Ticket::Own(None)));
+        let credential = Credential::Token("secret".to_owned());
+        let (_session, admitted) = call(&daemon, &other, &Message::Credential(credential.clone()));
+        let guest = admitted.unwrap();
+        assert_eq!(guest.rights.to_string(), "bob root=/srv special");
+        assert_eq!(guest.identity, token);
+        assert!(matches!(guest.ticket, Ticket::Own(Some(shown)) if shown == credential));
+        let wrong = Message::Credential(Credential::Token("guess".to_owned()));
+        let (_session, admitted) = call(&daemon, &other, &wrong);
+        assert!(matches!(admitted, Err(NotAdmitted::Refused(..))));
+    }
+
+    #[test]
+    fn invited_key_is_let_in_once_and_only_if_it_says_so() {
+        let (host, invited) = (Identity::generate(), Identity::generate());
+        let daemon = daemon("invited", &format!("{} host special\n", key_of(&host)), "");
+        let (session, admitted) = call(&daemon, &host, &anything());
+        let host = admitted.unwrap();
+        host.session.hear().unwrap();
+        let (open, key) = (&daemon.server.service().invitations, key_of(&invited));
+        thread::scope(|scope| {
+            let hosted = scope
+                .spawn(|| open.host(&host.session, key, hello(), (&host.rights, host.identity)));
+            // the invitation is there once the host hears this
+            assert!(matches!(session.hear(), Ok(Message::Welcome(_))));
+            let come = || call(&daemon, &invited, &Message::Relayed(Relayed::Guest));
+            let (_, silent) = call(&daemon, &invited, &anything());
+            assert!(matches!(silent, Err(NotAdmitted::Unknown(_))));
+            let (_caller, first) = come();
+            let first = first.unwrap();
+            assert!(matches!(first.ticket, Ticket::Invited(_)));
+            assert_eq!(
+                (first.rights.name.as_str(), first.identity),
+                ("host", host.identity)
+            );
+            assert!(matches!(come().1, Err(NotAdmitted::Unknown(_))));
+            // the guest's session ends with that of its host
+            drop(session);
+            assert!(first.session.hear_for(Duration::from_secs(20)).is_err());
+            assert!(first.session.halt.check().is_err());
+            drop(first);
+            assert!(hosted.join().unwrap().is_err());
+        });
+    }
+
+    #[test]
+    fn key_of_a_session_joins_it_with_its_secret_alone() {
+        let (listed, passer) = (Identity::generate(), Identity::generate());
+        let token = Fingerprint::of_token("secret");
+        let daemon = daemon("join", "", &format!("{token} bob\n"));
+        let credential = Message::Credential(Credential::Token("secret".to_owned()));
+        let (session, admitted) = call(&daemon, &listed, &credential);
+        let guest = admitted.unwrap();
+        let (_open, _joins) = daemon
+            .server
+            .service()
+            .joins
+            .open(&guest.session, guest.identity);
+        let join = session.secrets.join(3);
+        let (_further, admitted) = call(&daemon, &listed, &Message::Join(join));
+        let joined = admitted.unwrap();
+        assert!(matches!(joined.ticket, Ticket::Join(shown) if shown == join));
+        assert_eq!((joined.rights, joined.identity), (Rights::default(), token));
+        let (_further, admitted) = call(&daemon, &passer, &Message::Join(join));
+        assert!(matches!(admitted, Err(NotAdmitted::Unknown(_))));
+        let mut wrong = join;
+        wrong.secret[31] ^= 1;
+        let (_further, admitted) = call(&daemon, &listed, &Message::Join(wrong));
+        assert!(matches!(admitted, Err(NotAdmitted::Unknown(_))));
+    }
+
+    #[test]
+    fn each_refused_key_is_logged_once_and_no_more_than_so_many() {
+        let refused = Refused::default();
+        let key = |nth: usize| Fingerprint::of_token(&nth.to_string());
+        for nth in 0..KEYS_MAX {
+            assert!(refused.is_news(key(nth)), "{nth}");
+            assert!(!refused.is_news(key(nth)), "{nth}");
+        }
+        assert!(!refused.is_news(key(KEYS_MAX)) && !refused.is_news(key(KEYS_MAX + 1)));
+    }
+
+    /// The request of an invited caller.
+    fn hello() -> Hello {
+        let ask = Ask {
+            what: What::Network,
+            bytes: 1,
+            millis: 1,
+            rate_bps: None,
+        };
+        Hello {
+            version: VERSION,
+            request: Request::Probe(ask),
+            plain: false,
+            rate_bps: None,
+            limit: String::new(),
+            options: Options::default(),
+            protocols: Vec::new(),
+        }
+    }
+}

@@ -176,6 +176,14 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
+    /// Returns whether the other end has neither said anything nor hung up.
+    fn is_open(near: &TcpStream) -> bool {
+        near.set_nonblocking(true).unwrap();
+        let seen = near.peek(&mut [0]).map_err(|error| error.kind());
+        near.set_nonblocking(false).unwrap();
+        seen == Err(io::ErrorKind::WouldBlock)
+    }
+
     fn address(last: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, last])
     }
@@ -234,11 +242,74 @@ mod tests {
     #[test]
     fn nobody_stays_for_ever() {
         let lobby = Lobby::start().unwrap();
-        let ((mut near, tcp), (_other, more)) = (pair(), pair());
+        let ((mut near, tcp), (mut other, more)) = (pair(), pair());
         let _old = lobby.enter(&tcp, address(1), false, at(0)).unwrap();
         let _new = lobby.enter(&more, address(1), false, at(5000)).unwrap();
         lobby.sweep(at(10_000));
         assert_eq!(near.read(&mut [0]).unwrap(), 0);
-        assert!(more.peer_addr().is_ok(), "who came later may stay");
+        assert!(is_open(&other), "a caller that came later stays");
+        lobby.sweep(at(15_000));
+        assert_eq!(other.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn caller_in_time_stays() {
+        let lobby = Lobby::start().unwrap();
+        let (near, tcp) = pair();
+        let _place = lobby.enter(&tcp, address(1), false, at(0)).unwrap();
+        lobby.sweep(at(9999));
+        assert!(is_open(&near));
+    }
+
+    #[test]
+    fn known_hosts_take_the_reserved_places_before_those_of_strangers() {
+        let lobby = Lobby::start().unwrap();
+        let (_near, tcp) = pair();
+        let enter = |last, is_known| lobby.enter(&tcp, address(last), is_known, at(0)).unwrap();
+        let strangers: Vec<_> = (0..96).map(|last| enter(last, false)).collect();
+        let known: Vec<_> = (0..32).map(|_| enter(7, true)).collect();
+        let here = |place: &Place| lobby.lock().here.contains_key(&place.number);
+        assert!(strangers.iter().chain(&known).all(here));
+        let _late = enter(7, true);
+        assert!(!here(&strangers[0]) && strangers[1..].iter().all(here));
+    }
+
+    #[test]
+    fn host_with_all_its_places_gets_one_of_its_own() {
+        let lobby = Lobby::start().unwrap();
+        let (_near, tcp) = pair();
+        let enter = |last, millis| lobby.enter(&tcp, address(last), false, at(millis));
+        // others came before, from a host of the same site and from one of a larger site
+        let mut others: Vec<_> = (0..15).map(|_| enter(2, 0).unwrap()).collect();
+        let far = |_| lobby.enter(&tcp, [10, 9, 0, 1].into(), false, at(0));
+        others.extend((0..16).filter_map(far));
+        let own: Vec<_> = (0..16).map(|_| enter(1, 10).unwrap()).collect();
+        assert!(enter(1, 1009).is_none(), "its first has not had its second");
+        let _late = enter(1, 1010).unwrap();
+        let here = |place: &Place| lobby.lock().here.contains_key(&place.number);
+        assert!(!here(&own[0]) && own[1..].iter().chain(&others).all(here));
+    }
+
+    #[test]
+    fn full_lobby_makes_room_at_the_largest_site() {
+        let lobby = Lobby::start().unwrap();
+        let (_near, tcp) = pair();
+        let enter = |third: u8, last: u8, is_known, millis| {
+            let address = [10, 0, third, last].into();
+            lobby.enter(&tcp, address, is_known, at(millis))
+        };
+        // sites of 16, 48 and 32 strangers, the largest neither first nor last, and known hosts in the reserved places
+        let mut here = Vec::new();
+        for (third, last) in [(1, 0), (3, 0), (2, 0), (2, 1), (2, 2), (3, 1)] {
+            here.extend((0..16).filter_map(|_| enter(third, last, false, 0)));
+        }
+        here.extend((0..32).filter_map(|_| enter(1, 0, true, 0)));
+        assert_eq!(here.len(), CALLERS_MAX);
+        let is_gone = |place: &&Place| !lobby.lock().here.contains_key(&place.number);
+        let gone = || -> Vec<u64> { here.iter().filter(is_gone).map(|p| p.number).collect() };
+        let _known = enter(1, 0, true, 0).unwrap();
+        assert_eq!(gone(), [32]);
+        let _stranger = enter(4, 0, false, 1000).unwrap();
+        assert_eq!(gone(), [32, 33]);
     }
 }

@@ -254,6 +254,42 @@ mod tests {
         assert!(less.narrowed(&all).is_some() && all.narrowed(&less).is_none());
     }
 
+    #[test]
+    fn user_of_the_daemon_keeps_the_rights_that_the_system_gives() {
+        let rights = Rights::of_user();
+        assert_eq!(rights.to_string(), "- owners special");
+        assert_eq!((rights.root, rights.expires), (None, None));
+    }
+
+    #[test]
+    fn statement_grants_what_both_it_and_its_authority_allow() {
+        let rights = |bits: u32| Rights {
+            read_only: bits & 1 > 0,
+            owners: bits & 2 > 0,
+            special: bits & 4 > 0,
+            gateway: bits & 8 > 0,
+            ..Rights::default()
+        };
+        for (authority, claimed) in (0..16).flat_map(|one| (0..16).map(move |two| (one, two))) {
+            let both = authority & claimed & !1 | (authority | claimed) & 1;
+            let granted = rights(authority).vouched(rights(claimed));
+            assert_eq!(granted, rights(both), "{authority:b} {claimed:b}");
+        }
+        let until = |expires| Rights {
+            expires,
+            ..Rights::default()
+        };
+        for (authority, claimed, granted) in [
+            (None, None, None),
+            (Some(5), None, Some(5)),
+            (None, Some(5), Some(5)),
+            (Some(4), Some(5), Some(4)),
+            (Some(5), Some(4), Some(4)),
+        ] {
+            assert_eq!(until(authority).vouched(until(claimed)), until(granted));
+        }
+    }
+
     proptest! {
         #[test]
         fn rights_survive_print_and_parse(name in "[^\0]{0,9}", root in "[^\0]{1,9}", flags: [bool; 4], expires: Option<u64>) {

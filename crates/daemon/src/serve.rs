@@ -188,6 +188,12 @@ impl Server {
         self.listener.local_addr()
     }
 
+    /// Returns the state that all its sessions share.
+    #[cfg(test)]
+    pub(crate) fn service(&self) -> &Arc<Service> {
+        &self.service
+    }
+
     /// Shows `/metrics` at `address` from now on; answers where that is.
     pub fn show_metrics(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         exporter::start(address, Arc::clone(&self.service.metrics))
