@@ -327,6 +327,23 @@ mod tests {
     }
 
     #[test]
+    fn target_is_named_as_it_was_asked_for_without_a_lookup() {
+        let rules = allowed(&["10.0.0.0/8:1-9", "*.a.b:1-9"]);
+        for (asked, is_named) in [
+            ("10.1.2.3:9", true),
+            ("10.1.2.3:10", false),
+            ("11.1.2.3:9", false),
+            ("x.a.b:9", true),
+            ("x.a.b:10", false),
+            ("x.b:9", false),
+        ] {
+            assert_eq!(rules.names(&target(asked)), is_named, "{asked}");
+        }
+        let looked_up = rules.admits_name(&target("x.b:9"));
+        assert!(looked_up, "its address may be in a network of a rule");
+    }
+
+    #[test]
     fn the_host_itself_takes_a_rule_for_its_very_address() {
         let broad = ["*:*", "10.9.8.0/24:*", "10.9.8.6/31:*", "[fd99::]/127:*"];
         for own in [

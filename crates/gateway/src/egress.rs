@@ -136,3 +136,225 @@ impl Hub {
 
 /// How often targets are looked at that do not answer.
 const SWEEP: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener};
+    use std::sync::Arc;
+    use std::thread;
+
+    use lighthaul_base::Endpoint;
+    use lighthaul_base::Size;
+    use lighthaul_io::clock::Clock;
+    use lighthaul_io::drive::Owner;
+    use lighthaul_proto::slabs::Event;
+    use lighthaul_proto::slabs::config::Config;
+    use lighthaul_proto::slabs::wire::Letter;
+
+    use super::*;
+    use crate::allowed::Allowed;
+    use crate::call::calls;
+    use crate::resolve::Resolver;
+    use crate::settings::{LinkLimits, Settings};
+    use crate::status::Status;
+
+    /// The egress of a link.
+    struct Egress {
+        hub: Hub,
+        link: Link,
+        opened: u8,
+    }
+
+    impl Egress {
+        /// Lets sessions go where these rules say, at most two at a time, and others on through `onward`.
+        fn new(rules: &[String], onward: Option<Line>) -> Self {
+            let rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+            let settings = Settings {
+                allowed: Arc::new(Allowed::new(rules)),
+                direct: Arc::default(),
+                rate: None,
+                booked: false,
+                memory: Size(1 << 20),
+                slab: Size(1 << 16),
+                age: Duration::from_millis(1),
+                patience: Duration::from_secs(1),
+                keepalive: Duration::from_mins(1),
+                sessions_max: 2,
+                links: LinkLimits {
+                    all: 1,
+                    key: 1,
+                    address: 1,
+                },
+                onward,
+            };
+            let config = Config {
+                packet_len: 1000,
+                overhead_len: 44,
+                stream: 0,
+                burst: None,
+                settle: Duration::from_millis(2),
+                ack_every: Duration::from_millis(10),
+                patience: Duration::from_hours(1),
+                slab_pages: 4,
+                age: Duration::from_millis(1),
+                pages_max: 16,
+                window: 1 << 20,
+            };
+            let (settings, (caller, calls)) = (Arc::new(settings), calls().unwrap());
+            let resolver = Resolver::start(Arc::clone(&settings.allowed), caller).unwrap();
+            let clock = (Clock::start(), calls);
+            Self {
+                hub: Hub::new(settings, Arc::<Status>::default(), clock, resolver).unwrap(),
+                link: Link::new(Instant::ZERO, config, None),
+                opened: 0,
+            }
+        }
+
+        /// The other side begins a session with these words.
+        fn begin(&mut self, words: Vec<u8>) {
+            self.opened += 1;
+            let (id, now) = (SessionId([self.opened; 16]), self.hub.clock.now());
+            let opened = Event::Opened(id, words);
+            self.hub.event(&mut self.link, opened, now).unwrap();
+        }
+
+        /// The other side asks for a target that may be so many gateways away.
+        fn open(&mut self, target: &str, hops: u8) {
+            let target = target.parse().unwrap();
+            self.begin(Opening { hops, target }.encode());
+        }
+
+        /// Answers so far: whose session, and the address that its target was called from or why it was not.
+        fn said(&mut self) -> Vec<(u8, Result<SocketAddr, Refusal>)> {
+            let now = self.hub.clock.now();
+            let mut said = Vec::new();
+            while let Some(transmit) = self.link.poll_transmit(now) {
+                if let Ok(Letter::Answer {
+                    session,
+                    accepted,
+                    words,
+                }) = Letter::decode(&transmit.octets())
+                {
+                    let refusal = word::decode_refusal(words);
+                    let reached = word::decode_reached(words);
+                    said.push((
+                        session.0[0],
+                        if accepted {
+                            Ok(reached.unwrap())
+                        } else {
+                            Err(refusal)
+                        },
+                    ));
+                }
+            }
+            said
+        }
+
+        /// The first answer, which may take the kernel or the resolver a while.
+        fn answer(&mut self) -> Result<SocketAddr, Refusal> {
+            for _ in 0..10_000 {
+                let now = self.hub.clock.now();
+                self.hub.tick(&mut self.link, now).unwrap();
+                if let Some((session, answer)) = self.said().pop() {
+                    assert_eq!(session, self.opened);
+                    return answer;
+                }
+                thread::park_timeout(Duration::from_millis(1));
+            }
+            panic!("the session was not answered");
+        }
+    }
+
+    fn target() -> (TcpListener, SocketAddr) {
+        let listener = lighthaul_io::tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    #[test]
+    fn session_is_connected_to_its_target_by_address_and_by_name() {
+        let (listener, address) = target();
+        let mut egress = Egress::new(&[address.to_string()], None);
+        for asked in [address.to_string(), format!("localhost:{}", address.port())] {
+            egress.open(&asked, 0);
+            let from = egress.answer().unwrap();
+            assert_eq!(listener.accept().unwrap().1, from);
+        }
+        assert_eq!(
+            (egress.hub.sessions.len(), egress.hub.attempts.len()),
+            (2, 0)
+        );
+        assert_eq!(egress.hub.status.sight().sessions_refused, 0);
+    }
+
+    #[test]
+    fn session_without_leave_or_without_a_listener_is_refused() {
+        let (listener, address) = target();
+        let mut egress = Egress::new(&[address.to_string()], None);
+        drop(listener);
+        for (asked, why) in [
+            (address.to_string(), Refusal::Refused),
+            (format!("127.0.0.2:{}", address.port()), Refusal::NotAllowed),
+            ("absent.invalid:1".to_owned(), Refusal::NotAllowed),
+        ] {
+            egress.open(&asked, 8);
+            assert_eq!(egress.answer(), Err(why), "{asked}");
+        }
+        egress.begin(vec![0]);
+        assert_eq!(egress.said(), [(4, Err(Refusal::Broken))]);
+        assert_eq!(
+            (egress.hub.sessions.len(), egress.hub.attempts.len()),
+            (0, 0)
+        );
+        assert_eq!(egress.hub.status.sight().sessions_refused, 3);
+    }
+
+    #[test]
+    fn full_or_draining_gateway_refuses_further_sessions() {
+        let (_listener, address) = target();
+        let mut egress = Egress::new(&[address.to_string()], None);
+        egress.open(&address.to_string(), 0);
+        egress.open(&address.to_string(), 0);
+        egress.said();
+        egress.open(&address.to_string(), 0);
+        assert_eq!(egress.said(), [(3, Err(Refusal::Busy))]);
+        let mut draining = Egress::new(&[address.to_string()], None);
+        draining.hub.draining = true;
+        draining.open(&address.to_string(), 0);
+        assert_eq!(draining.said(), [(1, Err(Refusal::Busy))]);
+        assert_eq!(draining.hub.status.sight().sessions_refused, 1);
+    }
+
+    #[test]
+    fn session_without_leave_goes_on_until_it_has_crossed_its_gateways() {
+        let settings = Egress::new(&[], None).hub.settings;
+        let onward = Line::start(settings).unwrap();
+        let mut egress = Egress::new(&[], Some(onward));
+        egress.open("127.0.0.1:1", 1);
+        assert_eq!((egress.said(), egress.hub.attempts.len()), (Vec::new(), 1));
+        egress.open("127.0.0.1:1", 0);
+        assert_eq!(egress.said(), [(2, Err(Refusal::Unreachable))]);
+    }
+
+    #[test]
+    fn target_that_does_not_answer_is_given_up_when_next_looked_at() {
+        let waiting = || {
+            let mut egress = Egress::new(&["localhost:1".to_owned()], None);
+            // the answer for a name is heard at the next tick
+            egress.open("localhost:1", 0);
+            let late = egress.hub.clock.now() + CONNECT;
+            (egress, late)
+        };
+        let (mut egress, late) = waiting();
+        egress.hub.sweep_at = late + Duration::from_nanos(1);
+        egress.hub.sweep(&mut egress.link, late);
+        assert_eq!(egress.said(), []);
+        for before in [Duration::ZERO, Duration::from_secs(9)] {
+            let (mut egress, late) = waiting();
+            egress.hub.sweep_at = late - before;
+            egress.hub.sweep(&mut egress.link, late);
+            assert_eq!(egress.said(), [(1, Err(Refusal::TimedOut))]);
+            assert_eq!(egress.hub.sweep_at, late + Duration::from_secs(1));
+        }
+    }
+}

@@ -150,6 +150,8 @@ mod tests {
         assert!(!prefix("0.0.0.0/0").contains("::".parse().unwrap()));
         assert!(prefix("0.0.0.0/0").covers(&prefix("10.0.0.0/8")));
         assert!(!prefix("10.0.0.0/8").covers(&prefix("0.0.0.0/0")));
+        assert!(!prefix("10.0.0.0/8").covers(&prefix("11.0.0.0/16")));
+        assert!(!prefix("10.0.0.0/16").covers(&prefix("10.0.0.0/8")));
     }
 
     proptest! {
@@ -159,6 +161,16 @@ mod tests {
             let other = IpAddr::V4((one ^ (1 << (31 - flip))).into());
             prop_assert!(whole.contains(IpAddr::V4(one.into())));
             prop_assert_eq!(whole.contains(other), flip >= u32::from(len));
+            prop_assert_eq!(whole.to_string().parse(), Ok(whole));
+        }
+
+        #[test]
+        fn prefix_of_ipv6_has_the_addresses_whose_bits_agree(one: u128, flip in 0_u32..128, len in 0_u8..=128) {
+            let whole = Prefix::new(IpAddr::V6(one.into()), len).unwrap();
+            let other = IpAddr::V6((one ^ (1 << (127 - flip))).into());
+            prop_assert!(whole.contains(IpAddr::V6(one.into())));
+            prop_assert_eq!(whole.contains(other), flip >= u32::from(len));
+            prop_assert_eq!((whole.is_all(), whole.is_one()), (len == 0, len == 128));
             prop_assert_eq!(whole.to_string().parse(), Ok(whole));
         }
     }
