@@ -198,3 +198,117 @@ const PAUSE: u64 = 10;
 const PAUSE_WITHOUT: u64 = 3;
 const BYTES_MAX: u64 = 1 << 20;
 const KEYS_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::thread;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::https::fetcher;
+
+    fn key(kid: &str) -> Jwk {
+        let key = json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": "AA"});
+        serde_json::from_value(key).unwrap()
+    }
+
+    /// Answers one request for each of these bodies, and then none.
+    fn issuer(bodies: &[&'static str]) -> Keys {
+        let listener = lighthaul_io::tcp::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let bodies = bodies.to_vec();
+        thread::spawn(move || bodies.into_iter().for_each(|body| answer(&listener, body)));
+        Keys::new(fetcher().unwrap(), format!("http://{address}/jwks"))
+    }
+
+    fn answer(listener: &TcpListener, body: &str) {
+        let (mut tcp, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut some = [0; 1024];
+            let len = tcp.read(&mut some).unwrap();
+            request.extend(&some[..len]);
+        }
+        let len = body.len();
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n");
+        tcp.write_all((head + body).as_bytes()).unwrap();
+    }
+
+    const ONE: &str = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "one", "x": "AA"},
+                                   {"kty": "oct", "kid": "not for signatures"}]}"#;
+    const TWO: &str = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "two", "x": "AA"}]}"#;
+
+    #[test]
+    fn keys_are_fetched_once_until_they_age_or_another_is_named() {
+        let keys = issuer(&[ONE, TWO]);
+        assert_eq!(keys.at(1000, None), Some(vec![key("one")]));
+        assert_eq!(keys.at(1010, Some("one")), Some(vec![key("one")]));
+        assert_eq!(keys.at(1010, Some("two")), Some(vec![key("two")]));
+    }
+
+    #[test]
+    fn known_keys_hold_for_a_day_while_the_issuer_is_away() {
+        let keys = issuer(&[ONE]);
+        assert!(keys.warm(1000));
+        let known = Some(vec![key("one")]);
+        assert_eq!(keys.at(1000 + STALE - 1, Some("other")), known);
+        assert_eq!(keys.at(1000 + STALE, None), None);
+    }
+
+    #[test]
+    fn issuer_without_keys_or_without_an_answer_is_not_warm() {
+        let empty = issuer(&[r#"{"keys": []}"#]);
+        assert!(!empty.warm(0));
+        assert_eq!(empty.at(0, None), Some(Vec::new()));
+        let away = issuer(&[]);
+        assert!(!away.warm(0));
+        assert_eq!(away.at(0, None), None);
+    }
+
+    #[test]
+    fn answer_beyond_a_mebibyte_is_not_taken() {
+        let blanks = " ".repeat(1 << 20);
+        let long = Box::leak(format!("{blanks}{ONE}").into_boxed_str());
+        let keys = issuer(&[long, ONE]);
+        assert_eq!(keys.at(0, None), None);
+        assert_eq!(keys.at(PAUSE_WITHOUT, None), Some(vec![key("one")]));
+    }
+
+    #[test]
+    fn keys_are_asked_for_in_time_and_not_too_often() {
+        let day = 1000 + STALE;
+        // times of the fetch, the last try and the question, and the key that the token names
+        for (fetched, tried, now, kid, asks) in [
+            (None, None, 0, None, true),
+            (None, Some(1000), 1002, Some("k"), false),
+            (None, Some(1000), 1003, Some("k"), true),
+            (Some(1000), Some(1000), 1599, None, false),
+            (Some(1000), Some(1000), 1599, Some("k"), false),
+            (Some(1000), Some(1000), 1600, None, true),
+            (Some(1000), Some(1000), 1600, Some("k"), true),
+            (Some(1000), Some(1600), 1609, None, false),
+            (Some(1000), Some(1600), 1610, None, true),
+            (Some(1000), Some(1000), 1009, Some("other"), false),
+            (Some(1000), Some(1000), 1010, Some("other"), true),
+            (Some(1000), Some(1000), 1010, Some("k"), false),
+            // the pause of an issuer whose keys have not run out yet, and of one whose keys have
+            (Some(1000), Some(day - 4), day - 1, None, false),
+            (Some(1000), Some(day - 3), day, None, true),
+            // a clock that was set back is no reason to ask
+            (Some(1000), Some(1000), 900, None, false),
+        ] {
+            let mut kept = Kept {
+                keys: vec![key("k")],
+                tried,
+                fetched,
+            };
+            let about = format!("fetched {fetched:?}, tried {tried:?}, {kid:?} at {now}");
+            assert_eq!(kept.asks(now, kid), asks, "{about}");
+            assert_eq!(kept.tried, if asks { Some(now) } else { tried }, "{about}");
+            assert!(!kept.asks(now, kid), "asked again at once: {about}");
+        }
+    }
+}

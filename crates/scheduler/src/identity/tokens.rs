@@ -213,6 +213,33 @@ mod tests {
     }
 
     #[test]
+    fn unreadable_file_is_an_error() {
+        // a directory is no list
+        assert!(Tokens::open(Path::new("/proc/self")).is_err());
+    }
+
+    #[test]
+    fn token_is_added_behind_a_line_that_an_editor_left_open() {
+        let file = format!("lighthaul-open-line-{}", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        let (first, last) = (line("a", "alice user"), line("b", "bob user"));
+        let token = Fingerprint::of_token("b");
+        let (name, role) = ("bob".to_owned(), Role::User);
+        let who = Who { name, role };
+        let entry = Entry {
+            token,
+            who,
+            expires: None,
+        };
+        for before in [first.as_str(), first.trim_end()] {
+            fs::write(&path, before).unwrap();
+            add(&path, &entry).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), format!("{first}{last}"));
+        }
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
     fn what_is_not_understood_lets_nobody_in_and_is_named() {
         for (text, says) in [
             ("sha256:12 a".to_owned(), "64 hexadecimal"),

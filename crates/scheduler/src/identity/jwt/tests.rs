@@ -151,6 +151,16 @@ fn what_is_forged_over_or_for_others_lets_nobody_in() {
 }
 
 #[test]
+fn signed_token_is_told_from_a_secret_and_names_its_key() {
+    let token = Signer::new().sign(&head(), &claims());
+    assert_eq!(key_id(&token).as_deref(), Some("k"));
+    assert!(is_one(&token));
+    for secret in ["", "secret", "a.b", "a.b.c.d"] {
+        assert!(!is_one(secret), "{secret}");
+    }
+}
+
+#[test]
 fn a_clock_may_be_a_minute_off() {
     let signer = Signer::new();
     let judge =
