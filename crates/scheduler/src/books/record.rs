@@ -217,3 +217,179 @@ pub(crate) fn work(step: &Step, from: Instant, till: Instant) -> u128 {
 
 /// How many lines of a journal may tell what left a reservation in its state.
 const NOTES_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_circuit::flow::Flow;
+
+    use super::*;
+    use crate::books::{Role, Who};
+    use crate::word::{FlowAt, NewReservation};
+
+    /// A reservation that is held till 10, and has these steps at 8 b/s.
+    fn record(steps: &[(u64, u64)], end: u64) -> Record {
+        let step = |(from, till): &(u64, u64)| Step {
+            from: Moment(*from),
+            till: Moment(*till),
+            rate_bps: 8,
+        };
+        let reservation = Reservation {
+            id: 1,
+            owner: "ada".to_owned(),
+            state: State::Reserved,
+            request: NewReservation::default(),
+            path: Vec::new(),
+            steps: steps.iter().map(step).collect(),
+            promised_end: Moment(end),
+            hold_till: Some(Moment(10)),
+            created: Moment(0),
+            changed: Moment(0),
+            journal: Vec::new(),
+            failure: None,
+        };
+        Record::new(reservation, 7, Moment(10))
+    }
+
+    fn turned(record: &Record, now: u64, verbs: &[Verb]) -> Record {
+        let mut record = record.clone();
+        for verb in verbs {
+            act(now, |act| record.turn(act, *verb).map(|_| ()));
+        }
+        record
+    }
+
+    fn act(now: u64, done: impl FnOnce(Act<'_>) -> Result<()>) {
+        let (now, who) = (Moment(now), Who::new("ada", Role::User));
+        let why = "because";
+        done(Act {
+            now,
+            who: &who,
+            why,
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn ended_reservation_keeps_its_steps_till_then() {
+        let record = record(&[(5, 10), (10, 20), (25, 30)], 30);
+        for (now, kept) in [
+            (5, vec![]),
+            (10, vec![(5, 10)]),
+            (15, vec![(5, 10), (10, 15)]),
+            (22, vec![(5, 10), (10, 20)]),
+            (25, vec![(5, 10), (10, 20)]),
+        ] {
+            let ended = turned(&record, now, &[Verb::Terminate]);
+            let steps = ended.reservation.steps.iter();
+            let steps: Vec<_> = steps.map(|step| (step.from.0, step.till.0)).collect();
+            assert_eq!(steps, kept, "at {now}");
+            assert_eq!(ended.reservation.changed, Moment(now));
+            assert_eq!(
+                (ended.reservation.failure.as_ref(), ended.is_live()),
+                (None, false)
+            );
+        }
+        let failed = turned(&record, 1, &[Verb::Fail]);
+        assert_eq!(failed.reservation.failure.as_deref(), Some("because"));
+        let committed = turned(&record, 1, &[Verb::Commit]);
+        assert_eq!(committed.reservation.failure, None);
+        assert_eq!(committed.reservation.steps, record.reservation.steps);
+        assert!(committed.is_live());
+    }
+
+    #[test]
+    fn journal_keeps_its_first_line_and_its_turns_and_the_latest_notes() {
+        let mut record = record(&[], 30);
+        act(0, |act| record.note(act, Verb::Reserve));
+        act(1, |act| record.note(act, Verb::Extend));
+        act(2, |act| record.turn(act, Verb::Commit).map(|_| ()));
+        for now in 3..3 + NOTES_MAX as u64 {
+            act(now, |act| record.note(act, Verb::Shrink));
+        }
+        let ends = |record: &Record| {
+            let verbs = record
+                .reservation
+                .journal
+                .iter()
+                .map(|line| (line.at.0, line.verb));
+            let verbs: Vec<_> = verbs.collect();
+            (verbs.len(), verbs[..3].to_vec())
+        };
+        let first = [(0, Verb::Reserve), (2, Verb::Commit), (3, Verb::Shrink)];
+        assert_eq!(ends(&record), (NOTES_MAX + 2, first.to_vec()));
+        act(1000, |act| record.note(act, Verb::Move));
+        let next = [(0, Verb::Reserve), (2, Verb::Commit), (4, Verb::Shrink)];
+        assert_eq!(ends(&record), (NOTES_MAX + 2, next.to_vec()));
+        assert_eq!(record.reservation.changed, Moment(1000));
+        assert_eq!(Record::read(&record.doc().unwrap()).unwrap(), record);
+    }
+
+    #[test]
+    fn notes_below_their_bound_are_all_kept() {
+        let mut record = record(&[], 30);
+        for now in 0..NOTES_MAX as u64 {
+            act(now, |act| record.note(act, Verb::Extend));
+        }
+        assert_eq!(record.reservation.journal.len(), NOTES_MAX);
+    }
+
+    #[test]
+    fn clock_looks_at_each_state_in_its_time() {
+        let held = record(&[(5, 20), (25, 30)], 30);
+        let due = |verbs: &[Verb]| turned(&held, 1, verbs).due().map(|(at, verb)| (at.0, verb));
+        assert_eq!(due(&[]), Some((10, Verb::TimeOut)));
+        assert_eq!(due(&[Verb::Commit]), Some((30, Verb::Terminate)));
+        let made = [Verb::Commit, Verb::Provision];
+        assert_eq!(due(&made), Some((5, Verb::Activate)));
+        assert_eq!(
+            due(&[made[0], made[1], Verb::Activate]),
+            Some((30, Verb::Release))
+        );
+        assert_eq!(due(&[Verb::Terminate]), None);
+        // one that has nothing never begins, and a device says when a circuit carries packets
+        let empty = turned(&record(&[], 30), 1, &made);
+        assert_eq!(empty.due(), Some((Moment(30), Verb::Release)));
+        let mut circuit = turned(&held, 1, &made);
+        circuit.reservation.request.flow = Some(FlowAt {
+            interface: "eth1".to_owned(),
+            packets: Flow::ALL,
+        });
+        assert_eq!(circuit.due(), Some((Moment(30), Verb::Release)));
+    }
+
+    #[test]
+    fn reservation_is_over_at_its_end_or_when_its_hold_ends() {
+        let held = record(&[(5, 20), (25, 30)], 30);
+        let made = turned(&held, 1, &[Verb::Commit, Verb::Provision]);
+        for (record, end) in [
+            (&held, 10),
+            (&turned(&held, 1, &[Verb::Commit]), 30),
+            (&made, 30),
+            (&turned(&made, 5, &[Verb::Activate]), 30),
+            (&turned(&made, 5, &[Verb::Release]), 30),
+        ] {
+            let over: Vec<u64> = (0..40).filter(|now| record.is_over(Moment(*now))).collect();
+            assert_eq!(
+                over,
+                (end..40).collect::<Vec<_>>(),
+                "{:?}",
+                record.reservation.state
+            );
+        }
+    }
+
+    #[test]
+    fn work_is_counted_within_a_window() {
+        let step = record(&[(10, 20)], 20).reservation.steps[0];
+        for (from, till, bits) in [
+            (0, 40, 80),
+            (12, 15, 24),
+            (15, 40, 40),
+            (0, 10, 0),
+            (20, 40, 0),
+        ] {
+            let (from, till) = (Moment(from).instant(), Moment(till).instant());
+            assert_eq!(work(&step, from, till), bits);
+        }
+    }
+}

@@ -1,19 +1,20 @@
 //! What is in the store is what is so: for who opens it again, for who follows it, and when it fails.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lighthaul_base::Rng;
 use lighthaul_circuit::reservation::State;
 use lighthaul_scheduler::Error;
 use lighthaul_scheduler::books::{Books, Config, Filter, Who};
+use lighthaul_scheduler::store::Writer;
 use lighthaul_scheduler::word::{Bytes, Change, Moment, NewOutage, NewReservation};
 use proptest::prelude::*;
 
 use crate::shelf::{Fault, Shelf};
 use crate::world::{
-    SECOND, SECONDS_WORTH, World, ada, all_for, ben, device, fixed_for, link, most_at_once, open,
-    operator,
+    SECOND, SECONDS_WORTH, World, ada, all_for, ben, device, fixed_for, held_for, link,
+    most_at_once, open, operator,
 };
 
 #[test]
@@ -100,6 +101,60 @@ fn another_instance_reads_sends_writers_away_and_takes_over() {
     let mut calendar = two.snapshot().unwrap();
     calendar.forget(World::at(0).instant());
     assert_eq!(one.calendar(), calendar, "and the first follows");
+}
+
+#[test]
+fn instance_knows_who_writes_when_it_looked_and_what_failed() {
+    let shelf = Shelf::default();
+    shelf.elect("one");
+    let one = World::on(shelf.hand("one"), Config::default());
+    let two = open(shelf.hand("two"), Config::default(), &one.now).unwrap();
+    let of = |books: &Books| {
+        let standing = books.standing();
+        (standing.writer, standing.at, standing.why.is_some())
+    };
+    let other = Some("one".to_owned());
+    assert_eq!(of(&one.books), (None, World::at(0), false));
+    assert_eq!(of(&two), (other.clone(), World::at(0), false));
+    assert_eq!(one.books.writer().unwrap(), Writer::Here);
+    assert_eq!(two.writer().unwrap(), Writer::At("one".to_owned()));
+    one.pass(5);
+    assert_eq!(of(&one.books), (None, World::at(5), false));
+    shelf.fail(Fault::Away);
+    assert!(two.tick().is_err() && two.writer().is_err());
+    assert_eq!(of(&two), (other.clone(), World::at(5), true));
+    shelf.heal();
+    shelf.elect("two");
+    two.tick().unwrap();
+    assert_eq!(of(&two), (None, World::at(5), false));
+    assert_eq!(two.circuits().unwrap(), Some(Vec::new()));
+    one.pass(1);
+    assert_eq!(of(&one.books).0, Some("two".to_owned()));
+    assert_eq!(one.books.circuits().unwrap(), None);
+}
+
+#[test]
+fn listeners_hear_of_news_alone_and_of_those_of_others() {
+    let shelf = Shelf::default();
+    shelf.elect("one");
+    let one = World::on(shelf.hand("one"), Config::default());
+    let two = open(shelf.hand("two"), Config::default(), &one.now).unwrap();
+    let heard = Arc::new(AtomicU64::new(0));
+    for books in [&one.books, &two] {
+        let heard = Arc::clone(&heard);
+        books.listen(move || {
+            heard.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    let heard = || heard.swap(0, Ordering::Relaxed);
+    let made = one.books.reserve(&ada(), &held_for(10), None).unwrap();
+    assert_eq!(heard(), 1);
+    assert_eq!(two.get(&ada(), made.id).unwrap(), made);
+    assert_eq!(heard(), 1);
+    one.books.tick().unwrap();
+    two.tick().unwrap();
+    two.list(&ada(), &Filter::default(), (0, 10)).unwrap();
+    assert_eq!(heard(), 0);
 }
 
 #[test]

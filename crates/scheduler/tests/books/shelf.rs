@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     Before,
     /// All is kept, and nobody hears of it.
     Behind,
+    /// Nobody says who writes, until that is mended.
+    Away,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -83,6 +85,9 @@ impl Shelf {
 
 impl Store for Hand {
     fn elect(&mut self) -> Result<Writer> {
+        if self.shelf.kept().fault == Some(Fault::Away) {
+            return Err(Error::Store("the shelf is away".to_owned()));
+        }
         let writer = self.shelf.kept().writer;
         let is_here = writer == self.name;
         Ok(if is_here {
