@@ -326,3 +326,226 @@ type Ends = (Option<LinkId>, NodeId, NodeId);
 const PATHS_MAX: usize = 64;
 /// Pairs of nodes whose paths are kept.
 const PAIRS_MAX: usize = 1 << 14;
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::change::Scope;
+    use crate::request::{Detail, Need, Shape};
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    /// One link of 2 Gb/s, of which a byte at 1 Gb/s takes 8 ns.
+    fn topology() -> Topology {
+        let gigabit = Rate::from_mbps(1000);
+        Topology::of_one(Rate::from_mbps(2000), gigabit).unwrap()
+    }
+
+    fn calendar() -> Calendar {
+        Calendar::new(topology(), Config::default()).unwrap()
+    }
+
+    fn link(calendar: &Calendar) -> LinkId {
+        calendar.topology.link("link").unwrap()
+    }
+
+    /// A file for both channels of the link, which takes 4 ns a byte.
+    fn request(calendar: &Calendar, bytes: u64) -> Request {
+        let node = |name| calendar.topology.node(name).unwrap();
+        Request {
+            owner: Owner(0),
+            priority: 0,
+            way: Way::Between(node("a"), node("b")),
+            need: Need::bytes(bytes),
+            rate_min: None,
+            rate_max: Rate::from_mbps(2000),
+            from: Instant::ZERO,
+            deadline: None,
+            shape: Shape::Varying,
+            detail: Detail::Joined,
+        }
+    }
+
+    fn book(calendar: &mut Calendar, id: u64, bytes: u64) {
+        let request = request(calendar, bytes);
+        calendar.book(Instant::ZERO, Id(id), &request).unwrap();
+    }
+
+    fn outage(calendar: &Calendar, from: u64, till: u64) -> Outage {
+        Outage {
+            link: link(calendar),
+            from: at(from),
+            till: at(till),
+        }
+    }
+
+    #[test]
+    fn calendars_differ_by_each_thing_that_they_promise() {
+        let mut one = calendar();
+        book(&mut one, 1, 10);
+        let other = |change: &dyn Fn(&mut Calendar)| {
+            let mut other = one.clone();
+            change(&mut other);
+            other
+        };
+        assert_eq!(one, other(&|_| ()));
+        let more = |calendar: &mut Calendar| {
+            (calendar.next, calendar.paths) = (9, BTreeMap::new());
+        };
+        assert_eq!(one, other(&more), "a cache promises nothing");
+        assert_ne!(one, other(&|other| other.config.paths_max = 1));
+        let interface = |other: &mut Calendar| {
+            let links = [link(other)];
+            other.topology.attach("eth1", &links).unwrap();
+        };
+        assert_ne!(one, other(&interface));
+        assert_ne!(one, other(&|other| other.stocks.clear()));
+        assert_ne!(one, other(&|other| drop(other.bookings.remove(Id(1)))));
+        let out = outage(&one, 100, 200);
+        assert_ne!(one, other(&|other| drop(other.outages.insert(Id(2), out))));
+        assert_ne!(one, other(&|other| other.since = at(1)));
+    }
+
+    #[test]
+    fn allocation_is_listed_where_it_shares_a_moment_with_the_window() {
+        let mut calendar = calendar();
+        let held = Request {
+            need: Need::Hold(Duration::from_nanos(10)),
+            from: at(20),
+            shape: Shape::Fixed,
+            ..request(&calendar, 0)
+        };
+        calendar.book(Instant::ZERO, Id(1), &held).unwrap();
+        for (from, till, is_listed) in [
+            (0, 20, false),
+            (0, 21, true),
+            (22, 25, true),
+            (29, 40, true),
+            (30, 40, false),
+        ] {
+            let booking = calendar.booking(Id(1)).unwrap();
+            let (from, till) = (at(from), at(till));
+            assert_eq!(booking.has(link(&calendar), from, till), is_listed);
+            assert!(!booking.has(LinkId(1), from, till));
+            let listed = calendar.allocations(link(&calendar), from, till);
+            assert_eq!(listed.count(), usize::from(is_listed));
+        }
+    }
+
+    #[test]
+    fn forgotten_is_what_was_over_at_that_moment() {
+        let mut calendar = calendar();
+        book(&mut calendar, 1, 10);
+        book(&mut calendar, 2, 10);
+        for (id, from, till) in [(3, 100, 200), (4, 100, 201), (5, 300, 400)] {
+            let outage = outage(&calendar, from, till);
+            calendar.outage(Instant::ZERO, Id(id), outage).unwrap();
+        }
+        assert_eq!(calendar.forget(at(39)), []);
+        assert_eq!(calendar.forget(at(40)), [Id(1)]);
+        assert_eq!(calendar.forget(at(200)), [Id(2)]);
+        let left: Vec<u64> = calendar.outages.keys().map(|id| id.0).collect();
+        assert_eq!(left, [4, 5]);
+        assert_eq!(calendar.forget(at(0)), []);
+        assert_eq!(calendar.since, at(200), "time does not go back");
+    }
+
+    #[test]
+    fn number_of_a_booking_or_an_outage_is_taken() {
+        let mut calendar = calendar();
+        book(&mut calendar, 1, 10);
+        let planned = outage(&calendar, 100, 200);
+        calendar.outage(Instant::ZERO, Id(2), planned).unwrap();
+        for id in [Id(1), Id(2)] {
+            let request = request(&calendar, 10);
+            let booked = calendar.book(Instant::ZERO, id, &request);
+            assert_eq!(booked.cloned(), Err(Refusal::Taken(id)));
+            let planned = calendar.outage(Instant::ZERO, id, planned);
+            assert_eq!(planned, Err(Refusal::Taken(id)));
+        }
+    }
+
+    #[test]
+    fn of_equal_bookings_the_first_made_is_the_first_in_turn() {
+        let mut calendar = calendar();
+        let ids = [7, 3, 9, 1];
+        ids.into_iter().for_each(|id| book(&mut calendar, id, 10));
+        assert_eq!(calendar.in_turn(|_| true), ids.map(Id));
+        // none of them can be moved forward
+        assert_eq!(calendar.repack(Instant::ZERO, Scope::All, 9), []);
+        calendar.count_on(2);
+        assert_eq!(calendar.next, 4);
+        calendar.count_on(40);
+        assert_eq!(calendar.next, 41);
+    }
+
+    #[test]
+    fn paths_are_looked_for_once_and_only_so_many_pairs_are_kept() {
+        let mut calendar = calendar();
+        book(&mut calendar, 1, 10);
+        book(&mut calendar, 2, 10);
+        assert_eq!(calendar.paths.len(), 1);
+        let known = calendar.paths.values().next().cloned().unwrap();
+        let (node, _) = calendar.topology.ends(link(&calendar));
+        calendar.paths.clear();
+        for nth in 0..PAIRS_MAX as u32 - 1 {
+            let ends = (Some(LinkId(nth)), node, node);
+            calendar.paths.insert(ends, known.clone());
+        }
+        book(&mut calendar, 3, 10);
+        assert_eq!(calendar.paths.len(), 1 << 14);
+        calendar
+            .paths
+            .retain(|(interface, ..), _| interface.is_some());
+        calendar
+            .paths
+            .insert((Some(LinkId(u32::MAX)), node, node), known);
+        book(&mut calendar, 4, 10);
+        assert_eq!(calendar.paths.len(), 1);
+    }
+
+    #[test]
+    fn ways_that_are_not_in_the_topology_are_unknown() {
+        let calendar = calendar();
+        let node = |name| calendar.topology.node(name).unwrap();
+        let (a, b) = (node("a"), node("b"));
+        let nowhere = NodeId(2);
+        for (from, to) in [(a, nowhere), (nowhere, b)] {
+            let paths = calendar.paths(&Way::Between(from, to));
+            assert_eq!(paths, Err(Refusal::Unknown));
+        }
+        assert_eq!(calendar.paths(&Way::Between(b, a)), Err(Refusal::NoPath));
+        let by = calendar.paths(&Way::By(LinkId(1), a, b));
+        assert_eq!(by, Err(Refusal::Interface));
+        let over = Path::new(&calendar.topology, vec![link(&calendar)]).unwrap();
+        assert_eq!(
+            calendar.paths(&Way::Over(Arc::clone(&over))).unwrap().len(),
+            1
+        );
+        let mut empty = calendar.clone();
+        empty.stocks.clear();
+        assert_eq!(empty.paths(&Way::Over(over)), Err(Refusal::Unknown));
+    }
+
+    #[test]
+    fn rate_up_to_the_capacity_can_be_asked_for() {
+        let calendar = calendar();
+        let mut request = request(&calendar, 10);
+        assert!(calendar.quote(Instant::ZERO, &request).is_ok());
+        request.rate_max = Rate::from_mbps(2001);
+        let most = Rate::from_mbps(2000);
+        let refused = calendar.quote(Instant::ZERO, &request);
+        assert_eq!(refused, Err(Refusal::Rate(most)));
+        // to the moment, and not a moment later
+        request.rate_max = most;
+        request.deadline = Some(at(40));
+        assert!(calendar.quote(Instant::ZERO, &request).is_ok());
+        request.deadline = Some(at(39));
+        let late = calendar.quote(Instant::ZERO, &request);
+        assert!(matches!(late, Err(Refusal::Late(counter)) if counter.end == Some(at(40))));
+    }
+}
