@@ -36,6 +36,9 @@ pub mod station;
 pub mod token;
 pub mod wire;
 
+#[cfg(test)]
+mod tests;
+
 pub use config::{Config, ConfigError};
 pub use form::Plan;
 pub use link::{Event, Link};

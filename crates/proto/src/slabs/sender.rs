@@ -481,17 +481,100 @@ mod tests {
         assert!(sender.poll_datagram(Instant::ZERO).is_some());
     }
 
+    /// A sender that has sent one slab of pages of these lengths.
+    fn sent(lens: &[u32], trc: Option<&str>) -> Sender {
+        let trc = trc.map(|trc| trc.parse().unwrap());
+        let mut sender = Sender::new(Instant::ZERO, EXAMPLE, trc);
+        let record = Record {
+            session: SessionId([0; 16]),
+            offset: 0,
+            len: lens.iter().sum(),
+            crc: 0,
+            end: None,
+        };
+        let part = Part {
+            record,
+            pages: 0..lens.len() as u64,
+        };
+        sender.launch([part].into(), lens, false);
+        while sender.poll_datagram(Instant::ZERO).is_some() {}
+        sender
+    }
+
     #[test]
-    fn endless_rejections_are_refused() {
-        let mut sender = sender(45);
-        let heard = (0..100).take_while(|_| sender.handle_verdict(0, &[0]).is_ok());
-        assert!((1..=5).contains(&heard.count()));
+    fn complaints_stop_at_twice_the_packets_that_are_held() {
+        let mut sender = sent(&[44_000; 3], None);
+        for _ in 0..3 {
+            assert_eq!(sender.handle_verdict(0, &[0]), Ok(Vec::new()));
+        }
         let complaint = sender.handle_verdict(0, &[0]);
         assert_eq!(complaint, Err(PeerMisbehaved::Complaints(0)));
     }
 
     #[test]
-    fn lost_packet_is_resent_unless_in_custody() {
+    fn channel_is_kept_to_and_filled() {
+        let mut sender = sent(&[44_000; 200], Some("0s-10s 80Mb/s"));
+        assert_eq!(sender.rate(), Some(Rate::from_mbps(80)));
+        let (mut now, mut bytes) = (Instant::ZERO, 0);
+        while now < Instant::ZERO + Duration::from_millis(500) {
+            let due = sender.due().unwrap();
+            assert!(due > now, "it waits for the channel");
+            assert_eq!(sender.poll_datagram(now), None);
+            now = due;
+            while let Some(left) = sender.poll_datagram(now) {
+                bytes += u64::from(EXAMPLE.wire_bytes(left.body.object_len()));
+            }
+            let carried = Rate::from_mbps(80).bytes_in(now.since(Instant::ZERO));
+            // a millisecond of it leaves at once, and as much may wait
+            let apart = carried.abs_diff(bytes);
+            assert!(apart <= 10_000, "{bytes} of {carried} bytes have left");
+        }
+        assert_eq!(sender.poll_question(), None);
+        sender.follow(now, None);
+        assert_eq!((sender.rate(), sender.due()), (None, Some(Instant::ZERO)));
+        while sender.poll_datagram(now).is_some() {}
+        assert_eq!((sender.sent(), sender.has_more()), (200 * 44, false));
+    }
+
+    #[test]
+    fn next_slab_is_wanted_two_milliseconds_before_the_end_of_the_last() {
+        let hungry = |lens: &[u32], trc| {
+            let trc: Trc = str::parse(trc).unwrap();
+            let mut sender = Sender::new(Instant::ZERO, EXAMPLE, Some(trc));
+            assert!(sender.is_hungry());
+            let pages = 0..0;
+            let record = sent(&[1], None).slabs[0].records[0].record;
+            sender.launch([Part { record, pages }].into(), lens, false);
+            sender.is_hungry()
+        };
+        assert!(hungry(&[1999], "0s-1s 8Mb/s"));
+        assert!(!hungry(&[2000], "0s-1s 8Mb/s"));
+        // in a gap, once less than a page waits
+        assert!(hungry(&[43_999], "1s-2s 8Mb/s"));
+        assert!(!hungry(&[44_000], "1s-2s 8Mb/s"));
+    }
+
+    #[test]
+    fn path_is_dark_once_all_is_lost_for_two_seconds() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut sender = sent(&[44_000], None);
+        let lost = sender.handle_report(at(1000), 0, &[1..20, 20..32]);
+        assert_eq!((lost, sender.is_dark(at(9000))), (Ok(()), false));
+        sender.handle_report(at(1500), 0, &[32..33]).unwrap();
+        assert!(!sender.is_dark(at(2999)) && sender.is_dark(at(3000)));
+        // the first, of which nothing was said, has come
+        sender.handle_report(at(3000), 33, &[]).unwrap();
+        assert!(!sender.is_dark(at(9000)));
+        sender.handle_report(at(4000), 33, &[33..44]).unwrap();
+        while sender.poll_datagram(at(4000)).is_some() {}
+        sender.handle_report(at(5000), 80, &[44..80]).unwrap();
+        assert!(sender.is_dark(at(6000)));
+        sender.reconnect();
+        assert!(!sender.is_dark(at(6000)));
+    }
+
+    #[test]
+    fn what_was_lost_is_sent_again_unless_it_is_kept_meanwhile() {
         let mut sender = sender(45);
         assert_eq!(
             sender.handle_report(Instant::ZERO, 45, &[3..5, 44..45]),
