@@ -6,7 +6,7 @@
 //! - [`span`]: a byte range of an object
 //! - [`rng`]: seeded random numbers
 //! - [`codec`]: decoding and encoding of untrusted octets without panics
-//! - [`hex`]: hexadecimal digits; [`escape`]: untrusted text as one printable line
+//! - [`hex`]: hexadecimal digits; [`escape`]: untrusted text as one printable line; [`position`]: line and column of a fault
 //! - [`load`]: load samples of a host
 //! - [`prefix`]: address blocks that count as one host or site; [`seats`]: max-min fair shares of a limited resource
 //! - [`endpoint`]: one side of one transfer
@@ -20,6 +20,7 @@ pub mod endpoint;
 pub mod escape;
 pub mod hex;
 pub mod load;
+pub mod position;
 pub mod prefix;
 pub mod rate;
 pub mod rng;

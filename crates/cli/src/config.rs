@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::FalseyValueParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
+use lighthaul_base::position::fault_in;
 use lighthaul_transfer::error::{Code, Error};
 use toml::{Table, Value};
 
@@ -77,7 +78,8 @@ impl Config {
 
     fn add(&mut self, path: &Path, text: &str, command: &Command) -> Result<(), Error> {
         let wrong = |what: String| Error::new(Code::Usage, format!("{}: {what}", path.display()));
-        let table: Table = text.parse().map_err(|e| wrong(format!("{e}")))?;
+        let table: Table =
+            toml::from_str(text).map_err(|why| wrong(fault_in(text, why.span(), why.message())))?;
         for (section, keys) in table {
             let sub = command.find_subcommand(&section);
             let sub = sub.filter(|_| SECTIONS.contains(&section.as_str()));
@@ -279,7 +281,7 @@ mod tests {
             ("[lab]\nrate = 1", "lab is no section"),
             ("rate = 1", "rate is no section"),
             ("[cp]\nrate = { a = 1 }", "[cp] rate is not a word"),
-            ("[cp", "0.toml: "),
+            ("[cp", "0.toml: line 1, column 4: "),
         ] {
             let error = read(&[text]).unwrap_err();
             assert!(error.text.contains(words), "{text}: {error}");

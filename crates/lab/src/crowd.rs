@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lighthaul_base::position::fault_in;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_proto::sabul::{Config, Memory, Mode, Receiver, Sender};
 use lighthaul_sim::{FlowConfig, LinkConfig, Network, RouteConfig, Trace};
@@ -59,7 +60,8 @@ impl Crowd {
 
     /// Reads a plan.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
-        let settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
+        let settings: Settings =
+            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
         settings.check(name)
     }
 

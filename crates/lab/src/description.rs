@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use lighthaul_base::position::fault_in;
 use lighthaul_base::{Rate, Size};
 use lighthaul_sim::{BurstLoss, LinkConfig, Reorder};
 
@@ -44,8 +45,8 @@ pub(crate) enum Kind {
 impl Description {
     /// Reads a TOML description.
     pub fn parse(text: &str) -> Result<Self> {
-        let settings: Settings =
-            toml::from_str(text).map_err(|e| Error::Misuse(e.to_string().trim_end().to_owned()))?;
+        let settings: Settings = toml::from_str(text)
+            .map_err(|why| Error::Misuse(fault_in(text, why.span(), why.message())))?;
         Self::new(&settings)
     }
 

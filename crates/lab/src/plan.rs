@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
 use crate::error::Result;
@@ -102,7 +103,8 @@ impl Plan {
 
     /// Reads a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
+        let settings: Settings =
+            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
         settings.check(name)
     }
 

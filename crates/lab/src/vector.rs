@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lighthaul_base::position::fault_in;
 use lighthaul_base::{Body, Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Trc, Via};
 use lighthaul_proto::vbtp::wire::HEAD_LEN;
 use lighthaul_proto::vbtp::{Config, Receiver, Sender};
@@ -46,7 +47,8 @@ impl VectorPlan {
 
     /// Reads a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
+        let settings: Settings =
+            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
         settings.check(name)
     }
 

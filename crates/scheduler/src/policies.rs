@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
 use crate::books::{Policy, Quota};
@@ -43,7 +44,8 @@ pub fn read(path: &Path, usual: &Policy) -> Result<Policies> {
 
 /// Reads the text of such a file.
 pub fn parse(text: &str, usual: &Policy) -> Result<Policies> {
-    let file: File = toml::from_str(text).map_err(|why| Error::Misuse(why.to_string()))?;
+    let file: File = toml::from_str(text)
+        .map_err(|why| Error::Misuse(fault_in(text, why.span(), why.message())))?;
     let default = file.default.over(usual)?;
     let listed = file.identity.into_iter().map(|(name, written)| {
         let policy = written.over(&default)?;
@@ -149,16 +151,16 @@ mod tests {
     #[test]
     fn a_policy_that_is_not_understood_is_refused_as_a_whole() {
         for (text, says) in [
-            ("[default]\nprefix = []", "unknown field"),
+            ("[default]\nprefix = []", "line 2, column 1: unknown field"),
             ("[default]\nprefixes = ['10.1.0.0/33']", "10.1.0.0/33"),
             ("[default]\nrate_max = '0Mb/s'", "Mb/s"),
             ("[default]\nrate_max = 0", "zero"),
             ("[identity.ada]\nahead = 'soon'", "7d"),
-            ("[identity.ada]\n[identity.ada]", "ada"),
+            ("[identity.ada]\n[identity.ada]", "line 2, column 11: duplicate"),
             ("ada = 1", "unknown field"),
         ] {
             let why = parse(text, &Policy::default()).unwrap_err().to_string();
-            assert!(why.contains(says), "{text}: {why}");
+            assert!(why.contains(says) && !why.contains('\n'), "{text}: {why}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! TRC vectors in files: as text, as TOML, or as lines of JSON.
 
 use lighthaul_base::Trc;
+use lighthaul_base::position::fault_in;
 use lighthaul_base::trc::{STEPS_MAX, TrcError, parse_step};
 use serde::Deserialize;
 
@@ -35,7 +36,8 @@ struct StepSettings {
 }
 
 fn from_toml(text: &str) -> Result<Trc, String> {
-    let settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
+    let settings: Settings =
+        toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
     vector(settings.step)
 }
 

@@ -33,7 +33,7 @@ A topology in TOML:
   name = \"chicago-amsterdam\"    # FROM-TO, if it is left out
   from = \"chicago\"
   to = \"amsterdam\"
-  capacity = \"10Gb/s\"
+  capacity = \"10Gb/s\"           # --link-capacity
   channel = \"1Gb/s\"             # what rates are multiples of; 1 Mb/s
   guard = \"50ms\"                # how long a change of rate takes; none
   cost = 3                        # of two paths that end as early, the cheaper is taken; 1

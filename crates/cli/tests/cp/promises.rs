@@ -331,11 +331,53 @@ fn link_capacity_is_that_of_links_without_one() {
     }
     near.run(serve)
         .assert_failed(1, "the edge from paris to milan has no LinkSpeedRaw");
+    assert_has_capacities_of_300_and_700_mbps(near, &topology);
+
+    let near = Near::new("promises-capacity-toml", None);
+    let topology = near.at("network.toml");
+    let link = |from, to| format!("[[link]]\nfrom = \"{from}\"\nto = \"{to}\"\n");
+    let links = link("paris", "milan") + &link("milan", "rome") + "capacity = \"700Mb/s\"\n";
+    fs::write(&topology, links).unwrap();
+    assert_has_capacities_of_300_and_700_mbps(near, &topology);
+}
+
+fn assert_has_capacities_of_300_and_700_mbps(near: Near, topology: &Path) {
     let options = ["--no-tls", "--link-capacity", "300Mb/s"];
-    let booking = Booking::over(near, &topology, &options);
+    let booking = Booking::over(near, topology, &options);
     let ada = booking.token("ada", "user");
     let quote = |ends| rates(&ask(&booking, &ada, &format!("quote {ends} --size 1GB")));
     assert_eq!([quote("paris milan"), quote("milan rome")], [[300], [700]]);
+}
+
+#[test]
+fn a_fault_in_a_topology_or_policy_is_one_sentence_with_its_place() {
+    let near = Near::new("promises-toml", None);
+    let (topology, policy) = (near.at("network.toml"), near.at("policy.toml"));
+    let link = "[[link]]\nfrom = \"a\"\nto = \"b\"\n";
+    let refused = |says: &str| {
+        let mut serve = near.lighthaul(&["scheduler", "--no-tls", "--link-capacity", "1Gb/s"]);
+        for (option, name) in [
+            ("--topology", "network.toml"),
+            ("--policy", "policy.toml"),
+            ("--store", "none"),
+            ("--key", "none-key"),
+        ] {
+            serve.arg(option).arg(near.at(name));
+        }
+        near.run(serve).assert_failed(1, says);
+    };
+    fs::write(&policy, "").unwrap();
+    fs::write(&topology, format!("{link}colour = \"red\"\n")).unwrap();
+    let place = topology.display();
+    refused(&format!(
+        "{place}: line 4, column 1: unknown field `colour`, expected"
+    ));
+    fs::write(&topology, link).unwrap();
+    fs::write(&policy, "[default]\nahead = \"7d\nlinks = []\n").unwrap();
+    let place = policy.display();
+    refused(&format!(
+        "cannot use the policies in {place}: line 2, column 12: invalid"
+    ));
 }
 
 /// A program that speaks for a device: it notes what it hears in a file, and agrees to it.

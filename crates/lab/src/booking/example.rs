@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lighthaul_base::position::fault_in;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_schedule::{
     Calendar, Config, Detail, Id, Link, Need, Owner, Request, Shape, Topology, Way,
@@ -33,7 +34,8 @@ impl Example {
     /// Reads the plan in a file.
     pub fn read(file: &Path) -> Result<Self> {
         read(file, |_, text| {
-            let example: Self = toml::from_str(text).map_err(|why| why.to_string())?;
+            let example: Self =
+                toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
             let in_order = example.free.windows(2).all(|pair| pair[0][0] < pair[1][0]);
             let fits = example.free.iter().all(|step| step[1] <= example.channels);
             if !in_order || !fits || example.most > example.channels {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
 use crate::error::Result;
@@ -94,7 +95,8 @@ impl BookingPlan {
 
     /// Reads a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
+        let settings: Settings =
+            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
         let sane = settings.loads.is_sorted()
             && settings.loads.iter().all(|load| (0.0..=1.0).contains(load));
         if !sane

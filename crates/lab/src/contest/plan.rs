@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
 use super::field::Field;
@@ -134,7 +135,8 @@ impl ContestPlan {
 
     /// Reads a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
+        let settings: Settings =
+            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
         let sorts = [
             settings.share.map(|share| share.check().map(Sort::Share)),
             settings

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_base::position::fault_in;
 use lighthaul_proto::fec::Code;
 use serde::Deserialize;
 
@@ -89,7 +90,8 @@ impl LatencyPlan {
 
     /// Reads a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
+        let settings: Settings =
+            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
         let losses = settings.loss.iter().map(|text| quantity::chance_ppb(text));
         let losses_ppb = losses.collect::<std::result::Result<Vec<_>, _>>()?;
         let (link, rtt, queue_bytes_max) = settings.path.check()?;

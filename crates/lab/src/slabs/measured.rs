@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
 use super::panels::{Panel, Sheet};
@@ -44,7 +45,8 @@ impl MeasuredPlan {
 
     /// Reads a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let mut settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
+        let mut settings: Settings =
+            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
         let curves = settings
             .panels
             .iter_mut()

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
 use crate::error::Result;
@@ -73,7 +74,8 @@ impl SlabPlan {
 
     /// Reads a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
-        let settings: Settings = toml::from_str(text).map_err(|why| why.to_string())?;
+        let settings: Settings =
+            toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
         let (rate, rtt, queue_bytes_max) = settings.path.check()?;
         let kind = settings.kind;
         let value = |text: &String| kind.value(text);

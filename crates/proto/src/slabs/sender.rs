@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_sent_again_unless_it_is_kept_meanwhile() {
+    fn lost_packet_is_resent_unless_in_custody() {
         let mut sender = sender(45);
         assert_eq!(
             sender.handle_report(Instant::ZERO, 45, &[3..5, 44..45]),

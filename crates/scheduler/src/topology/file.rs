@@ -10,7 +10,7 @@ use lighthaul_schedule::Topology;
 use super::{graphml, toml};
 use crate::error::{Error, Result};
 
-/// Reads a topology: `GraphML` if the file is called so, else TOML. `capacity` is that of links of the former that name none.
+/// Reads a topology: `GraphML` if the file is called so, else TOML. `capacity` is that of links that name none.
 pub fn read(path: &Path, capacity: Option<Rate>) -> Result<Topology> {
     let place = path.display();
     let mut text = String::new();
@@ -35,7 +35,7 @@ pub fn read(path: &Path, capacity: Option<Rate>) -> Result<Topology> {
     let topology = if is_graphml {
         graphml::parse(&text, capacity)
     } else {
-        toml::parse(&text)
+        toml::parse(&text, capacity)
     };
     topology.map_err(|why| Error::Misuse(format!("{place}: {why}")))
 }

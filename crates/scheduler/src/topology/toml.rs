@@ -5,7 +5,7 @@
 //! name = "chicago-amsterdam"
 //! from = "chicago"
 //! to = "amsterdam"
-//! capacity = "10Gb/s"
+//! capacity = "10Gb/s" # that of --link-capacity
 //! channel = "1Gb/s"    # 1 Mb/s, if it is left out
 //! guard = "50ms"       # none
 //! cost = 3             # 1
@@ -17,6 +17,7 @@
 use std::collections::BTreeSet;
 
 use lighthaul_base::Rate;
+use lighthaul_base::position::fault_in;
 use lighthaul_schedule::topology::Misuse;
 use lighthaul_schedule::{Link, Topology};
 use serde::Deserialize;
@@ -24,9 +25,11 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::word::{Bps, Span};
 
-/// Reads a topology. Its nodes are those that its links name, and those that it lists itself.
-pub fn parse(text: &str) -> Result<Topology> {
-    let file: File = ::toml::from_str(text).map_err(|why| Error::Misuse(why.to_string()))?;
+/// Reads a topology. Its nodes are those that its links name, and those that it lists itself; `capacity` is that of links
+/// that name none.
+pub fn parse(text: &str, capacity: Option<Rate>) -> Result<Topology> {
+    let file: File = ::toml::from_str(text)
+        .map_err(|why| Error::Misuse(fault_in(text, why.span(), why.message())))?;
     let mut seen: BTreeSet<&str> = file.nodes.iter().map(String::as_str).collect();
     let mut nodes = file.nodes.clone();
     for link in &file.link {
@@ -38,7 +41,7 @@ pub fn parse(text: &str) -> Result<Topology> {
     }
     let mut links = Vec::with_capacity(file.link.len() * 2);
     for written in &file.link {
-        let there = written.link()?;
+        let there = written.link(capacity)?;
         let back = written.both.then(|| Link {
             name: written.name_of_back(),
             from: there.to.clone(),
@@ -87,7 +90,7 @@ struct Written {
     name: Option<String>,
     from: String,
     to: String,
-    capacity: Bps,
+    capacity: Option<Bps>,
     channel: Option<Bps>,
     guard: Option<Span>,
     cost: Option<u32>,
@@ -101,7 +104,7 @@ struct Written {
 }
 
 impl Written {
-    fn link(&self) -> Result<Link> {
+    fn link(&self, usual: Option<Rate>) -> Result<Link> {
         let name = self.name();
         let rate = |what: &str, bps: Bps| {
             bps.rate().ok_or_else(|| {
@@ -110,7 +113,15 @@ impl Written {
                 ))
             })
         };
-        let capacity = rate("capacity", self.capacity)?;
+        let capacity = match self.capacity {
+            Some(capacity) => Some(rate("capacity", capacity)?),
+            None => usual,
+        };
+        let capacity = capacity.ok_or_else(|| {
+            Error::Misuse(format!(
+                "link {name} has no capacity: give it one, or all that have none with --link-capacity"
+            ))
+        })?;
         let channel = match self.channel {
             Some(channel) => rate("channel", channel)?,
             None => CHANNEL.min(capacity),
@@ -165,7 +176,7 @@ mod tests {
 
     #[test]
     fn links_read_as_people_write_them() {
-        let topology = parse(TWO).unwrap();
+        let topology = parse(TWO, None).unwrap();
         let about = |name| topology.about(topology.link(name).unwrap()).unwrap();
         let back = about("there-here");
         assert_eq!(
@@ -189,7 +200,7 @@ mod tests {
         let text = format!(
             "{TWO}\n[[link]]\nfrom='here'\nto='x'\ncapacity='1G'\nboth=true\ninterfaces=['eth1', 'eth2']\nback_interfaces=['eth3']"
         );
-        let topology = parse(&text).unwrap();
+        let topology = parse(&text, None).unwrap();
         let links = |name: &str| {
             let (_, port) = topology.interface(name)?;
             assert_eq!(port.limits, None);
@@ -225,13 +236,34 @@ mod tests {
                 "[[link]]\nfrom='a'\nto='b'\ncapacity='fast'".into(),
                 "900Mb/s",
             ),
-            (format!("{link}colour='red'"), "unknown field"),
+            (
+                "[[link]]\nfrom='a'\nto='b'".into(),
+                "link a-b has no capacity: give it one, or all that have none with --link-capacity",
+            ),
+            (
+                format!("{link}colour='red'"),
+                "line 5, column 1: unknown field `colour`",
+            ),
+            ("[[link]]\nfrom='a".into(), "line 2, column 8: "),
             (format!("{link}channel='2G'"), "at most the link's capacity"),
             (format!("{link}guard='2h'"), "more than an hour"),
             (format!("{link}interfaces=['']"), "no link begins or ends"),
         ] {
-            let why = parse(&text).unwrap_err().to_string();
-            assert!(why.contains(says), "{text}: {why}");
+            let why = parse(&text, None).unwrap_err().to_string();
+            assert!(why.contains(says) && !why.contains('\n'), "{text}: {why}");
         }
+    }
+
+    #[test]
+    fn links_without_a_capacity_have_the_usual_one() {
+        let text =
+            "[[link]]\nfrom='a'\nto='b'\nboth=true\n[[link]]\nfrom='b'\nto='c'\ncapacity='1G'";
+        let topology = parse(text, Some(Rate::from_mbps(300))).unwrap();
+        let capacity = |name| {
+            let link = topology.link(name).unwrap();
+            topology.about(link).unwrap().capacity
+        };
+        assert_eq!(["a-b", "b-a"].map(capacity), [Rate::from_mbps(300); 2]);
+        assert_eq!(capacity("b-c"), Rate::from_mbps(1000));
     }
 }
