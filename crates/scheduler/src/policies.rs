@@ -15,11 +15,14 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, mem};
 
 use lighthaul_base::position::fault_in;
 use serde::Deserialize;
+use toml::Value;
+
+use tracing::{error, info};
 
 use crate::books::{Policy, Quota};
 use crate::error::{Error, Result};
@@ -34,12 +37,88 @@ pub struct Policies {
     pub listed: BTreeMap<String, Policy>,
 }
 
-/// Reads a file; what it leaves open is as in `usual`.
-pub fn read(path: &Path, usual: &Policy) -> Result<Policies> {
-    let place = path.display();
-    let wrong = |why: String| Error::Misuse(format!("cannot use the policies in {place}: {why}"));
-    let text = fs::read_to_string(path).map_err(|why| wrong(why.to_string()))?;
-    parse(&text, usual).map_err(|why| wrong(why.to_string()))
+/// A file of policies that is read again when it changes.
+#[derive(Debug)]
+pub struct Watch {
+    path: PathBuf,
+    usual: Policy,
+    /// What was read last, or why it could not be.
+    read: Text,
+    /// What was read last has been taken over, or refused.
+    is_settled: bool,
+}
+
+impl Watch {
+    /// The policies of the file at `path`, whose changes are looked for from now on; what it leaves open is as in `usual`.
+    pub fn begin(path: &Path, usual: Policy) -> Result<(Self, Policies)> {
+        let read = text(path);
+        let place = path.display();
+        let wrong = |why| Error::Misuse(format!("cannot use the policies in {place}: {why}"));
+        let policies = match &read {
+            Ok(text) => parse(text, &usual).map_err(|why| wrong(why.to_string())),
+            Err(why) => Err(wrong(why.clone())),
+        };
+        let watch = Self {
+            read,
+            path: path.to_owned(),
+            usual,
+            is_settled: true,
+        };
+        policies.map(|policies| (watch, policies))
+    }
+
+    /// What the file says, if that is new. It must say so twice in a row, since an editor may empty a file that it is about
+    /// to fill.
+    ///
+    /// A policy that makes no sense is logged, and its holder may book nothing; where no policy can be told from another,
+    /// those that were read before stay.
+    pub fn look(&mut self) -> Option<Policies> {
+        let read = text(&self.path);
+        if read != self.read {
+            self.read = read;
+            self.is_settled = false;
+            return None;
+        }
+        if mem::replace(&mut self.is_settled, true) {
+            return None;
+        }
+        let policies = match &self.read {
+            Ok(text) => self.take(text),
+            Err(why) => Err(why.clone()),
+        };
+        let place = self.path.display();
+        policies
+            .inspect_err(|why| {
+                error!("the policies stay as they were, since {place} cannot be used: {why}");
+            })
+            .ok()
+    }
+
+    /// The policies in `text`, without those that make no sense.
+    fn take(&self, text: &str) -> Taken {
+        let place = self.path.display();
+        let why = match parse(text, &self.usual) {
+            Ok(policies) => {
+                info!("the policies are those of {place} now");
+                return Ok(policies);
+            }
+            Err(why) => why.to_string(),
+        };
+        let (policies, barred) = parse_each(text, &self.usual)
+            .ok_or(&why)
+            .map_err(String::clone)?;
+        let barred = barred.join(", ");
+        error!("{place} allows {barred} nothing until this is mended: {why}");
+        Ok(policies)
+    }
+}
+
+type Text = std::result::Result<String, String>;
+type Taken = std::result::Result<Policies, String>;
+
+/// What a file says now, or why that cannot be told.
+fn text(path: &Path) -> Text {
+    fs::read_to_string(path).map_err(|why| why.to_string())
 }
 
 /// Reads the text of such a file.
@@ -55,6 +134,44 @@ pub fn parse(text: &str, usual: &Policy) -> Result<Policies> {
         listed: listed.collect::<Result<_>>()?,
         default,
     })
+}
+
+/// Reads the text of such a file policy by policy, and names those that make no sense, whose holders may book nothing;
+/// nothing if no policy can be told from another.
+fn parse_each(text: &str, usual: &Policy) -> Option<(Policies, Vec<String>)> {
+    let tables: Tables = toml::from_str(text).ok()?;
+    let mut barred = Vec::new();
+    let mut read = |name: &str, table: Value, usual: &Policy| {
+        let policy = Written::deserialize(table).ok();
+        policy
+            .and_then(|written| written.over(usual).ok())
+            .unwrap_or_else(|| {
+                barred.push(name.to_owned());
+                Policy::nothing()
+            })
+    };
+    let default = read("identities that are not listed", tables.default, usual);
+    let listed = tables.identity.into_iter();
+    let listed = listed.map(|(name, table)| {
+        let policy = read(&name, table, &default);
+        (name, policy)
+    });
+    let listed = listed.collect();
+    Some((Policies { default, listed }, barred))
+}
+
+/// A file of which each policy is read by itself.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    #[serde(default = "empty")]
+    default: Value,
+    #[serde(default)]
+    identity: BTreeMap<String, Value>,
+}
+
+fn empty() -> Value {
+    Value::Table(toml::Table::new())
 }
 
 #[derive(Deserialize)]
@@ -149,6 +266,51 @@ mod tests {
     }
 
     #[test]
+    fn a_changed_file_counts_once_it_is_whole_and_bars_whose_policy_makes_no_sense() {
+        let path = std::env::temp_dir().join(format!("policies-{}", std::process::id()));
+        let write = |text: &str| fs::write(&path, text).unwrap();
+        let sees = |watch: &mut Watch| [watch.look(), watch.look(), watch.look()];
+        write("[identity.ada]\nreservations = 5\n[identity.ben]\nreservations = 6");
+        let (mut watch, policies) = Watch::begin(&path, Policy::default()).unwrap();
+        assert_eq!(policies.listed["ada"].quota.reservations, 5);
+        sees(&mut watch);
+        // as while an editor writes it
+        write("");
+        assert_eq!(watch.look(), None);
+        write("[identity.ada]\nreservations = 3\n[identity.ben]\nreservations = 6");
+        let [none, Some(narrowed), same] = sees(&mut watch) else {
+            panic!("a change was not seen");
+        };
+        assert_eq!((none, same), (None, None));
+        assert_eq!(narrowed.listed["ada"].quota.reservations, 3);
+        write("[identity.ada]\nprefix = []\n[identity.ben]\nreservations = 7");
+        let [_, Some(barred), _] = sees(&mut watch) else {
+            panic!("a change was not seen");
+        };
+        assert_eq!(barred.listed["ada"], Policy::nothing());
+        assert_eq!(barred.listed["ben"].quota.reservations, 7);
+        // all that is not said is as in a policy that makes no sense
+        write("[default]\nahead = 'soon'\n[identity.ben]\nreservations = 7");
+        let [_, Some(barred), _] = sees(&mut watch) else {
+            panic!("a change was not seen");
+        };
+        assert_eq!(barred.default, Policy::nothing());
+        assert_eq!(barred.listed["ben"].links, Some(Vec::new()));
+        for text in ["[identity.ada", "ada = 1", "[identity]\nada = 1\nada = 2"] {
+            write(text);
+            assert_eq!(sees(&mut watch), [None, None, None], "{text}");
+        }
+        fs::remove_file(&path).unwrap();
+        assert_eq!(sees(&mut watch), [None, None, None]);
+        write("");
+        let [_, Some(open), _] = sees(&mut watch) else {
+            panic!("a change was not seen");
+        };
+        assert_eq!(open, Policies::default());
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
     fn a_policy_that_is_not_understood_is_refused_as_a_whole() {
         for (text, says) in [
             ("[default]\nprefix = []", "line 2, column 1: unknown field"),
@@ -156,7 +318,10 @@ mod tests {
             ("[default]\nrate_max = '0Mb/s'", "Mb/s"),
             ("[default]\nrate_max = 0", "zero"),
             ("[identity.ada]\nahead = 'soon'", "7d"),
-            ("[identity.ada]\n[identity.ada]", "line 2, column 11: duplicate"),
+            (
+                "[identity.ada]\n[identity.ada]",
+                "line 2, column 11: duplicate",
+            ),
             ("ada = 1", "unknown field"),
         ] {
             let why = parse(text, &Policy::default()).unwrap_err().to_string();

@@ -41,7 +41,8 @@ A topology in TOML:
   back = \"amsterdam-chicago\"    # what that one is called instead
   interfaces = [\"eth1\"]         # where circuits of the link are made, by --shape or --device
 
-A file of policies for identities of role user, in TOML; each line may be left out:
+A file of policies for identities of role user, in TOML, which is read again when it changes; each
+line may be left out:
   [default]                       # identities that are not listed
   prefixes = [\"10.1.0.0/16\"]    # destinations of packets that circuits may carry; none
   interfaces = [\"eth1\"]         # interfaces at which circuits may be made; all

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_circuit::driver::Driver;
@@ -12,6 +13,7 @@ use lighthaul_io::clock::{Clock, unix_nanos};
 use lighthaul_io::durable;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tls;
+use lighthaul_io::wait::pause;
 use lighthaul_scheduler::books::{Books, Config, Policy, Quota};
 use lighthaul_scheduler::callers::Limits;
 use lighthaul_scheduler::certificate::Show;
@@ -20,7 +22,7 @@ use lighthaul_scheduler::error::Error as Refused;
 use lighthaul_scheduler::https::{Known, fetcher};
 use lighthaul_scheduler::identity::tokens::Tokens;
 use lighthaul_scheduler::identity::{Gate, Issuer, Keys};
-use lighthaul_scheduler::policies::{self, Policies};
+use lighthaul_scheduler::policies::{Policies, Watch};
 use lighthaul_scheduler::serve::{Server, Settings};
 use lighthaul_scheduler::store::Store;
 use lighthaul_scheduler::store::postgres::Postgres;
@@ -44,9 +46,12 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
     let clock = Clock::start();
     let drivers = drivers(args, clock)?;
     let topology = equip(topology, &drivers).map_err(failed)?;
-    let rules = config(args)?;
+    let (rules, policies) = config(args)?;
     let books = Books::open(store(args)?, topology, rules, || Moment(unix_nanos()));
     let books = Arc::new(books.map_err(failed)?);
+    if let Some(policies) = policies {
+        follow(policies, Arc::clone(&books))?;
+    }
     let circuits = if drivers.is_empty() {
         None
     } else {
@@ -171,8 +176,11 @@ fn drivers(args: &Scheduler, clock: Clock) -> Result<BTreeMap<String, Box<dyn Dr
     Ok(drivers)
 }
 
-/// The rules and bounds of the books.
-fn config(args: &Scheduler) -> Result<Config, Error> {
+/// How often the file of policies is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The rules and bounds of the books, and the file whose changes they are to follow.
+fn config(args: &Scheduler) -> Result<(Config, Option<Watch>), Error> {
     let usual = Policy {
         quota: Quota {
             reservations: args.reservations_max,
@@ -180,12 +188,15 @@ fn config(args: &Scheduler) -> Result<Config, Error> {
         },
         ..Policy::default()
     };
-    let policies = match &args.policy {
-        Some(path) => policies::read(path, &usual).map_err(failed)?,
-        None => Policies {
+    let (watch, policies) = if let Some(path) = &args.policy {
+        let (watch, policies) = Watch::begin(path, usual).map_err(failed)?;
+        (Some(watch), policies)
+    } else {
+        let policies = Policies {
             default: usual,
             ..Policies::default()
-        },
+        };
+        (None, policies)
     };
     let mut config = Config {
         hold: args.hold.0,
@@ -196,7 +207,21 @@ fn config(args: &Scheduler) -> Result<Config, Error> {
         ..Config::default()
     };
     config.calendar.horizon = args.horizon.0;
-    Ok(config)
+    Ok((config, watch))
+}
+
+/// Has the books follow the file of policies as long as this process lives.
+fn follow(mut policies: Watch, books: Arc<Books>) -> Result<(), Error> {
+    let look = move || {
+        loop {
+            pause(LOOK);
+            if let Some(Policies { default, listed }) = policies.look() {
+                books.set_policies(default, listed);
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("policies".into()).spawn(look);
+    thread.map(drop).map_err(|error| failed(error.into()))
 }
 
 /// What callers see of it.

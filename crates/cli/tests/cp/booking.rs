@@ -82,6 +82,11 @@ impl Booking {
         self.near.run(token).assert_succeeded().out.concat()
     }
 
+    /// The first line of the scheduler's log that has `words` in it.
+    pub(crate) fn says(&mut self, words: &str) -> String {
+        self.scheduler.says(words)
+    }
+
     /// The most memory that the scheduler has had, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         let path = format!("/proc/{}/status", self.scheduler.id());

@@ -29,6 +29,7 @@ mod outages;
 mod paths;
 mod permits;
 mod pipelining;
+mod policies;
 mod promises;
 mod proof;
 mod protocols;

@@ -1,5 +1,6 @@
 //! The books as others hold them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +10,7 @@ use lighthaul_schedule::{Calendar, Topology};
 use super::clerk::Clerk;
 use super::config::Config;
 use super::ledger::Ledger;
+use super::policy::Policy;
 use super::view::Filter;
 use super::who::{Act, Who};
 use crate::error::{Error, Result};
@@ -202,6 +204,13 @@ impl Books {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         listeners.push(Box::new(listener));
+    }
+
+    /// From now on the identities that are `listed` may book what is said there, and others what is `usual`. What was
+    /// granted stays.
+    pub fn set_policies(&self, usual: Policy, listed: BTreeMap<String, Policy>) {
+        let config = &mut self.lock().ledger.config;
+        (config.policy, config.policies) = (usual, listed);
     }
 
     /// Does what is due; says when it is to be called again, at the latest after a second.

@@ -37,6 +37,21 @@ impl From<Quota> for Policy {
 }
 
 impl Policy {
+    /// A policy by which nothing may be booked.
+    pub fn nothing() -> Self {
+        Self {
+            prefixes: Vec::new(),
+            links: Some(Vec::new()),
+            interfaces: Some(Vec::new()),
+            rate_max: None,
+            ahead: None,
+            quota: Quota {
+                reservations: 0,
+                bytes: 0,
+            },
+        }
+    }
+
     /// Refuses a circuit at a foreign interface, or of packets to foreign addresses.
     pub(super) fn check_flow(&self, owner: &str, flow: &FlowAt) -> Result<()> {
         let interface = &flow.interface;
