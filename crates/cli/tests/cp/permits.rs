@@ -63,6 +63,44 @@ fn a_write_key_leaves_no_set_user_id_program_unless_its_line_says_so() {
 }
 
 #[test]
+fn folders_keep_the_set_group_id_bit_that_their_file_system_gives_them() {
+    let far = Far::start("set-group", &[]);
+    allow(&far, &[]);
+    let shared = far.target.join("shared");
+    fs::create_dir(&shared).unwrap();
+    if is_root() {
+        chown(&shared, None, Some(4321)).unwrap();
+    }
+    let group = fs::metadata(&shared).unwrap().gid();
+    fs::set_permissions(&shared, PermissionsExt::from_mode(0o2775)).unwrap();
+    let tree = far.near.folder("tree");
+    fs::create_dir_all(tree.join("in/side")).unwrap();
+    fs::write(tree.join("in/side/file"), "x").unwrap();
+    for folder in ["", "in", "in/side"] {
+        fs::set_permissions(tree.join(folder), PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let like = |path: &str| {
+        let left = fs::metadata(shared.join(path)).unwrap();
+        (left.mode() & 0o7777, left.gid())
+    };
+    for options in [&[][..], &["-a"]] {
+        far.push(options, &[&tree], "shared/").assert_succeeded();
+        for path in ["tree", "tree/in", "tree/in/side"] {
+            assert_eq!(like(path), (0o2755, group), "{options:?}: {path}");
+        }
+        assert_eq!(like("tree/in/side/file").1, group);
+    }
+    let contents = format!("{}/", tree.display());
+    far.push(&["-a"], &[Path::new(&contents)], "shared/")
+        .assert_succeeded();
+    assert_eq!(like("."), (0o2755, group));
+    // a key that may set such bits takes them away where the source has none
+    allow(&far, &["--special"]);
+    far.push(&[], &[&tree], "shared/").assert_succeeded();
+    assert_eq!(like("tree/in").0, 0o755);
+}
+
+#[test]
 fn devices_fifos_and_sockets_are_not_replaced_unless_asked_for() {
     let far = Far::start("special", &[]);
     allow(&far, &[]);

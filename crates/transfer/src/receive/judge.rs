@@ -19,7 +19,7 @@ use super::landing::Landing;
 use super::ledger::{Ledger, Settled};
 use super::links::Name;
 use super::names::{self, Writer};
-use super::permit::{Permit, special};
+use super::permit::{Permit, SPECIAL, special};
 use super::room::Room;
 use super::sieve::Sieve;
 use crate::board::Board;
@@ -207,6 +207,7 @@ impl Judge<'_> {
             let mut entry = place.landing.rename(entry);
             let withheld = self.permit.apply(&mut entry, self.options.keep);
             self.wardrobe.tell(withheld);
+            self.keep_special_bits(place, &mut entry);
             if place.bars(&entry) {
                 if entry.kind == Kind::Leave {
                     place.sieve.end(&entry.path, Vec::new());
@@ -233,6 +234,19 @@ impl Judge<'_> {
             }
         }
         Ok(wanted)
+    }
+
+    /// Leaves a folder the special bits that it has here, as a set-group-ID bit from the folder it is in, if the peer may set
+    /// none.
+    fn keep_special_bits(&self, place: &mut Place, entry: &mut Entry) {
+        let is_folder = matches!(entry.kind, Kind::Folder | Kind::Leave);
+        if self.permit.special || !is_folder {
+            return;
+        }
+        // what cannot be looked at cannot be changed, either
+        if let Ok(Some(there)) = Self::look(place, entry) {
+            entry.mode |= there.mode & SPECIAL;
+        }
     }
 
     /// Makes what can be made at once; answers what must be sent, if anything.

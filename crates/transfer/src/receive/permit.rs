@@ -96,7 +96,7 @@ pub(crate) fn special(kind: FileType) -> Option<&'static str> {
 
 /// Set-user-ID and set-group-ID, and these with the sticky bit.
 const SET_ID: u32 = 0o6000;
-const SPECIAL: u32 = 0o7000;
+pub(super) const SPECIAL: u32 = 0o7000;
 
 #[cfg(test)]
 mod tests {
