@@ -1,10 +1,13 @@
 //! What a file of policies allows, while the scheduler runs.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::booking::Booking;
+use lighthaul_io::clock::unix_nanos;
+
+use crate::booking::{Booking, one};
 use crate::far::Near;
+use crate::promises::{ISSUER, device, issuer_key, rates, signed, trusting};
 use crate::running::{Outcome, becomes_true};
 
 /// A scheduler that follows a file of policies.
@@ -72,4 +75,48 @@ fn policies_of_a_running_scheduler_follow_their_file() {
 
     far.write(open);
     becomes_true("ben may book again", || far.books(&ben));
+}
+
+/// The text of the code block of a page that begins with these words.
+fn example(page: &str, begins: &str) -> String {
+    let mut blocks = page
+        .split("```\n")
+        .filter(|block| block.starts_with(begins));
+    blocks.next().unwrap().to_owned()
+}
+
+#[test]
+fn the_topology_and_policies_of_the_readme_work_as_printed() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scheduler/README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    let near = Near::new("policies-readme", None);
+    let (topology, policy) = (near.at("network.toml"), near.at("policy.toml"));
+    fs::write(&topology, example(&readme, "nodes = ")).unwrap();
+    fs::write(&policy, example(&readme, "[default]")).unwrap();
+    let (program, _) = device(&near);
+    let devices = ["eth1", "eth2"].map(|name| format!("{name}={}", program.display()));
+    let key = issuer_key();
+    let mut options = trusting(&key).to_vec();
+    options.extend(["--audience", "lighthaul", "--device"].map(str::to_owned));
+    options.push(devices.join(","));
+    options.extend(["--policy".to_owned(), policy.display().to_string()]);
+    let options: Vec<_> = options.iter().map(String::as_str).collect();
+    let booking = Booking::over(near, &topology, &options);
+    let later = unix_nanos() / 1_000_000_000 + 3600;
+    // whom the issuer knows as ada is ada@idp.example.org here
+    let ada = signed(&key, ISSUER, "lighthaul", later);
+    let eve = booking.token("eve", "user");
+    let book = |token: &str, packets: &str| {
+        let words = ["book", "chicago", "amsterdam", "--size", "1GB", "--json"];
+        let circuit = ["--interface", "eth1", "--packets", packets];
+        booking.run(token, &[&words[..], &circuit].concat())
+    };
+    book(&ada, "udp 10.2.0.1 5000").assert_succeeded();
+    let booked = book(&eve, "udp 10.1.0.1 5000").assert_succeeded();
+    assert_eq!(rates(&one(&booked)), [1000]);
+    for (token, packets) in [(&ada, "udp 10.1.0.2 5000"), (&eve, "udp 10.2.0.2 5000")] {
+        book(token, packets).assert_failed(13, "does not allow packets");
+    }
+    // at one time no more than that for all reservations together
+    book(&eve, "udp 10.1.0.3 5000").assert_failed(13, "allows 1.000 Gb/s at one time");
 }

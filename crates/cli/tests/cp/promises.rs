@@ -10,6 +10,8 @@ use std::thread;
 
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use lighthaul_io::clock::unix_nanos;
+use lighthaul_lab::emulate::available;
+use lighthaul_testkit::{Turn, lacks};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
@@ -25,13 +27,13 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 /// Asks for a reservation or a quote from Paris to Milan, without a margin, as JSON.
-fn ask(booking: &Booking, token: &str, line: &str) -> Value {
+pub(crate) fn ask(booking: &Booking, token: &str, line: &str) -> Value {
     let line = format!("{line} --json --margin 0");
     one(&booking.run(token, &words(&line)).assert_succeeded())
 }
 
 /// The rates of a grant in Mb/s, in the order of time.
-fn rates(granted: &Value) -> Vec<u64> {
+pub(crate) fn rates(granted: &Value) -> Vec<u64> {
     let steps = granted["steps"].as_array().unwrap().iter();
     steps
         .map(|step| step["rate_bps"].as_u64().unwrap() / 1_000_000)
@@ -62,32 +64,48 @@ fn answering(body: String) -> SocketAddr {
     address
 }
 
+/// Options of a scheduler that trusts the issuer with this key.
+pub(crate) fn trusting(key: &Ed25519KeyPair) -> [String; 5] {
+    let x = BASE64URL_NOPAD.encode(key.public_key().as_ref());
+    let jwk = json!({"kty": "OKP", "crv": "Ed25519", "kid": "one", "x": x});
+    let address = answering(json!({"keys": [jwk]}).to_string());
+    let jwks = format!("http://{address}/jwks");
+    ["--no-tls", "--issuer", ISSUER, "--jwks", &jwks].map(str::to_owned)
+}
+
+pub(crate) const ISSUER: &str = "https://idp.example.org/";
+
 /// A new key of an issuer.
-fn issuer_key() -> Ed25519KeyPair {
+pub(crate) fn issuer_key() -> Ed25519KeyPair {
     let octets = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
     Ed25519KeyPair::from_pkcs8(octets.as_ref()).unwrap()
 }
 
 /// A token of ada with these claims, signed by `key`.
-fn signed(key: &Ed25519KeyPair, iss: &str, aud: &str, exp: u64) -> String {
+pub(crate) fn signed(key: &Ed25519KeyPair, iss: &str, aud: &str, exp: u64) -> String {
+    signed_claims(
+        key,
+        json!({"iss": iss, "sub": "ada", "aud": aud, "exp": exp}),
+    )
+}
+
+/// A token with these claims, signed by `key`.
+fn signed_claims(key: &Ed25519KeyPair, claims: Value) -> String {
     let encode = |part: Value| BASE64URL_NOPAD.encode(part.to_string().as_bytes());
     let head = encode(json!({"alg": "EdDSA", "kid": "one"}));
-    let claims = encode(json!({"iss": iss, "sub": "ada", "aud": aud, "exp": exp}));
-    let text = format!("{head}.{claims}");
+    let text = format!("{head}.{}", encode(claims));
     let signature = BASE64URL_NOPAD.encode(key.sign(text.as_bytes()).as_ref());
     format!("{text}.{signature}")
 }
 
 #[test]
 fn signed_token_is_accepted_from_its_issuer_for_its_audience_until_it_expires() {
-    const ISSUER: &str = "https://idp.example.org/";
     let key = issuer_key();
-    let x = BASE64URL_NOPAD.encode(key.public_key().as_ref());
-    let jwk = json!({"kty": "OKP", "crv": "Ed25519", "kid": "one", "x": x});
-    let address = answering(json!({"keys": [jwk]}).to_string());
-    let jwks = format!("http://{address}/jwks");
-    let options = ["--no-tls", "--issuer", ISSUER, "--jwks", &jwks];
-    let options = [&options[..], &["--audience", "elsewhere,lighthaul"]].concat();
+    let issuer = trusting(&key);
+    let issuer = issuer.iter().map(String::as_str);
+    let options: Vec<_> = issuer
+        .chain(["--audience", "elsewhere,lighthaul"])
+        .collect();
     let booking = Booking::start("promises-issuer", &options);
     let later = unix_nanos() / 1_000_000_000 + 3600;
     for audience in ["lighthaul", "elsewhere"] {
@@ -121,6 +139,80 @@ fn signed_token_is_accepted_from_its_issuer_for_its_audience_until_it_expires() 
     let alone = ["scheduler", "--topology", "x", "--issuer", ISSUER];
     let alone = booking.near.lighthaul(&alone);
     booking.near.run(alone).assert_failed_to_parse();
+}
+
+#[test]
+fn scopes_of_signed_tokens_are_the_roles_that_options_name() {
+    let key = issuer_key();
+    let scopes = "--audience lighthaul --user-scope book --operator-scope run --admin-scope rule";
+    let issuer = trusting(&key);
+    let issuer = issuer.iter().map(String::as_str);
+    let options: Vec<_> = issuer.chain(words(scopes)).collect();
+    let booking = Booking::start("promises-scopes", &options);
+    let later = unix_nanos() / 1_000_000_000 + 3600;
+    let token = |name: &str, scope: &str| {
+        let claims =
+            json!({"iss": ISSUER, "sub": name, "aud": "lighthaul", "exp": later, "scope": scope});
+        signed_claims(&key, claims)
+    };
+    booking
+        .run(&token("eve", "openid"), &["reservations"])
+        .assert_failed(13, "the token has not the scope book");
+    for scope in ["run", "rule"] {
+        let booked = ask(
+            &booking,
+            &token("ada", "openid book"),
+            "book paris milan --size 1TB",
+        );
+        let id = booked["id"].to_string();
+        let cancel = |token: &str| booking.run(token, &["cancel", &id]);
+        assert_ne!(cancel(&token("ben", "book")).code, Some(0), "{scope}");
+        cancel(&token("olga", scope)).assert_succeeded();
+    }
+}
+
+#[test]
+fn a_raw_measurement_lasts_as_long_as_asked() {
+    let far = Far::start("promises-seconds", &[]);
+    let host = format!("lh://127.0.0.1:{}/", far.port);
+    let bytes = |seconds: &str| {
+        let mut probe = far
+            .near
+            .lighthaul(&["probe", &host, "--json", "--what", "network"]);
+        probe
+            .args(["--rate", "100Mb/s", "--seconds", seconds, "--pin", &far.pin])
+            .arg("--key")
+            .arg(far.near.key());
+        let measured = one(&far.near.run(probe).assert_succeeded());
+        measured["bytes"].as_u64().unwrap()
+    };
+    // a rate of 12.5 MB/s and a first train of 1 MB allow no more however busy the machine is
+    let most = 4_000_000;
+    let short = bytes("0.2");
+    assert!((1..most).contains(&short), "{short} bytes in 0.2 s");
+    let long = bytes("2");
+    assert!(long > most, "{long} bytes in 2 s");
+}
+
+#[test]
+fn a_lab_says_what_its_links_have_seen_when_asked() {
+    let name = "a_lab_says_what_its_links_have_seen_when_asked";
+    if lacks(name, available()) {
+        return;
+    }
+    let _turn = Turn::beside_others();
+    let near = Near::new("promises-lab", None);
+    let lab = |options: &str| {
+        let line = format!("lab run --rate 10Mb/s {options} -- true");
+        near.run(near.lighthaul(&words(line.trim())))
+            .assert_succeeded()
+    };
+    assert!(!lab("--delay 1ms").said("the links took"));
+    let told = lab("--delay 1ms --verbose");
+    assert!(
+        told.said("the links took") && told.said("a -> b"),
+        "{told:?}"
+    );
 }
 
 /// Writes `der` to a file as PEM.
@@ -381,7 +473,7 @@ fn a_fault_in_a_topology_or_policy_is_one_sentence_with_its_place() {
 }
 
 /// A program that speaks for a device: it notes what it hears in a file, and agrees to it.
-fn device(near: &Near) -> (PathBuf, PathBuf) {
+pub(crate) fn device(near: &Near) -> (PathBuf, PathBuf) {
     let (program, heard) = (near.at("device"), near.at("heard"));
     let script = format!(
         r#"#!/bin/sh
