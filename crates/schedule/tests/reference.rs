@@ -256,16 +256,32 @@ fn plan(free: &[&Vec<u64>], wish: &Wish, now: u64, slot: u64) -> Option<Vec<u64>
     None
 }
 
-/// What the best path gives, as the array has it.
-fn expected(calendar: &Calendar, wish: &Wish, now: u64, slot: u64) -> Option<(u64, Vec<u64>)> {
-    let free = free(calendar);
-    let paths: &[&[&str]] = match WAYS[wish.way] {
+/// The paths of a way, each as the links in it.
+fn paths(way: usize) -> impl Iterator<Item = &'static [&'static str]> {
+    let paths: &[&[&str]] = match WAYS[way] {
         ("a", "b") => &[&["ab"]],
         ("b", "c") => &[&["bc"]],
         _ => &[&["ab", "bc"], &["ac"]],
     };
+    paths.iter().copied()
+}
+
+/// The rate of the narrowest link of a path.
+fn capacity(path: &[&str]) -> Rate {
+    let links = LINKS.iter().filter(|link| path.contains(&link.0));
+    gbps(links.map(|link| link.3).min().unwrap())
+}
+
+/// The rate that one path of a way has at most.
+fn widest(way: usize) -> Rate {
+    paths(way).map(capacity).max().unwrap()
+}
+
+/// What the best path gives, as the array has it.
+fn expected(calendar: &Calendar, wish: &Wish, now: u64, slot: u64) -> Option<(u64, Vec<u64>)> {
+    let free = free(calendar);
     let mut best: Option<Vec<u64>> = None;
-    for path in paths {
+    for path in paths(wish.way) {
         let links: Vec<&Vec<u64>> = path.iter().map(|link| &free[link]).collect();
         if let Some(rates) = plan(&links, wish, now, slot)
             && best.as_ref().is_none_or(|best| rates.len() < best.len())
@@ -414,6 +430,7 @@ impl Trial {
         assert_eq!(quote, booked, "a quote is what is booked");
         match booked {
             Ok(grant) => {
+                assert!(request.rate_max <= widest(wish.way));
                 let (start, expected) = expected.unwrap();
                 assert_eq!(rates(&grant, start), expected, "{request:?}");
                 assert!(
@@ -430,11 +447,11 @@ impl Trial {
             Err(why) => {
                 assert_eq!(self.calendar, before, "what is refused changes nothing");
                 let end = expected.map(|(start, rates)| at(start + rates.len() as u64));
-                if let Refusal::Late(counter) = why {
+                if request.rate_max > widest(wish.way) {
+                    assert_eq!(why, Refusal::Rate(widest(wish.way)));
+                } else if let Refusal::Late(counter) = why {
                     assert_eq!(counter.end, end);
                     assert_counter(&self.calendar, now, &request, counter);
-                } else if let Refusal::Rate(_) = why {
-                    assert!(wish.least + wish.more > 2);
                 } else {
                     assert_eq!((why, end), (Refusal::Far(self.horizon()), None));
                 }

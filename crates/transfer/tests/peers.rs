@@ -182,16 +182,27 @@ fn files_where_no_file_can_be_fail_alone() {
         let folder = folder("alone");
         fs::write(folder.join("file"), "f").unwrap();
         std::os::unix::fs::symlink("/tmp", folder.join("link")).unwrap();
-        let mut lie = Lie::about(&["a", "b"]);
-        twist(&mut lie);
-        match hear(lie, &folder) {
-            Ok(summary) => assert_eq!(summary.failures.len(), 1, "{what}: {summary:?}"),
-            // the file was refused, and the peer sends it all the same
-            Err(error) => assert_eq!(error.code, Code::Protocol, "{what}: {error}"),
-        }
+        let twisted = || {
+            let mut lie = Lie::about(&["a", "b"]);
+            twist(&mut lie);
+            lie
+        };
+        // the file is refused, and the peer sends it all the same
+        let error = hear(twisted(), &folder).expect_err(what);
+        assert_eq!(error.code, Code::Protocol, "{what}: {error}");
         let mut left = names(&folder);
         left.retain(|name| name != "a");
         assert_eq!(left, ["file", "link"], "{what}");
+        let mut honest = twisted();
+        honest.objects.pop();
+        honest.reports.pop();
+        let summary = hear(honest, &folder).expect(what);
+        assert_eq!(
+            (summary.entries, summary.failures.len()),
+            (1, 1),
+            "{what}: {summary:?}"
+        );
+        assert_eq!(names(&folder), ["a", "file", "link"], "{what}");
     }
 }
 

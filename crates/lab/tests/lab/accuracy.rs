@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::clock::Clock;
+use lighthaul_lab::counters::Troubles;
 use lighthaul_lab::emulate::Lab;
 
-use crate::alone::{pair, start};
+use crate::alone::{Alone, pair, start};
 use crate::traffic::{Blaster, Counter, ping};
 
 #[test]
@@ -18,11 +19,13 @@ fn a_link_has_its_rate() {
         let description = pair(&format!(
             "rate = \"{mbps}Mb/s\"\nrtt = \"10ms\"\nqueue = \"20MB\""
         ));
-        let Some(alone) = start("a_link_has_its_rate", &description) else {
+        let (offered, time) = (Rate::from_mbps(mbps * 5 / 4), Duration::from_millis(1500));
+        let measured = untroubled("a_link_has_its_rate", &description, |lab| {
+            blast(lab, 1500, offered, time)
+        });
+        let Some((_alone, counter)) = measured else {
             return;
         };
-        let offered = Rate::from_mbps(mbps * 5 / 4);
-        let counter = blast_untroubled(&alone.lab, offered);
         let (got, asked) = (counter.rate().as_mbps_f64(), mbps as f64);
         assert!((got / asked - 1.0).abs() < 0.01, "{got} of {asked} Mb/s");
     }
@@ -34,23 +37,20 @@ fn a_link_has_its_delay() {
     let Some(alone) = start("a_link_has_its_delay", &description) else {
         return;
     };
-    let late = ping(&alone.lab, "a", "b", 200).as_secs_f64() / 2.0 - 0.020;
-    assert!((-0.0005..0.0005).contains(&late), "{late} s late");
+    assert_has_delay(&alone.lab, ("a", "b"), 0.020);
 }
 
 #[test]
 fn losses_are_single_and_as_many_as_asked() {
     let description =
         pair("rate = \"2Gb/s\"\nqueue = \"100MB\"\ndelay = \"5ms\"\nforward = { loss = \"1%\" }");
-    let Some(alone) = start("losses_are_single_and_as_many_as_asked", &description) else {
+    let name = "losses_are_single_and_as_many_as_asked";
+    let measured = untroubled(name, &description, |lab| {
+        blast(lab, 500, Rate::from_mbps(400), Duration::from_secs(1))
+    });
+    let Some((alone, counter)) = measured else {
         return;
     };
-    let counter = blast(
-        &alone.lab,
-        500,
-        Rate::from_mbps(400),
-        Duration::from_secs(1),
-    );
     let seen = alone.lab.counters().link("a", "b").unwrap().seen;
     let (offered, lost) = (seen.offered.packets, seen.dropped_loss.packets);
     assert!(offered > 90_000, "{offered} offered");
@@ -81,19 +81,21 @@ fn a_full_queue_drops_its_tail() {
     };
     let counter = Counter::new(&alone.lab, "b", Clock::start());
     let mut blaster = Blaster::new(&alone.lab, "a", counter.address(), 1500);
+    let clock = Clock::start();
     for _ in 0..5 {
         blaster.train(40);
     }
     let seen = || alone.lab.counters().link("a", "b").unwrap().seen;
-    let clock = Clock::start();
-    while seen().offered.packets < 200 && clock.now().as_secs_f64() < 5.0 {
+    while seen().offered.packets < 200 && clock.now().as_secs_f64() < 60.0 {
         std::thread::yield_now();
     }
+    // for each that left by then one more fits
+    let left = (clock.now().as_secs_f64() / 0.012) as u64;
     let seen = seen();
     assert_eq!(seen.offered.packets, 200);
     assert!(
-        (100..104).contains(&seen.delivered.packets),
-        "{} fit",
+        (100..=102 + left).contains(&seen.delivered.packets),
+        "{} fit, {left} left",
         seen.delivered.packets
     );
     assert_eq!(seen.delivered.packets + seen.dropped_queue.packets, 200);
@@ -102,15 +104,13 @@ fn a_full_queue_drops_its_tail() {
 #[test]
 fn some_packets_are_late_and_some_come_twice() {
     let harm = "rate = \"100Mb/s\"\nreorder = \"5% by 2ms\"\nduplicate = \"3%\"";
-    let Some(alone) = start("some_packets_are_late_and_some_come_twice", &pair(harm)) else {
+    let name = "some_packets_are_late_and_some_come_twice";
+    let measured = untroubled(name, &pair(harm), |lab| {
+        blast(lab, 1000, Rate::from_mbps(80), Duration::from_secs(1))
+    });
+    let Some((alone, counter)) = measured else {
         return;
     };
-    let counter = blast(
-        &alone.lab,
-        1000,
-        Rate::from_mbps(80),
-        Duration::from_secs(1),
-    );
     let seen = alone.lab.counters().link("a", "b").unwrap().seen;
     let (mut known, mut late, mut twice, mut highest) = (BTreeSet::new(), 0, 0, 0);
     for &number in &counter.numbers {
@@ -152,28 +152,15 @@ fn sites_share_a_bottleneck_and_keep_their_delays() {
         delay = "1ms"
     "#;
     let name = "sites_share_a_bottleneck_and_keep_their_delays";
-    let Some(alone) = start(name, description) else {
+    let measured = untroubled(name, description, |lab| {
+        for (site, delay) in [("near", 0.008), ("far", 0.018)] {
+            assert_has_delay(lab, (site, "sink"), delay);
+        }
+        blast_from_both(lab)
+    });
+    let Some((alone, counter)) = measured else {
         return;
     };
-    for (site, delay) in [("near", 0.008), ("far", 0.018)] {
-        let late = ping(&alone.lab, site, "sink", 120).as_secs_f64() / 2.0 - delay;
-        assert!((-0.0005..0.0005).contains(&late), "{site}: {late} s late");
-    }
-    let (clock, rate, time) = (Clock::start(), Rate::from_mbps(130), Duration::from_secs(1));
-    let mut counter = Counter::new(&alone.lab, "sink", clock);
-    let sites = ["near", "far"];
-    let mut blasters = sites.map(|s| Blaster::new(&alone.lab, s, counter.address(), 1500));
-    std::thread::scope(|scope| {
-        let senders = blasters
-            .each_mut()
-            .map(|b| scope.spawn(|| b.blast(clock, rate, time, 10)));
-        counter.receive_until(|counter| {
-            senders
-                .iter()
-                .all(std::thread::ScopedJoinHandle::is_finished)
-                && is_all_there(&alone.lab, ("right", "sink"), counter)
-        });
-    });
     let got = counter.rate().as_mbps_f64();
     // before the second site's packets come, the first is alone for ten milliseconds
     assert!((195.0..202.0).contains(&got), "{got} Mb/s through 200");
@@ -219,16 +206,58 @@ fn loss_spares_tcp_where_that_is_asked_for() {
     );
 }
 
-/// Sends for a second and a half while neither the emulator nor the receiver lost anything, in one of three attempts.
-fn blast_untroubled(lab: &Lab, offered: Rate) -> Counter {
-    for _ in 0..3 {
-        let before = lab.counters().troubles;
-        let counter = blast(lab, 1500, offered, Duration::from_millis(1500));
-        if counter.drops == 0 && lab.counters().troubles == before {
-            return counter;
+/// The lab that `description` describes and what `run` counted in it, in the first of ten labs in which neither the emulator
+/// nor the receiver lost anything; nothing if the test is skipped.
+fn untroubled(
+    test: &str,
+    description: &str,
+    run: impl Fn(&Lab) -> Counter,
+) -> Option<(Alone, Counter)> {
+    let mut troubles = Vec::new();
+    for _ in 0..10 {
+        let alone = start(test, description)?;
+        let counter = run(&alone.lab);
+        let now = alone.lab.counters().troubles;
+        if counter.drops == 0 && now == Troubles::default() {
+            return Some((alone, counter));
         }
+        troubles.push((counter.drops, now));
     }
-    panic!("this machine is too busy: {:?}", lab.counters().troubles);
+    panic!("this machine is too busy: {troubles:?}");
+}
+
+/// No answer is early, and in one of ten attempts the median is at most half a millisecond late.
+fn assert_has_delay(lab: &Lab, (source, target): (&str, &str), delay: f64) {
+    let mut late = Vec::new();
+    for _ in 0..10 {
+        let now = ping(lab, source, target, 120).as_secs_f64() / 2.0 - delay;
+        assert!(now > -0.0005, "{source}: {now} s late");
+        if now < 0.0005 {
+            return;
+        }
+        late.push(now);
+    }
+    panic!("{source}: {late:?} s late");
+}
+
+/// Sends to `sink` from `near` and `far` at once, together more than the link between the routers carries.
+fn blast_from_both(lab: &Lab) -> Counter {
+    let (clock, rate, time) = (Clock::start(), Rate::from_mbps(130), Duration::from_secs(1));
+    let mut counter = Counter::new(lab, "sink", clock);
+    let sites = ["near", "far"];
+    let mut blasters = sites.map(|site| Blaster::new(lab, site, counter.address(), 1500));
+    std::thread::scope(|scope| {
+        let senders = blasters
+            .each_mut()
+            .map(|b| scope.spawn(|| b.blast(clock, rate, time, 10)));
+        counter.receive_until(|counter| {
+            senders
+                .iter()
+                .all(std::thread::ScopedJoinHandle::is_finished)
+                && is_all_there(lab, ("right", "sink"), counter)
+        });
+    });
+    counter
 }
 
 /// Sends from `a` to `b` at `offered` and receives all that the link delivers.
