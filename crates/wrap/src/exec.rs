@@ -1,8 +1,7 @@
 //! The `exec` family, `posix_spawn` and what clears the environment, in the place of libc's: a program that this one starts
 //! is captured, too, whatever environment it is given, or is not started.
 //!
-//! `execl`, `execlp` and `execle` take any number of arguments, which Rust cannot stand in for; the first two keep the environment
-//! that the program has.
+//! `execl`, `execlp` and `execle`, which take any number of arguments, are in `exec_list`.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::transmute;

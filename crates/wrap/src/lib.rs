@@ -8,7 +8,7 @@
 //!
 //! System calls that a program makes without libc are not captured: those of Go, `syscall()`, and `connect` by io_uring.
 //!
-//! - [`connect`], [`fast_open`]: what programs call to connect; [`exec`]: and to start others
+//! - [`connect`], [`fast_open`]: what programs call to connect; [`exec`], `exec_list`: and to start others
 //! - `keep`: the environment that those need; `program_file`: which of them cannot be captured
 //! - `libc_function`: what is called in the end; `complaint`: what the user is told
 //! - `gateway`: where the gateway is; `address`: socket addresses as C has them
@@ -24,6 +24,8 @@
 
 pub mod connect;
 pub mod exec;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub mod exec_list;
 pub mod fast_open;
 
 mod address;

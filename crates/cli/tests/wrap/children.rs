@@ -55,6 +55,8 @@ fn whatever_starts_a_program_keeps_it_captured() {
         return;
     }
     let arguments = format!("['bash', '-c', '{HEAR}']");
+    // more than registers take
+    let list = format!("b'bash', b'-c', b'{HEAR}', *[b'more'] * 9, None");
     for call in [
         format!("os.execve('/bin/bash', {arguments}, {{}})"),
         format!("os.execvpe('bash', {arguments}, {{'PATH': '/bin'}})"),
@@ -62,6 +64,14 @@ fn whatever_starts_a_program_keeps_it_captured() {
         format!("os.environ.clear(); os.execv('/bin/bash', {arguments})"),
         format!(
             "os.environ.clear(); sys.exit(os.system('exec 3<>/dev/null; /bin/bash -c \"{HEAR}\"'))"
+        ),
+        format!("os.environ.clear(); ctypes.CDLL(None).execl(b'/bin/bash', {list})"),
+        format!("os.environ.clear(); ctypes.CDLL(None).execlp(b'bash', {list})"),
+        format!(
+            "ctypes.CDLL(None).execle(b'/bin/bash', {list}, (ctypes.c_char_p * 2)(b'A=b', None))"
+        ),
+        format!(
+            "ctypes.CDLL(None).execle(b'/bin/bash', b'bash', b'-c', b'{HEAR}', None, (ctypes.c_char_p * 1)(None))"
         ),
         format!("subprocess.run({arguments}, env={{}}, check=True)"),
         format!("subprocess.run({arguments}, env={{}}, check=True, close_fds=False)"),
@@ -76,18 +86,22 @@ fn whatever_starts_a_program_keeps_it_captured() {
     }
 }
 
-#[test]
-fn programs_that_cannot_be_captured_are_not_started_by_others() {
-    let scratch = Scratch::new("wrap-children");
+/// `true` without `PT_INTERP`: a program that the kernel starts by itself.
+fn without_interpreter() -> Vec<u8> {
     let mut elf = fs::read("/bin/true").unwrap();
-    // without PT_INTERP it is a program that the kernel starts by itself
     let count = usize::from(u16::from_le_bytes([elf[56], elf[57]]));
     for header in elf[64..64 + count * 56].chunks_mut(56) {
         if header[0] == 3 {
             header[0] = 0;
         }
     }
-    let program = scratch.program("static", &elf, 0o755);
+    elf
+}
+
+#[test]
+fn programs_that_cannot_be_captured_are_not_started_by_others() {
+    let scratch = Scratch::new("wrap-children");
+    let program = scratch.program("static", &without_interpreter(), 0o755);
     let script = scratch.program(
         "script",
         format!("#!{}\n", program.display()).as_bytes(),
@@ -98,6 +112,30 @@ fn programs_that_cannot_be_captured_are_not_started_by_others() {
         let (_, out, err) = run(wrap("127.0.0.1:9".parse().unwrap()).args(words).arg(path));
         assert_eq!(out, "status 126\n", "{err}");
         assert_eq!(err.matches("is linked statically").count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn lists_of_arguments_start_no_program_that_cannot_be_captured() {
+    if lacks_tool(
+        "lists_of_arguments_start_no_program_that_cannot_be_captured",
+        "python3",
+    ) {
+        return;
+    }
+    let scratch = Scratch::new("wrap-lists");
+    let program = scratch.program("static", &without_interpreter(), 0o755);
+    let path = format!("b'{}'", program.display());
+    for call in [
+        format!("execl({path}, {path}, None)"),
+        format!("execlp({path}, {path}, None)"),
+        format!("execle({path}, {path}, None, (ctypes.c_char_p * 1)(None))"),
+    ] {
+        let script = format!("import ctypes\nprint(ctypes.CDLL(None).{call})");
+        let (code, out, err) =
+            run(wrap("127.0.0.1:9".parse().unwrap()).args(["python3", "-c", &script]));
+        assert_eq!((code, out.as_str()), (Some(0), "-1\n"), "{call}: {err}");
+        assert!(err.contains("is linked statically"), "{call}: {err}");
     }
 }
 

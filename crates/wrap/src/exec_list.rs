@@ -1,0 +1,174 @@
+//! `execl`, `execlp` and `execle`, whose arguments are a list of any length, in the place of libc's.
+//!
+//! Rust defines no functions of any number of arguments. So each of these lays the registers with its first arguments in
+//! memory, and hands on where they are and where the others are, which lie on the stack, one behind the other.
+
+use std::arch::naked_asm;
+use std::ffi::c_char;
+
+use libc::c_int;
+
+use crate::exec::{execv, execve, execvp};
+
+type Word = *const c_char;
+
+/// Arguments of one call.
+struct List {
+    registers: *const Word,
+    stack: *const Word,
+    taken: usize,
+}
+
+impl List {
+    const fn new(registers: *const Word, stack: *const Word) -> Self {
+        Self {
+            registers,
+            stack,
+            taken: 0,
+        }
+    }
+
+    /// The next argument.
+    ///
+    /// # Safety
+    ///
+    /// There is one more.
+    unsafe fn next(&mut self) -> Word {
+        let nth = self.taken;
+        self.taken += 1;
+        match nth.checked_sub(REGISTERS) {
+            // SAFETY: so many registers were laid down.
+            None => unsafe { *self.registers.add(nth) },
+            // SAFETY: the others were passed on the stack.
+            Some(nth) => unsafe { *self.stack.add(nth) },
+        }
+    }
+
+    /// The next arguments up to null, and with it.
+    ///
+    /// # Safety
+    ///
+    /// One of them is null.
+    unsafe fn words(&mut self) -> Vec<Word> {
+        let mut words = Vec::new();
+        loop {
+            // SAFETY: none of those before was null.
+            let word = unsafe { self.next() };
+            words.push(word);
+            if word.is_null() {
+                return words;
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for `execl`.
+unsafe extern "C" fn take_execl(registers: *const Word, stack: *const Word) -> c_int {
+    let mut list = List::new(registers, stack);
+    // SAFETY: a path is first, and null is last.
+    let (path, words) = unsafe { (list.next(), list.words()) };
+    // SAFETY: the caller says what they are.
+    unsafe { execv(path, words.as_ptr()) }
+}
+
+/// # Safety
+///
+/// As for `execlp`.
+unsafe extern "C" fn take_execlp(registers: *const Word, stack: *const Word) -> c_int {
+    let mut list = List::new(registers, stack);
+    // SAFETY: a name is first, and null is last.
+    let (file, words) = unsafe { (list.next(), list.words()) };
+    // SAFETY: the caller says what they are.
+    unsafe { execvp(file, words.as_ptr()) }
+}
+
+/// # Safety
+///
+/// As for `execle`.
+unsafe extern "C" fn take_execle(registers: *const Word, stack: *const Word) -> c_int {
+    let mut list = List::new(registers, stack);
+    // SAFETY: a path is first, and the environment is behind null.
+    let (path, words, environment) = unsafe { (list.next(), list.words(), list.next()) };
+    // SAFETY: the caller says what they are.
+    unsafe { execve(path, words.as_ptr(), environment.cast()) }
+}
+
+/// Defines a function that hands its arguments on as a [`List`].
+#[cfg(target_arch = "x86_64")]
+macro_rules! stand_in {
+    ($name:ident, $take:ident, $text:literal) => {
+        #[doc = $text]
+        ///
+        /// # Safety
+        ///
+        /// As for libc's.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name(path: Word, first: Word) -> c_int {
+            naked_asm!(
+                "sub rsp, 56",
+                "mov [rsp], rdi",
+                "mov [rsp + 8], rsi",
+                "mov [rsp + 16], rdx",
+                "mov [rsp + 24], rcx",
+                "mov [rsp + 32], r8",
+                "mov [rsp + 40], r9",
+                "mov rdi, rsp",
+                // behind these and the address to return to
+                "lea rsi, [rsp + 64]",
+                "call {take}",
+                "add rsp, 56",
+                "ret",
+                take = sym $take,
+            )
+        }
+    };
+}
+
+/// Defines a function that hands its arguments on as a [`List`].
+#[cfg(target_arch = "aarch64")]
+macro_rules! stand_in {
+    ($name:ident, $take:ident, $text:literal) => {
+        #[doc = $text]
+        ///
+        /// # Safety
+        ///
+        /// As for libc's.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name(path: Word, first: Word) -> c_int {
+            naked_asm!(
+                "sub sp, sp, #80",
+                "stp x0, x1, [sp]",
+                "stp x2, x3, [sp, #16]",
+                "stp x4, x5, [sp, #32]",
+                "stp x6, x7, [sp, #48]",
+                "stp x29, x30, [sp, #64]",
+                "mov x0, sp",
+                "add x1, sp, #80",
+                "bl {take}",
+                "ldp x29, x30, [sp, #64]",
+                "add sp, sp, #80",
+                "ret",
+                take = sym $take,
+            )
+        }
+    };
+}
+
+stand_in!(
+    execl,
+    take_execl,
+    "Runs a program in the place of this one."
+);
+stand_in!(
+    execlp,
+    take_execlp,
+    "The same with a command that is looked for as a shell does."
+);
+stand_in!(execle, take_execle, "The same with another environment.");
+
+/// Arguments that are passed in registers.
+const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
