@@ -181,7 +181,7 @@ fn only_private_files_are_continued() {
         group: 0,
         seconds: 0,
         nanos: 0,
-        changed: (0, 0),
+        changed: 0,
         allocated: 0,
         inode: (0, 0),
         names: 1,
