@@ -1,18 +1,19 @@
-//! One cipher by two libraries: of what both make alike, whichever this CPU does faster.
+//! AEAD ciphers, each from the library that is faster on this CPU. Both libraries, `ring` and
+//! `aws-lc-rs`, produce the same octets for the same key and nonce.
 
 use aws_lc_rs::aead as aws_lc;
 use ring::aead as ring;
 
 use crate::seal::{Cipher, TAG_LEN};
 
-/// Octets of a nonce (RFC 5116).
+/// Length of a nonce, in octets (RFC 5116, section 2.1).
 pub(crate) const NONCE_LEN: usize = 12;
 
-/// A key of one of the libraries. They make the same octets of the same.
+/// AEAD key, held by one of the two libraries. Both produce identical ciphertext.
 pub(crate) enum Aead {
-    /// Ahead with AES-NI, and with VAES of 256 bits.
+    /// Faster with AES-NI and with 256-bit VAES.
     Ring(Box<ring::LessSafeKey>),
-    /// Ahead with VAES of 512 bits, which the other does not use.
+    /// Faster with 512-bit VAES, which `ring` does not use.
     AwsLc(aws_lc::LessSafeKey),
 }
 
@@ -47,7 +48,7 @@ impl Aead {
         ))
     }
 
-    /// Encrypts `body` in place; answers the tag.
+    /// Encrypts `body` in place and returns the authentication tag. Authenticates `head` too.
     pub(crate) fn seal(
         &self,
         nonce: [u8; NONCE_LEN],
@@ -70,7 +71,7 @@ impl Aead {
         octets
     }
 
-    /// Decrypts `body` in place; answers whether it is genuine.
+    /// Decrypts `body` in place. Returns true if `body`, `head` and `tag` are authentic.
     pub(crate) fn open(
         &self,
         nonce: [u8; NONCE_LEN],
@@ -97,7 +98,7 @@ impl Aead {
 
 const SHORT_ENOUGH: &str = "a datagram is shorter than any cipher's limit";
 
-/// Whether AES works on 512 bits at once here.
+/// Reports whether this CPU can run AES on 512-bit vectors.
 fn has_wide_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     {

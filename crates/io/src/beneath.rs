@@ -1,4 +1,4 @@
-//! Opening what lies beneath a folder, and nothing else.
+//! Opens files beneath a folder and refuses paths that lead out of it (openat2(2)).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -7,13 +7,15 @@ use std::thread;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{Errno, Result};
 
-/// How often a walk that a rename came across is begun again: each one is so short that a second is rare.
+/// Attempts to open a path before `EAGAIN` is returned. The kernel rejects a walk that overlaps a
+/// rename; walks are short, so a second attempt is rare.
 const WALKS_MAX: usize = 1_000;
 
-/// Opens `path`, which leads neither out of `folder` nor through a magic link.
+/// Opens `path` relative to `folder`. Refuses a path that leaves `folder` or passes a magic link.
 ///
-/// The kernel can't tell whether a `..`, say in a symbolic link, stayed beneath `folder` if anything, anywhere, was
-/// renamed during the walk. It says `EAGAIN` then, openat2(2), and the walk begins again.
+/// A `..`, for example in a symbolic link, makes the kernel check that the walk stays beneath
+/// `folder`. It returns `EAGAIN` if any file was renamed meanwhile (openat2(2)), and the walk is
+/// retried.
 pub(crate) fn open(
     folder: impl AsFd,
     path: impl AsRef<Path>,

@@ -1,4 +1,4 @@
-//! Page-aligned memory for blocks, so that the kernel can move them to disk without a copy.
+//! Page-aligned memory, which direct I/O moves between disk and memory without a copy.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -6,13 +6,14 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 
-/// What direct I/O wants addresses, offsets and lengths to be multiples of.
+/// Alignment in bytes that direct I/O requires of addresses, offsets and lengths.
 pub const PAGE: usize = 4096;
 
-/// Large pieces ask for pages of this size, which spare the processor its page walks.
+/// Size in bytes of a huge page. Larger blocks ask for huge pages, which need fewer page-table
+/// walks.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// A page-aligned piece of memory.
+/// Page-aligned memory, initially zero. Aligned to 2 MiB if it is at least that long.
 pub struct Block {
     start: NonNull<u8>,
     len: usize,
@@ -24,7 +25,7 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// `len` zero bytes; `len` must not be zero.
+    /// Allocates `len` zero bytes. Panics if `len` is zero.
     pub fn new(len: usize) -> Self {
         let layout = layout(len);
         // SAFETY: the layout has a size above zero.
@@ -33,7 +34,7 @@ impl Block {
             handle_alloc_error(layout)
         };
         if layout.align() == HUGE_PAGE {
-            // a hint that may be refused: memory works with small pages, too
+            // The kernel may ignore this hint; small pages work too.
             // SAFETY: the range is ours, and the advice does not change what it holds.
             unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
         }

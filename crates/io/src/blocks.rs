@@ -1,4 +1,14 @@
-//! A receiver's store: packets fall into resequencing blocks, and a thread of its own writes them.
+//! Receiver's store: collects packets in resequencing blocks, which a writer thread hands to a
+//! [`Sink`].
+//!
+//! A block is about 1 MiB of consecutive packets. It is written when it is complete, or with gaps
+//! when too many blocks are open:
+//!
+//! ```text
+//! socket --> slot() --> open blocks --> writer thread --> Sink
+//!               ^                            |
+//!               +------- free blocks <-------+
+//! ```
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,40 +23,40 @@ use crate::block::{Block, PAGE};
 use crate::error::Error;
 use crate::store::Store;
 
-/// Where the bytes of objects are written to, one object after the other.
+/// Destination of objects' bytes, one object after another.
 pub trait Sink: Send + 'static {
-    /// What a sink is told of an object.
+    /// Description of an object, passed to [`Sink::begin`].
     type Object: Send + 'static;
 
-    /// What comes now belongs to `object`.
+    /// Starts `object`, to which all following bytes belong.
     fn begin(&mut self, object: Self::Object) -> Result<(), Error>;
-    /// Writes `bytes`, of the object from `offset` on. Spans come in any order, and each byte once.
+    /// Writes `bytes` at `offset` of the object. Spans arrive in any order, each byte once.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
-    /// That was all of the object.
+    /// Ends the object: all its bytes have been written.
     fn end(&mut self) -> Result<(), Error>;
 }
 
-/// About how large a block is.
+/// Approximate length of a block, in bytes.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Blocks that may be filling; the lowest is written with its holes when there are more.
+/// Blocks that may be incomplete at a time. Beyond that, the lowest block is written with gaps.
 const FILLING_MAX: usize = 24;
 
-/// A block that is being filled.
+/// Block that still receives packets.
 struct Filling {
     block: Block,
     present: Vec<u64>,
     count: usize,
 }
 
-/// What the writer is to do.
+/// Order to the writer thread.
 enum Job<O> {
     Begin(O),
-    /// Write these runs of a block that starts here.
+    /// Write these byte ranges of the block; the block starts at this offset of the object.
     Write(Block, u64, Vec<Range<usize>>),
     End,
 }
 
-/// Blocks between the network and a [`Sink`], bounded in memory.
+/// Store between the network and a [`Sink`], with a bounded amount of memory.
 pub struct Blocks<K: Sink> {
     object_len: u64,
     packet_len: usize,
@@ -62,16 +72,18 @@ pub struct Blocks<K: Sink> {
 }
 
 impl<K: Sink> Blocks<K> {
-    /// Starts the thread that writes to `sink`, with no more memory than `ring_bytes` where that is
-    /// enough to work. The grid is that of the packets: `packet_len` bytes each, a multiple of 32, an
-    /// object's last perhaps shorter.
+    /// Starts the thread that writes to `sink`.
+    ///
+    /// Packets have `packet_len` bytes, a multiple of 32; an object's last packet may be shorter.
+    /// Memory is limited to `ring_bytes`, but is at least 28 blocks. Panics if `packet_len` is zero
+    /// or not a multiple of 32.
     pub fn start(sink: K, packet_len: u32, ring_bytes: usize) -> Result<Self, Error> {
         let packet_len = packet_len as usize;
         assert!(
             packet_len.is_multiple_of(32) && packet_len > 0,
-            "packets fill whole pages"
+            "the packet length is a multiple of 32"
         );
-        // 128 packets of a multiple of 32 bytes are whole pages.
+        // 32 * 128 = 4096: so many packets fill whole pages.
         let unit = 128 * packet_len;
         let block_len = unit * BLOCK_BYTES.div_ceil(unit);
         assert!(block_len.is_multiple_of(PAGE), "blocks are whole pages");
@@ -94,7 +106,7 @@ impl<K: Sink> Blocks<K> {
                 }
                 sink
             })
-            .map_err(|error| Error::world("starting the writer", error))?;
+            .map_err(|error| Error::world("cannot start the writer thread", error))?;
         Ok(Self {
             object_len: 0,
             packet_len,
@@ -110,20 +122,21 @@ impl<K: Sink> Blocks<K> {
         })
     }
 
-    /// Takes the packets of `object`, which has `len` bytes, from now on.
+    /// Starts `object`, which has `len` bytes. Packets that follow belong to it.
     pub fn begin(&mut self, object: K::Object, len: u64) -> Result<(), Error> {
         self.object_len = len;
         self.order(Job::Begin(object))
     }
 
-    /// Writes what is still held of the object, and has the sink hear that this was all.
+    /// Queues the object's incomplete blocks for writing, and then [`Sink::end`].
     pub fn end(&mut self) -> Result<(), Error> {
         self.drain()?;
         self.order(Job::End)?;
         self.take_back()
     }
 
-    /// Writes all that is still held and gives the sink back, whatever came of it.
+    /// Writes all remaining blocks, stops the writer and returns the sink with the first error. The
+    /// sink is `None` if the writer panicked.
     pub fn finish(mut self) -> (Option<K>, Result<(), Error>) {
         let written = self.drain();
         self.jobs = None;
@@ -251,7 +264,7 @@ impl<K: Sink> std::fmt::Debug for Blocks<K> {
     }
 }
 
-/// Does `job`; answers a block that is free now.
+/// Executes `job`. Returns the block that a write has freed.
 fn perform<K: Sink>(sink: &mut K, job: Job<K::Object>) -> Result<Option<Block>, Error> {
     match job {
         Job::Begin(object) => sink.begin(object).map(|()| None),
@@ -265,7 +278,8 @@ fn perform<K: Sink>(sink: &mut K, job: Job<K::Object>) -> Result<Option<Block>, 
     }
 }
 
-/// The runs of bytes whose packets are present, of a block of which `end` bytes belong to the object.
+/// Returns the byte ranges of the packets that are present. `end` is the number of bytes of the
+/// block that belong to the object.
 fn runs(present: &[u64], packet_len: usize, end: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for packet in 0..end.div_ceil(packet_len) {
@@ -291,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_what_is_present() {
+    fn runs_join_adjacent_present_packets() {
         assert_eq!(runs(&[0b1011], 32, 128), vec![0..64, 96..128]);
         assert_eq!(runs(&[0b1011], 32, 100), vec![0..64, 96..100]);
         assert_eq!(runs(&[0], 32, 128), vec![]);

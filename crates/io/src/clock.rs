@@ -1,35 +1,35 @@
-//! The only place that reads time.
+//! Clocks and CPU times. No other file of the crate reads the system's clocks.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lighthaul_base::{Instant, WeekTime};
 
-/// A monotonic clock; its world begins when it is made.
+/// Monotonic clock that counts from the moment of its creation.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin_nanos: u64,
 }
 
 impl Clock {
-    /// A clock that starts at zero now.
+    /// Creates a clock that reads zero now.
     pub fn start() -> Self {
         Self {
             origin_nanos: monotonic_nanos(),
         }
     }
 
-    /// The time since the clock was started.
+    /// Returns the time since the clock's creation.
     pub fn now(self) -> Instant {
         Instant::from_nanos(monotonic_nanos().saturating_sub(self.origin_nanos))
     }
 
-    /// How long it is from now until `at`; zero if that is past.
+    /// Returns the time from now until `at`, or zero if `at` is past.
     pub fn until(self, at: Instant) -> Duration {
         at.since(self.now())
     }
 }
 
-/// Seconds since 1970, for logs and seeds.
+/// Returns the nanoseconds since 1970 (UTC), for logs and seeds.
 pub fn unix_nanos() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -37,14 +37,15 @@ pub fn unix_nanos() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Seconds since 1970 at a local date (year, month, day) and time (hour, minute, second); without a date
-/// the next such time. Nothing if there is no such moment.
+/// Returns the seconds since 1970 (UTC) of a local date (year, month, day) and time (hour, minute,
+/// second). Without a date, returns the next such time. Returns `None` if the date does not exist
+/// or is before 1970.
 pub fn unix_of_local(date: Option<[i32; 3]>, time: [i32; 3]) -> Option<i64> {
     let now = i64::try_from(unix_nanos() / 1_000_000_000).ok()?;
     let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
-    // SAFETY: both point at what they should; localtime_r keeps to what it is given.
+    // SAFETY: both pointers are valid; localtime_r writes to no other memory.
     unsafe { libc::localtime_r(&raw const now, local.as_mut_ptr()) };
-    // SAFETY: all-zero or filled, it is a valid tm.
+    // SAFETY: zeroes are a valid tm, and so is localtime_r's result.
     let mut local = unsafe { local.assume_init() };
     if let Some([year, month, day]) = date {
         if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day)
@@ -66,26 +67,26 @@ pub fn unix_of_local(date: Option<[i32; 3]>, time: [i32; 3]) -> Option<i64> {
     (seconds >= 0).then_some(seconds)
 }
 
-/// The time of the week where this host says that it is; what timetables are asked with.
+/// Returns the time of the week in this host's time zone, for lookups in timetables.
 pub fn week_time() -> WeekTime {
     let now = (unix_nanos() / 1_000_000_000).cast_signed();
     let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
-    // SAFETY: both point at what they should; localtime_r keeps to what it is given.
+    // SAFETY: both pointers are valid; localtime_r writes to no other memory.
     unsafe { libc::localtime_r(&raw const now, local.as_mut_ptr()) };
-    // SAFETY: it is filled, and all zeroes would be valid too.
+    // SAFETY: zeroes are a valid tm, and so is localtime_r's result.
     let local = unsafe { local.assume_init() };
-    // libc's week begins on Sunday, and its minute may have a leap second
+    // In libc a week begins on Sunday, and a leap second is second 60.
     let day = (local.tm_wday + 6) % 7;
     let second = (local.tm_hour * 60 + local.tm_min) * 60 + local.tm_sec.min(59);
     WeekTime::new(day.unsigned_abs(), second.unsigned_abs()).unwrap_or_default()
 }
 
-/// Seconds of CPU that this process has used so far, threads included.
+/// Returns the CPU seconds that all threads of this process have used.
 pub fn cpu_seconds() -> f64 {
     cpu_time().as_secs_f64()
 }
 
-/// The CPU time that this process has used so far, threads included.
+/// Returns the CPU time, user and system, that all threads of this process have used.
 pub fn cpu_time() -> Duration {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: usage is valid for writes of one rusage.
@@ -102,7 +103,8 @@ pub fn cpu_time() -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-/// Lets the calling thread's sleeps end within a microsecond rather than fifty.
+/// Lowers the calling thread's timer slack from 50 to 1 microsecond, so that its sleeps end on
+/// time.
 pub fn sharpen_sleeps() {
     // SAFETY: PR_SET_TIMERSLACK takes a number and touches only the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000_usize, 0, 0, 0) };
@@ -123,8 +125,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_the_week_is_what_date_says() {
-        // the minute may change between the two
+    fn week_time_agrees_with_the_date_command() {
+        // The second may change between the two readings: try three times.
         let agrees = (0..3).any(|_| {
             let date = std::process::Command::new("date")
                 .arg("+%u %H %M %S")

@@ -1,19 +1,20 @@
-//! Who else wants the processor of a driver's thread, and what that costs it.
+//! Measurement of the tasks that compete with a driver's thread for its processor.
 //!
-//! Linux's answer to the monitor of the RBUDP+ paper (its section 3). A scheduler of 2005 gave slices of
-//! 100 ms; today's (EEVDF) gives some 3 ms to each who can run, and a group with a quota (`cpu.max`)
-//! gets nothing until its period is over. What others take away is read where an unprivileged
-//! thread may read it:
+//! Corresponds to the monitor of the RBUDP+ paper (section 3). A scheduler of 2005 gave slices of
+//! 100 ms. Linux's EEVDF gives about 3 ms to each runnable task, and a group with a quota
+//! (`cpu.max`) stops until its period ends. All sources are readable without privileges:
 //!
-//! - `/proc/thread-self/schedstat`: how long it could have run and did not;
-//! - `cpu.stat` of the nearest group with a quota: how long that was throttled, which `schedstat`
-//!   leaves out;
-//! - `SO_MEMINFO`: how full the socket is.
+//! - `/proc/thread-self/schedstat`: time in which the thread was runnable but did not run;
+//! - `cpu.stat` of the nearest group with a quota: time in which the group was throttled, which
+//!   `schedstat` leaves out;
+//! - `SO_MEMINFO`: bytes in the socket's receive buffer.
 //!
-//! It looks only after the thread was away from its loop for `GAP`, and every `LOOK` at most
-//! until it has found something: two or three system calls, some microseconds, a hundred times a
-//! second. Then, and for `REMEMBER` behind the last absence, it also looks into the socket every `SAMPLE`, one call; and where that
-//! has filled meanwhile, the thread has been away because of the same others, who need not be asked for.
+//! A look costs two or three system calls, some microseconds. It happens only after the thread was
+//! away from its loop for `GAP`. Until competition is found, looks are at least `LOOK` apart.
+//!
+//! While there is competition, and for `REMEMBER` after the last absence, the socket is sampled
+//! every `SAMPLE` with one call. If the socket has filled during a gap, the known competitors
+//! explain the gap, and the other sources are not read.
 
 use std::fs::{self, File};
 use std::os::fd::RawFd;
@@ -25,49 +26,50 @@ use lighthaul_base::{Absence, Instant, Load};
 
 use crate::sockopt::socket_memory;
 
-/// What is known of those who compete with a thread.
+/// Competition for the processor of one thread: its absences so far and those to expect.
 #[derive(Debug)]
 pub struct Competition {
-    /// Nothing before the first look.
+    /// `None` until the first look.
     sources: Option<Sources>,
-    /// How long others, and the quota, had kept the thread waiting when it was looked at last.
+    /// Waiting times as of the last look.
     spent: Spent,
     seen: Instant,
     looked: Instant,
     sampled: Instant,
-    /// When it came back last, if that is not long ago.
+    /// End of the last absence, if it is recent.
     back: Option<Instant>,
-    /// Absences because of others, and because of the quota: they differ too much for one pattern.
+    /// Absences because of other tasks, and those because of a quota. Their lengths and intervals
+    /// differ too much for one pattern.
     others: Option<Pattern>,
     quota: Option<Pattern>,
     socket: (u64, u64),
 }
 
-/// How long a thread has waited in all.
+/// Total time that a thread has waited, by cause.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     others: Duration,
     quota: Duration,
 }
 
-/// Absences as they have been.
+/// Regular absences of a thread: their average length and interval.
 #[derive(Clone, Copy, Debug)]
 struct Pattern {
-    /// When the last one was over.
+    /// End of the last absence.
     back: Instant,
-    /// How long they last, and how long one is after the other, on the average.
+    /// Average length of an absence, and average time from one to the next.
     away: Duration,
     every: Duration,
 }
 
-/// Where the numbers come from.
+/// Open files that the waiting times are read from.
 #[derive(Debug)]
 struct Sources {
     schedule: Option<File>,
     quota: Option<Quota>,
 }
 
-/// A group that may only run so long in each period.
+/// Control group that may run only for a part of each period.
 #[derive(Debug)]
 struct Quota {
     stat: File,
@@ -75,7 +77,7 @@ struct Quota {
 }
 
 impl Competition {
-    /// Looks after the thread that looks first.
+    /// Creates a monitor for the thread that first calls [`Competition::look`].
     pub const fn new() -> Self {
         Self {
             sources: None,
@@ -93,8 +95,9 @@ impl Competition {
         }
     }
 
-    /// Hears that the thread is awake; answers whether it had a look at who else is, or into the socket
-    /// because of them.
+    /// Records that the thread is running at `now`. Call it once per turn of the thread's loop.
+    ///
+    /// Returns true if it read waiting times, or sampled `socket` because of competition.
     pub fn look(&mut self, now: Instant, socket: Option<RawFd>) -> bool {
         let gap = now.since(self.seen);
         self.seen = now;
@@ -111,8 +114,9 @@ impl Competition {
         has_looked
     }
 
-    /// Takes a socket that has filled in a gap for one more absence because of those who are known: nothing of what the
-    /// system would have to do for an answer is in the caches then.
+    /// Counts a gap in which the socket filled as one more absence because of the known
+    /// competitors. Avoids the reads of `/proc`, whose code and data are not in the caches after an
+    /// absence.
     fn has_filled(&mut self, now: Instant, gap: Duration, socket: Option<RawFd>) -> bool {
         let is_known = self.others.is_some() && self.quota.is_none();
         if gap < GAP || !is_known || now.since(self.looked) >= ASK {
@@ -132,7 +136,8 @@ impl Competition {
         self.socket = socket.and_then(socket_memory).unwrap_or_default();
     }
 
-    /// Hears that the socket holds nothing; answers whether that is news for those who compete.
+    /// Records that the socket is empty. Returns true if the thread has competition, whose sample
+    /// of the socket has changed thereby.
     pub const fn emptied(&mut self) -> bool {
         self.socket.0 = 0;
         self.back.is_some()
@@ -145,7 +150,7 @@ impl Competition {
     fn look_at_others(&mut self, now: Instant, gap: Duration) -> bool {
         let Some(sources) = &self.sources else {
             self.spent = self.sources.insert(Sources::open()).spent();
-            // who had to wait before the first datagram will have to again
+            // A thread that waited before its first datagram will wait again.
             let waited = self.spent.others.min(WAITED_MAX);
             self.others = Pattern::note(None, now, waited, None);
             self.back = self.others.map(|_| now);
@@ -161,7 +166,7 @@ impl Competition {
         self.spent = spent;
         let period = sources.quota.as_ref().map(|quota| quota.period);
         self.quota = Pattern::note(self.quota, now, quota, period);
-        // who comes back from a throttled group has waited for that
+        // After throttling, `schedstat` also counts the wait for the quota.
         let others = if quota.is_zero() {
             others
         } else {
@@ -174,7 +179,7 @@ impl Competition {
         true
     }
 
-    /// What it adds to a sample of the host.
+    /// Returns `load` with the socket's fill level and the expected absence added.
     pub fn load(&self, load: Load) -> Load {
         let patterns = [self.quota, self.others].into_iter().flatten();
         let regular = patterns.filter(|pattern| !pattern.every.is_zero());
@@ -194,8 +199,11 @@ impl Competition {
 }
 
 impl Pattern {
-    /// Takes an absence that ends now into a pattern, or forgets a pattern that has ended; what a
-    /// quota takes away comes again after its `period`, to the microsecond.
+    /// Adds an absence of length `away` that ends at `now`. If `away` is shorter than `GAP`, drops
+    /// a pattern that has not recurred.
+    ///
+    /// An absence because of a quota recurs exactly every `period`, which replaces a measured
+    /// interval near it.
     fn note(
         old: Option<Self>,
         now: Instant,
@@ -231,7 +239,7 @@ impl Default for Competition {
 }
 
 impl Sources {
-    /// Those of the calling thread.
+    /// Opens the files of the calling thread.
     fn open() -> Self {
         Self {
             schedule: File::open("/proc/thread-self/schedstat").ok(),
@@ -239,7 +247,7 @@ impl Sources {
         }
     }
 
-    /// How long the thread has waited so far.
+    /// Reads the thread's total waiting times.
     fn spent(&self) -> Spent {
         let mut text = [0; 96];
         let schedule = self.schedule.as_ref().and_then(|file| {
@@ -255,7 +263,7 @@ impl Sources {
 }
 
 impl Quota {
-    /// The nearest group of this process that has a quota, whichever version of groups it is in.
+    /// Finds the nearest control group of this process that has a quota, in version 1 or 2.
     fn find() -> Option<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         groups.lines().find_map(|line| {
@@ -279,7 +287,7 @@ impl Quota {
         let micros = if let Some(max) = read("cpu.max") {
             period_of(&max)?
         } else {
-            // the first version of groups; without a quota it is -1
+            // Control groups v1: -1 means no quota.
             read("cpu.cfs_quota_us")?.trim().parse::<u64>().ok()?;
             read("cpu.cfs_period_us")?.trim().parse().ok()?
         };
@@ -289,7 +297,7 @@ impl Quota {
         })
     }
 
-    /// How long the group has not been allowed to run.
+    /// Returns the total time in which the group was throttled.
     fn throttled(&self) -> Option<Duration> {
         let mut text = [0; 1024];
         let len = self.stat.read_at(&mut text, 0).ok()?;
@@ -297,7 +305,7 @@ impl Quota {
     }
 }
 
-/// The period in a `cpu.max`, if there is a quota.
+/// Returns the period in microseconds from a `cpu.max`, or `None` without a quota.
 fn period_of(max: &str) -> Option<u64> {
     let (quota, period) = max.trim().split_once(' ')?;
     quota.parse::<u64>().ok()?;
@@ -313,30 +321,29 @@ fn throttled_in(stat: &[u8]) -> Option<Duration> {
     })
 }
 
-/// A number in a line of them.
+/// Returns the `nth` number, from 0, of a line of numbers.
 fn field(text: &[u8], nth: usize) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     text.split_ascii_whitespace().nth(nth)?.parse().ok()
 }
 
-/// A thread that is away from its loop for less than this has missed nothing that a socket does not
-/// hold.
+/// Shortest absence that counts: in a shorter one, no datagram is lost.
 const GAP: Duration = Duration::from_millis(1);
-/// What a thread waited before it looked first says no more than this of a single absence.
+/// Longest absence that is assumed from the thread's waiting time before the first look.
 const WAITED_MAX: Duration = Duration::from_millis(100);
-/// As long as nobody competes, it looks this often.
+/// Interval between looks while no competition is known.
 const LOOK: Duration = Duration::from_millis(10);
-/// As long as somebody competes, it looks into the socket this often.
+/// Interval between samples of the socket while competition is known.
 const SAMPLE: Duration = Duration::from_millis(1);
-/// Competition that has not been seen for four times its pattern and this is over.
+/// Time, added to four intervals of a pattern, after which a pattern without absences is dropped.
 const FORGET: Duration = Duration::from_millis(50);
-/// Whoever is known to compete is asked for this often, however much has come.
+/// Longest time between two reads of the waiting times while competition is known.
 const ASK: Duration = Duration::from_millis(200);
-/// A socket has filled that holds this part of what it may.
+/// Divisor: a socket counts as filled if it holds more than this part (1/8) of its buffer.
 const FILLED: u64 = 8;
-/// Who has competed may do so again, though nobody knows when, for this long.
+/// Time after an absence in which the thread counts as having competition.
 const REMEMBER: Duration = Duration::from_secs(2);
-/// Groups in groups that are looked at.
+/// Levels of nested control groups that are searched for a quota.
 const GROUPS_MAX: usize = 16;
 
 #[cfg(test)]
@@ -358,7 +365,8 @@ mod tests {
         competition.load(Load::default()).absence
     }
 
-    /// Ten absences of `len` milliseconds, the last of which ends at `every` times ten.
+    /// Returns the pattern of ten absences of `len` milliseconds; the last one ends at `every`
+    /// times ten.
     fn pattern(len: u64, every: u64, period: Option<Duration>) -> Option<Pattern> {
         (1..=10).fold(None, |pattern, nth| {
             Pattern::note(pattern, at(nth * every), Duration::from_millis(len), period)
@@ -366,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_absences_are_foreseen_and_forgotten() {
+    fn regular_absences_are_predicted_until_they_stop() {
         let others = pattern(15, 20, None);
         let absence = Absence {
             from: at(205),
@@ -381,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_absences_count_and_a_quota_is_exact() {
+    fn longest_absence_is_predicted_with_the_quotas_exact_period() {
         let others = pattern(4, 20, None);
         let quota = pattern(50, 98, Some(Duration::from_millis(100)));
         let absence = Absence {
@@ -393,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_competed_counts_for_a_while() {
+    fn competition_is_remembered_for_two_seconds() {
         let mut competition = Competition {
             sources: Some(Sources {
                 schedule: None,
@@ -409,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_has_filled_tells_of_those_who_are_known() {
+    fn gap_with_filled_socket_counts_as_absence_of_known_competitors() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let fd = Some(socket.as_raw_fd());
         let look = |competition: &mut Competition, millis| competition.look(at(millis), fd);
@@ -439,12 +447,12 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_alone_foresees_nothing() {
+    fn thread_without_competition_has_no_pattern() {
         assert!(pattern(0, 20, None).is_none());
     }
 
     #[test]
-    fn what_the_kernel_writes_is_read() {
+    fn kernel_accounting_files_are_parsed() {
         assert_eq!(period_of("50000 100000\n"), Some(100_000));
         assert_eq!(period_of("max 100000\n"), None);
         let v1 = b"nr_periods 9\nnr_throttled 4\nthrottled_time 123\n";

@@ -1,9 +1,10 @@
-//! Which core a thread runs on.
+//! CPU affinity of threads.
 
 use std::io;
 use std::mem;
 
-/// Lets the calling thread run on `core` alone.
+/// Restricts the calling thread to the CPU `core`. Fails with `InvalidInput` if there cannot be
+/// such a CPU.
 pub fn keep_to(core: usize) -> io::Result<()> {
     // SAFETY: a set of no cores is all zeroes.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
@@ -26,10 +27,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_stays_on_the_core_it_was_told() {
+    fn pinned_thread_runs_on_its_core() {
         std::thread::spawn(|| {
             keep_to(0).unwrap();
-            // SAFETY: it takes nothing and answers a number.
+            // SAFETY: the function takes no arguments and returns a number.
             assert_eq!(unsafe { libc::sched_getcpu() }, 0);
             assert!(keep_to(usize::MAX).is_err());
         })

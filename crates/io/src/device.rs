@@ -1,4 +1,5 @@
-//! Files read from their device, past the page cache, so that what is read is what would be there after a restart.
+//! Files read from their device instead of the page cache: the bytes that would be there after a
+//! restart of the host.
 
 use std::fs::File;
 use std::io;
@@ -12,10 +13,10 @@ use crate::beneath;
 use crate::block::{Block, PAGE};
 use crate::disk::Root;
 
-/// Bytes that are read at a time.
+/// Size of the read buffer, in bytes.
 const BLOCK: usize = 1 << 20;
 
-/// A file that is read from its device.
+/// File that is read from its device, with direct I/O where the file system has it.
 #[derive(Debug)]
 pub struct DeviceFile {
     file: File,
@@ -23,8 +24,10 @@ pub struct DeviceFile {
 }
 
 impl DeviceFile {
-    /// Opens the file `path`, which must not be a link. Where a file system has no way past the page cache, what the
-    /// cache has of the file is dropped first; a file in memory has no device, and is read as it is.
+    /// Opens the file `path`, which must not be a symbolic link.
+    ///
+    /// Without direct I/O, drops the file's pages from the page cache first. A file in memory
+    /// (tmpfs) has no device and is read as it is.
     pub fn open(root: &mut Root, path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let (folder, name) = root.parent(path)?;
@@ -39,7 +42,8 @@ impl DeviceFile {
         })
     }
 
-    /// Fills `buffer` from `offset`; returns how many bytes the file still had.
+    /// Fills `buffer` from `offset`. Returns the number of bytes read, which is less than the
+    /// buffer's length only at the end of the file.
     pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < buffer.len() {
@@ -59,7 +63,7 @@ impl DeviceFile {
     }
 }
 
-/// Fills `block` from `offset`, both of which are whole pages, as far as the file goes.
+/// Fills `block` from `offset` up to the end of the file. Both are multiples of a page.
 fn read(file: &File, block: &mut [u8], offset: u64) -> io::Result<usize> {
     loop {
         match file.read_at(block, offset) {
@@ -74,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_part_of_a_file_is_read() {
+    fn unaligned_ranges_are_read_from_the_device() {
         let folder = std::env::temp_dir().join(format!("device-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let bytes: Vec<u8> = (0..3_000_001_u32).map(|n| (n % 251) as u8).collect();

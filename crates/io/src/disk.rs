@@ -1,4 +1,8 @@
-//! Files: opened beneath a root and nowhere else, written in whole pages past the cache where possible.
+//! Files beneath a root directory, written with direct I/O where possible.
+//!
+//! - [`Root`]: directory that no operation leaves
+//! - [`OutputFile`]: file written at any offset; [`InputFile`]: file read at any offset
+//! - [`Look`]: size and modification time of a file
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -23,24 +27,25 @@ use crate::ground::Meta;
 use crate::mounts::Mounts;
 use crate::space::Space;
 
-/// A directory that nothing done through it can leave, symbolic links and `..` included.
+/// Directory that no operation on a path beneath it can leave, not even through symbolic links and
+/// `..`.
 #[derive(Debug)]
 pub struct Root {
     folder: OwnedFd,
-    /// The folder that was used last, since files of one folder come together.
+    /// Parent folder used last, kept open because consecutive paths mostly share it.
     last: Option<(PathBuf, OwnedFd)>,
-    /// File systems below it that were used, those of every handle on it.
+    /// File systems used below the root, shared by all handles on it.
     mounts: Mounts,
 }
 
 impl Root {
-    /// The directory at `path`.
+    /// Opens the directory at `path`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(Self::of(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
-    /// What lies beneath `folder`.
+    /// Creates a handle on the open directory `folder`.
     pub(crate) fn of(folder: OwnedFd) -> Self {
         Self {
             folder,
@@ -49,7 +54,7 @@ impl Root {
         }
     }
 
-    /// A directory that is empty, and that nobody else can find.
+    /// Creates a directory that is empty and already removed, so that no other process can open it.
     pub fn nowhere() -> io::Result<Self> {
         let name = format!("lighthaul-{}-{:x}", std::process::id(), unix_nanos());
         let path = std::env::temp_dir().join(name);
@@ -59,7 +64,7 @@ impl Root {
         root
     }
 
-    /// Another handle on the same directory.
+    /// Returns a second handle on the same directory.
     pub fn another(&self) -> io::Result<Self> {
         Ok(Self {
             folder: self.folder.try_clone()?,
@@ -68,7 +73,8 @@ impl Root {
         })
     }
 
-    /// Opens the file `path` for reading and writing, or makes it, for this process alone.
+    /// Opens or creates the file `path` for reading and writing, and locks it for this process.
+    /// Fails with `WouldBlock` if another process holds the lock.
     pub fn lock(&mut self, path: &Path) -> io::Result<File> {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (folder, name) = self.parent(path)?;
@@ -78,7 +84,7 @@ impl Root {
         Ok(file)
     }
 
-    /// Opens the file `path` for reading; it must not be a link.
+    /// Opens the file `path` for reading. The path must not be a symbolic link.
     pub fn read(&mut self, path: &Path) -> io::Result<InputFile> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let (folder, name) = self.parent(path)?;
@@ -86,7 +92,8 @@ impl Root {
         Ok(InputFile::of(File::from(file)))
     }
 
-    /// What the file or folder `path` is like, if it is there; of a link, the link itself.
+    /// Returns the attributes of `path`, or `None` if it does not exist. For a symbolic link,
+    /// returns those of the link itself.
     pub fn look(&mut self, path: &Path) -> io::Result<Option<Meta>> {
         let (folder, name) = self.parent(path)?;
         match Meta::of(folder, name) {
@@ -95,7 +102,7 @@ impl Root {
         }
     }
 
-    /// The names in the folder `path`, those that start with `prefix`.
+    /// Returns the names in the folder `path` that start with `prefix`.
     pub fn names(&mut self, path: &Path, prefix: &[u8]) -> io::Result<Vec<OsString>> {
         let folder = self.folder_at(path)?;
         let mut names = Vec::new();
@@ -109,7 +116,7 @@ impl Root {
         Ok(names)
     }
 
-    /// Makes the directory `path` beneath the root, unless it is there already.
+    /// Creates the directory `path`, unless it exists.
     pub fn make_folder(&mut self, path: &Path) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         match mkdirat(folder, name, Mode::from_bits_truncate(0o777)) {
@@ -118,7 +125,7 @@ impl Root {
         }
     }
 
-    /// Creates the file `path` anew for reading and writing.
+    /// Creates the file `path` for reading and writing, with mode 0600. Fails if the path exists.
     pub fn create(&mut self, path: &Path) -> io::Result<OutputFile> {
         let flags =
             OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -132,8 +139,8 @@ impl Root {
         })
     }
 
-    /// Opens the file `path`, made before, for reading and writing. One of ours whose mode forbids that gets one that
-    /// does not.
+    /// Opens the existing file `path` for reading and writing. Adds read and write permission for
+    /// the owner if the mode forbids it.
     pub fn reopen(&mut self, path: &Path) -> io::Result<OutputFile> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (folder, name) = self.parent(path)?;
@@ -143,7 +150,7 @@ impl Root {
             }
             file => file?,
         };
-        // a file may be a mount of its own
+        // A file can be a mount point.
         self.mounts.note(&file)?;
         Ok(OutputFile {
             file: File::from(file),
@@ -153,7 +160,7 @@ impl Root {
         })
     }
 
-    /// Gives the file or link `from` the name `to`, in place of whatever had it.
+    /// Renames the file or link `from` to `to`, which is replaced if it exists.
     pub fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let name = from
             .file_name()
@@ -168,7 +175,7 @@ impl Root {
         Ok(renameat(source, name, target, to)?)
     }
 
-    /// Makes a symbolic link `path` that says `target`.
+    /// Creates a symbolic link `path` to `target`.
     pub fn make_link(&mut self, path: &Path, target: &OsStr) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         Ok(symlinkat(target, folder, name)?)
@@ -180,14 +187,15 @@ impl Root {
         Ok(unlinkat(folder, name, AtFlags::empty())?)
     }
 
-    /// Sets the time of the last change of `path`; a link's own, not that of what it points at.
+    /// Sets the access and modification times of `path`; of a symbolic link, those of the link
+    /// itself.
     pub fn set_time(&mut self, path: &Path, seconds: i64, nanos: u32) -> io::Result<()> {
         let times = times(seconds, nanos);
         let (folder, name) = self.parent(path)?;
         Ok(utimensat(folder, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Sets the permissions of the file `path`, which must not be a link.
+    /// Sets the permission bits of the file `path`, which must not be a symbolic link.
     pub fn set_mode(&mut self, path: &Path, mode: u32) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         let file = itself(folder, name)?;
@@ -197,21 +205,21 @@ impl Root {
         )?)
     }
 
-    /// Lets us do all in the folder `path` that belongs to us, whatever its mode forbids.
+    /// Gives the owner all permissions on the folder `path`, which must belong to this user.
     pub fn open_up(&mut self, path: &Path) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         permit(folder, name, Mode::RWXU)
     }
 
-    /// Sets the permissions of the folder `path`.
+    /// Sets the permission bits of the folder `path`.
     pub fn set_folder_mode(&mut self, path: &Path, mode: u32) -> io::Result<()> {
         let folder = self.folder_at(path)?;
         self.mounts.note(&folder)?;
         Ok(fchmod(folder, Mode::from_bits_truncate(mode & 0o7777))?)
     }
 
-    /// Brings everything written to the root's file system to disk, and to every other one below the root that
-    /// was used through this handle or another one on the same root: a tree may span mounts.
+    /// Writes all changes to disk (syncfs(2)): of the root's file system, and of the mounted file
+    /// systems below it that a handle on this root has used.
     pub fn sync(&self) -> io::Result<()> {
         syncfs(&self.folder)?;
         self.mounts.sync()
@@ -227,7 +235,8 @@ impl Root {
         Ok(beneath::open(&self.folder, path, flags, Mode::empty())?)
     }
 
-    /// The folder that `path` is in, and the name it has there; the root is in itself.
+    /// Returns the open folder that contains `path`, and the path's last name. The root contains
+    /// itself under the name `.`.
     pub(crate) fn parent<'a>(&mut self, path: &'a Path) -> io::Result<(&OwnedFd, &'a OsStr)> {
         if path.as_os_str().is_empty() {
             return Ok((&self.folder, OsStr::new(".")));
@@ -252,9 +261,9 @@ impl Root {
     }
 }
 
-/// Allows the owner of what is called `name` in `folder` what `rights` say.
+/// Adds the permissions `rights` to the mode of `name` in `folder`.
 fn permit(folder: &OwnedFd, name: &OsStr, rights: Mode) -> io::Result<()> {
-    // nothing is forbidden to root
+    // Root needs no permissions.
     if geteuid().is_root() {
         return Ok(());
     }
@@ -266,41 +275,42 @@ fn permit(folder: &OwnedFd, name: &OsStr, rights: Mode) -> io::Result<()> {
     Ok(chmod(magic(&file), mode | rights)?)
 }
 
-/// What is called `name` in `folder`, whatever its mode forbids.
+/// Opens `name` in `folder` as a location only (`O_PATH`), which needs no permission on it.
 fn itself(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(beneath::open(folder, name, flags, Mode::empty())?)
 }
 
-/// A path to what is open, and to nothing else.
+/// Returns the path in `/proc` that leads to an open file.
 fn magic(file: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 
-/// A file that is being written, in any order.
+/// File that is written at any offset, in any order.
 #[derive(Debug)]
 pub struct OutputFile {
     file: File,
-    /// The same file past the page cache, once it has paid to open it.
+    /// Second descriptor of the file, with direct I/O; opened at the first large write.
     direct: Option<File>,
     refused: bool,
-    /// Bytes that went to the page cache since the kernel was last told to write them.
+    /// Bytes written to the page cache since writeback was last started.
     cached: usize,
 }
 
 impl OutputFile {
-    /// The kernel is told to write whenever this much is in the page cache, so that the sync at the
-    /// end is short.
+    /// Bytes in the page cache at which writeback is started, so that the final sync is short.
     const CACHED_MAX: usize = 8 << 20;
 
-    /// From this many bytes on, a write goes past the page cache.
+    /// Shortest write, in bytes, that uses direct I/O.
     const DIRECT_MIN: usize = 256 << 10;
 
-    /// Reserves room for `len` bytes, so that a full disk shows now; where the file system can't, or its files are in memory, it
-    /// only sets the length.
+    /// Reserves disk space for `len` bytes, so that a full disk is reported now.
+    ///
+    /// On a file system that cannot reserve space, sets only the file's length. On tmpfs, checks
+    /// the free space and sets the length.
     pub fn allocate(&self, len: u64) -> io::Result<()> {
         if fstatfs(&self.file)?.f_type == libc::TMPFS_MAGIC {
-            // memory is made when it is written: to make all of it at once would keep the writer from its work
+            // Reserving would allocate all the memory at once and delay the writer.
             let there = self.file.metadata()?.blocks() * 512;
             let space = Space::of(&self.file)?;
             let more = len.saturating_sub(there);
@@ -314,7 +324,8 @@ impl OutputFile {
         }
     }
 
-    /// Writes `bytes` at `offset`: the whole pages of a large aligned piece directly.
+    /// Writes `bytes` at `offset`. Uses direct I/O for the whole pages of a large aligned piece,
+    /// and the page cache for the rest.
     pub fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let aligned =
             bytes.as_ptr().addr().is_multiple_of(PAGE) && offset.is_multiple_of(PAGE as u64);
@@ -336,34 +347,34 @@ impl OutputFile {
         if self.cached >= Self::CACHED_MAX {
             self.cached = 0;
             let fd = self.file.as_raw_fd();
-            // SAFETY: the descriptor is open; a failure only means that nothing starts early.
+            // SAFETY: the descriptor is open. A failure only means that writeback starts later.
             unsafe { libc::sync_file_range(fd, 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
         }
         Ok(())
     }
 
-    /// Reads what was written.
+    /// Fills `buffer` with bytes written at `offset`. Fails if the file ends before.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset)
     }
 
-    /// Returns device and number of the file's inode.
+    /// Returns device and inode number of the file.
     pub fn inode(&self) -> io::Result<(u64, u64)> {
         let meta = self.file.metadata()?;
         Ok((meta.dev(), meta.ino()))
     }
 
-    /// Brings the bytes to disk, and the file's mode and time with them.
+    /// Writes the bytes, the mode and the times to disk (fsync(2)).
     pub fn sync(&self) -> io::Result<()> {
         Ok(fsync(&self.file)?)
     }
 
-    /// Sets the file's permissions.
+    /// Sets the permission bits.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
         Ok(fchmod(&self.file, Mode::from_bits_truncate(mode & 0o7777))?)
     }
 
-    /// Sets the time of its last change.
+    /// Sets the access and modification times.
     pub fn set_time(&self, seconds: i64, nanos: u32) -> io::Result<()> {
         let times = times(seconds, nanos);
         Ok(rustix::fs::futimens(&self.file, &times)?)
@@ -386,17 +397,17 @@ impl AsFd for OutputFile {
     }
 }
 
-/// A file that is being read.
+/// File that is read at any offset.
 #[derive(Debug)]
 pub struct InputFile {
     file: File,
 }
 
-/// Version of a file: tells the file from another one that has taken its name, and from itself before any change, also
-/// from one whose modification time was set back.
+/// Version of a file. It differs from that of another file that was given the same name, and from the same file's
+/// version before any change, even if the modification time was set back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Device and number of the inode.
+    /// Device and inode number.
     pub inode: (u64, u64),
     /// Last status change, nanoseconds since 1970.
     pub changed: i64,
@@ -405,7 +416,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Returns a number that differs for nearly all versions, for where millions of versions are kept.
+    /// Returns a hash of the version, for storing millions of versions.
     pub fn mark(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.inode, self.changed).hash(&mut hasher);
@@ -415,32 +426,33 @@ impl Version {
     }
 }
 
-/// What a file was like when somebody looked.
+/// Size and modification time of a file at one moment, for detecting changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Last change, seconds since 1970.
+    /// Modification time, seconds since 1970.
     pub seconds: i64,
-    /// And nanoseconds.
+    /// Nanoseconds of the modification time.
     pub nanos: u32,
 }
 
 impl InputFile {
-    /// Opens `path` for reading from front to back.
+    /// Opens `path` for sequential reading. The path must not be a symbolic link.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty())?;
         Ok(Self::of(File::from(file)))
     }
 
-    /// Reads `file` from front to back.
+    /// Advises the kernel that `file` is read sequentially.
     pub(crate) fn of(file: File) -> Self {
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential).ok();
         Self { file }
     }
 
-    /// Fills `buffer` from `offset`; answers how many bytes the file still had.
+    /// Fills `buffer` from `offset`. Returns the number of bytes read, which is less than the
+    /// buffer's length only at the end of the file.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < buffer.len() {
@@ -454,7 +466,7 @@ impl InputFile {
         Ok(done)
     }
 
-    /// Drops what the page cache has of the file, so that reading means the disk.
+    /// Drops the file's pages from the page cache, so that reads come from disk.
     pub fn forget(&self) -> io::Result<()> {
         Ok(rustix::fs::fadvise(
             &self.file,
@@ -464,7 +476,7 @@ impl InputFile {
         )?)
     }
 
-    /// Returns the version that the file has now.
+    /// Returns the file's current version.
     pub fn version(&self) -> io::Result<Version> {
         let meta = self.file.metadata()?;
         Ok(Version {
@@ -490,7 +502,7 @@ pub(crate) const fn nanos(seconds: i64, nanos: i64) -> i64 {
     seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos)
 }
 
-/// One moment for both times that a file keeps.
+/// Returns timestamps whose access and modification times are the same moment.
 fn times(seconds: i64, nanos: u32) -> Timestamps {
     let time = Timespec {
         tv_sec: seconds,

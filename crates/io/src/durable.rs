@@ -1,8 +1,8 @@
-//! Small files that are replaced whole: keys, lists, tokens, state.
+//! Atomic replacement of small files: keys, lists, tokens, state.
 //!
-//! The new content is written beside the file under another name, synced, and renamed; then the folder is
-//! synced. After a crash or a power cut the file is the old one or the new one, never empty or torn, and once
-//! these functions have returned it is the new one.
+//! The new content is written to a temporary file in the same folder, synced and renamed; then the
+//! folder is synced. After a crash or power failure, the file has its old or its new content, never
+//! a mixture. When a function here has returned, the new content is on disk.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -13,17 +13,20 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{fstat, fsync};
 
-/// Mode of a file that is made: its owner alone reads it.
+/// Mode of a new file: only its owner may read and write it.
 const PRIVATE: u32 = 0o600;
 
-/// Replaces the file at `path`, or makes it, with a mode for its owner alone. A file that is there keeps its
-/// mode and its owner; of a symbolic link, the file it points at is replaced.
+/// Replaces the file at `path`, or creates it with mode 0600. An existing file keeps its mode and
+/// owner. A symbolic link is followed, and its target replaced.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     edit(path, |_| Ok((Some(content.to_vec()), ())))
 }
 
-/// Hands the content of the file at `path` to `change`, nothing if it is missing, and replaces the file by what
-/// `change` answers, if anything. Of several at once, in whatever process, each sees what the one before left.
+/// Passes the content of the file at `path` to `change`, and replaces the file with the content
+/// that it returns, if any.
+///
+/// The content is `None` if the file is missing. Concurrent edits, also by other processes, are
+/// executed one after the other.
 pub fn edit<T>(
     path: &Path,
     change: impl FnOnce(Option<Vec<u8>>) -> io::Result<(Option<Vec<u8>>, T)>,
@@ -45,7 +48,7 @@ pub fn edit<T>(
     Ok(answer)
 }
 
-/// Makes the folder at `path` and those above it, each of them synced in the one above.
+/// Creates the folder at `path` and its missing parents, and syncs each in its parent.
 pub fn make_folders(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -53,27 +56,27 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
     let above = folder_of(path);
     make_folders(above)?;
     match fs::create_dir(path) {
-        // somebody else was faster
+        // Another process was faster.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {}
         made => made?,
     }
     sync_names(OpenOptions::new().read(true).open(above)?)
 }
 
-/// Brings the names in `folder` to disk.
+/// Writes the entries of `folder` to disk.
 ///
-/// Once a write of its log has failed, XFS syncs a folder without a word if nothing of it is left to write. That it
-/// has shut down is said when the folder is looked at.
+/// XFS reports success for a folder without changes, even after a failed write of its log. The
+/// fstat(2) afterwards reports that the file system has shut down.
 pub(crate) fn sync_names(folder: impl AsFd) -> io::Result<()> {
     fsync(&folder)?;
     fstat(&folder)?;
     Ok(())
 }
 
-/// Writes `content` under another name and renames it to `path`.
+/// Writes `content` to a temporary file and renames it to `path`.
 fn put(path: &Path, content: &[u8]) -> io::Result<()> {
     let new = beside(path);
-    // one that a crash left
+    // Remove a temporary file left by a crash.
     match fs::remove_file(&new) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         removed => removed?,
@@ -90,19 +93,19 @@ fn put(path: &Path, content: &[u8]) -> io::Result<()> {
     })
 }
 
-/// Writes `content` to the disk, with the mode and the owner of the file at `like`, if there is one.
+/// Writes `content` to disk, with the mode and owner of the file at `like`, if it exists.
 fn fill(file: &mut File, content: &[u8], like: &Path) -> io::Result<()> {
     file.write_all(content)?;
     if let Ok(before) = fs::metadata(like) {
-        // only root may give files away; whoever else may replace this one owns the new one
+        // Only root may change the owner; otherwise this user owns the new file.
         fchown(&*file, Some(before.uid()), Some(before.gid())).ok();
         file.set_permissions(before.permissions())?;
     }
-    // after a sync that failed the kernel may take lost pages for written ones: there is no second try
+    // No retry: after a failed sync, the kernel may count lost pages as written.
     file.sync_all()
 }
 
-/// The file itself, where `path` is a symbolic link to one.
+/// Returns the target of `path` if it is a symbolic link, else `path`.
 fn target(path: &Path) -> io::Result<PathBuf> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_symlink() => match fs::canonicalize(path) {
@@ -122,7 +125,7 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or_else(|| Path::new("."))
 }
 
-/// The name of the new content until it takes the place of the old.
+/// Returns the path of the temporary file for `path`.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_made_in_new_folders_and_replaced_with_its_mode() {
+    fn replace_creates_folders_and_keeps_the_mode() {
         let folder = scratch("replace");
         let path = folder.join("a/b/file");
         replace(&path, b"one").unwrap();
@@ -165,8 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_keeps_its_owner() {
-        if lighthaul_testkit::lacks_root("a_file_keeps_its_owner") {
+    fn replace_keeps_the_owner() {
+        if lighthaul_testkit::lacks_root("replace_keeps_the_owner") {
             return;
         }
         let folder = scratch("owner");
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_and_its_target_is_replaced() {
+    fn replace_follows_symbolic_links() {
         let folder = scratch("link");
         replace(&folder.join("real/file"), b"one").unwrap();
         symlink("real/file", folder.join("name")).unwrap();
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_at_once_see_each_other() {
+    fn concurrent_edits_lose_no_change() {
         let folder = scratch("edits");
         let path = folder.join("file");
         thread::scope(|scope| {
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_is_in_nobodys_way_and_is_not_followed() {
+    fn leftover_temporary_file_is_removed_and_not_followed() {
         let folder = scratch("left");
         let path = folder.join("file");
         replace(&path, b"one").unwrap();

@@ -1,37 +1,38 @@
-//! What can go wrong between two hosts, by whose fault it is.
+//! Errors of transfers between two hosts, by their cause.
 
 use std::io;
 
-/// Why the world could not go on.
+/// Reason why a transfer cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused.
+    /// A call to the operating system failed.
     #[error("{what}: {source}")]
     World {
-        /// What was being done, to what.
+        /// Failed operation and its object, as a sentence: "cannot receive datagrams".
         what: String,
-        /// What the system said.
+        /// Error that the operating system returned.
         source: io::Error,
     },
-    /// The peer cannot be reached, or is gone.
+    /// The peer cannot be reached, or its connection has ended.
     #[error("{0}")]
     Network(String),
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     #[error("the peer misbehaved: {0}")]
     PeerMisbehaved(String),
-    /// Nothing was heard for too long.
+    /// The peer did not answer before a deadline.
     #[error("{0}")]
     TimedOut(String),
-    /// The disk, or whatever stands behind a store, failed.
+    /// The disk, or another part behind a store, failed.
     #[error("{0}")]
     Store(String),
-    /// The owner asked to stop.
+    /// The user asked the process to stop.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Error {
-    /// A refusal by the system while doing `what`.
+    /// Creates an error of the operating system. `what` is the beginning of its message: "cannot
+    /// receive datagrams".
     pub fn world(what: impl Into<String>, source: io::Error) -> Self {
         Self::World {
             what: what.into(),

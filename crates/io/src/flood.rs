@@ -1,4 +1,4 @@
-//! The raw bounds: of a path, with trains as large as the kernel takes and gives, and of a disk.
+//! Measurement of upper limits: of a path with trains of the largest size, and of a disk.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -15,25 +15,26 @@ use crate::udp::{TRAIN_DATAGRAMS_MAX, Udp};
 use crate::wait::{Watch, wait};
 
 const HEAD_LEN: usize = 8;
-/// Memory that bodies are taken from and copied to: more than caches hold.
+/// Memory in bytes that bodies are read from or copied to, more than the CPU's caches hold.
 const RING_BYTES: usize = 64 << 20;
-/// The flood is over when nothing came for this long.
+/// Time without datagrams after which a flood has ended.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// What came of a flood at the receiver.
+/// Result of a flood at the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Absorbed {
-    /// Octets behind the UDP headers.
+    /// Octets of UDP payload.
     pub bytes: u64,
     /// Datagrams.
     pub datagrams: u64,
-    /// From the first reception to the last.
+    /// Time from the first reception to the last.
     pub time: Duration,
-    /// Receptions that the full receive buffer dropped.
+    /// Receptions dropped because of a full receive buffer.
     pub buffer_drops: u32,
 }
 
-/// Sends datagrams of `len` octets for `time`, at `rate` or as fast as the host can; answers how many.
+/// Sends datagrams of `len` octets for `time`, at `rate` or as fast as the host can. Returns the
+/// number sent.
 pub fn flood(
     udp: &Udp,
     connection: u64,
@@ -71,7 +72,7 @@ pub fn flood(
     Ok(count)
 }
 
-/// Receives a flood until it is over, or until `deadline` if none begins; copies every body into
+/// Receives a flood until it ends, or until `deadline` if none begins. Copies every body into
 /// memory if `copy` is set.
 pub fn absorb(
     udp: &Udp,
@@ -115,7 +116,8 @@ pub fn absorb(
     }
 }
 
-/// How fast `bytes` can be written to the disk under `folder`, sync included, and read back from it.
+/// Measures the rates at which `bytes` are written to the disk under `folder`, sync included, and
+/// read back. Returns them in this order.
 pub fn try_disk(folder: &Path, bytes: u64) -> io::Result<(Rate, Rate)> {
     let name = format!(".lighthaul-probe-{}", std::process::id());
     let mut root = Root::open(folder)?;

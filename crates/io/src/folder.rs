@@ -1,5 +1,5 @@
-//! Folders that are changed, by their descriptors: no link is followed that somebody might have put there
-//! in the meantime.
+//! Operations on open folders. They work on descriptors, so that no symbolic link placed meanwhile
+//! is followed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,13 +13,14 @@ use crate::durable::sync_names;
 use crate::ground::{FOLDER, Folder, Ground};
 
 impl Ground {
-    /// Opens the file at `path` for reading from front to back, through links that lead nowhere outside.
+    /// Opens the regular file at `path` for sequential reading. Follows symbolic links that stay
+    /// within the ground.
     pub fn read(&self, path: &Path) -> io::Result<File> {
-        // a pipe that nobody writes to must not hold us up
+        // Opening a pipe without a writer must not block.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(self.open(path, flags)?);
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no file"));
+            return Err(io::Error::other("not a regular file"));
         }
         fadvise(&file, 0, None, Advice::Sequential).ok();
         Ok(file)
@@ -27,7 +28,7 @@ impl Ground {
 }
 
 impl Folder {
-    /// The folder `name` in this one, which must not be a link.
+    /// Opens the folder `name` in this one. The name must not be a symbolic link.
     pub fn enter(&self, name: &OsStr) -> io::Result<Self> {
         let flags = FOLDER | OFlags::NOFOLLOW;
         let fd = beneath::open(&self.fd, name, flags, Mode::empty())?;
@@ -35,28 +36,28 @@ impl Folder {
         Ok(Self { fd, list })
     }
 
-    /// Makes the folder `name` in it.
+    /// Creates the folder `name`.
     pub fn make(&self, name: &OsStr) -> io::Result<()> {
         Ok(mkdirat(&self.fd, name, Mode::from_bits_truncate(0o777))?)
     }
 
-    /// Removes the file or link `name` in it.
+    /// Removes the file or link `name`.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    /// Brings the names in it to disk.
+    /// Writes the folder's entries to disk.
     pub fn sync(&self) -> io::Result<()> {
         sync_names(&self.fd)
     }
 
-    /// Removes the empty folder `name` in it.
+    /// Removes the empty folder `name`.
     pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
     }
 }
 
-/// Whether `error` says that a path leads out of its root.
+/// Reports whether `error` means that a path leads out of its root (`EXDEV`).
 pub fn leaves_root(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EXDEV)
 }

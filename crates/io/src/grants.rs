@@ -1,4 +1,4 @@
-//! What this host's kernel grants to sockets that move bulk data.
+//! Limits that this host's kernel sets for sockets with bulk data.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -7,25 +7,26 @@ use std::os::fd::AsRawFd;
 use crate::sockopt::{get, set};
 use crate::udp::Udp;
 
-/// What the kernel grants.
+/// Socket buffer sizes and offloads that the kernel grants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
-    /// The receive buffer that a UDP socket of ours got, in bytes.
+    /// Receive buffer that a UDP socket got, in bytes.
     pub receive_bytes: u64,
-    /// The send buffer that it got.
+    /// Send buffer that a UDP socket got, in bytes.
     pub send_bytes: u64,
-    /// To how many bytes TCP's receive buffer may grow.
+    /// Limit of TCP's receive buffer (`tcp_rmem`), in bytes.
     pub tcp_receive_bytes: u64,
-    /// And its send buffer.
+    /// Limit of TCP's send buffer (`tcp_wmem`), in bytes.
     pub tcp_send_bytes: u64,
-    /// It cuts trains into datagrams.
+    /// True if the kernel cuts trains into datagrams (`UDP_SEGMENT`).
     pub segments: bool,
-    /// It coalesces datagrams into trains.
+    /// True if the kernel coalesces datagrams into trains (`UDP_GRO`).
     pub coalesces: bool,
 }
 
 impl Grants {
-    /// What it grants to a socket for `address`, as those of transfers are.
+    /// Measures the limits with a UDP socket bound to `address`, like those of transfers. All are
+    /// zero or false if no socket can be bound.
     pub fn find(address: SocketAddr) -> Self {
         let mut any = address;
         any.set_port(0);

@@ -1,4 +1,4 @@
-//! The part of the file system that somebody may use: all of it, or what lies beneath one folder.
+//! Part of the file system that a user may access: all of it, or one folder's subtree.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,42 +17,43 @@ pub(crate) const FOLDER: OFlags = OFlags::DIRECTORY
     .union(OFlags::RDONLY)
     .union(OFlags::CLOEXEC);
 
-/// A part of the file system that somebody may use.
+/// Accessible part of the file system.
 #[derive(Debug)]
 pub struct Ground {
-    /// The folder that nothing leaves, symbolic links and `..` included.
+    /// Folder that no path can leave, not even through symbolic links and `..`; `None` for the
+    /// whole file system.
     root: Option<OwnedFd>,
 }
 
-/// What an entry of a folder is like.
+/// Attributes of a folder's entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Meta {
-    /// File, folder, link or something else.
+    /// File type: regular file, folder, link or other.
     pub kind: FileType,
-    /// Bytes, if it is a file.
+    /// Size in bytes, for a file.
     pub size: u64,
     /// Permission bits.
     pub mode: u32,
-    /// The number of its owner.
+    /// User ID of the owner.
     pub user: u32,
-    /// The number of its group.
+    /// Group ID.
     pub group: u32,
-    /// Last change, seconds since 1970.
+    /// Modification time, seconds since 1970.
     pub seconds: i64,
-    /// And nanoseconds.
+    /// Nanoseconds of the modification time.
     pub nanos: u32,
     /// Last status change, nanoseconds since 1970.
     pub changed: i64,
-    /// Bytes that it takes on its disk.
+    /// Allocated space on disk, in bytes.
     pub allocated: u64,
-    /// Device and number of its inode.
+    /// Device and inode number.
     pub inode: (u64, u64),
-    /// How many names that has.
+    /// Number of hard links.
     pub names: u64,
 }
 
 impl Meta {
-    /// Whether it belongs to whoever this process runs as.
+    /// Reports whether the entry belongs to this process's effective user.
     pub fn is_ours(&self) -> bool {
         self.user == geteuid().as_raw()
     }
@@ -70,7 +71,7 @@ impl Meta {
         }
     }
 
-    /// What `name` in `folder` is like; of a link, the link itself.
+    /// Returns the attributes of `name` in `folder`; of a symbolic link, those of the link itself.
     pub(crate) fn of(folder: impl AsFd, name: &OsStr) -> io::Result<Self> {
         let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(Self {
@@ -90,18 +91,18 @@ impl Meta {
 }
 
 impl Ground {
-    /// Everything that this process may use.
+    /// Allows everything that this process may access.
     pub const fn anywhere() -> Self {
         Self { root: None }
     }
 
-    /// What lies beneath `root`.
+    /// Allows the subtree of `root`.
     pub fn beneath(root: &Path) -> io::Result<Self> {
         let root = rustix::fs::open(root, FOLDER, Mode::empty())?;
         Ok(Self { root: Some(root) })
     }
 
-    /// What lies beneath the folder at `path` on this ground.
+    /// Allows the subtree of the folder `path` in this ground.
     pub fn within(&self, path: &Path) -> io::Result<Self> {
         let root = Some(self.open(path, FOLDER)?);
         Ok(Self { root })
@@ -112,7 +113,7 @@ impl Ground {
         Ok(Root::of(self.open(path, FOLDER)?))
     }
 
-    /// Makes the folder `path`, unless it is there already; answers whether it has made it.
+    /// Creates the folder `path`. Returns false if it existed.
     pub fn make_folder(&self, path: &Path) -> io::Result<bool> {
         let Some((folder, name)) = self.parent(path)? else {
             return self.folder(path).map(|_| false);
@@ -124,7 +125,7 @@ impl Ground {
         }
     }
 
-    /// Removes the folder `path`, which must be empty.
+    /// Removes the empty folder `path`.
     pub fn remove_folder(&self, path: &Path) -> io::Result<()> {
         let Some((folder, name)) = self.parent(path)? else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -139,8 +140,8 @@ impl Ground {
         Ok(Folder { fd, list })
     }
 
-    /// Opens the folder that `path` is in, and tells what `path` is called there. A path without a
-    /// name of its own, such as `.`, has none.
+    /// Opens the folder that contains `path`, and returns it with the path's last name. Returns
+    /// `None` for a path that has no last name, such as `.`.
     pub fn parent<'a>(&self, path: &'a Path) -> io::Result<Option<(Folder, &'a OsStr)>> {
         let Some(name) = path.file_name() else {
             return Ok(None);
@@ -154,21 +155,21 @@ impl Ground {
         )))
     }
 
-    /// Opens the file at `path`, which must not be a link.
+    /// Opens the file at `path` for reading. The path must not be a symbolic link.
     pub fn file(&self, path: &Path) -> io::Result<InputFile> {
-        // nobody waits for the other end of a pipe that took a file's place
+        // Opening must not block if a pipe has replaced the file.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         Ok(InputFile::of(File::from(self.open(path, flags)?)))
     }
 
-    /// Opens what is at `path` to read a stream from it, say a pipe, whose writer may still have to come.
+    /// Opens `path` to read a stream, for example a pipe, whose writer may connect later.
     pub fn spring(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         blocking(File::from(self.open(path, flags)?))
     }
 
-    /// Opens what is at `path` to write a stream behind what it has, or makes a file there. A pipe that nobody
-    /// reads is refused with `ENXIO`.
+    /// Opens `path` to append a stream, or creates a file there. Fails with `ENXIO` for a pipe
+    /// without a reader.
     pub fn mouth(&self, path: &Path) -> io::Result<File> {
         let Some((folder, name)) = self.parent(path)? else {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -181,7 +182,7 @@ impl Ground {
         )?))
     }
 
-    /// The name of the folder at `path`, however it is written.
+    /// Returns the name of the folder at `path`, also for paths like `.` or `..`.
     pub fn name(&self, path: &Path) -> io::Result<OsString> {
         if let Some(name) = path.file_name() {
             return Ok(name.to_owned());
@@ -209,14 +210,14 @@ impl Ground {
     }
 }
 
-/// What was opened without waiting, and waits from now on.
+/// Makes reads and writes of `file` block, which was opened without blocking.
 fn blocking(file: File) -> io::Result<File> {
     let flags = rustix::fs::fcntl_getfl(&file)?;
     rustix::fs::fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
     Ok(file)
 }
 
-/// A folder that is being listed.
+/// Open folder that is being listed.
 #[derive(Debug)]
 pub struct Folder {
     pub(crate) fd: OwnedFd,
@@ -224,7 +225,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The next names, at most `max`, in order; none when there are no more.
+    /// Returns the next names, at most `max`, sorted. Empty after the last name.
     pub fn names(&mut self, max: usize) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         while names.len() < max {
@@ -241,17 +242,17 @@ impl Folder {
         Ok(names)
     }
 
-    /// Has no more names, say since reading them failed.
+    /// Ends the listing, for example after a read error.
     pub fn exhaust(&mut self) {
         self.list = None;
     }
 
-    /// What `name` is like; of a link, the link itself.
+    /// Returns the attributes of `name`; of a symbolic link, those of the link itself.
     pub fn look(&self, name: &OsStr) -> io::Result<Meta> {
         Meta::of(&self.fd, name)
     }
 
-    /// What the link `name` says.
+    /// Returns the target of the symbolic link `name`.
     pub fn link(&self, name: &OsStr) -> io::Result<OsString> {
         let target = readlinkat(&self.fd, name, Vec::new())?;
         Ok(OsStr::from_bytes(target.as_bytes()).to_owned())
@@ -264,7 +265,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn what_lies_outside_is_not_found_through_links_or_dots() {
+    fn paths_outside_the_root_are_refused() {
         let top = std::env::temp_dir().join(format!("lighthaul-ground-{}", std::process::id()));
         std::fs::create_dir_all(top.join("root/in")).unwrap();
         std::fs::write(top.join("secret"), "s").unwrap();

@@ -1,4 +1,4 @@
-//! Second names of files beneath a root.
+//! Hard links beneath a root.
 
 use std::io;
 use std::path::Path;
@@ -9,10 +9,12 @@ use rustix::io::Errno;
 use crate::disk::Root;
 
 impl Root {
-    /// Makes `to` another name of the file or symbolic link `from`; nothing happens if it is one already.
+    /// Creates `to` as a hard link of the file or symbolic link `from`. Succeeds if it is one
+    /// already.
     ///
-    /// What else has the name stays: to replace it, link to a hidden name and rename that. Where the file system
-    /// has no second names, or no more for this file, the error says so and the file has to be written twice.
+    /// Fails with `EEXIST` if `to` is another file: to replace it, link to a temporary name and
+    /// rename that. Fails if the file system has no hard links, or no more for this file; then copy
+    /// the file.
     pub fn hard_link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let (source, from) = self.parent(from)?;
         let source = source.try_clone()?;

@@ -1,5 +1,5 @@
-//! Which hops of a path answer: datagrams that may only go so far, and who says that they died (RFC 792,
-//! RFC 4443). Any user may do this, since the kernel hands the answers to the socket that asked.
+//! Traceroute without privileges: datagrams with increasing TTLs, and the ICMP errors about them
+//! (RFC 792, RFC 4443). The kernel delivers these errors to the socket that sent the datagram.
 
 use std::io;
 use std::mem;
@@ -12,16 +12,16 @@ use crate::sockaddr;
 use crate::sockopt::set;
 use crate::wait::wait;
 
-/// A hop that answered.
+/// Hop of a path that answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// How many hops away it is, from 1.
+    /// Distance in hops, from 1.
     pub distance: u8,
-    /// Who it is.
+    /// Address of the router or target.
     pub address: IpAddr,
 }
 
-/// The hops on the way to `target` that answer within `patience`, from the nearest on.
+/// Returns the hops on the way to `target` that answer within `patience`, the nearest first.
 pub fn hops(target: SocketAddr, patience: Duration) -> io::Result<Vec<Hop>> {
     let probes: Vec<UdpSocket> = (1..=HOPS_MAX)
         .map(|distance| probe(target, distance))
@@ -45,12 +45,12 @@ pub fn hops(target: SocketAddr, patience: Duration) -> io::Result<Vec<Hop>> {
         })
     });
     let mut answered: Vec<Hop> = answered.collect();
-    // the target answers every probe that gets there; the first of them says how far it is
+    // The target answers every probe that reaches it; the first one gives its distance.
     answered.dedup_by_key(|hop| hop.address);
     Ok(answered)
 }
 
-/// A socket that has sent a datagram which dies `distance` hops away.
+/// Creates a socket and sends a datagram whose TTL expires after `distance` hops.
 fn probe(target: SocketAddr, distance: u8) -> io::Result<UdpSocket> {
     let any = match target {
         SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
@@ -68,12 +68,13 @@ fn probe(target: SocketAddr, distance: u8) -> io::Result<UdpSocket> {
         set(fd, libc::IPPROTO_IP, libc::IP_TTL, far)?;
     }
     socket.connect(target)?;
-    // one that is refused here is as good as lost
+    // A datagram that the kernel refuses counts as lost.
     socket.send(&[0; 8]).ok();
     Ok(socket)
 }
 
-/// Who said that the datagram of `probe` died, if anybody has.
+/// Returns the address of the router that dropped the datagram of `probe`, if its ICMP error has
+/// arrived.
 fn offender(probe: &UdpSocket) -> Option<IpAddr> {
     let mut control = [0_u64; 64];
     // SAFETY: an all-zero msghdr is valid.
@@ -81,7 +82,7 @@ fn offender(probe: &UdpSocket) -> Option<IpAddr> {
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control);
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: control is valid for as many octets as message says, and there is nothing else in it.
+    // SAFETY: control is writable for msg_controllen octets; message has no other buffers.
     let status = unsafe { libc::recvmsg(probe.as_raw_fd(), &raw mut message, flags) };
     if status < 0 {
         return None;
@@ -91,7 +92,7 @@ fn offender(probe: &UdpSocket) -> Option<IpAddr> {
     if first.is_null() {
         return None;
     }
-    // SAFETY: CMSG_FIRSTHDR only answers whole headers.
+    // SAFETY: CMSG_FIRSTHDR returns only complete headers.
     let header = unsafe { first.read_unaligned() };
     let is_error = [
         (libc::IPPROTO_IP, libc::IP_RECVERR),
@@ -106,17 +107,17 @@ fn offender(probe: &UdpSocket) -> Option<IpAddr> {
     // SAFETY: an all-zero sockaddr_storage is valid.
     let mut name: libc::sockaddr_storage = unsafe { mem::zeroed() };
     let len = len.min(size_of_val(&name));
-    // SAFETY: the data of a whole header follow it.
+    // SAFETY: the data of a complete header follow it.
     let data = unsafe { libc::CMSG_DATA(first) };
     let skip = size_of::<libc::sock_extended_err>();
-    // SAFETY: the address lies behind the error, within what cmsg_len says.
+    // SAFETY: the address lies behind the error, within cmsg_len octets.
     let from = unsafe { data.add(skip) };
     // SAFETY: both are valid for len octets, and do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(from, (&raw mut name).cast::<u8>(), len) };
     sockaddr::read(&name).map(|address| address.ip())
 }
 
-/// Hops that are looked at; more are rare, and those that matter are nearer.
+/// Largest number of hops that are probed. Longer paths are rare.
 const HOPS_MAX: u8 = 30;
-/// How often is looked.
+/// Interval between checks for answers.
 const LOOK: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! Who a host is: an Ed25519 key, known to others by its fingerprint.
+//! Identity of a host or user: an Ed25519 key, known to others by its fingerprint.
 
 use std::fmt;
 use std::fs;
@@ -14,14 +14,14 @@ use subtle::ConstantTimeEq;
 
 use crate::durable;
 
-/// A host's or a user's private key.
+/// Private key of a host or user.
 #[derive(Clone)]
 pub struct Identity {
     pkcs8: Vec<u8>,
 }
 
 impl Identity {
-    /// A new key that nobody has seen.
+    /// Generates a new key.
     pub fn generate() -> Self {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new());
         Self {
@@ -32,7 +32,7 @@ impl Identity {
         }
     }
 
-    /// The key kept at `path`, made there (readable by its owner alone) if there is none.
+    /// Loads the key at `path`, or generates it there, readable only by its owner.
     pub fn load_or_generate(path: &Path) -> io::Result<Self> {
         match fs::read(path) {
             Ok(pkcs8) => Self::parse(pkcs8),
@@ -43,11 +43,11 @@ impl Identity {
 
     fn parse(pkcs8: Vec<u8>) -> io::Result<Self> {
         Ed25519KeyPair::from_pkcs8_maybe_unchecked(&pkcs8)
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "this is no Ed25519 key"))?;
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not an Ed25519 key"))?;
         Ok(Self { pkcs8 })
     }
 
-    /// Makes the key at `path`, unless another process has made it meanwhile.
+    /// Generates the key at `path`, unless another process has done so meanwhile.
     fn make(path: &Path) -> io::Result<Self> {
         durable::edit(path, |there| {
             if let Some(pkcs8) = there {
@@ -58,14 +58,14 @@ impl Identity {
         })
     }
 
-    /// What this key says of `message`, which whoever has the public half can check (Ed25519, RFC 8032).
+    /// Signs `message` (Ed25519, RFC 8032).
     pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_LEN] {
         let mut signature = [0; SIGNATURE_LEN];
         signature.copy_from_slice(self.pair().sign(message).as_ref());
         signature
     }
 
-    /// The public half.
+    /// Returns the public key.
     pub fn public(&self) -> [u8; PUBLIC_LEN] {
         let mut public = [0; PUBLIC_LEN];
         public.copy_from_slice(self.pair().public_key().as_ref());
@@ -74,10 +74,10 @@ impl Identity {
 
     fn pair(&self) -> Ed25519KeyPair {
         Ed25519KeyPair::from_pkcs8_maybe_unchecked(&self.pkcs8)
-            .expect("it was checked when it was made or loaded")
+            .expect("the key was checked when it was generated or loaded")
     }
 
-    /// Both halves as PKCS#8 (RFC 5958): the secret itself.
+    /// Returns the key pair as PKCS#8 (RFC 5958), which includes the secret.
     pub fn pkcs8(&self) -> &[u8] {
         &self.pkcs8
     }
@@ -89,21 +89,21 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Whether the holder of the key whose public half is `public` signed `message`.
+/// Reports whether `signature` of `message` is valid for the key `public`.
 pub fn is_signed(public: &[u8], message: &[u8], signature: &[u8]) -> bool {
     UnparsedPublicKey::new(&ED25519, public)
         .verify(message, signature)
         .is_ok()
 }
 
-/// Octets of a public key.
+/// Length of a public key, in octets.
 pub const PUBLIC_LEN: usize = 32;
-/// Octets of a signature.
+/// Length of a signature, in octets.
 pub const SIGNATURE_LEN: usize = 64;
-/// What stands before an Ed25519 key in its `SubjectPublicKeyInfo` (RFC 8410, 4).
+/// Octets before the key in the `SubjectPublicKeyInfo` of an Ed25519 key (RFC 8410, section 4).
 const INFO: [u8; 12] = [48, 42, 48, 5, 6, 3, 43, 101, 112, 3, 33, 0];
 
-/// Octets that nobody can guess.
+/// Returns random octets from the system's secure generator. Panics if it has none.
 pub fn chance<const N: usize>() -> [u8; N] {
     let mut octets = [0; N];
     SystemRandom::new()
@@ -112,42 +112,43 @@ pub fn chance<const N: usize>() -> [u8; N] {
     octets
 }
 
-/// A secret whose bearer is let in, of 256 bits of chance.
+/// Generates a bearer token with 256 random bits.
 pub fn token() -> String {
     format!("lht_{}", HEXLOWER.encode(&chance::<32>()))
 }
 
-/// SHA-256 of a public key (its `SubjectPublicKeyInfo`, RFC 7250), as people compare it.
+/// SHA-256 of a public key (its `SubjectPublicKeyInfo`, RFC 7250), in the form that users compare.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// That of the Ed25519 key with this public half.
+    /// Returns the fingerprint of the Ed25519 key `public`.
     pub fn of_public(public: &[u8; PUBLIC_LEN]) -> Self {
         Self::of(&[INFO.as_slice(), public].concat())
     }
 
-    /// That of a secret, which says nothing of it if the secret has enough chance in it.
+    /// Returns the SHA-256 of a token, which reveals nothing about a random token.
     pub fn of_token(token: &str) -> Self {
         Self::of(token.as_bytes())
     }
 
-    /// The fingerprint with these octets.
+    /// Creates a fingerprint from its octets.
     pub const fn from_octets(octets: [u8; 32]) -> Self {
         Self(octets)
     }
 
-    /// Its octets.
+    /// Returns the fingerprint's octets.
     pub const fn octets(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// Whether they are the same, found out in a time that does not say where they differ.
+    /// Compares two fingerprints in constant time.
     pub fn is(&self, other: Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 
-    /// That of a public key, as its `SubjectPublicKeyInfo` (RFC 5280, 4.1).
+    /// Returns the fingerprint of a public key, given as `SubjectPublicKeyInfo` (RFC 5280, section
+    /// 4.1).
     pub fn of(public_key: &[u8]) -> Self {
         let mut octets = [0; 32];
         octets.copy_from_slice(digest::digest(&digest::SHA256, public_key).as_ref());
@@ -167,9 +168,9 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// What was wrong with a fingerprint that somebody wrote.
+/// Error of a text that is not a fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a fingerprint is sha256: and 64 hexadecimal digits")]
+#[error("not a fingerprint: expected sha256: and 64 hexadecimal digits")]
 pub struct NotAFingerprint;
 
 impl FromStr for Fingerprint {
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fingerprint_survives_print_and_parse() {
+    fn fingerprint_round_trips_through_text() {
         let print = Fingerprint::of(b"key");
         assert_eq!(print.to_string().parse(), Ok(print));
         for text in ["", "sha256:", "sha256:zz", "md5:00"] {
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_half_has_the_fingerprint_that_tls_shows_and_checks_signatures() {
+    fn public_key_has_the_fingerprint_of_its_tls_key_and_verifies_signatures() {
         let (identity, other) = (Identity::generate(), Identity::generate());
         let shown = crate::tls::fingerprint(&identity).unwrap();
         assert_eq!(Fingerprint::of_public(&identity.public()), shown);
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn no_token_is_made_twice() {
+    fn tokens_are_unique() {
         let (one, two) = (token(), token());
         assert!(one.len() == 68 && one.starts_with("lht_") && one != two);
     }

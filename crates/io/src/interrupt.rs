@@ -1,5 +1,5 @@
-//! Being asked to stop: the first signal is a request, the second the end. Who stops gently is asked to come to an end
-//! by one more before these.
+//! Requests to stop the process: the first signal asks, the second one ends the process at once.
+//! After [`catch_gently`], one earlier signal only asks to finish the present work.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -7,28 +7,30 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use crate::error::Error;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
-/// Signals that still come before one is a request.
+/// Signals that only ask for a gentle end.
 static GENTLE: AtomicU8 = AtomicU8::new(0);
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// The same as [`catch`], but a first signal only asks to take on nothing more and to end what there is: [`is_ending`].
+/// Like [`catch`], but the first signal only asks to finish the present work and accept no more:
+/// see [`is_ending`].
 pub fn catch_gently() -> io::Result<()> {
     GENTLE.store(1, Ordering::Relaxed);
     catch()
 }
 
-/// Whether somebody asked to come to an end, or to stop.
+/// Reports whether a gentle end or a stop was requested.
 pub fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed) || is_requested()
 }
 
-/// Takes Ctrl-C, hang-up and termination for requests from now on; a second one ends the process.
+/// Handles SIGINT, SIGTERM and SIGHUP as requests to stop. A second signal ends the process with
+/// status 128 plus the signal's number.
 pub fn catch() -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: an all-zero sigaction is valid.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
-        // SAFETY: action is valid, and the handler only does what a signal handler may.
+        // SAFETY: action is valid, and the handler is async-signal-safe.
         let status = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
         if status != 0 {
             return Err(io::Error::last_os_error());
@@ -37,17 +39,17 @@ pub fn catch() -> io::Result<()> {
     Ok(())
 }
 
-/// Asks to stop, as a first signal would.
+/// Requests a stop, as a first signal does.
 pub fn request() {
     REQUESTED.store(true, Ordering::Relaxed);
 }
 
-/// Whether somebody asked to stop.
+/// Reports whether a stop was requested.
 pub fn is_requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }
 
-/// Fails if somebody asked to stop.
+/// Fails with [`Error::Interrupted`] if a stop was requested.
 pub fn check() -> Result<(), Error> {
     if is_requested() {
         Err(Error::Interrupted)

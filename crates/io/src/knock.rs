@@ -1,4 +1,4 @@
-//! Reaching one address at a time, and saying how that went.
+//! Connections to single addresses, with the time that they took.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -8,12 +8,12 @@ use lighthaul_base::Instant;
 
 use crate::clock::Clock;
 
-/// The addresses that `host` has, each with `port`.
+/// Resolves `host` to its addresses, each with `port`.
 pub fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok((host, port).to_socket_addrs()?.collect())
 }
 
-/// A connection to `address`, and how long its answer took.
+/// Connects to `address` within `patience`. Returns the connection and the time that it took.
 pub fn knock(address: SocketAddr, patience: Duration) -> io::Result<(TcpStream, Duration)> {
     let clock = Clock::start();
     let tcp = TcpStream::connect_timeout(&address, patience)?;

@@ -1,10 +1,18 @@
-//! Floor 2: the real world that runs machines: clock, sockets, trains, streams, blocks and disks.
+//! Floor 2: operating system services for machines: clocks, sockets, streams, files, encryption.
 //!
-//! - [`clock`]: the only place that reads time; [`wait`]: sleeping until a moment or a sign; [`poller`]: on many descriptors
-//! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive; [`seal`]: their encryption
-//! - [`ground`], [`disk`]: where files are read from, and written to; [`folder`]: folders that are changed
-//! - [`durable`]: small files replaced whole, across power cuts; [`device`]: files read back past the page cache; [`disk`]: files beneath a root; [`metadata`]: what they have besides bytes; [`sparse`]: their holes; [`space`], [`naming`]: what still fits
-//! - [`core`]: which core a thread runs on; [`heap`]: what it keeps; [`knock`], [`hops`], [`grants`]: what is in the way of a peer, and what this host allows; [`tun`], [`namespace`]: what the lab's links and hosts are made of
+//! - [`clock`]: all clocks; [`wait`]: sleep until a deadline or an event; [`poller`]: many
+//!   descriptors
+//! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive; [`seal`]: encryption
+//! - [`tcp`], [`tls`], [`control`]: connections, their handshake, and framed streams over them
+//! - [`drive`]: event loop of a machine; [`store`]: access to its object's bytes, with
+//!   [`read_ahead`] (files of a sender), [`blocks`] (files of a receiver) and [`memory`]
+//! - [`ground`], [`disk`]: files to read and to write beneath a folder; [`folder`]: open folders
+//! - [`metadata`]: owner, mode, times and attributes; [`sparse`]: holes; [`space`], [`naming`]:
+//!   limits of a file system
+//! - [`durable`]: atomic replacement of small files; [`device`]: reads without the page cache
+//! - [`core`], [`heap`]: processor and memory of threads; [`knock`], [`hops`], [`grants`],
+//!   [`probe`], [`flood`]: diagnosis of a path and this host; [`tun`], [`namespace`]: links and
+//!   hosts of the lab
 #![expect(
     unsafe_code,
     reason = "system calls live here, each behind a safe function"

@@ -1,4 +1,4 @@
-//! An object in memory, or one that only looks as large as it is.
+//! Object in memory, or one of any length whose bytes repeat.
 
 use lighthaul_base::Span;
 
@@ -6,7 +6,7 @@ use crate::block::Block;
 use crate::error::Error;
 use crate::store::Store;
 
-/// An object whose bytes repeat every `ring.len()` bytes; what is placed may be kept or thrown away.
+/// Object whose bytes repeat every `ring.len()` bytes. Received bytes are kept or dropped.
 #[derive(Debug)]
 pub struct Memory {
     ring: Block,
@@ -14,14 +14,14 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// An object made of `ring` over and over. `keep` says that what comes is copied into the ring
-    /// ("copy") rather than dropped ("fake").
+    /// Creates an object of the repeated bytes of `ring`. Received bytes are copied into the ring
+    /// if `keep` is set ("copy"), else dropped ("fake"). Panics if the ring is empty.
     pub fn new(ring: Block, keep: bool) -> Self {
         assert!(!ring.is_empty(), "an object in memory has bytes");
         Self { ring, keep }
     }
 
-    /// The bytes it holds.
+    /// Returns the bytes of the ring.
     pub fn ring(&self) -> &[u8] {
         &self.ring
     }

@@ -1,4 +1,5 @@
-//! File systems that a tree spans: syncfs(2) syncs one of them, and knows nothing of those mounted below it.
+//! File systems that a tree spans. One syncfs(2) syncs only one of them, without those mounted
+//! below it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,15 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{fstat, syncfs};
 
-/// File systems that were written to, by their device. A clone is the same set. It has no bound of its own: there
-/// are no more of them than mounts on this host.
+/// Set of the file systems that were written to, by device number. Clones share the set. Its size
+/// is bounded by the mounts of this host.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mounts {
     used: Arc<Mutex<BTreeMap<u64, OwnedFd>>>,
 }
 
 impl Mounts {
-    /// Remembers the file system of what is open. An error that it has from then on is found by the next sync.
+    /// Adds the file system of an open file. The next sync reports any write error after this call.
     pub(crate) fn note(&self, open: &OwnedFd) -> io::Result<()> {
         let device = fstat(open)?.st_dev;
         let mut used = self.lock();
@@ -26,7 +27,8 @@ impl Mounts {
         Ok(())
     }
 
-    /// Brings everything written to these file systems to disk; each is tried, whatever another one says.
+    /// Writes all changes of these file systems to disk. Syncs each one, and returns the first
+    /// error.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let used = self.lock();
         let mut all = Ok(());

@@ -1,8 +1,15 @@
-//! Namespaces without names: a network to itself for each host, and a cell for each command that runs there.
+//! Unnamed namespaces: a network for each host of the lab, and a cell for each command that runs
+//! there.
 //!
-//! A cell is a network namespace joined, and a mount and a PID namespace of its own. Three processes make
-//! it: a *guard* that waits for the lab or the command to end, the *init* of the PID namespace, and the
-//! command. Whichever of lab, guard and init dies first, the kernel kills everything below it.
+//! A cell joins a network namespace and has its own mount and PID namespaces. Three processes form
+//! it:
+//!
+//! ```text
+//! lab --> guard --> init (PID 1) --> command
+//! ```
+//!
+//! The guard waits for the end of the lab or of the command. If lab, guard or init dies, the kernel
+//! kills all processes below it.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -13,14 +20,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-/// A network namespace; it is gone when nobody is in it and nobody holds this.
+/// Network namespace. It exists while a process is in it or this value lives.
 #[derive(Debug)]
 pub struct Namespace {
     file: File,
 }
 
 impl Namespace {
-    /// Makes a namespace that has nothing but a loopback interface, which is down.
+    /// Creates a namespace with only a loopback interface, which is down.
     pub fn create() -> io::Result<Self> {
         apart(|| {
             unshare(libc::CLONE_NEWNET)?;
@@ -28,19 +35,21 @@ impl Namespace {
         })
     }
 
-    /// Opens the namespace that `path` stands for.
+    /// Opens the namespace at `path`.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: File::open(path)?,
         })
     }
 
-    /// Where other processes of the same user find it while this one lives.
+    /// Returns a path to the namespace for other processes of the same user, valid while this
+    /// process lives.
     pub fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
     }
 
-    /// Runs `work` on a thread of its own in this namespace; processes that it starts are in it too.
+    /// Runs `work` on a new thread in this namespace. Processes that it starts are in the namespace
+    /// too.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         apart(|| {
             self.enter()?;
@@ -48,29 +57,30 @@ impl Namespace {
         })
     }
 
-    /// Moves the calling thread into this namespace, for good.
+    /// Moves the calling thread into this namespace permanently.
     pub fn enter(&self) -> io::Result<()> {
         setns(self.file.as_raw_fd())
     }
 }
 
-/// What a command in a cell finds there.
+/// Environment of a command in a cell.
 #[derive(Debug)]
 pub struct Cell<'a> {
-    /// The network it is in.
+    /// Network of the command.
     pub namespace: &'a Namespace,
-    /// What it reads as `/etc/hosts`.
+    /// Content of its `/etc/hosts`.
     pub hosts: &'a str,
-    /// Namespaces it can enter by a file of that name in [`DOORS`].
+    /// Namespaces that the command can enter, each by the file of this name in [`DOORS`].
     pub doors: Vec<(&'a str, &'a Namespace)>,
-    /// A pipe; when its other end closes, all in the cell die.
+    /// Pipe whose closing, at its other end, ends all processes in the cell.
     pub lifeline: RawFd,
 }
 
-/// Where a command in a cell finds the doors to other namespaces, as files that `nsenter --net=` takes too.
+/// Folder in a cell with files for other namespaces, which `nsenter --net=` takes too.
 pub const DOORS: &str = "/proc/fs";
 
-/// Makes `command` run in a cell; its exit status is the command's, or 128 and the signal that ended it.
+/// Makes `command` run in a cell. Its exit status is the command's, or 128 plus the number of the
+/// signal that ended it.
 pub fn confine(command: &mut Command, cell: &Cell<'_>) -> io::Result<()> {
     let furniture = Furniture::new(cell)?;
     let namespace = cell.namespace.file.as_raw_fd();
@@ -97,12 +107,12 @@ pub fn confine(command: &mut Command, cell: &Cell<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this process may make namespaces.
+/// Fails if this process may not create namespaces.
 pub fn check() -> io::Result<()> {
     apart(|| unshare(libc::CLONE_NEWNET | libc::CLONE_NEWNS | libc::CLONE_NEWPID))
 }
 
-/// Lets the interrupt and quit keys reach the commands but not end this process.
+/// Makes this process ignore the interrupt and quit keys, which still reach the commands.
 pub fn outlive_interrupts() {
     extern "C" fn nothing(_signal: libc::c_int) {}
     for signal in [libc::SIGINT, libc::SIGQUIT] {
@@ -112,7 +122,7 @@ pub fn outlive_interrupts() {
     }
 }
 
-/// Everything that is put into a cell, laid out before the fork so that nothing is allocated after it.
+/// Files of a cell, prepared before the fork because no memory can be allocated after it.
 struct Furniture {
     hosts: Vec<u8>,
     doors: Vec<(CString, CString)>,
@@ -131,7 +141,7 @@ impl Furniture {
         })
     }
 
-    /// Mounts it all; called between fork and exec.
+    /// Mounts the files. Called between fork and exec.
     fn place(&self) -> io::Result<()> {
         mount(Some(c"proc"), c"/proc", Some(c"proc"), 0)?;
         mount(Some(c"tmpfs"), c"/proc/fs", Some(c"tmpfs"), 0)?;
@@ -144,7 +154,7 @@ impl Furniture {
     }
 }
 
-/// Runs `work` on a thread that nobody else sees, so that what it does to itself ends with it.
+/// Runs `work` on a new thread, so that its changes to the thread end with it.
 fn apart<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let worker = thread::Builder::new().spawn_scoped(scope, work)?;
@@ -154,7 +164,8 @@ fn apart<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> 
     })
 }
 
-/// Waits for the cell's init or for the lifeline to break, and ends as the init did. Never allocates.
+/// Waits until the cell's init ends or the lifeline closes. Exits with init's status. Never
+/// allocates.
 fn guard(init: libc::pid_t, lifeline: RawFd) -> ! {
     for signal in [libc::SIGINT, libc::SIGQUIT] {
         // SAFETY: ignoring a signal touches nothing else.
@@ -162,7 +173,7 @@ fn guard(init: libc::pid_t, lifeline: RawFd) -> ! {
     }
     // SAFETY: pidfd_open takes two numbers.
     let ended = unsafe { libc::syscall(libc::SYS_pidfd_open, init, 0) } as libc::c_int;
-    // everything else goes, the lifeline's other end above all
+    // Close all other descriptors, especially the lifeline's other end.
     let (low, high) = if ended < lifeline {
         (ended, lifeline)
     } else {
@@ -195,7 +206,7 @@ fn guard(init: libc::pid_t, lifeline: RawFd) -> ! {
     }
 }
 
-/// What PID 1 of a cell does: waits for orphans until the command ends, and ends as it did.
+/// Acts as PID 1 of a cell: reaps orphans until the command ends, and exits with its status.
 fn reap(child: libc::pid_t) -> ! {
     close_between(0, libc::c_int::MAX);
     loop {
@@ -268,7 +279,7 @@ fn mount(
     check_status(unsafe { libc::mount(source, target.as_ptr(), kind, flags, std::ptr::null()) })
 }
 
-/// Creates a file with some content, without allocating.
+/// Creates a file with `content`, without allocating memory.
 fn write_file(path: &CStr, content: &[u8]) -> io::Result<()> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
     // SAFETY: path is a string that outlives the call.

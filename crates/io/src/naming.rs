@@ -1,4 +1,4 @@
-//! Which names a file system takes, and which it takes for the same.
+//! Limits of file names, and their case sensitivity.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,20 +9,20 @@ use rustix::io::Errno;
 
 use crate::disk::Root;
 
-/// What a file system makes of names.
+/// Rules of a file system for names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Naming {
     /// Octets of the longest name.
     pub name_max: usize,
-    /// Octets of the longest path that the kernel takes, seen from the root of a transfer.
+    /// Octets of the longest path that the kernel accepts, relative to the root of a transfer.
     pub path_max: usize,
-    /// `README` and `readme` are one name.
+    /// True if names that differ only in case are one name, such as `README` and `readme`.
     pub folds_case: bool,
 }
 
 impl Naming {
-    /// What the file system of `folder` makes of them. Whether case counts is tried, with a file that is gone again
-    /// when this returns; `number` makes its name unlike all others.
+    /// Determines the rules of the file system of `folder`. To test case sensitivity, creates a
+    /// file and removes it; `number` makes its name unique.
     pub fn of(folder: &impl AsFd, number: u64) -> io::Result<Self> {
         let stat = fstatvfs(folder)?;
         let name_max = usize::try_from(stat.f_namemax).unwrap_or(usize::MAX);
@@ -35,7 +35,7 @@ impl Naming {
 }
 
 impl Root {
-    /// What the file system makes of names in the folder that `path` is in; see [`Naming::of`].
+    /// Determines the rules for names in the folder that contains `path`; see [`Naming::of`].
     pub fn naming(&mut self, path: &Path, number: u64) -> io::Result<Naming> {
         let (folder, _) = self.parent(path)?;
         Naming::of(folder, number)

@@ -1,4 +1,4 @@
-//! Waiting on thousands of descriptors with one thread (epoll), and being allowed to have so many.
+//! Waiting for thousands of descriptors with one thread (epoll(7)).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Most events of one wait.
+/// Limit of events that one wait returns.
 const EVENTS_MAX: usize = 256;
 
-/// A set of descriptors, each with a token of its owner's choice.
+/// Set of watched descriptors. Each has a token that its owner chooses.
 #[derive(Debug)]
 pub struct Poller(OwnedFd);
 
-/// A descriptor that is ready.
+/// Descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// Its token.
+    /// Token of the descriptor.
     pub token: u64,
-    /// The peer sends nothing more, or the connection is broken.
+    /// True if the peer sends nothing more, or the connection is broken.
     pub has_ended: bool,
 }
 
@@ -43,7 +43,7 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, fd, &raw mut event)
     }
 
-    /// Does not watch `fd` any more.
+    /// Stops watching `fd`.
     pub fn remove(&self, fd: &impl AsRawFd) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut())
     }
@@ -54,7 +54,7 @@ impl Poller {
         fd: &impl AsRawFd,
         event: *mut libc::epoll_event,
     ) -> io::Result<()> {
-        // SAFETY: both descriptors are open, and event is one that may be read, or null where none is.
+        // SAFETY: both descriptors are open; event is readable, or null for a removal.
         let status = unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd.as_raw_fd(), event) };
         if status == 0 {
             Ok(())
@@ -63,7 +63,8 @@ impl Poller {
         }
     }
 
-    /// Waits at most `patience` until something is ready; a signal ends the wait early.
+    /// Waits for at most `patience` until a descriptor is ready. A signal ends the wait early, with
+    /// no descriptors.
     pub fn wait(&self, patience: Duration) -> io::Result<Vec<Ready>> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
         let millis = libc::c_int::try_from(patience.as_millis()).unwrap_or(libc::c_int::MAX);
@@ -91,7 +92,7 @@ impl Poller {
     }
 }
 
-/// Raises the number of files that may be open to what the system allows, and returns it.
+/// Raises the limit of open files to the hard limit, and returns it.
 pub fn raise_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ready_is_told_by_its_token() {
+    fn wait_returns_tokens_of_ready_descriptors() {
         let poller = Poller::new().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut calls: Vec<_> = (0..3)

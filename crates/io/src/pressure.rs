@@ -1,10 +1,13 @@
-//! How much a host's processors are wanted.
+//! Demand for the processors of this host.
 
 use std::fs;
 use std::thread::available_parallelism;
 
-/// In which part of the last ten seconds somebody waited for a processor of this host, in percent; where the
-/// kernel does not count that, all of it if many more want one than there are, else none.
+/// Returns the percentage of the last ten seconds in which a task waited for a processor
+/// (`/proc/pressure/cpu`).
+///
+/// Without that file, returns 100 if the load average exceeds twice the number of processors, else
+/// 0.
 pub fn processor_wait() -> u8 {
     let counted = fs::read_to_string("/proc/pressure/cpu").ok();
     if let Some(percent) = counted.as_deref().and_then(waited) {
@@ -20,7 +23,7 @@ pub fn processor_wait() -> u8 {
     }
 }
 
-/// The part of ten seconds in a line like `some avg10=1.53 avg60=0.87 avg300=0.73 total=1`.
+/// Parses the ten-second average of a line like `some avg10=1.53 avg60=0.87 avg300=0.73 total=1`.
 fn waited(pressure: &str) -> Option<u8> {
     let some = pressure
         .lines()
@@ -41,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_writes_is_read() {
+    fn pressure_and_load_files_are_parsed() {
         let text = "some avg10=99.34 avg60=99.13 avg300=75.65 total=12636695743\nfull avg10=0.00";
         assert_eq!(waited(text), Some(99));
         assert_eq!(waited("some avg10=0.00 avg60=0.00 total=1"), Some(0));
@@ -50,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn no_host_waits_more_than_always() {
+    fn processor_wait_is_at_most_100_percent() {
         assert!(processor_wait() <= 100);
     }
 }

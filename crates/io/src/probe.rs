@@ -1,4 +1,5 @@
-//! Looking at a path with datagrams of its own: what size arrives, and how fast a train does.
+//! Measurement of a path with probe datagrams: the largest size that arrives, and the rate of a
+//! train.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -14,73 +15,75 @@ use crate::train::{CONNECTION_LEN, Train};
 use crate::udp::{Udp, header_len};
 use crate::wait::{Watch, wait};
 
-/// Lengths of datagrams (behind the UDP header) that are tried: from what always passes to jumbo
-/// frames, for IPv4 and IPv6, bare and in the usual tunnels.
+/// Datagram lengths to try, in octets of UDP payload. They fit paths from the IPv6 minimum to jumbo
+/// frames, over IPv4 and IPv6, with and without common tunnels.
 pub const LENGTHS: [usize; 7] = [1232, 1372, 1432, 1452, 1472, 8952, 8972];
-/// The most lanes between two hosts.
+/// Limit of lanes between two hosts.
 pub const LANES_MAX: usize = 8;
-/// A train is over when nothing came for this long.
+/// Time without datagrams after which a train has ended.
 const QUIET: Duration = Duration::from_millis(25);
 const HEAD_LEN: usize = 8;
-/// Up to one in so many is taken for lost at random; more, for what a full queue dropped.
+/// Divisor: up to one lost datagram in this many counts as random loss, more as drops of a full
+/// queue.
 const LOSS_SHARE_MAX: u64 = 50;
-/// Octets of a probe that are not its body.
+/// Octets of a probe in front of its body.
 const PREFIX_LEN: usize = CONNECTION_LEN + HEAD_LEN;
 const PING: u8 = 0;
 const CAR: u8 = 1;
 const LAST: u8 = 2;
 
-/// Sends and hears probes on one socket.
+/// Sender and receiver of probes on one socket.
 #[derive(Debug)]
 pub struct Prober {
     connection: u64,
-    /// What comes with this number or one soon after is no probe, and is left for whoever takes it.
+    /// Connection number of the data. Datagrams with it, or with the next numbers, are left in the
+    /// socket.
     data: u64,
     seal: Key,
     open: Key,
     counter: u64,
-    /// Trains sent.
+    /// Number of trains sent.
     trains: u8,
-    /// The last train that was heard.
+    /// Number of the last train received.
     heard: Cell<u8>,
-    /// Where receptions land.
+    /// Receive buffer.
     buffer: RefCell<Vec<u8>>,
 }
 
-/// A genuine probe.
+/// Authentic probe.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// The train that it is a part of; the lane, if it is a ping.
+    /// Number of its train; for a ping, its lane.
     train: u8,
     len: usize,
     number: u64,
     kind: u8,
 }
 
-/// What was heard while a train was waited for.
+/// Result of waiting for a train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// Nothing yet.
+    /// Neither a train nor data arrived in time.
     Nothing,
-    /// A train.
+    /// A train arrived.
     Train(Arrival),
-    /// The data has begun.
+    /// Data arrived: the transfer has begun.
     Data,
 }
 
-/// A train as it arrived.
+/// Measurement of a train at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Octets that came after the first reception, headers included, and what a few lost at random
-    /// would have added.
+    /// Octets received after the first reception, headers included, plus an estimate of a few lost
+    /// ones.
     pub bytes: u64,
-    /// How long they took.
+    /// Time from the first reception to the last.
     pub time: Duration,
 }
 
 impl Prober {
-    /// A prober whose datagrams start with `connection`, and which leaves those that start with
-    /// `data` alone.
+    /// Creates a prober whose datagrams carry the number `connection`. It does not take datagrams
+    /// with the number `data`.
     pub fn new(connection: u64, data: u64, seal: Key, open: Key) -> Self {
         Self {
             connection,
@@ -102,7 +105,7 @@ impl Prober {
         Ok(())
     }
 
-    /// Sends a short datagram twice, to make lane `lane` known.
+    /// Sends two short datagrams that announce `lane`.
     pub fn knock(&mut self, udp: &Udp, lane: u8) -> io::Result<()> {
         self.send_ping(udp, LENGTHS[0], lane)?;
         self.send_ping(udp, LENGTHS[0], lane)
@@ -114,7 +117,7 @@ impl Prober {
         self.send(udp, &mut Train::new(), &body)
     }
 
-    /// Sends `count` datagrams of `len` octets as fast as the host can.
+    /// Sends a train of `count` datagrams of `len` octets as fast as the host can.
     pub fn train(&mut self, udp: &Udp, count: usize, len: usize) -> io::Result<()> {
         self.trains += 1;
         let mut body = vec![0_u8; len - PREFIX_LEN - TAG_LEN];
@@ -132,19 +135,20 @@ impl Prober {
         Ok(())
     }
 
-    /// The length of the probe in `octets`, and the lane it came by; nothing if it is not one of our
-    /// peer's.
+    /// Returns the length and the lane of the probe in `octets`, or `None` if it is not an
+    /// authentic probe of the peer.
     pub fn recognise(&self, octets: &mut [u8]) -> Option<(usize, u8)> {
         self.open(octets).map(|probe| (probe.len, probe.train))
     }
 
-    /// Whether data has come to `udp`.
+    /// Reports whether data is waiting in `udp`.
     fn sees_data(&self, udp: &Udp) -> io::Result<bool> {
         let first = udp.peek()?.map(u64::from_be_bytes);
         Ok(first.is_some_and(|number| number.wrapping_sub(self.data) < LANES_MAX as u64))
     }
 
-    /// The longest probe heard until `deadline`, or until nothing more is to be expected.
+    /// Returns the length of the longest probe that arrives until `deadline`; 0 if none does.
+    /// Returns early when no longer one can be expected.
     pub fn hear_pings(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<usize> {
         let mut longest = 0;
         let mut until = deadline;
@@ -157,7 +161,7 @@ impl Prober {
         Ok(longest)
     }
 
-    /// Waits until `deadline` for a train and measures it.
+    /// Waits for a train until `deadline`, and measures it.
     pub fn hear_train(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<Heard> {
         let overhead = u64::from(header_len(udp.local_addr()?));
         let mut first = None;
@@ -171,7 +175,7 @@ impl Prober {
         while !last && clock.now() < until && !self.sees_data(udp)? {
             let (mut bytes, before) = (0, count);
             self.hear(udp, clock, until, |probe| {
-                // what is late of a train that was reported already says nothing of the next
+                // Ignore late datagrams of a train that was already measured.
                 if probe.kind != PING && probe.train > self.heard.get() {
                     bytes += probe.len as u64 + overhead;
                     count += 1;
@@ -204,7 +208,7 @@ impl Prober {
         Ok(first.map_or(Heard::Nothing, |_| Heard::Train(arrival)))
     }
 
-    /// Hears one reception, if one comes before `until`.
+    /// Receives once, if datagrams arrive before `until`, and passes their probes to `take`.
     fn hear(
         &self,
         udp: &Udp,
@@ -225,7 +229,7 @@ impl Prober {
         Ok(())
     }
 
-    /// The probe in `octets`, if it is genuine.
+    /// Decrypts the probe in `octets`. Returns `None` if it is not authentic.
     fn open(&self, octets: &mut [u8]) -> Option<Probe> {
         let len = octets.len();
         if len <= PREFIX_LEN + TAG_LEN || octets[..CONNECTION_LEN] != self.connection.to_be_bytes()
@@ -256,14 +260,14 @@ impl Prober {
     }
 }
 
-/// The number at the start of a datagram, by which its connection is found.
+/// Returns the connection number at the start of a datagram.
 pub fn connection_of(octets: &[u8]) -> Option<u64> {
     octets
         .first_chunk()
         .map(|octets| u64::from_be_bytes(*octets))
 }
 
-/// A socket of our own that talks to `peer` alone, from the same port as others if `local` has one.
+/// Creates a socket bound to `local`, possibly sharing its port, and connected to `peer`.
 pub fn connect(local: SocketAddr, peer: SocketAddr) -> io::Result<Udp> {
     let udp = Udp::bind(local)?;
     udp.connect(peer)?;

@@ -1,4 +1,10 @@
-//! A sender's store: a thread of its own reads what the machine says it will send next.
+//! Sender's store: a reader thread reads the spans that the machine will send next.
+//!
+//! ```text
+//! Source --> reader thread --> batches --> gather() --> socket
+//!               ^                              |
+//!               +-------- free batches <-------+
+//! ```
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
@@ -10,14 +16,14 @@ use crate::block::Block;
 use crate::error::Error;
 use crate::store::Store;
 
-/// Where the bytes of objects are read from, one object after the other.
+/// Origin of objects' bytes, one object after another.
 pub trait Source: Send + 'static {
-    /// What a source is told of an object.
+    /// Description of an object, passed to [`Source::begin`].
     type Object: Send + 'static;
 
-    /// What is read from now on belongs to `object`.
+    /// Starts `object`, to which all following reads belong.
     fn begin(&mut self, object: Self::Object);
-    /// Fills `buffer` with the bytes of the object from `offset` on.
+    /// Fills `buffer` with the object's bytes from `offset` on.
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Error>;
 }
 
@@ -25,29 +31,29 @@ const BATCH_BYTES: usize = 1 << 20;
 const BATCH_SPANS_MAX: usize = 256;
 const BATCHES: usize = 24;
 
-/// What the reader is to do.
+/// Order to the reader thread.
 enum Job<O> {
     Begin(O),
     Fill(Batch),
 }
 
-/// Spans in ascending order and, once read, their bytes one behind the other.
+/// Spans in ascending order, with their bytes in one block once they are read.
 struct Batch {
     spans: Vec<Span>,
     block: Block,
 }
 
-/// The batch being sent.
+/// Batch that is being sent.
 struct Front {
     batch: Batch,
-    /// Which of its spans is next, and where that begins in the block.
+    /// Index of the next span, and its position in the block.
     index: usize,
     start: usize,
-    /// Where the object goes on; what lies before has left.
+    /// Offset of the next byte of the object; earlier bytes of the batch have been sent.
     next: u64,
 }
 
-/// Reads ahead of a machine that sends in ascending order, pass after pass.
+/// Store that reads ahead of a machine, which sends in ascending order, pass after pass.
 pub struct ReadAhead<S: Source> {
     requests: SyncSender<Job<S::Object>>,
     ready: Receiver<Result<Batch, Error>>,
@@ -55,18 +61,18 @@ pub struct ReadAhead<S: Source> {
     retired: Vec<Batch>,
     spare: Vec<Batch>,
     outstanding: usize,
-    /// What came ahead of its turn, while what is sent again was read.
+    /// Batches that arrived while a retransmission was read.
     waiting: VecDeque<Batch>,
-    /// What is sent again amid a pass, until it has left.
+    /// Retransmissions during a pass, kept until they are sent.
     again: Vec<Batch>,
-    /// Bytes of a batch, a multiple of the packet's.
+    /// Size of a batch in bytes, a multiple of the packet's length.
     batch_len: usize,
-    /// The next request starts here.
+    /// Offset of the next request.
     cursor: u64,
 }
 
 impl<S: Source> ReadAhead<S> {
-    /// Starts the thread that reads from `source`, whole packets of `packet_len` bytes at a time.
+    /// Starts the thread that reads from `source`, in multiples of `packet_len` bytes.
     pub fn start(source: S, packet_len: u32) -> Result<Self, Error> {
         let packet_len = packet_len as usize;
         let batch_len = packet_len * (BATCH_BYTES / packet_len).max(1);
@@ -90,7 +96,7 @@ impl<S: Source> ReadAhead<S> {
                     }
                 }
             })
-            .map_err(|error| Error::world("starting the reader", error))?;
+            .map_err(|error| Error::world("cannot start the reader thread", error))?;
         let spare = (0..BATCHES)
             .map(|_| Batch {
                 spans: Vec::new(),
@@ -111,14 +117,14 @@ impl<S: Source> ReadAhead<S> {
         })
     }
 
-    /// Reads for a machine that sends `object` from now on.
+    /// Starts `object`, which the machine sends next.
     pub fn begin(&mut self, object: S::Object) -> Result<(), Error> {
         self.forget()?;
         self.cursor = 0;
         self.requests.send(Job::Begin(object)).map_err(|_| gone())
     }
 
-    /// Takes back every batch.
+    /// Takes all batches back.
     fn forget(&mut self) -> Result<(), Error> {
         while self.outstanding > 0 {
             let batch = self.next_batch()?;
@@ -144,7 +150,8 @@ impl<S: Source> ReadAhead<S> {
         }
     }
 
-    /// Reads `span` besides what is read ahead; it stays until what was gathered has left.
+    /// Reads `span` for a retransmission, besides the batches read ahead. Kept until
+    /// [`Store::sent`].
     fn read_again(&mut self, span: Span) -> Result<(), Error> {
         let block = Block::new(span.len as usize);
         let spans = vec![span];
@@ -159,7 +166,7 @@ impl<S: Source> ReadAhead<S> {
         Ok(())
     }
 
-    /// Forgets what was read ahead and reads `span` now.
+    /// Discards the batches read ahead, and reads `span`.
     fn restart(&mut self, span: Span) -> Result<(), Error> {
         while self.outstanding > 0 {
             let batch = self.next_batch()?;
@@ -178,7 +185,8 @@ impl<S: Source> ReadAhead<S> {
         self.request(batch)
     }
 
-    /// Whether more of the pass is there or being read, so that what lies behind is sent again amid it.
+    /// Reports whether more of the present pass is read or requested. If so, an earlier span is a
+    /// retransmission.
     fn is_amid(&self) -> bool {
         let rest = |front: &Front| {
             let last = front.batch.spans.last();
@@ -187,7 +195,8 @@ impl<S: Source> ReadAhead<S> {
         self.outstanding > 0 || self.front.as_ref().is_some_and(rest)
     }
 
-    /// Goes back to the beginning where the machine does: it sends in a new pass what was lost of the one before.
+    /// Returns to the start of the object for the machine's next pass, which sends what the last
+    /// pass lost.
     fn turn_back<E: Endpoint>(&mut self, endpoint: &E) {
         if !self.is_amid()
             && endpoint.upcoming(self.cursor, 1).is_none()
@@ -199,7 +208,8 @@ impl<S: Source> ReadAhead<S> {
         }
     }
 
-    /// Where in the front batch `span` lies, if it does and has not been used.
+    /// Finds the position of `span` in the front batch. Returns `None` if the batch does not have
+    /// it, or has passed it.
     fn find(&mut self, span: Span) -> Option<usize> {
         let front = self
             .front
@@ -283,7 +293,7 @@ impl<S: Source> Store for ReadAhead<S> {
     }
 
     fn slot(&mut self, _span: Span) -> Result<Option<&mut [u8]>, Error> {
-        Err(Error::PeerMisbehaved("it sent data to a sender".into()))
+        Err(Error::PeerMisbehaved("a receiver sent data".into()))
     }
 }
 
@@ -308,7 +318,7 @@ fn fill(source: &mut impl Source, batch: &mut Batch) -> Result<(), Error> {
 }
 
 fn gone() -> Error {
-    Error::Store("the reader stopped".into())
+    Error::Store("internal error: the reader thread stopped".into())
 }
 
 #[cfg(test)]
@@ -318,7 +328,7 @@ mod tests {
 
     const PACKET: u32 = 1000;
 
-    /// Has spans to send, pass after pass; nothing but what it sends next is asked of it.
+    /// Machine that sends spans, pass after pass. The store only asks for its upcoming spans.
     struct Passes {
         spans: Vec<Span>,
     }
@@ -346,7 +356,7 @@ mod tests {
         }
     }
 
-    /// Each octet is the number of its packet.
+    /// Source in which each octet is the number of its packet.
     struct Numbers;
 
     impl Source for Numbers {
@@ -366,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_of_a_pass_is_read_ahead_like_the_pass_itself() {
+    fn retransmission_pass_is_read_ahead() {
         let mut store = ReadAhead::start(Numbers, PACKET).unwrap();
         store.begin(()).unwrap();
         for numbers in [(0..200).collect(), vec![3, 4, 90, 199], vec![3, 199]] {
@@ -374,7 +384,7 @@ mod tests {
             let mut passes = Passes { spans };
             for number in numbers {
                 store.foresee(&passes).unwrap();
-                assert!(store.is_amid(), "packet {number} is asked for by itself");
+                assert!(store.is_amid(), "packet {number} was not read ahead");
                 let bytes = store.gather(packet(number)).unwrap();
                 assert!(bytes.iter().all(|octet| u64::from(*octet) == number));
                 assert!(store.again.is_empty());

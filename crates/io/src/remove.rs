@@ -1,4 +1,4 @@
-//! Removing what lies beneath a root, without following any link on the way.
+//! Removal of files and trees beneath a root. No symbolic link is followed.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,19 +13,20 @@ use crate::beneath;
 use crate::disk::Root;
 use crate::ground::Meta;
 
-/// How deep folders may lie in each other, since each one that is being emptied is open.
+/// Limit of nested folders, since each level keeps a descriptor open.
 const DEPTH_MAX: usize = 400;
 
 impl Root {
-    /// Removes the folder `path`, which must be empty.
+    /// Removes the empty folder `path`.
     pub fn remove_folder(&mut self, path: &Path) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         Ok(unlinkat(folder, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Removes `path` and, if it is a folder, all that is in it, but for what `keep` says of a path and of
-    /// what is there, and the folders which that is in. What is gone already is no failure. `gone` hears of every
-    /// path that was removed.
+    /// Removes `path`; if it is a folder, with all its content.
+    ///
+    /// Keeps each path for which `keep` returns true (given the path and its type), and the folders
+    /// above. Paths that vanish meanwhile are no error. Calls `gone` with each path removed.
     pub fn remove_tree(
         &mut self,
         path: &Path,
@@ -42,7 +43,7 @@ impl Root {
     }
 }
 
-/// What holds for all that is removed.
+/// Parameters of a removal.
 #[derive(Clone, Copy)]
 struct Rest<'a> {
     keep: &'a dyn Fn(&[u8], FileType) -> bool,
@@ -50,7 +51,7 @@ struct Rest<'a> {
     depth: usize,
 }
 
-/// Removes `name` in `folder`, which is at `path` below the root; answers whether it is gone.
+/// Removes `name` in `folder`; its path below the root is `path`. Returns true if it is gone.
 fn remove(folder: impl AsFd, name: &OsStr, path: &[u8], rest: &Rest<'_>) -> io::Result<bool> {
     let meta = match Meta::of(&folder, name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -77,10 +78,10 @@ fn remove(folder: impl AsFd, name: &OsStr, path: &[u8], rest: &Rest<'_>) -> io::
     }
 }
 
-/// Removes what is in the folder `name`; answers whether nothing was kept.
+/// Empties the folder `name`. Returns true if nothing was kept.
 fn empty(folder: impl AsFd, name: &OsStr, path: &[u8], rest: &Rest<'_>) -> io::Result<bool> {
     if rest.depth >= DEPTH_MAX {
-        return Err(io::Error::other("too many folders lie in each other"));
+        return Err(io::Error::other("folders are nested more than 400 deep"));
     }
     let inner = enter(folder, name)?;
     let deeper = Rest {
@@ -111,7 +112,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_tree_goes_and_what_its_links_point_at_stays() {
+    fn remove_tree_spares_link_targets_and_kept_files() {
         let top = std::env::temp_dir().join(format!("lighthaul-remove-{}", std::process::id()));
         fs::create_dir_all(top.join("root/a/b/c")).unwrap();
         fs::create_dir_all(top.join("root/a/d")).unwrap();
@@ -134,7 +135,7 @@ mod tests {
         root.remove_tree(Path::new("a"), &logs, &note).unwrap();
         assert!(
             top.join("root/a/b/c/3").exists(),
-            "what is kept stays, where it is"
+            "a kept file stays in its place"
         );
         assert!(!top.join("root/a/d").exists() && !top.join("root/a/b/2").exists());
         let none = |_: &[u8], _: FileType| false;

@@ -1,13 +1,13 @@
-//! The paper's second receiver: bodies are received straight into the place where the next ones are
-//! expected, and moved only if others came.
+//! Second receiver of the paper ("scatter"): receives bodies directly in the place where the next
+//! ones are expected, and moves them only on a mismatch.
 
 use std::io;
 
 use crate::train::CONNECTION_LEN;
 use crate::udp::{Received, TRAIN_DATAGRAMS_MAX, Udp};
 
-/// How datagrams are laid out: what is in front of each body, the body, and the tag behind it.
-#[expect(clippy::struct_field_names, reason = "a length says what of")]
+/// Layout of datagrams: prefix, body and authentication tag, with their lengths in octets.
+#[expect(clippy::struct_field_names, reason = "each length names its part")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) prefix_len: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Layout {
     pub(crate) tag_len: usize,
 }
 
-/// Buffers for what is not body, and for bodies that landed where nothing was expected.
+/// Buffers for prefixes and tags, and for bodies that arrive beyond the expected place.
 #[derive(Debug)]
 pub(crate) struct Scatter {
     prefixes: Vec<u8>,
@@ -34,7 +34,7 @@ impl Scatter {
         }
     }
 
-    /// Receives one train whose bodies are expected one behind the other in `landing`.
+    /// Receives one train. Its bodies are expected consecutively in `landing`.
     pub(crate) fn receive(
         &mut self,
         udp: &Udp,
@@ -64,7 +64,7 @@ impl Scatter {
         udp.receive(&mut self.parts, drops)
     }
 
-    /// The prefix and tag of datagram `index`.
+    /// Returns the prefix and the tag of datagram `index`.
     pub(crate) fn around(&self, index: usize, layout: Layout) -> (&[u8], &[u8]) {
         let prefix = index * layout.prefix_len;
         let tag = index * layout.tag_len;
@@ -74,7 +74,7 @@ impl Scatter {
         )
     }
 
-    /// Brings a reception of `len` octets back into one piece, as if it had not been scattered.
+    /// Copies a reception of `len` octets into one buffer, as if it had not been scattered.
     pub(crate) fn collect(&self, layout: Layout, landing: &[u8], len: usize, whole: &mut [u8]) {
         let mut done = 0;
         let mut put = |octets: &[u8]| {

@@ -1,4 +1,5 @@
-//! Authenticated encryption of datagrams: AES-128-GCM where the CPU has it, else ChaCha20-Poly1305.
+//! Authenticated encryption of datagrams: AES-128-GCM if the CPU supports it, else
+//! ChaCha20-Poly1305.
 
 use std::fmt;
 
@@ -6,12 +7,12 @@ use ring::hkdf::{HKDF_SHA256, Prk};
 
 use crate::aead::{Aead, NONCE_LEN};
 
-/// Octets that sealing adds behind every datagram.
+/// Length of the authentication tag behind every datagram, in octets.
 pub const TAG_LEN: usize = 16;
-/// Octets of secret that a key is made of; the shorter cipher takes the first of them.
+/// Length of a key's secret, in octets. AES-128 uses the first 16 of them.
 pub const SECRET_LEN: usize = 32;
 
-/// Which cipher seals datagrams.
+/// Cipher that seals datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cipher {
     /// AES-128-GCM (RFC 5116).
@@ -21,7 +22,7 @@ pub enum Cipher {
 }
 
 impl Cipher {
-    /// The faster one on this CPU.
+    /// Returns the cipher that is faster on this CPU.
     pub fn preferred() -> Self {
         #[cfg(target_arch = "x86_64")]
         let hardware = std::is_x86_feature_detected!("aes");
@@ -36,7 +37,7 @@ impl Cipher {
         }
     }
 
-    /// Its name for people.
+    /// Returns the cipher's name for messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Aes128Gcm => "AES-128-GCM",
@@ -45,12 +46,12 @@ impl Cipher {
     }
 }
 
-/// Seals or opens the datagrams of one direction of one lane.
+/// Key that seals or opens the datagrams of one direction of one lane.
 pub struct Key {
     aead: Aead,
 }
 
-/// A secret of its own for `number`, made of `secret` (HKDF, RFC 5869).
+/// Derives an independent secret from `secret` for `number` (HKDF, RFC 5869).
 pub fn derive(secret: &[u8; SECRET_LEN], number: u64) -> [u8; SECRET_LEN] {
     let label = number.to_be_bytes();
     let info = [label.as_slice()];
@@ -63,19 +64,20 @@ pub fn derive(secret: &[u8; SECRET_LEN], number: u64) -> [u8; SECRET_LEN] {
 }
 
 impl Key {
-    /// A key of `secret`, which nothing else may use.
+    /// Creates a key from `secret`, which must have no other use.
     pub fn new(cipher: Cipher, secret: &[u8; SECRET_LEN]) -> Self {
         Self {
             aead: Aead::new(cipher, secret),
         }
     }
 
-    /// Encrypts `body` in place; answers the tag. `number` must never come twice.
+    /// Encrypts `body` in place and returns the tag. The nonce `number` must never be used twice
+    /// with one key.
     pub fn seal(&self, number: u64, head: &[u8], body: &mut [u8]) -> [u8; TAG_LEN] {
         self.aead.seal(nonce(number), head, body)
     }
 
-    /// Decrypts `sealed`, a body and its tag, in place; nothing if it is not what was sealed.
+    /// Decrypts `sealed`, a body and its tag, in place. Returns `None` if it is not authentic.
     pub fn open<'a>(&self, number: u64, head: &[u8], sealed: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let (body, tag) = sealed.split_last_chunk_mut::<TAG_LEN>()?;
         self.aead
@@ -83,7 +85,7 @@ impl Key {
             .then_some(body)
     }
 
-    /// Decrypts `body` in place against a tag that lies elsewhere; answers whether it is genuine.
+    /// Decrypts `body` in place, with a separate tag. Returns true if it is authentic.
     pub fn open_apart(&self, number: u64, head: &[u8], body: &mut [u8], tag: &[u8]) -> bool {
         tag.try_into()
             .is_ok_and(|tag| self.aead.open(nonce(number), head, body, tag))

@@ -1,4 +1,4 @@
-//! Addresses as the kernel writes them, and sockets that share a port.
+//! Conversion of socket addresses from and to the kernel's format, and sockets that share a port.
 
 use std::io;
 use std::mem;
@@ -7,7 +7,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::sockopt::set;
 
-/// A UDP socket bound to `address` with `SO_REUSEPORT`, so that each transfer has one of its own.
+/// Creates a UDP socket bound to `address` with `SO_REUSEPORT`, so that several transfers can share
+/// the port.
 pub(crate) fn bind_shared(address: SocketAddr) -> io::Result<UdpSocket> {
     let family = if address.is_ipv6() {
         libc::AF_INET6
@@ -31,7 +32,7 @@ pub(crate) fn bind_shared(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(UdpSocket::from(fd))
 }
 
-/// The address in `name`, if it is an IP one.
+/// Parses an address. Returns `None` if it is not IPv4 or IPv6.
 pub(crate) fn read(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(name.ss_family) {
         libc::AF_INET => {

@@ -1,4 +1,5 @@
-//! How much a file system still takes, so that what cannot fit is refused before its first byte.
+//! Free space of a file system, so that a transfer that cannot fit is refused before its first
+//! byte.
 
 use std::fmt;
 use std::io;
@@ -11,13 +12,13 @@ use rustix::process::{getegid, geteuid};
 
 use crate::disk::Root;
 
-/// What is left on a file system, by each of its limits.
+/// Free space of a file system under each of its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
     left: Vec<Left>,
 }
 
-/// What one limit leaves.
+/// Free space under one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Left {
     limit: Limit,
@@ -25,19 +26,19 @@ struct Left {
     files: Option<u64>,
 }
 
-/// What there is only so much of.
+/// Limit of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// The file system itself.
+    /// Size of the file system.
     FileSystem,
-    /// What the user may have of it.
+    /// Quota of the user.
     UserQuota,
-    /// What the group may have of it.
+    /// Quota of the group.
     GroupQuota,
 }
 
 impl Space {
-    /// That of the file system which `folder`, an open one, is on, for this user.
+    /// Determines the free space for this user on the file system of an open folder.
     pub fn of(folder: &impl AsFd) -> io::Result<Self> {
         let disk = fstatvfs(folder)?;
         let is_root = geteuid().is_root();
@@ -45,9 +46,9 @@ impl Space {
         let files = if is_root { disk.f_ffree } else { disk.f_favail };
         let mut left = vec![Left {
             limit: Limit::FileSystem,
-            // some have no disk behind them, and say zero
+            // File systems without a disk report zero blocks.
             bytes: (disk.f_blocks > 0).then(|| blocks.saturating_mul(disk.f_frsize)),
-            // some make room for files as they come, and say zero
+            // File systems that create inodes on demand report zero files.
             files: (disk.f_files > 0).then_some(files),
         }];
         if !is_root {
@@ -58,7 +59,7 @@ impl Space {
         Ok(Self { left })
     }
 
-    /// Whether `bytes` in so many new `files` can fit; the answer is no only where that is certain.
+    /// Fails if `bytes` in `files` new files certainly do not fit. Success is no guarantee.
     pub fn check(&self, bytes: u64, files: u64) -> Result<(), TooLittle> {
         for left in &self.left {
             let limit = left.limit;
@@ -74,7 +75,7 @@ impl Space {
         Ok(())
     }
 
-    /// How many bytes fit, by the tightest limit.
+    /// Returns the bytes that fit, by the tightest limit.
     pub fn bytes(&self) -> u64 {
         let bytes = self.left.iter().filter_map(|left| left.bytes);
         bytes.min().unwrap_or(u64::MAX)
@@ -82,28 +83,28 @@ impl Space {
 }
 
 impl Root {
-    /// The number of the file system that `path` is or would be on.
+    /// Returns the device number of the file system on which `path` is, or would be.
     pub fn device(&mut self, path: &Path) -> io::Result<u64> {
         let (folder, _) = self.parent(path)?;
         Ok(fstat(folder)?.st_dev)
     }
 
-    /// What is left where `path` is or would be.
+    /// Returns the free space for `path`, which need not exist.
     pub fn space(&mut self, path: &Path) -> io::Result<Space> {
         let (folder, _) = self.parent(path)?;
         Space::of(folder)
     }
 }
 
-/// What does not fit, and why.
+/// Error of a transfer that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLittle {
-    /// What there is too little of.
+    /// Limit that is exceeded.
     pub limit: Limit,
     short: Short,
 }
 
-/// What is to come, and what there is room for.
+/// Need, and free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Short {
     Bytes(Size, Size),
@@ -113,25 +114,26 @@ enum Short {
 impl fmt::Display for TooLittle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.short {
-            Short::Bytes(need, _) => write!(f, "{need} are to come, but ")?,
-            Short::Files(need, _) => write!(f, "{need} new files are to come, but ")?,
+            Short::Bytes(need, _) => write!(f, "the transfer needs {need}, but ")?,
+            Short::Files(need, _) => write!(f, "the transfer needs {need} new files, but ")?,
         }
         match self.limit {
-            Limit::FileSystem => write!(f, "the file system has room for ")?,
-            Limit::UserQuota => write!(f, "the user's quota there leaves ")?,
-            Limit::GroupQuota => write!(f, "the group's quota there leaves ")?,
+            Limit::FileSystem => write!(f, "the target's file system has room for ")?,
+            Limit::UserQuota => write!(f, "the user's quota on the target leaves ")?,
+            Limit::GroupQuota => write!(f, "the group's quota on the target leaves ")?,
         }
         match self.short {
             Short::Bytes(_, room) => write!(f, "{room}")?,
             Short::Files(_, room) => write!(f, "{room}")?,
         }
-        write!(f, ": make room, or choose another target")
+        write!(f, "; free space there, or choose another target")
     }
 }
 
 impl std::error::Error for TooLittle {}
 
-/// What a quota leaves; nothing where there is none, or where one cannot ask (before Linux 5.14, on NFS).
+/// Returns the free space of a quota. `None` without a quota, or if it cannot be read (before Linux
+/// 5.14, on NFS).
 fn quota(folder: &impl AsFd, limit: Limit, id: u32) -> Option<Left> {
     let kind = match limit {
         Limit::FileSystem => return None,
@@ -150,12 +152,12 @@ fn quota(folder: &impl AsFd, limit: Limit, id: u32) -> Option<Left> {
             quota.as_mut_ptr(),
         )
     };
-    // SAFETY: all zeroes are valid, and what the kernel fills in is, too.
+    // SAFETY: zeroes are valid, and so is the kernel's answer.
     let quota = unsafe { quota.assume_init() };
     (status == 0).then(|| left(limit, &quota))
 }
 
-/// A hard limit of zero is none; that of bytes is counted in KiB.
+/// Computes a quota's free space. A hard limit of zero means none; that of bytes counts KiB.
 fn left(limit: Limit, quota: &libc::dqblk) -> Left {
     let room = |hard: u64, used: u64| (hard > 0).then(|| hard.saturating_sub(used));
     let bytes = quota.dqb_bhardlimit.saturating_mul(1024);
@@ -171,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tightest_limit_refuses_with_a_sentence() {
+    fn tightest_limit_refuses_and_names_the_remedy() {
         let quota = libc::dqblk {
             dqb_bhardlimit: 2048,
             dqb_curspace: 1 << 20,
@@ -193,21 +195,21 @@ mod tests {
         let text = |bytes, files| space.check(bytes, files).unwrap_err().to_string();
         assert_eq!(
             text(2 << 20, 0),
-            "2.00 MiB are to come, but the user's quota there leaves 1.00 MiB: \
-             make room, or choose another target"
+            "the transfer needs 2.00 MiB, but the user's quota on the target leaves 1.00 MiB; \
+             free space there, or choose another target"
         );
         assert_eq!(
             text(2 << 30, 0),
-            "2.00 GiB are to come, but the file system has room for 1.00 GiB: \
-             make room, or choose another target"
+            "the transfer needs 2.00 GiB, but the target's file system has room for 1.00 GiB; \
+             free space there, or choose another target"
         );
-        assert!(
-            text(0, 1).starts_with("1 new files are to come, but the user's quota there leaves 0")
-        );
+        assert!(text(0, 1).starts_with(
+            "the transfer needs 1 new files, but the user's quota on the target leaves 0"
+        ));
     }
 
     #[test]
-    fn a_quota_without_hard_limits_limits_nothing() {
+    fn quota_without_hard_limits_is_unlimited() {
         // SAFETY: a struct of numbers, for which all zeroes are valid.
         let left = left(Limit::GroupQuota, &unsafe { std::mem::zeroed() });
         assert_eq!((left.bytes, left.files), (None, None));

@@ -1,4 +1,4 @@
-//! Holes: where a file has data, and how another comes by the same holes.
+//! Sparse files: their data ranges and holes.
 
 use std::io;
 use std::ops::Range;
@@ -10,9 +10,10 @@ use rustix::io::Errno;
 use crate::block::PAGE;
 use crate::disk::OutputFile;
 
-/// The parts of an open file that are not holes, from front to back.
+/// Data ranges of an open file, in ascending order.
 ///
-/// It moves the file's position, which nobody here reads. Where the file system knows of no holes, all is data.
+/// Changes the file's position (lseek(2)), which no other code uses. On a file system without
+/// holes, the whole file is data.
 #[derive(Debug)]
 pub struct Data<'a> {
     file: BorrowedFd<'a>,
@@ -21,13 +22,13 @@ pub struct Data<'a> {
 }
 
 impl<'a> Data<'a> {
-    /// Those of the first `len` bytes of `file`.
+    /// Lists the ranges of the first `len` bytes of `file`.
     pub fn of(file: &'a impl AsFd, len: u64) -> Self {
         let file = file.as_fd();
         Self { file, at: 0, len }
     }
 
-    /// The same as a list of at most `count_max` parts, the last of which may have holes in it.
+    /// Collects at most `count_max` ranges. The last one may include holes.
     pub fn list(self, count_max: usize) -> io::Result<Vec<Range<u64>>> {
         let len = self.len;
         let mut parts = Vec::new();
@@ -54,7 +55,7 @@ impl<'a> Data<'a> {
         };
         let end = match seek(self.file, SeekFrom::Hole(start)) {
             Ok(end) => end,
-            // it became shorter meanwhile
+            // The file was truncated meanwhile.
             Err(Errno::NXIO) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -76,21 +77,21 @@ impl Iterator for Data<'_> {
     }
 }
 
-/// What a file has where something is about to be written.
+/// Former content of a file's range before a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
-    /// A hole: zeros are simply not written.
+    /// A hole: zeros need not be written.
     Hole,
-    /// Perhaps something: zeros are punched out.
+    /// Possibly data: zeros are punched out.
     Bytes,
 }
 
-/// Gives a file its length without giving it room.
+/// Sets a file's length without allocating space.
 pub fn stretch(file: &OutputFile, len: u64) -> io::Result<()> {
     Ok(ftruncate(file, len)?)
 }
 
-/// Writes `bytes` at `offset`, but makes holes of whole pages of zeros.
+/// Writes `bytes` at `offset`. Whole pages of zeros become holes.
 pub fn write(file: &mut OutputFile, bytes: &[u8], offset: u64, before: Before) -> io::Result<()> {
     for (range, is_hole) in runs(bytes, offset) {
         let at = offset + range.start as u64;
@@ -103,7 +104,7 @@ pub fn write(file: &mut OutputFile, bytes: &[u8], offset: u64, before: Before) -
     Ok(())
 }
 
-/// Makes a hole of a part of a file, or writes zeros where the file system has no holes.
+/// Makes a hole in a file. Writes zeros if the file system has no holes.
 pub fn punch(file: &mut OutputFile, part: Range<u64>) -> io::Result<()> {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let len = part.end.saturating_sub(part.start);
@@ -123,7 +124,8 @@ pub fn punch(file: &mut OutputFile, part: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Cuts `bytes`, which belong at `offset`, into runs of whole pages of zeros (true) and of all else.
+/// Splits `bytes`, which belong at `offset`, into runs: whole pages of zeros (true), and all else
+/// (false).
 pub fn runs(bytes: &[u8], offset: u64) -> impl Iterator<Item = (Range<usize>, bool)> {
     let first = (offset.next_multiple_of(PAGE as u64) - offset) as usize;
     let mut at = 0;
@@ -149,7 +151,7 @@ pub fn runs(bytes: &[u8], offset: u64) -> impl Iterator<Item = (Range<usize>, bo
     })
 }
 
-/// Whether all of `bytes` are zero, at the speed of memory.
+/// Reports whether all `bytes` are zero.
 pub fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(PAGE).all(|page| *page == ZEROS[..page.len()])
 }
@@ -163,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_cover_all_and_holes_are_whole_pages_of_zeros(
+        fn runs_cover_all_bytes_and_holes_are_whole_zero_pages(
             pages in prop::collection::vec(0_u8..3, 0..8),
             offset in 0_u64..3 * PAGE as u64,
             cut in 0..PAGE,
@@ -180,7 +182,7 @@ mod tests {
                     prop_assert!((offset + at as u64).is_multiple_of(PAGE as u64));
                     prop_assert!(range.len().is_multiple_of(PAGE));
                 } else {
-                    // no aligned page of zeros is left in it
+                    // No aligned zero page remains in a data run.
                     let start = (offset + at as u64).next_multiple_of(PAGE as u64) - offset;
                     let mut pages = bytes[(start as usize).min(range.end)..range.end].chunks_exact(PAGE);
                     prop_assert!(pages.all(|page| page.iter().any(|byte| *byte != 0)));

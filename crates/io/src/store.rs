@@ -1,38 +1,40 @@
-//! Where the bytes of an object come from and where they go.
+//! Access to the bytes of objects.
 
 use lighthaul_base::{Endpoint, Load, Span};
 
 use crate::error::Error;
 
-/// What a driver gathers bodies from and places them in.
+/// Bytes of an object, for a driver that sends or receives it.
 ///
-/// A sender's store answers `gather`, a receiver's `slot`; memory answers both.
+/// A sender's store implements `gather`, a receiver's `slot`; [`Memory`](crate::memory::Memory)
+/// implements both.
 pub trait Store {
-    /// Reads ahead what `endpoint` says it will send next.
+    /// Reads ahead the spans that `endpoint` will send next.
     fn foresee<E: Endpoint>(&mut self, _endpoint: &E) -> Result<(), Error> {
         Ok(())
     }
 
-    /// The bytes of `span`. They stay valid until [`Store::sent`].
+    /// Returns the bytes of `span`, which stay valid until [`Store::sent`].
     fn gather(&mut self, span: Span) -> Result<&[u8], Error>;
 
-    /// What was gathered so far has left.
+    /// Releases the bytes gathered so far, which have been sent.
     fn sent(&mut self) {}
 
-    /// Where the bytes of `span` belong; nothing if nobody keeps them.
+    /// Returns the place for the bytes of `span`, or `None` if they are not kept.
     fn slot(&mut self, span: Span) -> Result<Option<&mut [u8]>, Error>;
 
-    /// Where the bytes of `span`, several packets, belong in one piece; nothing if they do not.
+    /// Returns one contiguous place for `span`, which has several packets, or `None` if there is
+    /// none.
     fn landing(&mut self, _span: Span) -> Option<&mut [u8]> {
         None
     }
 
-    /// The bytes of `span` are in their slot.
+    /// Records that the bytes of `span` are in their place.
     fn placed(&mut self, _span: Span) -> Result<(), Error> {
         Ok(())
     }
 
-    /// How the host is doing.
+    /// Returns the store's backlog, as a sample of the host's load.
     fn load(&self) -> Load {
         Load::default()
     }

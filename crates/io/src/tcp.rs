@@ -1,4 +1,4 @@
-//! Reaching a host over TCP, and being reached.
+//! TCP connections: calling a host by name, listening, and the choice of congestion control.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -12,30 +12,32 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use crate::error::Error;
 use crate::sockopt;
 
-/// How long one address gets to answer.
+/// Time that one address has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// `TCPI_OPT_TIMESTAMPS`: segments carry them, so that they take less.
+/// `TCPI_OPT_TIMESTAMPS`: segments carry timestamps, which shortens them.
 const OPTION_TIMESTAMPS: u8 = 1;
-/// How long an address is waited for before the next is tried (RFC 8305, 5).
+/// Delay before the next address is tried (RFC 8305, section 5).
 const HEAD_START: Duration = Duration::from_millis(250);
-/// Addresses of one name that are tried.
+/// Limit of addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 16;
-/// Callers that wait until they are taken; the system may grant fewer.
+/// Connections that may wait to be accepted. The kernel may lower it.
 const BACKLOG: libc::c_int = 4096;
-/// Who answers sooner is in the same building.
+/// Round-trip time below which a peer counts as near, for example in the same building.
 const NEAR: Duration = Duration::from_millis(1);
-/// Which word of `tcp_info` is `tcpi_min_rtt`.
+/// Index of `tcpi_min_rtt` in `tcp_info`, in words.
 const MIN_RTT: usize = 37;
-/// Names of congestion controls.
+/// Names of congestion control algorithms.
 const BBR: &[u8] = b"bbr";
 const CUBIC: &[u8] = b"cubic";
-/// What every host allows. Nobody else chooses it, so that who has it began unpaced.
+/// Algorithm that every host allows. A socket with it was marked by [`begin_unpaced`].
 const RENO: &[u8] = b"reno";
-/// How long a peer may stay silent during the handshake.
+/// Time that a peer may be silent during the handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(15);
 
-/// A connection to the address of `host` that answers first on `port` (RFC 8305): the next address
-/// gets its chance when one is slow, so that a path that is broken for one family costs a moment.
+/// Connects to the address of `host` that answers first on `port` (RFC 8305, "Happy Eyeballs").
+///
+/// The next address is tried after 250 ms, so that a broken path of one address family costs little
+/// time. An error names `lighthaul serve` as the command to check.
 pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     connect_to(
         &["lighthaul serve", "lighthaul gateway --listen"],
@@ -44,11 +46,11 @@ pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     )
 }
 
-/// The same where one of other commands is to be running, which are asked about if nobody answers.
+/// Like [`connect`], with other `commands` that an error names as those to check.
 pub fn connect_to(commands: &[&str], host: &str, port: u16) -> Result<TcpStream, Error> {
     let addresses = (host, port)
         .to_socket_addrs()
-        .map_err(|error| Error::Network(format!("the name {host} cannot be resolved: {error}")))?;
+        .map_err(|error| Error::Network(format!("cannot resolve the name {host}: {error}")))?;
     match race(&in_turn(addresses.collect())) {
         Ok(tcp) => patient(tcp),
         Err(why) => {
@@ -61,7 +63,7 @@ pub fn connect_to(commands: &[&str], host: &str, port: u16) -> Result<TcpStream,
     }
 }
 
-/// The same addresses with the families taking turns, the first one's first (RFC 8305, 4).
+/// Interleaves the address families, starting with that of the first address (RFC 8305, section 4).
 fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first = addresses.first().map(SocketAddr::is_ipv6);
     let (ours, others): (Vec<_>, Vec<_>) = addresses
@@ -78,8 +80,8 @@ fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     turns
 }
 
-/// Calls one address after the other without waiting long for any, and takes the first that answers;
-/// if none does, it says what the first one was not reached for.
+/// Connects to the addresses in turn, 250 ms apart, and returns the first connection. If all fail,
+/// returns the error of the first address.
 fn race(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
     let (answered, answers) = channel();
     let mut waiting = addresses.iter();
@@ -90,7 +92,7 @@ fn race(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
         if let Some(&address) = next {
             let answered = answered.clone();
             calling += 1;
-            // who comes too late hangs up by being dropped
+            // A late connection is closed when it is dropped.
             let run = move || {
                 answered.send((address, call(address))).ok();
             };
@@ -103,7 +105,7 @@ fn race(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
             failures.sort_by_key(|(address, _)| addresses.iter().position(|a| a == address));
             let first = failures.first();
             return Err(first.map_or_else(
-                || "it has no address".to_owned(),
+                || "the name has no address".to_owned(),
                 |(address, error)| format!("{address}: {error}"),
             ));
         }
@@ -127,12 +129,17 @@ fn call(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// A connection to `address` that sends by the congestion control of this name, which the host must allow.
+/// Connects to `address` with this congestion control algorithm, which the host must allow.
 pub fn connect_by(congestion: &str, address: SocketAddr) -> io::Result<TcpStream> {
     let socket = stream(Domain::for_address(address))?;
     socket
         .set_tcp_congestion(congestion.as_bytes())
-        .map_err(|why| io::Error::new(why.kind(), format!("no TCP by {congestion} here: {why}")))?;
+        .map_err(|why| {
+            io::Error::new(
+                why.kind(),
+                format!("this host does not allow TCP congestion control {congestion}: {why}"),
+            )
+        })?;
     socket.connect_timeout(&address.into(), PATIENCE)?;
     Ok(socket.into())
 }
@@ -141,7 +148,8 @@ fn stream(domain: Domain) -> io::Result<Socket> {
     Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
 }
 
-/// The shortest round-trip time that `tcp` has seen so far: others count how long a busy peer took.
+/// Returns the shortest round-trip time that `tcp` has measured. Other samples include delays of a
+/// busy peer.
 pub fn round_trip(tcp: &impl AsFd) -> Option<Duration> {
     let fd = tcp.as_fd().as_raw_fd();
     let info: [u32; MIN_RTT + 1] = sockopt::words(fd, libc::SOL_TCP, libc::TCP_INFO)?;
@@ -149,17 +157,21 @@ pub fn round_trip(tcp: &impl AsFd) -> Option<Duration> {
     Some(Duration::from_micros(micros.into()))
 }
 
-/// Has what `tcp` connects, or takes in, begin without pacing, where BBR is the host's default: a connection that has
-/// paced once does so for good. [`pace_where_far`] decides, once it is known who is far.
+/// Starts a connection or listener without pacing if BBR is the host's default.
+///
+/// A connection that has paced once keeps pacing. [`pace_where_far`] decides when the peer's
+/// distance is known.
 pub fn begin_unpaced(tcp: &impl AsFd) {
     if is_sent_by(tcp, BBR) {
         SockRef::from(tcp).set_tcp_congestion(RENO).ok();
     }
 }
 
-/// Has `tcp`, which is connected, send by the host's default, unless the peer is near and that is BBR. It takes a timer for
-/// each packet, which costs most of what a fast network carries; what it is for, filling a long path that loses, is not
-/// there.
+/// Selects the congestion control of a connected socket: the host's default, but CUBIC instead of
+/// BBR if the peer is near.
+///
+/// BBR sets a timer for each packet, which costs most of a fast network's throughput. Its
+/// advantage, filling long paths with loss, does not exist near by.
 pub fn pace_where_far(tcp: &impl AsFd) {
     let is_near = round_trip(tcp).is_some_and(|rtt| rtt < NEAR);
     if is_near && is_sent_by(tcp, BBR) {
@@ -169,7 +181,8 @@ pub fn pace_where_far(tcp: &impl AsFd) {
     }
 }
 
-/// Decides for who began unpaced; a host may not allow CUBIC.
+/// Sets the algorithm of a socket marked by [`begin_unpaced`]. Fails if the host does not allow
+/// CUBIC.
 fn settle(tcp: &impl AsFd, is_near: bool) -> io::Result<()> {
     let default = stream(Domain::IPV4)?.tcp_congestion()?;
     if default.starts_with(BBR) {
@@ -184,9 +197,10 @@ fn is_sent_by(tcp: &impl AsFd, congestion: &[u8]) -> bool {
     name.is_ok_and(|name| name.starts_with(congestion))
 }
 
-/// The longest packet that the device takes which `tcp` goes out by, whatever the path behind it does.
+/// Returns the MTU in bytes of the network device that `tcp` uses. The path behind it may have
+/// less.
 pub fn device_mtu(tcp: &TcpStream) -> Option<u32> {
-    // what TCP says it takes is what the device takes, without heads (RFC 9293, section 3.7.1)
+    // The advertised MSS is the device's MTU without headers (RFC 9293, section 3.7.1).
     let heads = if tcp.peer_addr().ok()?.is_ipv4() {
         40
     } else {
@@ -218,14 +232,14 @@ fn info(tcp: &TcpStream) -> Option<libc::tcp_info> {
     if status != 0 {
         return None;
     }
-    // SAFETY: the kernel filled it, and all zeroes would be valid too.
+    // SAFETY: zeroes are valid, and so is the kernel's answer.
     Some(unsafe { info.assume_init() })
 }
 
-/// A listener on `address`, with room for many that call at once. Who it takes in is for [`pace_where_far`].
+/// Listens on `address` with a long queue. Call [`pace_where_far`] on accepted connections.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
-    // SAFETY: the descriptor is open; to listen again only changes how many may wait.
+    // SAFETY: the descriptor is open; a second listen only changes the backlog.
     let status = unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
     if status != 0 {
         return Err(io::Error::last_os_error());
@@ -234,26 +248,27 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Has `tcp` count as readable only once so many octets are there (`SO_RCVLOWAT`), or the peer has ended.
+/// Makes `tcp` readable only when `count` octets have arrived (`SO_RCVLOWAT`), or the peer has
+/// ended.
 pub fn await_octets(tcp: &impl AsFd, count: usize) -> io::Result<()> {
     let count = i32::try_from(count).unwrap_or(i32::MAX);
     let fd = tcp.as_fd().as_raw_fd();
     sockopt::set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, count)
 }
 
-/// Whether an address could not be used because this host does not know its family.
+/// Reports whether `error` means that this host lacks the address family.
 pub fn is_no_family(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EAFNOSUPPORT)
 }
 
-/// Sets the limits that a connection has during the handshake.
+/// Sets `TCP_NODELAY` and the timeouts of the handshake.
 pub fn patient(tcp: TcpStream) -> Result<TcpStream, Error> {
     let set = |tcp: &TcpStream| {
         tcp.set_nodelay(true)?;
         tcp.set_read_timeout(Some(HANDSHAKE_PATIENCE))?;
         tcp.set_write_timeout(Some(HANDSHAKE_PATIENCE))
     };
-    set(&tcp).map_err(|error| Error::world("setting up the connection", error))?;
+    set(&tcp).map_err(|error| Error::world("cannot set up the connection", error))?;
     Ok(tcp)
 }
 
@@ -265,7 +280,7 @@ mod tests {
     use crate::clock::Clock;
 
     #[test]
-    fn who_is_near_is_never_paced_and_nobody_else_is_changed() {
+    fn near_peers_are_not_paced_and_other_algorithms_stay() {
         let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let near = call(listener.local_addr().unwrap()).unwrap();
         let taken = listener.accept().unwrap().0;
@@ -274,7 +289,7 @@ mod tests {
             let is_near = round_trip(tcp).unwrap() < NEAR;
             assert!(!is_near || !is_sent_by(tcp, BBR), "paced");
 
-            // who came otherwise
+            // A connection that began with BBR.
             if SockRef::from(tcp).set_tcp_congestion(BBR).is_ok() {
                 pace_where_far(tcp);
                 let was_paced = is_sent_by(tcp, BBR);
@@ -285,7 +300,7 @@ mod tests {
                 println!("not tried with BBR: this host has none");
             }
 
-            // as a route may have it
+            // An algorithm chosen by a route.
             if SockRef::from(tcp).set_tcp_congestion(CUBIC).is_ok() {
                 pace_where_far(tcp);
                 assert!(is_sent_by(tcp, CUBIC));
@@ -294,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_far_has_the_hosts_default() {
+    fn far_peers_get_the_hosts_default_algorithm() {
         let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let fresh = stream(Domain::IPV4).unwrap();
         let default = fresh.tcp_congestion().unwrap();
@@ -308,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn families_take_turns() {
+    fn address_families_are_interleaved() {
         let all = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
         let turns: Vec<SocketAddr> = all(&[
             "[::1]:1",
@@ -334,10 +349,11 @@ mod tests {
         );
     }
 
-    /// A listener that answers nobody, since as many wait as may, and those that wait.
+    /// Creates a listener that answers no call, because its queue is full, and the connections in
+    /// its queue.
     fn mute() -> (TcpListener, Vec<TcpStream>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // SAFETY: the descriptor is open; to listen again changes how many may wait.
+        // SAFETY: the descriptor is open; a second listen only changes the backlog.
         assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
         let address = listener.local_addr().unwrap();
         let mut waiting = Vec::new();
@@ -348,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_mute_costs_a_moment_and_one_that_refuses_nothing() {
+    fn silent_address_costs_the_head_start_and_refusing_address_nothing() {
         let (mute, _waiting) = mute();
         let alive = TcpListener::bind("127.0.0.1:0").unwrap();
         let refusing = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -368,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_answers_the_first_address_is_named() {
+    fn error_names_the_first_address_if_all_fail() {
         let gone: Vec<_> = [0, 0]
             .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
             .iter()

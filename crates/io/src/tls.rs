@@ -1,7 +1,7 @@
-//! TLS 1.3 between raw public keys (RFC 7250): no certificates, each side is its key.
+//! TLS 1.3 with raw public keys (RFC 7250), without certificates.
 //!
-//! The handshake proves that the peer holds its key; whether that key is welcome is for the owner to
-//! decide, from its [`Fingerprint`], before anything else is said.
+//! The handshake proves that the peer holds its key. The caller then authorizes the key by its
+//! [`Fingerprint`] before it sends or reads anything else.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
@@ -28,20 +28,20 @@ use crate::error::Error;
 use crate::identity::{Fingerprint, Identity};
 use crate::seal::{Cipher, SECRET_LEN};
 
-/// A type, a version and a length (RFC 8446, 5.1).
+/// Length of a record's header: type, version and length (RFC 8446, section 5.1).
 const RECORD_HEAD: usize = 5;
 const LABEL: &[u8] = b"EXPORTER-lighthaul-datagram";
 
-/// Which side of the connection this is.
+/// Side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one that called.
+    /// The side that connected.
     Client,
-    /// The one that was called.
+    /// The side that accepted.
     Server,
 }
 
-/// Shakes hands on `tcp` as `side`; the socket must be blocking and have its time limits set.
+/// Runs the TLS handshake on `tcp` as `side`. The socket must be blocking and have timeouts.
 pub fn handshake(
     tcp: &mut TcpStream,
     side: Side,
@@ -55,7 +55,9 @@ pub fn handshake(
     while connection.is_handshaking() {
         connection.complete_io(&mut exact).map_err(|error| {
             if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
-                Error::TimedOut("the peer did not finish the TLS handshake in time".into())
+                Error::TimedOut(
+                    "the peer did not finish the TLS handshake within the time limit".into(),
+                )
             } else {
                 Error::Network(format!("the TLS handshake failed: {error}"))
             }
@@ -64,7 +66,7 @@ pub fn handshake(
     Ok(connection)
 }
 
-/// How much of the present record of TLS has come, so that nothing is taken of what follows it.
+/// Parser of TLS record boundaries, so that no octet behind the present record is read.
 #[derive(Debug, Default)]
 pub struct Record {
     head: [u8; RECORD_HEAD],
@@ -73,7 +75,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// At most so many octets may be taken next.
+    /// Returns the number of octets that may be read next.
     pub const fn wants(&self) -> usize {
         if self.left > 0 {
             self.left
@@ -82,7 +84,7 @@ impl Record {
         }
     }
 
-    /// These were, at most as many as it wants.
+    /// Counts `octets` as read, which must be at most [`Record::wants`].
     pub fn take(&mut self, octets: &[u8]) {
         if self.left > 0 {
             self.left -= octets.len();
@@ -97,7 +99,7 @@ impl Record {
     }
 }
 
-/// TCP, from which no more is read than the present record.
+/// TCP connection that is read only up to the end of the present record.
 struct Exact<'a>(&'a mut TcpStream, Record);
 
 impl Read for Exact<'_> {
@@ -123,30 +125,31 @@ impl Write for Exact<'_> {
     }
 }
 
-/// The fingerprint of the key that the peer proved to hold.
+/// Returns the fingerprint of the peer's key. Fails if the peer presented none.
 pub fn peer(connection: &Connection) -> Result<Fingerprint, Error> {
     let key = connection
         .peer_certificates()
         .and_then(|chain| chain.first());
     key.map(|key| Fingerprint::of(key))
-        .ok_or_else(|| Error::PeerMisbehaved("it showed no key".into()))
+        .ok_or_else(|| Error::PeerMisbehaved("it presented no key".into()))
 }
 
-/// The fingerprint of `identity`.
+/// Returns the fingerprint of `identity`.
 pub fn fingerprint(identity: &Identity) -> Result<Fingerprint, Error> {
     let certified = certify(identity)?;
     let key = certified.cert.first().map(|key| Fingerprint::of(key));
     key.ok_or_else(|| Error::Network("the key has no public half".into()))
 }
 
-/// A secret that only the two ends of this connection know, one for each `context` (RFC 8446, 7.5).
+/// Exports a secret that only the two ends of the connection know, one per `context` (RFC 8446,
+/// section 7.5).
 pub fn export(connection: &Connection, context: &[u8]) -> Result<[u8; SECRET_LEN], Error> {
     let secret = [0; SECRET_LEN];
     match connection {
         Connection::Client(c) => c.export_keying_material(secret, LABEL, Some(context)),
         Connection::Server(c) => c.export_keying_material(secret, LABEL, Some(context)),
     }
-    .map_err(|error| Error::Network(format!("keys could not be exported: {error}")))
+    .map_err(|error| Error::Network(format!("cannot export keys from TLS: {error}")))
 }
 
 fn client(identity: &Identity) -> Result<Connection, Error> {
@@ -157,7 +160,7 @@ fn client(identity: &Identity) -> Result<Connection, Error> {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyKey::new()))
         .with_client_cert_resolver(Arc::new(resolver));
-    // names say nothing here, keys do
+    // The name is unused: peers are identified by their keys.
     let name = ServerName::IpAddress(IpAddr::from(Ipv4Addr::LOCALHOST).into());
     let connection = ClientConnection::new(Arc::new(config), name).map_err(|e| broken(&e))?;
     Ok(Connection::Client(connection))
@@ -180,8 +183,8 @@ fn broken(error: &rustls::Error) -> Error {
     Error::Network(format!("TLS cannot be set up: {error}"))
 }
 
-/// What TLS is made of, the cipher first that datagrams have: where streams carry the bytes, twice as fast a cipher
-/// is felt.
+/// Returns the cryptography provider, with the datagrams' cipher first: it is up to twice as fast
+/// on this CPU.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     let first = match Cipher::preferred() {
@@ -207,7 +210,7 @@ fn certify(identity: &Identity) -> Result<Arc<CertifiedKey>, Error> {
     Ok(Arc::new(CertifiedKey::new(vec![public], signer)))
 }
 
-/// Takes any raw key whose holder signs the handshake.
+/// Verifier that accepts any raw public key whose holder signs the handshake.
 #[derive(Debug)]
 struct AnyKey(WebPkiSupportedAlgorithms);
 
@@ -228,7 +231,7 @@ impl AnyKey {
 }
 
 fn old_tls() -> rustls::Error {
-    rustls::Error::General("TLS 1.3 is the oldest that is spoken here".into())
+    rustls::Error::General("the peer uses a TLS version older than 1.3".into())
 }
 
 impl ServerCertVerifier for AnyKey {

@@ -1,4 +1,4 @@
-//! A train: datagrams of one size, gathered from where they lie and given to the kernel in one call.
+//! Trains: datagrams of one size, sent with one system call.
 
 use std::io;
 
@@ -7,21 +7,21 @@ use lighthaul_base::Head;
 use crate::seal::{Key, TAG_LEN};
 use crate::udp::{TRAIN_BYTES_MAX, TRAIN_DATAGRAMS_MAX, Udp};
 
-/// Octets of the connection's number in front of every head.
+/// Length of the connection number in front of every head, in octets.
 pub const CONNECTION_LEN: usize = 8;
 
 const PREFIX_MAX: usize = CONNECTION_LEN + Head::MAX;
-/// Pieces of a plain datagram: prefix and body.
+/// Pieces (iovecs) of a plain datagram: prefix and body.
 const PARTS_EACH: usize = 2;
 
-/// Octets that come from memory together.
+/// Size of a cache line, in octets.
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
-/// Datagrams on their way to one system call. What they point at must outlive [`Train::flush`].
+/// Datagrams for one system call. Their bodies must outlive [`Train::flush`].
 ///
-/// Plain bodies are gathered from where they lie. Those to be sealed are copied first, since sealing
-/// overwrites: behind each other, which the kernel takes faster than pieces.
+/// Plain bodies are sent from their place. Sealed ones are copied into one buffer first, because
+/// sealing overwrites them; the kernel also takes one buffer faster than pieces.
 pub(crate) struct Train {
     prefixes: Vec<[u8; PREFIX_MAX]>,
     parts: Vec<libc::iovec>,
@@ -29,7 +29,7 @@ pub(crate) struct Train {
     datagram_len: usize,
     count: usize,
     len: usize,
-    /// A datagram shorter than the others ends a train.
+    /// True after a datagram shorter than the others, which ends a train.
     short: bool,
 }
 
@@ -49,14 +49,15 @@ impl Train {
         }
     }
 
-    /// Whether a datagram with `head_len` and `body_len` octets can still join.
+    /// Reports whether a datagram with `head_len` and `body_len` octets can be added.
     pub(crate) fn admits(&self, head_len: usize, body_len: usize, sealed: bool) -> bool {
         let len = datagram_len(head_len, body_len, sealed);
         let room = self.count < TRAIN_DATAGRAMS_MAX && self.len + len <= TRAIN_BYTES_MAX;
         self.count == 0 || !self.short && len <= self.datagram_len && room
     }
 
-    /// Adds a datagram that [`Train::admits`], encrypted if there is a `key`.
+    /// Adds a datagram, sealed if there is a `key`. Panics if the train is full: check
+    /// [`Train::admits`] first.
     pub(crate) fn push(&mut self, connection: u64, head: &Head, body: &[u8], key: Option<&Key>) {
         assert!(self.count < TRAIN_DATAGRAMS_MAX, "the train admits it");
         let len = datagram_len(head.as_slice().len(), body.len(), key.is_some());
@@ -88,7 +89,7 @@ impl Train {
         self.len += len;
     }
 
-    /// Sends what has gathered; answers how many datagrams.
+    /// Sends the datagrams. Returns their number.
     pub(crate) fn flush(&mut self, udp: &Udp) -> io::Result<usize> {
         let count = self.count;
         if count > 0 {
@@ -114,7 +115,7 @@ impl Train {
     }
 }
 
-/// A head behind the number of its connection, and how many octets that are.
+/// Returns the connection number followed by `head`, and the length of both in octets.
 pub(crate) fn prefix(connection: u64, head: &Head) -> ([u8; PREFIX_MAX], usize) {
     let len = CONNECTION_LEN + head.as_slice().len();
     let mut octets = [0; PREFIX_MAX];
@@ -128,26 +129,25 @@ fn write_prefix(octets: &mut [u8], connection: u64, head: &Head) {
     rest.copy_from_slice(head.as_slice());
 }
 
-/// The eight octets of a head that never come twice.
+/// Returns the first eight octets of a head, which are unique per key.
 pub(crate) fn unique(head: &[u8]) -> u64 {
     head.first_chunk()
         .map_or(0, |octets| u64::from_be_bytes(*octets))
 }
 
-/// Octets of a datagram behind its UDP header.
+/// Returns the length of a datagram, without its UDP header, in octets.
 pub const fn datagram_len(head_len: usize, body_len: usize, sealed: bool) -> usize {
     CONNECTION_LEN + head_len + body_len + if sealed { TAG_LEN } else { 0 }
 }
 
-/// Has the processor fetch as many octets as `body` has, from where it ends, while it does something else: there the next
-/// body lies, mostly, and no cache has it.
+/// Prefetches as many octets behind `body` as it has. The next body mostly lies there, in no cache.
 fn fetch_behind(body: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let next = body.as_ptr_range().end;
         for line in (0..body.len()).step_by(CACHE_LINE) {
-            // SAFETY: fetching reads nothing and fails nowhere, wherever it points
+            // SAFETY: a prefetch is only a hint and never faults
             unsafe { _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(line).cast()) };
         }
     }

@@ -1,21 +1,23 @@
-//! A TUN device whose packets are super-segments: up to 64 KB each, with a head that says how to cut them.
+//! TUN devices whose packets are super-segments of up to 64 KiB, each with a header that tells how
+//! to cut it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// A network interface in the namespace of the thread that made it; it is gone when this is dropped.
+/// Network interface in the network namespace of the thread that created it. Removed when dropped.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
 }
 
 impl Tun {
-    /// The longest thing that [`Tun::read`] may give: the head and a super-segment.
+    /// Largest result of [`Tun::read`], in bytes: the header and a super-segment.
     pub const READ_BYTES_MAX: usize = VNET_BYTES + 65_535;
 
-    /// Makes the interface `name`, down and without an address, that segments nothing by itself.
+    /// Creates the interface `name`, down and without an address, that leaves segmentation to the
+    /// reader. Fails if the name does not have 1 to 15 bytes.
     pub fn create(name: &str) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -27,7 +29,7 @@ impl Tun {
         if name.is_empty() || name.len() >= request.ifr_name.len() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("an interface's name has 1 to 15 bytes, and {name:?} has not"),
+                format!("invalid interface name {name:?}: use 1 to 15 bytes"),
             ));
         }
         for (slot, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
@@ -47,7 +49,7 @@ impl Tun {
         let mut status =
             unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, u64::from(offloads)) };
         if status != 0 {
-            // kernels before 6.2 do not know USO
+            // Kernels before 6.2 lack USO.
             let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
             // SAFETY: TUNSETOFFLOAD takes a number.
             status =
@@ -57,7 +59,8 @@ impl Tun {
         Ok(Self { file })
     }
 
-    /// The next thing that the namespace sends: `VNET_BYTES` of head, then an IP packet; nothing if there is none now.
+    /// Reads the next packet that the namespace sends: `VNET_BYTES` of header, then an IP packet.
+    /// Returns `None` if none is waiting.
     pub fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(into) {
             Ok(len) => Ok(Some(len)),
@@ -66,20 +69,20 @@ impl Tun {
         }
     }
 
-    /// Hands the namespace a head and an IP packet, given in pieces.
+    /// Delivers a packet to the namespace: header and IP packet, in pieces.
     pub fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
         (&self.file).write_vectored(pieces).map(drop)
     }
 }
 
-/// A list of descriptors to wait on.
+/// Descriptors to wait for.
 #[derive(Debug)]
 pub struct Watchers {
     polls: Vec<libc::pollfd>,
 }
 
 impl Watchers {
-    /// Watches `fds`, in this order.
+    /// Watches `fds`, which are indexed in this order.
     pub fn new(fds: impl IntoIterator<Item = RawFd>) -> Self {
         let watch = |fd| libc::pollfd {
             fd,
@@ -91,7 +94,7 @@ impl Watchers {
         }
     }
 
-    /// Waits until one of them has something to read, `nanos` at most; none means for ever.
+    /// Waits until a descriptor is readable, for at most `nanos`; without a limit if `None`.
     pub fn wait(&mut self, nanos: Option<u64>) -> io::Result<()> {
         let time = libc::timespec {
             tv_sec: (nanos.unwrap_or(0) / 1_000_000_000).cast_signed(),
@@ -119,7 +122,7 @@ impl Watchers {
         }
     }
 
-    /// Whether the one of this number had something to read when the wait ended.
+    /// Reports whether descriptor `index` was readable when the wait ended.
     pub fn is_ready(&self, index: usize) -> bool {
         self.polls[index].revents != 0
     }
@@ -131,13 +134,14 @@ impl AsFd for Tun {
     }
 }
 
-/// Lets the calling thread run before others that want to, as a link waits for nobody; root only, else nothing changes.
+/// Gives the calling thread the highest priority (nice -20), so that a link is on time. Has no
+/// effect without root.
 pub fn go_first() {
-    // SAFETY: setpriority takes three numbers; who is 0, which is the calling thread.
+    // SAFETY: setpriority takes three numbers; 0 means the calling thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }
 
-/// Bytes of the head (`virtio_net_hdr`) before each packet.
+/// Length of the header (`virtio_net_hdr`) before each packet, in bytes.
 pub const VNET_BYTES: usize = 10;
 
 fn check(status: libc::c_int) -> io::Result<()> {

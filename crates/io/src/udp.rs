@@ -1,4 +1,5 @@
-//! Datagrams in trains: segmented by the kernel on send, coalesced on receive.
+//! UDP sockets that send and receive trains: segmented by the kernel on send (GSO), coalesced on
+//! receive (GRO).
 
 use std::io;
 use std::mem;
@@ -9,11 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sockaddr;
 use crate::sockopt::{get, set};
 
-/// The most octets the kernel takes in one segmented send.
+/// Limit of the kernel for one segmented send, in octets.
 pub const TRAIN_BYTES_MAX: usize = 65_000;
-/// The most datagrams the kernel takes in one segmented send (`UDP_MAX_SEGMENTS`).
+/// Limit of the kernel for one segmented send, in datagrams (`UDP_MAX_SEGMENTS`).
 pub const TRAIN_DATAGRAMS_MAX: usize = 64;
-/// Octets of IP and UDP headers in front of every datagram to or from `peer`.
+/// Returns the length of the IP and UDP headers of a datagram to or from `peer`, in octets.
 pub const fn header_len(peer: SocketAddr) -> u32 {
     match peer {
         SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_none() => 48,
@@ -21,10 +22,11 @@ pub const fn header_len(peer: SocketAddr) -> u32 {
     }
 }
 
-/// Asked for in each direction: what a receiver may sleep through at several Gb/s.
+/// Size requested for each socket buffer, in bytes. Holds the datagrams of a receiver's pause at
+/// several Gb/s.
 const BUFFER_BYTES: usize = 64 << 20;
 
-/// A UDP socket that sends and receives trains.
+/// UDP socket that sends and receives trains.
 #[derive(Debug)]
 pub struct Udp {
     socket: UdpSocket,
@@ -32,19 +34,20 @@ pub struct Udp {
     buffer_bytes: AtomicUsize,
 }
 
-/// One reception: the datagrams of `len` octets each (the last may be shorter) that lie in a buffer.
+/// Received train: datagrams of equal length in a buffer. The last may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     /// Octets received.
     pub len: usize,
-    /// Octets of each datagram but the last.
+    /// Length of each datagram but the last, in octets.
     pub segment_len: usize,
-    /// Who sent them.
+    /// Address of the sender.
     pub from: Option<SocketAddr>,
 }
 
 impl Udp {
-    /// A socket bound to `address`, which others of this user may share (`SO_REUSEPORT`).
+    /// Creates a socket bound to `address`. Other sockets of this user may share the port
+    /// (`SO_REUSEPORT`).
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = sockaddr::bind_shared(address)?;
         let fd = socket.as_raw_fd();
@@ -60,17 +63,17 @@ impl Udp {
         Ok(udp)
     }
 
-    /// Talks to `peer` alone from now on.
+    /// Connects the socket to `peer`, the only host that it then sends to and receives from.
     pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         self.socket.connect(peer)
     }
 
-    /// Its own address.
+    /// Returns the socket's local address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Asks for socket buffers of `bytes`, past the system's limit where the user may.
+    /// Requests socket buffers of `bytes`, beyond the system's limit if this user may.
     pub fn set_buffers(&self, bytes: usize) {
         let fd = self.socket.as_raw_fd();
         let value = i32::try_from(bytes).unwrap_or(i32::MAX);
@@ -87,29 +90,29 @@ impl Udp {
             .store(usize::try_from(granted).unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// The receive buffer that the system granted, in bytes.
+    /// Returns the size of the receive buffer that the kernel granted, in bytes.
     pub fn buffer_bytes(&self) -> usize {
         self.buffer_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the kernel cuts trains into datagrams, as far as is known.
+    /// Reports whether the kernel cuts trains into datagrams, as far as known.
     pub fn segments(&self) -> bool {
         self.segments.load(Ordering::Relaxed)
     }
 
-    /// Never asks the kernel to cut trains again; for tests and for kernels that refuse late.
+    /// Stops asking the kernel to cut trains, for tests and for kernels that refuse.
     pub fn stop_segmenting(&self) {
         self.segments.store(false, Ordering::Relaxed);
     }
 
-    /// Delivers datagrams one by one rather than coalesced.
+    /// Turns coalescing off: each reception is one datagram.
     pub fn stop_coalescing(&self) {
         set(self.socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, 0).ok();
     }
 
-    /// Sends `parts` as datagrams of `segment_len` octets, `parts_each` parts to a datagram.
+    /// Sends `parts` as datagrams of `segment_len` octets, each from `parts_each` parts.
     ///
-    /// A datagram that the path or host refuses is as good as lost, and not an error.
+    /// A datagram that the host or the path refuses counts as lost and is no error.
     pub(crate) fn send_train(
         &self,
         parts: &[libc::iovec],
@@ -126,7 +129,7 @@ impl Udp {
         Ok(())
     }
 
-    /// Sends datagrams of `segment_len` octets that lie behind each other; the last may be shorter.
+    /// Sends consecutive datagrams of `segment_len` octets. The last may be shorter.
     pub(crate) fn send_row(&self, octets: &[u8], segment_len: usize) -> io::Result<()> {
         let single = octets.len() <= segment_len;
         if self.send_cut(&[part(octets)], segment_len, single)? {
@@ -138,8 +141,8 @@ impl Udp {
         Ok(())
     }
 
-    /// Sends all of `parts` in one call, if the kernel cuts them or there is a `single` datagram; answers
-    /// whether it did.
+    /// Sends all `parts` in one call if the kernel can cut them, or if they are a `single`
+    /// datagram. Returns false if they were not sent.
     fn send_cut(
         &self,
         parts: &[libc::iovec],
@@ -159,7 +162,7 @@ impl Udp {
         }
     }
 
-    /// Sends one datagram; `to` may be left out on a connected socket.
+    /// Sends one datagram. `to` may be `None` on a connected socket.
     pub fn send(&self, octets: &[u8], to: Option<SocketAddr>) -> io::Result<()> {
         let sent = match to {
             Some(to) => self.socket.send_to(octets, to),
@@ -192,8 +195,8 @@ impl Udp {
             if error.kind() == io::ErrorKind::Interrupted {
                 continue;
             }
-            // an answer to an earlier datagram that was too long or not wanted is told in place of this one,
-            // which did not leave
+            // The kernel may report the ICMP error of an earlier datagram in place of sending this
+            // one: try once more.
             if is_about_another(&error) && !told {
                 told = true;
                 continue;
@@ -202,9 +205,9 @@ impl Udp {
         }
     }
 
-    /// Receives what is there into `parts`, without waiting; `None` if there is nothing.
+    /// Receives a train into `parts` without waiting. Returns `None` if none is waiting.
     ///
-    /// `drops` is set to how often the full receive buffer has dropped something since the start.
+    /// Sets `drops` to the number of receptions that a full receive buffer has dropped so far.
     pub fn receive(
         &self,
         parts: &mut [libc::iovec],
@@ -246,7 +249,8 @@ impl Udp {
         }))
     }
 
-    /// The first octets of what would be received next, which stays; `None` if there is nothing.
+    /// Returns the first octets of the next reception without removing it. Returns `None` if none
+    /// is waiting.
     pub fn peek<const N: usize>(&self) -> io::Result<Option<[u8; N]>> {
         let mut start = [0; N];
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
@@ -266,7 +270,7 @@ impl Udp {
         }
     }
 
-    /// Receives into `buffer`, without waiting; `None` if there is nothing.
+    /// Receives a train into `buffer` without waiting. Returns `None` if none is waiting.
     pub fn receive_into(&self, buffer: &mut [u8], drops: &mut u32) -> io::Result<Option<Received>> {
         let part = libc::iovec {
             iov_base: buffer.as_mut_ptr().cast(),
@@ -282,13 +286,14 @@ impl AsRawFd for Udp {
     }
 }
 
-/// Room for the few control messages that are used, aligned as the kernel wants it.
+/// Buffer for control messages, aligned as the kernel requires.
 #[derive(Default)]
 #[repr(C, align(8))]
 struct Control([u64; 16]);
 
 impl Control {
-    /// Writes the one message that asks for segments of `segment_len`; answers its length.
+    /// Writes the control message that requests segments of `segment_len` octets. Returns its
+    /// length.
     fn put_segment(&mut self, segment_len: u16) -> usize {
         let header = size_of::<libc::cmsghdr>();
         let cmsg = libc::cmsghdr {
@@ -299,19 +304,19 @@ impl Control {
         let base = &raw mut self.0;
         // SAFETY: the array is large and aligned enough for one header.
         unsafe { base.cast::<libc::cmsghdr>().write(cmsg) };
-        // a cmsghdr is whole words, so what it carries begins with the next
+        // A cmsghdr is a whole number of words; its data begins with the next word.
         self.0[header / size_of::<u64>()] = u64::from_ne_bytes(first_two(segment_len));
         header + 8
     }
 }
 
-/// Eight octets that start with those of `value`.
+/// Returns eight octets that start with those of `value`.
 const fn first_two(value: u16) -> [u8; 8] {
     let [a, b] = value.to_ne_bytes();
     [a, b, 0, 0, 0, 0, 0, 0]
 }
 
-/// What the kernel is to read.
+/// Describes a buffer for the kernel to read.
 const fn part(octets: &[u8]) -> libc::iovec {
     libc::iovec {
         iov_base: octets.as_ptr().cast_mut().cast(),
@@ -323,7 +328,7 @@ fn read_control(message: &libc::msghdr, mut take: impl FnMut(i32, i32, u32)) {
     // SAFETY: the kernel filled message and its control buffer.
     let mut cmsg = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !cmsg.is_null() {
-        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR only answer whole headers.
+        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return only complete headers.
         let header = unsafe { cmsg.read_unaligned() };
         // SAFETY: as above.
         let data = unsafe { libc::CMSG_DATA(cmsg) };
@@ -338,7 +343,7 @@ fn read_control(message: &libc::msghdr, mut take: impl FnMut(i32, i32, u32)) {
     }
 }
 
-/// Errors that mean "there is nothing to receive".
+/// Reports whether `error` means that nothing can be received now.
 fn would_block(error: &io::Error) -> bool {
     is_loss(error)
         || matches!(
@@ -347,7 +352,7 @@ fn would_block(error: &io::Error) -> bool {
         )
 }
 
-/// Errors that mean "that datagram did not make it", as a lost one would not.
+/// Reports whether `error` means that only this datagram is lost.
 fn is_loss(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -363,7 +368,7 @@ fn is_loss(error: &io::Error) -> bool {
     )
 }
 
-/// Errors that may be what a host or a router said of an earlier datagram.
+/// Reports whether `error` may be an ICMP error about an earlier datagram.
 fn is_about_another(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

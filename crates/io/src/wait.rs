@@ -1,4 +1,4 @@
-//! Sleeping until a moment or a sign, whichever comes first.
+//! Sleeping until a deadline or an event, whichever comes first.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -10,16 +10,17 @@ use lighthaul_base::Instant;
 
 use crate::clock::Clock;
 
-/// A wait shorter than this is spun, since falling asleep and waking up take longer.
+/// Wait in nanoseconds below which a thread spins, since sleeping and waking take longer.
 const SPIN_NANOS: u64 = 20_000;
 
-/// Of a wait longer than this the kernel's thousandth matters (`select_estimate_accuracy`).
+/// Wait in nanoseconds above which the kernel's slack of a thousandth matters
+/// (`select_estimate_accuracy`).
 const LONG_NANOS: u64 = 50_000_000;
 
-/// No wait of the kernel's is longer, so that every number of nanoseconds fits it.
+/// Longest single wait, in nanoseconds, so that every duration fits the kernel's type.
 const HOUR_NANOS: u64 = 3_600_000_000_000;
 
-/// Something another thread raises to wake the one that waits on it.
+/// Event that one thread raises to wake the thread that waits for it (eventfd(2)).
 #[derive(Clone, Debug)]
 pub struct Sign {
     fd: Arc<OwnedFd>,
@@ -27,7 +28,7 @@ pub struct Sign {
 }
 
 impl Sign {
-    /// A sign that nobody has raised.
+    /// Creates a sign that is not raised.
     pub fn new() -> io::Result<Self> {
         // SAFETY: eventfd takes two numbers.
         let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
@@ -42,7 +43,7 @@ impl Sign {
         })
     }
 
-    /// Wakes whoever waits; stays raised until lowered.
+    /// Raises the sign, which wakes the waiting thread. It stays raised until lowered.
     pub fn raise(&self) {
         if self.raised.swap(true, Ordering::AcqRel) {
             return;
@@ -52,12 +53,12 @@ impl Sign {
         unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Whether it is up.
+    /// Reports whether the sign is raised.
     pub fn is_up(&self) -> bool {
         self.raised.load(Ordering::Acquire)
     }
 
-    /// Takes the sign down; answers whether it was up.
+    /// Lowers the sign. Returns true if it was raised.
     pub fn lower(&self) -> bool {
         if !self.is_up() {
             return false;
@@ -67,14 +68,15 @@ impl Sign {
         true
     }
 
-    /// Empties the descriptor after a wait, since a slow raiser may write to it after `lower`.
+    /// Empties the descriptor after a wait, since a slow [`Sign::raise`] may write to it after
+    /// [`Sign::lower`].
     pub fn drain(&self) {
         let mut count = [0_u8; 8];
         // SAFETY: the descriptor is open and count has eight writable bytes.
         unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 
-    /// The descriptor to wait on.
+    /// Returns the descriptor to wait on.
     pub fn as_raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
@@ -86,21 +88,21 @@ impl AsFd for Sign {
     }
 }
 
-/// What to wait for on a descriptor, and what came.
+/// Descriptor to wait on, and the result of the wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch {
-    /// The descriptor.
+    /// Descriptor; ignored if negative.
     pub fd: RawFd,
-    /// Wait for room to write as well as for something to read.
+    /// True to wait for writability too.
     pub write: bool,
-    /// Something can be read, or the other side is gone.
+    /// True if data can be read, or the other side is closed.
     pub readable: bool,
-    /// There is room to write.
+    /// True if data can be written.
     pub writable: bool,
 }
 
 impl Watch {
-    /// Waits for something to read.
+    /// Watches `fd` for readability.
     pub const fn read(fd: RawFd) -> Self {
         Self {
             fd,
@@ -111,8 +113,8 @@ impl Watch {
     }
 }
 
-/// Waits until one of `watches` is ready or `until` has come. May wake some tens of microseconds
-/// late, which a pacer allows for, and never spins long.
+/// Waits until a descriptor of `watches` is ready or `until` has come. May return some tens of
+/// microseconds late. Spins for at most 20 microseconds. Panics with more than 40 watches.
 pub fn wait(clock: Clock, watches: &mut [Watch], until: Instant) -> io::Result<()> {
     loop {
         let left = until.since(clock.now()).as_nanos();
@@ -120,7 +122,7 @@ pub fn wait(clock: Clock, watches: &mut [Watch], until: Instant) -> io::Result<(
         if left < SPIN_NANOS {
             break;
         }
-        // the kernel lets a long wait be late by a thousandth of it, so that its end is a wait of its own
+        // The kernel ends a long wait up to a thousandth late: wait for its end separately.
         let is_long = left > LONG_NANOS;
         let part = if is_long { left - left / 64 } else { left };
         let part = part.min(HOUR_NANOS);
@@ -135,19 +137,19 @@ pub fn wait(clock: Clock, watches: &mut [Watch], until: Instant) -> io::Result<(
     Ok(())
 }
 
-/// Lets so much time go by. Parking would not: who has joined a scoped thread may be woken from it at once.
+/// Sleeps for `time`. Parking would not do: a scoped thread's end may wake its parent early.
 pub fn pause(time: Duration) {
     let clock = Clock::start();
     let until = clock.now() + time;
     while clock.now() < until && wait(clock, &mut [], until).is_ok() {}
 }
 
-/// Asks or waits at most `nanos` for any of `watches`; answers whether it ended before that.
+/// Waits at most `nanos` for any of `watches`. Returns true if the wait ended early.
 fn poll(watches: &mut [Watch], nanos: u64) -> io::Result<bool> {
     const MOST: usize = 40;
     assert!(
         watches.len() <= MOST,
-        "a thread waits on so many descriptors at most"
+        "a thread waits for at most MOST descriptors"
     );
     let mut polls = [libc::pollfd {
         fd: -1,

@@ -1,6 +1,7 @@
-//! The fuzz targets' bodies on stable: random octets, likely ones, and the inputs kept as seeds.
+//! Bodies of the fuzz targets on the stable compiler, with random octets, likely ones, and the
+//! stored seeds.
 
-#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+#![expect(unreachable_pub, reason = "the bodies belong to another crate")]
 
 use proptest::prelude::*;
 
@@ -18,7 +19,7 @@ const TARGETS: [(&str, Body); 4] = [
     ("extras", io::extras),
 ];
 
-/// Frames whose headers may lie.
+/// Generates frames whose headers may be wrong.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let len = prop_oneof![0_u32..40, any::<u32>()];
     let body = prop::collection::vec(any::<u8>(), 0..40);
@@ -37,38 +38,38 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn frames_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn frame_decoder_survives_random_octets(octets in prop::collection::vec(any::<u8>(), 0..400)) {
         assert_harmless(io::frame, &octets);
     }
 
     #[test]
-    fn frames_survive_headers_that_lie(octets in frames()) {
+    fn frame_decoder_survives_wrong_headers(octets in frames()) {
         assert_harmless(io::frame, &octets);
     }
 
     #[test]
-    fn fingerprints_survive_any_text(text in "\\PC{0,80}|[ \n]?sha256:[0-9a-fA-Fgé+-]{60,70}\n?") {
+    fn fingerprint_parser_survives_any_text(text in "\\PC{0,80}|[ \n]?sha256:[0-9a-fA-Fgé+-]{60,70}\n?") {
         assert_harmless(io::fingerprint, text.as_bytes());
     }
 
     #[test]
-    fn fingerprints_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn fingerprint_parser_survives_random_octets(octets in prop::collection::vec(any::<u8>(), 0..100)) {
         assert_harmless(io::fingerprint, &octets);
     }
 
     #[test]
-    fn extras_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn metadata_decoder_survives_random_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(io::extras, &octets);
     }
 
     #[test]
-    fn probes_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..1500)) {
+    fn probe_decoder_survives_random_octets(octets in prop::collection::vec(any::<u8>(), 0..1500)) {
         assert_harmless(io::probe, &octets);
     }
 }
 
 #[test]
-fn what_the_fuzzer_kept_stays_harmless() {
+fn stored_fuzzer_inputs_are_harmless() {
     for (target, body) in TARGETS {
         assert_seeds_harmless(target, body);
     }

@@ -1,6 +1,6 @@
-//! Nothing beneath a root leads out of it, least of all while somebody swaps folders for links.
+//! Tests that no path leaves a root, even while another thread swaps folders for symbolic links.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "tests use the real system")]
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use std::thread;
 use lighthaul_base::Rng;
 use lighthaul_io::ground::Ground;
 
-/// A world of a root and of what must not be reached from it.
+/// Root folder, and files beside it that must be unreachable.
 struct World(PathBuf);
 
 impl World {
@@ -56,7 +56,7 @@ fn read(ground: &Ground, path: &str) -> std::io::Result<Vec<u8>> {
 }
 
 #[test]
-fn what_is_beneath_is_reached_and_what_is_not_is_refused() {
+fn paths_beneath_the_root_open_and_others_are_refused() {
     let world = World::new("beneath");
     let at = |path: &str| world.0.join("root").join(path);
     symlink(world.0.join("out"), at("absolute")).unwrap();
@@ -88,7 +88,7 @@ fn what_is_beneath_is_reached_and_what_is_not_is_refused() {
         assert!(ground.within(path).is_err(), "{path_is}");
         assert!(ground.make_folder(&path.join("made")).is_err(), "{path_is}");
     }
-    // a link as the last part is not followed, wherever it leads
+    // A symbolic link as the last name is not followed.
     assert!(read(&ground, "inner").is_err());
     let deep = ground.within(Path::new("/a/deep")).unwrap();
     assert_eq!(read(&deep, "x").unwrap(), b"inside");
@@ -98,7 +98,8 @@ fn what_is_beneath_is_reached_and_what_is_not_is_refused() {
     );
 }
 
-/// Swaps `a` with `s` in a folder, say with a link to `out`, in one step each time, until told to stop.
+/// Exchanges `a` and `s` in a folder atomically, again and again, until `stop` is set. `s` may be a
+/// link to `out`.
 fn swap(folder: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
     let folder = fs::File::open(folder).unwrap();
     let flags = rustix::fs::RenameFlags::EXCHANGE;
@@ -108,7 +109,7 @@ fn swap(folder: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
     }
 }
 
-/// Does something for as long as `a` and `s` in a folder are swapped; answers how often they were.
+/// Calls `something` while `a` and `s` in a folder are swapped. Returns the number of swaps.
 fn while_swapped(folder: &Path, something: impl FnOnce(&AtomicU64)) -> u64 {
     let (stop, swaps) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -121,7 +122,7 @@ fn while_swapped(folder: &Path, something: impl FnOnce(&AtomicU64)) -> u64 {
 }
 
 #[test]
-fn dots_lead_where_they_lead_whatever_is_renamed_elsewhere() {
+fn parent_paths_resolve_during_renames_elsewhere() {
     let world = World::new("elsewhere");
     let busy = world.0.join("busy");
     fs::create_dir_all(busy.join("a")).unwrap();
@@ -137,10 +138,10 @@ fn dots_lead_where_they_lead_whatever_is_renamed_elsewhere() {
         }
     });
     println!("{swaps} swaps");
-    assert!(swaps > 0, "nothing was renamed meanwhile");
+    assert!(swaps > 0, "no rename happened meanwhile");
 }
 
-/// Does something to what is named `a` at the moment; answers whether it was let.
+/// Tries a random operation on the present `a`. Returns true if it succeeded.
 fn try_something(ground: &Ground, nth: u64, rng: &mut Rng) -> bool {
     let made = PathBuf::from(format!("a/made-{nth}"));
     let root = || ground.root(Path::new("")).unwrap();
@@ -186,9 +187,9 @@ fn try_something(ground: &Ground, nth: u64, rng: &mut Rng) -> bool {
 }
 
 #[test]
-fn folders_that_become_links_lead_nowhere() {
+fn folders_replaced_by_links_never_lead_outside() {
     const SEED: u64 = 20_261_121;
-    /// So many, and more until both outcomes were seen, or it is no race.
+    /// Attempts: at least the first number, then more until both outcomes were frequent.
     const ATTEMPTS: std::ops::Range<u64> = 10_000..400_000;
     println!("seed {SEED}");
     let world = World::new("swapped");
@@ -211,7 +212,7 @@ fn folders_that_become_links_lead_nowhere() {
     println!("{swaps} swaps, {let_in} let in, {refused} refused");
     assert!(
         swaps >= 200 && let_in >= 200 && refused >= 200,
-        "the race was no race"
+        "too few operations raced with a swap"
     );
     let mut outside: Vec<_> = fs::read_dir(world.0.join("out"))
         .unwrap()
@@ -221,7 +222,7 @@ fn folders_that_become_links_lead_nowhere() {
     assert_eq!(
         outside,
         ["deep", "only", "x"],
-        "something was written outside"
+        "an operation changed a folder outside the root"
     );
     assert_eq!(fs::read(world.0.join("out/only")).unwrap(), b"secret");
 }

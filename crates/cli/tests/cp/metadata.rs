@@ -178,7 +178,7 @@ fn what_a_target_cannot_keep_is_said_once_for_each_kind() {
     let said_once = |outcome: &Outcome| {
         let told = outcome.err.iter().filter(|line| line.contains("user.*"));
         let told: Vec<_> = told.collect();
-        let words = "lighthaul: attributes (user.*) could not be kept: the file system has none";
+        let words = "lighthaul: attributes (user.*) could not be kept: the target's file system does not support this";
         assert_eq!(told, [words], "{outcome:?}");
     };
     let far = Far::start_after("extras-ramfs", "mount -t ramfs none \"$1\"");
@@ -219,7 +219,7 @@ fn an_owner_that_only_root_could_set_is_told_and_lends_no_rights() {
     let place = format!("{}/", back.display());
     let paths = [&far.place("program"), place.as_str()];
     let outcome = far.run_as_user(&["-a"], &paths, &back).assert_succeeded();
-    assert!(outcome.said("owner and group could not be kept: that takes root"));
+    assert!(outcome.said("owner and group could not be kept: only root"));
     assert!(outcome.said("set-user-ID"), "{outcome:?}");
     let meta = fs::metadata(back.join("program")).unwrap();
     assert_eq!((meta.uid(), meta.mode() & 0o7777), (USER, 0o755));

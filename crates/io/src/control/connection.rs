@@ -1,4 +1,4 @@
-//! Our end of the control connection.
+//! Local end of the control connection.
 
 use std::any::Any;
 use std::net::{SocketAddr, TcpStream};
@@ -18,10 +18,10 @@ use crate::sockopt;
 use crate::tcp::pace_where_far;
 use crate::wait::Sign;
 
-/// Bytes that the system takes and has not sent yet.
+/// Limit of bytes that the kernel holds unsent (`TCP_NOTSENT_LOWAT`).
 const UNSENT_BYTES_MAX: i32 = 256 << 10;
 
-/// Our end of the control connection; closes when the last clone is dropped.
+/// Local end of the control connection. The connection closes when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Control {
     pub(super) shared: Arc<Shared>,
@@ -29,37 +29,41 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes over a connection whose handshake is done.
+    /// Starts the connection's thread. The TLS handshake must be complete.
     pub fn start(tcp: TcpStream, tls: Connection) -> Result<Self, Error> {
         Self::begin(tcp, tls, false)
     }
 
-    /// The same with a peer that has not been let in: until [`Control::trust`], little of what it
-    /// says is kept.
+    /// Like [`Control::start`], for a peer that is not authorized yet. At most 64 KiB from the peer
+    /// wait until [`Control::trust`].
     pub fn start_wary(tcp: TcpStream, tls: Connection) -> Result<Self, Error> {
         Self::begin(tcp, tls, true)
     }
 
-    /// Listens to all that the peer says from now on.
+    /// Lifts the limits of [`Control::start_wary`].
     pub fn trust(&self) {
         self.shared.lock().wary = false;
         self.shared.sign.raise();
     }
 
-    /// Lets little wait in either direction from now on, since others carry the same transfer.
+    /// Limits each direction's queue to 256 KiB, for one of many connections that carry the same
+    /// transfer.
     pub fn narrow(&self) {
         self.shared.lock().narrow = true;
         self.shared.sign.raise();
     }
 
-    /// Keeps `guest` for as long as the connection holds memory, threads or descriptors, and drops it then.
+    /// Keeps `guest` until the connection has released its memory, thread and descriptors, and then
+    /// drops it.
     pub fn keep(&self, guest: impl Any + Send + Sync) {
         self.shared.lock().guests.push(Guest(Box::new(guest)));
     }
 
-    /// Has frames be sealed from now on as datagrams are, each by itself, or be plain without keys, rather than carried
-    /// by TLS: for a connection of which both ends have proved who they are, and that is to carry packets alone. Both
-    /// ends must, and neither may have said something that the other has not heard.
+    /// Leaves TLS: seals each frame like a datagram from now on, or sends it plain without `keys`.
+    ///
+    /// `keys` are the key that seals and the key that opens. Only for a connection that carries
+    /// nothing but packets and of which both ends are authenticated. Both ends must call this while
+    /// no frame is in flight.
     pub fn leave_tls(&self, keys: Option<(Key, Key)>) {
         let (seal, open) = keys.unzip();
         let mut queues = self.shared.lock();
@@ -70,11 +74,11 @@ impl Control {
     }
 
     fn begin(tcp: TcpStream, tls: Connection, wary: bool) -> Result<Self, Error> {
-        let failed = |error| Error::world("setting up the control connection", error);
+        let failed = |error| Error::world("cannot set up the control connection", error);
         tcp.set_nonblocking(true).map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
         pace_where_far(&tcp);
-        // what waits here can still be overtaken, what waits in the system cannot
+        // Urgent frames can overtake frames in our queue, but not those in the kernel.
         let fd = tcp.as_raw_fd();
         sockopt::set(fd, libc::SOL_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX).ok();
         let shared = Arc::new(Shared {
@@ -98,9 +102,11 @@ impl Control {
         })
     }
 
-    /// The stream of this number; frames that came before it was opened are kept for it.
+    /// Opens the stream with this number. Frames that arrived before are kept for it.
     pub fn open(&self, number: u16) -> Result<Stream, Error> {
-        let sign = Sign::new().map_err(|error| Error::world("opening a stream", error))?;
+        let sign = Sign::new().map_err(|error| {
+            Error::world("cannot open a stream of the control connection", error)
+        })?;
         let mut queues = self.shared.lock();
         let incoming = queues.incoming.entry(number).or_default();
         incoming.sign = Some(sign.clone());
@@ -113,28 +119,28 @@ impl Control {
         })
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     pub fn peer(&self) -> SocketAddr {
         self.shared.peer
     }
 
-    /// Our own address.
+    /// Returns the local address.
     pub fn local(&self) -> SocketAddr {
         self.shared.local
     }
 
-    /// Whether the connection is over.
+    /// Reports whether the connection has ended.
     pub fn has_ended(&self) -> bool {
         self.shared.lock().ended.is_some()
     }
 
-    /// Ends the connection whoever still uses it.
+    /// Closes the connection, even if clones are in use.
     pub fn close(&self) {
         self.shared.lock().closing = true;
         self.shared.sign.raise();
     }
 
-    /// Waits until everything that was sent has been handed to TCP, or `patience` is over.
+    /// Waits until all sent frames have been handed to TCP, for at most `patience`.
     pub fn flush(&self, patience: Duration) {
         let queues = self.shared.lock();
         let busy = |q: &mut Queues| q.outgoing_bytes > 0 && q.ended.is_none();

@@ -1,4 +1,4 @@
-//! What crosses a control connection: a length, a stream's number, a head and a body.
+//! Frames of a control connection: length, stream number, flags, head and body.
 
 use std::io;
 
@@ -6,19 +6,19 @@ use lighthaul_base::Reader;
 
 use crate::seal::{Key, TAG_LEN};
 
-/// One message on a stream.
+/// Message on a stream, or a datagram that the stream carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// A datagram that crosses here because UDP does not pass.
+    /// True for a datagram that crosses here because UDP does not pass.
     pub datagram: bool,
-    /// How much of `octets` is the head; the rest is bytes of the object.
+    /// Length of the head at the beginning of `octets`; the rest is the body, bytes of the object.
     pub head_len: usize,
     /// Head and body.
     pub octets: Vec<u8>,
 }
 
 impl Frame {
-    /// A message without a body.
+    /// Creates a message without a body.
     pub fn message(octets: Vec<u8>) -> Self {
         Self {
             datagram: false,
@@ -27,34 +27,36 @@ impl Frame {
         }
     }
 
-    /// Memory that it takes while it waits; an empty one takes some, too.
+    /// Returns the bytes that a waiting frame counts for in a queue, at least the size of the
+    /// struct.
     pub(super) fn cost(&self) -> usize {
         size_of::<Self>() + self.octets.len()
     }
 }
 
-/// Octets in front of every frame.
+/// Length of a frame's header, in octets.
 pub(super) const HEADER: usize = 8;
-/// The stream of no frame but the last that TLS carries before the connection leaves it.
+/// Stream number of the marker frame: the last frame that TLS carries before the connection leaves
+/// it.
 pub(super) const LEAVE: u16 = u16::MAX;
-/// The longest frame that is taken from a peer: the tally of the largest object, and a head.
+/// Longest frame accepted from a peer, in octets: the tally of the largest object and a head.
 pub const FRAME_MAX: usize = (128 << 20) + 64;
 
-/// Frames as they come together from the octets of a connection.
+/// Decoder that assembles frames from the octets of a connection.
 #[derive(Debug, Default)]
 pub struct Assembly {
     header: [u8; HEADER],
-    /// How much of the header is there.
+    /// Octets of the header received so far.
     there: usize,
-    /// The frame that the header is about.
+    /// Frame whose header is complete.
     begun: Option<Begun>,
-    /// Opens frames that are sealed each by itself.
+    /// Key that opens frames which are sealed individually.
     open: Option<Key>,
-    /// How many that were.
+    /// Number of frames opened so far, which is the next frame's nonce.
     opened: u64,
 }
 
-/// A frame of which the header is there.
+/// Incomplete frame whose header is complete.
 #[derive(Debug)]
 struct Begun {
     stream: u16,
@@ -63,13 +65,15 @@ struct Begun {
 }
 
 impl Assembly {
-    /// Takes frames from now on for sealed by themselves, the first with the number 0.
+    /// Expects each frame from now on to be sealed with `open`, numbered from 0; plain if `None`.
     pub fn unseal(&mut self, open: Option<Key>) {
         self.open = open;
     }
 
-    /// Takes from the beginning of `octets` what belongs to one frame, of at most `longest` octets; answers how many
-    /// those were, and the frame and its stream if that was the end of it.
+    /// Consumes the octets at the beginning of `octets` that belong to one frame.
+    ///
+    /// Returns their number, and the frame with its stream's number if it is complete. Fails if the
+    /// frame is malformed, forged, or longer than `longest` octets.
     pub fn take(
         &mut self,
         octets: &[u8],
@@ -108,7 +112,7 @@ impl Assembly {
         Ok((end, begun.map(|begun| (begun.stream, begun.frame))))
     }
 
-    /// How many octets wait for the rest of their frame.
+    /// Returns the number of octets that wait for the rest of their frame.
     pub fn waiting(&self) -> usize {
         let frame = self.begun.as_ref();
         self.there + frame.map_or(0, |begun| begun.frame.octets.len())
@@ -116,10 +120,10 @@ impl Assembly {
 }
 
 fn forged() -> io::Error {
-    io::Error::other("what came is not what the peer sent")
+    io::Error::other("a frame failed authentication: it was changed or forged on its way")
 }
 
-/// The frame that a header is about; memory for all of it is only taken as it comes.
+/// Parses a frame's header. Allocates at most 64 KiB, so that a forged length costs no memory.
 fn begin(header: [u8; HEADER], longest: usize) -> io::Result<Begun> {
     let bad = |_| io::Error::other("the peer sent a malformed frame");
     let mut reader = Reader::new(&header);
@@ -131,7 +135,9 @@ fn begin(header: [u8; HEADER], longest: usize) -> io::Result<Begun> {
         return Err(io::Error::other("the peer sent a malformed frame"));
     }
     if len > longest {
-        return Err(io::Error::other("the peer sent a frame that is too long"));
+        return Err(io::Error::other(
+            "the peer sent a frame longer than the limit",
+        ));
     }
     let frame = Frame {
         datagram: flags & 1 == 1,
@@ -141,5 +147,5 @@ fn begin(header: [u8; HEADER], longest: usize) -> io::Result<Begun> {
     Ok(Begun { stream, len, frame })
 }
 
-/// Memory that a frame gets before it is there.
+/// Memory that is allocated for a frame before its octets arrive.
 const AT_ONCE: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! What guards frames on their way: TLS, and on a connection that has left it what guards datagrams.
+//! Protection of frames on their way: TLS, or individual seals after the connection has left TLS.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, IoSlice, Write};
@@ -10,26 +10,27 @@ use super::frame::{Assembly, Frame, HEADER, LEAVE};
 use crate::seal::Key;
 use crate::tls::Record;
 
-/// Frames that TCP gets at a time.
+/// Frames per vectored write to TCP.
 const SLICES: usize = 16;
 
-/// The guard of one connection, which each direction leaves for itself.
+/// Protection of one connection. Each direction leaves TLS independently.
 pub(super) struct Guard {
     tls: Connection,
     record: Record,
-    /// TLS carries nothing more of what leaves, or of what comes.
+    /// True once outgoing frames bypass TLS.
     has_left: bool,
+    /// True once incoming frames bypass TLS.
     has_been_left: bool,
-    /// Seals what leaves, and how much that was.
+    /// Key that seals outgoing frames, and the number of frames sealed so far.
     seal: Option<Key>,
     sealed: u64,
-    /// Frames that leave without TLS, and how much of the first TCP has.
+    /// Frames that bypass TLS, and the number of octets of the first that TCP has taken.
     ready: VecDeque<Vec<u8>>,
     gone: usize,
 }
 
 impl Guard {
-    /// TLS, which keeps no more than `limit` octets.
+    /// Creates a guard that starts with TLS. The TLS session buffers at most `limit` octets.
     pub(super) fn new(mut tls: Connection, limit: usize) -> Self {
         tls.set_buffer_limit(Some(limit));
         Self {
@@ -44,12 +45,12 @@ impl Guard {
         }
     }
 
-    /// Whether there is something that TCP has not taken.
+    /// Reports whether octets wait for TCP.
     pub(super) fn wants_write(&self) -> bool {
         self.tls.wants_write() || !self.ready.is_empty()
     }
 
-    /// Has TCP take some of it.
+    /// Writes some of the waiting octets to TCP.
     pub(super) fn write(&mut self, tcp: &mut TcpStream) -> io::Result<()> {
         if self.tls.wants_write() {
             return self.tls.write_tls(tcp).map(drop);
@@ -69,7 +70,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Takes some of a frame from its `from` on; answers how much.
+    /// Accepts octets of `frame` from position `from` on. Returns their number.
     pub(super) fn take(&mut self, frame: &mut Vec<u8>, from: usize) -> io::Result<usize> {
         if !self.has_left {
             return self.tls.writer().write(&frame[from..]);
@@ -86,7 +87,8 @@ impl Guard {
         Ok(len)
     }
 
-    /// Has what leaves from now on be sealed by `seal`, or plain, and tells the peer.
+    /// Leaves TLS for outgoing frames, which `seal` protects from now on (plain if `None`). Sends
+    /// the peer the marker frame [`LEAVE`].
     pub(super) fn leave(&mut self, seal: Option<Key>) -> io::Result<()> {
         let mut last = [0; HEADER];
         last[4..6].copy_from_slice(&LEAVE.to_be_bytes());
@@ -96,7 +98,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Says that nothing follows.
+    /// Sends TLS's close notification, unless outgoing frames have left TLS.
     pub(super) fn close(&mut self, tcp: &mut TcpStream) {
         if !self.has_left {
             self.tls.send_close_notify();
@@ -104,7 +106,8 @@ impl Guard {
         }
     }
 
-    /// Makes frames of what came; answers how much of it was taken: what follows the last that TLS carried is not.
+    /// Decodes the frames in `came` and passes them to `arrived`. Returns the number of octets
+    /// consumed. Stops behind the peer's marker frame, because another key opens what follows.
     pub(super) fn understand(
         &mut self,
         came: &[u8],
@@ -157,12 +160,15 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether the peer has left TLS.
+    /// Reports whether the peer has left TLS.
     pub(super) const fn has_been_left(&self) -> bool {
         self.has_been_left
     }
 }
 
 pub(super) fn gone() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the peer went away")
+    io::Error::new(
+        io::ErrorKind::UnexpectedEof,
+        "the peer closed the connection",
+    )
 }

@@ -1,8 +1,14 @@
-//! The control connection: framed messages on numbered streams over one TLS connection; further ones, which carry nothing
-//! but packets, leave TLS for the seal that datagrams have.
+//! Control connection: framed messages on numbered streams over one TLS connection.
 //!
-//! - [`connection`]: our end of it; [`stream`]: one stream; [`frame`]: what crosses
-//! - `queues`: what waits in between; `shovel`: the thread between them and the socket; `guard`: what it sees through
+//! Further connections of a transfer, which carry only packets, leave TLS and seal each frame like
+//! a datagram.
+//!
+//! ```text
+//! Stream --> queues --> shovel (thread) --> guard (TLS or seal) --> TCP
+//! ```
+//!
+//! - [`connection`]: the local end; [`stream`]: one stream; [`frame`]: frames and their decoder
+//! - `queues`: frames in both directions; `shovel`: the connection's thread; `guard`: encryption
 pub mod connection;
 pub mod frame;
 pub mod stream;

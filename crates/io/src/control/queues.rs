@@ -1,4 +1,4 @@
-//! What waits between the streams and the socket.
+//! Queues between the streams of a control connection and its socket.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,11 +10,11 @@ use super::frame::{FRAME_MAX, Frame};
 use crate::seal::Key;
 use crate::wait::Sign;
 
-/// Bytes that wait in one direction before the other side of the queue must.
+/// Bytes that may wait in one direction before the sender must wait.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
-/// The same where many connections carry one transfer: what waits in a slow one is what others wait for.
+/// Limit where many connections carry one transfer, which waits for the slowest of them.
 const NARROW_BYTES_MAX: usize = 256 << 10;
-/// The same of a peer that has not been let in.
+/// Limit for a peer that is not authorized yet.
 const WARY_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -33,19 +33,19 @@ pub(super) struct Queues {
     pub(super) incoming: BTreeMap<u16, Incoming>,
     pub(super) incoming_bytes: usize,
     pub(super) closing: bool,
-    /// The peer has not been let in yet.
+    /// True until the peer is authorized.
     pub(super) wary: bool,
-    /// It is one of many connections of one transfer.
+    /// True for one of many connections of one transfer.
     pub(super) narrow: bool,
-    /// What guards frames once TLS is left; an empty frame in the queue says when.
+    /// Keys for frames after TLS. An empty frame in the outgoing queue marks the change.
     pub(super) seals: Option<Seals>,
-    /// Why the connection is over, once it is.
+    /// Reason why the connection has ended.
     pub(super) ended: Option<String>,
-    /// What is kept until nobody uses the connection any more.
+    /// Values to drop with the connection.
     pub(super) guests: Vec<Guest>,
 }
 
-/// Something that is dropped with a connection.
+/// Value that is dropped with a connection.
 pub(super) struct Guest(
     #[expect(dead_code, reason = "it is only dropped")] pub(super) Box<dyn Any + Send + Sync>,
 );
@@ -57,7 +57,7 @@ impl fmt::Debug for Guest {
 }
 
 impl Queues {
-    /// Bytes from the peer that may wait.
+    /// Returns the limit of bytes from the peer that may wait.
     pub(super) const fn incoming_max(&self) -> usize {
         if self.wary {
             WARY_BYTES_MAX
@@ -66,7 +66,7 @@ impl Queues {
         }
     }
 
-    /// Bytes to the peer that may wait.
+    /// Returns the limit of bytes to the peer that may wait.
     pub(super) const fn outgoing_max(&self) -> usize {
         if self.narrow {
             NARROW_BYTES_MAX
@@ -75,7 +75,7 @@ impl Queues {
         }
     }
 
-    /// The longest frame that the peer may send.
+    /// Returns the longest frame that the peer may send, in octets.
     pub(super) const fn frame_max(&self) -> usize {
         if self.narrow {
             NARROW_BYTES_MAX
@@ -84,7 +84,7 @@ impl Queues {
         }
     }
 
-    /// Has every stream look again.
+    /// Wakes the readers of all streams.
     pub(super) fn wake_all(&self) {
         for sign in self.incoming.values().filter_map(|i| i.sign.as_ref()) {
             sign.raise();
@@ -92,7 +92,7 @@ impl Queues {
     }
 }
 
-/// What seals and opens frames on a connection that has left TLS; nothing where they are plain.
+/// Keys that seal and open frames on a connection that has left TLS; `None` for plain frames.
 #[derive(Debug)]
 pub(super) struct Seals {
     pub(super) seal: Option<Key>,
@@ -103,7 +103,7 @@ pub(super) struct Seals {
 pub(super) struct Incoming {
     pub(super) frames: VecDeque<Frame>,
     pub(super) sign: Option<Sign>,
-    /// There are some that its sign does not tell of.
+    /// True if frames have arrived since the sign was last raised.
     pub(super) untold: bool,
 }
 

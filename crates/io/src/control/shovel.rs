@@ -1,4 +1,4 @@
-//! The thread between the socket and the queues, so that whoever drives a machine never waits for TCP.
+//! Thread between the socket and the queues, so that the driver of a machine never waits for TCP.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -20,40 +20,41 @@ use crate::wait::{Watch, wait};
 /// Streams that a peer may open.
 const STREAMS_MAX: usize = 256;
 
-/// How long the last words may take to leave.
+/// Time that a closing connection has to send its last frames.
 const LINGER: Duration = Duration::from_secs(5);
-/// How long what was sent may stay unanswered where other connections can take over.
+/// Time without acknowledgments after which one of many connections is given up
+/// (`TCP_USER_TIMEOUT`).
 const SILENCE_MILLIS: i32 = 10_000;
-/// How often the end of that is looked for.
+/// Longest wait between checks of the end of `LINGER`.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What is read from TCP at a time, and what of it of a peer that has not been let in.
+/// Size of a read from TCP, for an authorized peer and for any other.
 const READ_BYTES: usize = 256 << 10;
 const READ_BYTES_WARY: usize = 16 << 10;
-/// What may come before anybody is told of it, as long as more is there at once.
+/// Bytes that may arrive before the streams are woken, while more can be read at once.
 const UNTOLD_BYTES: usize = 256 << 10;
-/// What TLS takes before TCP gets it.
+/// Bytes that TLS takes before they are written to TCP.
 const WRITE_BYTES: usize = 256 << 10;
 
-/// The thread between the socket and the queues.
+/// Thread between the socket and the queues.
 pub(super) struct Shovel {
     shared: Arc<Shared>,
     tcp: TcpStream,
     guard: Guard,
-    /// Frames that have left their queue.
+    /// Frames taken from the outgoing queue.
     leaving: VecDeque<Vec<u8>>,
-    /// Octets of frames that the guard has taken and TCP perhaps not.
+    /// Octets of frames that the guard has taken and that TCP may not have.
     unwritten: usize,
-    /// What came from TCP.
+    /// Buffer for octets from TCP.
     came: Vec<u8>,
-    /// What came behind the last that TLS carried, before it was known what guards it.
+    /// Octets behind the peer's marker frame, until their key is known.
     behind: Option<Vec<u8>>,
-    /// What the guard made of it.
+    /// Decoder of incoming frames.
     assembly: Assembly,
     arrived: Vec<(u16, Frame)>,
-    /// How much has come that the streams have not been told of.
+    /// Bytes of frames that have arrived since the streams were woken.
     untold: usize,
-    /// Silence ends it.
+    /// True once `TCP_USER_TIMEOUT` is set.
     impatient: bool,
 }
 
@@ -77,7 +78,7 @@ impl Shovel {
     pub(super) fn run(mut self) {
         let shovelled = self.shovel();
         if shovelled.is_err() {
-            // what the peer said before it went
+            // Deliver what the peer sent before the connection failed.
             while let Ok(true) = self.read_in() {}
         }
         let why = match shovelled {
@@ -98,7 +99,7 @@ impl Shovel {
             self.shared.sign.lower();
             self.grow_impatient();
             self.take_what_is_behind()?;
-            // asked first: a last word may come between the look for words and this
+            // Read first: a last frame may be queued between the two locks.
             let closing = self.shared.lock().closing;
             let (idle, paused) = self.write_out()?;
             if closing {
@@ -128,7 +129,7 @@ impl Shovel {
         }
     }
 
-    /// Has the system give up a connection that falls silent, where others can take over.
+    /// Limits the time without acknowledgments, where other connections can take over.
     fn grow_impatient(&mut self) {
         if !self.impatient && self.shared.lock().narrow {
             self.impatient = true;
@@ -137,7 +138,8 @@ impl Shovel {
         }
     }
 
-    /// Moves what is queued to TCP; answers whether all is out, and whether reading must pause.
+    /// Writes queued frames to TCP. Returns whether all are written, and whether reading must
+    /// pause.
     fn write_out(&mut self) -> io::Result<(bool, bool)> {
         loop {
             while self.guard.wants_write() {
@@ -161,7 +163,7 @@ impl Shovel {
         }
     }
 
-    /// Has the guard take a frame, or change where there is an empty one.
+    /// Passes a frame to the guard. An empty frame makes the guard leave TLS.
     fn take(&mut self, mut frame: Vec<u8>) -> io::Result<()> {
         let len = frame.len();
         if len == 0 {
@@ -184,10 +186,10 @@ impl Shovel {
         Ok(())
     }
 
-    /// What the guard has taken has now reached TCP; takes what is to leave next.
+    /// Counts the guard's octets as written, and takes the next frames from the queue.
     fn count_written(&mut self) {
         let mut queues = self.shared.lock();
-        // who waits for room is woken once there is some, not for each frame that leaves
+        // Wake waiting senders once the queue is half empty, not for each frame.
         let enough = queues.outgoing_max() / 2;
         let was_full = queues.outgoing_bytes > enough;
         queues.outgoing_bytes -= std::mem::take(&mut self.unwritten);
@@ -201,7 +203,7 @@ impl Shovel {
         self.shared.room.notify_all();
     }
 
-    /// Makes room in the guard, waiting for TCP.
+    /// Waits until TCP has taken some of the guard's octets.
     fn write_blocking(&mut self) -> io::Result<()> {
         let clock = Clock::start();
         let mut linger = None;
@@ -233,7 +235,7 @@ impl Shovel {
             return true;
         }
         let queues = self.shared.lock();
-        // of a stranger, the part of a frame that is there counts, too
+        // For an unauthorized peer, an incomplete frame counts too.
         let unfinished = if queues.wary {
             self.assembly.waiting()
         } else {
@@ -242,7 +244,7 @@ impl Shovel {
         queues.incoming_bytes + unfinished > queues.incoming_max()
     }
 
-    /// Takes in what TCP has; answers whether there was anything.
+    /// Reads from TCP. Returns true if octets arrived.
     fn read_in(&mut self) -> io::Result<bool> {
         if self.behind.is_some() {
             return Ok(false);
@@ -260,7 +262,7 @@ impl Shovel {
         Ok(true)
     }
 
-    /// Makes frames of the first `came` octets of what came.
+    /// Decodes the first `came` octets of the buffer.
     fn understand(&mut self, came: usize) -> io::Result<()> {
         let longest = self.shared.lock().frame_max();
         let knew = self.guard.has_been_left();
@@ -274,12 +276,12 @@ impl Shovel {
         {
             self.behind = Some(came[taken..].to_vec());
         }
-        // what the peer said before it broke a rule
+        // Deliver the frames before the one that broke the protocol.
         self.route()?;
         understood.map(drop)
     }
 
-    /// Goes on with what came behind the last that TLS carried, once it is known what guards it.
+    /// Decodes the octets behind the peer's marker frame, once their key is known.
     fn take_what_is_behind(&mut self) -> io::Result<()> {
         if self.behind.is_none() {
             return Ok(());
@@ -294,7 +296,7 @@ impl Shovel {
         self.understand(self.came.len())
     }
 
-    /// Hands frames to their streams.
+    /// Hands arrived frames to their streams.
     fn route(&mut self) -> io::Result<()> {
         let mut queues = self.shared.lock();
         for (number, frame) in self.arrived.drain(..) {
@@ -314,7 +316,8 @@ impl Shovel {
         Ok(())
     }
 
-    /// Wakes those for whom frames have come: not for each, since to wake somebody costs more than to move a frame.
+    /// Wakes the streams that have new frames. Called once per batch, since a wake-up costs more
+    /// than moving a frame.
     fn tell(&mut self) {
         if self.untold == 0 {
             return;

@@ -1,4 +1,4 @@
-//! One stream of a control connection.
+//! Stream of a control connection.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -14,10 +14,10 @@ use crate::interrupt;
 use crate::seal::TAG_LEN;
 use crate::wait::{Sign, Watch, wait};
 
-/// A signal may wake another thread than the one that waits, so it looks this often.
+/// Interval at which a waiting thread checks for a signal, which may have woken another thread.
 const LISTEN: Duration = Duration::from_millis(100);
 
-/// One stream of a control connection.
+/// Stream of a control connection, which sends and receives frames.
 #[derive(Debug)]
 pub struct Stream {
     pub(super) control: Control,
@@ -26,7 +26,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// To be called after waiting on the stream's descriptor.
+    /// Resets the stream's descriptor; call this after each wait on it.
     pub fn woken(&self) {
         self.sign.drain();
         self.sign.lower();
@@ -37,29 +37,31 @@ impl Stream {
         }
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     pub fn peer(&self) -> SocketAddr {
         self.control.peer()
     }
 
-    /// Its number.
+    /// Returns the stream's number.
     pub const fn number(&self) -> u16 {
         self.number
     }
 
-    /// Whether TCP keeps up; if not, the stream's descriptor tells when it does again.
+    /// Reports whether the outgoing queue is below its limit. If not, the stream's descriptor
+    /// becomes readable when it is.
     pub fn has_room(&self) -> bool {
         let queues = self.control.shared.lock();
         queues.outgoing_bytes <= queues.outgoing_max() || queues.ended.is_some()
     }
 
-    /// Queues `frame`. Who sends much asks [`Stream::has_room`] first.
+    /// Queues `frame`, even beyond the queue's limit: check [`Stream::has_room`] first. Fails if
+    /// the connection has ended.
     pub fn send(&self, frame: &Frame) -> Result<(), Error> {
         let (head, body) = frame.octets.split_at(frame.head_len);
         self.send_parts(frame.datagram, [head, body], body.is_empty())
     }
 
-    /// Queues a frame of a head and a body; where the head is `whole`, the peer takes both for it.
+    /// Queues a frame of a head and a body. With `whole`, the peer takes both together as the head.
     pub(crate) fn send_parts(
         &self,
         datagram: bool,
@@ -86,7 +88,8 @@ impl Stream {
         Ok(())
     }
 
-    /// The next frame, if one is there.
+    /// Returns the next frame, or `None` if none has arrived. Fails if the connection has ended and
+    /// all its frames have been returned.
     pub fn try_receive(&self) -> Result<Option<Frame>, Error> {
         if !self.sign.is_up() {
             return Ok(None);
@@ -95,7 +98,7 @@ impl Stream {
         let incoming = queues.incoming.get_mut(&self.number);
         let frames = incoming.map(|incoming| &mut incoming.frames);
         let (frame, more) = frames.map_or((None, false), |f| (f.pop_front(), !f.is_empty()));
-        // it stays up while there is something to hear
+        // The sign stays up while there are frames, or an error to report.
         if !more && queues.ended.is_none() {
             self.sign.lower();
         }
@@ -116,16 +119,19 @@ impl Stream {
         Ok(Some(frame))
     }
 
-    /// The next frame, waiting for it until `deadline` of `clock`.
+    /// Waits for the next frame until `deadline` of `clock`. Fails on a timeout, on an interrupt,
+    /// and if the connection has ended.
     pub fn receive(&self, clock: Clock, deadline: Instant) -> Result<Frame, Error> {
         loop {
             if let Some(frame) = self.try_receive()? {
                 return Ok(frame);
             }
             if clock.now() >= deadline {
-                return Err(Error::TimedOut("the peer did not answer in time".into()));
+                return Err(Error::TimedOut(
+                    "the peer did not answer before the deadline".into(),
+                ));
             }
-            let failed = |error| Error::world("waiting for the peer", error);
+            let failed = |error| Error::world("cannot wait for the peer", error);
             interrupt::check()?;
             let until = deadline.min(clock.now() + LISTEN);
             wait(clock, &mut [Watch::read(self.as_raw_fd())], until).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! What a machine talks over.
+//! Connections between two machines: socket, streams, keys and counters.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -10,48 +10,51 @@ use crate::control::Stream;
 use crate::seal::Key;
 use crate::udp::Udp;
 
-/// One socket, one stream and the keys between two machines.
+/// Socket, streams and keys that connect two machines.
 #[derive(Debug)]
 pub struct Lane {
-    /// The socket, if datagrams pass at all.
+    /// UDP socket; `None` if datagrams do not pass.
     pub udp: Option<Udp>,
-    /// Carries the machine's stream messages, and datagrams where UDP does not pass.
+    /// Stream for messages, and for datagrams where UDP does not pass.
     pub stream: Stream,
-    /// Further streams, on connections of their own; the machine knows them by the numbers that follow.
+    /// Further streams on connections of their own. Their numbers in the machine follow that of
+    /// `stream`.
     pub more: Vec<Stream>,
-    /// Marks every datagram and every frame of the machine: who had the lane before may have said more
-    /// than was heard.
+    /// Identifier in every datagram and frame of the machine. It tells late messages of the lane's
+    /// former machine from those of the present one.
     pub connection: u64,
-    /// Seals what leaves; without it datagrams are plain.
+    /// Key that seals outgoing datagrams; `None` for plain ones.
     pub seal: Option<Key>,
-    /// Opens what comes.
+    /// Key that opens incoming datagrams.
     pub open: Option<Key>,
-    /// The length of the protocol's datagram heads.
+    /// Length of the protocol's datagram heads, in octets.
     pub head_len: usize,
-    /// The time.
+    /// Clock that all times of the machine refer to.
     pub clock: Clock,
-    /// Receive bodies straight into the place where the next are expected ("scatter"), this many
-    /// bytes each, rather than copying them there.
+    /// Length in bytes of the bodies to receive directly in their expected place ("scatter"). With
+    /// `None`, bodies are received in a buffer and copied.
     pub scatter: Option<u32>,
-    /// The rate that it has a part in; without one, its machine keeps its own.
+    /// Rate that this lane shares with others. With `None`, the machine sets its own rate.
     pub share: Option<Arc<Share>>,
-    /// Looks out for those who want its thread's processor, if the machine is to hear of them.
+    /// Monitor of the tasks that compete for the thread's processor, if the machine uses its
+    /// measurements.
     pub competition: Option<Competition>,
-    /// What it has seen; others may look.
+    /// Counters of datagrams, readable by other threads.
     pub counters: Arc<Counters>,
 }
 
-/// What a lane has seen.
+/// Counters of a lane's datagrams.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Datagrams sent.
     pub sent: AtomicU64,
-    /// Genuine datagrams received.
+    /// Authentic datagrams received.
     pub received: AtomicU64,
-    /// Datagrams of somebody else, or too short.
+    /// Datagrams of other connections, or too short.
     pub foreign: AtomicU64,
     /// Datagrams that failed authentication.
     pub forged: AtomicU64,
-    /// Receptions that the full receive buffer dropped (`SO_RXQ_OVFL`), at least one datagram each.
+    /// Drops because of a full receive buffer (`SO_RXQ_OVFL`): receptions of at least one datagram
+    /// each.
     pub buffer_drops: AtomicU64,
 }

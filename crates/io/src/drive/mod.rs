@@ -1,8 +1,10 @@
-//! Runs a machine on real sockets: transmit, hear events, wait for the first of message and deadline.
+//! Event loop that runs a protocol machine on real sockets.
 //!
-//! - [`lane`]: what a machine talks over; [`mod@run`]: the loop, and who made the machine
-//! - [`share`]: the rate that lanes have together
-//! - `send`, `receive`: out and in; `scatter`: in, straight to where it is expected
+//! Each turn transmits, delivers messages and events, and waits for the next message or deadline.
+//!
+//! - [`lane`]: sockets and streams of a machine; [`mod@run`]: the loop, and the machine's owner
+//! - [`share`]: a rate shared by lanes
+//! - `send`, `receive`: the two directions; `scatter`: reception directly in the expected place
 pub mod lane;
 pub mod run;
 pub mod share;

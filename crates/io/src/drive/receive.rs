@@ -1,4 +1,5 @@
-//! What came, from the stream and from the socket, goes to the machine and its body to its place.
+//! Reception: delivers messages from streams and socket to the machine, and their bodies to the
+//! store.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,15 +14,15 @@ use crate::store::Store;
 use crate::train::{CONNECTION_LEN, unique};
 use crate::udp::Received;
 
-/// How many machines back a late datagram may come from.
+/// Age, in connection numbers, up to which a late datagram is recognized.
 const LATE_MAX: u64 = 1 << 10;
-/// Frames taken from one further stream before the next gets its turn.
+/// Frames taken from one further stream before the next stream is read.
 const FRAMES_OF_MORE: usize = 8;
-/// Trains taken from the socket before everything else gets its turn.
+/// Trains received from the socket in one turn of the loop.
 const TRAINS_A_TURN: usize = 8;
 
 impl<E: Endpoint, S: Store> Driver<'_, E, S> {
-    /// Hands over what came on the stream; answers whether anything did.
+    /// Delivers the frames that arrived on the first stream. Returns true if there was one.
     pub(super) fn take_frames(&mut self) -> Result<bool, Error> {
         let mut any = false;
         let number = self.lane.stream.number();
@@ -29,7 +30,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             let frame = match self.lane.stream.try_receive() {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
-                // what the peer said last may be all that was missing: look at it first
+                // Let the machine process the last frames, which may complete the transfer.
                 Err(_) if any => break,
                 Err(error) => return Err(error),
             };
@@ -44,7 +45,8 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(any)
     }
 
-    /// Hands over what came on further streams, and tells the machine of those that broke.
+    /// Delivers the frames that arrived on further streams, and reports broken streams to the
+    /// machine. Returns true if a frame arrived.
     pub(super) fn take_from_more(&mut self, now: Instant) -> Result<bool, Error> {
         let mut any = false;
         for index in 0..self.lane.more.len() {
@@ -66,12 +68,12 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(any)
     }
 
-    /// What the machine calls a further stream.
+    /// Returns the machine's number of the further stream at `index`.
     pub(super) fn number_of(&self, index: usize) -> u16 {
         self.lane.stream.number() + 1 + index as u16
     }
 
-    /// Nothing more crosses on a further stream.
+    /// Reports to the machine, once, that the further stream at `index` is broken.
     pub(super) fn break_off(&mut self, now: Instant, index: usize) {
         if !self.broken.contains(&index) {
             self.broken.push(index);
@@ -80,7 +82,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         }
     }
 
-    /// Hands over what a frame says, unless it is about somebody else.
+    /// Delivers a frame, unless it belongs to another connection.
     fn take_frame(&mut self, via: Via, frame: &Frame) -> Result<(), Error> {
         let now = self.lane.clock.now();
         let (head, body) = frame.octets.split_at(frame.head_len);
@@ -91,7 +93,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         }
     }
 
-    /// Takes trains from the socket; answers whether there may be more.
+    /// Receives trains from the socket. Returns true if more may be waiting.
     pub(super) fn take_trains(&mut self) -> Result<bool, Error> {
         for _ in 0..TRAINS_A_TURN {
             let Some(udp) = &self.lane.udp else {
@@ -105,7 +107,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             }
             let received = udp
                 .receive_into(&mut self.reception, &mut self.drops)
-                .map_err(|error| Error::world("receiving datagrams", error))?;
+                .map_err(|error| Error::world("cannot receive datagrams", error))?;
             let Some(received) = received else {
                 return Ok(false);
             };
@@ -147,12 +149,13 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
     }
 }
 
-/// Whether `datagram` comes from a machine that had the lane before: they count their connections up.
+/// Reports whether `datagram` comes from an earlier machine of the lane. Connection numbers
+/// increase by one per machine.
 fn is_late(datagram: &[u8], connection: u64) -> bool {
     connection_of(datagram).is_some_and(|number| connection.wrapping_sub(number) <= LATE_MAX)
 }
 
-/// Tells the machine of a message, and puts its body where the machine wants it.
+/// Delivers a message to the machine, and its body to the place that the machine names.
 fn hand_over<E: Endpoint, S: Store>(
     endpoint: &mut E,
     store: &mut S,

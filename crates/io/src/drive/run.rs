@@ -1,4 +1,4 @@
-//! The loop: transmit, hear events, wait for the first of message and deadline, tell it.
+//! Event loop: transmits, delivers events, and waits for the next message or deadline.
 
 use std::mem;
 use std::os::fd::{AsRawFd, RawFd};
@@ -16,37 +16,38 @@ use crate::store::Store;
 use crate::train::Train;
 use crate::wait::{Watch, wait};
 
-/// How often an owner is asked what it thinks.
+/// Interval between calls of [`Owner::tick`].
 const TICK: Duration = Duration::from_millis(10);
-/// The most streams besides its own that a lane can have.
+/// Limit of further streams of a lane.
 pub const MORE_MAX: usize = 32;
-/// The largest reception: more than the kernel coalesces.
+/// Size of the receive buffer in bytes: more than the kernel coalesces.
 pub(super) const RECEPTION_MAX: usize = 1 << 16;
 
-/// What an owner wants next.
+/// Continuation that an owner chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Go on.
+    /// Continue the loop.
     Continue,
-    /// Datagrams do not pass: carry them on the stream from now on.
+    /// Carry datagrams on the stream from now on, because UDP does not pass.
     Divert,
-    /// It is over.
+    /// Leave the loop.
     Finish,
 }
 
-/// Who made the machine and hears from it.
+/// Owner of a machine, which receives its events.
 pub trait Owner<E: Endpoint> {
-    /// Something happened.
+    /// Handles an event of the machine.
     fn event(&mut self, endpoint: &mut E, event: E::Event, now: Instant) -> Result<Next, Error>;
-    /// Time for a look, about every 10 ms.
+    /// Checks the state about every 10 ms, and each time that [`Owner::sign`] is readable.
     fn tick(&mut self, endpoint: &mut E, now: Instant) -> Result<Next, Error>;
-    /// What else may wake the driver by becoming readable, for a look at once.
+    /// Returns a descriptor that wakes the loop, and calls [`Owner::tick`], when it is readable.
     fn sign(&self) -> Option<RawFd> {
         None
     }
 }
 
-/// Runs `endpoint` over `lane` until its owner says that it is over.
+/// Runs `endpoint` over `lane` until its owner returns [`Next::Finish`]. Panics if the lane has
+/// more than 32 further streams.
 pub fn run<E: Endpoint, S: Store>(
     endpoint: &mut E,
     lane: &mut Lane,
@@ -54,7 +55,10 @@ pub fn run<E: Endpoint, S: Store>(
     owner: &mut impl Owner<E>,
 ) -> Result<(), Error> {
     sharpen_sleeps();
-    assert!(lane.more.len() <= MORE_MAX, "who opens streams bounds them");
+    assert!(
+        lane.more.len() <= MORE_MAX,
+        "a lane has at most MORE_MAX further streams"
+    );
     let mut driver = Driver {
         endpoint,
         lane,
@@ -72,7 +76,7 @@ pub fn run<E: Endpoint, S: Store>(
     driver.run(owner)
 }
 
-/// A machine, what it talks over, and where its bytes are.
+/// State of the loop: the machine with its lane and store.
 pub(super) struct Driver<'a, E, S> {
     pub(super) endpoint: &'a mut E,
     pub(super) lane: &'a mut Lane,
@@ -80,15 +84,15 @@ pub(super) struct Driver<'a, E, S> {
     pub(super) train: Train,
     pub(super) reception: Vec<u8>,
     pub(super) scatter: Scatter,
-    /// Where the object goes on behind what came last.
+    /// Offset at which the next body of the object is expected.
     pub(super) expected: u64,
     pub(super) load: Load,
-    /// It was looked at anew who competes.
+    /// True if the competition was measured in this turn.
     has_looked: bool,
-    /// What the machine was last told to keep.
+    /// Rate that the machine was last given.
     rate: Option<Rate>,
     pub(super) drops: u32,
-    /// Further streams that broke.
+    /// Indices of broken further streams.
     pub(super) broken: Vec<usize>,
 }
 
@@ -103,7 +107,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
                 self.tell_load(clock.now());
             }
             let mut busy = self.take_frames()?;
-            // behind the frames, which may be what has a machine send again
+            // After the frames: an answer may make the machine send again.
             self.store.foresee(self.endpoint)?;
             busy |= self.take_from_more(clock.now())?;
             if readable {
@@ -124,7 +128,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             self.tell_load(now);
             self.tell_rate(now);
             busy |= match self.transmit(now) {
-                // a peer that has said all may be gone before it is heard
+                // A peer may close after its last frame: read that before failing.
                 Err(Error::Network(_)) if self.take_frames()? => true,
                 sent => sent?,
             };
@@ -151,7 +155,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         }
     }
 
-    /// Does what the owner wants; answers whether it is over.
+    /// Applies the owner's choice. Returns true if the loop must end.
     fn obey(&mut self, next: Next, now: Instant) -> bool {
         if next == Next::Divert {
             self.lane.udp = None;
@@ -161,7 +165,8 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         next == Next::Finish
     }
 
-    /// Waits; answers whether the socket can be read, and whether the sign was given.
+    /// Waits for input or a deadline. Returns whether the socket is readable, and whether the
+    /// owner's sign is.
     fn wait(&mut self, tick: Instant, sign: Option<RawFd>) -> Result<(bool, bool), Error> {
         let deadline = self
             .endpoint
@@ -170,7 +175,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             .map_or(tick, |deadline| deadline.at.min(tick));
         let stream = Watch::read(self.lane.stream.as_raw_fd());
         let mut watches = [stream; 3 + MORE_MAX];
-        // a negative descriptor is not waited for
+        // poll(2) ignores negative descriptors.
         let socket = self.lane.udp.as_ref().map(AsRawFd::as_raw_fd);
         watches[1].fd = socket.unwrap_or(-1);
         watches[2].fd = sign.unwrap_or(-1);
@@ -182,7 +187,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             }
         }
         wait(self.lane.clock, &mut watches[..count], deadline)
-            .map_err(|error| Error::world("waiting for datagrams", error))?;
+            .map_err(|error| Error::world("cannot wait for datagrams", error))?;
         if watches[0].readable {
             self.lane.stream.woken();
         }
@@ -195,7 +200,8 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok((watches[1].readable, watches[2].readable))
     }
 
-    /// Looks whether somebody else had the processor, before the socket is emptied; answers whether it has looked.
+    /// Measures competition for the processor, before the socket is emptied. Returns true if it
+    /// measured.
     fn look_around(&mut self) -> bool {
         if let Some(competition) = &mut self.lane.competition {
             let socket = self.lane.udp.as_ref().map(AsRawFd::as_raw_fd);
@@ -209,7 +215,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         if let Some(competition) = &self.lane.competition {
             load = competition.load(load);
         }
-        // that nothing has changed is news from where others come and go
+        // With competition, the receiver must advertise its state even if unchanged.
         let has_looked = mem::take(&mut self.has_looked);
         if load != self.load || has_looked && load.is_shared {
             self.load = load;

@@ -1,4 +1,4 @@
-//! Trains received straight into the place where they are expected, and moved on a miss.
+//! Reception directly in the expected place of the object; bodies that arrive elsewhere are moved.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,7 +13,7 @@ use crate::train::{CONNECTION_LEN, unique};
 use crate::udp::{Received, TRAIN_DATAGRAMS_MAX};
 
 impl<E: Endpoint, S: Store> Driver<'_, E, S> {
-    /// Receives a train where it is expected; answers whether there was one.
+    /// Receives a train in the place where it is expected. Returns true if one arrived.
     pub(super) fn take_scattered(&mut self, body_len: u32) -> Result<bool, Error> {
         let layout = Layout {
             prefix_len: CONNECTION_LEN + self.lane.head_len,
@@ -31,7 +31,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         let received = self
             .scatter
             .receive(udp, layout, landing, &mut self.drops)
-            .map_err(|error| Error::world("receiving datagrams", error))?;
+            .map_err(|error| Error::world("cannot receive datagrams", error))?;
         let Some(received) = received else {
             return Ok(false);
         };
@@ -41,7 +41,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(true)
     }
 
-    /// Brings the datagrams from `first` on back into one piece.
+    /// Copies the datagrams from index `first` on from their landing place back into one buffer.
     pub(super) fn collect(
         &mut self,
         at: Span,
@@ -62,8 +62,8 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         }
     }
 
-    /// Hands over the datagrams that landed where they belong, up to the first that did not, which
-    /// is moved; answers how many.
+    /// Delivers the datagrams that landed in their place, up to and including the first that did
+    /// not, which is moved. Returns their number.
     pub(super) fn keep_landed(
         &mut self,
         expected: Span,
@@ -101,7 +101,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(whole)
     }
 
-    /// Opens datagram `index` where it landed and hands it over; answers where it belongs.
+    /// Opens datagram `index` where it landed and delivers it. Returns its span of the object.
     pub(super) fn open_landed(
         &mut self,
         index: usize,

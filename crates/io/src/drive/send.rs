@@ -1,4 +1,4 @@
-//! What the machine wants sent, gathered into trains and frames.
+//! Transmission: gathers the machine's messages into trains and frames.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,11 +10,11 @@ use crate::error::Error;
 use crate::store::Store;
 use crate::train::prefix;
 
-/// Messages that leave on the stream before everything else gets its turn.
+/// Messages sent on the stream in one turn of the loop.
 const FRAMES_A_TURN: usize = 256;
 
 impl<E: Endpoint, S: Store> Driver<'_, E, S> {
-    /// Sends what the machine wants sent; answers whether there was anything.
+    /// Sends the machine's messages. Returns true if there was one.
     pub(super) fn transmit(&mut self, now: Instant) -> Result<bool, Error> {
         let mut any = false;
         let mut frames = 0..FRAMES_A_TURN;
@@ -35,7 +35,8 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         Ok(any)
     }
 
-    /// What the machine wants sent next, perhaps once it knows which streams have room.
+    /// Returns the machine's next message. Tells the machine first which streams have room, if it
+    /// has no message and UDP does not pass.
     fn next(&mut self, now: Instant) -> Option<Transmit> {
         let next = self.endpoint.poll_transmit(now);
         if next.is_some() || self.lane.udp.is_some() {
@@ -54,7 +55,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
         self.endpoint.poll_transmit(now)
     }
 
-    /// Whether what the machine sends next would not have to wait.
+    /// Reports whether the machine's next message can leave without waiting.
     pub(super) fn has_room(&self) -> bool {
         self.lane.udp.is_some() || !self.lane.more.is_empty() || self.lane.stream.has_room()
     }
@@ -88,7 +89,7 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             let sent = self
                 .train
                 .flush(udp)
-                .map_err(|error: io::Error| Error::world("sending datagrams", error))?;
+                .map_err(|error: io::Error| Error::world("cannot send datagrams", error))?;
             self.lane.counters.sent.fetch_add(sent as u64, Relaxed);
         }
         self.store.sent();
@@ -107,7 +108,9 @@ impl<E: Endpoint, S: Store> Driver<'_, E, S> {
             Some(index) => self.lane.more.get(usize::from(index)),
             None => Some(&self.lane.stream),
         };
-        let stream = stream.ok_or_else(|| Error::Store("a stream that is not there".into()))?;
+        let stream = stream.ok_or_else(|| {
+            Error::Store("internal error: a machine sent on a stream that its lane lacks".into())
+        })?;
         let sent = match transmit.body {
             Body::None => stream.send_parts(datagram, [head, &[]], true),
             Body::Octets(octets) => stream.send_parts(datagram, [head, &octets], true),

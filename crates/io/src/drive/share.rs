@@ -1,10 +1,10 @@
-//! A rate that lanes share.
+//! Rate shared by several lanes.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use lighthaul_base::Rate;
 
-/// The rate of a transfer, of which each lane that is sending has an equal part.
+/// Rate of a transfer. Each sending lane gets an equal part.
 #[derive(Debug)]
 pub struct Share {
     whole: AtomicU64,
@@ -12,7 +12,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// All of `rate`, for nobody yet.
+    /// Creates a share of `rate` without senders.
     pub const fn new(rate: Rate) -> Self {
         Self {
             whole: AtomicU64::new(rate.as_bps()),
@@ -20,17 +20,17 @@ impl Share {
         }
     }
 
-    /// What all lanes have together.
+    /// Returns the rate of all lanes together.
     pub fn whole(&self) -> Rate {
         Rate::from_bps(self.whole.load(Relaxed)).unwrap_or(Rate::UNLIMITED)
     }
 
-    /// Gives all lanes together `rate` from now on.
+    /// Sets the rate of all lanes together.
     pub fn set(&self, rate: Rate) {
         self.whole.store(rate.as_bps(), Relaxed);
     }
 
-    /// What each lane that is sending has.
+    /// Returns the rate of one sending lane.
     pub fn part(&self) -> Rate {
         let whole = self.whole();
         let senders = self.senders.load(Relaxed).max(1);
@@ -40,12 +40,12 @@ impl Share {
         whole.scaled(1, u32::try_from(senders).unwrap_or(u32::MAX))
     }
 
-    /// One more lane is sending.
+    /// Counts one more sending lane.
     pub fn enter(&self) {
         self.senders.fetch_add(1, Relaxed);
     }
 
-    /// A lane that was sending waits now.
+    /// Counts one sending lane less.
     pub fn leave(&self) {
         self.senders.fetch_sub(1, Relaxed);
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_sends_has_an_equal_part() {
+    fn sending_lanes_share_the_rate_equally() {
         let share = Share::new(Rate::from_mbps(900));
         assert_eq!(share.part(), Rate::from_mbps(900));
         for part in [900, 450, 300] {

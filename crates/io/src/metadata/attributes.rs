@@ -1,4 +1,4 @@
-//! Extended attributes, and the access lists among them.
+//! Extended attributes, including POSIX access control lists.
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr};
@@ -8,7 +8,8 @@ use rustix::process::geteuid;
 use crate::metadata::extras::{Extras, Keep};
 use crate::metadata::not_kept::{NotKept, Part};
 
-/// Adds the attributes of what is at `path` to `xattrs`, in the order of names.
+/// Appends the attributes of the file at `path` to `xattrs`, sorted by name. Failures go to
+/// `not_kept`.
 pub(crate) fn read(
     path: &str,
     keep: Keep,
@@ -31,15 +32,15 @@ pub(crate) fn read(
                 xattrs.push((name, value));
             }
             Ok(_) => not_kept.push(NotKept::new(part, Errno::TOOBIG)),
-            // it went since it was listed
+            // The attribute was removed after it was listed.
             Err(Errno::NODATA) => {}
             Err(error) => not_kept.push(NotKept::new(part, error)),
         }
     }
 }
 
-/// Gives `xattrs` to what is at `path`, and takes away what else it has of `user.*` and access lists;
-/// what the system sets by itself it keeps.
+/// Sets `xattrs` on the file at `path`. Removes all other `user.*` attributes and access lists that
+/// `keep` covers, but no attributes that the system sets. Failures go to `not_kept`.
 pub(crate) fn apply(
     path: &str,
     keep: Keep,
@@ -69,7 +70,7 @@ pub(crate) fn apply(
     not_kept.dedup();
 }
 
-/// Whether [`apply`] would change anything where the attributes are those that are `there`.
+/// Reports whether [`apply`] would change a file that has the attributes `there`.
 pub(crate) fn differ(keep: Keep, xattrs: &[Attribute], there: &[Attribute]) -> bool {
     let lacks = xattrs
         .iter()
@@ -81,7 +82,7 @@ pub(crate) fn differ(keep: Keep, xattrs: &[Attribute], there: &[Attribute]) -> b
             .any(|(name, _)| is_ours(name.as_slice()) && !xattrs.iter().any(|(own, _)| own == name))
 }
 
-/// The names of all attributes, sorted; none where the file system has no attributes.
+/// Returns the names of all attributes, sorted. Empty if the file system has no attributes.
 fn names(path: &str, keep: Keep, not_kept: &mut Vec<NotKept>) -> Vec<Vec<u8>> {
     let mut list = Vec::with_capacity(LIST_MAX);
     match listxattr(path, spare_capacity(&mut list)) {
@@ -94,7 +95,7 @@ fn names(path: &str, keep: Keep, not_kept: &mut Vec<NotKept>) -> Vec<Vec<u8>> {
             names.sort_unstable();
             names
         }
-        // nothing is lost where there can be nothing
+        // A file system without attributes loses none.
         Err(Errno::OPNOTSUPP) => Vec::new(),
         Err(error) => {
             let part = if keep.xattrs {
@@ -108,7 +109,7 @@ fn names(path: &str, keep: Keep, not_kept: &mut Vec<NotKept>) -> Vec<Vec<u8>> {
     }
 }
 
-/// What an attribute is part of; nothing if it is not to be kept.
+/// Returns the class of the attribute `name`, or `None` if `keep` does not cover it.
 fn part(name: &[u8], keep: Keep) -> Option<Part> {
     if name.starts_with(b"system.posix_acl_") {
         keep.acls.then_some(Part::Acls)
@@ -121,9 +122,9 @@ fn part(name: &[u8], keep: Keep) -> Option<Part> {
     }
 }
 
-/// A name and a value.
+/// Name and value of an extended attribute.
 type Attribute = (Vec<u8>, Vec<u8>);
 
-/// Linux's `XATTR_SIZE_MAX` and `XATTR_LIST_MAX`.
+/// Linux's `XATTR_SIZE_MAX` and `XATTR_LIST_MAX`, in bytes.
 const VALUE_MAX: usize = 64 << 10;
 const LIST_MAX: usize = 64 << 10;

@@ -1,60 +1,60 @@
-//! What a file has besides name and bytes, within bounds.
+//! Metadata of a file as it crosses the wire, within bounds.
 
 use serde::{Deserialize, Serialize};
 
 /// Seconds since 1970, and nanoseconds.
 pub type Time = (i64, u32);
 
-/// What a file has besides name and bytes; what is not there is not to be changed.
+/// Metadata of a file: mode, owner, times and attributes. A target leaves absent fields unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Plain", into = "Plain")]
 pub struct Extras {
-    /// Permissions, with the bits for set-user-ID, set-group-ID and sticky; a link has none.
+    /// Permission bits, with set-user-ID, set-group-ID and sticky. Absent for a symbolic link.
     pub mode: Option<u32>,
-    /// User and group, by number.
+    /// User ID and group ID.
     pub owner: Option<(u32, u32)>,
-    /// When it was last read.
+    /// Time of the last access.
     pub accessed: Option<Time>,
-    /// When its bytes were last changed.
+    /// Time of the last modification.
     pub modified: Option<Time>,
-    /// Extended attributes, access lists among them as `system.posix_acl_*`, in the order of names.
+    /// Extended attributes, sorted by name. Access lists are `system.posix_acl_*`.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What of it is read, and taken over.
+/// Selection of the metadata to read and to apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is an option of its own"
+    reason = "each is an independent option"
 )]
 pub struct Keep {
-    /// Permissions.
+    /// Permission bits.
     pub mode: bool,
-    /// User and group.
+    /// User ID and group ID.
     pub owner: bool,
-    /// The time of the last access.
+    /// Time of the last access.
     pub accessed: bool,
-    /// The time of the last change.
+    /// Time of the last modification.
     pub modified: bool,
-    /// Attributes: `user.*`, and for root `security.*` and `trusted.*`, too.
+    /// Extended attributes: `user.*`, and for root also `security.*` and `trusted.*`.
     pub xattrs: bool,
-    /// POSIX access lists.
+    /// POSIX access control lists.
     pub acls: bool,
 }
 
 impl Extras {
-    /// Octets of all attributes of one file, names and values.
+    /// Limit of the octets of one file's attributes, names and values together.
     pub const OCTETS_MAX: usize = 256 << 10;
-    /// Attributes of one file.
+    /// Limit of the number of one file's attributes.
     pub const COUNT_MAX: usize = 1024;
 
-    /// Whether there is nothing to take over.
+    /// Reports whether no field is present.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The same without a promise that bounds hold.
+/// Same fields, before their bounds are checked.
 #[derive(Serialize, Deserialize)]
 struct Plain {
     mode: Option<u32>,
@@ -70,27 +70,27 @@ impl TryFrom<Plain> for Extras {
     fn try_from(plain: Plain) -> Result<Self, &'static str> {
         let times = plain.accessed.iter().chain(&plain.modified);
         if times.into_iter().any(|(_, nanos)| *nanos >= 1_000_000_000) {
-            return Err("a time beyond its second");
+            return Err("a time has 1,000,000,000 nanoseconds or more");
         }
         if plain.mode.is_some_and(|mode| mode > 0o7777) {
-            return Err("a mode that is more than permissions");
+            return Err("a mode has bits other than permissions");
         }
-        // the kernel takes a number of all ones as "leave it"
+        // The kernel takes an ID of all ones as "leave unchanged".
         if plain
             .owner
             .is_some_and(|(user, group)| user.max(group) == u32::MAX)
         {
-            return Err("an owner that is nobody");
+            return Err("an owner's ID is 4294967295, which is reserved");
         }
         let attributes = plain.xattrs.iter();
         let octets: usize = attributes
             .map(|(name, value)| name.len() + value.len())
             .sum();
         if octets > Self::OCTETS_MAX || plain.xattrs.len() > Self::COUNT_MAX {
-            return Err("more attributes than a file may have");
+            return Err("a file has too many or too large attributes");
         }
         if !plain.xattrs.iter().all(|(name, _)| is_name(name)) {
-            return Err("an attribute without a proper name");
+            return Err("an attribute's name is empty, too long or contains a zero octet");
         }
         Ok(Self {
             mode: plain.mode,
@@ -114,7 +114,7 @@ impl From<Extras> for Plain {
     }
 }
 
-/// Whether the kernel would take this as an attribute's name.
+/// Reports whether the kernel accepts `name` as an attribute's name.
 fn is_name(name: &[u8]) -> bool {
     (1..=NAME_MAX).contains(&name.len()) && !name.contains(&0)
 }
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extras_out_of_bounds_do_not_come_off_the_wire() {
+    fn decoding_rejects_metadata_out_of_bounds() {
         let good = Extras {
             mode: Some(0o4755),
             owner: Some((0, 65_534)),

@@ -1,4 +1,4 @@
-//! A file, folder or link itself, reached through a descriptor and never again by its name.
+//! Metadata of files, folders and links, accessed through open descriptors instead of names.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,10 +18,10 @@ use crate::metadata::attributes;
 use crate::metadata::extras::{Extras, Keep, Time};
 use crate::metadata::not_kept::{NotKept, Part, Reason};
 
-/// A file, folder or link itself.
+/// Open file, folder or symbolic link, for reading and setting its metadata.
 ///
-/// All is done by way of `/proc/self/fd`, which leads to the very thing that is open: also to a link
-/// rather than what it points at, and without permission to read or write the file.
+/// All calls use the path `/proc/self/fd/N`, which leads to exactly the open object. It also works
+/// for a symbolic link itself, and without permission to read or write the file.
 #[derive(Debug)]
 pub struct Inode<'a> {
     fd: Fd<'a>,
@@ -34,13 +34,13 @@ enum Fd<'a> {
 }
 
 impl<'a> Inode<'a> {
-    /// That of an open file or folder.
+    /// Uses an open file or folder.
     pub fn of(file: &'a impl AsFd) -> Self {
         let fd = Fd::Lent(file.as_fd());
         Self { fd }
     }
 
-    /// What is called `name` in `folder`; a link is not followed.
+    /// Opens `name` in `folder`. A symbolic link is not followed.
     fn named(folder: impl AsFd, name: &OsStr) -> io::Result<Inode<'static>> {
         if name == ".." || name.as_encoded_bytes().contains(&b'/') {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -48,7 +48,7 @@ impl<'a> Inode<'a> {
         Self::opened(folder, Path::new(name))
     }
 
-    /// What is at `path`; a link at its end is not followed.
+    /// Opens `path`. A symbolic link at its end is not followed.
     pub fn at(path: &Path) -> io::Result<Inode<'static>> {
         Self::opened(CWD, path)
     }
@@ -58,7 +58,8 @@ impl<'a> Inode<'a> {
         Ok(Inode { fd })
     }
 
-    /// What it has of all that is to be kept, and what of that cannot be read.
+    /// Reads the metadata that `keep` selects. Returns it with a list of the parts that cannot be
+    /// read.
     pub fn read(&self, keep: Keep) -> io::Result<(Extras, Vec<NotKept>)> {
         let stat = fstat(self.fd())?;
         let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
@@ -80,10 +81,10 @@ impl<'a> Inode<'a> {
         Ok((extras, not_kept))
     }
 
-    /// Takes over what `extras` has of all that is to be kept; answers what it could not.
+    /// Sets the metadata in `extras` that `keep` selects. Returns the parts that could not be set.
     ///
-    /// In this order: a new owner costs a file its capabilities and set-ID bits, attributes want write
-    /// permission, and times change with everything else.
+    /// The order matters: a new owner removes capabilities and set-ID bits, attributes require
+    /// write permission, and all changes affect the times.
     pub fn apply(&self, extras: &Extras, keep: Keep) -> Vec<NotKept> {
         let mut not_kept = Vec::new();
         let path = self.path();
@@ -112,12 +113,12 @@ impl<'a> Inode<'a> {
         not_kept
     }
 
-    /// What of `extras` it would take over and does not have yet, in words.
+    /// Returns the names of the metadata in `extras` that the file does not have.
     pub fn differences(&self, extras: &Extras, keep: Keep) -> io::Result<Vec<&'static str>> {
         let (there, _) = self.read(keep)?;
         let differences = [
             (extras.mode != there.mode, "mode"),
-            // which nobody else can give away
+            // Only root can change the owner.
             (geteuid().is_root() && extras.owner != there.owner, "owner"),
             (extras.modified != there.modified, "time"),
             (extras.accessed != there.accessed, "time of access"),
@@ -132,9 +133,10 @@ impl<'a> Inode<'a> {
             .collect())
     }
 
-    /// Gives it to a user and a group, or where only root could do that, at least to the group.
+    /// Changes owner and group, or only the group if the owner cannot be changed. Returns true if
+    /// both were changed.
     fn give(&self, (user, group): (u32, u32), not_kept: &mut Vec<NotKept>) -> bool {
-        // reserved numbers would mean "leave it", or panic
+        // The reserved ID would mean "leave unchanged", or panic.
         if user == u32::MAX || group == u32::MAX {
             not_kept.push(NotKept::new(Part::Owner, Errno::INVAL));
             return false;
@@ -171,7 +173,7 @@ impl<'a> Inode<'a> {
 }
 
 impl Root {
-    /// What is at `path` itself: file, folder or link.
+    /// Opens the file, folder or symbolic link at `path`.
     pub fn inode(&mut self, path: &Path) -> io::Result<Inode<'static>> {
         let (folder, name) = self.parent(path)?;
         Inode::named(folder, name)
@@ -179,7 +181,7 @@ impl Root {
 }
 
 impl Ground {
-    /// What is at `path` itself: file, folder or link.
+    /// Opens the file, folder or symbolic link at `path`.
     pub fn inode(&self, path: &Path) -> io::Result<Inode<'static>> {
         let fd = Fd::Own(self.open(path, ITSELF)?);
         Ok(Inode { fd })

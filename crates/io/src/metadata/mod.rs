@@ -1,7 +1,7 @@
-//! What a file has besides name and bytes: owner, mode, times, attributes and access lists.
+//! Metadata of files: owner, mode, times, attributes and access control lists.
 //!
-//! - [`inode`]: the file, folder or link itself, whatever its name is made to mean meanwhile
-//! - [`extras`]: what it has, as it crosses the wire; [`not_kept`]: what a target could not take over
+//! - [`inode`]: an open file, folder or link, immune to renames
+//! - [`extras`]: metadata as it crosses the wire; [`not_kept`]: metadata that a target cannot set
 
 pub mod extras;
 pub mod inode;

@@ -1,52 +1,52 @@
-//! What a file could not take over, in words.
+//! Reports of metadata that could not be kept.
 
 use std::fmt;
 
 use rustix::io::Errno;
 
-/// Something that is not on the target as it was at the source. It says nothing of the file, so that the
-/// same for many files is said once.
+/// Metadata that the target lacks. It does not name a file, so that equal reports about many files
+/// are shown once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NotKept {
-    /// What.
+    /// Kind of metadata.
     pub part: Part,
-    /// Why.
+    /// Reason.
     pub reason: Reason,
 }
 
-/// Part of what a file has besides name and bytes.
+/// Kind of metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// User and group.
+    /// User ID and group ID.
     Owner,
-    /// Permissions.
+    /// Permission bits.
     Mode,
-    /// The bits that make a program run as its owner, and the sticky bit.
+    /// Set-user-ID, set-group-ID and sticky bits.
     SetId,
-    /// Times.
+    /// Times of access and modification.
     Times,
-    /// POSIX access lists.
+    /// POSIX access control lists.
     Acls,
-    /// Attributes called `user.*`.
+    /// Attributes named `user.*`.
     UserAttributes,
-    /// Attributes called `security.*` or `trusted.*`.
+    /// Attributes named `security.*` or `trusted.*`.
     RootAttributes,
 }
 
-/// Why it is not kept.
+/// Reason why metadata is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// The file system has no such thing.
+    /// The file system does not support it.
     Unsupported,
-    /// It takes more rights.
+    /// The operation requires more privileges.
     Denied,
-    /// It is larger than the file system, or Lighthaul, takes.
+    /// The value exceeds a limit of the file system, or of Lighthaul.
     TooLarge,
-    /// The owner, who would gain by it, is another one.
+    /// The file has another owner now, so set-ID bits would give that user rights.
     OtherOwner,
-    /// Who copies is not allowed to set it.
+    /// The client's key has no right to set it.
     Withheld,
-    /// What else the system said, by number.
+    /// Any other error of the system, by its number.
     Other(i32),
 }
 
@@ -75,13 +75,13 @@ impl fmt::Display for NotKept {
         };
         write!(f, "{part} could not be kept: ")?;
         match self.reason {
-            Reason::Unsupported => write!(f, "the file system has none"),
-            Reason::Denied => write!(f, "that takes root, or the file's owner"),
-            Reason::TooLarge => write!(f, "they are larger than the file system takes"),
-            Reason::OtherOwner => write!(f, "the file belongs to somebody else now"),
+            Reason::Unsupported => write!(f, "the target's file system does not support this"),
+            Reason::Denied => write!(f, "only root, or the file's owner, may set this"),
+            Reason::TooLarge => write!(f, "larger than the target's file system allows"),
+            Reason::OtherOwner => write!(f, "the file has another owner on the target"),
             Reason::Withheld => write!(
                 f,
-                "that is not allowed to your key there (its operator can: `lighthaul allow {}`)",
+                "your key has no right to set this there (the operator can grant it: `lighthaul allow {}`)",
                 match self.part {
                     Part::Owner => "--owners",
                     Part::SetId => "--owners --special",

@@ -1,4 +1,4 @@
-//! Files get second names, beneath the root and nowhere else.
+//! Tests of hard links beneath a root.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,14 +10,14 @@ use lighthaul_io::disk::Root;
 use crate::scratch::Scratch;
 
 #[test]
-fn a_file_gets_a_second_name_in_another_folder() {
+fn hard_link_adds_a_name_in_another_folder() {
     let scratch = Scratch::on_disk("second-name");
     let first = scratch.file("first", b"x");
     fs::create_dir_all(scratch.0.join("a/b")).unwrap();
     let mut root = Root::open(&scratch.0).unwrap();
     let second = Path::new("a/b/second");
     root.hard_link(Path::new("first"), second).unwrap();
-    // again, as after a resumed transfer
+    // Repeated, as in a resumed transfer.
     root.hard_link(Path::new("first"), second).unwrap();
     root.hard_link(second, Path::new("a/third")).unwrap();
     let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
@@ -26,7 +26,7 @@ fn a_file_gets_a_second_name_in_another_folder() {
 }
 
 #[test]
-fn a_symbolic_link_is_itself_given_the_name() {
+fn hard_link_does_not_follow_symbolic_links() {
     let scratch = Scratch::on_disk("second-link");
     let file = scratch.file("file", b"x");
     symlink("file", scratch.0.join("link")).unwrap();
@@ -42,7 +42,7 @@ fn a_symbolic_link_is_itself_given_the_name() {
 }
 
 #[test]
-fn what_is_there_stays_and_what_is_outside_is_not_reached() {
+fn hard_link_keeps_existing_files_and_stays_beneath_the_root() {
     let scratch = Scratch::on_disk("second-refused");
     let secret = scratch.file("secret", b"");
     fs::create_dir(scratch.0.join("root")).unwrap();

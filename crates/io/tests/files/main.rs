@@ -1,6 +1,6 @@
-//! What is done to files, on real file systems.
+//! Tests of file operations on real file systems.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "tests use the real system")]
 
 mod hard_link;
 mod metadata;

@@ -1,4 +1,5 @@
-//! Owner, mode, times, attributes and access lists go over, and what does not is said.
+//! Tests of metadata: owner, mode, times, attributes and access lists are copied, and failures
+//! reported.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -20,7 +21,7 @@ const ALL: Keep = Keep {
     acls: true,
 };
 
-/// Whether owners and `trusted.*` can be tried, too; records where they cannot.
+/// Reports whether owners and `trusted.*` can be tested. Records a skip if not.
 fn is_root() -> bool {
     !lacks_root("owners and trusted attributes")
 }
@@ -36,7 +37,7 @@ fn value(path: &Path, name: &str) -> Option<Vec<u8>> {
     Some(value)
 }
 
-/// The list `u::rw-,u:1234:r--,g::r--,m::r--,o::---` as the kernel keeps it.
+/// Returns the access list `u::rw-,u:1234:r--,g::r--,m::r--,o::---` in the kernel's format.
 fn access_list() -> Vec<u8> {
     let entries: [(u16, u16, u32); 5] = [
         (1, 6, u32::MAX),
@@ -65,7 +66,7 @@ fn read(path: &Path) -> Extras {
 }
 
 #[test]
-fn a_file_takes_over_all_that_another_has() {
+fn all_metadata_is_copied() {
     let scratch = Scratch::on_disk("extras");
     let (source, target) = (scratch.file("source", b"x"), scratch.file("target", b"x"));
     set(&source, "user.note", b"\0\xff");
@@ -111,7 +112,7 @@ fn a_file_takes_over_all_that_another_has() {
 }
 
 #[test]
-fn what_is_not_asked_for_stays_as_it_was() {
+fn metadata_outside_the_selection_is_unchanged() {
     let scratch = Scratch::on_disk("unasked");
     let (source, target) = (scratch.file("source", b""), scratch.file("target", b""));
     set(&source, "user.a", b"1");
@@ -127,7 +128,7 @@ fn what_is_not_asked_for_stays_as_it_was() {
 }
 
 #[test]
-fn an_access_list_that_a_folder_hands_down_gives_way_to_what_the_source_had() {
+fn inherited_access_list_is_replaced_by_the_sources() {
     let scratch = Scratch::on_disk("handed-down");
     set(&scratch.0, "system.posix_acl_default", &access_list());
     let target = scratch.file("target", b"");
@@ -139,7 +140,7 @@ fn an_access_list_that_a_folder_hands_down_gives_way_to_what_the_source_had() {
     assert_eq!(Inode::at(&target).unwrap().apply(&extras, ALL), []);
     assert_eq!(value(&target, "system.posix_acl_access"), None);
     assert_eq!(read(&target).mode, Some(0o640));
-    // and a folder hands down what it has from its source
+    // A folder also gets its source's default access list.
     let (source, folder) = (scratch.0.clone(), scratch.0.join("folder"));
     fs::create_dir(&folder).unwrap();
     assert_eq!(copy(&source, &folder), []);
@@ -150,7 +151,7 @@ fn an_access_list_that_a_folder_hands_down_gives_way_to_what_the_source_had() {
 }
 
 #[test]
-fn a_link_has_its_own_and_what_it_points_at_is_left_alone() {
+fn symbolic_links_metadata_is_set_and_its_target_unchanged() {
     let scratch = Scratch::on_disk("links");
     let victim = scratch.file("victim", b"x");
     set(&victim, "user.a", b"1");
@@ -174,7 +175,7 @@ fn a_link_has_its_own_and_what_it_points_at_is_left_alone() {
     assert_eq!(read(&victim), before);
     let meta = fs::symlink_metadata(scratch.0.join("link")).unwrap();
     assert_eq!((meta.mtime(), meta.mtime_nsec()), (77, 7));
-    // Linux has no user.* on links
+    // Linux does not allow user.* attributes on links.
     let (part, reason) = (Part::UserAttributes, Reason::Denied);
     assert!(not_kept.contains(&NotKept { part, reason }), "{not_kept:?}");
     if is_root() {
@@ -185,7 +186,7 @@ fn a_link_has_its_own_and_what_it_points_at_is_left_alone() {
 }
 
 #[test]
-fn an_open_file_is_itself_even_when_its_name_is_taken() {
+fn open_inode_is_unaffected_by_renames() {
     let scratch = Scratch::on_disk("renamed");
     let path = scratch.file("file", b"x");
     let file = File::open(&path).unwrap();
@@ -201,7 +202,7 @@ fn an_open_file_is_itself_even_when_its_name_is_taken() {
 }
 
 #[test]
-fn nothing_outside_the_root_is_reached() {
+fn inode_refuses_paths_outside_the_root() {
     let scratch = Scratch::on_disk("outside");
     fs::create_dir(scratch.0.join("root")).unwrap();
     scratch.file("secret", b"");
@@ -213,7 +214,7 @@ fn nothing_outside_the_root_is_reached() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_said_in_a_sentence() {
+fn not_kept_names_the_metadata_and_the_reason() {
     let scratch = Scratch::on_disk("sentences");
     let target = scratch.file("target", b"");
     let extras = Extras {
@@ -223,7 +224,10 @@ fn what_cannot_be_kept_is_said_in_a_sentence() {
     let not_kept = Inode::at(&target).unwrap().apply(&extras, ALL);
     if value(&target, "user.large").is_none() {
         let text = not_kept[0].to_string();
-        assert!(text.contains("larger than the file system takes"), "{text}");
+        assert!(
+            text.contains("larger than the target's file system allows"),
+            "{text}"
+        );
     }
     let elsewhere = Path::new("/proc/self/mountinfo");
     let extras = Extras {
@@ -231,7 +235,7 @@ fn what_cannot_be_kept_is_said_in_a_sentence() {
         ..Extras::default()
     };
     let not_kept = Inode::at(elsewhere).unwrap().apply(&extras, ALL);
-    let text = "access lists could not be kept: the file system has none";
+    let text = "access lists could not be kept: the target's file system does not support this";
     assert!(
         not_kept.iter().any(|one| one.to_string() == text),
         "{not_kept:?}"

@@ -1,4 +1,4 @@
-//! File systems are asked what they make of names.
+//! Tests of a file system's rules for names.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::scratch::Scratch;
 const FOLDED: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/folded");
 
 #[test]
-fn linux_tells_cases_apart_and_the_trial_leaves_nothing() {
+fn linux_file_systems_are_case_sensitive_and_probe_leaves_no_file() {
     for scratch in Scratch::everywhere("naming") {
         let folder = File::open(&scratch.0).unwrap();
         let naming = Naming::of(&folder, 7).unwrap();
@@ -24,8 +24,8 @@ fn linux_tells_cases_apart_and_the_trial_leaves_nothing() {
 }
 
 #[test]
-fn a_file_system_that_folds_cases_is_noticed() {
-    let test = "a_file_system_that_folds_cases_is_noticed";
+fn case_insensitive_file_system_is_detected() {
+    let test = "case_insensitive_file_system_is_detected";
     if lacks_root(test) || lacks_tool(test, "lowntfs-3g") || lacks_tool(test, "mkntfs") {
         return;
     }
@@ -36,15 +36,15 @@ fn a_file_system_that_folds_cases_is_noticed() {
     let status = Command::new("unshare")
         .args(["--mount", "sh", "-c", script, "sh", FOLDED])
         .arg(std::env::current_exe().unwrap())
-        .arg("naming::within_the_folding_file_system")
+        .arg("naming::within_the_case_insensitive_file_system")
         .status()
         .unwrap();
     assert!(status.success());
 }
 
 #[test]
-#[ignore = "wants to be called by a_file_system_that_folds_cases_is_noticed"]
-fn within_the_folding_file_system() {
+#[ignore = "called by case_insensitive_file_system_is_detected"]
+fn within_the_case_insensitive_file_system() {
     let folder = File::open(Path::new(FOLDED)).unwrap();
     let naming = Naming::of(&folder, 7).unwrap();
     assert!(naming.folds_case, "{naming:?}");

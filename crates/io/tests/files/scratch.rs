@@ -1,28 +1,28 @@
-//! Folders for tests, on the disk and in memory.
+//! Temporary folders for tests, on disk and in memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use lighthaul_testkit::lacks;
 
-/// A folder that goes when this value goes, unless the test failed.
+/// Folder that is removed when this value is dropped, unless the test failed.
 #[derive(Debug)]
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    /// One on the disk that the build is on.
+    /// Creates a folder on the disk of the build.
     pub(crate) fn on_disk(name: &str) -> Self {
         Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")), name)
     }
 
-    /// One in memory, where there is a place for that.
+    /// Creates a folder in memory (`/dev/shm`). Returns `None`, and records a skip, without it.
     pub(crate) fn in_memory(name: &str) -> Option<Self> {
         let shm = Path::new("/dev/shm");
         let is_there = shm.is_dir().then_some(()).ok_or("needs /dev/shm");
         (!lacks(name, is_there)).then(|| Self::within(shm, name))
     }
 
-    /// Both.
+    /// Creates a folder of each kind.
     pub(crate) fn everywhere(name: &str) -> Vec<Self> {
         let memory = Self::in_memory(name).into_iter();
         memory.chain([Self::on_disk(name)]).collect()
@@ -35,7 +35,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// A new file there.
+    /// Creates a file in the folder, and returns its path.
     pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, bytes).unwrap();

@@ -1,4 +1,4 @@
-//! What is said to fit fits, and what is said not to does not.
+//! Tests of free space: a transfer that fits is accepted, and one that does not fit is refused.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -12,8 +12,8 @@ use lighthaul_testkit::lacks_root;
 const SMALL: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/small");
 
 #[test]
-fn a_small_file_system_says_what_it_takes() {
-    if lacks_root("a_small_file_system_says_what_it_takes") {
+fn free_space_of_a_small_file_system_is_exact() {
+    if lacks_root("free_space_of_a_small_file_system_is_exact") {
         return;
     }
     fs::create_dir_all(SMALL).unwrap();
@@ -29,7 +29,7 @@ fn a_small_file_system_says_what_it_takes() {
 }
 
 #[test]
-#[ignore = "wants to be called by a_small_file_system_says_what_it_takes"]
+#[ignore = "called by free_space_of_a_small_file_system_is_exact"]
 fn within_the_small_file_system() {
     let small = Path::new(SMALL);
     let folder = File::open(small).unwrap();
@@ -52,7 +52,7 @@ fn within_the_small_file_system() {
     let full = reserved.allocate((8 << 20) + 1).unwrap_err();
     assert_eq!(full.kind(), ErrorKind::StorageFull);
     reserved.write_at(&vec![1; 5 << 20], 0).unwrap();
-    // memory is taken as it is written
+    // tmpfs allocates memory when it is written.
     reserved.allocate(8 << 20).unwrap();
     assert_eq!(fs::metadata(small.join("reserved")).unwrap().len(), 8 << 20);
     assert_eq!(Space::of(&folder).unwrap().bytes(), 3 << 20);

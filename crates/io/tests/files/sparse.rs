@@ -1,4 +1,4 @@
-//! Holes are found, kept and made, as the blocks of the file system show.
+//! Tests of sparse files: holes are found, kept and made, as the allocated blocks show.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -11,12 +11,12 @@ use crate::scratch::Scratch;
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes that the file takes on disk.
+/// Returns the bytes that the file occupies on disk.
 fn room(path: &Path) -> u64 {
     fs::metadata(path).unwrap().blocks() * 512
 }
 
-/// A file of 16 MiB with data from 1 to 2 MiB and from 8 to 8.5 MiB.
+/// Creates a file of 16 MiB with data from 1 to 2 MiB and from 8 to 8.5 MiB.
 fn holey(scratch: &Scratch) -> File {
     let file = File::create(scratch.0.join("source")).unwrap();
     file.set_len(16 * MIB).unwrap();
@@ -27,7 +27,7 @@ fn holey(scratch: &Scratch) -> File {
 }
 
 #[test]
-fn data_is_found_between_the_holes() {
+fn data_ranges_exclude_holes() {
     for scratch in Scratch::everywhere("data") {
         let file = holey(&scratch);
         let half = 8 * MIB + MIB / 2;
@@ -35,7 +35,7 @@ fn data_is_found_between_the_holes() {
         assert_eq!(all, [MIB..2 * MIB, 8 * MIB..half], "{scratch:?}");
         let two = Data::of(&file, 8 * MIB + 5).list(100).unwrap();
         assert_eq!(two, [MIB..2 * MIB, 8 * MIB..8 * MIB + 5]);
-        // a bound makes the list coarser, never wrong
+        // A limit of ranges joins some of them.
         let one = Data::of(&file, 16 * MIB).list(1).unwrap();
         assert_eq!((one.len(), &one[0]), (1, &(MIB..16 * MIB)));
         file.set_len(MIB).unwrap();
@@ -45,14 +45,14 @@ fn data_is_found_between_the_holes() {
 }
 
 #[test]
-fn a_copy_has_the_same_bytes_and_takes_no_more_room() {
+fn copy_keeps_the_holes() {
     for scratch in Scratch::everywhere("copy") {
         holey(&scratch);
         let source = InputFile::open(&scratch.0.join("source")).unwrap();
         let mut root = Root::open(&scratch.0).unwrap();
         let mut target = root.create(Path::new("target")).unwrap();
         stretch(&target, 16 * MIB).unwrap();
-        // odd pieces, as they may come
+        // Unaligned pieces, as they may arrive.
         let mut piece = vec![0; 300_001];
         let mut at = 0;
         while at < 16 * MIB {
@@ -63,14 +63,14 @@ fn a_copy_has_the_same_bytes_and_takes_no_more_room() {
         target.sync().unwrap();
         let (source, target) = (scratch.0.join("source"), scratch.0.join("target"));
         assert!(fs::read(&source).unwrap() == fs::read(&target).unwrap());
-        // a page at either end of a piece may be written though it is zero
+        // A zero page at either end of a piece may be written.
         assert!(room(&target) <= room(&source) + 64 * 8192, "{scratch:?}");
         assert!(room(&target) >= 3 * MIB / 2);
     }
 }
 
 #[test]
-fn what_is_rewritten_with_zeros_becomes_a_hole() {
+fn zeros_over_data_become_a_hole() {
     for scratch in Scratch::everywhere("punch") {
         let path = scratch.file("file", &vec![7; 4 * MIB as usize]);
         File::open(&path).unwrap().sync_all().unwrap();

@@ -1,4 +1,4 @@
-//! What an authenticated peer can do to a control connection: end it, and no more.
+//! Tests of a control connection with a malicious authenticated peer, which can only end it.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use rustls::Connection;
 
 use crate::pair::connect;
 
-/// A peer that writes what it likes.
+/// Peer that writes arbitrary octets.
 #[derive(Debug)]
 struct Raw {
     tcp: TcpStream,
@@ -31,7 +31,7 @@ impl Raw {
     }
 }
 
-/// Our end, and a peer.
+/// Starts a control connection with a raw peer.
 fn start() -> (Control, Raw) {
     let [(tcp, tls), (peer_tcp, peer_tls)] = connect();
     (
@@ -52,7 +52,7 @@ fn header(len: u32, stream: u16, flags: u8, head_len: u8) -> Vec<u8> {
     .concat()
 }
 
-/// How the connection ends, once what came before has been heard.
+/// Reads all frames, and returns the reason why the connection ended.
 fn end(control: &Control) -> String {
     let stream = control.open(0).unwrap();
     let clock = Clock::start();
@@ -65,7 +65,7 @@ fn end(control: &Control) -> String {
 }
 
 #[test]
-fn a_malformed_frame_ends_the_connection() {
+fn malformed_frame_ends_the_connection() {
     for octets in [
         header(FRAME_MAX as u32 + 1, 0, 0, 0),
         header(u32::MAX, 0, 0, 0),
@@ -84,7 +84,7 @@ fn a_malformed_frame_ends_the_connection() {
 fn too_many_streams_end_the_connection() {
     let (control, mut peer) = start();
     for stream in 0..1000 {
-        // the other side may be gone before all are written
+        // The other side may close before all are written.
         if peer.say(&header(0, stream, 2, 0)).is_err() {
             break;
         }
@@ -94,7 +94,7 @@ fn too_many_streams_end_the_connection() {
 }
 
 #[test]
-fn a_peer_that_says_much_is_made_to_wait_and_still_heard() {
+fn flooding_peer_is_paused_and_its_frames_are_kept() {
     for len in [0, 1, 1000, 100_000] {
         let (control, mut peer) = start();
         peer.tcp
@@ -120,17 +120,17 @@ fn a_peer_that_says_much_is_made_to_wait_and_still_heard() {
 }
 
 #[test]
-fn a_peer_that_goes_in_the_middle_of_a_frame_is_missed() {
+fn peer_that_closes_within_a_frame_is_reported() {
     let (control, mut peer) = start();
     peer.say(&header(1000, 0, 2, 0)).unwrap();
     peer.say(&[1; 500]).unwrap();
     drop(peer);
     let why = end(&control);
-    assert!(why.contains("the peer went away"), "{why}");
+    assert!(why.contains("the peer closed the connection"), "{why}");
 }
 
 #[test]
-fn what_is_not_tls_ends_the_connection() {
+fn octets_that_are_not_tls_end_the_connection() {
     let (control, mut peer) = start();
     peer.tcp.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let why = end(&control);
@@ -138,7 +138,7 @@ fn what_is_not_tls_ends_the_connection() {
 }
 
 #[test]
-fn what_was_said_before_a_violation_is_heard() {
+fn frames_before_a_violation_are_delivered() {
     let (control, mut peer) = start();
     let good = [header(3, 0, 2, 0), b"bye".to_vec()].concat();
     peer.say(&[good, header(1, 0, 99, 0)].concat()).unwrap();
@@ -155,10 +155,10 @@ fn what_was_said_before_a_violation_is_heard() {
 }
 
 #[test]
-fn of_a_stranger_little_is_kept_until_it_is_let_in() {
+fn little_is_buffered_for_an_unauthorized_peer() {
     const LEN: usize = 20 << 20;
     let [(tcp, tls), (peer_tcp, peer_tls)] = connect();
-    // what one side says and the other does not take fills its buffers, and then it cannot say more
+    // The peer's writes time out when the buffers between are full.
     peer_tcp.set_nonblocking(false).unwrap();
     peer_tcp
         .set_write_timeout(Some(Duration::from_millis(300)))
@@ -173,10 +173,13 @@ fn of_a_stranger_little_is_kept_until_it_is_let_in() {
     while said < LEN && peer.say(&left[said..][..16 << 10]).is_ok() {
         said += 16 << 10;
     }
-    assert!(said < LEN / 2, "it took {said} octets of a stranger");
+    assert!(
+        said < LEN / 2,
+        "{said} octets of an unauthorized peer were accepted"
+    );
     control.trust();
     peer.tcp.set_write_timeout(None).unwrap();
-    // what was given to TLS leaves first
+    // First send the rest that TLS has buffered.
     while peer.tls.wants_write() {
         peer.tls.write_tls(&mut peer.tcp).unwrap();
     }

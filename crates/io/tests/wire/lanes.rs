@@ -1,10 +1,11 @@
-//! Objects that cross a lane: whole, whatever happens to datagrams, by every path through the kernel.
+//! Tests of lanes: objects arrive complete, with every fault of datagrams and every path through
+//! the kernel.
 
 use crate::pair::{assert_carried, config, lane, sockets, streams};
 use crate::relay::Relay;
 
 #[test]
-fn an_object_survives_every_harm_that_datagrams_come_to() {
+fn object_arrives_despite_lost_changed_and_forged_datagrams() {
     for (seed, scatter) in [(1, None), (2, Some(1440)), (3, None), (4, Some(1440))] {
         println!("seed {seed}");
         let config = config(3_000_001, 1440);
@@ -29,7 +30,7 @@ fn an_object_survives_every_harm_that_datagrams_come_to() {
             2 * seen.resent >= harm.dropped + harm.corrupted,
             "{seen:?} of {harm:?}"
         );
-        // flipped in the mark, cut within the head, or invented by somebody: none of ours
+        // Foreign: connection number changed, head truncated, or datagram invented.
         assert!(
             seen.foreign > 0 && seen.forged > harm.corrupted / 2,
             "{seen:?} of {harm:?}"
@@ -40,7 +41,7 @@ fn an_object_survives_every_harm_that_datagrams_come_to() {
 }
 
 #[test]
-fn every_path_through_the_kernel_delivers_the_same() {
+fn every_combination_of_offloads_delivers_the_object() {
     for case in 0..32_u32 {
         let [sealed, segments, coalesces, scatters, large] =
             [1, 2, 4, 8, 16].map(|bit| case & bit == 0);
@@ -61,7 +62,7 @@ fn every_path_through_the_kernel_delivers_the_same() {
         let said = format!(
             "sealed {sealed}, segments {segments}, coalesces {coalesces}, scatters {scatters}: {seen:?}"
         );
-        // a machine that is too busy may lose some; then they came again
+        // A busy host may lose datagrams, which are then sent again.
         assert_eq!(seen.sent, packets + seen.resent, "{said}");
         assert_eq!(seen.received, packets + seen.duplicates, "{said}");
         assert_eq!((seen.foreign, seen.forged), (0, 0), "{said}");
@@ -69,7 +70,7 @@ fn every_path_through_the_kernel_delivers_the_same() {
 }
 
 #[test]
-fn an_object_crosses_on_the_stream_where_there_is_no_socket() {
+fn object_crosses_on_the_stream_without_a_socket() {
     for len in [1, 32 << 10, (32 << 10) + 1, 20_000_003] {
         let lanes = streams().map(|stream| lane(stream, None, true));
         let seen = assert_carried(config(len, 32 << 10), lanes);
@@ -82,7 +83,7 @@ fn an_object_crosses_on_the_stream_where_there_is_no_socket() {
 }
 
 #[test]
-fn the_smallest_objects_cross() {
+fn objects_smaller_than_two_packets_arrive() {
     for len in [1, 2, 1439, 1440, 1441] {
         let udp = sockets(|[sender, receiver]| [receiver, sender]);
         let mut streams = streams().into_iter();

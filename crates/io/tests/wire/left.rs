@@ -1,4 +1,4 @@
-//! Connections that leave TLS for the seal that datagrams have.
+//! Tests of connections that leave TLS and seal each frame.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use lighthaul_io::seal::{Cipher, Key};
 
 use crate::pair::{STREAM, connect};
 
-/// Both ends of a connection and of one stream of it.
+/// Creates both ends of a connection, each with one stream.
 fn ends() -> [(Control, Stream); 2] {
     connect().map(|(tcp, tls)| {
         let control = Control::start(tcp, tls).unwrap();
@@ -33,7 +33,7 @@ fn frame(rng: &mut Rng, len: usize) -> Frame {
     Frame::message(octets)
 }
 
-/// Sends frames of many lengths, and insists that they come as they were.
+/// Sends frames of many lengths, and asserts that they arrive unchanged.
 fn assert_carries(from: &Stream, to: &Stream, rng: &mut Rng) {
     let lens = [0, 1, 15, 16, 17, 4096, 16_384, 65_536, 200_000];
     let said: Vec<_> = lens.iter().map(|len| frame(rng, *len)).collect();
@@ -46,7 +46,7 @@ fn assert_carries(from: &Stream, to: &Stream, rng: &mut Rng) {
 }
 
 #[test]
-fn what_follows_tls_comes_as_it_was_said_whoever_leaves_first() {
+fn frames_after_tls_arrive_whichever_side_leaves_first() {
     const SEED: u64 = 20_261_122;
     println!("seed {SEED}");
     let mut rng = Rng::new(SEED);
@@ -55,7 +55,7 @@ fn what_follows_tls_comes_as_it_was_said_whoever_leaves_first() {
         assert_carries(&near, &far, &mut rng);
         assert_carries(&far, &near, &mut rng);
         a.leave_tls(sealed.then(|| (key(1), key(2))));
-        // it waits until the other end knows what guards it
+        // The frame waits until the other end has its key.
         let early = frame(&mut rng, 100_000);
         near.send(&early).unwrap();
         let still = frame(&mut rng, 100_000);
@@ -72,12 +72,12 @@ fn what_follows_tls_comes_as_it_was_said_whoever_leaves_first() {
 }
 
 #[test]
-fn what_was_not_sealed_by_the_peer_ends_the_connection() {
+fn frame_with_a_wrong_seal_ends_the_connection() {
     let [(a, near), (b, far)] = ends();
     a.leave_tls(Some((key(1), key(2))));
     b.leave_tls(Some((key(2), key(3))));
     near.send(&Frame::message(b"forged".to_vec())).unwrap();
     let why = hear(&far).unwrap_err();
     assert!(matches!(why, Error::Network(_)), "{why}");
-    assert!(why.to_string().contains("not what the peer sent"), "{why}");
+    assert!(why.to_string().contains("failed authentication"), "{why}");
 }

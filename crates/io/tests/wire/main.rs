@@ -1,6 +1,6 @@
-//! Machines on real sockets, and what strangers and bad peers can do to them.
+//! Tests of machines on real sockets, with faulty networks and malicious peers.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "tests use the real system")]
 
 mod control;
 mod lanes;

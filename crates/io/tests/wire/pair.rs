@@ -1,4 +1,4 @@
-//! Two ends of a control connection, and machines that run over it.
+//! Two ends of a control connection, with machines on them, for tests.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,7 +21,7 @@ use lighthaul_proto::rbudp::{
 use lighthaul_proto::stripe;
 use rustls::Connection;
 
-/// A connection whose handshake is done, both ends of it.
+/// Creates a TCP connection and completes its TLS handshake. Returns both ends.
 pub(crate) fn connect() -> [(TcpStream, Connection); 2] {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -36,12 +36,12 @@ pub(crate) fn connect() -> [(TcpStream, Connection); 2] {
     })
 }
 
-/// The machines' stream, both ends of it.
+/// Creates both ends of the machines' stream.
 pub(crate) fn streams() -> [Stream; 2] {
     connect().map(|(tcp, tls)| Control::start(tcp, tls).unwrap().open(STREAM).unwrap())
 }
 
-/// A transfer of `object_len` bytes.
+/// Returns the configuration of a transfer of `object_len` bytes.
 pub(crate) fn config(object_len: u64, packet_len: u32) -> Config {
     Config {
         object_len,
@@ -56,7 +56,7 @@ pub(crate) fn config(object_len: u64, packet_len: u32) -> Config {
     }
 }
 
-/// One end of a lane; without `udp` the stream carries all.
+/// Creates one end of a lane. Without `udp`, the stream carries all messages.
 pub(crate) fn lane(stream: Stream, udp: Option<Udp>, sealed: bool) -> Lane {
     let key = || sealed.then(|| Key::new(Cipher::preferred(), &[7; 32]));
     Lane {
@@ -75,7 +75,7 @@ pub(crate) fn lane(stream: Stream, udp: Option<Udp>, sealed: bool) -> Lane {
     }
 }
 
-/// Sockets of both ends that talk to each other, or to what stands in between.
+/// Creates the sockets of both ends, connected to the addresses that `between` returns for theirs.
 pub(crate) fn sockets(between: impl FnOnce([SocketAddr; 2]) -> [SocketAddr; 2]) -> [Udp; 2] {
     let ends = [(); 2].map(|()| Udp::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap());
     let own = [0, 1].map(|end: usize| ends[end].local_addr().unwrap());
@@ -85,7 +85,7 @@ pub(crate) fn sockets(between: impl FnOnce([SocketAddr; 2]) -> [SocketAddr; 2]) 
     ends
 }
 
-/// What an object looks like before it is sent.
+/// Creates an object of pseudorandom bytes.
 pub(crate) fn object(len: usize) -> Memory {
     let mut block = Block::new(len);
     let mut rng = Rng::new(len as u64);
@@ -95,7 +95,7 @@ pub(crate) fn object(len: usize) -> Memory {
     Memory::new(block, false)
 }
 
-/// How a transfer went.
+/// Counters of a transfer, from both ends.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) sent: u64,
@@ -106,7 +106,7 @@ pub(crate) struct Seen {
     pub(crate) resent: u64,
 }
 
-/// Moves an object over `lanes` and insists that it arrives.
+/// Transfers an object over `lanes` and asserts that it arrives unchanged.
 pub(crate) fn assert_carried(config: Config, lanes: [Lane; 2]) -> Seen {
     let [mut sending, mut receiving] = lanes;
     let mut source = object(config.object_len as usize);
@@ -121,7 +121,7 @@ pub(crate) fn assert_carried(config: Config, lanes: [Lane; 2]) -> Seen {
     let expected = object(config.object_len as usize);
     assert!(
         target.ring() == expected.ring(),
-        "what arrived is not what was sent"
+        "the received object differs from the sent one"
     );
     let counters = &receiving.counters;
     Seen {
@@ -134,7 +134,7 @@ pub(crate) fn assert_carried(config: Config, lanes: [Lane; 2]) -> Seen {
     }
 }
 
-/// An owner who waits for the end, a minute at most.
+/// Owner that waits for the end of the transfer, for at most a minute.
 #[derive(Debug)]
 pub(crate) struct Patient;
 
@@ -143,7 +143,9 @@ impl Patient {
         if now < Instant::ZERO + Duration::from_mins(1) {
             Ok(Next::Continue)
         } else {
-            Err(Error::TimedOut("it never ended".to_owned()))
+            Err(Error::TimedOut(
+                "the transfer did not end within a minute".to_owned(),
+            ))
         }
     }
 }
@@ -200,7 +202,7 @@ impl Owner<stripe::Sender> for Patient {
     }
 }
 
-/// Runs `endpoint` until it fails; answers why.
+/// Runs `endpoint` until it fails, and returns the error.
 pub(crate) fn fails<E: Endpoint>(mut endpoint: E, mut lane: Lane, config: Config) -> Error
 where
     Patient: Owner<E>,
@@ -209,7 +211,7 @@ where
     run(&mut endpoint, &mut lane, &mut memory, &mut Patient).unwrap_err()
 }
 
-/// The machines' stream.
+/// Number of the machines' stream.
 pub(crate) const STREAM: u16 = 1;
-/// What marks a genuine datagram.
+/// Connection number of authentic datagrams.
 pub(crate) const CONNECTION: u64 = 0x6c68_0000_0000_0001;

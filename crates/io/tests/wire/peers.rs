@@ -1,4 +1,4 @@
-//! Peers whose keys are right and whose messages are not.
+//! Tests of machines with authenticated peers that send wrong messages.
 
 use std::time::Duration;
 
@@ -16,17 +16,18 @@ use lighthaul_proto::stripe::{self, Width};
 
 use crate::pair::{CONNECTION, Patient, STREAM, config, connect, fails, lane, object, streams};
 
-/// What a machine's message looks like on the stream.
+/// Encodes a machine's message as a frame of the stream.
 fn frame(transmit: &Transmit) -> Frame {
     marked(CONNECTION, &transmit.octets())
 }
 
-/// A message of the machine whose number is `connection`.
+/// Creates a message with the number `connection`.
 fn marked(connection: u64, octets: &[u8]) -> Frame {
     Frame::message([&connection.to_be_bytes(), octets].concat())
 }
 
-/// A tally of `total` packets, of which every other came: its length on the wire shows the total.
+/// Creates a tally of `total` packets with every other one received. Its length on the wire depends
+/// on the total.
 fn every_other(total: u64) -> Tally {
     let mut tally = Tally::new(total);
     for number in (0..total).step_by(2) {
@@ -35,7 +36,7 @@ fn every_other(total: u64) -> Tally {
     tally
 }
 
-/// Hears the blast out.
+/// Receives datagrams until the blast's end.
 fn hear_done(peer: &Stream) {
     let clock = Clock::start();
     loop {
@@ -49,7 +50,7 @@ fn hear_done(peer: &Stream) {
 }
 
 #[test]
-fn a_tally_that_cannot_be_ends_a_sender() {
+fn sender_rejects_impossible_tally() {
     let config = config(1_000_000, 1440);
     let packets = config.packets();
     let answers: [Frame; 7] = [
@@ -77,7 +78,7 @@ fn a_tally_that_cannot_be_ends_a_sender() {
 }
 
 #[test]
-fn the_last_tally_counts_though_the_peer_is_gone() {
+fn sender_completes_on_final_tally_of_a_closed_connection() {
     let config = config(100_000, 1440);
     let mut all = Tally::new(config.packets());
     (0..config.packets()).for_each(|number| _ = all.mark(number));
@@ -97,7 +98,7 @@ fn the_last_tally_counts_though_the_peer_is_gone() {
     }
 }
 
-/// Bytes of an object whose peer has all of it and leaves, just as more of them are about to be sent.
+/// Store whose peer confirms the whole object and closes, just before more bytes are sent.
 struct Farewell {
     peer: Option<Stream>,
     own: Control,
@@ -115,7 +116,10 @@ impl Store for Farewell {
                 }
                 pause(Duration::from_millis(1));
             }
-            assert!(self.own.has_ended(), "the connection outlives its peer");
+            assert!(
+                self.own.has_ended(),
+                "the connection did not end with its peer"
+            );
         }
         Ok(&self.bytes[..span.len as usize])
     }
@@ -126,7 +130,7 @@ impl Store for Farewell {
 }
 
 #[test]
-fn the_last_word_counts_though_more_was_to_be_sent() {
+fn sender_completes_on_final_message_before_a_failed_send() {
     let config = stripe::Config {
         object_len: 1000,
         packet_len: 1000,
@@ -150,7 +154,7 @@ fn the_last_word_counts_though_more_was_to_be_sent() {
 }
 
 #[test]
-fn a_done_signal_that_cannot_be_ends_a_receiver() {
+fn receiver_rejects_impossible_done_signal() {
     let config = config(1_000_000, 1440);
     for sent in [0, 1, config.packets() - 1, config.packets() + 1, u64::MAX] {
         let [own, peer] = streams();
@@ -164,7 +168,7 @@ fn a_done_signal_that_cannot_be_ends_a_receiver() {
 }
 
 #[test]
-fn what_was_said_about_another_object_is_not_heard() {
+fn messages_of_another_connection_are_ignored() {
     let config = config(1_000_000, 1440);
     let [own, peer] = streams();
     let own = lane(own, None, true);
@@ -175,13 +179,13 @@ fn what_was_said_about_another_object_is_not_heard() {
         peer.send(&marked(connection, lie.head.as_slice())).unwrap();
     }
     drop(peer);
-    // the lie was about others
+    // The wrong done signals had other connection numbers.
     let error = failed.join().unwrap();
     assert!(matches!(error, Error::Network(_)), "{error}");
 }
 
 #[test]
-fn nonsense_on_the_stream_is_left_alone_and_a_lost_peer_is_not_waited_for() {
+fn receiver_ignores_malformed_messages_and_reports_a_lost_peer() {
     let config = config(1_000_000, 1440);
     let [own, peer] = streams();
     let own = lane(own, None, true);

@@ -1,4 +1,4 @@
-//! Something between two sockets that does to datagrams what it likes.
+//! Relay between two sockets that drops, changes, delays and forges datagrams.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use lighthaul_base::Rng;
 
 use crate::pair::CONNECTION;
 
-/// Passes datagrams on from one socket to another, most of them as they were.
+/// Relay that forwards datagrams from one socket to another, most of them unchanged.
 #[derive(Debug)]
 pub(crate) struct Relay {
-    /// Where a sender sends to, and where a receiver hears from.
+    /// Address that the sender sends to, and address that the receiver receives from.
     pub(crate) ends: [SocketAddr; 2],
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Harm>>,
 }
 
-/// How often each harm was done.
+/// Number of datagrams harmed in each way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Harm {
     pub(crate) dropped: u64,
@@ -35,14 +35,14 @@ struct Mangler {
     rng: Rng,
     out: UdpSocket,
     receiver: SocketAddr,
-    /// Datagrams that are late, and those that are sent again much later.
+    /// Delayed datagrams, and those kept to be replayed.
     late: Vec<Vec<u8>>,
     old: Vec<Vec<u8>>,
     harm: Harm,
 }
 
 impl Relay {
-    /// A relay to `receiver` whose chance descends from `seed`.
+    /// Starts a relay to `receiver` whose random choices derive from `seed`.
     pub(crate) fn start(receiver: SocketAddr, seed: u64) -> Self {
         let bind = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let (inlet, out) = (bind(), bind());
@@ -78,7 +78,7 @@ impl Relay {
         }
     }
 
-    /// Ends it; answers what it did.
+    /// Stops the relay. Returns its counters.
     pub(crate) fn stop(mut self) -> Harm {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
@@ -136,7 +136,7 @@ impl Mangler {
         }
     }
 
-    /// A stranger's datagram: of any length, or with the right mark and a head that tempts.
+    /// Sends a forged datagram: random octets, or a right connection number with a plausible head.
     fn invent(&mut self, len: usize) {
         self.harm.invented += 1;
         let len = self.rng.below(2 * len as u64) as usize;
@@ -164,7 +164,7 @@ impl Mangler {
     }
 
     fn send(&self, octets: &[u8]) {
-        // a receiver that has all it wants is gone
+        // The receiver may already have finished.
         self.out.send_to(octets, self.receiver).ok();
     }
 }
