@@ -1,4 +1,4 @@
-//! What pictures have in common: values to places on the canvas, grids and curves.
+//! Axes of pictures: scales that map values to positions on the canvas, grids, and curves.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,7 @@ use tiny_skia::{PathBuilder, Stroke, StrokeDash};
 
 use crate::canvas::{Anchor, Canvas, INK};
 
-/// Values to places on the canvas, straight or by their logarithms.
+/// Scale that maps values to positions on the canvas, linearly or logarithmically.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
     pub(crate) values: RangeInclusive<f64>,
@@ -31,7 +31,8 @@ impl Scale {
         }
     }
 
-    /// All of these values and a little room: from zero on, or around the least and the most by their logarithms.
+    /// Creates a scale that covers all values with a margin: from zero on, or around the values for
+    /// a logarithmic scale.
     pub(crate) fn around(
         values: impl Iterator<Item = f64>,
         is_log: bool,
@@ -47,7 +48,8 @@ impl Scale {
         }
     }
 
-    /// Where a value is; what has no logarithm is where the values begin.
+    /// Returns the position of a value. On a logarithmic scale, values below its start are drawn at
+    /// the start.
     pub(crate) fn at(&self, value: f64) -> f32 {
         let (from, till) = (*self.values.start(), *self.values.end());
         let share = if self.log {
@@ -58,7 +60,7 @@ impl Scale {
         self.places.start() + share as f32 * (self.places.end() - self.places.start())
     }
 
-    /// Round values: 1, 2 and 5 of each decade, or at most so many steps.
+    /// Returns round values for ticks: 1, 2 and 5 of each decade, or at most `most` linear steps.
     pub(crate) fn ticks(&self, most: u32) -> Vec<f64> {
         if self.log {
             let decades = (-3..8).map(|power| 10_f64.powi(power));
@@ -73,14 +75,14 @@ impl Scale {
             .find(|step| span / step <= f64::from(most))
             .unwrap_or(span);
         (0..=most)
-            // to the number of which this is a sum, not to what is left of it in binary
+            // Round off the binary error of the multiplication.
             .map(|nth| (f64::from(nth) * step * 1e9).round() / 1e9)
             .filter(|tick| self.values.contains(tick))
             .collect()
     }
 }
 
-/// Draws the ticks of two axes, their numbers and the axes.
+/// Draws two axes with grid lines and numbers.
 pub(crate) fn grid(canvas: &mut Canvas, [x, y]: [&Scale; 2]) {
     let (left, right) = (*x.places.start(), *x.places.end());
     let (bottom, top) = (*y.places.start(), *y.places.end());
@@ -99,7 +101,7 @@ pub(crate) fn grid(canvas: &mut Canvas, [x, y]: [&Scale; 2]) {
     canvas.line(&[(left, top), (left, bottom), (right, bottom)], INK, 1.5);
 }
 
-/// How a curve is drawn.
+/// Style of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pen {
     pub(crate) color: [u8; 3],
@@ -107,7 +109,7 @@ pub(crate) struct Pen {
 }
 
 impl Pen {
-    /// That of the curve of this number.
+    /// Returns the style of the curve with index `nth`.
     pub(crate) const fn new(nth: usize, dashed: bool) -> Self {
         Self {
             color: COLORS[nth % COLORS.len()],
@@ -126,7 +128,7 @@ impl Pen {
         canvas.stroke(points, self.color, &stroke);
     }
 
-    /// Draws points with what is between them.
+    /// Draws a curve: its points, joined by lines.
     pub(crate) fn curve(self, canvas: &mut Canvas, [x, y]: [&Scale; 2], points: &[(f64, f64)]) {
         let points: Vec<_> = points
             .iter()
@@ -138,14 +140,14 @@ impl Pen {
         }
     }
 
-    /// Draws a piece of it with a name, for the key.
+    /// Draws an entry of the legend: a piece of the curve, and `name`.
     pub(crate) fn entry(self, canvas: &mut Canvas, name: &str, (x, y): (f32, f32)) {
         self.line(canvas, &[(x, y), (x + 36.0, y)]);
         canvas.text(name, (x + 46.0, y + 6.0), SIZE, Anchor::Start);
     }
 }
 
-/// Colours that colour-blind people tell apart (Okabe and Ito 2008).
+/// Colors that color-blind readers can distinguish (Okabe and Ito 2008).
 pub(crate) const COLORS: [[u8; 3]; 8] = [
     [0, 114, 178],
     [0, 158, 115],
@@ -157,10 +159,10 @@ pub(crate) const COLORS: [[u8; 3]; 8] = [
     [60, 60, 60],
 ];
 pub(crate) const GRID: [u8; 3] = [225, 225, 225];
-/// How many ticks an axis has at most that is one of several.
+/// Limit of ticks on an axis of one of several panels.
 const PANEL_TICKS: u32 = 6;
 const SIZE: f32 = 17.0;
-/// No axis ends below that.
+/// Smallest end of an axis.
 const LEAST: f64 = 1e-3;
 
 #[cfg(test)]
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_few() {
+    fn ticks_are_round_and_within_the_limit() {
         let linear = |till: f64| Scale::linear(0.0..=till, 0.0..=100.0);
         assert_eq!(linear(105.0).ticks(6), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(linear(0.33).ticks(6), [0.0, 0.1, 0.2, 0.3]);
@@ -178,9 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn values_have_their_places() {
+    fn scales_map_values_to_positions() {
         let log = Scale::around([1.0, 80.0].into_iter(), true, 100.0..=0.0);
-        // what has no logarithm is where the values begin
+        // Zero has no logarithm and is drawn at the start.
         let places: Vec<f32> = [0.0, 0.8, 100.0].map(|value| log.at(value)).into();
         assert_eq!(places, [100.0, 100.0, 0.0]);
         let linear = Scale::around([20.0].into_iter(), false, 0.0..=210.0);

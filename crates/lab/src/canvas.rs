@@ -1,29 +1,29 @@
-//! What pictures are drawn on: lines, shapes and letters, antialiased.
+//! Canvas for pictures: antialiased lines, shapes and text.
 
 use tiny_skia::{Color, FillRule, Paint, Path, PathBuilder, Pixmap, Stroke, Transform};
 use ttf_parser::{Face, OutlineBuilder};
 
-/// A white sheet.
+/// Canvas with a white background.
 pub(crate) struct Canvas {
     pixmap: Pixmap,
     face: Face<'static>,
 }
 
 impl Canvas {
-    /// A sheet of `width` by `height` pixels, neither of them zero.
+    /// Creates a canvas of `width` by `height` pixels, both above zero.
     pub(crate) fn new(width: u32, height: u32) -> Self {
-        let mut pixmap = Pixmap::new(width, height).expect("a sheet has a size");
+        let mut pixmap = Pixmap::new(width, height).expect("a canvas has a size");
         pixmap.fill(Color::WHITE);
         let face = Face::parse(FONT, 0).expect("the font is a part of the program");
         Self { pixmap, face }
     }
 
-    /// The sheet as a PNG file's octets.
+    /// Encodes the canvas as a PNG image.
     pub(crate) fn png(&self) -> Result<Vec<u8>, String> {
         self.pixmap.encode_png().map_err(|why| why.to_string())
     }
 
-    /// Draws a plain line.
+    /// Draws a solid line through points.
     pub(crate) fn line(&mut self, points: &[(f32, f32)], color: [u8; 3], width: f32) {
         self.stroke(
             points,
@@ -35,7 +35,7 @@ impl Canvas {
         );
     }
 
-    /// Draws a line as `stroke` says.
+    /// Draws a line through points with `stroke`.
     pub(crate) fn stroke(&mut self, points: &[(f32, f32)], color: [u8; 3], stroke: &Stroke) {
         let mut path = PathBuilder::new();
         for (nth, (x, y)) in points.iter().enumerate() {
@@ -51,7 +51,7 @@ impl Canvas {
         }
     }
 
-    /// Draws the edge of a shape.
+    /// Draws the outline of a shape.
     pub(crate) fn outline(&mut self, path: Option<Path>, color: [u8; 3]) {
         let stroke = Stroke {
             width: 2.0,
@@ -72,7 +72,7 @@ impl Canvas {
         }
     }
 
-    /// How wide a text is.
+    /// Returns the width of a text, in pixels.
     pub(crate) fn width(&self, text: &str, size: f32) -> f32 {
         let advance = |c| {
             let glyph = self.face.glyph_index(c)?;
@@ -82,7 +82,7 @@ impl Canvas {
         units as f32 * size / f32::from(self.face.units_per_em())
     }
 
-    /// Writes a text with its baseline at a point.
+    /// Draws a text with its baseline at a point.
     pub(crate) fn text(&mut self, text: &str, at: (f32, f32), size: f32, anchor: Anchor) {
         let width = self.width(text, size);
         let shift = match anchor {
@@ -113,20 +113,20 @@ impl Canvas {
     }
 }
 
-/// Where a text stands to its point.
+/// Position of a text relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// It begins there.
+    /// The text starts at the point.
     Start,
-    /// Its middle is there.
+    /// The text is centered at the point.
     Middle,
-    /// It ends there.
+    /// The text ends at the point.
     End,
-    /// Turned to the left, its middle at the point.
+    /// The text is rotated to the left and centered at the point.
     Upright,
 }
 
-/// Takes a glyph's outline over into a path, its baseline at zero.
+/// Converter of a glyph's outline to a path with the baseline at zero.
 struct Outline {
     path: PathBuilder,
     pen: f32,
@@ -172,8 +172,8 @@ fn paint(color: [u8; 3]) -> Paint<'static> {
     paint
 }
 
-/// What is written is nearly black.
+/// Color of text and axes, nearly black.
 pub(crate) const INK: [u8; 3] = [40, 40, 40];
 
-/// `DejaVu` Sans, cut to what figures say; its licence is beside it.
+/// `DejaVu` Sans, reduced to the characters of the figures. Its license is in the same folder.
 const FONT: &[u8] = include_bytes!("font/chart.ttf");

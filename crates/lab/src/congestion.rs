@@ -1,18 +1,19 @@
-//! Which congestion control TCP begins with in a host.
+//! Choice of TCP's congestion control in a host of the lab.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::process::{Command, Stdio};
 
-/// Has connections that this host begins from now on send by the congestion control of this name, or by its default again.
+/// Sets the congestion control of new connections of this host; `None` restores the default.
 ///
-/// It is that of its routes: of a namespace the kernel lets only those be the default that any user may choose, and who chooses
-/// for a connection that stands comes too late, since one that BBR has paced stays paced.
+/// Sets it as an attribute of the routes (`congctl`). A namespace's own default may only be an
+/// algorithm that is open to all users. A choice per connection would come too late, since a
+/// connection that BBR has paced stays paced.
 pub fn prefer(name: Option<&str>) -> io::Result<()> {
     prefer_by(|| Ok(Command::new("ip")), name)
 }
 
-/// The same where `ip` makes the command of that name.
+/// Like [`prefer`], with a function that creates the `ip` command.
 pub(crate) fn prefer_by(
     ip: impl Fn() -> io::Result<Command>,
     name: Option<&str>,
@@ -21,7 +22,7 @@ pub(crate) fn prefer_by(
         let shown = run(ip()?.args(["-4", "route", "show", "table", table]))?;
         let mut seen = BTreeSet::new();
         for route in shown.lines() {
-            // of several to one place the first is taken, and replaced
+            // Of several routes to one destination, the kernel uses the first: replace it.
             let place = route.split(" dev ").next();
             let is_taken = seen.insert(place) && !route.starts_with("broadcast ");
             if is_taken && control_of(route) != name {
@@ -35,7 +36,7 @@ pub(crate) fn prefer_by(
     Ok(())
 }
 
-/// Runs `ip`; answers what it says.
+/// Runs `ip`. Returns its output.
 fn run(ip: &mut Command) -> io::Result<String> {
     let output = ip.stdin(Stdio::null()).output()?;
     if output.status.success() {
@@ -46,14 +47,14 @@ fn run(ip: &mut Command) -> io::Result<String> {
     }
 }
 
-/// The congestion control of a route.
+/// Returns the congestion control of a route.
 fn control_of(route: &str) -> Option<&str> {
     let mut words = route.split_whitespace();
     words.find(|word| *word == CONTROL)?;
     words.next()
 }
 
-/// The words of a route but for its congestion control.
+/// Returns the words of a route without its congestion control.
 fn without_control(route: &str) -> impl Iterator<Item = &str> {
     let control = control_of(route);
     let is_of_it = move |word: &&str| *word == CONTROL || Some(*word) == control;
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_congestion_control_is_left_out() {
+    fn without_control_removes_only_the_congestion_control() {
         for (route, left) in [
             ("10.0.0.2 dev wan scope link", "10.0.0.2 dev wan scope link"),
             ("default dev wan congctl bbr", "default dev wan"),

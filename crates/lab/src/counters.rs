@@ -1,55 +1,55 @@
-//! What the links of a lab have seen, for people and for programs.
+//! Counters of a lab's links, as text and as JSON.
 
 use std::fmt;
 
 use lighthaul_sim::{Count, Counters as LinkCounters};
 
-/// What a lab has seen so far.
+/// Counters of a lab.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
-    /// Each direction of each emulated link.
+    /// Counters of each direction of each emulated link.
     pub links: Vec<DirectionCounters>,
-    /// What went wrong outside the links.
+    /// Packets lost outside the links.
     pub troubles: Troubles,
 }
 
-/// What one direction of a link has seen.
+/// Counters of one direction of a link.
 #[derive(Clone, Debug)]
 pub struct DirectionCounters {
-    /// Where it comes from.
+    /// Name of the node where the direction starts.
     pub source: String,
-    /// Where it leads to.
+    /// Name of the node where the direction ends.
     pub target: String,
-    /// What its machine has seen.
+    /// Counters of the link's machine.
     pub seen: LinkCounters,
-    /// Packets longer than its MTU, dropped.
+    /// Packets dropped because they exceed the MTU.
     pub too_long: u64,
 }
 
-/// Packets that the emulator itself did not carry as it should; all zero in a lab that tells the truth.
+/// Packets that the emulator lost itself. All are zero in an accurate lab.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Troubles {
-    /// Super-segments that the kernel dropped because the emulator did not take them in time.
+    /// Super-segments that the kernel dropped because the emulator was late.
     pub kernel_dropped: u64,
-    /// Packets dropped because too much was in flight to be held in memory.
+    /// Packets dropped because the emulator's memory was full.
     pub overrun: u64,
     /// Packets that the receiving kernel refused.
     pub refused: u64,
-    /// Packets that are not IPv4 or are for nobody in the lab.
+    /// Packets that are not IPv4, or whose address is not in the lab.
     pub foreign: u64,
-    /// Reads that failed.
+    /// Failed reads.
     pub unreadable: u64,
 }
 
 impl Counters {
-    /// The direction from `source` to `target`, if there is one.
+    /// Returns the direction from `source` to `target`, or `None` if it is not emulated.
     pub fn link(&self, source: &str, target: &str) -> Option<&DirectionCounters> {
         self.links
             .iter()
             .find(|link| link.source == source && link.target == target)
     }
 
-    /// All of it as one JSON object.
+    /// Returns all counters as one JSON object.
     pub fn to_json(&self) -> String {
         let links: Vec<String> = self.links.iter().map(DirectionCounters::to_json).collect();
         let Troubles {

@@ -1,4 +1,4 @@
-//! Figures of SABUL flows: how much of a link they use, and how they share it.
+//! Figures of SABUL flows on one link: their utilization, and their shares over time.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,38 +13,38 @@ use crate::file::read;
 use crate::quantity::{self, rate};
 use crate::table::{SIMULATION, Table};
 
-/// A figure to be, of flows over one link.
+/// Plan of a figure with flows over one link.
 #[derive(Clone, Debug)]
 pub struct Crowd {
-    /// What the files of the figure are called.
+    /// Name of the figure's files.
     pub name: String,
-    /// What stands above the figure.
+    /// Title of the figure.
     pub title: String,
-    /// What varies from point to point.
+    /// Variable of the horizontal axis.
     pub vary: Vary,
-    /// The curves: by themselves where the link varies, together where time passes.
+    /// Curves. Each flow runs alone if the link varies, and all run together over time.
     pub flows: Vec<Member>,
     seconds: u64,
     interval: u64,
-    /// The largest flow window, as a multiple of the one that the paper calls good.
+    /// Largest flow window, as a multiple of the size that the paper recommends.
     window: u32,
 }
 
-/// What varies from point to point.
+/// Variable of the horizontal axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vary {
-    /// The link's rate; a point is the utilisation in percent from 100 s after the start on.
+    /// Rate of the link. A point is the utilization in percent from 100 s after the start on.
     Link(Vec<Rate>),
-    /// The moment; a point is a flow's goodput in Mb/s over the interval before it.
+    /// Time. A point is a flow's goodput in Mb/s during the interval before it.
     Time(Rate),
 }
 
-/// One flow.
+/// Flow of a figure.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// What its columns are called.
+    /// Prefix of its columns.
     pub name: String,
-    /// What the legend calls it.
+    /// Label in the legend.
     pub label: String,
     mode: Mode,
     rtt: Duration,
@@ -53,19 +53,19 @@ pub struct Member {
 }
 
 impl Crowd {
-    /// Reads the plan in a file; the figure is called as the file is.
+    /// Reads a plan's file, which names the figure.
     pub fn read(file: &Path) -> crate::error::Result<Self> {
         read(file, Self::parse)
     }
 
-    /// Reads a plan.
+    /// Parses a plan.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
         let settings: Settings =
             toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
         settings.check(name)
     }
 
-    /// Simulates every point of a plan.
+    /// Simulates every point of the plan.
     pub fn simulate(&self) -> Table {
         let rows = match &self.vary {
             Vary::Link(rates) => rates.iter().map(|rate| self.utilisations(*rate)).collect(),
@@ -83,7 +83,7 @@ impl Crowd {
         }
     }
 
-    /// The row of a link: what each flow uses of it alone.
+    /// Simulates each flow alone on `link`. Returns the row of utilizations in percent.
     pub fn utilisations(&self, link: Rate) -> Vec<Option<f64>> {
         let (from, till) = (seconds(FROM), seconds(self.seconds));
         let share = |flow: &Member| {
@@ -109,8 +109,8 @@ impl Crowd {
         ends.map(row).collect()
     }
 
-    /// What flows get of a link whose queue has the product of its rate and their longest round trip, and
-    /// at least ten packets (section 4 of the paper).
+    /// Simulates `flows` on a link. Its queue holds the product of the rate and the longest
+    /// round-trip time, and at least ten packets (section 4 of the paper).
     fn trace(&self, link: Rate, flows: &[Member]) -> Trace {
         let rtt_max = flows.iter().map(|flow| flow.rtt).max();
         let product = link.bytes_in(rtt_max.unwrap_or_default());
@@ -165,7 +165,7 @@ impl Member {
     }
 }
 
-/// A plan as its file has it.
+/// Plan as written in its file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
@@ -177,9 +177,9 @@ struct Settings {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CrowdSettings {
-    /// The links of a figure of utilisation.
+    /// Rates of the links of a utilization figure.
     links: Option<Vec<String>>,
-    /// The link of a figure over time.
+    /// Rate of the link of a figure over time.
     link: Option<String>,
     seconds: u64,
     interval: u64,
@@ -205,13 +205,13 @@ impl Settings {
                 Vary::Link(links.collect::<Result<_, _>>()?)
             }
             (None, Some(link)) => Vary::Time(rate(&link)?),
-            _ => return Err("a crowd has either `links` or a `link`".into()),
+            _ => return Err("`crowd` needs either `links` or `link`".into()),
         };
         let (seconds, interval) = (self.crowd.seconds, self.crowd.interval);
         let is_whole = interval > 0 && seconds % interval == 0;
         if !is_whole || seconds <= FROM || seconds > SECONDS_MAX {
             return Err(format!(
-                "`seconds` must be whole intervals, more than {FROM} and at most {SECONDS_MAX}"
+                "`seconds` must be a multiple of `interval`, more than {FROM} and at most {SECONDS_MAX}"
             ));
         }
         let flows = self.flow.into_iter().map(FlowSettings::check);
@@ -232,7 +232,12 @@ impl FlowSettings {
         let mode = match self.mode.as_str() {
             "paper" => Mode::Paper,
             "swift" => Mode::Swift,
-            other => return Err(format!("flow {}: {other:?} is no mode", self.name)),
+            other => {
+                return Err(format!(
+                    "flow {}: unknown mode {other:?}; use paper or swift",
+                    self.name
+                ));
+            }
         };
         let start = self.start.as_deref().map(quantity::duration).transpose()?;
         Ok(Member {
@@ -250,12 +255,13 @@ const fn seconds(number: u64) -> Instant {
     Instant::from_nanos(number * 1_000_000_000)
 }
 
-/// From when on utilisation is measured.
+/// Start of the utilization measurement, in seconds.
 const FROM: u64 = 100;
 const SECONDS_MAX: u64 = 10_000;
 /// SABUL's control period.
 const SYN: Duration = lighthaul_proto::sabul::config::SYN;
-/// A packet of 1500 bytes: 28 of IP and UDP, 12 of SABUL's head, and the object's.
+/// Length of a packet on the wire, in bytes: 28 of IP and UDP, 12 of SABUL's head, and the
+/// object's.
 const WIRE_LEN: u32 = 1500;
 const OVERHEAD_LEN: u32 = 28;
 const PACKET_LEN: u32 = 1460;
@@ -272,7 +278,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_plan_becomes_a_table() {
+    fn simulation_fills_a_row_per_point() {
         let table = Crowd::parse("p", PLAN).unwrap().simulate();
         assert_eq!(table.columns, ["link_mbps", "a_simulation"]);
         assert_eq!(table.rows.len(), 2);
@@ -284,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_makes_no_sense_is_refused() {
+    fn invalid_plan_is_rejected() {
         for (from, to) in [
             ("paper", "scissors"),
             ("110", "90"),

@@ -1,4 +1,4 @@
-//! A lab that can be built: hosts, routers and links, checked.
+//! Checked description of a lab: hosts, routers and links.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::error::{Error, Result};
 use crate::quantity::{chance_ppb, duration};
 use crate::settings::{DirectionSettings, LinkSettings, Settings};
 
-/// What a lab consists of.
+/// Valid description of a lab.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// Names; hosts come first, in the order of their addresses, then routers.
+    /// Names of the nodes: first the hosts, in the order of their addresses, then the routers.
     pub(crate) names: Vec<String>,
-    /// How many of the names are hosts.
+    /// Number of hosts.
     pub(crate) host_count: usize,
-    /// What joins them.
+    /// Links between nodes.
     pub(crate) links: Vec<LinkDescription>,
-    /// Where all chance descends from.
+    /// Seed of all random choices.
     pub(crate) seed: u64,
 }
 
-/// What joins two of the names.
+/// Link between two nodes, given as indices of their names.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkDescription {
     pub(crate) between: [usize; 2],
@@ -33,37 +33,37 @@ pub(crate) struct LinkDescription {
     pub(crate) kind: Kind,
 }
 
-/// What a link is made of.
+/// Implementation of a link.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// Emulated: a machine for each direction.
+    /// Emulated link, with a machine for each direction.
     Wan(Box<[LinkConfig; 2]>),
-    /// A plain pair; whether trains are cut before they cross.
+    /// Pair of virtual Ethernet devices (veth). With `segment`, trains are cut before they cross.
     Veth { segment: bool },
 }
 
 impl Description {
-    /// Reads a TOML description.
+    /// Parses a TOML description.
     pub fn parse(text: &str) -> Result<Self> {
         let settings: Settings = toml::from_str(text)
             .map_err(|why| Error::Misuse(fault_in(text, why.span(), why.message())))?;
         Self::new(&settings)
     }
 
-    /// Checks what was written.
+    /// Checks settings.
     pub fn new(settings: &Settings) -> Result<Self> {
         let named = settings.host.iter().chain(&settings.router);
         let names: Vec<String> = named.map(|n| n.name.clone()).collect();
         for (i, name) in names.iter().enumerate() {
             check_name(name)?;
             if names[..i].contains(name) {
-                return Err(Error::Misuse(format!("there are two of the name {name:?}")));
+                return Err(Error::Misuse(format!("the name {name:?} is used twice")));
             }
         }
         let host_count = settings.host.len();
         if host_count == 0 || host_count > HOSTS_MAX {
             return Err(Error::Misuse(format!(
-                "a lab has 1 to {HOSTS_MAX} hosts, and this one has {host_count}"
+                "a lab needs 1 to {HOSTS_MAX} hosts, not {host_count}"
             )));
         }
         let links = settings
@@ -79,13 +79,13 @@ impl Description {
         })
     }
 
-    /// The hosts' names, in the order of their addresses.
+    /// Returns the hosts' names, in the order of their addresses.
     pub fn hosts(&self) -> &[String] {
         &self.names[..self.host_count]
     }
 }
 
-/// The address of the host of this number.
+/// Returns the address of the host with this index.
 pub(crate) fn address(host: usize) -> Ipv4Addr {
     let [high, low] = (host as u16 + 1).to_be_bytes();
     Ipv4Addr::new(10, 77, high, low)
@@ -95,7 +95,7 @@ impl LinkDescription {
     fn new(link: &LinkSettings, names: &[String], host_count: usize) -> Result<Self> {
         let [source, target] = link.between.as_slice() else {
             return Err(Error::Misuse(format!(
-                "a link is between two, as in between = [\"a\", \"b\"], and one is between {:?}",
+                "a link needs two ends, as in between = [\"a\", \"b\"], not {:?}",
                 link.between
             )));
         };
@@ -107,25 +107,25 @@ impl LinkDescription {
         };
         let between = [find(source)?, find(target)?];
         if between[0] == between[1] {
-            return Err(wrong("it joins a place to itself".to_owned()));
+            return Err(wrong("both ends are the same".to_owned()));
         }
         let mut words = [&link.both, &link.forward, &link.back]
             .into_iter()
             .flat_map(|d| d.unknown.keys());
         if let Some(word) = words.next() {
-            return Err(wrong(format!("a link has nothing named {word:?}")));
+            return Err(wrong(format!("unknown setting {word:?}")));
         }
         let mtu = link.mtu.unwrap_or(1500);
         if !(576..=65_535).contains(&mtu) {
-            return Err(wrong(format!("an MTU is from 576 to 65535, not {mtu}")));
+            return Err(wrong(format!("mtu must be from 576 to 65535, not {mtu}")));
         }
         let kind = match link.kind.as_deref().unwrap_or("wan") {
             "wan" => wan(link, mtu).map_err(wrong)?,
             "veth" if between.iter().any(|&end| end >= host_count) => {
-                return Err(wrong("a veth joins two hosts, not a router".to_owned()));
+                return Err(wrong("a veth must join two hosts, not a router".to_owned()));
             }
             "veth" => veth(link).map_err(wrong)?,
-            other => return Err(wrong(format!("a kind is wan or veth, not {other:?}"))),
+            other => return Err(wrong(format!("kind must be wan or veth, not {other:?}"))),
         };
         let spares_tcp = link.spare_tcp.unwrap_or(false);
         Ok(Self {
@@ -141,7 +141,7 @@ fn veth(link: &LinkSettings) -> std::result::Result<Kind, String> {
     let given = [&link.both, &link.forward, &link.back].map(|d| format!("{d:?}"));
     let nothing = format!("{:?}", DirectionSettings::default());
     if link.rtt.is_some() || link.spare_tcp.is_some() || given.iter().any(|d| *d != nothing) {
-        return Err("a veth emulates nothing: it takes mtu and segment only".to_owned());
+        return Err("a veth has only the settings mtu and segment".to_owned());
     }
     Ok(Kind::Veth {
         segment: link.segment.unwrap_or(false),
@@ -150,12 +150,12 @@ fn veth(link: &LinkSettings) -> std::result::Result<Kind, String> {
 
 fn wan(link: &LinkSettings, mtu: u32) -> std::result::Result<Kind, String> {
     if link.segment.is_some() {
-        return Err("segment is for a link of kind veth".to_owned());
+        return Err("only a link of kind veth has the setting segment".to_owned());
     }
     let mut both = link.both.clone();
     if let Some(rtt) = &link.rtt {
         if both.delay.is_some() {
-            return Err("rtt and delay say the same thing twice".to_owned());
+            return Err("give either rtt or delay, not both".to_owned());
         }
         both.delay = Some(format!("{}ns", duration(rtt)?.as_nanos() / 2));
     }
@@ -197,7 +197,7 @@ fn direction(
     };
     if queue_bytes_max < u64::from(mtu) {
         return Err(format!(
-            "a queue of {queue_bytes_max} bytes holds no packet of MTU {mtu}"
+            "a queue of {queue_bytes_max} bytes is shorter than the MTU of {mtu}"
         ));
     }
     let chance = |text: &Option<String>| text.as_deref().map_or(Ok(0), chance_ppb);
@@ -213,7 +213,7 @@ fn direction(
 }
 
 fn burst(text: &str) -> std::result::Result<BurstLoss, String> {
-    let wrong = || format!("{text:?} is no burst loss; one is written as in 0.1% x 20");
+    let wrong = || format!("invalid burst loss {text:?}: write it as 0.1% x 20");
     let (chance, mean) = text.split_once('x').ok_or_else(wrong)?;
     let len_mean = mean.trim().parse().map_err(|_| wrong())?;
     Ok(BurstLoss {
@@ -223,7 +223,7 @@ fn burst(text: &str) -> std::result::Result<BurstLoss, String> {
 }
 
 fn reorder(text: &str) -> std::result::Result<Reorder, String> {
-    let wrong = || format!("{text:?} is no reordering; one is written as in 1% by 2ms");
+    let wrong = || format!("invalid reordering {text:?}: write it as 1% by 2ms");
     let (chance, extra) = text.split_once("by").ok_or_else(wrong)?;
     Ok(Reorder {
         ppb: chance_ppb(chance)?,
@@ -238,7 +238,7 @@ fn check_name(name: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::Misuse(format!(
-        "{name:?} is no name for a host; one is a letter and then letters, digits and hyphens"
+        "invalid host name {name:?}: use a letter, then letters, digits and hyphens, at most 63 in all"
     )))
 }
 

@@ -1,4 +1,4 @@
-//! A lab that runs: hosts, the thread that is the wide-area link between them, and commands.
+//! Running lab: hosts, the thread that emulates the links between them, and commands.
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter};
@@ -25,7 +25,7 @@ use crate::netns::{self, Host};
 use crate::route;
 use crate::wan::{Next, Wan};
 
-/// A lab that runs until it is dropped.
+/// Lab that runs until it is dropped.
 #[derive(Debug)]
 pub struct Lab {
     description: Description,
@@ -34,15 +34,15 @@ pub struct Lab {
     wan: Arc<Mutex<Wan>>,
     emulator: Option<JoinHandle<()>>,
     stop: Stop,
-    /// Commands die when this is closed; both ends close whatever ends this process.
+    /// Pipe whose closing ends all commands. Both ends close when this process ends in any way.
     lifeline: (PipeReader, Option<PipeWriter>),
 }
 
-/// Whether a lab can be made here; if not, one sentence that says why.
+/// Checks that a lab can run here. Otherwise returns the reason as one sentence.
 pub fn available() -> std::result::Result<(), String> {
     namespace::check().map_err(|e| format!("a lab needs root and namespaces: {e}"))?;
     if !Path::new("/dev/net/tun").exists() {
-        return Err("a lab needs /dev/net/tun, and there is none".to_owned());
+        return Err("a lab needs /dev/net/tun, which does not exist".to_owned());
     }
     let tool = Command::new("ip")
         .arg("-Version")
@@ -56,11 +56,14 @@ pub fn available() -> std::result::Result<(), String> {
     }
 }
 
-/// A command that runs in another host of the lab that the caller is in.
+/// Creates a command that runs on another host of the lab that this process is in. Moves the
+/// calling thread to that host. Fails outside a lab, or if the host does not exist.
 pub fn command_on(host: &str, program: impl AsRef<OsStr>) -> Result<Command> {
     let door = Path::new(DOORS).join(host);
     if !Path::new(DOORS).join(".hosts").exists() {
-        return Err(Error::Misuse("this is not inside a lab".to_owned()));
+        return Err(Error::Misuse(
+            "this command does not run inside a lab".to_owned(),
+        ));
     }
     if host.contains('/') || !door.exists() {
         return Err(Error::Misuse(format!(
@@ -74,7 +77,7 @@ pub fn command_on(host: &str, program: impl AsRef<OsStr>) -> Result<Command> {
 }
 
 impl Lab {
-    /// Makes what is described and starts it.
+    /// Builds the described lab and starts it.
     pub fn start(description: &Description) -> Result<Self> {
         available().map_err(Error::Misuse)?;
         let paths = route::paths(description)?;
@@ -103,7 +106,8 @@ impl Lab {
         Ok(lab)
     }
 
-    /// A command that will run in `host`, in a cell of its own: all that it starts dies with it, and with this lab.
+    /// Creates a command that will run in `host`, in its own cell. All its processes end with it,
+    /// and with this lab.
     pub fn command(&self, host: &str, program: impl AsRef<OsStr>) -> Result<Command> {
         let number = self.number(host)?;
         let names = self.description.hosts();
@@ -124,10 +128,10 @@ impl Lab {
         Ok(command)
     }
 
-    /// Runs a command in `host` until it ends.
+    /// Runs a command in `host` until it ends. Returns its status.
     pub fn run(&self, host: &str, words: &[impl AsRef<OsStr>]) -> Result<ExitStatus> {
         let Some((program, rest)) = words.split_first() else {
-            return Err(Error::Misuse("there is no command to run".to_owned()));
+            return Err(Error::Misuse("no command given".to_owned()));
         };
         let what = format!("run {}", program.as_ref().display());
         self.command(host, program)?
@@ -136,14 +140,19 @@ impl Lab {
             .map_err(Error::world(what))
     }
 
-    /// Has connections that `host` begins from now on send by the congestion control of this name, or by its default again.
+    /// Sets the congestion control of new connections of `host`; `None` restores the default.
     pub fn prefer(&self, host: &str, control: Option<&str>) -> Result<()> {
         let ip = || self.command(host, "ip").map_err(io::Error::other);
-        let what = || format!("let {host} use {}", control.unwrap_or("its default"));
+        let what = || {
+            format!(
+                "set the congestion control of {host} to {}",
+                control.unwrap_or("its default")
+            )
+        };
         congestion::prefer_by(ip, control).map_err(Error::world(what()))
     }
 
-    /// Runs `work` on a thread of its own in `host`, for tests that need sockets there.
+    /// Runs `work` on a new thread in `host`, for tests that need sockets there.
     pub fn within<T: Send>(
         &self,
         host: &str,
@@ -152,15 +161,15 @@ impl Lab {
         let namespace = &self.hosts[self.number(host)?].namespace;
         namespace
             .within(work)
-            .map_err(Error::world(format!("work within the host {host}")))
+            .map_err(Error::world(format!("open a socket in the host {host}")))
     }
 
-    /// The address of `host`.
+    /// Returns the address of `host`.
     pub fn address(&self, host: &str) -> Result<Ipv4Addr> {
         self.number(host).map(address)
     }
 
-    /// What the links have seen so far.
+    /// Returns the counters of all links.
     pub fn counters(&self) -> Counters {
         let wan = lock(&self.wan);
         let mut troubles = wan.troubles();
@@ -192,7 +201,7 @@ impl Lab {
         found.ok_or_else(|| Error::Misuse(format!("there is no host named {host:?} in this lab")))
     }
 
-    /// Starts the thread that is the links.
+    /// Starts the thread that emulates the links.
     fn emulate(&self) -> io::Result<JoinHandle<()>> {
         let (wan, stop) = (Arc::clone(&self.wan), self.stop.clone());
         let fds = self.hosts.iter().map(|host| host.tun.as_fd().as_raw_fd());
@@ -227,7 +236,7 @@ impl Drop for Lab {
     }
 }
 
-/// How the emulator is told to end.
+/// Signal that ends the emulator.
 #[derive(Clone, Debug)]
 struct Stop {
     is_set: Arc<AtomicBool>,
@@ -247,7 +256,7 @@ fn lock(wan: &Mutex<Wan>) -> MutexGuard<'_, Wan> {
     wan.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A line for each direction of each link; those of a plain pair have MTU 0 and are never used.
+/// Creates a line for each direction of each link. Those of a veth pair have MTU 0 and are unused.
 fn lines(description: &Description) -> Vec<Line> {
     let mut lines = Vec::new();
     for link in &description.links {

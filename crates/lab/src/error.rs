@@ -1,31 +1,31 @@
-//! What goes wrong with a lab, and whose fault it is.
+//! Errors of the lab, by their cause.
 
 use std::io;
 
-/// Why there is no lab.
+/// Reason why a lab or figure failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The description makes no sense.
+    /// The description or plan is invalid.
     #[error("{0}")]
     Misuse(String),
-    /// A flow of a contest did not go on.
+    /// A flow of a contest failed.
     #[error("a flow ended early: {0}")]
     Flow(#[from] lighthaul_io::error::Error),
-    /// This machine cannot or will not.
+    /// The operating system or a tool failed.
     #[error("cannot {what}: {why}")]
     World {
-        /// What was tried.
+        /// Failed operation, as an infinitive: "read plan.toml".
         what: String,
-        /// What the kernel or a tool answered.
+        /// Error of the operating system or the tool.
         why: io::Error,
     },
 }
 
-/// What may be an [`Error`].
+/// Result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// For `map_err`: the answer to having tried `what`.
+    /// Creates the function for `map_err` that adds the failed operation `what`, an infinitive.
     pub fn world(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |why| Self::World {
             what: what.into(),

@@ -1,4 +1,4 @@
-//! The papers' figures: plans to tables and pictures, beside what was accepted.
+//! Figures of the papers: from plans to tables and pictures, compared with the accepted tables.
 
 use std::path::{Path, PathBuf};
 
@@ -15,25 +15,26 @@ use crate::slabs;
 use crate::table::{EMULATION, Table};
 use crate::vector::VectorPlan;
 
-/// Emulates a case in real time; answers its goodput in Mb/s, or nothing where this machine cannot.
+/// Function that measures a case in real time. Returns its goodput in Mb/s, or `None` if this host
+/// cannot measure it.
 pub type Emulate<'a> = &'a mut dyn FnMut(&Case) -> Result<Option<f64>>;
 
-/// One figure that was drawn.
+/// Figure that was drawn.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What its files are called.
+    /// Name of its files.
     pub name: String,
-    /// Its numbers.
+    /// Table of its values.
     pub table: Table,
-    /// The picture.
+    /// Path of the picture.
     pub picture: PathBuf,
-    /// What is not as it was accepted, as sentences; what was measured is not compared.
+    /// Differences from the accepted table, as sentences. Measurements are not compared.
     pub differences: Vec<String>,
 }
 
-/// Draws every plan in `dir` again: `x.toml` to `x.csv` and `x.png`.
+/// Redraws every plan in `dir`: `x.toml` becomes `x.csv` and `x.png`.
 ///
-/// Without `emulate` the measurements that `x.csv` has are kept.
+/// Without `emulate`, keeps the measurements in `x.csv`.
 pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for plan in plans(dir)? {
@@ -61,26 +62,26 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
     Ok(figures)
 }
 
-/// The plans in `dir`, by name, but for those that [`vector_plans`] and [`crowds`] answer.
+/// Reads the plans in `dir`, sorted by name, without those of [`vector_plans`] and [`crowds`].
 pub fn plans(dir: &Path) -> Result<Vec<Plan>> {
     let files = file::plans(dir)?.into_iter();
     let files = files.filter(|file| !is_vector(file) && !is_crowd(file));
     files.map(|file| Plan::read(&file)).collect()
 }
 
-/// The plans of transfers that follow a vector: those in files called `vbtp-` and something.
+/// Reads the plans of transfers that follow a TRC vector, in files named `vbtp-*`.
 pub fn vector_plans(dir: &Path) -> Result<Vec<VectorPlan>> {
     let files = file::plans(dir)?.into_iter().filter(|file| is_vector(file));
     files.map(|file| VectorPlan::read(&file)).collect()
 }
 
-/// The plans of many flows: those in files called `sabul-` and something.
+/// Reads the plans of several SABUL flows, in files named `sabul-*`.
 pub fn crowds(dir: &Path) -> Result<Vec<Crowd>> {
     let files = file::plans(dir)?.into_iter().filter(|file| is_crowd(file));
     files.map(|file| Crowd::read(&file)).collect()
 }
 
-/// The table that was accepted for the plan of a name, if there is one.
+/// Reads the accepted table of the plan `name`. Returns `None` if there is none.
 pub fn accepted(dir: &Path, name: &str) -> Result<Option<Table>> {
     let file = dir.join(format!("{name}.csv"));
     if !file.exists() {
@@ -89,10 +90,11 @@ pub fn accepted(dir: &Path, name: &str) -> Result<Option<Table>> {
     file::read(&file, |_, text| Table::from_csv(text)).map(Some)
 }
 
-/// A simulation repeats its numbers to the last digit; this much may come of another compiler's.
+/// Relative difference that counts as equal. Simulations repeat exactly, except with another
+/// compiler.
 pub const TOLERANCE: f64 = 0.001;
 
-/// Fills the columns for emulation.
+/// Measures every point and fills the columns of the emulation.
 fn measure(plan: &Plan, table: &mut Table, emulate: &mut Emulate<'_>) -> Result<()> {
     for (nth, value) in plan.values.iter().enumerate() {
         for series in &plan.series {
@@ -123,7 +125,8 @@ fn begins(file: &Path, with: &str) -> bool {
     name.to_string_lossy().starts_with(with)
 }
 
-/// Writes a figure's files.
+/// Writes a figure's table and picture, with the accepted measurements. Compares the table with the
+/// accepted one.
 pub(crate) fn keep(
     dir: &Path,
     name: &str,

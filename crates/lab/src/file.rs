@@ -1,4 +1,4 @@
-//! What the files of figures have in common, whatever their plans are about.
+//! Files of figures, and settings that several kinds of plans share.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::quantity;
 
-/// The path of all curves.
+/// Settings of the path of all curves.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PathSettings {
@@ -21,7 +21,7 @@ pub(crate) struct PathSettings {
 }
 
 impl PathSettings {
-    /// Its rate, its round-trip time, and the bytes of its queue.
+    /// Returns the rate, the round-trip time, and the queue's size in bytes.
     pub(crate) fn check(&self) -> std::result::Result<(Rate, Duration, u64), String> {
         Ok((
             quantity::rate(&self.rate)?,
@@ -31,7 +31,7 @@ impl PathSettings {
     }
 }
 
-/// The packets of all curves.
+/// Settings of the packets of all curves.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PacketSettings {
@@ -40,7 +40,7 @@ pub(crate) struct PacketSettings {
     pub(crate) settle: String,
 }
 
-/// Reads a file's text with `parse`, which is also told what the file is called.
+/// Reads a file and passes its name, without extension, and its text to `parse`.
 pub(crate) fn read<T>(
     file: &Path,
     parse: impl FnOnce(&str, &str) -> std::result::Result<T, String>,
@@ -51,7 +51,7 @@ pub(crate) fn read<T>(
     parse(&name, &text).map_err(|why| Error::Misuse(format!("{}: {why}", file.display())))
 }
 
-/// The plans in `dir`, in the order of their names.
+/// Lists the plans (`*.toml`) in `dir`, sorted by name.
 pub(crate) fn plans(dir: &Path) -> Result<Vec<PathBuf>> {
     let what = || format!("read {}", dir.display());
     let mut files = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn plans(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Writes a file of a figure.
+/// Writes a figure's file.
 pub(crate) fn write(file: &Path, octets: &[u8]) -> Result<()> {
     let what = format!("write {}", file.display());
     fs::write(file, octets).map_err(Error::world(what))

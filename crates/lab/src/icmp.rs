@@ -1,10 +1,11 @@
-//! What a router answers to a packet that is too long for the next link (RFC 792, RFC 1191).
+//! ICMP message for a packet that exceeds the MTU of the next link (RFC 792, RFC 1191).
 
 use lighthaul_io::tun::VNET_BYTES;
 
 use crate::segment::{put, sum};
 
-/// "Fragmentation needed, and the next link takes `mtu`", to whoever sent the IP packet `offender`, with a vnet head.
+/// Creates "fragmentation needed" with the next link's `mtu`, addressed to the sender of the IP
+/// packet `offender`. Starts with a virtio-net header.
 pub(crate) fn too_long(offender: &[u8], mtu: u32) -> Vec<u8> {
     let quoted = offender.len().min(QUOTED_BYTES);
     let icmp = VNET_BYTES + 20;
@@ -27,10 +28,11 @@ pub(crate) fn too_long(offender: &[u8], mtu: u32) -> Vec<u8> {
     bytes
 }
 
-/// The longest head of IP, and the first words of what follows it; even, as [`sum`] wants it.
+/// Octets of the packet that are quoted: the longest IP header and the next words. Even, as [`sum`]
+/// requires.
 const QUOTED_BYTES: usize = 68;
 const PROTOCOL_ICMP: u8 = 1;
 const UNREACHABLE: u8 = 3;
 const FRAGMENTATION_NEEDED: u8 = 4;
-/// All routers speak from the last address of the lab.
+/// Address of all routers, the last one of the lab.
 const ROUTER: [u8; 4] = [10, 77, 255, 254];

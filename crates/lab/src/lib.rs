@@ -1,13 +1,15 @@
-//! Floor 4: hosts in namespaces and the wide-area link between them in real time.
+//! Floor 4: labs, which are hosts in namespaces with emulated wide-area links between them in real
+//! time; and figures of the papers.
 //!
-//! - [`settings`]: a lab as people write it; [`description`]: one that can be built
-//! - [`emulate`]: a lab that runs, and commands in it; [`press`]: tasks beside them; [`counters`]: what its links have seen
-//! - [`plan`]: a figure to be; [`simulate`]: its numbers in virtual time; [`table`], [`plot`]: what is
-//!   kept of them; [`vector`]: those of transfers that follow one; [`crowd`]: those of many flows;
-//!   [`figures`]: all of them
-//! - [`contest`], [`latency`], [`booking`], [`slabs`]: figures of other kinds; [`picture`]: shapes as PNG or SVG
-//! - [`quantity`]: rates, sizes, times and chances as people write them
-//! - [`error`]: what goes wrong
+//! - [`settings`]: a lab as written in TOML; [`description`]: a checked lab
+//! - [`emulate`]: a running lab, with commands in it; [`press`]: load on a core; [`counters`]:
+//!   counters of its links
+//! - [`plan`]: plans of figures; [`simulate`]: their simulation in virtual time; [`table`],
+//!   [`plot`]: results; [`figures`]: all figures
+//! - [`vector`]: transfers that follow a TRC vector; [`crowd`]: several SABUL flows
+//! - [`contest`], [`latency`], [`booking`], [`slabs`]: other kinds of figures; [`picture`]: shapes
+//!   as PNG or SVG
+//! - [`quantity`]: parsers of rates, sizes, times and probabilities; [`error`]: errors
 
 pub mod booking;
 pub mod congestion;

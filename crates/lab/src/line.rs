@@ -1,4 +1,4 @@
-//! One direction of a link in real time: the machine that decides, and what is on the line.
+//! One direction of a link in real time: its machine, and the packets on their way.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,53 +9,53 @@ use lighthaul_sim::{Link, Verdict};
 
 use crate::segment::Packet;
 
-/// One direction of a link: its machine, and the packets that it has let through and that are not yet due.
+/// Direction of a link: its machine, and the accepted packets that are not due yet.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// What decides.
+    /// Machine that decides on each packet.
     pub(crate) machine: Link,
-    /// The longest IP packet it takes.
+    /// Longest IP packet that the link accepts, in bytes.
     pub(crate) mtu: u32,
-    /// Whether loss spares TCP.
+    /// True if random loss does not affect TCP.
     spares_tcp: bool,
-    /// Packets longer than that, which it did not take.
+    /// Number of packets dropped because they exceed the MTU.
     pub(crate) too_long: u64,
-    /// The last moment something was offered.
+    /// Time of the last offer.
     pub(crate) seen: Instant,
     waiting: VecDeque<Run>,
 }
 
-/// Neighbouring segments of one packet that are due together.
+/// Consecutive segments of one packet that are delivered together.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// When the last of them is due.
+    /// Time at which the last segment is due.
     pub(crate) due: Instant,
     due_first: Instant,
-    /// What they are segments of.
+    /// Packet of the segments.
     pub(crate) flight: Arc<Flight>,
-    /// The first of them.
+    /// Index of the first segment.
     pub(crate) first: u32,
-    /// The last of them.
+    /// Index of the last segment.
     pub(crate) last: u32,
-    /// Which link of the path they are on.
+    /// Index of the link on the packet's path.
     pub(crate) hop: usize,
 }
 
-/// A packet on its way.
+/// Packet on its way, possibly a super-segment.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// What was sent.
+    /// Octets of the packet.
     pub(crate) packet: Packet,
-    /// The directions that it takes.
+    /// Directions on its path, in order.
     pub(crate) path: Arc<[usize]>,
-    /// The host that sent it.
+    /// Index of the sending host.
     pub(crate) source: usize,
-    /// The host that it is for.
+    /// Index of the receiving host.
     pub(crate) target: usize,
 }
 
 impl Line {
-    /// An idle direction.
+    /// Creates an idle direction.
     pub(crate) const fn new(machine: Link, mtu: u32, spares_tcp: bool) -> Self {
         Self {
             machine,
@@ -76,7 +76,8 @@ impl Line {
         }
     }
 
-    /// Puts a segment in the order of arrival, with its neighbour where they can travel together.
+    /// Inserts a segment in the order of due times. Joins it to the run before if that delays no
+    /// segment by more than `spread`.
     pub(crate) fn schedule(&mut self, run: Run, spread: Duration) {
         let place = self.waiting.iter().rposition(|other| other.due <= run.due);
         let place = place.map_or(0, |before| before + 1);
@@ -93,19 +94,19 @@ impl Line {
         self.waiting.insert(place, run);
     }
 
-    /// The run that is due first.
+    /// Returns the run that is due first.
     pub(crate) fn front(&self) -> Option<&Run> {
         self.waiting.front()
     }
 
-    /// Takes the run that is due first.
+    /// Removes the run that is due first.
     pub(crate) fn pop(&mut self) -> Option<Run> {
         self.waiting.pop_front()
     }
 }
 
 impl Run {
-    /// One segment, due at `due`.
+    /// Creates a run of one segment, due at `due`.
     pub(crate) fn single(due: Instant, flight: &Arc<Flight>, number: u32, hop: usize) -> Self {
         let flight = Arc::clone(flight);
         Self {

@@ -1,4 +1,4 @@
-//! Hosts: network namespaces without names, and their interfaces.
+//! Hosts of the lab: unnamed network namespaces with interfaces.
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,14 +11,14 @@ use lighthaul_io::tun::Tun;
 use crate::description::{Description, Kind, address};
 use crate::error::{Error, Result};
 
-/// A host of the lab.
+/// Host of the lab.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) namespace: Namespace,
     pub(crate) tun: Arc<Tun>,
 }
 
-/// Makes every host with its interfaces up.
+/// Creates all hosts, with their interfaces up.
 pub(crate) fn build(description: &Description) -> Result<Vec<Host>> {
     let host = |number| Host::build(description, number);
     let hosts: Vec<Host> = (0..description.host_count)
@@ -29,7 +29,7 @@ pub(crate) fn build(description: &Description) -> Result<Vec<Host>> {
             let ends = link.between.map(|end| &hosts[end].namespace);
             join(number, link.between, ends, link.mtu)
                 .and_then(|()| if segment { cut(number, ends) } else { Ok(()) })
-                .map_err(Error::world("join two hosts by a veth"))?;
+                .map_err(Error::world("link two hosts by a veth pair"))?;
         }
     }
     Ok(hosts)
@@ -38,7 +38,7 @@ pub(crate) fn build(description: &Description) -> Result<Vec<Host>> {
 impl Host {
     fn build(description: &Description, number: usize) -> Result<Self> {
         let name = &description.names[number];
-        let what = || format!("make the host {name}");
+        let what = || format!("create the host {name}");
         let namespace = Namespace::create().map_err(Error::world(what()))?;
         let own = description
             .links
@@ -54,7 +54,7 @@ impl Host {
         })
     }
 
-    /// Super-segments that its kernel could not queue for the emulator.
+    /// Returns the super-segments that the host's kernel could not queue for the emulator.
     pub(crate) fn dropped(&self) -> u64 {
         let text = self
             .namespace
@@ -63,18 +63,18 @@ impl Host {
         let row = text
             .lines()
             .find_map(|line| line.trim().strip_prefix("wan:"));
-        // receive has eight columns, then come bytes, packets, errors, dropped of transmit
+        // Eight columns of receive, then bytes, packets, errors and drops of transmit.
         let column = row.and_then(|row| row.split_whitespace().nth(11));
         column.and_then(|number| number.parse().ok()).unwrap_or(0)
     }
 }
 
-/// Sets up the namespace of the calling thread.
+/// Configures the namespace of the calling thread.
 fn furnish(number: usize, mtu: u32) -> io::Result<Tun> {
-    // neighbours that nobody asked for would be in the counters; a kernel without IPv6 has no such file
+    // IPv6 neighbor discovery would appear in the counters. A kernel without IPv6 lacks these files.
     fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").ok();
     fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").ok();
-    // what a host kept for moving data has, so that TCP can fill a long path
+    // Buffers of a tuned data transfer host, so that TCP can fill a long path.
     fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 268435456")?;
     fs::write("/proc/sys/net/ipv4/tcp_wmem", "4096 65536 268435456")?;
     let tun = Tun::create("wan")?;
@@ -89,7 +89,7 @@ fn furnish(number: usize, mtu: u32) -> io::Result<Tun> {
     Ok(tun)
 }
 
-/// Joins two hosts by a plain pair.
+/// Links two hosts by a veth pair.
 fn join(number: usize, hosts: [usize; 2], ends: [&Namespace; 2], mtu: u32) -> io::Result<()> {
     let name = format!("veth{number}");
     let far = ends[1].path();
@@ -112,7 +112,8 @@ fn join(number: usize, hosts: [usize; 2], ends: [&Namespace; 2], mtu: u32) -> io
     Ok(())
 }
 
-/// Lets trains cross a plain pair packet by packet and be coalesced behind it, as between honest NICs.
+/// Configures a veth pair to segment trains before they cross and to coalesce them at the receiver,
+/// like real network cards.
 fn cut(number: usize, ends: [&Namespace; 2]) -> io::Result<()> {
     let name = format!("veth{number}");
     let features = [
@@ -131,7 +132,7 @@ fn cut(number: usize, ends: [&Namespace; 2]) -> io::Result<()> {
     Ok(())
 }
 
-/// Has iproute2 do `commands`, one a line.
+/// Runs iproute2 `commands`, one per line.
 fn ip(commands: &str) -> io::Result<()> {
     run(tool("ip").args(["-batch", "-"]), commands)
 }
@@ -158,8 +159,8 @@ fn run(command: &mut Command, input: &str) -> io::Result<()> {
     let name = command.get_program().to_string_lossy();
     let words = String::from_utf8_lossy(&output.stderr);
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    Err(io::Error::other(format!("{name} says: {words}")))
+    Err(io::Error::other(format!("{name}: {words}")))
 }
 
-/// Super-segments that wait for the emulator; more than it ever leaves waiting.
+/// Queue of super-segments for the emulator, longer than it ever gets.
 const QUEUE_PACKETS: u32 = 10_000;

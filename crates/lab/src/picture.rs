@@ -1,4 +1,4 @@
-//! A picture of plain shapes, as PNG or SVG.
+//! Picture of simple shapes, as PNG or SVG.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use tiny_skia::PathBuilder;
 pub use crate::canvas::Anchor;
 use crate::canvas::{Canvas, INK};
 
-/// Shapes on a white sheet, those that come later above the others; the origin is on the upper left.
+/// Shapes on a white background. Later shapes cover earlier ones; the origin is at the upper left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
     width: u32,
@@ -15,40 +15,40 @@ pub struct Picture {
     shapes: Vec<Shape>,
 }
 
-/// Something on a picture.
+/// Element of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
-    /// What is within a line that ends where it begins.
+    /// Filled polygon.
     Area {
-        /// The line's corners.
+        /// Corners of the polygon.
         points: Vec<(f32, f32)>,
-        /// Red, green, blue.
+        /// Red, green and blue.
         color: [u8; 3],
     },
-    /// A line.
+    /// Line through points.
     Line {
-        /// Its corners.
+        /// Points of the line.
         points: Vec<(f32, f32)>,
-        /// Red, green, blue.
+        /// Red, green and blue.
         color: [u8; 3],
-        /// In pixels.
+        /// Width in pixels.
         width: f32,
     },
-    /// Letters.
+    /// Text.
     Text {
-        /// What they say.
+        /// Content of the text.
         text: String,
-        /// Where they stand.
+        /// Position of the text.
         at: (f32, f32),
-        /// In pixels.
+        /// Size in pixels.
         size: f32,
-        /// Where that is to the point.
+        /// Side of the text that is at the position.
         anchor: Anchor,
     },
 }
 
 impl Picture {
-    /// An empty sheet of at least one pixel.
+    /// Creates an empty picture, at least one pixel wide and high.
     pub fn new(width: u32, height: u32) -> Self {
         Self {
             width: width.max(1),
@@ -57,12 +57,12 @@ impl Picture {
         }
     }
 
-    /// Puts a shape above all others.
+    /// Adds a shape above all others.
     pub fn add(&mut self, shape: Shape) {
         self.shapes.push(shape);
     }
 
-    /// As a PNG file's octets.
+    /// Encodes the picture as a PNG image.
     pub fn png(&self) -> Result<Vec<u8>, String> {
         let mut canvas = Canvas::new(self.width, self.height);
         for shape in &self.shapes {
@@ -95,7 +95,7 @@ impl Picture {
         canvas.png()
     }
 
-    /// As an SVG file's text.
+    /// Encodes the picture as an SVG image.
     pub fn svg(&self) -> String {
         let (width, height) = (self.width, self.height);
         let mut svg = format!(
@@ -104,7 +104,7 @@ impl Picture {
              <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
         );
         for shape in &self.shapes {
-            // writing to a string cannot fail
+            // Writing to a string cannot fail.
             write_shape(&mut svg, shape).ok();
         }
         svg.push_str("</svg>\n");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_have_every_shape() {
+    fn png_and_svg_contain_every_shape() {
         let svg = picture("a").svg();
         for part in [
             "<svg ",
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_named_a_link_stays_text() {
+    fn svg_text_is_escaped() {
         let svg = picture("<script>&\u{7}").svg();
         assert!(svg.contains(">&lt;script&gt;&amp;</text>"), "{svg}");
     }

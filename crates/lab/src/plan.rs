@@ -1,4 +1,4 @@
-//! An experiment in TOML: what varies, over which path, and which curves come of it.
+//! Plans of experiments in TOML: the variable, the path and the curves.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,104 +11,104 @@ use crate::error::Result;
 use crate::file::{PacketSettings, PathSettings, read};
 use crate::quantity::{self, bytes, rate};
 
-/// A figure to be: its points are [`Case`]s.
+/// Plan of a figure. Its points are [`Case`]s.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the files of the figure are called.
+    /// Name of the figure's files.
     pub name: String,
-    /// What stands above the figure.
+    /// Title of the figure.
     pub title: String,
-    /// What varies from point to point.
+    /// Variable of the horizontal axis.
     pub vary: Vary,
-    /// What it varies over, in ascending order.
+    /// Values of the variable, in ascending order: bits per second or bytes.
     pub values: Vec<u64>,
-    /// The curves.
+    /// Curves.
     pub series: Vec<Series>,
     /// Horizontal lines.
     pub marks: Vec<Mark>,
-    /// Points of fewer bytes are repeated until so many have crossed.
+    /// Bytes to transfer per point. A smaller object is transferred repeatedly.
     pub bytes_per_point: u64,
-    /// The figure is of how much the time of a transfer differs over so many seeds, not of goodput.
+    /// Number of seeds whose transfer times' standard deviation is drawn; `None` to draw goodput.
     pub spread: Option<u64>,
 }
 
-/// What varies from point to point.
+/// Variable of the horizontal axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vary {
-    /// The payload's rate, in bits a second.
+    /// Rate of the payload, in bits per second.
     Rate,
-    /// The object, in bytes.
+    /// Size of the object, in bytes.
     Object,
 }
 
-/// One curve.
+/// Curve of a figure.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What its columns are called.
+    /// Prefix of its columns.
     pub name: String,
-    /// What the legend calls it.
+    /// Label in the legend.
     pub label: String,
-    /// Whether the analytical model has a say.
+    /// True to add the curve of the analytical model.
     pub model: bool,
-    /// Its points, but for what varies.
+    /// Transfer of its points, apart from the variable.
     case: Case,
 }
 
-/// A horizontal line, say a number of the paper.
+/// Horizontal line, for example a value of the paper.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// What stands beside it.
+    /// Label beside the line.
     pub label: String,
-    /// Where it is, in Mb/s.
+    /// Position of the line, in Mb/s.
     pub mbps: f64,
 }
 
-/// One point of one curve: a transfer that somebody may simulate or emulate.
+/// Transfer of one point of a curve, to be simulated or emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Bytes of the object.
+    /// Size of the object, in bytes.
     pub object_len: u64,
-    /// Bits of the object sent each second: the paper's `B_send`, headers not counted.
+    /// Bits of the object sent per second, without headers (`B_send` in the paper).
     pub rate: Rate,
-    /// The link's rate, in both directions.
+    /// Rate of the link in both directions.
     pub link: Rate,
     /// Round-trip time.
     pub rtt: Duration,
-    /// Bytes of the link's queue.
+    /// Size of the link's queue, in bytes.
     pub queue_bytes_max: u64,
-    /// Datagrams lost, of a thousand million.
+    /// Packet loss rate, in parts per billion.
     pub loss_ppb: u64,
-    /// What the receiving host takes in, as bits of the object a second, if it is slow.
+    /// Rate in bits of the object that a slow receiving host processes; `None` for a fast host.
     pub absorb: Option<Rate>,
-    /// Bytes that its socket holds.
+    /// Size of the receiver's socket buffer, in bytes.
     pub socket_bytes_max: u64,
-    /// Tasks that compete for its processor.
+    /// Number of tasks that compete for the receiver's processor.
     pub competitors: u32,
-    /// Whether it asks for pauses (RBUDP+).
+    /// True if the receiver asks for pauses (RBUDP+).
     pub feedback: bool,
     /// Bytes of the object in a datagram.
     pub packet_len: u32,
-    /// Bytes that IP, UDP and world add to it.
+    /// Bytes that IP, UDP and the connection number add to a datagram.
     pub overhead_len: u32,
-    /// How long the receiver waits for late datagrams.
+    /// Time that the receiver waits for late datagrams.
     pub settle: Duration,
 }
 
 impl Plan {
-    /// Reads the plan in a file; the figure is called as the file is.
+    /// Reads a plan's file, which names the figure.
     pub fn read(file: &Path) -> Result<Self> {
         read(file, Self::parse)
     }
 
-    /// Reads a plan.
+    /// Parses a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
         let settings: Settings =
             toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
         settings.check(name)
     }
 
-    /// The point of `series` at `value`.
+    /// Returns the point of `series` at `value`.
     pub fn case(&self, series: &Series, value: u64) -> Case {
         let mut case = series.case;
         match self.vary {
@@ -118,12 +118,12 @@ impl Plan {
         case
     }
 
-    /// How often a point of `object_len` bytes is repeated.
+    /// Returns the number of repetitions of a point with objects of `object_len` bytes.
     pub fn runs(&self, object_len: u64) -> u64 {
         (self.bytes_per_point / object_len.max(1)).clamp(1, RUNS_MAX)
     }
 
-    /// What stands below the figure.
+    /// Returns the label of the horizontal axis.
     pub const fn axis(&self) -> &'static str {
         match self.vary {
             Vary::Rate => "send rate, Mb/s of payload",
@@ -131,7 +131,7 @@ impl Plan {
         }
     }
 
-    /// What stands beside the figure.
+    /// Returns the label of the vertical axis.
     pub const fn beside(&self) -> &'static str {
         if self.spread.is_some() {
             "standard deviation of the time, s"
@@ -140,7 +140,7 @@ impl Plan {
         }
     }
 
-    /// What the first column is called.
+    /// Returns the name of the first column.
     pub const fn column(&self) -> &'static str {
         match self.vary {
             Vary::Rate => "rate_mbps",
@@ -149,7 +149,7 @@ impl Plan {
     }
 }
 
-/// A plan as its file has it.
+/// Plan as written in its file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
@@ -205,10 +205,10 @@ impl Settings {
             .spread
             .is_some_and(|seeds| !(2..=RUNS_MAX).contains(&seeds))
         {
-            return Err(format!("`spread` is over 2 to {RUNS_MAX} seeds"));
+            return Err(format!("`spread` must be from 2 to {RUNS_MAX} seeds"));
         }
         if values.is_empty() || !values.is_sorted() || values[0] == 0 {
-            return Err("values must be above zero and in ascending order".into());
+            return Err("`values` must be above zero and in ascending order".into());
         }
         let (link, rtt, queue_bytes_max) = self.path.check()?;
         let common = Case {
@@ -262,19 +262,19 @@ impl SeriesSettings {
         };
         if !given {
             return Err(format!(
-                "series {}: give `object` or `rate`, what does not vary",
+                "series {}: give the one of `object` and `rate` that does not vary",
                 self.name
             ));
         }
         if case.absorb.is_some() != (case.socket_bytes_max > 0) {
             return Err(format!(
-                "series {}: `absorb` and `socket` come together",
+                "series {}: give both `absorb` and `socket`, or neither",
                 self.name
             ));
         }
         if case.absorb.is_none() && case.competitors > 0 {
             return Err(format!(
-                "series {}: `competitors` slow down a host that has an `absorb`",
+                "series {}: `competitors` needs `absorb` and `socket`",
                 self.name
             ));
         }
@@ -297,7 +297,7 @@ impl MarkSettings {
     }
 }
 
-/// No point is repeated more often.
+/// Limit of repetitions of a point.
 const RUNS_MAX: u64 = 300;
 
 #[cfg(test)]
@@ -314,7 +314,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_plan_becomes_cases() {
+    fn plan_is_parsed_into_cases() {
         let plan = Plan::parse("p", PLAN).unwrap();
         let case = plan.case(&plan.series[0], plan.values[1]);
         assert_eq!(case.rate, Rate::from_mbps(1000));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_makes_no_sense_is_refused() {
+    fn invalid_plan_is_rejected() {
         for (from, to) in [
             ("object = \"450MB\"", "rate = \"1Gb/s\""),
             ("\"100Mb/s\", \"1Gb/s\"", "\"1Gb/s\", \"100Mb/s\""),

@@ -1,4 +1,4 @@
-//! A figure's picture: curves over one axis, as PNG, with a font of its own.
+//! Picture of a figure: curves over one axis, as PNG.
 
 use tiny_skia::{PathBuilder, Rect, Stroke, StrokeDash};
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, Vary};
 use crate::table::{EMULATION, EXPECTED, MODEL, SIMULATION, Table};
 
-/// Draws the table of a plan; answers a PNG file's octets.
+/// Draws the table of a plan. Returns a PNG image.
 pub fn plot(plan: &Plan, table: &Table) -> Result<Vec<u8>> {
     let mut chart = Chart::new(plan);
     if plan.spread.is_some() {
@@ -39,7 +39,7 @@ pub fn plot(plan: &Plan, table: &Table) -> Result<Vec<u8>> {
     chart.png(&plan.name)
 }
 
-/// Draws the table of a crowd; answers a PNG file's octets.
+/// Draws the table of a crowd. Returns a PNG image.
 pub fn plot_crowd(crowd: &Crowd, table: &Table) -> Result<Vec<u8>> {
     let keys = table.rows.iter().filter_map(|row| row.first().copied()?);
     let last = keys.clone().fold(1.0, f64::max);
@@ -75,8 +75,8 @@ pub fn plot_crowd(crowd: &Crowd, table: &Table) -> Result<Vec<u8>> {
     chart.png(&crowd.name)
 }
 
-/// Draws curves over time, each with its label and points in seconds and Mb/s; the first is what the others follow.
-/// Answers a PNG file's octets.
+/// Draws curves over time, each with its label and points. The first curve is the reference, drawn
+/// dashed. Returns a PNG image.
 pub(crate) fn plot_over_time(
     [name, title, beside]: [&str; 3],
     curves: &[(String, Vec<(f64, f64)>)],
@@ -87,7 +87,7 @@ pub(crate) fn plot_over_time(
     });
     let mut chart = Chart {
         canvas: Canvas::new(WIDTH, HEIGHT),
-        // the key lies to the right of it all
+        // The legend is to the right of all points.
         x: Scale::linear(0.0..=most.0 * 1.25, LEFT..=RIGHT),
         y: Scale::linear(0.0..=most.1 * 1.1, BOTTOM..=TOP),
     };
@@ -105,17 +105,17 @@ pub(crate) fn plot_over_time(
     chart.png(name)
 }
 
-/// How a picture goes across.
+/// Scale of the horizontal axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Across {
     Linear,
     Log,
-    /// With so many points that they are not marked.
+    /// Linear, for curves with too many points to mark.
     Time,
 }
 
-/// Draws measured curves, each with its label and points, in a picture with a name, a title and what stands below and
-/// beside it. Answers a PNG file's octets.
+/// Draws measured curves, each with its label and points. Takes the picture's name and title, and
+/// the labels of both axes. Returns a PNG image.
 pub(crate) fn plot_measured(
     [name, title, below, beside]: [&str; 4],
     curves: &[(String, Vec<(f64, f64)>)],
@@ -125,7 +125,7 @@ pub(crate) fn plot_measured(
     let top = points().map(|point| point.1).fold(0.0, f64::max);
     let last = points().map(|point| point.0).fold(0.0, f64::max);
     let first = points().map(|point| point.0).fold(last, f64::min);
-    // the key lies to the right of it all
+    // The legend is to the right of all points.
     let x = match across {
         Across::Log => {
             let room = (last / first).powf(KEY_ROOM);
@@ -154,14 +154,14 @@ pub(crate) fn plot_measured(
     chart.png(name)
 }
 
-/// Who says so.
+/// Origin of a curve, which determines its style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
     Model,
     Expected,
     Simulation,
     Emulation,
-    /// So many points that they are not marked.
+    /// Simulation with too many points to mark.
     Line,
 }
 
@@ -203,7 +203,7 @@ impl Style {
     }
 }
 
-/// In the order in which they are drawn: predictions lie above what they predict.
+/// Styles in drawing order: predictions are drawn above the simulation.
 const STYLES: [Style; 4] = [
     Style::Simulation,
     Style::Model,
@@ -211,7 +211,7 @@ const STYLES: [Style; 4] = [
     Style::Emulation,
 ];
 
-/// What the key shows: series by colour, styles by their bit.
+/// Content of the legend: curves, and the used styles as a bit set.
 #[derive(Debug, Default)]
 struct Key {
     entries: Vec<(String, [u8; 3], Style)>,
@@ -359,7 +359,7 @@ impl Chart {
     }
 }
 
-/// What part of the curves' width the key gets beside them.
+/// Width of the legend, as a part of the curves' width.
 const KEY_ROOM: f64 = 0.62;
 const WIDTH: u32 = 1200;
 const HEIGHT: u32 = 780;
@@ -367,6 +367,6 @@ const LEFT: f32 = 110.0;
 const RIGHT: f32 = 1165.0;
 const TOP: f32 = 80.0;
 const BOTTOM: f32 = 680.0;
-/// How many ticks an axis has at most.
+/// Limit of ticks on an axis.
 const TICKS: u32 = 11;
 const MARK: [u8; 3] = [110, 110, 110];

@@ -1,4 +1,4 @@
-//! A load that is bound to processor and memory, on one core.
+//! Load on one core's processor and memory.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use lighthaul_io::core::keep_to;
 
 use crate::error::{Error, Result};
 
-/// Tasks that copy memory until this value goes.
+/// Tasks that copy memory until this value is dropped.
 #[derive(Debug)]
 pub struct Press {
     is_over: Arc<AtomicBool>,
@@ -17,7 +17,7 @@ pub struct Press {
 }
 
 impl Press {
-    /// So many tasks on `core`.
+    /// Starts `tasks` threads on the CPU `core`.
     pub fn start(tasks: u32, core: usize) -> Result<Self> {
         let mut press = Self {
             is_over: Arc::default(),
@@ -29,7 +29,9 @@ impl Press {
                 keep_to(core).ok();
                 copy_until(&is_over);
             });
-            press.tasks.push(task.map_err(Error::world("load a core"))?);
+            press
+                .tasks
+                .push(task.map_err(Error::world("start a task that loads a core"))?);
         }
         Ok(press)
     }
@@ -53,5 +55,5 @@ fn copy_until(is_over: &AtomicBool) {
     }
 }
 
-/// More than a core's own caches hold.
+/// Bytes copied at a time, more than a core's own caches hold.
 const COPY_BYTES: usize = 8 << 20;

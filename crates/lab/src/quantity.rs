@@ -1,23 +1,23 @@
-//! Quantities as people write them.
+//! Parsers of quantities.
 
 use std::time::Duration;
 
 use lighthaul_base::{Rate, Size};
 
-/// Reads `900Mb/s`.
+/// Parses a rate, such as `900Mb/s`.
 pub fn rate(text: &str) -> Result<Rate, String> {
     text.parse().map_err(|why| format!("{text}: {why}"))
 }
 
-/// Reads `450MB` or `2GiB`.
+/// Parses a size, such as `450MB` or `2GiB`.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let size: Size = text.parse().map_err(|why| format!("{text}: {why}"))?;
     Ok(size.0)
 }
 
-/// Reads `100ms`, `1.5s`, `250us`, `10ns` or `0`.
+/// Parses a duration up to an hour, such as `100ms`, `1.5s`, `250us`, `10ns` or `0`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no time; one is written as in 100ms, 1.5s or 250us");
+    let wrong = || format!("invalid time {text:?}: write it as 100ms, 1.5s or 250us");
     let (number, unit) = split(text);
     let scale = match unit {
         "ns" => 1e-9,
@@ -36,10 +36,9 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads `0.01%` or `0.0001` as parts of a thousand million.
+/// Parses a probability, such as `0.01%` or `0.0001`. Returns parts per billion.
 pub fn chance_ppb(text: &str) -> Result<u64, String> {
-    let wrong =
-        || format!("{text:?} is no chance; one is written as in 0.01% or 0.0001, up to 100%");
+    let wrong = || format!("invalid probability {text:?}: write it as 0.01% or 0.0001, up to 100%");
     let (number, unit) = split(text);
     let scale = match unit {
         "%" => 1e7,
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_read_as_people_write_them() {
+    fn durations_are_parsed_with_units() {
         assert_eq!(duration("100ms"), Ok(Duration::from_millis(100)));
         assert_eq!(duration("1.5 s"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("0"), Ok(Duration::ZERO));
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn chances_read_as_people_write_them() {
+    fn probabilities_are_parsed_as_percent_or_fraction() {
         assert_eq!(chance_ppb("0.01%"), Ok(100_000));
         assert_eq!(chance_ppb("0.5"), Ok(500_000_000));
         assert_eq!(chance_ppb("100%"), Ok(1_000_000_000));

@@ -1,14 +1,15 @@
-//! Which links a packet takes: the path of least delay through routers.
+//! Routing: for each pair of hosts, the path with the least delay through routers.
 
 use std::time::Duration;
 
 use crate::description::{Description, Kind};
 use crate::error::{Error, Result};
 
-/// Directions in a row: twice a link's number, and one more for the way back.
+/// Directions in order. A direction is twice its link's index, plus one for the way back.
 pub(crate) type Path = Vec<usize>;
 
-/// The path from each host to each other; hosts that nothing emulated joins have none.
+/// Computes the paths between all hosts. `None` for hosts that are only linked by a veth pair.
+/// Fails if two hosts are not connected.
 pub(crate) fn paths(description: &Description) -> Result<Vec<Vec<Option<Path>>>> {
     let mut all = Vec::new();
     for source in 0..description.host_count {
@@ -18,7 +19,7 @@ pub(crate) fn paths(description: &Description) -> Result<Vec<Vec<Option<Path>>>>
             if target != source && path.is_none() && !joined_by_veth(description, source, target) {
                 let [source, target] = [source, target].map(|h| &description.names[h]);
                 return Err(Error::Misuse(format!(
-                    "no links lead from {source} to {target}; only routers pass packets on"
+                    "no path from {source} to {target}: add links or routers (hosts do not forward packets)"
                 )));
             }
         }
@@ -27,7 +28,7 @@ pub(crate) fn paths(description: &Description) -> Result<Vec<Vec<Option<Path>>>>
     Ok(all)
 }
 
-/// Whether a plain pair joins these two hosts.
+/// Reports whether a veth pair links these two hosts.
 pub(crate) fn joined_by_veth(description: &Description, one: usize, other: usize) -> bool {
     description.links.iter().any(|link| {
         matches!(link.kind, Kind::Veth { .. })
@@ -35,7 +36,7 @@ pub(crate) fn joined_by_veth(description: &Description, one: usize, other: usize
     })
 }
 
-/// The best path from `source` to every place, after Dijkstra.
+/// Computes the best path from `source` to every node (Dijkstra's algorithm).
 fn tree(description: &Description, source: usize) -> Vec<Option<Path>> {
     let count = description.names.len();
     let mut best: Vec<Option<(Duration, Path)>> = vec![None; count];

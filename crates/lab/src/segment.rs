@@ -1,30 +1,34 @@
-//! Super-segments: what a kernel hands over in one piece, and the packets that it stands for.
+//! Super-segments: several packets that a kernel passes in one piece.
 //!
-//! A packet read from a TUN device has a `virtio_net_hdr` before it (virtio 1.2, 5.1.6). Where that names a
-//! segment size, the packet stands for many, which differ in lengths, sequence numbers and flags as RFC 9293
-//! and the kernel's `tcp_gso_segment` and `__udp_gso_segment` have it. A run of them is written back as a
-//! super-segment again, with a head that is made anew and a body that is not copied.
+//! A packet read from a TUN device starts with a `virtio_net_hdr` (virtio 1.2, section 5.1.6). If
+//! that has a segment size, the packet stands for several, which differ in lengths, sequence
+//! numbers and flags. RFC 9293 and the kernel's `tcp_gso_segment` and `__udp_gso_segment` define
+//! them.
+//!
+//! A run of segments is written as one super-segment, with new headers and a body that is not
+//! copied.
 
 use std::io::IoSlice;
 use std::net::Ipv4Addr;
 
 use lighthaul_io::tun::VNET_BYTES;
 
-/// An IPv4 packet or super-segment with its vnet head.
+/// IPv4 packet or super-segment with its virtio-net header.
 #[derive(Debug)]
 pub(crate) struct Packet {
     bytes: Box<[u8]>,
     len: usize,
-    /// Bytes of all heads: vnet, IP, TCP or UDP.
+    /// Length of all headers in bytes: virtio-net, IP, and TCP or UDP.
     head: usize,
-    /// Bytes of body in each segment; the last may have fewer.
+    /// Length of the body of each segment, in bytes; the last may be shorter.
     body: usize,
     count: u32,
     is_tcp: bool,
 }
 
 impl Packet {
-    /// Takes the first `len` bytes that were read; gives the buffer back if they are no IPv4 packet.
+    /// Parses the first `len` bytes of a read. Returns the buffer as an error if they are not an
+    /// IPv4 packet.
     pub(crate) fn new(bytes: Box<[u8]>, len: usize) -> Result<Self, Box<[u8]>> {
         match shape(&bytes[..len]) {
             Some((head, body, is_tcp)) => {
@@ -46,44 +50,44 @@ impl Packet {
         }
     }
 
-    /// Where it wants to go.
+    /// Returns the destination address.
     pub(crate) fn target(&self) -> Ipv4Addr {
         let address = &self.bytes[IP + 16..IP + 20];
         Ipv4Addr::new(address[0], address[1], address[2], address[3])
     }
 
-    /// The IP packet or super-segment, without its vnet head.
+    /// Returns the IP packet or super-segment, without its virtio-net header.
     pub(crate) fn octets(&self) -> &[u8] {
         &self.bytes[IP..self.len]
     }
 
-    /// Whether it is TCP.
+    /// Reports whether the packet is TCP.
     pub(crate) fn is_tcp(&self) -> bool {
         self.bytes[IP + 9] == TCP
     }
 
-    /// How many packets it stands for.
+    /// Returns the number of segments.
     pub(crate) const fn count(&self) -> u32 {
         self.count
     }
 
-    /// Bytes of the IP packet that its segment of this number is.
+    /// Returns the length of the segment with this index as an IP packet, in bytes.
     pub(crate) fn segment_bytes(&self, number: u32) -> u32 {
         let (from, till) = self.body_range(number, number);
         (self.head - IP + till - from) as u32
     }
 
-    /// Bytes that it occupies.
+    /// Returns the size of its buffer, in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Its buffer, for another.
+    /// Returns its buffer for reuse.
     pub(crate) fn into_buffer(self) -> Box<[u8]> {
         self.bytes
     }
 
-    /// Shows the segments `first` to `last` to `write` as one packet, in pieces.
+    /// Passes the segments `first` to `last` to `write` as one packet, in pieces.
     pub(crate) fn show<T>(
         &self,
         first: u32,
@@ -112,7 +116,7 @@ impl Packet {
         )
     }
 
-    /// Makes the copied `head` that of the segments `first` to `last`, which have `body` bytes.
+    /// Adapts the copied headers `head` to the segments `first` to `last`, which have `body` bytes.
     fn mend(&self, head: &mut [u8], first: u32, last: u32, body: usize) {
         let is_single = first == last;
         put_native(head, 2, (self.head - VNET_BYTES) as u16);
@@ -143,13 +147,14 @@ impl Packet {
             put(head, l4 + 4, l4_bytes);
             l4 + 6
         };
-        // the kernel sums the rest: what it wants here is the sum over the pseudo head (RFC 9293, 3.1)
+        // The kernel adds the rest to this checksum of the pseudo header (RFC 9293, section 3.1).
         let pseudo = u32::from(head[IP + 9]) + u32::from(l4_bytes);
         put(head, check, sum(&head[IP + 12..IP + 20], pseudo));
     }
 }
 
-/// Bytes of all heads, bytes of body a segment (zero: it is a single packet), whether it is TCP.
+/// Returns the length of all headers, the length of a segment's body (0 for a single packet), and
+/// true for TCP.
 fn shape(bytes: &[u8]) -> Option<(usize, usize, bool)> {
     if bytes.len() < IP + 20 || bytes[IP] >> 4 != 4 {
         return None;
@@ -174,7 +179,7 @@ fn ip_head(bytes: &[u8]) -> usize {
     usize::from(bytes[IP] & 15) * 4
 }
 
-/// The ones' complement sum of RFC 1071.
+/// Computes the ones' complement sum of RFC 1071 over an even number of bytes.
 pub(crate) fn sum(bytes: &[u8], start: u32) -> u16 {
     let pairs = bytes
         .chunks_exact(2)
@@ -201,7 +206,7 @@ fn put_native(bytes: &mut [u8], at: usize, value: u16) {
 const IP: usize = VNET_BYTES;
 const HEAD_MAX: usize = IP + 60 + 60;
 const NEEDS_SUM: u8 = 1;
-/// The protocol number of TCP in an IP head.
+/// Protocol number of TCP in an IP header.
 const TCP: u8 = 6;
 const GSO_TCP4: u8 = 1;
 const GSO_UDP: u8 = 5;
@@ -215,7 +220,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A super-segment as a kernel makes it, of `len` bytes of body in segments of `size`.
+    /// Creates a super-segment like a kernel's, with `len` bytes of body in segments of `size`.
     fn super_segment(is_tcp: bool, len: usize, size: u16) -> Packet {
         let l4_head = if is_tcp { 32 } else { 8 };
         let mut bytes = vec![0_u8; IP + 20 + l4_head + len];
@@ -246,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_stream_has_sequence_numbers_and_flags() {
+    fn tcp_segments_get_sequence_numbers_and_flags() {
         let packet = super_segment(true, 3500, 1000);
         assert_eq!(packet.count(), 4);
         assert_eq!([0, 3].map(|n| packet.segment_bytes(n)), [1052, 552]);
@@ -262,13 +267,13 @@ mod tests {
             assert_eq!(
                 bytes[1] == 0,
                 first == last,
-                "a lone segment is no super-segment"
+                "only several segments form a super-segment"
             );
         }
     }
 
     #[test]
-    fn what_is_no_ip_is_given_back() {
+    fn packets_that_are_not_ipv4_are_returned() {
         for bytes in [vec![], vec![0; 12], vec![0x60; 60]] {
             let len = bytes.len();
             assert!(Packet::new(bytes.into(), len).is_err());
@@ -277,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_run_has_true_lengths_and_sums(
+        fn every_run_has_correct_lengths_and_checksums(
             is_tcp: bool,
             len in 1_usize..60_000,
             size in 500_u16..9000,
@@ -294,7 +299,7 @@ mod tests {
             let in_segments: u32 = (first..=last).map(|n| packet.segment_bytes(n)).sum();
             let heads = (packet.head - IP) as u32;
             prop_assert_eq!(in_segments, bytes.len() as u32 - IP as u32 + heads * (last - first));
-            // what the field holds is what the pseudo head adds to a sum over the rest
+            // The field holds the checksum of the pseudo header only.
             let check = l4 + if is_tcp { 16 } else { 6 };
             let pseudo = [&bytes[IP + 12..IP + 20], &[0, bytes[IP + 9]]].concat();
             let len = (bytes.len() - l4) as u32;
@@ -302,7 +307,7 @@ mod tests {
         }
 
         #[test]
-        fn no_octets_make_it_panic(bytes: Vec<u8>, first: u32) {
+        fn random_octets_never_panic(bytes: Vec<u8>, first: u32) {
             let len = bytes.len();
             if let Ok(packet) = Packet::new(bytes.into(), len) {
                 let first = first % packet.count();

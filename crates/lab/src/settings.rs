@@ -1,85 +1,86 @@
-//! A lab as people write it: TOML, or flags for the common case of two hosts and one link.
+//! Settings of a lab: written as TOML, or given as flags for two hosts and one link.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// A whole description, as its TOML file has it.
+/// Lab as written in its TOML file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Where all chance descends from; 1 if not given.
+    /// Seed of all random choices; 1 by default.
     pub seed: Option<u64>,
     /// Hosts, in the order of their addresses.
     #[serde(default)]
     pub host: Vec<Named>,
-    /// Places where links meet and no command runs.
+    /// Routers: nodes that forward packets and run no commands.
     #[serde(default)]
     pub router: Vec<Named>,
-    /// What joins two of them.
+    /// Links between nodes.
     #[serde(default)]
     pub link: Vec<LinkSettings>,
 }
 
-/// A host or a router.
+/// Host or router.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Named {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
 }
 
-/// One link, both directions of it.
+/// Link in both directions.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct LinkSettings {
-    /// The two that it joins; `forward` is from the first to the second.
+    /// Names of its two ends. The direction `forward` is from the first to the second.
     #[serde(default)]
     pub between: Vec<String>,
-    /// `wan` (emulated, the default) or `veth` (a plain pair, nothing emulated).
+    /// Kind: `wan` (emulated, the default) or `veth` (a veth pair without emulation).
     pub kind: Option<String>,
-    /// The longest IP packet; 1500 if not given.
+    /// Longest IP packet in bytes; 1500 by default.
     pub mtu: Option<u32>,
-    /// Of a veth: cut trains before they cross and coalesce them at the receiver, as an honest NIC does.
+    /// For a veth: segment trains before they cross and coalesce them at the receiver, like a real
+    /// network card.
     pub segment: Option<bool>,
-    /// Whether loss spares TCP: the paths of papers whose feedback is never lost.
+    /// True if random loss does not affect TCP, as for papers whose feedback is never lost.
     pub spare_tcp: Option<bool>,
-    /// Delay there and back; the half of it is `delay`.
+    /// Round-trip time, twice the `delay`.
     pub rtt: Option<String>,
-    /// What both directions have.
+    /// Settings of both directions.
     #[serde(flatten)]
     pub both: DirectionSettings,
-    /// What the direction from first to second has of its own.
+    /// Settings of the direction from the first end to the second, instead of those of both.
     #[serde(default)]
     pub forward: DirectionSettings,
-    /// What the direction from second to first has of its own.
+    /// Settings of the direction from the second end to the first, instead of those of both.
     #[serde(default)]
     pub back: DirectionSettings,
 }
 
-/// One direction of a link; what is not given does not limit or harm.
+/// Settings of one direction. An absent setting means no limit and no impairment.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct DirectionSettings {
-    /// Bits a second, as in `1Gb/s`.
+    /// Rate, such as `1Gb/s`.
     pub rate: Option<String>,
-    /// One-way delay, as in `50ms`.
+    /// One-way delay, such as `50ms`.
     pub delay: Option<String>,
-    /// Bytes that may wait, as in `12.5MB`; by default what rate and RTT multiply to, at least 1 MB.
+    /// Size of the queue, such as `12.5MB`. By default the product of rate and RTT, at least 1 MB.
     pub queue: Option<String>,
-    /// Chance of a packet to be lost, as in `0.01%`.
+    /// Probability that a packet is lost, such as `0.01%`.
     pub loss: Option<String>,
-    /// Chance of a burst of losses to begin and its mean length, as in `0.1% x 20`.
+    /// Probability that a burst of losses starts, and its mean length, such as `0.1% x 20`.
     pub burst_loss: Option<String>,
-    /// Chance of a packet to be late and how late, as in `1% by 2ms`.
+    /// Probability that a packet is delayed, and the extra delay, such as `1% by 2ms`.
     pub reorder: Option<String>,
-    /// Chance of a packet to come twice, as in `0.1%`.
+    /// Probability that a packet is duplicated, such as `0.1%`.
     pub duplicate: Option<String>,
-    /// Words that mean nothing here; any is an error.
+    /// Unknown settings, each of which is an error.
     #[serde(flatten)]
     pub unknown: BTreeMap<String, toml::Value>,
 }
 
 impl Settings {
-    /// Two hosts, `a` and `b`, and one link between them.
+    /// Creates the settings of two hosts, `a` and `b`, with one link.
     pub fn pair(mut link: LinkSettings, seed: Option<u64>) -> Self {
         let named = |name: &str| Named {
             name: name.to_owned(),
@@ -95,7 +96,7 @@ impl Settings {
 }
 
 impl DirectionSettings {
-    /// These, and what `others` say where these say nothing.
+    /// Returns these settings, with absent ones taken from `others`.
     pub(crate) fn or(&self, others: &Self) -> Self {
         let pick =
             |own: &Option<String>, other: &Option<String>| own.as_ref().or(other.as_ref()).cloned();

@@ -1,4 +1,5 @@
-//! A plan in virtual time: every point by the machines that ship, beside what the model predicts.
+//! Simulation of a plan in virtual time: every point by the protocol machines, beside the model's
+//! prediction.
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_proto::rbudp::model::{self, Path};
@@ -9,11 +10,11 @@ use lighthaul_sim::{HostConfig, LinkConfig, World, WorldConfig};
 use crate::plan::{Case, Plan, Series};
 use crate::table::{EMULATION, EXPECTED, MODEL, SIMULATION, Table};
 
-/// Simulates every point of a plan; the columns for emulation stay empty.
+/// Simulates every point of a plan. The columns of the emulation stay empty.
 pub fn simulate(plan: &Plan) -> Table {
     let columns = plan.series.iter().flat_map(columns);
     let rows = plan.values.iter().map(|value| {
-        // both units are a million of what a plan counts in
+        // The table counts in Mb/s or MB, the plan in b/s or bytes.
         let key = Some(*value as f64 / 1e6);
         let cells = plan
             .series
@@ -29,13 +30,13 @@ pub fn simulate(plan: &Plan) -> Table {
     }
 }
 
-/// The mean goodput of a case in Mb/s, over `runs` seeds.
+/// Returns the mean goodput of a case in Mb/s, over `runs` seeds.
 pub fn simulate_case(case: &Case, runs: u64) -> f64 {
     let seconds: f64 = (1..=runs).map(|seed| seconds(case, seed)).sum();
     (case.object_len * runs) as f64 * 8.0 / seconds / 1e6
 }
 
-/// The standard deviation of the seconds that a case takes, over `runs` seeds, of which there are at least two.
+/// Returns the standard deviation of the transfer time in seconds, over `runs` seeds, at least two.
 pub fn spread(case: &Case, runs: u64) -> f64 {
     let times: Vec<f64> = (1..=runs).map(|seed| seconds(case, seed)).collect();
     let mean = times.iter().sum::<f64>() / runs as f64;
@@ -43,7 +44,7 @@ pub fn spread(case: &Case, runs: u64) -> f64 {
     (squares.sum::<f64>() / (runs - 1) as f64).sqrt()
 }
 
-/// What the machines are told for a case.
+/// Returns the machines' configuration for a case.
 pub fn config(case: &Case) -> Config {
     Config {
         object_len: case.object_len,
@@ -61,13 +62,13 @@ pub fn config(case: &Case) -> Config {
     }
 }
 
-/// The rate on the wire that carries the object's bits at `rate`.
+/// Returns the rate on the wire that carries the object's bits at `rate`.
 pub fn on_wire(case: &Case, rate: Rate) -> Rate {
     let wire_len = case.packet_len + case.overhead_len + HEAD_LEN as u32;
     rate.scaled(wire_len, case.packet_len)
 }
 
-/// A series has four columns in every table.
+/// Returns the names of a series' four columns.
 fn columns(series: &Series) -> impl Iterator<Item = String> {
     [MODEL, EXPECTED, SIMULATION, EMULATION]
         .map(|tail| format!("{}{tail}", series.name))
@@ -93,7 +94,7 @@ fn cells(plan: &Plan, series: &Series, value: u64) -> [Option<f64>; 4] {
     [model, expected, Some(simulation), None]
 }
 
-/// How long one transfer takes.
+/// Simulates one transfer. Returns its duration in seconds.
 fn seconds(case: &Case, seed: u64) -> f64 {
     let config = config(case);
     let delay = case.rtt / 2;
@@ -124,5 +125,5 @@ fn seconds(case: &Case, seed: u64) -> f64 {
     end.as_secs_f64()
 }
 
-/// The longest pause that a receiver gets.
+/// Longest pause that a receiver may request.
 const PAUSE_MAX: core::time::Duration = core::time::Duration::from_secs(2);

@@ -1,18 +1,18 @@
-//! A figure's numbers: CSV to keep, and to compare with what was accepted.
+//! Table of a figure: written as CSV, and compared with the accepted table.
 
 use std::fmt::Write as _;
 
 /// Columns of numbers, some of them unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What the columns are called; the first is what varies.
+    /// Names of the columns. The first column is the variable.
     pub columns: Vec<String>,
-    /// As many cells each as there are columns.
+    /// Rows, each with one cell per column.
     pub rows: Vec<Vec<Option<f64>>>,
 }
 
 impl Table {
-    /// The table as CSV: two decimals, nothing for what is unknown.
+    /// Formats the table as CSV, with two decimals, and empty cells for unknown numbers.
     pub fn to_csv(&self) -> String {
         let mut text = self.columns.join(",");
         text.push('\n');
@@ -30,17 +30,17 @@ impl Table {
         text
     }
 
-    /// Reads what [`Table::to_csv`] wrote.
+    /// Parses the output of [`Table::to_csv`].
     pub fn from_csv(text: &str) -> Result<Self, String> {
         let mut lines = text.lines();
-        let head = lines.next().ok_or("an empty table")?;
+        let head = lines.next().ok_or("the table is empty")?;
         let columns: Vec<String> = head.split(',').map(String::from).collect();
         let mut rows = Vec::new();
         for line in lines {
             let row = line.split(',').map(cell).collect::<Result<Vec<_>, _>>()?;
             if row.len() != columns.len() {
                 return Err(format!(
-                    "{} columns, but a row of {}",
+                    "the table has {} columns, but a row has {} cells",
                     columns.len(),
                     row.len()
                 ));
@@ -50,7 +50,7 @@ impl Table {
         Ok(Self { columns, rows })
     }
 
-    /// The number in the row that begins with `key`, if it is known.
+    /// Returns the number of `column` in the row that starts with `key`, if it is known.
     pub fn number(&self, key: f64, column: &str) -> Option<f64> {
         let nth = self.columns.iter().position(|name| name == column)?;
         let row = self
@@ -60,7 +60,7 @@ impl Table {
         row.get(nth).copied().flatten()
     }
 
-    /// The known points of a column, each with what varies.
+    /// Returns the known points of a column, each with its row's variable.
     pub fn points(&self, column: &str) -> Vec<(f64, f64)> {
         let Some(nth) = self.columns.iter().position(|name| name == column) else {
             return Vec::new();
@@ -71,8 +71,7 @@ impl Table {
             .collect()
     }
 
-    /// Takes over what it does not know itself from an earlier table, of columns that end in
-    /// `tail`.
+    /// Fills unknown cells, in columns with the suffix `tail`, from an earlier table.
     pub fn fill_from(&mut self, earlier: &Self, tail: &str) {
         for row in &mut self.rows {
             let Some(key) = row.first().copied().flatten() else {
@@ -86,9 +85,10 @@ impl Table {
         }
     }
 
-    /// What differs from an `accepted` table by more than `tolerance` of its numbers, as sentences.
+    /// Describes the differences from an `accepted` table that exceed `tolerance`, relative to its
+    /// numbers.
     ///
-    /// Measurements differ from day to day: columns that end in [`EMULATION`] are not compared.
+    /// Measurements vary, so columns with the suffix [`EMULATION`] are not compared.
     pub fn differences(&self, accepted: &Self, tolerance: f64) -> Vec<String> {
         let columns = self
             .columns
@@ -103,7 +103,7 @@ impl Table {
             };
             let (now, then) = (self.number(key, column), accepted.number(key, column));
             let same = match (now, then) {
-                // an accepted number has two decimals
+                // An accepted number has two decimals.
                 (Some(now), Some(then)) => {
                     (now - then).abs() <= (then.abs() * tolerance).max(0.005)
                 }
@@ -117,20 +117,22 @@ impl Table {
     }
 }
 
-/// How columns of the model end.
+/// Suffix of columns of the model.
 pub const MODEL: &str = "_model";
-/// How columns of the model with the exact mean number of blasts end.
+/// Suffix of columns of the model with the exact mean number of blasts.
 pub const EXPECTED: &str = "_expected";
-/// How columns of the simulation end.
+/// Suffix of columns of the simulation.
 pub const SIMULATION: &str = "_simulation";
-/// How columns of the emulation end.
+/// Suffix of columns of the emulation.
 pub const EMULATION: &str = "_emulation";
 
 fn cell(text: &str) -> Result<Option<f64>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let number = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    let number = text
+        .parse()
+        .map_err(|_| format!("invalid number {text:?}"))?;
     Ok(Some(number))
 }
 
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_survives_its_file() {
+    fn table_round_trips_through_csv() {
         let text = table().to_csv();
         assert_eq!(
             text,
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_not_measured_is_compared() {
+    fn measurements_are_not_compared() {
         let mut other = table();
         other.rows[1][2] = Some(1.0);
         assert!(other.differences(&table(), 0.01).is_empty());
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn measurements_are_kept_until_there_are_new_ones() {
+    fn fill_from_keeps_earlier_measurements() {
         let mut new = table();
         new.rows[1][2] = None;
         new.fill_from(&table(), EMULATION);

@@ -1,4 +1,5 @@
-//! Transfers that follow a TRC vector, in virtual time: what leaves on the circuit against what it carries.
+//! Transfers that follow a TRC vector, in virtual time: the rate sent on the circuit, compared with
+//! the vector.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,22 +17,22 @@ use crate::plot::plot_over_time;
 use crate::quantity;
 use crate::table::{MODEL, SIMULATION, Table};
 
-/// A figure to be: sending rates over time.
+/// Plan of a figure: send rates over time.
 #[derive(Clone, Debug)]
 pub struct VectorPlan {
-    /// What the files of the figure are called.
+    /// Name of the figure's files.
     pub name: String,
-    /// What stands above the figure.
+    /// Title of the figure.
     pub title: String,
     trc: Trc,
-    /// Bytes that leave within this make up a point.
+    /// Time span of a point.
     bin: Duration,
     config: Config,
     path: WorldConfig,
     series: Vec<Series>,
 }
 
-/// One curve.
+/// Curve of a figure.
 #[derive(Clone, Debug)]
 struct Series {
     name: String,
@@ -40,12 +41,12 @@ struct Series {
 }
 
 impl VectorPlan {
-    /// Reads the plan in a file; the figure is called as the file is.
+    /// Reads a plan's file, which names the figure.
     pub fn read(file: &Path) -> Result<Self> {
         read(file, Self::parse)
     }
 
-    /// Reads a plan.
+    /// Parses a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
         let settings: Settings =
             toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
@@ -68,7 +69,7 @@ impl VectorPlan {
         Table { columns, rows }
     }
 
-    /// Draws its table; answers a PNG file's octets.
+    /// Draws the table. Returns a PNG image.
     pub fn plot(&self, table: &Table) -> Result<Vec<u8>> {
         let allocation = table.points(&format!("allocation{MODEL}"));
         let mut curves = vec![("allocation".to_string(), allocation)];
@@ -79,7 +80,7 @@ impl VectorPlan {
         plot_over_time([&self.name, &self.title, "send rate, Mb/s"], &curves)
     }
 
-    /// The middle of a bin, and what the circuit carries in it.
+    /// Creates the row of a bin, with its middle and the vector's rate.
     fn begin_row(&self, nth: u64) -> Vec<Option<f64>> {
         let [from, till] = [nth, nth + 1].map(|nth| Instant::from_nanos(nth * self.bin_nanos()));
         let middle = (from.as_nanos() + till.as_nanos()) as f64 / 2e9;
@@ -87,7 +88,7 @@ impl VectorPlan {
         vec![Some(middle), Some(self.mbps(carried))]
     }
 
-    /// Bytes that leave on the circuit and on the stream in each bin.
+    /// Simulates a curve. Returns the bytes sent on the circuit and on the stream in each bin.
     fn run(&self, series: &Series, count: usize) -> Vec<[u64; 2]> {
         let mut path = self.path;
         path.there.loss_ppb = series.loss_ppb;
@@ -117,7 +118,7 @@ impl VectorPlan {
     }
 }
 
-/// A sender, and how much it sends when.
+/// Sender with counters of the bytes sent in each bin.
 #[derive(Debug)]
 struct Meter {
     sender: Sender,
@@ -162,14 +163,14 @@ impl Endpoint for Meter {
     }
 }
 
-/// A plan as its file has it.
+/// Plan as written in its file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
     title: String,
-    /// The vector, as people write it.
+    /// Vector, as text.
     trc: String,
-    /// What the vector carries beyond the object, in per cent of it.
+    /// Capacity of the vector beyond the object, in percent of the object.
     margin: u32,
     bin: String,
     path: PathSettings,
@@ -190,7 +191,7 @@ impl Settings {
         let trc: Trc = self.trc.parse().map_err(|why| format!("trc: {why}"))?;
         let bin = quantity::duration(&self.bin)?;
         if bin.is_zero() {
-            return Err("a bin is longer than nothing".into());
+            return Err("`bin` must be above zero".into());
         }
         let (rate, rtt, queue_bytes_max) = self.path.check()?;
         let config = config(
@@ -229,7 +230,7 @@ impl Settings {
     }
 }
 
-/// The object for which the vector was asked for with this margin.
+/// Returns the size of the object for which the vector was requested with this margin.
 fn object_len(trc: &Trc, margin_percent: u32, packet: &PacketSettings) -> u64 {
     let wire = trc.bytes_between(trc.start(), trc.end()) * 100 / u64::from(100 + margin_percent);
     let len = u64::from(packet.len);
@@ -260,7 +261,7 @@ fn config(
     Ok(config)
 }
 
-/// The figure goes on for so many bins after the vector.
+/// Number of bins that the figure shows after the vector's end.
 const BINS_BEHIND: u64 = 10;
 const SEED: u64 = 1;
 
@@ -279,7 +280,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_plan_becomes_a_table() {
+    fn simulation_follows_the_vector() {
         let table = VectorPlan::parse("p", PLAN).unwrap().simulate();
         assert_eq!(table.columns.len(), 4);
         assert_eq!(table.number(0.05, "allocation_model"), Some(100.0));
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_makes_no_sense_is_refused() {
+    fn invalid_plan_is_rejected() {
         for (from, to) in [
             ("200Mb/s", "0Mb/s"),
             ("20ms", "0"),

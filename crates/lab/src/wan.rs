@@ -1,9 +1,9 @@
-//! The wide-area link in real time: one thread reads what hosts send, asks the links' machines what becomes
-//! of each packet, and delivers what survives when it is due.
+//! Emulated links in real time. One thread reads the packets that hosts send, asks the links'
+//! machines about each, and delivers those that survive when they are due.
 //!
-//! Packets are decided one by one, whatever super-segment they came in. On the last link of its path a run of
-//! surviving neighbours is kept together and delivered, as a super-segment again, when its last packet is due,
-//! as long as that makes none of them later than [`SPREAD`].
+//! Segments are decided one by one, even if they arrive as a super-segment. On the last link of its
+//! path, a run of surviving neighbors is delivered as one super-segment when its last segment is
+//! due. That delays no segment by more than [`SPREAD`].
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::icmp;
 use crate::line::{Flight, Line, Run};
 use crate::segment::Packet;
 
-/// All emulated links of a lab, and what is on them.
+/// All emulated links of a lab, with the packets on them.
 #[derive(Debug)]
 pub(crate) struct Wan {
     clock: Clock,
     tuns: Vec<Arc<Tun>>,
-    /// The path from each host to each host.
+    /// Paths from each host to each host.
     paths: Vec<Vec<Option<Arc<[usize]>>>>,
     lines: Vec<Line>,
     troubles: Troubles,
@@ -33,7 +33,7 @@ pub(crate) struct Wan {
 }
 
 impl Wan {
-    /// Links with nothing on them.
+    /// Creates idle links.
     pub(crate) fn new(
         clock: Clock,
         tuns: Vec<Arc<Tun>>,
@@ -52,7 +52,8 @@ impl Wan {
         }
     }
 
-    /// Does what is to be done now; `is_ready` tells which hosts have sent something. Answers when to come back.
+    /// Delivers due packets, and reads those of hosts for which `is_ready` is true. Returns when to
+    /// call again.
     pub(crate) fn turn(&mut self, is_ready: impl Fn(usize) -> bool) -> Next {
         self.deliver();
         let mut is_behind = false;
@@ -74,17 +75,17 @@ impl Wan {
         }
     }
 
-    /// The directions, for their counters.
+    /// Returns the directions, for their counters.
     pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// What went wrong outside the links.
+    /// Returns the counters of packets lost outside the links.
     pub(crate) const fn troubles(&self) -> Troubles {
         self.troubles
     }
 
-    /// Takes in what a host has sent; answers whether there may be more.
+    /// Reads the packets of a host. Returns true if there may be more.
     fn drain(&mut self, host: usize) -> bool {
         for _ in 0..READS_MAX {
             let mut buffer = self.spare.pop().unwrap_or_else(full_buffer);
@@ -150,12 +151,12 @@ impl Wan {
         self.release(flight);
     }
 
-    /// Offers each segment of a run to the link that is the path's hop of this number.
+    /// Offers each segment of a run to the link at index `hop` of its path.
     fn offer(&mut self, now: Instant, flight: &Arc<Flight>, run: (u32, u32), hop: usize) {
         let line = &mut self.lines[flight.path[hop]];
         let is_last_hop = hop + 1 == flight.path.len();
         let spread = if is_last_hop { SPREAD } else { Duration::ZERO };
-        // a packet that is due earlier may be offered later, if this thread was late
+        // If this thread was late, packets may be offered out of order.
         let now = now.max(line.seen);
         line.seen = now;
         let is_tcp = flight.packet.is_tcp();
@@ -186,7 +187,8 @@ impl Wan {
         }
     }
 
-    /// Moves on all that is due; answers whether it stopped before the end.
+    /// Delivers packets that are due, or offers them to their next link. Returns true if more are
+    /// due.
     fn deliver(&mut self) -> bool {
         let mut now = self.clock.now() + EARLY;
         for round in 0..DELIVERIES_MAX {
@@ -218,7 +220,7 @@ impl Wan {
         true
     }
 
-    /// Lets go of a packet; its buffer is used again if nobody else holds it.
+    /// Releases a packet. Reuses its buffer unless a duplicate still needs it.
     fn release(&mut self, flight: Arc<Flight>) {
         if let Some(flight) = Arc::into_inner(flight) {
             self.held_bytes -= flight.packet.held_bytes();
@@ -233,12 +235,12 @@ impl Wan {
     }
 }
 
-/// When a turn is to be done next.
+/// Time of the next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// In so many nanoseconds, or when somebody sends.
+    /// After so many nanoseconds, or when a host sends.
     In(u64),
-    /// When somebody sends.
+    /// When a host sends.
     WhenSent,
 }
 
@@ -246,13 +248,14 @@ fn full_buffer() -> Box<[u8]> {
     vec![0; Tun::READ_BYTES_MAX].into_boxed_slice()
 }
 
-/// How much later than due a packet may be for the sake of its neighbours.
+/// Longest extra delay of a segment that is delivered with its neighbors.
 const SPREAD: Duration = Duration::from_micros(250);
-/// How much earlier than due a packet may be, to save a sleep.
+/// Time before its due time at which a packet may be delivered, to save a sleep.
 const EARLY: Duration = Duration::from_micros(20);
 const READS_MAX: usize = 32;
 const DELIVERIES_MAX: usize = 64;
-/// Packets shorter than this are copied, so that they do not hold a buffer made for a super-segment.
+/// Length in bytes below which a packet is copied, so that it does not occupy a super-segment's
+/// buffer.
 const COPY_BYTES_MAX: usize = 40_000;
 const SPARE_MAX: usize = 256;
 const HELD_BYTES_MAX: usize = 2 << 30;

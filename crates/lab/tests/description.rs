@@ -1,10 +1,10 @@
-//! Descriptions: what they mean, and the one sentence that says what is wrong with one.
+//! Tests of descriptions: their meaning, and the messages about errors.
 
 use lighthaul_lab::description::Description;
 use lighthaul_lab::settings::{DirectionSettings, LinkSettings, Settings};
 
 #[test]
-fn flags_describe_two_hosts() {
+fn pair_settings_describe_two_hosts() {
     let both = DirectionSettings {
         rate: Some("1Gb/s".to_owned()),
         ..Default::default()
@@ -17,7 +17,7 @@ fn flags_describe_two_hosts() {
     let description = Description::new(&Settings::pair(link, None)).unwrap();
     assert_eq!(description.hosts(), ["a", "b"]);
     let text = format!("{description:?}");
-    // the queue is one product of rate and round trip
+    // The default queue is the product of rate and round-trip time.
     for part in [
         "Rate(1000000000)",
         "delay: 50ms",
@@ -28,7 +28,7 @@ fn flags_describe_two_hosts() {
 }
 
 #[test]
-fn one_sentence_says_what_is_wrong_with_a_link() {
+fn invalid_link_is_rejected_with_a_message() {
     let hosts = "host = [{ name = \"a\" }, { name = \"b\" }]\nrouter = [{ name = \"r\" }]\n";
     let link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
     for (lines, sentence) in [
@@ -37,48 +37,45 @@ fn one_sentence_says_what_is_wrong_with_a_link() {
             "link a-b: \"0\": expected a rate: a number above zero and a unit",
         ),
         ("rate = \"fast\"", "link a-b: \"fast\": a rate is"),
-        ("delay = \"5\"", "link a-b: \"5\" is no time"),
-        ("loss = \"101%\"", "link a-b: \"101%\" is no chance"),
+        ("delay = \"5\"", "link a-b: invalid time \"5\""),
+        ("loss = \"101%\"", "link a-b: invalid probability \"101%\""),
         ("queue = \"much\"", "link a-b: \"much\": a size is"),
         (
             "rate = \"1G\"\nqueue = \"1000B\"",
-            "link a-b: a queue of 1000 bytes holds no packet of MTU 1500",
+            "link a-b: a queue of 1000 bytes is shorter than the MTU of 1500",
         ),
         (
             "mtu = 100",
-            "link a-b: an MTU is from 576 to 65535, not 100",
+            "link a-b: mtu must be from 576 to 65535, not 100",
         ),
         (
             "rtt = \"2ms\"\ndelay = \"1ms\"",
-            "link a-b: rtt and delay say the same thing twice",
+            "link a-b: give either rtt or delay, not both",
         ),
         (
             "burst_loss = \"1%\"",
-            "link a-b: \"1%\" is no burst loss; one is written as in 0.1% x 20",
+            "link a-b: invalid burst loss \"1%\": write it as 0.1% x 20",
         ),
         (
             "reorder = \"1%\"",
-            "link a-b: \"1%\" is no reordering; one is written as in 1% by 2ms",
+            "link a-b: invalid reordering \"1%\": write it as 1% by 2ms",
         ),
-        (
-            "speed = \"1G\"",
-            "link a-b: a link has nothing named \"speed\"",
-        ),
+        ("speed = \"1G\"", "link a-b: unknown setting \"speed\""),
         (
             "forward = { los = \"1%\" }",
-            "link a-b: a link has nothing named \"los\"",
+            "link a-b: unknown setting \"los\"",
         ),
         (
             "kind = \"wire\"",
-            "link a-b: a kind is wan or veth, not \"wire\"",
+            "link a-b: kind must be wan or veth, not \"wire\"",
         ),
         (
             "kind = \"veth\"\nloss = \"1%\"",
-            "link a-b: a veth emulates nothing",
+            "link a-b: a veth has only the settings mtu and segment",
         ),
         (
             "segment = true",
-            "link a-b: segment is for a link of kind veth",
+            "link a-b: only a link of kind veth has the setting segment",
         ),
     ] {
         let error = Description::parse(&format!("{hosts}{link}{lines}"))
@@ -89,16 +86,13 @@ fn one_sentence_says_what_is_wrong_with_a_link() {
 }
 
 #[test]
-fn one_sentence_says_what_is_wrong_with_a_lab() {
+fn invalid_lab_is_rejected_with_a_message() {
     for (text, sentence) in [
-        ("", "a lab has 1 to 250 hosts, and this one has 0"),
-        (
-            "host = [{ name = \"a b\" }]",
-            "\"a b\" is no name for a host",
-        ),
+        ("", "a lab needs 1 to 250 hosts, not 0"),
+        ("host = [{ name = \"a b\" }]", "invalid host name \"a b\""),
         (
             "host = [{ name = \"a\" }, { name = \"a\" }]",
-            "there are two of the name \"a\"",
+            "the name \"a\" is used twice",
         ),
         (
             "host = [{ name = \"a\" }]\n[[link]]\nbetween = [\"a\", \"c\"]",
@@ -106,11 +100,11 @@ fn one_sentence_says_what_is_wrong_with_a_lab() {
         ),
         (
             "host = [{ name = \"a\" }]\n[[link]]\nbetween = [\"a\", \"a\"]",
-            "link a-a: it joins a place to itself",
+            "link a-a: both ends are the same",
         ),
         (
             "host = [{ name = \"a\" }]\n[[link]]\nbetween = [\"a\"]",
-            "a link is between two",
+            "a link needs two ends",
         ),
     ] {
         let error = Description::parse(text).unwrap_err().to_string();

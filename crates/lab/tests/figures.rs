@@ -1,4 +1,4 @@
-//! What a figure once showed it still shows.
+//! Tests that figures still have their accepted values.
 
 use std::path::Path;
 
@@ -17,19 +17,19 @@ use lighthaul_lab::slabs::plan::Kind;
 use lighthaul_lab::table::Table;
 
 #[test]
-fn simulated_figures_are_as_they_were_accepted() {
+fn simulated_figures_match_the_accepted_tables() {
     let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures"));
     let plans = plans(dir).unwrap();
     assert_eq!(plans.len(), 4);
     for mut plan in plans {
-        // the whole of it is drawn by `make figures`
+        // `make figures` simulates all points.
         plan.values
             .retain(|value| [10_000_000, 650_000_000, 1_200_000_000].contains(value));
         assert_eq!(plan.values.len(), 1);
         let accepted = accepted(dir, &plan.name)
             .unwrap()
-            .expect("a figure has its table");
-        // many seeds take long
+            .expect("a figure has an accepted table");
+        // Many seeds take long.
         if plan.spread.is_none() {
             let differences = simulate(&plan).differences(&accepted, TOLERANCE);
             assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
@@ -39,12 +39,12 @@ fn simulated_figures_are_as_they_were_accepted() {
 }
 
 #[test]
-fn simulated_vectors_are_as_they_were_accepted() {
+fn simulated_vectors_match_the_accepted_tables() {
     let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures"));
     for plan in vector_plans(dir).unwrap() {
         let table = plan.simulate();
         let accepted = accepted(dir, &plan.name).unwrap();
-        let accepted = accepted.expect("a figure has its table");
+        let accepted = accepted.expect("a figure has an accepted table");
         let differences = table.differences(&accepted, TOLERANCE);
         assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
         assert_drawn(&plan.plot(&accepted).unwrap());
@@ -52,15 +52,15 @@ fn simulated_vectors_are_as_they_were_accepted() {
 }
 
 #[test]
-fn simulated_slabs_are_as_they_were_accepted() {
+fn simulated_slabs_match_the_accepted_tables() {
     let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures/slabs"));
     let plans = slabs::figures::plans(dir).unwrap();
     assert_eq!(plans.len(), 4);
     for mut plan in plans {
         let accepted = accepted(dir, &plan.name).unwrap();
-        let mut accepted = accepted.expect("a figure has its table");
+        let mut accepted = accepted.expect("a figure has an accepted table");
         assert_drawn(&slabs::plot::plot(&plan, &accepted).unwrap());
-        // the whole of it is drawn by `make figures`, and what takes many seeds
+        // `make figures` simulates all points, and the cluster with its many seeds.
         if plan.kind == Kind::Cluster {
             continue;
         }
@@ -76,13 +76,13 @@ fn simulated_slabs_are_as_they_were_accepted() {
 }
 
 #[test]
-fn measured_slabs_have_their_tables() {
+fn measured_slabs_have_complete_tables() {
     let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures/slabs"));
     let plans = slabs::figures::measured_plans(dir).unwrap();
     assert!(!plans.is_empty());
     for plan in plans {
         let accepted = accepted(dir, &plan.name).unwrap();
-        let accepted = accepted.expect("a figure has its table");
+        let accepted = accepted.expect("a figure has an accepted table");
         assert_eq!(accepted.columns, plan.columns(), "{}", plan.name);
         let cells = accepted.rows.iter().flatten();
         assert!(cells.clone().all(Option::is_some), "{}", plan.name);
@@ -91,7 +91,7 @@ fn measured_slabs_have_their_tables() {
 }
 
 #[test]
-fn simulated_latencies_are_as_they_were_accepted() {
+fn simulated_latencies_match_the_accepted_tables() {
     let dir = Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../figures/latency"
@@ -99,11 +99,11 @@ fn simulated_latencies_are_as_they_were_accepted() {
     let plans = latency::figures::plans(dir).unwrap();
     assert_eq!(plans.len(), 1);
     for mut plan in plans {
-        // the whole of it is drawn by `make figures`
+        // `make figures` simulates all points.
         plan.losses_ppb.retain(|loss| *loss == 10_000_000);
         let table = latency::simulate::simulate(&plan).unwrap();
         let accepted = accepted(dir, &plan.name).unwrap();
-        let accepted = accepted.expect("a figure has its table");
+        let accepted = accepted.expect("a figure has an accepted table");
         let differences = table.differences(&accepted, TOLERANCE);
         assert!(differences.is_empty(), "{}: {differences:#?}", plan.name);
         let picture = latency::plot::plot(&plan, &accepted).unwrap();
@@ -112,7 +112,7 @@ fn simulated_latencies_are_as_they_were_accepted() {
 }
 
 #[test]
-fn measured_contests_have_their_tables() {
+fn measured_contests_have_complete_tables() {
     let dir = Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../figures/contests"
@@ -121,7 +121,7 @@ fn measured_contests_have_their_tables() {
     assert!(!plans.is_empty());
     for plan in plans {
         let accepted = accepted(dir, &plan.name).unwrap();
-        let accepted = accepted.expect("a figure has its table");
+        let accepted = accepted.expect("a figure has an accepted table");
         let blank = plan.blank();
         assert_eq!(accepted.columns, blank.columns, "{}", plan.name);
         let keys = |table: &Table| table.rows.iter().map(|row| row[0]).collect::<Vec<_>>();
@@ -134,16 +134,16 @@ fn measured_contests_have_their_tables() {
 }
 
 #[test]
-fn simulated_crowds_are_as_they_were_accepted() {
+fn simulated_crowds_match_the_accepted_tables() {
     let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures"));
     let crowds = crowds(dir).unwrap();
     assert_eq!(crowds.len(), 3);
     for crowd in crowds {
         let accepted = accepted(dir, &crowd.name)
             .unwrap()
-            .expect("a figure has its table");
+            .expect("a figure has an accepted table");
         assert_drawn(&plot_crowd(&crowd, &accepted).unwrap());
-        // the fast links are left to `make figures`
+        // `make figures` simulates the fast links.
         if let Vary::Link(_) = crowd.vary {
             let mut table = accepted.clone();
             table.rows = vec![crowd.utilisations(Rate::from_mbps(10))];
@@ -158,17 +158,17 @@ fn simulated_crowds_are_as_they_were_accepted() {
 const BOOKING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures/booking");
 
 #[test]
-fn simulated_delays_are_as_they_were_accepted() {
+fn simulated_delays_match_the_accepted_tables() {
     let dir = Path::new(BOOKING);
     let plans = booking::figures::plans(dir).unwrap();
     assert_eq!(plans.len(), 7);
     for mut plan in plans {
         let accepted = accepted(dir, &plan.name).unwrap();
-        let accepted = accepted.expect("a figure has its table");
+        let accepted = accepted.expect("a figure has an accepted table");
         let picture = booking::plot::plot(&plan, &accepted).unwrap();
         assert_drawn(&picture);
         if plan.name == "vbls-guard" {
-            // the whole of it is drawn by `make figures`
+            // `make figures` simulates all points.
             plan.loads.truncate(1);
             plan.series.truncate(1);
             let differences = delay::simulate(&plan).differences(&accepted, TOLERANCE);
@@ -178,19 +178,19 @@ fn simulated_delays_are_as_they_were_accepted() {
 }
 
 #[test]
-fn the_example_of_the_vbls_paper_is_as_it_was_accepted() {
+fn vbls_example_matches_the_accepted_table() {
     let dir = Path::new(BOOKING);
     let example = Example::read(&booking::figures::example_file(dir)).unwrap();
     let accepted = accepted(dir, "vbls-example").unwrap();
-    let accepted = accepted.expect("a figure has its table");
+    let accepted = accepted.expect("a figure has an accepted table");
     let differences = example.simulate().differences(&accepted, TOLERANCE);
     assert!(differences.is_empty(), "{differences:#?}");
     assert_drawn(&example.plot(&accepted).unwrap());
 }
 
-/// What section 3.3 says of Figure 3, in numbers.
+/// Checks the statements of section 3.3 about Figure 3 in numbers.
 #[test]
-fn booked_delays_show_what_the_vbls_paper_says() {
+fn booked_delays_confirm_the_vbls_papers_results() {
     let dir = Path::new(BOOKING);
     let [delays, margins] =
         ["vbls-delay", "vbls-margin"].map(|name| accepted(dir, name).unwrap().unwrap());
@@ -202,7 +202,7 @@ fn booked_delays_show_what_the_vbls_paper_says() {
     for row in &delays.rows {
         let load = row[0].unwrap();
         for class in CLASSES {
-            // the first series is the paper's packet switch
+            // The first series is the paper's packet switch.
             assert!(
                 (0.0..1.0).contains(&number(load, &format!("vbls_r{class}_above"))),
                 "{load}"
@@ -215,7 +215,7 @@ fn booked_delays_show_what_the_vbls_paper_says() {
         }
     }
     assert!(number(0.95, "vbls_r10") <= 0.8 * number(0.95, "fbls_r10"));
-    // packed again, what was booked with a margin is over when it would be with knowledge
+    // With repacking, bookings with a margin end as if the need had been known.
     for row in &margins.rows {
         for class in CLASSES {
             let above = format!("packed_r{class}_above_simulation");
@@ -229,7 +229,7 @@ fn booked_delays_show_what_the_vbls_paper_says() {
     }
 }
 
-/// Insists that this is a whole picture with more on it than paper.
+/// Asserts that this is a complete picture, with a plausible share of drawn pixels.
 fn assert_drawn(png: &[u8]) {
     let picture = tiny_skia::Pixmap::decode_png(png).expect("a picture that can be decoded");
     let (width, height) = (picture.width(), picture.height());

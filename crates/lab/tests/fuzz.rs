@@ -1,6 +1,7 @@
-//! The fuzz targets' bodies on stable: random text, likely text, and the inputs kept as seeds.
+//! Bodies of the fuzz targets on the stable compiler, with random text, likely text, and the stored
+//! seeds.
 
-#![expect(unreachable_pub, reason = "the bodies belong to a crate of their own")]
+#![expect(unreachable_pub, reason = "the bodies belong to another crate")]
 
 use proptest::prelude::*;
 
@@ -11,10 +12,10 @@ mod lab;
 
 use harmless::{assert_harmless, assert_seeds_harmless};
 
-/// A quantity as somebody may write it.
+/// Regular expression of quantities, valid and invalid.
 const QUANTITY: &str = "-?[0-9]{0,22}(\\.[0-9]{0,3})?( ?(b/s|kb/s|Mb/s|Gb/s|Tb/s|ns|us|ms|s|B|MB|GiB|%|% x 9|% by 1ms| by 2s|x|é)){0,2}";
 
-/// Two hosts and a link with properties that may be nonsense.
+/// Generates descriptions of two hosts and a link, with properties that may be invalid.
 fn likely() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec![
         "rate",
@@ -52,17 +53,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn descriptions_survive_likely_text(text in likely()) {
+    fn description_parser_survives_likely_text(text in likely()) {
         assert_harmless(lab::description, text.as_bytes());
     }
 
     #[test]
-    fn descriptions_survive_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn description_parser_survives_random_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         assert_harmless(lab::description, &octets);
     }
 }
 
 #[test]
-fn what_the_fuzzer_kept_stays_harmless() {
+fn stored_fuzzer_inputs_are_harmless() {
     assert_seeds_harmless("description", lab::description);
 }

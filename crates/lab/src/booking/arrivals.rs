@@ -1,25 +1,27 @@
-//! The files of section 3.3.1: when they are asked for, how large they are, how fast their hosts.
+//! Random files of section 3.3.1 of the VBLS paper: arrival times, sizes, and the rates of their
+//! hosts.
 
 use lighthaul_base::{Instant, Rng};
 use lighthaul_schedule::Need;
 
-/// A file that somebody wants to move.
+/// File to be transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
-    /// When it is asked for.
+    /// Arrival time of its request.
     pub at: Instant,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Which of [`CLASSES`] its hosts are of.
+    /// Index in [`CLASSES`] of its hosts' largest rate.
     pub class: usize,
-    /// Millionths that are sent again.
+    /// Part of the bytes that is retransmitted, in millionths.
     pub resent_ppm: u32,
-    /// Chance, for whatever else is to be chosen for it.
+    /// Random number for other choices about the file.
     pub chance: u64,
 }
 
 impl File {
-    /// What it takes to carry it, as circuits count.
+    /// Returns the capacity that the file uses, retransmissions included, in the unit of
+    /// [`Need::work`].
     pub fn work(&self) -> u128 {
         let need = Need::Size {
             bytes: self.bytes,
@@ -29,14 +31,15 @@ impl File {
     }
 }
 
-/// So many files, at so many bits a second on average; the same of the same seed on every machine.
-#[expect(clippy::cast_sign_loss, reason = "time goes on from zero")]
+/// Generates `count` files that offer `bps` bits per second on average. Equal seeds give equal
+/// files on every machine.
+#[expect(clippy::cast_sign_loss, reason = "time starts at zero")]
 pub fn files(seed: u64, count: usize, bps: f64, resent_ppm_max: u32) -> Vec<File> {
     let mut rng = Rng::new(seed);
     let mut at = 0.0;
     let gap = mean_bytes() * 8.0 / bps * 1e9;
     let file = |_| {
-        // Poisson: the gaps are exponential
+        // A Poisson process: the gaps are exponentially distributed.
         at -= gap * libm::log(1.0 - part(&mut rng));
         File {
             at: Instant::from_nanos(at as u64),
@@ -49,14 +52,14 @@ pub fn files(seed: u64, count: usize, bps: f64, resent_ppm_max: u32) -> Vec<File
     (0..count).map(file).collect()
 }
 
-/// A bounded Pareto number (equation 2 of the paper), by its inverse.
-#[expect(clippy::cast_sign_loss, reason = "it lies between two sizes")]
+/// Draws a bounded Pareto number (equation 2 of the paper) by inversion.
+#[expect(clippy::cast_sign_loss, reason = "the number lies between two sizes")]
 fn bytes(rng: &mut Rng) -> u64 {
     let cut = 1.0 - libm::pow(LEAST_BYTES / MOST_BYTES, ALPHA);
     (LEAST_BYTES / libm::pow(1.0 - part(rng) * cut, 1.0 / ALPHA)) as u64
 }
 
-/// What a file has on average.
+/// Returns the mean size of a file, in bytes.
 pub fn mean_bytes() -> f64 {
     let (least, most) = (
         libm::pow(LEAST_BYTES, 1.0 - ALPHA),
@@ -74,12 +77,13 @@ fn class(rng: &mut Rng) -> usize {
     }
 }
 
-/// A number from 0 to below 1.
+/// Draws a number from 0 (included) to 1 (excluded).
 fn part(rng: &mut Rng) -> f64 {
     rng.below(1 << 53) as f64 / (1_u64 << 53) as f64
 }
 
-/// The paper's values of `R_max`, in channels; a file is of one with a probability of 0.3, 0.3 and 0.4.
+/// Largest rates (`R_max`) in the paper, in channels. A file has one of them with probability 0.3,
+/// 0.3 and 0.4.
 pub const CLASSES: [u64; 3] = [1, 5, 10];
 const ALPHA: f64 = 1.1;
 const LEAST_BYTES: f64 = 500e6;
@@ -90,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_come_as_often_and_as_large_as_they_are_said_to() {
+    fn files_have_the_specified_load_and_sizes() {
         let files = files(1, 200_000, 1e12, 40_000);
         let seconds = files[files.len() - 1].at.as_secs_f64();
         let bits: f64 = files.iter().map(|file| file.bytes as f64 * 8.0).sum();

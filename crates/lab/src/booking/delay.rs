@@ -1,4 +1,4 @@
-//! Normalised delays (equation 1 of the paper), with intervals.
+//! Normalized delays (equation 1 of the VBLS paper) with confidence intervals.
 
 use std::time::Duration;
 
@@ -12,8 +12,9 @@ use crate::table::{SIMULATION, Table};
 
 /// Simulates every point of a plan.
 ///
-/// For each series and class there are four columns: the delay in milliseconds and half of its 95 % interval, and by how
-/// much of a hundred it is above the first series, run by run with the same files, and half of that interval.
+/// Each series and class has four columns: the delay in milliseconds, half of its 95% confidence
+/// interval, the excess over the first series in percent, and half of its interval. The excess
+/// compares runs with the same files.
 pub fn simulate(plan: &BookingPlan) -> Table {
     let classes = |name: &str| CLASSES.map(|class| format!("{name}_r{class}"));
     let names = plan.series.iter().flat_map(|series| classes(&series.name));
@@ -25,10 +26,10 @@ pub fn simulate(plan: &BookingPlan) -> Table {
     }
 }
 
-/// The row of a load.
+/// Simulates one load. Returns its row.
 pub fn row(plan: &BookingPlan, load: f64) -> Vec<Option<f64>> {
     let bps = load * capacity(plan);
-    // for each run, series and class
+    // Indexed by run, series and class.
     let runs: Vec<Vec<[f64; 3]>> = (1..=plan.runs)
         .map(|seed| {
             let files = files(seed, plan.files, bps, plan.resent_ppm_max);
@@ -56,7 +57,8 @@ pub fn row(plan: &BookingPlan, load: f64) -> Vec<Option<f64>> {
     std::iter::once(Some(load)).chain(cells).collect()
 }
 
-/// What all files can come to: of a network, what its links carry when each takes the shortest path.
+/// Returns the offered load that counts as 1, in bits per second. For a network, it is the load
+/// that fills all links when each file takes the shortest path.
 fn capacity(plan: &BookingPlan) -> f64 {
     if plan.links.is_empty() {
         return LINK_BPS as f64;
@@ -74,8 +76,10 @@ fn capacity(plan: &BookingPlan) -> f64 {
     LINK_BPS as f64 * topology.links().count() as f64 * pairs as f64 / hops as f64
 }
 
-/// The mean delay of each class in milliseconds, weighted by the files' bytes. The first tenth of the files, which find an
-/// empty link, and the last twentieth, behind which nobody comes, do not count.
+/// Returns the mean delay of each class in milliseconds, weighted by the files' bytes.
+///
+/// Excludes the first tenth of the files, which find an empty link, and the last twentieth, which
+/// no files follow.
 fn delays(files: &[File], ends: &[Instant]) -> [f64; 3] {
     let counted = files.len() / 10..files.len() - files.len() / 20;
     let mut sums = [(0.0, 0.0); 3];
@@ -87,7 +91,7 @@ fn delays(files: &[File], ends: &[Instant]) -> [f64; 3] {
     sums.map(|(delays, bytes)| delays / bytes)
 }
 
-/// The mean of numbers and half of its 95 % interval by Student's distribution.
+/// Returns the mean of numbers, and half of its 95% confidence interval by Student's distribution.
 fn interval(numbers: &[f64]) -> (f64, f64) {
     let count = numbers.len() as f64;
     let mean = numbers.iter().sum::<f64>() / count;
@@ -99,15 +103,15 @@ fn interval(numbers: &[f64]) -> (f64, f64) {
     (mean, quantile * libm::sqrt(squares / (count - 1.0) / count))
 }
 
-/// As a table's file has it, so that what is drawn again is as it was accepted.
+/// Rounds to the precision of the table's file, so that a redrawn figure equals the accepted one.
 fn rounded(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
-/// How columns end before they say that they were simulated.
+/// Suffixes of a series' columns, before the suffix for simulations.
 pub const TAILS: [&str; 4] = ["", "_half", "_above", "_above_half"];
 
-/// 0.975 quantiles of Student's distribution with one degree of freedom and more.
+/// 0.975 quantiles of Student's distribution, from one degree of freedom on.
 const QUANTILES: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
@@ -155,16 +159,16 @@ mod tests {
         discipline = "fbls-book"
     "#;
 
-    /// On small numbers what the figures say of large ones.
+    /// A small version of the figures' results.
     #[test]
-    fn disciplines_are_in_the_order_that_the_paper_has_them_in() {
+    fn delays_are_ordered_as_in_the_paper() {
         let table = simulate(&BookingPlan::parse("p", PLAN).unwrap());
         let number = |column: &str| table.number(0.9, &format!("{column}{SIMULATION}")).unwrap();
         for class in CLASSES {
             let of = |name: &str| number(&format!("{name}_r{class}"));
             assert!(of("fifo") <= of("vbls") && of("vbls") < of("fifo") * 1.02);
             assert!(of("vbls") < of("early") && of("early") < of("held"));
-            // each ends at the very nanosecond, so that not even the interval has a width
+            // All files end at the same nanosecond, so even the interval has no width.
             assert!(number(&format!("packed_r{class}_above")).abs() < 1e-12);
             assert!(number(&format!("packed_r{class}_above_half")).abs() < 1e-12);
         }
@@ -172,17 +176,17 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_that_of_student() {
+    fn interval_uses_students_distribution() {
         let (mean, half) = interval(&[1.0, 2.0, 3.0, 4.0]);
         assert!((mean - 2.5).abs() < 1e-12);
         assert!((half - 3.182 * 1.290_994 / 2.0).abs() < 1e-5, "{half}");
     }
 
     #[test]
-    fn a_network_carries_what_its_links_do_by_their_paths() {
+    fn network_capacity_accounts_for_path_lengths() {
         let links = "links = [[\"a\", \"b\"], [\"b\", \"c\"]]\nloads";
         let plan = BookingPlan::parse("p", &PLAN.replacen("loads", links, 1)).unwrap();
-        // four links, six pairs, eight hops
+        // Four links, six pairs, eight hops.
         assert!((capacity(&plan) / (LINK_BPS as f64 * 3.0) - 1.0).abs() < 1e-12);
     }
 }

@@ -1,4 +1,4 @@
-//! When files are over, by who carries them.
+//! Completion times of files under each discipline.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use lighthaul_schedule::{
 use super::arrivals::{CLASSES, File};
 use super::plan::{Discipline, Release, Series};
 
-/// When each file is over, on one link or, if there are `links`, between two nodes of chance.
+/// Computes when each file ends: on one link, or between random nodes if there are `links`.
 pub fn ends(series: &Series, links: &[[String; 2]], files: &[File]) -> Vec<Instant> {
     let arrivals: Vec<Arrival> = files.iter().map(arrival).collect();
     match series.discipline {
@@ -34,7 +34,7 @@ fn arrival(file: &File) -> Arrival {
     }
 }
 
-/// A calendar that files are booked on.
+/// Calendar on which files are booked.
 struct Booked<'a> {
     series: &'a Series,
     calendar: Calendar,
@@ -57,7 +57,7 @@ impl<'a> Booked<'a> {
         let calendar = Calendar::new(topology, config);
         Self {
             series,
-            calendar: calendar.expect("a plan has slots and shares that can be"),
+            calendar: calendar.expect("a plan's slots and shares are valid"),
             nodes,
             ends: Vec::new(),
         }
@@ -71,7 +71,7 @@ impl<'a> Booked<'a> {
             }
             let request = self.request(file);
             let grant = self.calendar.book(file.at, Id(nth as u64), &request);
-            let grant = grant.expect("a calendar of years has room for every file");
+            let grant = grant.expect("a calendar of ten years fits every file");
             self.ends.push(grant.end_of(file.work()));
         }
         self.release_until(files, Instant::NEVER);
@@ -82,7 +82,7 @@ impl<'a> Booked<'a> {
         let nodes = self.nodes.len() as u64;
         let from = (file.chance >> 32) % nodes;
         let to = (from + 1 + (file.chance & u64::from(u32::MAX)) % (nodes - 1)) % nodes;
-        // of one link only one direction is used
+        // On a single link, only one direction is used.
         let (from, to) = if nodes == 2 { (0, 1) } else { (from, to) };
         let channels = |channels| Rate::from_bps(channels * CHANNEL_BPS);
         Request {
@@ -106,7 +106,7 @@ impl<'a> Booked<'a> {
         }
     }
 
-    /// Releases what has been carried by a moment, one after the other.
+    /// Releases, one after the other, the bookings whose files have ended by `till`.
     fn release_until(&mut self, files: &[File], till: Instant) {
         if self.series.release == Release::Never {
             return;
@@ -128,7 +128,7 @@ impl<'a> Booked<'a> {
     }
 }
 
-/// Links of a hundred channels, in both directions between two nodes, or a single one.
+/// Creates links of a hundred channels in both directions between nodes, or a single link.
 pub fn topology(links: &[[String; 2]], guard: Duration) -> Topology {
     let link = |from: &str, to: &str| Link {
         name: format!("{from}-{to}"),
@@ -148,10 +148,10 @@ pub fn topology(links: &[[String; 2]], guard: Duration) -> Topology {
         .iter()
         .flat_map(|link| [link.from.clone(), link.to.clone()]);
     let nodes: BTreeSet<String> = ends.collect();
-    Topology::new(nodes.into_iter().collect(), all).expect("a plan has links that join all nodes")
+    Topology::new(nodes.into_iter().collect(), all).expect("a plan's links connect all nodes")
 }
 
-/// Section 3.3.1: a hundred channels of 10 Gb/s.
+/// Rate of a link (section 3.3.1): a hundred channels of 10 Gb/s.
 pub const LINK_BPS: u64 = 100 * CHANNEL_BPS;
 const CHANNEL_BPS: u64 = 10_000_000_000;
 const HORIZON: Duration = Duration::from_hours(24 * 3650);

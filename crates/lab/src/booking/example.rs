@@ -1,4 +1,5 @@
-//! Figures 1 and 2 of the VBLS paper: what is free of a link, and what a file of 5 GB takes of it.
+//! Figures 1 and 2 of the VBLS paper: the free capacity of a link, and the grant for a file of 5
+//! GB.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,15 +16,15 @@ use crate::file::read;
 use crate::plot::plot_over_time;
 use crate::table::{SIMULATION, Table};
 
-/// A link, what is free of it, and a file.
+/// Example of a booking: a link with its free capacity, and a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Example {
-    /// What stands above the figure.
+    /// Title of the figure.
     pub title: String,
-    /// Channels of the link, of 10 Gb/s.
+    /// Number of the link's channels, each of 10 Gb/s.
     channels: u64,
-    /// From when on so many channels are free; a unit is 100 ms.
+    /// Steps of the free capacity: start in units of 100 ms, and number of free channels.
     free: Vec<[u64; 2]>,
     bytes: u64,
     most: u64,
@@ -31,7 +32,7 @@ pub struct Example {
 }
 
 impl Example {
-    /// Reads the plan in a file.
+    /// Reads a plan's file.
     pub fn read(file: &Path) -> Result<Self> {
         read(file, |_, text| {
             let example: Self =
@@ -39,13 +40,13 @@ impl Example {
             let in_order = example.free.windows(2).all(|pair| pair[0][0] < pair[1][0]);
             let fits = example.free.iter().all(|step| step[1] <= example.channels);
             if !in_order || !fits || example.most > example.channels {
-                return Err("give steps in order, and no more channels than there are".into());
+                return Err("`free` needs ascending times, and neither `free` nor `most` may exceed `channels`".into());
             }
             Ok(example)
         })
     }
 
-    /// Books it, and says for each unit what was free before, what the file has, and what is free then.
+    /// Books the file. Returns a table of free and granted channels per unit of time.
     pub fn simulate(&self) -> Table {
         let mut calendar = self.calendar();
         let before = self.channels_free(&calendar);
@@ -76,7 +77,7 @@ impl Example {
         }
     }
 
-    /// Draws the table; answers a PNG file's octets.
+    /// Draws the table. Returns a PNG image.
     pub fn plot(&self, table: &Table) -> Result<Vec<u8>> {
         let curves = [
             ("free before", "free"),
@@ -85,7 +86,7 @@ impl Example {
         ];
         let curves = curves.map(|(label, name)| {
             let points = table.points(&format!("{name}{SIMULATION}"));
-            // a step holds until the next one
+            // A step lasts until the next one.
             let ends = points
                 .iter()
                 .map(|(unit, channels)| [(*unit, *channels), (*unit + 1.0, *channels)]);
@@ -102,7 +103,7 @@ impl Example {
         )
     }
 
-    /// A calendar with what is free as it is said to be.
+    /// Creates a calendar with the plan's free capacity.
     fn calendar(&self) -> Calendar {
         let link = Link {
             name: "link".into(),
@@ -113,9 +114,10 @@ impl Example {
             guard: Duration::ZERO,
             cost: 1,
         };
-        let topology =
-            Topology::new(vec!["a".into(), "b".into()], vec![link]).expect("it is one link");
-        let mut calendar = Calendar::new(topology, Config::default()).expect("the default is one");
+        let topology = Topology::new(vec!["a".into(), "b".into()], vec![link])
+            .expect("the topology has one link");
+        let mut calendar =
+            Calendar::new(topology, Config::default()).expect("the default configuration is valid");
         for (nth, pair) in (1..).zip(self.free.windows(2)) {
             let [[from, free], [till, _]] = [pair[0], pair[1]];
             if free < self.channels {
@@ -129,8 +131,8 @@ impl Example {
     }
 
     fn hold(from: u64, till: u64, channels: u64) -> Request {
-        let topology = Topology::of_one(gbps(1), gbps(1)).expect("it is one link");
-        let node = |name| topology.node(name).expect("it has two ends");
+        let topology = Topology::of_one(gbps(1), gbps(1)).expect("the topology has one link");
+        let node = |name| topology.node(name).expect("the link has two ends");
         Request {
             owner: Owner(0),
             priority: 0,
@@ -147,7 +149,10 @@ impl Example {
 
     fn channels_free(&self, calendar: &Calendar) -> Vec<f64> {
         let last = self.free.last().map_or(0, |step| step[0]) + 10;
-        let link = calendar.topology().link("link").expect("it has one link");
+        let link = calendar
+            .topology()
+            .link("link")
+            .expect("the topology has one link");
         let at = |unit: u64| Instant::ZERO + UNIT * unit as u32;
         let free = |unit| {
             calendar

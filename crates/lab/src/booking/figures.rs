@@ -1,4 +1,4 @@
-//! The figures of calendars: plans to tables and pictures, beside what was accepted.
+//! Figures of calendars: from plans to tables and pictures, compared with the accepted tables.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::figures::{Figure, keep};
 use crate::file;
 use crate::table::Table;
 
-/// Draws every plan in `dir` again, if there is such a folder.
+/// Redraws every plan in `dir`. Returns nothing if the folder does not exist.
 pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
     if !dir.exists() {
         return Ok(Vec::new());
@@ -28,14 +28,14 @@ pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// The plans of delays in `dir`, by name.
+/// Reads the plans of delays in `dir`, sorted by name.
 pub fn plans(dir: &Path) -> Result<Vec<BookingPlan>> {
     let files = file::plans(dir)?.into_iter();
     let files = files.filter(|file| *file != example_file(dir));
     files.map(|file| BookingPlan::read(&file)).collect()
 }
 
-/// The plan of the paper's Figures 1 and 2.
+/// Returns the path of the plan for the paper's Figures 1 and 2.
 pub fn example_file(dir: &Path) -> PathBuf {
     dir.join(format!("{EXAMPLE}.toml"))
 }

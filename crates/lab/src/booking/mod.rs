@@ -1,8 +1,9 @@
-//! Figures of calendars: how long files take that are booked, beside what packets would do (section 3.3 of the VBLS paper).
+//! Figures of calendars: delays of booked files, compared with packet switching (section 3.3 of the
+//! VBLS paper).
 //!
-//! - [`arrivals`]: which files there are; [`plan`]: how often, and who carries them
-//! - [`discipline`]: when they are over; [`delay`]: what that comes to, with intervals
-//! - [`example`]: Figures 1 and 2 of the paper; [`plot`]: the pictures; [`figures`]: all of them
+//! - [`arrivals`]: random files; [`plan`]: plans of figures, with their disciplines
+//! - [`discipline`]: completion times; [`delay`]: mean delays with confidence intervals
+//! - [`example`]: Figures 1 and 2 of the paper; [`plot`]: pictures; [`figures`]: all figures
 pub mod arrivals;
 pub mod delay;
 pub mod discipline;

@@ -1,4 +1,4 @@
-//! What a figure of delays is made of.
+//! Plans of figures of delays.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,90 +10,91 @@ use crate::error::Result;
 use crate::file::read;
 use crate::quantity;
 
-/// A figure to be: delays over load.
+/// Plan of a figure: delays over load.
 #[derive(Clone, Debug)]
 pub struct BookingPlan {
-    /// What its files are called.
+    /// Name of the figure's files.
     pub name: String,
-    /// What stands above it.
+    /// Title of the figure.
     pub title: String,
-    /// Parts of the capacity that files come to, in ascending order.
+    /// Offered loads, as parts of the capacity, in ascending order.
     pub loads: Vec<f64>,
-    /// How often each point is simulated, with other files.
+    /// Number of simulations of each point, each with other files.
     pub runs: u64,
-    /// Files of each run.
+    /// Number of files of each run.
     pub files: usize,
-    /// Files need up to so many millionths more than their bytes.
+    /// Largest part of a file that is retransmitted, in millionths.
     pub resent_ppm_max: u32,
-    /// Pairs of nodes that links join in both directions; none for one link.
+    /// Pairs of nodes that are linked in both directions. Empty for a single link.
     pub links: Vec<[String; 2]>,
-    /// The curves; others are compared with the first one.
+    /// Curves. Each is compared with the first one.
     pub series: Vec<Series>,
 }
 
-/// One curve.
+/// Curve of a figure.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What its columns are called.
+    /// Prefix of its columns.
     pub name: String,
-    /// What the legend calls it.
+    /// Label in the legend.
     pub label: String,
-    /// Who carries its files.
+    /// Discipline that carries the files.
     pub discipline: Discipline,
-    /// What moments are multiples of.
+    /// Unit of time of bookings.
     pub slot: Duration,
-    /// How long what is raised is dark.
+    /// Guard time after a rate increase, in which the added capacity is dark.
     pub guard: Duration,
-    /// Millionths that are booked for resends; nothing if the need is known.
+    /// Capacity booked for retransmissions, in millionths of the bytes; `None` to book the exact
+    /// need.
     pub margin_ppm: Option<u32>,
-    /// What becomes of what is booked and not needed.
+    /// Use of capacity that is booked and not needed.
     pub release: Release,
-    /// Fewer channels are not used.
+    /// Smallest number of channels that a grant may have.
     pub least: u64,
-    /// Thousandths of the link that are kept for each class.
+    /// Part of the link that is reserved for each class, in thousandths.
     pub shares: [u16; 3],
-    /// How many paths are tried.
+    /// Number of paths that are tried.
     pub paths: usize,
 }
 
-/// Who carries files.
+/// Discipline by which files share the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Discipline {
-    /// At whatever rate is free.
+    /// Varying rates: uses the capacity that is free (VBLS).
     Vbls,
-    /// At the most, booked when asked for.
+    /// Fixed rate, the largest possible, booked at the request (FBLS).
     FblsBook,
-    /// At the most, as soon as it fits.
+    /// Fixed rate, started as soon as it fits, possibly before earlier requests.
     FblsLs,
-    /// At the most, one after the other.
+    /// Fixed rate, started in the order of requests.
     FblsFcfs,
-    /// A queue of packets, as the paper has it.
+    /// First-in, first-out packet queue, as in the paper.
     PsFifo,
     /// Max-min fair sharing.
     PsFair,
 }
 
-/// What becomes of what is booked and not needed.
+/// Use of capacity that is booked and not needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Release {
-    /// It is held.
+    /// The capacity stays reserved.
     #[default]
     Never,
-    /// It is given back.
+    /// The capacity is released early.
     Early,
-    /// And all others are packed again.
+    /// The capacity is released, and all other bookings are packed again.
     Repack,
 }
 
 impl BookingPlan {
-    /// Reads the plan in a file; the figure is called as the file is.
+    /// Reads a plan's file, which names the figure.
     pub fn read(file: &Path) -> Result<Self> {
         read(file, Self::parse)
     }
 
-    /// Reads a plan.
+    /// Parses a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
         let settings: Settings =
             toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
@@ -105,7 +106,7 @@ impl BookingPlan {
             || settings.series.is_empty()
         {
             return Err(format!(
-                "give loads from 0 to 1 in ascending order, 2 to {RUNS_MAX} runs of at least 20 files, and series"
+                "a plan needs loads from 0 to 1 in ascending order, 2 to {RUNS_MAX} runs of at least 20 files, and a series"
             ));
         }
         let series = settings.series.into_iter().map(SeriesSettings::check);
@@ -122,7 +123,7 @@ impl BookingPlan {
     }
 }
 
-/// A plan as its file has it.
+/// Plan as written in its file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
@@ -175,7 +176,7 @@ impl SeriesSettings {
     }
 }
 
-/// As many as quantiles are known for.
+/// Largest number of runs, for which a quantile is known.
 const RUNS_MAX: u64 = 31;
 
 #[cfg(test)]
@@ -191,7 +192,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_plan_is_read_or_refused() {
+    fn plan_is_parsed_and_invalid_values_are_rejected() {
         let plan = BookingPlan::parse("p", PLAN).unwrap();
         assert_eq!(plan.series[0].discipline, Discipline::PsFifo);
         assert_eq!(plan.series[0].slot, Duration::from_millis(10));

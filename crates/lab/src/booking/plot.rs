@@ -1,4 +1,4 @@
-//! The picture of delays over load: a field for each class, a curve for each series, its intervals as bars.
+//! Picture of delays over load: a panel for each class, a curve for each series, and error bars.
 
 use tiny_skia::PathBuilder;
 
@@ -9,7 +9,7 @@ use crate::canvas::{Anchor, Canvas, INK};
 use crate::error::{Error, Result};
 use crate::table::{SIMULATION, Table};
 
-/// Draws the table of a plan; answers a PNG file's octets.
+/// Draws the table of a plan. Returns a PNG image.
 pub fn plot(plan: &BookingPlan, table: &Table) -> Result<Vec<u8>> {
     let mut canvas = Canvas::new(WIDTH, HEIGHT);
     canvas.text(
@@ -140,7 +140,8 @@ const FIELD: f32 = 380.0;
 const GAP: f32 = 100.0;
 const TOP: f32 = 100.0;
 const BOTTOM: f32 = 600.0;
-/// How many ticks an axis has at most.
+/// Limit of ticks on an axis.
 const TICKS: u32 = 11;
-/// What is above so many times the least is said by the table: a discipline that is not stable has no delay.
+/// Limit of the vertical axis, as a multiple of the smallest delay. Larger delays, as of an
+/// unstable discipline, are only in the table.
 const MOST: f64 = 4.0;

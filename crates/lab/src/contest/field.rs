@@ -1,4 +1,4 @@
-//! A link of the lab while flows share it.
+//! Link of the lab that flows share.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -14,27 +14,29 @@ use crate::emulate::Lab;
 use crate::error::{Error, Result};
 use crate::settings::{LinkSettings, Settings};
 
-/// The link: from host `a` to host `b`, and the same back.
+/// Link from host `a` to host `b`, with equal properties in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its rate.
+    /// Rate of the link.
     pub rate: Rate,
     /// Round-trip time.
     pub rtt: Duration,
-    /// Packets that its queue holds at least; what rate and RTT multiply to, if that is more.
+    /// Least size of its queue, in packets of 1500 bytes. The queue holds the product of rate and
+    /// RTT if that is more.
     pub queue_packets_min: u32,
 }
 
-/// Two hosts that are there.
+/// Running lab of two hosts.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) lab: Lab,
-    /// Began with it.
+    /// Clock that starts with the lab.
     pub(crate) clock: Clock,
 }
 
 impl Field {
-    /// Runs `flows` for `time`; answers what each had carried by the end of every interval, in bytes.
+    /// Runs `flows` for `time`. Returns the bytes that each has carried by the end of every
+    /// interval.
     pub fn run(&self, flows: &[Flow], time: Duration, interval: Duration) -> Result<Vec<Vec<u64>>> {
         let watch = |site: &Site, meters: &[Meter]| {
             let ends = time.as_nanos().div_ceil(interval.as_nanos().max(1)) as u32;
@@ -48,7 +50,7 @@ impl Field {
         self.run_beside(flows, watch)
     }
 
-    /// Runs `flows` for as long as `work` takes.
+    /// Runs `flows` while `work` runs.
     pub(crate) fn run_beside<T>(
         &self,
         flows: &[Flow],
@@ -87,7 +89,7 @@ impl Field {
 }
 
 impl Site {
-    /// Two hosts with this link between them.
+    /// Starts two hosts with this link between them.
     pub(crate) fn new(link: LinkSettings) -> Result<Self> {
         Ok(Self {
             lab: Lab::start(&Description::new(&Settings::pair(link, None))?)?,
@@ -95,19 +97,19 @@ impl Site {
         })
     }
 
-    /// Waits until `time` after the beginning.
+    /// Waits until `time` after the start.
     pub(crate) fn wait(&self, time: Duration) -> Result<()> {
         wait(self.clock, &mut [], Instant::ZERO + time).map_err(Error::world("wait"))
     }
 
-    /// The address of the host that receives.
+    /// Returns the address of the receiving host.
     pub(crate) fn target(&self) -> Result<Ipv4Addr> {
         self.lab.address(TARGET)
     }
 }
 
-/// The hosts that send and receive.
+/// Names of the sending and the receiving host.
 pub(crate) const SOURCE: &str = "a";
 pub(crate) const TARGET: &str = "b";
-/// A packet on the wire.
+/// Length of a packet on the wire, in bytes.
 pub(crate) const WIRE_LEN: u32 = 1500;

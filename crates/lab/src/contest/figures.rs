@@ -1,4 +1,5 @@
-//! The figures of contests: plans to tables and pictures. What is measured is kept until it is measured anew.
+//! Figures of contests: from plans to tables and pictures. Accepted measurements are kept until a
+//! new run is requested.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use crate::error::Result;
 use crate::figures::{Figure, keep};
 use crate::file;
 
-/// Draws every plan in `dir` again, if there is such a folder; `anew` says that it is measured, too.
+/// Redraws every plan in `dir`, if the folder exists. Repeats the measurements if asked to.
 pub fn figures(dir: &Path, anew: bool) -> Result<Vec<Figure>> {
     let draw = |plan: ContestPlan| {
         let table = if anew { plan.measure()? } else { plan.blank() };
@@ -17,7 +18,7 @@ pub fn figures(dir: &Path, anew: bool) -> Result<Vec<Figure>> {
     plans(dir)?.into_iter().map(draw).collect()
 }
 
-/// The plans in `dir`, by name.
+/// Reads the plans in `dir`, sorted by name.
 pub fn plans(dir: &Path) -> Result<Vec<ContestPlan>> {
     if !dir.exists() {
         return Ok(Vec::new());

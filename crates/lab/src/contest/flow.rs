@@ -1,4 +1,4 @@
-//! One flow of a contest, and what it has carried.
+//! Flow of a contest, and the meter of its bytes.
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -10,25 +10,25 @@ use super::field::{Field, Site};
 use super::{machines, tcp};
 use crate::error::Result;
 
-/// Who carries a flow from the first host to the second.
+/// Protocol of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// SABUL's machines, by these rules.
+    /// SABUL's machines in this mode.
     Sabul(Mode),
-    /// The kernel's TCP, with the congestion control of this name.
+    /// The kernel's TCP with this congestion control.
     Tcp(String),
 }
 
-/// One flow.
+/// Flow from the first host to the second.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Who carries it.
+    /// Protocol of the flow.
     pub kind: Kind,
-    /// When it begins.
+    /// Start time of the flow.
     pub start: Duration,
 }
 
-/// What a flow has carried so far, and whether it shall end.
+/// Bytes that a flow has carried, and its signal to end.
 #[derive(Debug, Default)]
 pub struct Meter {
     bytes: AtomicU64,
@@ -44,14 +44,14 @@ impl FromStr for Kind {
             "sabul-swift" => Ok(Self::Sabul(Mode::Swift)),
             "reno" | "bbr" | "cubic" => Ok(Self::Tcp(text.into())),
             other => Err(format!(
-                "{other:?} carries no flow; sabul, sabul-swift, reno, bbr and cubic do"
+                "unknown protocol {other:?}: use sabul, sabul-swift, reno, bbr or cubic"
             )),
         }
     }
 }
 
 impl Flow {
-    /// Runs until `meter` says that it is over.
+    /// Runs the flow until `meter` signals its end.
     pub(crate) fn run(&self, site: &Site, field: &Field, meter: &Meter) -> Result<()> {
         site.wait(self.start)?;
         if meter.is_over() {
@@ -65,27 +65,27 @@ impl Flow {
 }
 
 impl Meter {
-    /// Notes what has come by now.
+    /// Sets the total of bytes received.
     pub(crate) fn set(&self, bytes: u64) {
         self.bytes.store(bytes, Relaxed);
     }
 
-    /// Notes what has come more.
+    /// Adds bytes received.
     pub(crate) fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// What has come so far.
+    /// Returns the total of bytes received.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// Lets the flow end.
+    /// Signals the flow to end.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Relaxed);
     }
 
-    /// Whether the flow shall end.
+    /// Reports whether the flow must end.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Relaxed)
     }

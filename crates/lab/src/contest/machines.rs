@@ -1,4 +1,4 @@
-//! A flow of machines that ship, on sockets of the lab's hosts.
+//! Flow of protocol machines on sockets of the lab's hosts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::flow::Meter;
 use super::tcp::pair;
 use crate::error::{Error, Result};
 
-/// Runs a flow of SABUL, which knows of the path what a copy measures before it begins.
+/// Runs a flow of SABUL, which knows the values that a copy measures before it starts.
 pub(crate) fn sabul(site: &Site, field: &Field, mode: Mode, meter: &Meter) -> Result<()> {
     let config = config(field, mode);
     let now = site.clock.now();
@@ -51,7 +51,7 @@ pub(crate) fn sabul(site: &Site, field: &Field, mode: Mode, meter: &Meter) -> Re
     thread::scope(|scope| {
         let sent = scope.spawn(|| drive(&mut sender, &mut near, sending));
         let received = drive(&mut receiver, &mut far, receiving);
-        // whoever fails does not leave the other waiting
+        // After a failure of one side, the other must not wait.
         meter.end();
         let sent = sent.join();
         let sent = sent.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -59,8 +59,9 @@ pub(crate) fn sabul(site: &Site, field: &Field, mode: Mode, meter: &Meter) -> Re
     })
 }
 
-/// As `lighthaul cp` has it after its probe: it may have the whole link, begins with half of it, and has twice
-/// the flow window that the paper calls good.
+/// Returns the configuration that `lighthaul cp` uses after its probe. The flow starts at half of
+/// the link's rate and may use all of it. Its flow window is twice the size that the paper
+/// recommends.
 fn config(field: &Field, mode: Mode) -> sabul::Config {
     let product = field.rate.bytes_in((sabul::config::SYN + field.rtt) * 2);
     let window = product / u64::from(PACKET_LEN);
@@ -82,14 +83,14 @@ fn drive<E: Endpoint>(machine: &mut E, lane: &mut Lane, mut owner: Bystander<'_,
     run(machine, lane, &mut object(), &mut owner).map_err(Error::Flow)
 }
 
-/// An object in memory, which is the same packets over and over, so that caches hold them.
+/// Creates an object in memory that repeats a few packets, so that they stay in the CPU's caches.
 pub(crate) fn object() -> Memory {
     let mut ring = Block::new(RING_PACKETS * PACKET_LEN as usize);
     ring.fill(0x5a);
     Memory::new(ring, true)
 }
 
-/// What the machines of both hosts talk over.
+/// Creates the lanes of the machines of both hosts.
 pub(crate) fn lanes(site: &Site, head_len: usize) -> Result<[Lane; 2]> {
     let ([near, far], [here, there]) = (sockets(site)?, streams(site)?);
     let lane = |udp, stream| Lane {
@@ -109,7 +110,7 @@ pub(crate) fn lanes(site: &Site, head_len: usize) -> Result<[Lane; 2]> {
     Ok([lane(near, here), lane(far, there)])
 }
 
-/// A socket in each host that talks to the other.
+/// Creates a socket in each host, connected to the other.
 fn sockets(site: &Site) -> Result<[Udp; 2]> {
     let bind = |host: &str| {
         let address = SocketAddr::from((site.lab.address(host)?, 0));
@@ -121,11 +122,11 @@ fn sockets(site: &Site) -> Result<[Udp; 2]> {
     let ((near, here), (far, there)) = (bind(SOURCE)?, bind(TARGET)?);
     near.connect(there)
         .and_then(|()| far.connect(here))
-        .map_err(Error::world("connect sockets in the lab"))?;
+        .map_err(Error::world("connect the lab's UDP sockets"))?;
     Ok([near, far])
 }
 
-/// A stream between the hosts, both ends of it.
+/// Creates both ends of a stream between the hosts.
 fn streams(site: &Site) -> Result<[Stream; 2]> {
     let [near, far] = pair(site, None)?;
     let shake = |mut tcp, side| {
@@ -142,7 +143,7 @@ fn streams(site: &Site) -> Result<[Stream; 2]> {
     Ok([caller?, called?])
 }
 
-/// An owner that looks on until it is over.
+/// Owner of a machine that measures it until the flow ends.
 pub(crate) struct Bystander<'a, E: Endpoint> {
     pub(crate) meter: &'a Meter,
     pub(crate) look: fn(&E, &Meter),
@@ -172,9 +173,10 @@ impl<E: Endpoint> Owner<E> for Bystander<'_, E> {
 
 const SEED: u64 = 1;
 pub(crate) const STREAM: u16 = 1;
-/// What marks the datagrams of a flow, whose sockets hear nobody else.
+/// Connection number of the flow's datagrams.
 const CONNECTION: u64 = 1;
-/// What a plain packet carries of the object, and what else it has: IP, UDP and the mark.
+/// Length of a packet's part of the object, and of its headers (IP, UDP and connection number), in
+/// bytes.
 pub(crate) const PACKET_LEN: u32 = 1440;
 pub(crate) const OVERHEAD_LEN: u32 = 28 + CONNECTION_LEN as u32;
 const RING_PACKETS: usize = 512;

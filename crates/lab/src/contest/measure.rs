@@ -1,4 +1,4 @@
-//! A plan in real time: its table.
+//! Measurement of a plan in real time.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::table::{EMULATION, Table};
 type Rows = Vec<Vec<Option<f64>>>;
 
 impl ContestPlan {
-    /// The table before anything is measured.
+    /// Returns the table with keys and columns, but without measurements.
     pub fn blank(&self) -> Table {
         let keys: Vec<f64> = match &self.sort {
             Sort::Share(share) => share.rtts.iter().map(millis).collect(),
@@ -54,7 +54,7 @@ impl ContestPlan {
         Ok(table)
     }
 
-    /// The curves, in the order of their columns.
+    /// Returns the curves in the order of their columns.
     pub fn curves(&self) -> Vec<Curve> {
         match &self.sort {
             Sort::Share(share) => share.curves.iter().map(|of| of.0.clone()).collect(),
@@ -71,7 +71,7 @@ impl ContestPlan {
         }
     }
 
-    /// What the first column is called.
+    /// Returns the name of the first column.
     const fn key(&self) -> &'static str {
         match self.sort {
             Sort::Share(_) => "rtt_ms",
@@ -90,7 +90,7 @@ impl Share {
         });
         let points: Vec<_> = points.collect();
         let mut shares = vec![None; points.len()];
-        // the slow ones do not disturb each other
+        // Slow links can be measured at the same time.
         let mut order: Vec<usize> = (0..points.len()).collect();
         order.sort_by_key(|nth| points[*nth].0.rate);
         while !order.is_empty() {
@@ -108,14 +108,14 @@ impl Share {
         Ok(rows.map(<[_]>::to_vec).collect())
     }
 
-    /// TCP's part of its fair share at one point, in percent.
+    /// Measures TCP's throughput at one point, in percent of its fair share.
     fn share(&self, field: &Field, kinds: &[Kind; 2]) -> Result<f64> {
         let flows = kinds.clone().map(|kind| Flow {
             kind,
             start: Duration::ZERO,
         });
         let samples = field.run(&flows, self.till, LOOK)?;
-        // a sample is taken at the end of its interval
+        // A sample is taken at the end of its interval.
         let first = (self.from.as_millis() / LOOK.as_millis()) as usize;
         let by = |sample: Option<&Vec<u64>>| sample.map_or(0, |bytes| bytes[0]);
         let before = by(first.checked_sub(1).and_then(|nth| samples.get(nth)));
@@ -166,7 +166,7 @@ impl Mice {
         self.crowds.iter().map(point).collect()
     }
 
-    /// Within how many seconds half of the transfers and 95 % of them end beside so many flows.
+    /// Measures the times in seconds until 50% and 95% of the transfers end, beside `crowd` flows.
     fn times(&self, beside: &Kind, crowd: u32) -> Result<[f64; 2]> {
         let flow = Flow {
             kind: beside.clone(),
@@ -196,7 +196,8 @@ impl Trials {
         self.rates.iter().map(row).collect()
     }
 
-    /// Goodput in percent of the rate, and packets lost in percent: the medians of all runs.
+    /// Measures goodput in percent of the rate, and packets lost in percent. Returns the medians of
+    /// all runs.
     fn point(&self, trial: &Trial, rate: Rate) -> Result<[f64; 2]> {
         let runs = (0..self.runs).map(|_| try_once(self, trial, rate));
         let runs = runs.collect::<Result<Vec<_>>>()?;
@@ -212,7 +213,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// How many of the first cases may run at once: at least one.
+/// Returns the number of first cases that may run at the same time, at least one.
 fn count_at_once(rates: impl Iterator<Item = Rate>) -> usize {
     let sums = rates.scan(0, |sum, rate| {
         *sum += rate.as_bps();
@@ -221,7 +222,7 @@ fn count_at_once(rates: impl Iterator<Item = Rate>) -> usize {
     sums.take_while(|sum| *sum <= TOGETHER_BPS).count().max(1)
 }
 
-/// Two curves of one.
+/// Splits a curve into two.
 fn pair(curve: &Curve, parts: [(&str, &str); 2]) -> [Curve; 2] {
     parts.map(|(name, label)| Curve {
         name: format!("{}_{name}", curve.name),
@@ -233,14 +234,15 @@ fn millis(time: &Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What is known of small transfers, and of a transfer at a rate.
+/// Suffixes and labels of the two curves of small transfers, and of a transfer at a rate.
 const TIMES: [(&str, &str); 2] = [("half", "half"), ("most", "95 %")];
 const REACHED: [(&str, &str); 2] = [("goodput", "goodput"), ("lost", "lost")];
-/// How often a share is looked at.
+/// Interval between samples of a share.
 const LOOK: Duration = Duration::from_millis(500);
-/// What links that are measured at once may carry, so that the machine is not what is measured.
+/// Limit of the total rate of links that are measured at the same time, so that the host is no
+/// bottleneck.
 const TOGETHER_BPS: u64 = 400_000_000;
-/// What TCP carries in a packet.
+/// Length of TCP's payload in a packet, in bytes.
 const PAYLOAD_LEN: u32 = 1448;
-/// What flows get to themselves before small transfers begin.
+/// Time that the flows run before the small transfers start.
 const WARM: Duration = Duration::from_secs(5);

@@ -1,8 +1,10 @@
-//! Figures of flows that share a link of the lab in real time: machines that ship, on real sockets, and the kernel's TCP.
+//! Figures of flows that share a link of the lab in real time: protocol machines on real sockets,
+//! and the kernel's TCP.
 //!
-//! - [`plan`]: which flows, over which links; [`flow`]: who they are; [`field`]: a link while flows share it
-//! - [`measure`]: what is measured there; [`plot`]: the pictures; [`figures`]: all of them
-//! - `machines`, `tcp`: what runs a flow; `trial`: one transfer beside a load, or to a disk; `press`: that load; `together`: what goes on at the same time
+//! - [`plan`]: flows and their links; [`flow`]: one flow; [`field`]: a link that flows share
+//! - [`measure`]: measurements; [`plot`]: pictures; [`figures`]: all figures
+//! - `machines`, `tcp`: flows by protocol; `trial`: one transfer beside a load or to a disk;
+//!   `together`: parallel work
 pub mod field;
 pub mod figures;
 pub mod flow;

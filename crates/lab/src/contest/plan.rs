@@ -1,4 +1,4 @@
-//! What a figure of contests is made of.
+//! Plans of figures of contests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,127 +13,127 @@ use crate::error::Result;
 use crate::file;
 use crate::quantity::{bytes, duration, rate};
 
-/// A figure to be.
+/// Plan of a figure.
 #[derive(Clone, Debug)]
 pub struct ContestPlan {
-    /// What its files are called.
+    /// Name of the figure's files.
     pub name: String,
-    /// What stands above it.
+    /// Title of the figure.
     pub title: String,
-    /// What is measured.
+    /// Measurement.
     pub sort: Sort,
 }
 
-/// What is measured.
+/// Measurement of a contest.
 #[derive(Clone, Debug)]
 pub enum Sort {
-    /// TCP's part of its fair share, over the round-trip time.
+    /// TCP's throughput in percent of its fair share, over the round-trip time.
     Share(Share),
-    /// What each flow gets, over time.
+    /// Goodput of each flow, over time.
     Course(Course),
-    /// How long small transfers take, over the number of flows beside them.
+    /// Duration of small transfers, over the number of flows beside them.
     Mice(Mice),
-    /// What transfers by RBUDP reach and lose, over the rate that they are sent at.
+    /// Goodput and loss of RBUDP transfers, over the send rate.
     Trials(Trials),
 }
 
-/// One flow of TCP beside another flow.
+/// Measurement of one TCP flow beside another flow.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// The points.
+    /// Round-trip times of the points.
     pub rtts: Vec<Duration>,
-    /// It is measured from then on.
+    /// Start of the measurement.
     pub from: Duration,
-    /// And till then.
+    /// End of the measurement.
     pub till: Duration,
-    /// The curves, each with the link's rate, TCP's congestion control and who is beside it.
+    /// Curves, each with the link's rate, the TCP flow and the flow beside it.
     pub curves: Vec<(Curve, Rate, [Kind; 2])>,
     queue_packets_min: u32,
 }
 
-/// Flows on links of their own, or together.
+/// Measurement of flows over time, on one or several links.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// The time from one point to the next.
+    /// Time between points.
     pub interval: Duration,
-    /// When it ends.
+    /// End of the measurement.
     pub till: Duration,
-    /// The links.
+    /// Links.
     pub fields: Vec<Field>,
-    /// The curves, each with the number of its link.
+    /// Curves, each with the index of its link.
     pub curves: Vec<(Curve, usize, Flow)>,
 }
 
-/// Small transfers, one after the other begins.
+/// Measurement of small transfers that start at regular intervals.
 #[derive(Clone, Debug)]
 pub struct Mice {
-    /// The link.
+    /// Link.
     pub field: Field,
-    /// The points: how many flows are beside them.
+    /// Numbers of flows beside the transfers, one per point.
     pub crowds: Vec<u32>,
-    /// How many there are, and how large they are.
+    /// Number of transfers.
     pub transfers: u32,
-    /// Bytes of each.
+    /// Size of each transfer, in bytes.
     pub bytes: u64,
-    /// The time from one to the next.
+    /// Time between the starts of two transfers.
     pub every: Duration,
-    /// TCP's congestion control.
+    /// Congestion control of the transfers' TCP.
     pub congestion: String,
-    /// The curves, each with who is beside them.
+    /// Curves, each with the protocol of the flows beside the transfers.
     pub curves: Vec<(Curve, Kind)>,
 }
 
-/// Transfers of an object between two hosts on a plain pair.
+/// Measurement of single transfers between two hosts joined by a veth pair.
 #[derive(Clone, Debug)]
 pub struct Trials {
-    /// The points: bits of the object sent each second.
+    /// Send rates of the points, in bits of the object per second.
     pub rates: Vec<Rate>,
-    /// Bytes of the object.
+    /// Size of the object, in bytes.
     pub bytes: u64,
-    /// How often each is repeated; the median counts.
+    /// Number of repetitions, whose median is drawn.
     pub runs: u32,
-    /// The curves.
+    /// Curves.
     pub curves: Vec<(Curve, Trial)>,
 }
 
-/// How a transfer is received.
+/// Conditions at the receiver of a transfer.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// By RBUDP+.
+    /// True for RBUDP+, with feedback; false for RBUDP.
     pub feedback: bool,
-    /// Tasks that are bound to processor and memory on the receiver's core.
+    /// Number of tasks that load the receiver's core with computation and memory accesses.
     pub tasks: u32,
-    /// The receiver's socket buffer, if it is not what a copy asks for.
+    /// Size of the receiver's socket buffer in bytes; `None` for the size that a copy requests.
     pub socket_bytes: Option<usize>,
-    /// Where the object goes.
+    /// Destination of the object.
     pub target: Target,
 }
 
-/// Where an object goes.
+/// Destination of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Nowhere: it is copied into memory and forgotten.
+    /// Memory: the object is copied and discarded.
     Memory,
-    /// To a file in this folder.
+    /// File in this folder.
     Folder(PathBuf),
 }
 
-/// What a curve is called.
+/// Names of a curve.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Curve {
-    /// In the table.
+    /// Column in the table.
     pub name: String,
-    /// In the picture.
+    /// Label in the picture.
     pub label: String,
 }
 
 impl ContestPlan {
-    /// Reads the plan in a file; the figure is called as the file is.
+    /// Reads a plan's file, which names the figure.
     pub fn read(file: &Path) -> Result<Self> {
         file::read(file, Self::parse)
     }
 
-    /// Reads a plan.
+    /// Parses a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
         let settings: Settings =
             toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
@@ -149,7 +149,9 @@ impl ContestPlan {
         ];
         let mut sorts = sorts.into_iter().flatten();
         let (Some(sort), None) = (sorts.next(), sorts.next()) else {
-            return Err("a contest has one of `share`, `course`, `mice` and `trials`".into());
+            return Err(
+                "a contest needs exactly one of `share`, `course`, `mice` and `trials`".into(),
+            );
         };
         let sort = sort?;
         Ok(Self {
@@ -161,7 +163,7 @@ impl ContestPlan {
 }
 
 impl Share {
-    /// The link of a curve at one point.
+    /// Returns the link of a curve at one point.
     pub fn field(&self, rate: Rate, rtt: Duration) -> Field {
         Field {
             rate,
@@ -171,7 +173,7 @@ impl Share {
     }
 }
 
-/// A plan as its file has it.
+/// Plan as written in its file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
@@ -278,7 +280,7 @@ impl ShareSettings {
         let (from, till) = (duration(&self.from)?, duration(&self.till)?);
         if from >= till || till > TIME_MAX {
             return Err(format!(
-                "`from` must be before `till`, at most {TIME_MAX:?}"
+                "`from` must be before `till`, and `till` at most {TIME_MAX:?}"
             ));
         }
         Ok(Share {
@@ -297,7 +299,10 @@ impl CourseSettings {
         let fields: Vec<Field> = fields.collect::<std::result::Result<_, _>>()?;
         let curves = self.curve.into_iter().map(|of| {
             if of.link >= fields.len() {
-                return Err(format!("curve {}: there is no such link", of.curve.name));
+                return Err(format!(
+                    "curve {}: `link` is not the index of a link",
+                    of.curve.name
+                ));
             }
             let (kind, start) = (of.flow.parse()?, duration(&of.start)?);
             Ok((of.curve, of.link, Flow { kind, start }))
@@ -325,7 +330,7 @@ impl MiceSettings {
         let most = self.crowds.iter().max().copied().unwrap_or(0);
         if !(1..=MICE_MAX).contains(&self.transfers) || most > CROWD_MAX {
             return Err(format!(
-                "a contest has 1 to {MICE_MAX} small transfers beside at most {CROWD_MAX} flows"
+                "`transfers` must be from 1 to {MICE_MAX}, and each of `crowds` at most {CROWD_MAX}"
             ));
         }
         Ok(Mice {
@@ -345,7 +350,7 @@ impl TrialsSettings {
         let rates = self.rates.iter().map(|text| rate(text));
         let curves = self.curve.into_iter().map(TrialCurve::check);
         if !(1..=RUNS_MAX).contains(&self.runs) {
-            return Err(format!("`runs` is from 1 to {RUNS_MAX}"));
+            return Err(format!("`runs` must be from 1 to {RUNS_MAX}"));
         }
         Ok(Trials {
             rates: rates.collect::<std::result::Result<_, _>>()?,
@@ -359,7 +364,7 @@ impl TrialsSettings {
 impl TrialCurve {
     fn check(self) -> std::result::Result<(Curve, Trial), String> {
         if self.tasks > TASKS_MAX {
-            return Err(format!("a load has at most {TASKS_MAX} tasks"));
+            return Err(format!("`tasks` must be at most {TASKS_MAX}"));
         }
         let socket = self.socket.as_deref().map(bytes).transpose()?;
         let trial = Trial {
@@ -386,13 +391,13 @@ fn queue(packets: u32) -> std::result::Result<u32, String> {
     if (1..=QUEUE_MAX).contains(&packets) {
         return Ok(packets);
     }
-    Err(format!("a queue holds 1 to {QUEUE_MAX} packets"))
+    Err(format!("`queue_packets` must be from 1 to {QUEUE_MAX}"))
 }
 
 const TIME_MAX: Duration = Duration::from_mins(10);
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const QUEUE_MAX: u32 = 100_000;
-/// Each has a thread or two while it lasts.
+/// Limit of transfers, each of which needs one or two threads.
 const MICE_MAX: u32 = 1000;
 const CROWD_MAX: u32 = 20;
 const RUNS_MAX: u32 = 100;
@@ -413,7 +418,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_plan_is_read() {
+    fn valid_plan_is_parsed() {
         let plan = ContestPlan::parse("p", SHARE).unwrap();
         let Sort::Share(share) = plan.sort else {
             panic!("{plan:?}");
@@ -425,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_makes_no_sense_is_refused() {
+    fn invalid_plan_is_rejected() {
         for (from, to) in [
             ("\"2s\"", "\"1s\""),
             ("\"2s\"", "\"2000s\""),

@@ -1,11 +1,11 @@
-//! The picture of a contest.
+//! Picture of a contest.
 
 use super::plan::{ContestPlan, Sort};
 use crate::error::Result;
 use crate::plot::{Across, plot_measured};
 use crate::table::{EMULATION, Table};
 
-/// Draws the table of a plan; answers a PNG file's octets.
+/// Draws the table of a plan. Returns a PNG image.
 pub fn plot(plan: &ContestPlan, table: &Table) -> Result<Vec<u8>> {
     let curves = plan.curves().into_iter().map(|curve| {
         let points = table.points(&format!("{}{EMULATION}", curve.name));

@@ -1,4 +1,4 @@
-//! A flow of the kernel's TCP, and many small ones.
+//! Flow of the kernel's TCP, and small TCP transfers.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use super::plan::Mice;
 use super::together::together;
 use crate::error::{Error, Result};
 
-/// Runs a flow with the congestion control of this name.
+/// Runs a flow with this congestion control.
 pub(crate) fn run(site: &Site, congestion: &str, meter: &Meter) -> Result<()> {
     let [near, far] = pair(site, Some(congestion))?;
     for end in [&near, &far] {
@@ -29,8 +29,8 @@ pub(crate) fn run(site: &Site, congestion: &str, meter: &Meter) -> Result<()> {
     Ok(())
 }
 
-/// Runs small transfers, of which one begins after the other; answers how long each took, from the call until the
-/// sender has heard that all came.
+/// Runs small transfers that start at regular intervals. Returns the duration of each, from the
+/// connection's start until the receiver has closed it.
 pub(crate) fn mice(site: &Site, plan: &Mice) -> Result<Vec<Duration>> {
     let begun = site.clock.now().since(Instant::ZERO);
     let mouse = |nth: u32| {
@@ -49,7 +49,7 @@ pub(crate) fn mice(site: &Site, plan: &Mice) -> Result<Vec<Duration>> {
     together((0..plan.transfers).map(|nth| move || mouse(nth)))
 }
 
-/// Sends a small transfer and waits until the other side hangs up.
+/// Sends a small transfer, and waits until the receiver closes the connection.
 fn send(mut tcp: TcpStream, plan: &Mice) -> std::io::Result<()> {
     tcp.set_read_timeout(Some(MOUSE_PATIENCE))?;
     tcp.set_write_timeout(Some(MOUSE_PATIENCE))?;
@@ -58,14 +58,14 @@ fn send(mut tcp: TcpStream, plan: &Mice) -> std::io::Result<()> {
     tcp.read(&mut [0]).map(|_| ())
 }
 
-/// Receives a small transfer, and hangs up.
+/// Receives a small transfer, and closes the connection.
 fn swallow(mut tcp: TcpStream) {
     let mut octets = vec![0; PIECE_LEN];
     while tcp.read(&mut octets).is_ok_and(|len| len > 0) {}
 }
 
-/// A connection from the host that sends to the one that receives, both ends of it; by the congestion control of this
-/// name, or as transfers have it.
+/// Connects the sending host to the receiving one. Returns both ends. Uses this congestion control,
+/// or that of a copy if `None`.
 pub(crate) fn pair(site: &Site, congestion: Option<&str>) -> Result<[TcpStream; 2]> {
     let (listener, address) = listener(site)?;
     let near = call(site, address, congestion)?;
@@ -75,7 +75,7 @@ pub(crate) fn pair(site: &Site, congestion: Option<&str>) -> Result<[TcpStream; 
     Ok([near, far])
 }
 
-/// Somebody who listens in the host that receives.
+/// Listens in the receiving host.
 fn listener(site: &Site) -> Result<(TcpListener, SocketAddr)> {
     let address = SocketAddr::from((site.target()?, 0));
     let listener = site.lab.within(TARGET, || listen(address))?;
@@ -84,7 +84,7 @@ fn listener(site: &Site) -> Result<(TcpListener, SocketAddr)> {
         .map_err(Error::world("listen in the lab"))
 }
 
-/// Calls from the host that sends.
+/// Connects from the sending host.
 fn call(site: &Site, to: SocketAddr, congestion: Option<&str>) -> Result<TcpStream> {
     let call = || match congestion {
         Some(name) => {
@@ -108,7 +108,7 @@ fn pour(mut tcp: TcpStream, meter: &Meter) {
     }
 }
 
-/// Receives whatever comes.
+/// Receives and counts all data.
 fn drain(mut tcp: TcpStream, meter: &Meter) {
     let mut octets = vec![0; PIECE_LEN];
     while !meter.is_over() {
@@ -125,9 +125,9 @@ fn waits(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// How often a flow looks whether it is over.
+/// Interval at which a flow checks for its end.
 const LOOK: Duration = Duration::from_millis(100);
-/// A small transfer that takes longer has failed.
+/// Time after which a small transfer counts as failed.
 const MOUSE_PATIENCE: Duration = Duration::from_mins(2);
-/// Bytes written and read at a time.
+/// Size of a write or read, in bytes.
 const PIECE_LEN: usize = 256 << 10;

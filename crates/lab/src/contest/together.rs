@@ -1,10 +1,11 @@
-//! Work that goes on at the same time.
+//! Parallel work.
 
 use std::thread;
 
 use crate::error::Result;
 
-/// Does each of `works` on a thread of its own, and answers what came of them when all have ended.
+/// Runs each of `works` on a thread of its own. Returns their results when all have ended, or the
+/// first error.
 pub(crate) fn together<T: Send, W: FnOnce() -> Result<T> + Send>(
     works: impl IntoIterator<Item = W>,
 ) -> Result<Vec<T>> {

@@ -1,4 +1,5 @@
-//! One transfer by RBUDP or RBUDP+ at a rate, whose receiver has a load beside it, or writes to a disk.
+//! Single RBUDP or RBUDP+ transfer at a rate, with a load beside the receiver or a disk as its
+//! target.
 
 use std::path::PathBuf;
 use std::thread;
@@ -24,15 +25,15 @@ use crate::error::{Error, Result};
 use crate::press::Press;
 use crate::settings::LinkSettings;
 
-/// What came of a transfer.
+/// Result of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     pub(crate) seconds: f64,
-    /// Datagrams that were sent more than once, in percent of the packets.
+    /// Datagrams retransmitted, in percent of the packets.
     pub(crate) lost: f64,
 }
 
-/// Runs `trial` once at `rate` of the object.
+/// Runs `trial` once, with the object sent at `rate`.
 pub(crate) fn try_once(trials: &Trials, trial: &Trial, rate: Rate) -> Result<Outcome> {
     let link = LinkSettings {
         kind: Some("veth".into()),
@@ -51,7 +52,7 @@ pub(crate) fn try_once(trials: &Trials, trial: &Trial, rate: Rate) -> Result<Out
     let meter = Meter::default();
     let ended = thread::scope(|scope| {
         let received = scope.spawn(|| receive(config, trial, far, &meter));
-        // on a thread of its own, since whoever keeps to a core does so for good
+        // On its own thread, since a thread stays pinned to its core.
         let sent = scope.spawn(|| send(&mut sender, near, &meter));
         let sent = sent.join();
         let sent = sent.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -85,7 +86,7 @@ fn config(bytes: u64, trial: &Trial, rate: Rate) -> Config {
 }
 
 fn send(sender: &mut Sender, mut lane: Lane, meter: &Meter) -> Result<()> {
-    keep_to(SENDER_CORE).map_err(Error::world("keep to a core"))?;
+    keep_to(SENDER_CORE).map_err(Error::world("pin the sender to a core"))?;
     let mut owner = Bystander {
         meter,
         look: |_: &Sender, _: &Meter| {},
@@ -102,7 +103,7 @@ fn send(sender: &mut Sender, mut lane: Lane, meter: &Meter) -> Result<()> {
 }
 
 fn receive(config: Config, trial: &Trial, mut lane: Lane, meter: &Meter) -> Result<()> {
-    keep_to(RECEIVER_CORE).map_err(Error::world("keep to a core"))?;
+    keep_to(RECEIVER_CORE).map_err(Error::world("pin the receiver to a core"))?;
     let mut receiver = Receiver::new(lane.clock.now(), config, SEED);
     let mut owner = Bystander {
         meter,
@@ -116,7 +117,7 @@ fn receive(config: Config, trial: &Trial, mut lane: Lane, meter: &Meter) -> Resu
     match &trial.target {
         Target::Memory => run(&mut receiver, &mut lane, &mut object(), &mut owner)?,
         Target::Folder(folder) => {
-            let file = Scratch::create(folder).map_err(Error::world("write a file"))?;
+            let file = Scratch::create(folder).map_err(Error::world("create the received file"))?;
             let mut blocks = Blocks::start(file, PACKET_LEN, BLOCKS_BYTES)?;
             blocks.begin((), config.object_len)?;
             run(&mut receiver, &mut lane, &mut blocks, &mut owner)?;
@@ -127,7 +128,7 @@ fn receive(config: Config, trial: &Trial, mut lane: Lane, meter: &Meter) -> Resu
     Ok(())
 }
 
-/// A file that goes when this value goes.
+/// File that is removed when this value is dropped.
 struct Scratch {
     file: OutputFile,
     path: PathBuf,
@@ -157,12 +158,12 @@ impl Sink for Scratch {
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> std::result::Result<(), World> {
         let written = self.file.write_at(bytes, offset);
-        written.map_err(|error| World::world("writing the object", error))
+        written.map_err(|error| World::world("cannot write the object", error))
     }
 
     fn end(&mut self) -> std::result::Result<(), World> {
         let synced = self.file.sync();
-        synced.map_err(|error| World::world("syncing the object", error))
+        synced.map_err(|error| World::world("cannot sync the object", error))
     }
 }
 
@@ -170,7 +171,7 @@ const SEED: u64 = 1;
 const SENDER_CORE: usize = 0;
 const RECEIVER_CORE: usize = 1;
 const BLOCKS_BYTES: usize = 64 << 20;
-/// As copies have it on a path as short as this.
+/// Round-trip time and settling time of a copy over such a short path.
 const RTT: Duration = Duration::from_micros(100);
 const SETTLE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_secs(2);

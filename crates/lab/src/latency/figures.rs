@@ -1,4 +1,4 @@
-//! The figures of latencies: plans to tables and pictures, beside what was accepted.
+//! Figures of latencies: from plans to tables and pictures, compared with the accepted tables.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::figures::{Figure, keep};
 use crate::file;
 
-/// Draws every plan in `dir` again, if there is such a folder.
+/// Redraws every plan in `dir`, if the folder exists.
 pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
     let draw = |plan: &LatencyPlan| {
         let table = simulate(plan)?;
@@ -18,7 +18,7 @@ pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
     plans(dir)?.iter().map(draw).collect()
 }
 
-/// The plans in `dir`, by name.
+/// Reads the plans in `dir`, sorted by name.
 pub fn plans(dir: &Path) -> Result<Vec<LatencyPlan>> {
     if !dir.exists() {
         return Ok(Vec::new());

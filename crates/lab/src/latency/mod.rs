@@ -1,8 +1,10 @@
-//! A figure of its own kind: how old small messages are when they come, and how many do not, over the loss rate.
+//! Figures of latencies: the age of small messages at their arrival, and their loss, over the
+//! packet loss rate.
 //!
-//! - [`plan`]: which messages over which path, and who carries them
-//! - [`simulate`]: message streams and RBUDP by the machines that ship; [`tcp`]: a sketch to compare with
-//! - [`plot`]: the picture; [`figures`]: all of them
+//! - [`plan`]: messages, path and protocols
+//! - [`simulate`]: message streams and RBUDP by the protocol machines; [`tcp`]: a model of TCP for
+//!   comparison
+//! - [`plot`]: pictures; [`figures`]: all figures
 pub mod figures;
 pub mod plan;
 pub mod plot;

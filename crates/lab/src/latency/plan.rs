@@ -1,4 +1,4 @@
-//! What a figure of latencies is made of.
+//! Plans of figures of latencies.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,50 +12,50 @@ use crate::error::Result;
 use crate::file::{PathSettings, read};
 use crate::quantity;
 
-/// A figure to be.
+/// Plan of a figure.
 #[derive(Clone, Debug)]
 pub struct LatencyPlan {
-    /// What its files are called.
+    /// Name of the figure's files.
     pub name: String,
-    /// What stands above it.
+    /// Title of the figure.
     pub title: String,
-    /// Datagrams lost, of a thousand million, in ascending order.
+    /// Packet loss rates in parts per billion, in ascending order.
     pub losses_ppb: Vec<u64>,
-    /// Messages of each point.
+    /// Number of messages of each point.
     pub messages: u64,
-    /// The time from one to the next.
+    /// Time between messages.
     pub every: Duration,
-    /// Bytes of each.
+    /// Length of a message, in bytes.
     pub len: u32,
-    /// The link's rate.
+    /// Rate of the link.
     pub link: Rate,
     /// Round-trip time.
     pub rtt: Duration,
-    /// Bytes of the link's queue.
+    /// Size of the link's queue, in bytes.
     pub queue_bytes_max: u64,
-    /// The curves.
+    /// Curves.
     pub series: Vec<Series>,
 }
 
-/// One curve.
+/// Curve of a figure.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What its columns are called.
+    /// Prefix of its columns.
     pub name: String,
-    /// What the legend calls it.
+    /// Label in the legend.
     pub label: String,
-    /// Who carries its messages.
+    /// Protocol of its messages.
     pub carrier: Carrier,
 }
 
-/// Who carries messages.
+/// Protocol of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// A message stream with this code, whose blocks wait so long.
+    /// Message stream with this code. A block waits for further messages for this long.
     Fec(Code, Duration),
-    /// RBUDP, those of so long together, planned for so many round trips.
+    /// RBUDP. Messages of this time span form one object, planned for this many rounds.
     Rbudp(Duration, u32),
-    /// TCP, as [`super::tcp`] sketches it.
+    /// TCP, as modeled by [`super::tcp`].
     Tcp,
 }
 
@@ -83,12 +83,12 @@ struct SeriesSettings {
 }
 
 impl LatencyPlan {
-    /// Reads the plan in a file; the figure is called as the file is.
+    /// Reads a plan's file, which names the figure.
     pub fn read(file: &Path) -> Result<Self> {
         read(file, Self::parse)
     }
 
-    /// Reads a plan.
+    /// Parses a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
         let settings: Settings =
             toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
@@ -114,11 +114,11 @@ impl LatencyPlan {
 
     fn check(&self) -> std::result::Result<(), String> {
         if !self.losses_ppb.is_sorted() || self.losses_ppb.first().is_none_or(|loss| *loss == 0) {
-            return Err("loss must be above zero and in ascending order".into());
+            return Err("`loss` must be above zero and in ascending order".into());
         }
         if self.messages == 0 || self.len == 0 || self.len > LEN_MAX || self.every.is_zero() {
             return Err(format!(
-                "give messages, of 1 to {LEN_MAX} bytes, and the time from one to the next"
+                "`messages` and `every` must be above zero, and `len` from 1 to {LEN_MAX}"
             ));
         }
         Ok(())
@@ -141,7 +141,7 @@ impl SeriesSettings {
             (None, None) => Carrier::Tcp,
             (Some(_), Some(_)) => {
                 return Err(format!(
-                    "series {}: `code` is of fec, `delay` of rbudp",
+                    "series {}: give either `code` (a message stream) or `delay` (RBUDP), not both",
                     self.name
                 ));
             }
@@ -154,9 +154,9 @@ impl SeriesSettings {
     }
 }
 
-/// How long a block waits unless a plan says.
+/// Default time that a block waits for further messages.
 const LINGER: Duration = Duration::from_millis(2);
-/// What fits in a datagram.
+/// Largest message that fits in a datagram, in bytes.
 const LEN_MAX: u32 = 1400;
 
 #[cfg(test)]
@@ -174,7 +174,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_plan_is_read() {
+    fn valid_plan_is_parsed() {
         let plan = LatencyPlan::parse("p", PLAN).unwrap();
         assert_eq!(plan.losses_ppb, [1_000_000, 10_000_000]);
         let carriers = [plan.series[0].carrier, plan.series[1].carrier];
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_makes_no_sense_is_refused() {
+    fn invalid_plan_is_rejected() {
         for (from, to) in [
             ("\"0.1%\", \"1%\"", "\"1%\", \"0.1%\""),
             ("messages = 10", "messages = 0"),

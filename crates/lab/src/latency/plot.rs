@@ -1,4 +1,4 @@
-//! The picture of a figure of latencies: above how old messages are, below how many do not come.
+//! Picture of latencies: above the age of messages at arrival, below their loss.
 
 use super::plan::LatencyPlan;
 use super::simulate::COLUMNS;
@@ -7,7 +7,7 @@ use crate::canvas::{Anchor, Canvas};
 use crate::error::{Error, Result};
 use crate::table::Table;
 
-/// Draws the table of a plan; answers a PNG file's octets.
+/// Draws the table of a plan. Returns a PNG image.
 pub fn plot(plan: &LatencyPlan, table: &Table) -> Result<Vec<u8>> {
     let mut canvas = Canvas::new(WIDTH, HEIGHT);
     let losses = plan.losses_ppb.iter().map(|ppb| *ppb as f64 / 1e7);
@@ -63,5 +63,5 @@ const WIDTH: u32 = 1200;
 const HEIGHT: u32 = 860;
 const LEFT: f32 = 90.0;
 const RIGHT: f32 = 1165.0;
-/// Fewer are drawn as so many: no logarithm is theirs.
+/// Smallest loss that is drawn, in parts per million; zero has no logarithm.
 const LOST_MIN: f64 = 5.0;

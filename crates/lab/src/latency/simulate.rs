@@ -1,4 +1,4 @@
-//! A figure of latencies in virtual time.
+//! Simulation of a figure of latencies, in virtual time.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use super::tcp;
 use crate::error::{Error, Result};
 use crate::table::Table;
 
-/// What came of the messages of one point.
+/// Result of the messages of one point.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How old those that came were, in ascending order.
+    /// Ages of the received messages at arrival, in ascending order.
     pub latencies: Vec<Duration>,
-    /// How many were sent.
+    /// Number of messages sent.
     pub messages: u64,
 }
 
 impl Outcome {
-    /// The age in milliseconds that so many of a hundred did not exceed.
+    /// Returns a percentile of the ages, in milliseconds. NaN if no message arrived.
     pub fn age_ms(&self, of_a_hundred: usize) -> f64 {
         let nth = self.latencies.len().saturating_sub(1) * of_a_hundred / 100;
         let age = self.latencies.get(nth);
         age.map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
     }
 
-    /// Those that did not come, of a million.
+    /// Returns the messages lost, in parts per million.
     pub fn lost_ppm(&self) -> f64 {
         (self.messages - self.latencies.len() as u64) as f64 * 1e6 / self.messages as f64
     }
@@ -91,7 +91,7 @@ fn world(plan: &LatencyPlan, loss_ppb: u64) -> WorldConfig {
     }
 }
 
-/// Latencies of a message stream.
+/// Simulates a message stream. Returns the latency of each message received.
 fn messages(plan: &LatencyPlan, code: Code, linger: Duration, loss_ppb: u64) -> Vec<Duration> {
     let config = fec::Config {
         message_len: LEN,
@@ -119,7 +119,8 @@ fn messages(plan: &LatencyPlan, code: Code, linger: Duration, loss_ppb: u64) -> 
     latencies
 }
 
-/// Latencies of messages that RBUDP carries as payloads, of which one begins when it is complete and the last is done.
+/// Simulates RBUDP, which carries messages in payloads. A payload starts when it is complete and
+/// the previous one has ended.
 fn payloads(
     plan: &LatencyPlan,
     delay: Duration,
@@ -171,12 +172,12 @@ fn payloads(
     Ok(latencies)
 }
 
-/// What each series has in the table.
+/// Suffixes of a series' columns in the table.
 pub const COLUMNS: [&str; 3] = ["_p50_ms", "_p99_ms", "_lost_ppm"];
 
 const SEED: u64 = 20_261_121;
 const FOR_EVER: Instant = Instant::from_nanos(u64::MAX / 2);
-/// IP, UDP, the connection's number and the seal.
+/// Length of IP, UDP, the connection number and the authentication tag, in bytes.
 const OVERHEAD_LEN: u32 = 52;
 const PACKET_LEN: u32 = 1408;
 const LEN: u32 = 1400;

@@ -1,9 +1,11 @@
-//! Messages over TCP, as kindly as can be: a sketch, to compare with.
+//! Best case of messages over TCP, for comparison.
 //!
-//! Each message is a segment that leaves at once, since the window never gets small and nothing of what the sender
-//! sends is held back. A lost one is sent again when the sender hears of the third behind it that came (RFC 6675), or,
-//! lost again, when a timer ends that doubles (RFC 6298). Messages are read in order: who waits for one waits for all
-//! behind it. A real TCP halves its window, too, and at high loss carries next to nothing.
+//! Each message is a segment that is sent at once, since the model has no congestion window. A lost
+//! segment is retransmitted when the third later segment is acknowledged (RFC 6675). If it is lost
+//! again, a doubling timeout applies (RFC 6298).
+//!
+//! Messages are read in order, so a lost one delays all later ones. A real TCP also halves its
+//! window, and carries almost nothing at high loss.
 
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use lighthaul_base::Rng;
 
 use super::plan::LatencyPlan;
 
-/// The latency of each message.
+/// Simulates the messages of a plan. Returns the latency of each.
 pub fn latencies(plan: &LatencyPlan, loss_ppb: u64, seed: u64) -> Vec<Duration> {
     let mut rng = Rng::new(seed);
     let mut is_lost = || rng.next_u64() % 1_000_000_000 < loss_ppb;
@@ -43,7 +45,7 @@ pub fn latencies(plan: &LatencyPlan, loss_ppb: u64, seed: u64) -> Vec<Duration> 
     latencies
 }
 
-/// Linux's least retransmission timeout.
+/// Smallest retransmission timeout of Linux.
 const TIMEOUT_MIN: Duration = Duration::from_millis(200);
-/// How many segments behind a lost one say that it is.
+/// Number of later segments whose acknowledgment marks a segment as lost.
 const DUPLICATES: usize = 3;

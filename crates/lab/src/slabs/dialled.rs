@@ -1,4 +1,4 @@
-//! A gateway whose channel is provisioned when there is something to send, and given back when there is not.
+//! Gateway whose channel is provisioned on demand and released when idle.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use lighthaul_base::trc::Step;
 use lighthaul_base::{Deadline, Endpoint, Instant, Message, Rate, Span, Transmit, Trc};
 use lighthaul_proto::slabs::station::{Station, StationEvent};
 
-/// A station with such a channel.
+/// Station with a channel on demand.
 #[derive(Debug)]
 pub struct Dialled {
-    /// The station.
+    /// Station of the gateway.
     pub station: Station,
     rate: Rate,
     latency: Duration,
     state: State,
-    /// How long the channel was open.
+    /// Total time for which closed channels were open.
     pub open: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
     Closed,
-    /// Open from then on.
+    /// The channel opens at this time.
     Opening(Instant),
-    /// Since then, and idle since.
+    /// The channel is open since the first time, and idle since the second.
     Open(Instant, Option<Instant>),
 }
 
 impl Dialled {
-    /// The channel of `station` opens so long after its first byte is there.
+    /// Creates a gateway whose channel opens `latency` after the first byte waits.
     pub fn new(mut station: Station, rate: Rate, latency: Duration) -> Self {
         station.link.follow(Instant::ZERO, Some(closed(rate)));
         Self {
@@ -60,7 +60,7 @@ impl Dialled {
         }
     }
 
-    /// How long the channel was open until then.
+    /// Returns the total time until `now` for which the channel was open.
     pub fn open_until(&self, now: Instant) -> Duration {
         match self.state {
             State::Open(since, _) => self.open + now.since(since),
@@ -119,12 +119,12 @@ impl Endpoint for Dialled {
     }
 }
 
-/// A vector that is over.
+/// Returns a vector that has already ended.
 fn closed(rate: Rate) -> Trc {
     let (from, till) = (Instant::ZERO, Instant::from_nanos(1));
     let step = Step { from, till, rate };
     Trc::new(vec![step]).unwrap_or_else(|_| Trc::steady(rate))
 }
 
-/// How long a channel is idle before it is given back.
+/// Idle time after which a channel is released.
 const IDLE: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! The figures of slabs: plans to tables and pictures, beside what was accepted.
+//! Figures of slabs: from plans to tables and pictures, compared with the accepted tables.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::figures::{Figure, accepted, keep};
 use crate::file;
 
-/// Draws every plan in `dir` again, if there is such a folder; what was measured keeps its numbers.
+/// Redraws every plan in `dir`, if the folder exists. Measurements are kept.
 pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
     let draw = |plan: &SlabPlan| {
         let table = simulate(plan);
@@ -25,13 +25,13 @@ pub fn figures(dir: &Path) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// The plans in `dir`, by name, but for those that [`measured_plans`] answers.
+/// Reads the plans in `dir`, sorted by name, without those of [`measured_plans`].
 pub fn plans(dir: &Path) -> Result<Vec<SlabPlan>> {
     let files = files(dir)?.into_iter().filter(|file| !is_measured(file));
     files.map(|file| SlabPlan::read(&file)).collect()
 }
 
-/// The plans of what programs measured: those in files called `gateway-` and something.
+/// Reads the plans of measurements with real programs, in files named `gateway-*`.
 pub fn measured_plans(dir: &Path) -> Result<Vec<MeasuredPlan>> {
     let files = files(dir)?.into_iter().filter(|file| is_measured(file));
     files.map(|file| MeasuredPlan::read(&file)).collect()

@@ -1,4 +1,5 @@
-//! Figures whose numbers programs made, through gateways and by themselves: what they look like. `cargo xtask gateways` measures.
+//! Figures of measurements with real programs, through gateways and directly. `cargo xtask
+//! gateways` measures them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,20 +13,20 @@ use crate::figures::{Figure, keep};
 use crate::file;
 use crate::table::{EMULATION, Table};
 
-/// A figure of measurements.
+/// Figure of measurements.
 #[derive(Clone, Debug)]
 pub struct MeasuredPlan {
-    /// What its files are called.
+    /// Name of the figure's files.
     pub name: String,
     settings: Settings,
 }
 
-/// A plan as its file has it.
+/// Plan as written in its file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
     title: String,
-    /// What varies, as the table calls it, and as the picture does.
+    /// Variable of the horizontal axis: its column, and its label.
     key: String,
     below: String,
     #[serde(default)]
@@ -34,16 +35,16 @@ struct Settings {
     panels: Vec<Panel>,
 }
 
-/// One measurement: where it belongs, what varies there, and what came of it.
+/// Measurement: its column, the value of the variable, and the result.
 pub type Sample = (String, f64, f64);
 
 impl MeasuredPlan {
-    /// Reads the plan in a file; the figure is called as the file is.
+    /// Reads a plan's file, which names the figure.
     pub fn read(file: &Path) -> Result<Self> {
         file::read(file, Self::parse)
     }
 
-    /// Reads a plan.
+    /// Parses a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
         let mut settings: Settings =
             toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
@@ -58,7 +59,7 @@ impl MeasuredPlan {
         })
     }
 
-    /// The columns' names.
+    /// Returns the names of the columns.
     pub fn columns(&self) -> Vec<String> {
         let curves = self.settings.panels.iter().flat_map(|panel| &panel.curves);
         let names = curves.map(|curve| curve.name.clone());
@@ -67,7 +68,7 @@ impl MeasuredPlan {
             .collect()
     }
 
-    /// The table of samples: the mean of those that have one place.
+    /// Creates the table of samples. Samples of the same cell are averaged.
     pub fn table(&self, samples: &[Sample]) -> Table {
         let columns = self.columns();
         let mut keys: Vec<f64> = samples.iter().map(|sample| sample.1).collect();
@@ -94,7 +95,7 @@ impl MeasuredPlan {
         }
     }
 
-    /// Draws a table; answers a PNG file's octets.
+    /// Draws a table. Returns a PNG image.
     pub fn plot(&self, table: &Table) -> Result<Vec<u8>> {
         let settings = &self.settings;
         Sheet {
@@ -107,7 +108,7 @@ impl MeasuredPlan {
         .map_err(|why| Error::Misuse(format!("{}: {why}", self.name)))
     }
 
-    /// Writes the figure's files; what a table does not know of a row that it has is kept as it was.
+    /// Writes the figure's files. Keeps accepted cells that `table` lacks.
     pub fn keep(&self, dir: &Path, table: Table) -> Result<Figure> {
         keep(dir, &self.name, table, |table| self.plot(table))
     }
@@ -127,7 +128,7 @@ mod tests {
     "#;
 
     #[test]
-    fn samples_of_one_place_are_averaged() {
+    fn samples_of_one_cell_are_averaged() {
         let plan = MeasuredPlan::parse("p", PLAN).unwrap();
         let sample = |name: &str, key, value| (name.to_owned(), key, value);
         let samples = [
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_makes_no_sense_is_refused() {
+    fn invalid_plan_is_rejected() {
         let wrong = PLAN.replace("below", "above");
         assert!(MeasuredPlan::parse("p", &wrong).is_err());
     }

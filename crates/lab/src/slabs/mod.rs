@@ -1,9 +1,11 @@
-//! Figures of slabs (SLaBS): what gateways make of their buffers, of channels that open late, and of one channel for several.
+//! Figures of slabs (SLaBS): effects of a gateway's buffer, of channels that open late, and of one
+//! channel for several gateways.
 //!
-//! - [`plan`]: a figure to be; [`simulate`]: its numbers, by the machines that ship
-//! - [`stage`]: gateways in virtual time; [`dialled`]: one whose channel opens when it is needed; [`turns`]: the slots of a cluster
-//! - [`measured`]: one whose numbers programs made, through gateways and by themselves
-//! - `panels`, [`plot`]: the picture; [`figures`]: all of them
+//! - [`plan`]: plans of figures; [`simulate`]: their simulation by the protocol machines
+//! - [`stage`]: gateways in virtual time; [`dialled`]: a gateway with a channel on demand;
+//!   [`turns`]: slots of a cluster
+//! - [`measured`]: figures measured with real programs
+//! - `panels`, [`plot`]: pictures; [`figures`]: all figures
 pub mod dialled;
 pub mod figures;
 pub mod measured;

@@ -1,4 +1,4 @@
-//! Pictures of several panels, one above the other, with the same horizontal axis.
+//! Pictures of several panels, one above the other, with a common horizontal axis.
 
 use serde::Deserialize;
 
@@ -6,46 +6,46 @@ use crate::axis::{Pen, Scale, grid};
 use crate::canvas::{Anchor, Canvas};
 use crate::table::Table;
 
-/// A picture of them.
+/// Picture of several panels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sheet<'a> {
     pub(super) title: &'a str,
-    /// What stands below it.
+    /// Label of the horizontal axis.
     pub(super) below: &'a str,
-    /// It goes across by logarithms.
+    /// True if the horizontal axis is logarithmic.
     pub(super) is_log: bool,
-    /// From above.
+    /// Panels from top to bottom.
     pub(super) panels: &'a [Panel],
 }
 
-/// One of them.
+/// Panel of a picture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Panel {
-    /// What stands beside it.
+    /// Label of the vertical axis.
     pub(super) label: String,
-    /// It goes up by logarithms.
+    /// True if the vertical axis is logarithmic.
     #[serde(default)]
     pub(super) is_log: bool,
     #[serde(rename = "curve")]
     pub(super) curves: Vec<Curve>,
 }
 
-/// A column of the table.
+/// Curve of a panel.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Curve {
-    /// What it is called there.
+    /// Column in the table.
     pub(super) name: String,
-    /// What the legend calls it.
+    /// Label in the legend.
     pub(super) label: String,
-    /// It is a paper's, or what the others are compared with.
+    /// True for a reference curve, such as a paper's.
     #[serde(default)]
     pub(super) dashed: bool,
 }
 
 impl Sheet<'_> {
-    /// Draws a table; answers a PNG file's octets.
+    /// Draws a table. Returns a PNG image.
     pub(super) fn plot(&self, table: &Table) -> Result<Vec<u8>, String> {
         let pixels = 160 + self.panels.len() as u32 * PANEL_PIXELS;
         let mut canvas = Canvas::new(WIDTH, pixels);

@@ -1,4 +1,4 @@
-//! What a figure of slabs is made of.
+//! Plans of figures of slabs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,44 +11,46 @@ use crate::error::Result;
 use crate::file::{PathSettings, read};
 use crate::quantity;
 
-/// A figure to be.
+/// Plan of a figure.
 #[derive(Clone, Debug)]
 pub struct SlabPlan {
-    /// What its files are called.
+    /// Name of the figure's files.
     pub name: String,
-    /// What stands above it.
+    /// Title of the figure.
     pub title: String,
-    /// What is asked.
+    /// Experiment.
     pub kind: Kind,
-    /// The points: bytes of a slab or of a buffer, gateways, or megabits a second that programs say.
+    /// Values of the variable: bytes of a slab or buffer, number of gateways, or offered load in
+    /// Mb/s.
     pub values: Vec<u64>,
-    /// The curves: bytes of a buffer, or nanoseconds until a channel is open; those of the other kinds are fixed.
+    /// Curves: bytes of a buffer, or nanoseconds until a channel opens. Empty for experiments with
+    /// fixed curves.
     pub series: Vec<u64>,
-    /// How long each point lasts.
+    /// Duration of each point.
     pub time: Duration,
-    /// The channel's rate.
+    /// Rate of the channel.
     pub rate: Rate,
-    /// Its round-trip time.
+    /// Round-trip time of the channel.
     pub rtt: Duration,
-    /// Bytes of its queue.
+    /// Size of the channel's queue, in bytes.
     pub queue_bytes_max: u64,
-    /// Bytes of a packet.
+    /// Length of a packet, in bytes.
     pub packet_len: u32,
-    /// Bytes of a slab, where that is not what varies.
+    /// Size of a slab in bytes, if that is not the variable.
     pub slab: u64,
 }
 
-/// What is asked.
+/// Experiment of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// What the sizes of slabs and buffers do to utilisation and delays.
+    /// Effect of the sizes of slabs and buffers on utilization and delays.
     Size,
-    /// What a buffer makes good of a channel that opens late.
+    /// Effect of a buffer on the utilization of a channel that opens late.
     Provisioning,
-    /// Gateways that take turns beside those that all send a part of the rate.
+    /// Gateways that take turns, compared with gateways that each send at a part of the rate.
     Cluster,
-    /// How slabs form and cross as more is offered (SLaBS, figure 3c).
+    /// Time to form and to send a slab, over the offered load (SLaBS, figure 3c).
     Load,
 }
 
@@ -67,12 +69,12 @@ struct Settings {
 }
 
 impl SlabPlan {
-    /// Reads the plan in a file; the figure is called as the file is.
+    /// Reads a plan's file, which names the figure.
     pub fn read(file: &Path) -> Result<Self> {
         read(file, Self::parse)
     }
 
-    /// Reads a plan.
+    /// Parses a plan.
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
         let settings: Settings =
             toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
@@ -107,19 +109,19 @@ impl SlabPlan {
 
     fn check(&self) -> std::result::Result<(), String> {
         if !self.values.is_sorted() || self.values.first().is_none_or(|value| *value == 0) {
-            return Err("values must be above zero and in ascending order".into());
+            return Err("`values` must be above zero and in ascending order".into());
         }
         let has_curves = matches!(self.kind, Kind::Size | Kind::Provisioning);
         if has_curves == self.series.is_empty() {
             return Err(
-                "`series` is of kinds `size` and `provisioning`, and they need some".into(),
+                "the kinds `size` and `provisioning` need `series`, and others have none".into(),
             );
         }
         if self.time < Duration::from_secs(1) || !(500..=9000).contains(&self.packet_len) {
-            return Err("give at least 1s, and packets of 500 to 9000 bytes".into());
+            return Err("`time` must be at least 1s, and `packet` from 500 to 9000 bytes".into());
         }
         if self.kind == Kind::Cluster && self.values.iter().any(|count| *count > 32) {
-            return Err("a cluster has at most 32 gateways".into());
+            return Err("`values` must be at most 32 gateways".into());
         }
         Ok(())
     }
@@ -131,7 +133,7 @@ impl Kind {
             Self::Size | Self::Provisioning => quantity::bytes(text),
             Self::Cluster => text
                 .parse()
-                .map_err(|_| format!("{text} is no number of gateways")),
+                .map_err(|_| format!("invalid number of gateways {text}")),
             Self::Load => quantity::rate(text).map(|rate| rate.as_bps() / 1_000_000),
         }
     }
@@ -161,7 +163,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_plan_is_read() {
+    fn valid_plan_is_parsed() {
         let plan = SlabPlan::parse("p", PLAN).unwrap();
         assert_eq!(plan.values, [1 << 20, 4 << 20]);
         assert_eq!(plan.series, [0, 500_000_000]);
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_makes_no_sense_is_refused() {
+    fn invalid_plan_is_rejected() {
         for (from, to) in [
             ("\"1MiB\", \"4MiB\"", "\"4MiB\", \"1MiB\""),
             ("\"0s\", \"500ms\"", ""),

@@ -1,4 +1,4 @@
-//! The picture of a figure of slabs.
+//! Picture of a figure of slabs.
 
 use super::panels::{Curve, Panel, Sheet};
 use super::plan::{Kind, SlabPlan};
@@ -6,7 +6,7 @@ use super::simulate::{PROVISIONING, SIZE, columns, curve_name};
 use crate::error::{Error, Result};
 use crate::table::Table;
 
-/// Draws the table of a plan; answers a PNG file's octets.
+/// Draws the table of a plan. Returns a PNG image.
 pub fn plot(plan: &SlabPlan, table: &Table) -> Result<Vec<u8>> {
     let below = match plan.kind {
         Kind::Size => "slab, MiB",

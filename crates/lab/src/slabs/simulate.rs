@@ -1,4 +1,4 @@
-//! Figures of slabs in virtual time.
+//! Simulation of figures of slabs, in virtual time.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub fn simulate(plan: &SlabPlan) -> Table {
     }
 }
 
-/// What the numbers of a table are in, against those of the plan.
+/// Returns the divisor from the plan's values to the table's.
 fn scale(kind: Kind) -> f64 {
     match kind {
         Kind::Size | Kind::Provisioning => f64::from(1 << 20),
@@ -47,7 +47,7 @@ fn scale(kind: Kind) -> f64 {
     }
 }
 
-/// The columns' names.
+/// Returns the names of the columns.
 pub fn columns(plan: &SlabPlan) -> Vec<String> {
     let (first, tails): (&str, &[&str]) = match plan.kind {
         Kind::Size => ("slab_mib", &SIZE),
@@ -66,7 +66,7 @@ pub fn columns(plan: &SlabPlan) -> Vec<String> {
     columns
 }
 
-/// What a curve is called in the table.
+/// Returns the prefix of a curve's columns.
 pub fn curve_name(kind: Kind, series: u64) -> String {
     match kind {
         Kind::Provisioning => format!("{}ms", series / 1_000_000),
@@ -74,7 +74,8 @@ pub fn curve_name(kind: Kind, series: u64) -> String {
     }
 }
 
-/// Utilisation when programs say all they can; delays of bytes and keystrokes when they say four fifths of what fits.
+/// Simulates one point of [`Kind::Size`]: utilization with greedy programs, and delays of bulk data
+/// and keystrokes at 80% load.
 fn size(plan: &SlabPlan, slab: u64, buffer: u64) -> Vec<Option<f64>> {
     let stage = Stage::new(plan, slab, buffer);
     let till = Instant::ZERO + plan.time;
@@ -90,8 +91,10 @@ fn size(plan: &SlabPlan, slab: u64, buffer: u64) -> Vec<Option<f64>> {
     vec![used, age, part.age_ms(BULK + 1..=u8::MAX, from, 99)]
 }
 
-/// What of its open time a channel is used, and how old bytes are, that opens late; programs talk for a second
-/// each, one behind the other, from edges that are never faster than two fifths of the channel.
+/// Simulates one point of [`Kind::Provisioning`]: the utilization of the channel's open time, and
+/// the age of last bytes.
+///
+/// The programs send for a second each, one after the other, at two fifths of the channel's rate.
 fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f64>> {
     let stage = Stage::new(plan, plan.slab, buffer);
     let rate = stage.payload_rate().scaled(2, 5);
@@ -104,7 +107,7 @@ fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f
     };
     let programs: Vec<Program> = (0..talks).map(program).collect();
     let mut diary = Diary::new(&programs);
-    // one talks at a time, and has all of the buffer unless the one before is late
+    // Programs send one at a time, and each can use the whole buffer.
     let station = stage.ingress(programs, 1, Trc::steady(stage.rate));
     let left = Dialled::new(station, stage.rate, latency);
     let mut network = Network::new([stage.channel()], SEED);
@@ -120,11 +123,12 @@ fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f
     vec![Some(share * 100.0), diary.last_ms()]
 }
 
-/// What gateways together make of a channel, and what it loses: in turns, all at once, and all at once in step; the first
-/// two with half of them busy, too.
+/// Simulates one point of [`Kind::Cluster`]: utilization and loss of a channel that gateways share.
+/// They send in turns, all at once, or all at once in step. The first two are also simulated with
+/// half of the gateways busy.
 fn cluster(plan: &SlabPlan, count: u64) -> Vec<Option<f64>> {
     let count = u8::try_from(count).unwrap_or(1);
-    // a little of the channel stays free, so that what once was queued can drain
+    // One percent stays free, so that a queue can drain.
     let rate = plan.rate.scaled(99, 100);
     let part = rate.scaled(1, count.into());
     let by_turns = |busy: u8| mean(plan, &turns(count, busy, rate, plan.time), SPREAD);
@@ -135,7 +139,8 @@ fn cluster(plan: &SlabPlan, count: u64) -> Vec<Option<f64>> {
     all.into_iter().chain(few).flatten().collect()
 }
 
-/// The mean over some seeds of what gateways have that follow such vectors and begin within so many nanoseconds of each other.
+/// Returns the mean of [`share`] over several seeds. Gateways start within `spread_nanos` of each
+/// other.
 fn mean(plan: &SlabPlan, vectors: &[Trc], spread_nanos: u64) -> [Option<f64>; 3] {
     let mut sums = [0.0; 3];
     for seed in 0..SEEDS {
@@ -147,10 +152,11 @@ fn mean(plan: &SlabPlan, vectors: &[Trc], spread_nanos: u64) -> [Option<f64>; 3]
     sums.map(|sum| Some(sum / SEEDS as f64))
 }
 
-/// What gateways that follow these vectors make of a channel, what it loses, and what the least of them has of what the most has.
+/// Simulates gateways that follow these vectors. Returns the utilization and the loss of the
+/// channel, and the smallest share relative to the largest, all in percent.
 fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> [f64; 3] {
     let mut stage = Stage::new(plan, plan.slab, plan.slab * 32);
-    // trains that the queue has room for
+    // Trains that fit in the queue.
     stage.config.burst = u32::try_from(plan.queue_bytes_max / 2).ok();
     let mut network = Network::new([stage.channel()], seed);
     let (mut diaries, mut rng) = (Vec::new(), Rng::new(seed));
@@ -183,17 +189,18 @@ fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> 
     [used * 100.0, lost * 100.0, even]
 }
 
-/// How long slabs take to form and to cross, and how far apart they come, as so many megabits a second are offered.
+/// Simulates one point of [`Kind::Load`]: the times to form and to send a slab, and the interval
+/// between slabs, at an offered load in Mb/s.
 fn load(plan: &SlabPlan, mbps: u64) -> Vec<Option<f64>> {
     let mut stage = Stage::new(plan, plan.slab, plan.slab * 8);
-    // none is sent before it is full
+    // No slab is sent before it is full.
     stage.config.age = plan.time;
     let offered = Rate::from_mbps(mbps);
     let programs = vec![Program::new(1, Instant::ZERO, u64::MAX >> 8, offered)];
     let till = Instant::ZERO + plan.time;
     let diary = run(&stage, programs, till);
     let mut slabs = diary.pieces_apart(stage.rate.time_for(plan.slab) / 2);
-    // what is said at first is little, and goes at once
+    // The first slabs are small, because they are sent at once.
     slabs.retain(|piece| piece.len > plan.slab / 2);
     let mean = |of: &dyn Fn(&Piece) -> Duration| {
         let all: Duration = slabs.iter().map(of).sum();
@@ -214,7 +221,7 @@ fn load(plan: &SlabPlan, mbps: u64) -> Vec<Option<f64>> {
     vec![form, cross, interval, throughput, paper]
 }
 
-/// Runs one gateway and its peer.
+/// Simulates one gateway and its peer until `till`.
 fn run(stage: &Stage, programs: Vec<Program>, till: Instant) -> Diary {
     let mut diary = Diary::new(&programs);
     let count = programs
@@ -233,7 +240,7 @@ fn run(stage: &Stage, programs: Vec<Program>, till: Instant) -> Diary {
     diary
 }
 
-/// Programs that say so much a second each, without an end.
+/// Creates bulk programs that each send at `rate` without end.
 fn bulk(plan: &SlabPlan, rate: Rate) -> Vec<Program> {
     let bytes = rate.bytes_in(plan.time * 2);
     (1..=BULK)
@@ -241,7 +248,7 @@ fn bulk(plan: &SlabPlan, rate: Rate) -> Vec<Program> {
         .collect()
 }
 
-/// Sessions of 20 bytes, one every 37 ms.
+/// Creates sessions of 20 bytes, one every 37 ms.
 fn keystrokes(plan: &SlabPlan) -> Vec<Program> {
     let every = Duration::from_millis(37);
     let first = plan.time / 4;
@@ -254,12 +261,13 @@ fn keystrokes(plan: &SlabPlan) -> Vec<Program> {
     (0..count.min(u8::MAX - BULK - 1)).map(program).collect()
 }
 
-/// Of each buffer: what of the channel is used, and how old bytes and keystrokes are.
+/// Columns per buffer: utilization, and ages of bulk data and keystrokes.
 pub const SIZE: [&str; 3] = ["used_percent", "bulk_p99_ms", "key_p99_ms"];
-/// Of each latency: what of the open channel is used, how old the last byte of a talk is when it comes.
+/// Columns per latency: utilization of the open channel, and age of a burst's last byte at arrival.
 pub const PROVISIONING: [&str; 2] = ["used_percent", "last_ms"];
-/// By turns, all at once, and all at once in step: what of the channel is used, what it loses, and what the least has of what the most has; and the same
-/// with half of the gateways.
+/// Columns of a cluster: utilization, loss, and smallest share relative to the largest, each in
+/// turns, all at once, and all at once in step. The last six are for half of the gateways, in turns
+/// and all at once.
 pub const CLUSTER: [&str; 15] = [
     "token_used_percent",
     "token_lost_percent",
@@ -277,7 +285,8 @@ pub const CLUSTER: [&str; 15] = [
     "parts_half_lost_percent",
     "parts_half_least_percent",
 ];
-/// Of slabs: how long they take to form and to cross, how far apart they come, what they carry; and what the paper says of the third.
+/// Columns of slabs: times to form and to send one, their interval and throughput, and the paper's
+/// interval.
 pub const LOAD: [&str; 5] = [
     "formation_ms",
     "transfer_ms",
@@ -286,16 +295,16 @@ pub const LOAD: [&str; 5] = [
     "interval_paper_ms",
 ];
 
-/// From the start of one talk to the next.
+/// Time from the start of one program to the next.
 const EVERY: Duration = Duration::from_secs(4);
-/// Programs that say much.
+/// Number of bulk programs.
 const BULK: u8 = 4;
-/// Faster than any channel.
+/// Rate above that of any channel, in Mb/s.
 const FAST_MBPS: u64 = 40_000;
-/// What a slab of 128 MB takes in the paper (section V).
+/// Time to send a slab of 128 MB in the paper (section V), in milliseconds.
 const PAPER_TRANSFER_MS: f64 = 109.0;
 const SEED: u64 = 20_261_121;
-/// Within which time gateways begin that know nothing of each other.
+/// Time in nanoseconds within which independent gateways start.
 const SPREAD: u64 = 10_000_000;
-/// How often the gateways of a cluster are looked at.
+/// Number of seeds that are averaged for a cluster.
 const SEEDS: u64 = 5;

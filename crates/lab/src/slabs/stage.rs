@@ -1,4 +1,4 @@
-//! Gateways and a channel in virtual time.
+//! Gateways and their channel in virtual time.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -12,46 +12,46 @@ use lighthaul_sim::{FlowConfig, LinkConfig, RouteConfig};
 
 use super::plan::SlabPlan;
 
-/// What a gateway of a point is made of.
+/// Configuration of the gateways of a point.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage {
-    /// What both sides agree on.
+    /// Configuration of both sides of the link.
     pub config: Config,
-    /// Bytes that what leaves may take.
+    /// Size of the ingress gateway's buffer, in bytes.
     pub buffer: u64,
-    /// What the channel carries.
+    /// Rate of the channel.
     pub rate: Rate,
     delay: Duration,
     queue_bytes_max: u64,
 }
 
-/// Who says what when, and how old it was when it came.
+/// Record of the bytes that arrive, with their ages.
 #[derive(Debug, Default)]
 pub struct Diary {
-    /// By the last octet of a session's name.
+    /// Programs, keyed by the last octet of their session's name.
     programs: BTreeMap<u8, Program>,
     reached: BTreeMap<u8, u64>,
-    /// Of each piece that came: when, whose, up to where, and how old its first byte was.
+    /// Pieces that arrived, in order.
     pub pieces: Vec<Piece>,
 }
 
-/// Bytes of a session that came together.
+/// Bytes of a session that arrived together.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
-    /// When they came.
+    /// Arrival time.
     pub at: Instant,
-    /// Whose they are.
+    /// Number of their program.
     pub number: u8,
-    /// How many.
+    /// Number of bytes.
     pub len: u64,
-    /// When their program would have said the first.
+    /// Time at which the program would have sent the first byte.
     pub since: Instant,
-    /// And when the last.
+    /// Time at which the program would have sent the last byte.
     pub till: Instant,
 }
 
 impl Stage {
-    /// Gateways of a plan with slabs and a buffer of so many bytes.
+    /// Creates the configuration of a plan with these sizes of slabs and buffer, in bytes.
     pub fn new(plan: &SlabPlan, slab: u64, buffer: u64) -> Self {
         let page = u64::from(plan.packet_len) * PAGE_PACKETS;
         let pages = |bytes: u64| u32::try_from(bytes / page).unwrap_or(u32::MAX);
@@ -77,22 +77,23 @@ impl Stage {
         }
     }
 
-    /// A gateway near these programs, `bulk` of which say much, on a channel that carries `trc`.
+    /// Creates the gateway near the programs, on a channel that follows `trc`. The buffer is
+    /// divided among `bulk` programs.
     pub fn ingress(&self, programs: Vec<Program>, bulk: u64, trc: Trc) -> Station {
-        // a station gives each program the same part of its memory
+        // A station gives each program an equal part of its memory.
         let memory = self.buffer / bulk * programs.len() as u64;
         let link = Link::new(Instant::ZERO, self.config, Some(trc));
         Station::new(link, programs, memory).in_pages()
     }
 
-    /// The one near their targets.
+    /// Creates the gateway near the targets.
     pub fn egress(&self) -> Station {
         let trc = Some(Trc::steady(self.rate));
         let link = Link::new(Instant::ZERO, self.config, trc);
         Station::new(link, Vec::new(), self.buffer)
     }
 
-    /// The channel.
+    /// Returns the configuration of the channel.
     pub fn channel(&self) -> LinkConfig {
         LinkConfig {
             rate: Some(self.rate),
@@ -101,7 +102,7 @@ impl Stage {
         }
     }
 
-    /// The way of a gateway to another over the one channel that there is.
+    /// Returns the configuration of a flow between two gateways over the channel.
     pub fn way(&self) -> FlowConfig {
         FlowConfig {
             there: RouteConfig {
@@ -114,12 +115,12 @@ impl Stage {
         }
     }
 
-    /// The one-way delay.
+    /// Returns the one-way delay.
     pub const fn delay(&self) -> Duration {
         self.delay
     }
 
-    /// What the channel carries of programs' bytes.
+    /// Returns the rate at which the channel carries the programs' bytes.
     pub fn payload_rate(&self) -> Rate {
         let packet = self.config.packet_len;
         self.rate.scaled(packet, self.config.wire_bytes(packet))
@@ -127,7 +128,7 @@ impl Stage {
 }
 
 impl Diary {
-    /// Nothing came yet of what these will say.
+    /// Creates an empty record for these programs.
     pub fn new(programs: &[Program]) -> Self {
         Self {
             programs: programs
@@ -138,7 +139,8 @@ impl Diary {
         }
     }
 
-    /// Hears what an egress tells.
+    /// Records an event of the egress gateway. Panics on an error, which cannot occur on this
+    /// channel.
     pub fn hear(&mut self, at: Instant, told: &StationEvent) {
         match told {
             StationEvent::Reached(session, bytes) => self.note(at, *session, *bytes),
@@ -147,10 +149,10 @@ impl Diary {
                 let bytes = program.map_or(0, |program| program.bytes);
                 self.note(at, *session, bytes);
             }
-            // machines that cannot fail do not, on a channel that is only full
+            // A channel that only has a full queue causes no errors.
             StationEvent::Dark => panic!("datagrams do pass"),
             StationEvent::Failed(why) => panic!("{why}"),
-            StationEvent::Wrong(session) => panic!("what came of {session} is not what was said"),
+            StationEvent::Wrong(session) => panic!("session {session} delivered wrong bytes"),
         }
     }
 
@@ -173,7 +175,8 @@ impl Diary {
         });
     }
 
-    /// What came of one program, those pieces taken together that were not so far apart.
+    /// Joins pieces that arrived less than `apart` after the one before. The record must have one
+    /// program.
     pub fn pieces_apart(&self, apart: Duration) -> Vec<Piece> {
         let mut merged: Vec<Piece> = Vec::new();
         for piece in &self.pieces {
@@ -188,7 +191,7 @@ impl Diary {
         merged
     }
 
-    /// Bytes of programs with numbers up to `last` that came between two moments.
+    /// Returns the bytes of programs with numbers up to `last` that arrived from `from` to `till`.
     pub fn bytes(&self, last: u8, from: Instant, till: Instant) -> u64 {
         let within = |piece: &&Piece| piece.at >= from && piece.at < till && piece.number <= last;
         self.pieces
@@ -198,7 +201,7 @@ impl Diary {
             .sum()
     }
 
-    /// What came from the first arrival behind some moment to the last one.
+    /// Returns the throughput from the first arrival after `from` to the last arrival.
     pub fn throughput(&self, from: Instant) -> Option<Rate> {
         let mut pieces = self.pieces.iter().filter(|piece| piece.at >= from);
         let (first, last) = (pieces.next()?, self.pieces.last()?);
@@ -206,7 +209,8 @@ impl Diary {
         (!time.is_zero()).then(|| Rate::of(pieces.map(|piece| piece.len).sum(), time))
     }
 
-    /// How old the last byte of each program was when it came, in milliseconds and in the mean; nothing unless all came.
+    /// Returns the mean age of the programs' last bytes at arrival, in milliseconds. Returns `None`
+    /// unless all bytes arrived.
     pub fn last_ms(&self) -> Option<f64> {
         let mut all = Duration::ZERO;
         for program in self.programs.values() {
@@ -220,8 +224,8 @@ impl Diary {
         Some(all.as_secs_f64() * 1e3 / self.programs.len() as f64)
     }
 
-    /// How old what came from some moment on was, in milliseconds, that so many of a hundred pieces did not exceed; of programs with
-    /// these numbers.
+    /// Returns a percentile of the ages of pieces that arrived from `from` on, in milliseconds, for
+    /// programs with these numbers.
     pub fn age_ms(
         &self,
         numbers: RangeInclusive<u8>,
@@ -237,5 +241,5 @@ impl Diary {
     }
 }
 
-/// IP, UDP, the connection's number and the seal.
+/// Length of IP, UDP, the connection number and the authentication tag, in bytes.
 const OVERHEAD_LEN: u32 = 52;

@@ -1,4 +1,4 @@
-//! The slots that elements of a cluster have while all of them are busy, from the machine that ships.
+//! Slots of a cluster's elements, computed by the token machine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,8 +7,9 @@ use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_proto::slabs::token::{Config, Element, ElementMessage, Slot};
 
-/// For each of the first `busy` of `count` elements, the vector of its slots on a channel of `rate`, from when they have agreed who
-/// begins; the others have nothing to send.
+/// Computes the vectors of the slots of the first `busy` of `count` elements, on a channel of
+/// `rate`. The other elements have nothing to send. Times start when the cluster has agreed on its
+/// first token.
 pub fn turns(count: u8, busy: u8, rate: Rate, time: Duration) -> Vec<Trc> {
     let element = |me| {
         let mut element = Element::new(Instant::ZERO, Config::new(count, me), 1);
@@ -50,7 +51,7 @@ pub fn turns(count: u8, busy: u8, rate: Rate, time: Duration) -> Vec<Trc> {
         .collect()
 }
 
-/// Keeps a slot that is new, or has become longer.
+/// Adds a slot that is new, or updates one that was extended.
 fn note(slots: &mut Vec<Slot>, slot: Option<Slot>) {
     let Some(slot) = slot else {
         return;
@@ -71,7 +72,7 @@ fn vector(slots: &[Slot], rate: Rate, start: Instant) -> Trc {
     Trc::new(steps).unwrap_or_else(|_| Trc::steady(rate))
 }
 
-/// How long a message takes from one element to another.
+/// Delay of a message between two elements.
 const HOP: Duration = Duration::from_micros(80);
-/// By then a cluster that began has its first token.
+/// Time after which a starting cluster has its first token.
 const WARM_UP: Duration = Duration::from_secs(1);

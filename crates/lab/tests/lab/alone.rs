@@ -1,23 +1,24 @@
-//! One lab at a time, or a test that is skipped by name.
+//! Start of a lab for a test, alone or beside others. Skips the test, by name, where no lab can
+//! run.
 
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_testkit::{Turn, lacks};
 
-/// A lab, and the turn of the machine that its test has.
+/// Running lab, with its test's turn on this host.
 #[derive(Debug)]
 pub(crate) struct Alone {
-    /// The lab.
+    /// Lab of the test.
     pub(crate) lab: Lab,
     _turn: Turn,
 }
 
-/// Starts the lab that `description` describes while no other is there, or skips the test.
+/// Starts the described lab while no other test runs. Returns `None` to skip the test.
 pub(crate) fn start(test: &str, description: &str) -> Option<Alone> {
     start_in(test, description, Turn::alone)
 }
 
-/// Starts it beside others, for a test that measures nothing.
+/// Starts the described lab beside other tests, for a test that measures nothing.
 pub(crate) fn start_beside(test: &str, description: &str) -> Option<Alone> {
     start_in(test, description, Turn::beside_others)
 }
@@ -31,12 +32,12 @@ fn start_in(test: &str, description: &str, turn: fn() -> Turn) -> Option<Alone> 
     Some(Alone { lab, _turn: turn })
 }
 
-/// Whether there can be no lab here.
+/// Reports whether no lab can run here, and records the skip.
 pub(crate) fn is_skipped(test: &str) -> bool {
     lacks(test, available())
 }
 
-/// Two hosts and a link of these properties.
+/// Describes two hosts and a link with these properties.
 pub(crate) fn pair(properties: &str) -> String {
     format!(
         "host = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[[link]]\nbetween = [\"a\", \"b\"]\n{properties}"

@@ -1,4 +1,4 @@
-//! Commands in a lab: where they run, what they find there, and that nothing of them is left.
+//! Tests of commands in a lab: their host and environment, and the removal of all their processes.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,8 +18,8 @@ use lighthaul_testkit::Turn;
 use crate::alone::{is_skipped, pair, start_beside};
 
 #[test]
-fn a_host_sends_by_the_congestion_control_that_is_preferred_and_by_its_default_again() {
-    let name = "a_host_sends_by_the_congestion_control_that_is_preferred_and_by_its_default_again";
+fn preferred_congestion_control_is_used_until_reset() {
+    let name = "preferred_congestion_control_is_used_until_reset";
     for kind in ["wan", "veth"] {
         let Some(alone) = start_beside(name, &pair(&format!("kind = \"{kind}\""))) else {
             return;
@@ -55,8 +55,8 @@ fn a_host_sends_by_the_congestion_control_that_is_preferred_and_by_its_default_a
 }
 
 #[test]
-fn a_command_runs_in_its_host_and_its_status_comes_back() {
-    let name = "a_command_runs_in_its_host_and_its_status_comes_back";
+fn command_runs_in_its_host_and_returns_its_status() {
+    let name = "command_runs_in_its_host_and_returns_its_status";
     let Some(alone) = start_beside(name, &pair("rtt = \"2ms\"")) else {
         return;
     };
@@ -70,7 +70,7 @@ fn a_command_runs_in_its_host_and_its_status_comes_back() {
             "nsenter --net=$LIGHTHAUL_LAB/b ip -brief address | grep -q 10.77.0.2/32",
             0,
         ),
-        // it is the child of the init of its cell
+        // The command is a child of its cell's init.
         ("test $PPID -eq 1", 0),
     ] {
         let status = alone.lab.run("a", &["sh", "-c", script]).unwrap();
@@ -90,8 +90,8 @@ fn a_command_runs_in_its_host_and_its_status_comes_back() {
 }
 
 #[test]
-fn what_a_command_left_behind_dies_with_it() {
-    let name = "what_a_command_left_behind_dies_with_it";
+fn orphans_of_a_command_die_with_it() {
+    let name = "orphans_of_a_command_die_with_it";
     let Some(alone) = start_beside(name, &pair("")) else {
         return;
     };
@@ -99,12 +99,15 @@ fn what_a_command_left_behind_dies_with_it() {
     let mut command = alone.lab.command("a", "sh").unwrap();
     let output = command.args(["-c", orphan]).output().unwrap();
     assert_eq!(output.stdout, b"done\n");
-    assert!(becomes_true(|| !is_running("271828")), "an orphan lives on");
+    assert!(
+        becomes_true(|| !is_running("271828")),
+        "an orphan process survived"
+    );
 }
 
 #[test]
-fn nothing_is_left_of_a_lab_that_was_killed() {
-    let name = "nothing_is_left_of_a_lab_that_was_killed";
+fn killed_lab_leaves_no_processes_or_namespaces() {
+    let name = "killed_lab_leaves_no_processes_or_namespaces";
     if is_skipped(name) {
         return;
     }
@@ -122,24 +125,24 @@ fn nothing_is_left_of_a_lab_that_was_killed() {
     }
     assert!(
         becomes_true(|| is_running("60.314159")),
-        "no command started"
+        "the command did not start"
     );
     assert!(spaces.iter().all(|space| is_inhabited(space)));
     holder.kill().unwrap();
     holder.wait().unwrap();
     assert!(
         becomes_true(|| !is_running("60.314159")),
-        "a command lives on"
+        "a command survived"
     );
     assert!(
         becomes_true(|| !spaces.iter().any(|space| is_inhabited(space))),
-        "a namespace lives on"
+        "a namespace survived"
     );
 }
 
-/// Run by the test above in a process of its own, and killed.
+/// Lab in a process of its own, which the test above kills.
 #[test]
-#[ignore = "a part of another test"]
+#[ignore = "run by another test"]
 fn hold_a_lab() {
     let description = Description::parse(&pair("rtt = \"2ms\"")).unwrap();
     let lab = Lab::start(&description).unwrap();
@@ -156,9 +159,9 @@ fn hold_a_lab() {
 }
 
 #[test]
-fn a_stream_survives_a_link_that_cuts_trains_to_pieces() {
+fn tcp_stream_survives_loss_reordering_and_duplication() {
     let harm = "rate = \"500Mb/s\"\nrtt = \"4ms\"\nloss = \"0.3%\"\nreorder = \"0.3% by 1ms\"\nduplicate = \"0.3%\"";
-    let name = "a_stream_survives_a_link_that_cuts_trains_to_pieces";
+    let name = "tcp_stream_survives_loss_reordering_and_duplication";
     let Some(alone) = start_beside(name, &pair(harm)) else {
         return;
     };
@@ -169,10 +172,10 @@ fn a_stream_survives_a_link_that_cuts_trains_to_pieces() {
 }
 
 #[test]
-fn a_plain_pair_carries_a_stream_whole_or_cut() {
+fn veth_pair_carries_a_stream_with_and_without_segmentation() {
     for segment in [false, true] {
         let properties = format!("kind = \"veth\"\nsegment = {segment}\nmtu = 9000");
-        let name = "a_plain_pair_carries_a_stream_whole_or_cut";
+        let name = "veth_pair_carries_a_stream_with_and_without_segmentation";
         let Some(alone) = start_beside(name, &pair(&properties)) else {
             return;
         };
@@ -191,7 +194,7 @@ fn a_plain_pair_carries_a_stream_whole_or_cut() {
 }
 
 #[test]
-fn a_router_tells_of_a_narrow_link() {
+fn router_reports_a_smaller_mtu() {
     let description = r#"
         host = [{ name = "a" }, { name = "b" }]
         router = [{ name = "r" }, { name = "s" }]
@@ -205,14 +208,14 @@ fn a_router_tells_of_a_narrow_link() {
         between = ["s", "b"]
         mtu = 9000
     "#;
-    let Some(alone) = start_beside("a_router_tells_of_a_narrow_link", description) else {
+    let Some(alone) = start_beside("router_reports_a_smaller_mtu", description) else {
         return;
     };
     carry(&alone.lab);
     assert!(alone.lab.counters().link("r", "s").unwrap().too_long > 0);
 }
 
-/// Moves some megabytes of chance from `a` to `b` and compares them.
+/// Sends 8 MiB of random bytes from `a` to `b` over TCP, and compares them.
 fn carry(lab: &Lab) {
     let mut rng = Rng::new(1);
     let sent: Vec<u8> = (0..1 << 20)
@@ -241,7 +244,7 @@ fn carry(lab: &Lab) {
     );
 }
 
-/// Looks until it is so, five seconds at most.
+/// Waits until `look` returns true, for at most five seconds. Returns its last result.
 fn becomes_true(mut look: impl FnMut() -> bool) -> bool {
     let clock = Clock::start();
     while !look() {
@@ -253,7 +256,7 @@ fn becomes_true(mut look: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Whether any process of the machine has this word in its command line.
+/// Reports whether a process of this host has `word` as an argument.
 fn is_running(word: &str) -> bool {
     processes().any(|process| {
         let line = fs::read(process.join("cmdline")).unwrap_or_default();
@@ -262,7 +265,7 @@ fn is_running(word: &str) -> bool {
     })
 }
 
-/// Whether any process of the machine is in this namespace.
+/// Reports whether a process of this host is in this namespace.
 fn is_inhabited(space: &str) -> bool {
     processes().any(|process| {
         fs::read_link(process.join("ns/net")).is_ok_and(|link| link == Path::new(space))

@@ -1,4 +1,4 @@
-//! Flows that share a link: each gets something, and together no more than the link has.
+//! Tests of contests: each flow gets a part of the link, and together they do not exceed it.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use lighthaul_testkit::Turn;
 use crate::alone::is_skipped;
 
 #[test]
-fn machines_and_tcp_share_what_a_link_has() {
-    if is_skipped("machines_and_tcp_share_what_a_link_has") {
+fn machines_and_tcp_share_a_link() {
+    if is_skipped("machines_and_tcp_share_a_link") {
         return;
     }
     let _turn = Turn::alone();
@@ -35,20 +35,20 @@ fn machines_and_tcp_share_what_a_link_has() {
         panic!("{samples:?}");
     };
     assert!(*sabul > 500_000 && *reno > 500_000, "{samples:?}");
-    assert_eq!(*late, 0, "it was to begin later");
+    assert_eq!(*late, 0, "the flow started too early");
     let most = field.rate.bytes_in(time);
     assert!(sabul + reno <= most, "{sabul} and {reno} of {most}");
 }
 
 #[test]
-fn small_transfers_and_trials_are_measured() {
-    if is_skipped("small_transfers_and_trials_are_measured") {
+fn small_transfers_and_trials_have_plausible_results() {
+    if is_skipped("small_transfers_and_trials_have_plausible_results") {
         return;
     }
     let _turn = Turn::alone();
     let mice = ContestPlan::parse("mice", MICE).unwrap().measure().unwrap();
     let took = mice.number(0.0, "alone_most_emulation").unwrap();
-    // a handshake, the bytes, and the word that they came
+    // A handshake, the bytes, and the close of the connection.
     assert!((0.04..0.6).contains(&took), "{took} s");
     let trials = ContestPlan::parse("trials", TRIALS).unwrap();
     let table = trials.measure().unwrap();

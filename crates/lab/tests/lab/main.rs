@@ -1,6 +1,6 @@
-//! Labs that run: each test makes hosts and a link, and needs root; without it, it is skipped by name.
+//! Tests of running labs with hosts and a link. They need root, and are skipped by name without it.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
+#![expect(clippy::disallowed_methods, reason = "tests use the real system")]
 
 mod accuracy;
 mod alone;

@@ -1,4 +1,4 @@
-//! Senders of trains, receivers that count, pings.
+//! Traffic for tests: senders of trains, counting receivers, and round-trip measurements.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -12,17 +12,17 @@ use lighthaul_io::udp::Udp;
 use lighthaul_io::wait::{Watch, wait};
 use lighthaul_lab::emulate::Lab;
 
-/// Sends numbered datagrams in trains.
+/// Sender of numbered datagrams in trains.
 #[derive(Debug)]
 pub(crate) struct Blaster {
     socket: UdpSocket,
     body_bytes: usize,
-    /// How many were sent.
+    /// Number of datagrams sent.
     pub(crate) sent: u64,
 }
 
 impl Blaster {
-    /// A sender in `host` of IP packets of `packet_bytes`.
+    /// Creates a sender in `host` of IP packets with `packet_bytes`.
     pub(crate) fn new(lab: &Lab, host: &str, to: SocketAddr, packet_bytes: usize) -> Self {
         let socket = lab
             .within(host, || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))
@@ -47,7 +47,7 @@ impl Blaster {
         self.socket.send(&bytes).unwrap();
     }
 
-    /// Sends trains of `count` at `rate` for `time`.
+    /// Sends trains of `count` datagrams at `rate` for `time`.
     pub(crate) fn blast(&mut self, clock: Clock, rate: Rate, time: Duration, count: u64) {
         sharpen_sleeps();
         go_first();
@@ -62,26 +62,26 @@ impl Blaster {
     }
 }
 
-/// Receives numbered datagrams.
+/// Receiver that counts numbered datagrams.
 #[derive(Debug)]
 pub(crate) struct Counter {
     socket: Udp,
     clock: Clock,
     buffer: Vec<u8>,
-    /// The numbers that came, in order of arrival.
+    /// Numbers received, in order of arrival.
     pub(crate) numbers: Vec<u64>,
-    /// When the first came, and how many bytes came with it.
+    /// Time of the first reception, and its bytes.
     pub(crate) first: Option<(Instant, u64)>,
-    /// When the last came.
+    /// Time of the last reception.
     pub(crate) last: Instant,
-    /// Bytes of IP packets that came.
+    /// Bytes of received IP packets.
     pub(crate) bytes: u64,
-    /// Datagrams that this receiver was too slow for.
+    /// Datagrams dropped because this receiver was too slow.
     pub(crate) drops: u32,
 }
 
 impl Counter {
-    /// A receiver in `host`.
+    /// Creates a receiver in `host`.
     pub(crate) fn new(lab: &Lab, host: &str, clock: Clock) -> Self {
         let address = SocketAddr::from((lab.address(host).unwrap(), PORT));
         let socket = lab.within(host, || Udp::bind(address)).unwrap();
@@ -98,12 +98,12 @@ impl Counter {
         }
     }
 
-    /// Where to send to.
+    /// Returns the receiver's address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.socket.local_addr().unwrap()
     }
 
-    /// Receives until `is_done` or until nothing has come for two seconds.
+    /// Receives until `is_done`, or until no datagram has arrived for two seconds.
     pub(crate) fn receive_until(&mut self, mut is_done: impl FnMut(&Self) -> bool) {
         go_first();
         loop {
@@ -137,14 +137,15 @@ impl Counter {
         }
     }
 
-    /// The rate at which the packets after the first came.
+    /// Returns the rate at which packets arrived after the first reception.
     pub(crate) fn rate(&self) -> Rate {
         let (first, bytes) = self.first.unwrap();
         Rate::of(self.bytes - bytes, self.last.since(first))
     }
 }
 
-/// Median of the round-trip times of `count` datagrams, five milliseconds apart, from one host to another.
+/// Measures the median round-trip time of `count` datagrams, sent every 5 ms from one host to
+/// another.
 pub(crate) fn ping(lab: &Lab, source: &str, target: &str, count: usize) -> Duration {
     let clock = Clock::start();
     let address = SocketAddr::from((lab.address(target).unwrap(), PORT + 1));
@@ -192,10 +193,10 @@ pub(crate) fn ping(lab: &Lab, source: &str, target: &str, count: usize) -> Durat
     })
 }
 
-/// Has every send of this socket be cut into datagrams of `bytes`.
+/// Makes the kernel cut every send of this socket into datagrams of `bytes`.
 #[expect(
     unsafe_code,
-    reason = "std has no door to UDP_SEGMENT, and io opens it for sealed trains only"
+    reason = "std does not support UDP_SEGMENT, and io supports it for sealed trains only"
 )]
 fn segment(socket: &UdpSocket, bytes: u16) {
     let value = libc::c_int::from(bytes);
@@ -213,6 +214,6 @@ fn segment(socket: &UdpSocket, bytes: u16) {
     assert_eq!(status, 0, "{}", io::Error::last_os_error());
 }
 
-/// Bytes of IP and UDP heads.
+/// Length of the IP and UDP headers, in bytes.
 const HEADS: usize = 28;
 const PORT: u16 = 7000;
