@@ -1,8 +1,10 @@
-//! Chores: `cargo xtask tidy` holds the rules of the house, `cargo xtask demo` shows what it is for,
-//! `cargo xtask bench` compares it with its peers, `cargo xtask crash` kills it while it copies,
-//! `cargo xtask gateways` compares gateways with direct connections, `cargo xtask sim` runs protocols in random worlds, `cargo xtask man` writes its man pages.
-#![expect(clippy::print_stdout, reason = "a chore speaks")]
-#![expect(clippy::print_stderr, reason = "a chore speaks")]
+//! Development tasks: `cargo xtask tidy` checks the project's rules, and `demo` shows a copy.
+//!
+//! `bench` compares Lighthaul with its peers, `crash` kills it during copies, and `gateways`
+//! compares gateways with direct connections. `sim` runs protocols in random simulations, and `man`
+//! writes the man pages.
+#![expect(clippy::print_stdout, reason = "a task prints its results")]
+#![expect(clippy::print_stderr, reason = "a task prints its results")]
 
 mod bench;
 mod crash;
@@ -40,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Where the workspace is.
+/// Returns the root of the workspace.
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }

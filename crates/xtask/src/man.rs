@@ -1,4 +1,4 @@
-//! Man pages, written by the command itself.
+//! Man pages, written by the `lighthaul` command.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,10 +11,10 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
         .arg(root.join("target/man"))
         .current_dir(root)
         .status()
-        .map_err(|e| format!("cargo cannot be run: {e}"))?;
+        .map_err(|e| format!("cannot run cargo: {e}"))?;
     if status.success() {
         Ok(())
     } else {
-        Err("no man pages were written".to_owned())
+        Err("cannot write the man pages".to_owned())
     }
 }

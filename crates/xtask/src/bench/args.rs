@@ -1,11 +1,11 @@
-//! What the bench can be asked for.
+//! Command line of the bench.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand};
 
-/// Runs Lighthaul and its peers side by side on the same lab paths, each alone, and prints medians.
+/// Compares Lighthaul with its peers on equal lab paths, each alone, and prints medians.
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "cargo xtask bench",
@@ -15,74 +15,74 @@ use clap::{Args as Group, Parser, Subcommand};
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) part: Option<Part>,
-    /// Only these paths: veth, veth-cut, 1g-10ms, 1g-100ms, 5g-115ms
+    /// Measure only these paths: veth, veth-cut, 1g-10ms, 1g-100ms, 5g-115ms
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub(crate) path: Vec<String>,
-    /// Only these losses: 0, 0.01%, 1%
+    /// Measure only these packet losses: 0, 0.01%, 1%
     #[arg(long, value_delimiter = ',', value_name = "LOSS")]
     pub(crate) loss: Vec<String>,
-    /// Only this data: memory, 2GiB, 10000x10KB, 1GiB, 100MB, 8GiB
+    /// Measure only this data: memory, 2GiB, 10000x10KB, 1GiB, 100MB, 8GiB
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub(crate) data: Vec<String>,
-    /// Only programs whose names begin with one of these
+    /// Run only programs whose names start with one of these
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub(crate) tool: Vec<String>,
-    /// How often each is measured; the table has medians
+    /// Number of runs of each measurement, whose median is shown
     #[arg(long, default_value_t = 3)]
     pub(crate) runs: u32,
-    /// Seconds after which a run is cut off and counts with what it moved until then
+    /// Time limit of a run in seconds; a run that is cut off counts with its bytes so far
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     pub(crate) limit: f64,
-    /// Seconds of a measurement from memory to memory
+    /// Duration of a measurement from memory to memory, in seconds
     #[arg(long, default_value_t = 4.0)]
     pub(crate) seconds: f64,
-    /// One run of a smaller set, in a few minutes
+    /// Run a smaller set once, in a few minutes
     #[arg(long)]
     pub(crate) quick: bool,
-    /// List what would be measured, and what is missing, and stop
+    /// List the measurements and the missing programs, and exit
     #[arg(long)]
     pub(crate) list: bool,
-    /// The lighthaul to measure
+    /// Lighthaul binary to measure
     #[arg(long, default_value = "target/release/lighthaul", value_name = "FILE")]
     pub(crate) lighthaul: PathBuf,
-    /// Another folder to look for programs in, before PATH
+    /// Folder to search for programs before PATH
     #[arg(long, value_name = "DIR")]
     pub(crate) programs: Option<PathBuf>,
-    /// Where the tables go as text, Markdown and CSV
+    /// Folder for the tables as text, Markdown and CSV
     #[arg(long, default_value = "target/bench", value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
 
-/// What the bench starts itself as.
+/// Internal commands, with which the bench starts itself.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Part {
-    /// Measure what a plan asks for, inside a lab
+    /// Measure a plan inside a lab
     #[command(hide = true)]
     Inside {
-        /// The plan, as JSON
+        /// Plan, as a JSON file
         plan: PathBuf,
     },
-    /// Run one side of a trial and say what it cost
+    /// Run one side of a trial and report its cost
     #[command(hide = true)]
     Side(Side),
 }
 
-/// One side of a trial.
+/// Command line of one side of a trial.
 #[derive(Clone, Debug, Group)]
 pub(crate) struct Side {
-    /// Say so when this port is listened on, as in tcp:4810
+    /// Print a line when this port accepts connections, such as tcp:4810
     #[arg(long)]
     pub(crate) ready: Option<String>,
-    /// Where what it says goes: FILE.out and FILE.err
+    /// Write the output of the command to FILE.out and FILE.err
     #[arg(long, value_name = "FILE")]
     pub(crate) log: PathBuf,
-    /// Keep it to this core
+    /// Pin the command to this core
     #[arg(long)]
     pub(crate) core: Option<usize>,
-    /// Beside so many tasks there that copy memory
+    /// Number of tasks that copy memory on that core
     #[arg(long, default_value_t = 0, requires = "core")]
     pub(crate) tasks: u32,
-    /// The command
+    /// Command to run
     #[arg(required = true, last = true)]
     pub(crate) command: Vec<OsString>,
 }

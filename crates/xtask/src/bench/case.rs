@@ -1,4 +1,4 @@
-//! Paths, losses and data, and which of them go together.
+//! Paths, losses and data of the bench, and their combinations.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use super::args::Args;
 
-/// A path of the lab.
+/// Path of the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Path {
-    /// As fast as the kernel, trains crossing whole.
+    /// Veth pair at the kernel's speed; trains cross whole.
     Veth,
-    /// The same with trains cut before the receiver, as an honest NIC does.
+    /// Veth pair that segments trains before the receiver, like a real network card.
     VethCut,
-    /// As fast as the kernel, to a program that shares its core.
+    /// Veth pair whose receiver shares its core with other tasks.
     VethBusy,
-    /// 1 Gb/s, 10 ms.
+    /// 1 Gb/s with a round-trip time of 10 ms.
     Near,
-    /// 1 Gb/s, 100 ms.
+    /// 1 Gb/s with a round-trip time of 100 ms.
     Far,
-    /// 5 Gb/s, 115 ms.
+    /// 5 Gb/s with a round-trip time of 115 ms.
     Fast,
 }
 
 impl Path {
-    /// How it is called in flags and tables.
+    /// Returns the name in flags and tables.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Veth => "veth",
@@ -37,7 +37,7 @@ impl Path {
         }
     }
 
-    /// Its rate, and its delay there and back.
+    /// Returns the rate in Gb/s and the round-trip time in milliseconds.
     const fn numbers(self) -> Option<(u64, u64)> {
         match self {
             Self::Veth | Self::VethCut | Self::VethBusy => None,
@@ -47,23 +47,23 @@ impl Path {
         }
     }
 
-    /// Its delay there and back; next to nothing on a plain pair.
+    /// Returns the round-trip time; zero for a veth pair.
     pub(crate) fn rtt(self) -> Duration {
         Duration::from_millis(self.numbers().map_or(0, |(_, rtt)| rtt))
     }
 
-    /// Tasks that copy memory on the core of the program that receives.
+    /// Returns the number of tasks that copy memory on the receiver's core.
     pub(crate) const fn tasks(self) -> u32 {
         if matches!(self, Self::VethBusy) { 4 } else { 0 }
     }
 
-    /// Bits a second that full packets of 1500 bytes carry as payload of UDP.
+    /// Returns the UDP payload rate of full 1500-byte packets, in bits per second.
     pub(crate) fn payload_bps(self) -> Option<f64> {
         self.numbers()
             .map(|(gbps, _)| gbps as f64 * 1e9 * 1472.0 / 1500.0)
     }
 
-    /// What `lighthaul lab run` is told.
+    /// Returns the flags for `lighthaul lab run`.
     pub(crate) fn flags(self, loss: Loss) -> Vec<String> {
         let Some((gbps, rtt)) = self.numbers() else {
             let cut = (self == Self::VethCut).then_some("--segment");
@@ -81,19 +81,19 @@ impl Path {
     }
 }
 
-/// Packets lost at random.
+/// Random packet loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Loss {
-    /// None of them.
+    /// No loss.
     None,
-    /// One of ten thousand.
+    /// One packet in ten thousand.
     Rare,
-    /// One of a hundred.
+    /// One packet in a hundred.
     Often,
 }
 
 impl Loss {
-    /// All of them.
+    /// All losses.
     pub(crate) const ALL: [Self; 3] = [Self::None, Self::Rare, Self::Often];
 }
 
@@ -107,10 +107,10 @@ impl fmt::Display for Loss {
     }
 }
 
-/// What is moved.
+/// Data to transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Data {
-    /// Nothing that is kept: memory to memory, for a time.
+    /// Memory to memory for a time, without files.
     Memory,
     /// One file of 2 GiB.
     File,
@@ -118,20 +118,20 @@ pub(crate) enum Data {
     Tree,
     /// One file of 1 GiB.
     Gibibyte,
-    /// One file of 100 MB: as much as the tree.
+    /// One file of 100 MB, as much as the tree.
     HundredMegabytes,
-    /// One file of 700 MB: as the RBUDP+ paper has it.
+    /// One file of 700 MB, as in the RBUDP+ paper.
     SevenHundredMegabytes,
     /// One file of 8 GiB.
     EightGibibytes,
-    /// 100,000 small files that are there already, since the last run.
+    /// 100,000 small files that the target already has from an earlier run.
     Again,
-    /// 1,000,000 files of nothing.
+    /// 1,000,000 empty files.
     Empty,
 }
 
 impl Data {
-    /// How it is called in flags and tables.
+    /// Returns the name in flags and tables.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -146,7 +146,7 @@ impl Data {
         }
     }
 
-    /// How many files of how many bytes.
+    /// Returns the number of files and the bytes of each.
     pub(crate) const fn files(self) -> (u64, u64) {
         match self {
             Self::Memory => (0, 0),
@@ -161,25 +161,25 @@ impl Data {
         }
     }
 
-    /// All its bytes.
+    /// Returns the total of bytes.
     pub(crate) const fn bytes(self) -> u64 {
         let (count, bytes) = self.files();
         count * bytes
     }
 
-    /// Whether it is one file.
+    /// Reports whether the data is one file.
     pub(crate) const fn is_one_file(self) -> bool {
         self.files().0 == 1
     }
 }
 
-/// One cell of the table: what is moved over which path, by whom.
+/// Cell of the table: data, path and programs.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     pub(crate) path: Path,
     pub(crate) loss: Loss,
     pub(crate) data: Data,
-    /// The beginnings of the names of those that take part; empty: all.
+    /// Prefixes of the names of participating programs. Empty for all programs.
     pub(crate) tools: &'static [&'static str],
 }
 
@@ -193,13 +193,13 @@ impl Cell {
         }
     }
 
-    /// Whether the program of this name takes part.
+    /// Reports whether the program with this name participates.
     pub(crate) fn has(&self, tool: &str) -> bool {
         self.tools.is_empty() || self.tools.iter().any(|start| tool.starts_with(start))
     }
 }
 
-/// The cells that `args` ask for.
+/// Returns the cells that `args` select.
 pub(crate) fn cells(args: &Args) -> Vec<Cell> {
     let all = if args.quick { quick() } else { full() };
     let wants = |list: &[String], name: &str| list.is_empty() || list.iter().any(|n| n == name);
@@ -221,7 +221,7 @@ fn full() -> Vec<Cell> {
         Cell::new(Path::VethCut, Loss::None, Data::Memory, &[]),
     ];
     for path in [Path::Veth, Path::Near, Path::Far, Path::Fast] {
-        // a plain pair loses nothing
+        // A veth pair loses no packets.
         let losses = if path == Path::Veth {
             &Loss::ALL[..1]
         } else {
@@ -242,7 +242,7 @@ fn full() -> Vec<Cell> {
     cells
 }
 
-/// Cells that only the targets need.
+/// Returns the cells that only the targets need.
 fn targets() -> Vec<Cell> {
     vec![
         Cell::new(Path::Far, Loss::None, Data::Gibibyte, OURS),
@@ -280,7 +280,7 @@ fn quick() -> Vec<Cell> {
     cells
 }
 
-/// Those that move files; so few bytes are too few for iperf3, whose receiver misses the last.
+/// Programs that transfer files. Excludes iperf3, which misses the end of so small a transfer.
 const FILES: &[&str] = &[
     "lighthaul",
     "rsync",
@@ -291,9 +291,9 @@ const FILES: &[&str] = &[
     "udt",
     "srt",
 ];
-/// Those that keep trees alike.
+/// Programs that synchronize trees.
 const TREES: &[&str] = &["lighthaul", "rsync"];
-/// Lighthaul's own.
+/// Lighthaul alone.
 const OURS: &[&str] = &["lighthaul"];
 
 #[cfg(test)]
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_leave_what_they_name() {
+    fn filters_select_the_named_cells() {
         let args = |words: &[&str]| Args::parse_from(["bench"].iter().chain(words));
         let one = cells(&args(&[
             "--path", "1g-10ms", "--loss", "1%", "--data", "2GiB",

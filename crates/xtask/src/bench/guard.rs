@@ -1,4 +1,4 @@
-//! What must not outlive the bench, whatever ends it: its files, and the lab that runs.
+//! Cleanup of the bench's files and its running lab, also after signals.
 
 use std::io;
 use std::process::Child;
@@ -12,23 +12,23 @@ use nix::unistd::Pid;
 
 use super::lot::Room;
 
-/// What must not outlive the bench: its files and the lab that runs.
+/// Owner of the bench's files and its running lab, which removes both.
 #[derive(Debug)]
 pub(crate) struct Guard {
     pub(crate) room: Room,
     lab: Arc<Mutex<Lab>>,
 }
 
-/// The lab that runs, if one does.
+/// Running lab, if any.
 #[derive(Debug, Default)]
 struct Lab {
     child: Option<Child>,
-    /// There shall be no other.
+    /// True once no further lab may start.
     is_over: bool,
 }
 
 impl Guard {
-    /// Takes care that signals clean up, too; called before any thread is there.
+    /// Creates the guard, which also cleans up after signals. Call it before any thread starts.
     pub(crate) fn new() -> io::Result<Self> {
         let mut signals = SigSet::empty();
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -42,7 +42,7 @@ impl Guard {
         let (room, lab) = (guard.room.clone(), Arc::clone(&guard.lab));
         thread::spawn(move || {
             if signals.wait().is_ok() {
-                // without its lab, the main thread shows what there is, clears up and ends
+                // Without its lab, the main thread prints its results, cleans up and exits.
                 end(&lab);
                 thread::sleep(PATIENCE);
                 room.clear();
@@ -52,7 +52,7 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Takes a lab that was started.
+    /// Takes over a running lab.
     pub(crate) fn keep(&self, child: Child) {
         let mut lab = lock(&self.lab);
         let is_over = lab.is_over;
@@ -63,7 +63,7 @@ impl Guard {
         }
     }
 
-    /// Waits for the lab to end, as it is about to.
+    /// Waits for the end of the lab. Fails if the lab fails, or after an interrupt.
     pub(crate) fn wait(&self) -> io::Result<()> {
         let child = lock(&self.lab).child.take();
         let status = child.map(|mut child| child.wait()).transpose()?;
@@ -86,7 +86,7 @@ impl Drop for Guard {
     }
 }
 
-/// Ends a lab that runs; everything in it dies with it.
+/// Ends a running lab, with all its processes.
 fn end(lab: &Mutex<Lab>) {
     let child = {
         let mut lab = lock(lab);
@@ -104,7 +104,7 @@ fn end(lab: &Mutex<Lab>) {
     }
     child.kill().ok();
     child.wait().ok();
-    // its cells notice within a moment, and may still write until then
+    // The lab's cells end shortly after, and may write until then.
     thread::sleep(Duration::from_millis(300));
 }
 
@@ -112,5 +112,5 @@ fn lock(lab: &Mutex<Lab>) -> MutexGuard<'_, Lab> {
     lab.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long the main thread may take to end.
+/// Time that the main thread has to exit.
 const PATIENCE: Duration = Duration::from_secs(15);

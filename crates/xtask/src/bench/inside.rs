@@ -1,4 +1,5 @@
-//! What happens inside a lab: each program alone, the near side on host a, the far side on b.
+//! Measurements inside a lab. Programs run alone, with the near side on host a and the far side on
+//! host b.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -14,7 +15,7 @@ use super::peers::{self, Peer, Told};
 use super::plan::{Plan, Trial};
 use super::side::Side;
 
-/// Measures what the plan asks for and prints a row of JSON for each run.
+/// Runs the measurements of a plan. Prints a row of JSON for each run.
 pub(crate) fn run(plan: &Path) -> io::Result<()> {
     end_with_input();
     let plan: Plan = serde_json::from_str(&fs::read_to_string(plan)?)?;
@@ -56,16 +57,16 @@ pub(crate) fn run(plan: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends this process, and so the whole lab, when whoever started it is gone.
+/// Ends this process, and with it the lab, when the process that started it has ended.
 fn end_with_input() {
     thread::spawn(|| {
         io::stdin().read_to_end(&mut Vec::new()).ok();
-        #[expect(clippy::exit, reason = "nothing is left to tell anybody")]
+        #[expect(clippy::exit, reason = "the parent process has ended")]
         std::process::exit(1);
     });
 }
 
-/// Runs one program once.
+/// Runs one program once. Returns the reason if it failed.
 fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, String> {
     lot::clear(&trial.lot.target)
         .and_then(|()| lot::warm(&trial.lot.target, trial.lot.data))
@@ -79,7 +80,7 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
     let mut far = start(true, &service.words, Some(service.ready))?;
     if !far.is_ready(SERVICE_WAIT) {
         return Err(format!(
-            "its server did not start: {}",
+            "the server did not start: {}",
             last_line(&far.complaints())
         ));
     }
@@ -91,15 +92,15 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
     let mut near = start(false, &peer.send(trial), None)?;
     let ended = near.wait(Duration::from_secs_f64(limit_s));
     let is_cut = ended.is_none();
-    // what ends may tidy up, so this is looked at first
+    // Count before the program ends, since it may remove files.
     let arrived = lot::bytes_in(&trial.lot.target);
     let near_cost = ended
         .or_else(|| near.stop())
-        .ok_or("it could not be ended")?;
+        .ok_or("the client did not stop")?;
     let far_cost = service.ends_alone.then(|| far.wait(SERVICE_WAIT)).flatten();
     let far_cost = far_cost
         .or_else(|| far.stop())
-        .ok_or("its server could not be ended")?;
+        .ok_or("the server did not stop")?;
     let mut told = Told {
         near: near.output(),
         far: far.output(),
@@ -130,10 +131,10 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
     })
 }
 
-/// The last line that says anything, shortened.
+/// Returns the last line that is not blank, at most 120 characters.
 fn last_line(text: &str) -> String {
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
-    line.unwrap_or("it says nothing")
+    line.unwrap_or("no output")
         .trim()
         .chars()
         .take(120)

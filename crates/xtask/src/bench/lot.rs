@@ -1,4 +1,4 @@
-//! The files that are moved: made before, removed after, compared in between.
+//! Files of the bench: creation, removal and comparison.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -10,17 +10,17 @@ use nix::sys::statvfs::statvfs;
 
 use super::case::Data;
 
-/// Folders for files of the bench; gone when this is dropped.
+/// Folders for the bench's files. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
-    /// In memory.
+    /// Folder in memory (`/dev/shm`).
     pub(crate) memory: PathBuf,
-    /// On a disk, most likely.
+    /// Folder for temporary files, usually on a disk.
     pub(crate) disk: PathBuf,
 }
 
 impl Room {
-    /// Names folders that nobody else uses and clears away what benches that were killed left.
+    /// Chooses unique folders, and removes those of benches that were killed.
     pub(crate) fn new() -> Self {
         let bases = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
         for base in &bases {
@@ -30,7 +30,8 @@ impl Room {
         Self { memory, disk }
     }
 
-    /// Where there is room for `data` twice: in memory if at all possible.
+    /// Returns a folder with space for `data` twice, preferably in memory. Returns `None` if there
+    /// is none.
     pub(crate) fn for_data(&self, data: Data) -> Option<&Path> {
         let needed = data.bytes() * 2 + SPARE_BYTES;
         let fits = |folder: &&PathBuf| {
@@ -45,7 +46,7 @@ impl Room {
             .map(PathBuf::as_path)
     }
 
-    /// Removes everything.
+    /// Removes both folders.
     pub(crate) fn clear(&self) {
         for folder in [&self.memory, &self.disk] {
             fs::remove_dir_all(folder).ok();
@@ -53,7 +54,7 @@ impl Room {
     }
 }
 
-/// Removes what benches of processes that are gone have left in `base`.
+/// Removes the folders in `base` of processes that have ended.
 fn clear_stale(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -64,7 +65,7 @@ fn clear_stale(base: &Path) {
     }
 }
 
-/// Bytes that can be had without swapping.
+/// Returns the memory in bytes that is available without swapping.
 fn memory_bytes() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text
@@ -74,7 +75,8 @@ fn memory_bytes() -> u64 {
     number.unwrap_or(0) * 1024
 }
 
-/// Makes the files of `data` in `folder` if they are not there; answers the file or the folder of files.
+/// Creates the files of `data` in `folder`, unless they exist. Returns the path of the file or of
+/// the folder with the files.
 pub(crate) fn make(data: Data, folder: &Path) -> io::Result<PathBuf> {
     let source = folder.join("source").join(data.name());
     let (count, bytes) = data.files();
@@ -98,7 +100,7 @@ pub(crate) fn make(data: Data, folder: &Path) -> io::Result<PathBuf> {
     Ok(source)
 }
 
-/// Writes a file of the block again and again, with a number in each page so that none is like another.
+/// Writes a file that repeats the block, with a unique number in each page.
 fn write(path: &Path, bytes: u64, block: &mut [u8], number: u64) -> io::Result<()> {
     let mut file = File::create(path)?;
     let mut left = bytes;
@@ -114,7 +116,7 @@ fn write(path: &Path, bytes: u64, block: &mut [u8], number: u64) -> io::Result<(
     Ok(())
 }
 
-/// Empties the folder that is copied into.
+/// Empties the target folder.
 pub(crate) fn clear(target: &Path) -> io::Result<()> {
     if target.exists() {
         fs::remove_dir_all(target)?;
@@ -122,8 +124,9 @@ pub(crate) fn clear(target: &Path) -> io::Result<()> {
     fs::create_dir_all(target)
 }
 
-/// Takes memory for a target of `data` in memory, and lets go of it: a virtual machine's host may have taken what nobody
-/// used, and the first that writes there again pays for that.
+/// Allocates memory for a target of `data` in memory, and frees it.
+///
+/// A virtual machine's host may have reclaimed unused memory, which makes the first writes slow.
 pub(crate) fn warm(target: &Path, data: Data) -> io::Result<()> {
     if data.bytes() == 0 || statfs(target)?.filesystem_type() != TMPFS_MAGIC {
         return Ok(());
@@ -134,7 +137,7 @@ pub(crate) fn warm(target: &Path, data: Data) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Bytes that hold something in and under `path`.
+/// Returns the allocated bytes in and under `path`.
 pub(crate) fn bytes_in(path: &Path) -> u64 {
     let Ok(meta) = fs::symlink_metadata(path) else {
         return 0;
@@ -146,7 +149,7 @@ pub(crate) fn bytes_in(path: &Path) -> u64 {
     entries.map(|entry| bytes_in(&entry.path())).sum()
 }
 
-/// Compares what was moved with what came, by content; says what is wrong.
+/// Compares the copy with its source by content. Returns the first difference as an error.
 pub(crate) fn compare(source: &Path, target: &Path) -> Result<(), String> {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     if !source.is_dir() {
@@ -186,5 +189,5 @@ fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
 
 const PREFIX: &str = "lighthaul-bench-";
 const BLOCK_BYTES: u64 = 64 << 20;
-/// What a machine needs beside the files.
+/// Free memory in bytes that this host needs besides the files.
 const SPARE_BYTES: u64 = 3 << 29;

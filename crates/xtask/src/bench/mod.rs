@@ -1,13 +1,16 @@
-//! `cargo xtask bench`: Lighthaul and its peers side by side on the same lab paths.
+//! `cargo xtask bench`: comparison of Lighthaul with its peers on equal lab paths.
 //!
-//! - [`args`]: what can be asked for; [`case`]: paths, losses, data, and which go together
-//! - [`lot`]: the files that are moved; [`plan`]: what one lab is to measure
-//! - [`run`]: labs one after another; [`guard`]: what ends with them
-//! - [`inside`]: what happens in one; [`side`]: one end of a trial
-//! - [`peers`]: how each program is run; [`outcome`]: what a run gave, and the median of several
-//! - [`table`]: what people read; [`targets`]: what must be reached; [`value`]: how sure it is
+//! - [`args`]: command line; [`case`]: paths, losses and data; [`plan`]: measurements in one lab
+//! - [`run`]: labs, one after another; [`inside`]: measurements in a lab; [`side`]: one side of a
+//!   trial
+//! - [`lot`]: files to transfer; [`guard`]: cleanup; [`peers`]: programs
+//! - [`outcome`]: results and medians; [`value`]: medians with their spread; [`table`]: tables;
+//!   [`targets`]: goals
 
-#![expect(clippy::disallowed_methods, reason = "a bench lives in the real world")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a bench measures the real system"
+)]
 
 mod args;
 mod case;

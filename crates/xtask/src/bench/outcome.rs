@@ -1,4 +1,4 @@
-//! What a run gave, and the median of several.
+//! Results of runs, and the median of several.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::case::{Data, Loss, Path};
 
-/// One run of one program in one cell.
+/// Run of a program in a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) path: Path,
@@ -16,66 +16,67 @@ pub(crate) struct Row {
     pub(crate) result: Result<Outcome, String>,
 }
 
-/// What a run that moved something gave.
+/// Result of a run that transferred data.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outcome {
-    /// From the start of the command to its end, or what the program says of a timed measurement.
+    /// Duration of the command in seconds, or of the measurement that the program reports.
     pub(crate) seconds: f64,
-    /// What arrived.
+    /// Bytes that arrived.
     pub(crate) bytes: u64,
-    /// CPU of both sides.
+    /// CPU time of both sides, in seconds.
     pub(crate) cpu_s: f64,
-    /// The largest process of each side: sender, receiver.
+    /// Peak memory of the largest process on each side: sender, receiver.
     pub(crate) rss_bytes: [u64; 2],
-    /// It was cut off at the limit.
+    /// True if the run was cut off at the time limit.
     pub(crate) is_cut: bool,
-    /// What Lighthaul says of itself.
+    /// Lighthaul's own report.
     pub(crate) own: Option<Own>,
 }
 
-/// What Lighthaul says of a copy.
+/// Lighthaul's own report of a copy.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Own {
     /// Seconds without start-up.
     pub(crate) moving_s: f64,
     /// Goodput without start-up.
     pub(crate) goodput_bps: f64,
-    /// What equation 5 predicts at the rate that was used, where it applies.
+    /// Goodput that equation 5 predicts at the rate used, where it applies.
     pub(crate) predicted_bps: Option<f64>,
-    /// Datagrams that were sent again, as a part of those sent once.
+    /// Retransmitted datagrams, as a part of those sent once.
     pub(crate) resent: f64,
 }
 
 impl Outcome {
-    /// Useful bits a second.
+    /// Returns the goodput, in bits per second.
     pub(crate) fn bps(&self) -> f64 {
         self.bytes as f64 * 8.0 / self.seconds.max(1e-9)
     }
 
-    /// CPU seconds of both sides for each 10^9 bytes, of which there must be some.
+    /// Returns the CPU seconds of both sides per 10^9 bytes. `None` without bytes.
     pub(crate) fn cpu_per_gb(&self) -> Option<f64> {
         (self.bytes > 0).then(|| self.cpu_s / (self.bytes as f64 / 1e9))
     }
 }
 
-/// All runs of one program in one cell.
+/// All runs of a program in a cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
     pub(crate) path: Path,
     pub(crate) loss: Loss,
     pub(crate) data: Data,
     pub(crate) tool: String,
-    /// The run of median goodput, of which a failed run has none; why it failed if it is one.
+    /// Run with the median goodput, in which failed runs count as the slowest. If it is a failed
+    /// run, the reason.
     pub(crate) median: Result<Outcome, String>,
-    /// All runs that worked, slowest first.
+    /// Successful runs, slowest first.
     pub(crate) good: Vec<Outcome>,
     pub(crate) runs: usize,
     pub(crate) failed: usize,
-    /// The most memory that any run took.
+    /// Peak memory of all runs, per side.
     pub(crate) rss_bytes: [u64; 2],
 }
 
-/// Brings the runs of each program in each cell together, in the order of their first run.
+/// Groups the runs by program and cell, in the order of their first run.
 pub(crate) fn summarise(rows: &[Row]) -> Vec<Summary> {
     let mut groups: Vec<Vec<&Row>> = Vec::new();
     let key = |row: &Row| (row.path, row.loss, row.data, row.tool.clone());
@@ -93,7 +94,7 @@ fn summary(rows: &[&Row]) -> Summary {
         .iter()
         .filter_map(|row| row.result.as_ref().ok())
         .collect();
-    // of files of nothing, only the time says who was slow
+    // Empty files have no goodput: compare their times.
     let pace = |one: &Outcome| (one.bps(), -one.seconds);
     good.sort_by(|one, other| {
         pace(one)
@@ -113,7 +114,7 @@ fn summary(rows: &[&Row]) -> Summary {
     };
     let row = rows[0];
     let failed = rows.len() - good.len();
-    // failed runs are slower than all others
+    // Failed runs count as slower than all others.
     let middle = (rows.len() - 1) / 2;
     let median = middle.checked_sub(failed).and_then(|nth| good.get(nth));
     Summary {
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_runs_are_the_slowest_of_the_median() {
+    fn median_counts_failed_runs_as_slowest() {
         let rows = [
             row("x", Ok(5)),
             row("y", Err("why")),

@@ -1,4 +1,4 @@
-//! What one lab is to measure, told by the bench to the part of it that is inside.
+//! Plan of one lab, passed by the bench to its process inside the lab.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::case::{Data, Loss, Path};
 
-/// Everything that is measured on one path.
+/// Measurements on one path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) path: Path,
@@ -18,42 +18,42 @@ pub(crate) struct Plan {
     pub(crate) tools: Tools,
 }
 
-/// Where programs are, and room for their small files.
+/// Locations of programs and of their small files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tools {
-    /// The lighthaul that is measured.
+    /// Lighthaul binary to measure.
     pub(crate) lighthaul: PathBuf,
-    /// A folder that is searched before PATH.
+    /// Folder that is searched before PATH.
     pub(crate) programs: Option<PathBuf>,
-    /// Where keys, logs and settings go.
+    /// Folder for keys, logs and settings.
     pub(crate) work: PathBuf,
 }
 
-/// One set of files, where it comes from and goes to, and who moves it.
+/// Set of files with its source, its target, and the programs that copy it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Lot {
     pub(crate) data: Data,
-    /// A file, or a folder of files.
+    /// File, or folder of files.
     pub(crate) source: PathBuf,
-    /// A folder to copy into.
+    /// Folder to copy into.
     pub(crate) target: PathBuf,
     pub(crate) peers: Vec<String>,
 }
 
-/// One run of one program.
+/// Run of one program.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial<'a> {
     pub(crate) path: Path,
     pub(crate) lot: &'a Lot,
     pub(crate) tools: &'a Tools,
-    /// How long a measurement from memory to memory lasts.
+    /// Duration of a measurement from memory to memory, in seconds.
     pub(crate) seconds: f64,
-    /// The address of the far host.
+    /// Address of the far host.
     pub(crate) address: &'a str,
 }
 
 impl Tools {
-    /// Where the program of this name is, if it is anywhere.
+    /// Searches for the program with this name. Returns `None` if it is not installed.
     pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
         let usual = ["/usr/local/bin", "/usr/bin", "/usr/sbin", "/usr/local/sbin"];
         let path = std::env::var("PATH").unwrap_or_default();
@@ -68,7 +68,7 @@ impl Tools {
 }
 
 impl Trial<'_> {
-    /// The words of a command: the program of this name, then `rest`.
+    /// Returns a command's arguments: the program with this name, then `rest`.
     pub(crate) fn words(&self, name: &str, rest: &[&str]) -> Vec<String> {
         let program = self.tools.find(name).unwrap_or_else(|| name.into());
         let first = program.to_string_lossy().into_owned();
@@ -77,17 +77,17 @@ impl Trial<'_> {
             .collect()
     }
 
-    /// What is moved, as text.
+    /// Returns the path of the source.
     pub(crate) fn source(&self) -> String {
         self.lot.source.to_string_lossy().into_owned()
     }
 
-    /// Where it goes, as text.
+    /// Returns the path of the target folder.
     pub(crate) fn target(&self) -> String {
         self.lot.target.to_string_lossy().into_owned()
     }
 
-    /// The name that the file or folder has.
+    /// Returns the name of the source's file or folder.
     pub(crate) fn name(&self) -> String {
         let name = self.lot.source.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()

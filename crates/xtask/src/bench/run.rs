@@ -1,4 +1,4 @@
-//! The bench from outside: one lab after another, and tables at the end.
+//! Run of the bench: one lab after another, and the tables at the end.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,7 +18,7 @@ use super::plan::{Lot, Plan, Tools};
 use super::side;
 use super::table::{self, Report};
 
-/// Does what the words after `bench` ask for.
+/// Runs the bench with the arguments after `bench`.
 pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let program = std::iter::once(OsString::from("bench"));
     let args = Args::parse_from(program.chain(words));
@@ -36,7 +36,7 @@ pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Runs all of it.
+/// Runs all measurements, and publishes the tables.
 fn run(args: Args) -> io::Result<()> {
     let mut bench = Bench::new(args)?;
     for line in &bench.missing {
@@ -49,18 +49,18 @@ fn run(args: Args) -> io::Result<()> {
     }
     if !bench.tools.lighthaul.is_file() {
         return Err(io::Error::other(
-            "the lab needs lighthaul: cargo build --release",
+            "lighthaul is missing; run cargo build --release",
         ));
     }
     let result = groups.iter().try_for_each(|cells| bench.measure(cells));
-    // what was measured is shown even if something broke in the end
+    // After a failure, publish the results so far.
     if result.is_ok() || !bench.rows.is_empty() {
         bench.publish()?;
     }
     result
 }
 
-/// A bench that runs.
+/// Running bench.
 struct Bench {
     args: Args,
     guard: Guard,
@@ -68,12 +68,12 @@ struct Bench {
     present: Vec<Box<dyn Peer>>,
     missing: Vec<String>,
     rows: Vec<Row>,
-    /// Where files were, one line for each kind of place.
+    /// Locations of the files, one line per kind.
     places: Vec<String>,
 }
 
 impl Bench {
-    /// Finds out who can take part.
+    /// Determines which programs are available.
     fn new(mut args: Args) -> io::Result<Self> {
         if args.quick {
             args.runs = 1;
@@ -83,7 +83,7 @@ impl Bench {
         let work = guard.room.memory.join("work");
         fs::create_dir_all(&work)?;
         peers::compile(&work);
-        // kept as it is now, so that a build in between changes nothing
+        // A copy, so that a build meanwhile has no effect.
         let lighthaul = work.join("lighthaul");
         fs::copy(&args.lighthaul, &lighthaul).ok();
         let tools = Tools {
@@ -112,7 +112,7 @@ impl Bench {
         })
     }
 
-    /// Says what would be measured.
+    /// Prints the planned measurements.
     fn list(&self, groups: &[Vec<Cell>]) {
         for cell in groups.iter().flatten() {
             let who = self.takes_part(cell).join(" ");
@@ -154,7 +154,7 @@ impl Bench {
             tools: self.tools.clone(),
         };
         self.lab(&plan)?;
-        // what is large and not needed on every path goes, to leave room
+        // Remove the largest file, which few paths need.
         for lot in plan
             .lots
             .iter()
@@ -165,12 +165,12 @@ impl Bench {
         Ok(())
     }
 
-    /// Makes files of a kind, unless there is no room.
+    /// Creates the files of one kind. Returns `None` if there is no space.
     fn lot(&mut self, data: Data, peers: Vec<String>) -> io::Result<Option<Lot>> {
         let name = data.name();
         let Some(folder) = self.guard.room.for_data(data) else {
             self.places.push(format!(
-                "{name}: not measured, there is no room for it twice"
+                "{name}: not measured, since there is no space for it twice"
             ));
             return Ok(None);
         };
@@ -195,7 +195,7 @@ impl Bench {
         Ok(Some(lot))
     }
 
-    /// Runs a lab and takes its rows as they come.
+    /// Runs a lab and collects its rows.
     fn lab(&mut self, plan: &Plan) -> io::Result<()> {
         let file = plan.tools.work.join("plan.json");
         fs::write(&file, serde_json::to_string(plan)?)?;
@@ -212,7 +212,7 @@ impl Bench {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        // it is measured only as long as this end is open
+        // The lab runs while this end is open.
         let lifeline = child.stdin.take();
         let stdout = child
             .stdout
@@ -241,7 +241,7 @@ impl Bench {
     }
 }
 
-/// Cells that share a lab.
+/// Groups cells that share a lab.
 fn group(cells: Vec<Cell>) -> Vec<Vec<Cell>> {
     let mut groups: Vec<Vec<Cell>> = Vec::new();
     for cell in cells {
@@ -253,7 +253,7 @@ fn group(cells: Vec<Cell>) -> Vec<Vec<Cell>> {
     groups
 }
 
-/// The kind of machine: cores, processor, memory, kernel.
+/// Describes this host: cores, processor, memory and kernel.
 fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
@@ -280,7 +280,7 @@ fn machine() -> String {
     format!("{cores} cores ({model}), {memory:.0} GiB, Linux {kernel}")
 }
 
-/// Says a line on standard error.
+/// Prints a line on standard error.
 fn say(text: &str) {
     writeln!(io::stderr(), "{text}").ok();
 }

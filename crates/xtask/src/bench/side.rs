@@ -1,8 +1,9 @@
-//! One side of a trial: a command, what it said, and what it and all its descendants cost.
+//! One side of a trial: a command, its output, and the cost of all its processes.
 //!
-//! [`run`] is the process around the command. It adopts whatever the command leaves behind, so that
-//! its own children's usage is that of the whole tree, and ends it when its standard input ends:
-//! that is how [`Side`], in the process that measures, stops it, and what happens if that one dies.
+//! [`run`] is the process around the command. It adopts orphans of the command, so that its
+//! children's usage includes all of them. When its standard input ends, it ends the command.
+//! [`Side`], in the measuring process, thus stops the command, also when the measuring process
+//! dies.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -27,20 +28,20 @@ use serde::{Deserialize, Serialize};
 use super::args;
 use super::plan::Tools;
 
-/// What a side cost.
+/// Cost of a side.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Cost {
-    /// From the start of the command to its end.
+    /// Duration of the command, in seconds.
     pub(crate) seconds: f64,
-    /// Its exit status, or 128 and the signal that ended it.
+    /// Exit status, or 128 plus the signal that ended the command.
     pub(crate) code: i32,
-    /// CPU of it and all its descendants.
+    /// CPU seconds of the command and all its descendants.
     pub(crate) cpu_s: f64,
-    /// The largest of them.
+    /// Peak memory of the largest of them.
     pub(crate) rss_bytes: u64,
 }
 
-/// Runs the command and tells standard output what it cost.
+/// Runs the command, and prints its cost on standard output.
 pub(crate) fn run(side: &args::Side) -> io::Result<()> {
     set_child_subreaper(true)?;
     let _press = side.core.map(|core| crowd(core, side.tasks)).transpose()?;
@@ -70,13 +71,13 @@ pub(crate) fn run(side: &args::Side) -> io::Result<()> {
     writeln!(io::stdout(), "{}", serde_json::to_string(&cost)?)
 }
 
-/// Keeps this process, and what it starts, to `core`, beside so many tasks.
+/// Pins this process and its children to `core`, with `tasks` tasks beside them.
 fn crowd(core: usize, tasks: u32) -> io::Result<Press> {
     keep_to(core)?;
     Press::start(tasks, core).map_err(io::Error::other)
 }
 
-/// Waits for all descendants; those that outlive the command by a second are ended.
+/// Waits for all descendants. Those that outlive the command by a second are killed.
 fn reap(main: Pid, clock: Clock) -> io::Result<(i32, f64)> {
     let mut ended = (255, 0.0);
     loop {
@@ -97,7 +98,7 @@ fn reap(main: Pid, clock: Clock) -> io::Result<(i32, f64)> {
     }
 }
 
-/// Asks the command's group to end, and a second later makes it.
+/// Sends the command's process group SIGTERM, and a second later SIGKILL.
 fn end(main: Pid) {
     killpg(main, Signal::SIGTERM).ok();
     thread::sleep(Duration::from_secs(1));
@@ -105,7 +106,7 @@ fn end(main: Pid) {
     end_stragglers();
 }
 
-/// Ends children of this process, again and again, until it ends itself.
+/// Kills children of this process repeatedly, until it exits.
 fn end_stragglers() {
     let own = std::process::id();
     loop {
@@ -115,7 +116,7 @@ fn end_stragglers() {
                 continue;
             };
             let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            // PID (NAME) STATE PARENT ..., and the name may hold anything
+            // PID (NAME) STATE PARENT ...; the name may contain any characters.
             let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
             let parent = after
                 .split_whitespace()
@@ -129,11 +130,11 @@ fn end_stragglers() {
     }
 }
 
-/// Says so when the port, as in `tcp:4810`, is listened on in this network namespace.
+/// Prints a line when the port, such as `tcp:4810`, accepts connections in this network namespace.
 fn tell_when_ready(port: &str) {
     let (protocol, number) = port.split_once(':').unwrap_or(("tcp", port));
     let wanted = format!(":{:04X}", number.parse::<u16>().unwrap_or(0));
-    // "listens" of TCP, "not connected" of UDP
+    // States: TCP is listening, UDP is not connected.
     let state = if protocol == "tcp" { "0A" } else { "07" };
     let tables = [
         format!("/proc/self/net/{protocol}"),
@@ -156,7 +157,7 @@ fn tell_when_ready(port: &str) {
     }
 }
 
-/// A side that runs.
+/// Running side.
 #[derive(Debug)]
 pub(crate) struct Side {
     child: Child,
@@ -166,7 +167,8 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Starts a command on the host `b`, there beside `tasks`, or here; if there are any, each host has a core.
+    /// Starts a command, on host `b` if `is_far`, else here. With `tasks`, each host is pinned to a
+    /// core, and the tasks run beside the far command.
     pub(crate) fn start(
         tools: &Tools,
         is_far: bool,
@@ -213,14 +215,14 @@ impl Side {
         })
     }
 
-    /// Waits until it is ready, ended, or late; says whether it is ready.
+    /// Waits until the side is ready. Returns false if it has ended or `timeout` is over.
     pub(crate) fn is_ready(&self, timeout: Duration) -> bool {
         self.lines
             .recv_timeout(timeout)
             .is_ok_and(|line| line == READY)
     }
 
-    /// Waits for it to end by itself; nothing if it does not in time.
+    /// Waits for the end of the side. Returns `None` if `timeout` is over.
     pub(crate) fn wait(&self, timeout: Duration) -> Option<Cost> {
         let clock = Clock::start();
         let till = clock.now() + timeout;
@@ -234,18 +236,18 @@ impl Side {
         }
     }
 
-    /// Ends it, with all that it started.
+    /// Ends the side with all its processes.
     pub(crate) fn stop(&mut self) -> Option<Cost> {
         self.lifeline = None;
         self.wait(Duration::from_secs(5))
     }
 
-    /// What it printed on standard output.
+    /// Returns the standard output so far.
     pub(crate) fn output(&self) -> String {
         read(&self.log.with_extension("out"))
     }
 
-    /// What it printed on standard error.
+    /// Returns the standard error output so far.
     pub(crate) fn complaints(&self) -> String {
         read(&self.log.with_extension("err"))
     }
@@ -266,7 +268,7 @@ impl Drop for Side {
     }
 }
 
-/// The end of a log, as far as it is text.
+/// Reads the first 16 MiB of a log as text.
 fn read(path: &std::path::Path) -> String {
     let mut bytes = Vec::new();
     let file = File::open(path);

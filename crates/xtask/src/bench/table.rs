@@ -1,4 +1,4 @@
-//! What people read: a line for each run, and tables as text, Markdown and CSV.
+//! Output of the bench: a line per run, and tables as text, Markdown and CSV.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::Path;
 use super::outcome::{Outcome, Row, Summary};
 use super::targets;
 
-/// Everything that was measured, and under which conditions.
+/// All results, with the conditions of the measurements.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) summaries: Vec<Summary>,
@@ -19,7 +19,7 @@ pub(crate) struct Report {
     pub(crate) limit_s: f64,
 }
 
-/// Prints the tables and writes them into the folder `out`.
+/// Prints the tables, and writes them into the folder `out`.
 pub(crate) fn publish(report: &Report, out: &Path) -> io::Result<()> {
     let grid: Vec<Vec<String>> = report.summaries.iter().map(|s| cells(s, report)).collect();
     let targets: Vec<Vec<String>> = targets::lines(&report.summaries)
@@ -40,7 +40,7 @@ pub(crate) fn publish(report: &Report, out: &Path) -> io::Result<()> {
     fs::write(out.join("targets.csv"), csv(&targets::HEAD, &targets))
 }
 
-/// One run on one line.
+/// Formats a run as one line.
 pub(crate) fn line(row: &Row) -> String {
     let head = format!("  {:<11} {:<24}", row.data.name(), row.tool);
     match &row.result {
@@ -53,7 +53,7 @@ pub(crate) fn line(row: &Row) -> String {
     }
 }
 
-/// One program in one cell as a row of the table.
+/// Formats a program in a cell as a row of the table.
 fn cells(summary: &Summary, report: &Report) -> Vec<String> {
     let loss = summary.loss.to_string();
     let mut row = [
@@ -109,18 +109,18 @@ fn cells(summary: &Summary, report: &Report) -> Vec<String> {
     if let Some(own) = outcome.own {
         let start = outcome.seconds - own.moving_s;
         notes.push(format!(
-            "{start:.2} s start-up, {:.1} Mb/s without",
+            "{start:.2} s start-up, {:.1} Mb/s without it",
             own.goodput_bps / 1e6
         ));
         if own.resent > 0.0 {
-            notes.push(format!("{:.2} % sent again", own.resent * 100.0));
+            notes.push(format!("{:.2} % retransmitted", own.resent * 100.0));
         }
     }
     row.push(notes.join("; "));
     row
 }
 
-/// Goodput of the slowest and the fastest run.
+/// Formats the goodput of the slowest and the fastest run.
 fn spread(summary: &Summary) -> String {
     let ends = summary
         .good
@@ -134,21 +134,21 @@ fn spread(summary: &Summary) -> String {
     )
 }
 
-/// What must be known to read the table.
+/// Describes the conditions, for readers of the table.
 fn words(report: &Report) -> String {
     let mut text = format!(
-        "{}. Medians of {} run(s); cut off after {} s means: counted with what had arrived by then, \
-         and not repeated.\n",
+        "{}. Medians of {} run(s). A run that exceeds {} s is cut off: it counts with the bytes that \
+         had arrived, and is not repeated.\n",
         report.machine, report.runs, report.limit_s
     );
     text.push_str(
-        "Seconds of what moves files are of the whole command, start-up and end included; those of \
-         iperf3, raw-udp, quinn-perf and lighthaul-memory, which move memory whatever the data, are \
-         their own and without.\nSo x ours is in favour of iperf3 where ours moves files. Its CPU \
-         s/GB is too high by what was in flight at the end.\nShare: of the payload that full packets \
-         of 1500 bytes carry over UDP. CPU: both sides, kernel included, for each 10^9 bytes.\n\
-         MiB: the largest process of a side. Files are compared with their sources afterwards; a run \
-         whose copy is not true has failed. Failed runs count as the slowest.\n",
+        "Seconds: for programs that copy files, the whole command with start-up and end. iperf3, \
+         raw-udp, quinn-perf and lighthaul-memory send memory and report their own time, without \
+         start-up.\nx ours: favors iperf3 where Lighthaul copies files. iperf3's CPU s/GB is too high, \
+         since bytes in flight at the end do not count.\nshare: part of the UDP payload that full \
+         1500-byte packets carry. CPU: both sides, kernel included, per 10^9 bytes.\n\
+         MiB: the largest process of a side. Copies are compared with their sources afterwards; a run \
+         with a difference has failed. Failed runs count as the slowest.\n",
     );
     for line in &report.places {
         writeln!(text, "{line}.").ok();
@@ -214,13 +214,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn csv_quotes_what_would_break_it() {
+    fn csv_quotes_special_characters() {
         let row = vec!["a,b".to_owned(), "say \"x\"".to_owned()];
         assert_eq!(csv(&["1", "2"], &[row]), "1,2\n\"a,b\",\"say \"\"x\"\"\"\n");
     }
 
     #[test]
-    fn text_lines_up() {
+    fn text_columns_are_aligned() {
         let row = |one: &str, two: &str| vec![one.to_owned(), two.to_owned()];
         let drawn = text(&["x", "yy"], &[row("long", "1"), row("s", "2")]);
         assert_eq!(drawn, "x     yy\nlong  1\ns     2\n");

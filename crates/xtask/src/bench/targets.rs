@@ -1,25 +1,25 @@
-//! What Lighthaul must reach, each line a ratio of two numbers of one bench.
+//! Targets of Lighthaul, each a ratio of two numbers of one bench.
 //!
-//! Both sides of a ratio leave out the same: where ours is without start-up, so is the peer's.
+//! Both numbers cover the same: if Lighthaul's excludes start-up, so does the peer's.
 
 use super::case::{Data, Loss, Path};
 use super::outcome::{Outcome, Summary};
 use super::value::Value;
 
-/// One thing that must be reached.
+/// Target.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     what: &'static str,
-    /// What is divided by what.
+    /// Dividend and divisor.
     ratio: String,
     bound: Bound,
-    /// Nothing if something that it needs was not measured.
+    /// Measured ratio; `None` if a number is missing.
     got: Option<Value>,
-    /// Nothing can be above this; what is was not measured well.
+    /// Physical maximum. A larger ratio means a faulty measurement.
     most: f64,
 }
 
-/// Which numbers are good enough.
+/// Bound of acceptable ratios.
 #[derive(Clone, Copy, Debug)]
 enum Bound {
     AtLeast(f64),
@@ -39,7 +39,7 @@ impl Line {
         }
     }
 
-    /// The line as a row of the table.
+    /// Formats the target as a row of the table.
     pub(crate) fn cells(&self) -> Vec<String> {
         let (word, limit) = match self.bound {
             Bound::AtLeast(limit) => ("at least", limit),
@@ -59,13 +59,14 @@ impl Line {
         ]
     }
 
-    /// Whether it is reached; no verdict where runs failed, are too few, or lie on both sides of the bound.
+    /// Returns the verdict. There is none after failed runs, with too few runs, or if the bound is
+    /// within the spread.
     fn verdict(&self) -> String {
         let Some(got) = self.got else {
             return "not measured".to_owned();
         };
         if got.middle > self.most {
-            return "not sound: above its bound".to_owned();
+            return "faulty: above the physical maximum".to_owned();
         }
         if got.failed > 0 {
             return format!("no verdict: {} runs failed", got.failed);
@@ -92,7 +93,7 @@ impl Bound {
     }
 }
 
-/// All that must be reached, with what was.
+/// Evaluates all targets.
 pub(crate) fn lines(summaries: &[Summary]) -> Vec<Line> {
     let all = Measured(summaries);
     let mut lines = all.memory();
@@ -102,7 +103,7 @@ pub(crate) fn lines(summaries: &[Summary]) -> Vec<Line> {
     lines
 }
 
-/// Whose numbers others are compared with.
+/// Returns the name of the program with which others are compared.
 pub(crate) const fn ours_for(data: Data) -> &'static str {
     match data {
         Data::Memory => "lighthaul-memory",
@@ -117,12 +118,12 @@ pub(crate) const fn ours_for(data: Data) -> &'static str {
     }
 }
 
-/// What there is to compare.
+/// Results to compare.
 #[derive(Clone, Copy, Debug)]
 struct Measured<'a>(&'a [Summary]);
 
 impl Measured<'_> {
-    /// Something of all runs of a program in a cell.
+    /// Returns a number of all runs of a program in a cell.
     fn of(
         &self,
         place: (Path, Loss, Data),
@@ -135,7 +136,7 @@ impl Measured<'_> {
         Some(value.beside_failed(found.failed))
     }
 
-    /// The lines about memory to memory.
+    /// Evaluates the targets from memory to memory.
     fn memory(&self) -> Vec<Line> {
         let ratio = |path: Path, what, one: &str, other: &str, bound| {
             let place = (path, Loss::None, Data::Memory);
@@ -201,7 +202,7 @@ impl Measured<'_> {
         lines
     }
 
-    /// The lines about files.
+    /// Evaluates the targets for files.
     fn files(&self) -> Vec<Line> {
         let clean = (Path::Far, Loss::None, Data::Gibibyte);
         let lossy = (Path::Far, Loss::Often, Data::Gibibyte);
@@ -245,7 +246,7 @@ impl Measured<'_> {
         ]
     }
 
-    /// The lines about a receiver that shares its core.
+    /// Evaluates the targets for a receiver that shares its core.
     fn busy(&self) -> Vec<Line> {
         let place = (Path::VethBusy, Loss::None, Data::SevenHundredMegabytes);
         let plus_over_plain = |number| {
@@ -270,7 +271,7 @@ impl Measured<'_> {
         ]
     }
 
-    /// The lines about many files.
+    /// Evaluates the targets for many files.
     fn trees(&self) -> Vec<Line> {
         let far = |data, tool| self.of((Path::Far, Loss::None, data), tool, seconds);
         let veth = |tool| self.of((Path::Veth, Loss::None, Data::Empty), tool, seconds);
@@ -311,7 +312,7 @@ impl Measured<'_> {
         ]
     }
 
-    /// Goodput without start-up as a share of the link.
+    /// Returns the goodput without start-up, as a part of the link's rate.
     fn share(&self, place: (Path, Loss, Data)) -> Option<Value> {
         let goodput = self.of(place, "lighthaul", moving)?;
         Some(goodput.over(Value::exact(place.0.payload_bps()?)))
@@ -340,18 +341,12 @@ impl Measured<'_> {
     }
 }
 
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "one shape for all that is taken of an outcome"
-)]
+#[expect(clippy::unnecessary_wraps, reason = "all accessors have one signature")]
 fn bps(outcome: &Outcome) -> Option<f64> {
     Some(outcome.bps())
 }
 
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "one shape for all that is taken of an outcome"
-)]
+#[expect(clippy::unnecessary_wraps, reason = "all accessors have one signature")]
 fn seconds(outcome: &Outcome) -> Option<f64> {
     Some(outcome.seconds)
 }
@@ -373,10 +368,10 @@ fn of_prediction(outcome: &Outcome) -> Option<f64> {
     Some(own.goodput_bps / own.predicted_bps?)
 }
 
-/// Runs that a verdict takes.
+/// Number of runs that a verdict requires.
 const RUNS_MIN: usize = 3;
 
-/// The head of the table of lines.
+/// Header of the table of targets.
 pub(crate) const HEAD: [&str; 6] = ["target", "ratio", "wanted", "here", "low-high", "verdict"];
 
 #[cfg(test)]
@@ -394,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_reached() {
+    fn unmeasured_targets_are_not_reached() {
         let lines = lines(&[]);
         assert_eq!(lines.len(), 24);
         assert!(lines.iter().all(|line| line.verdict() == "not measured"));
@@ -402,17 +397,17 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_says_how_sure_it_is() {
+    fn verdict_depends_on_spread_and_runs() {
         assert_eq!(verdict(1.0, &[0.7, 0.8, 0.9]), "reached");
         assert_eq!(verdict(1.0, &[0.5, 0.5, 0.4]), "NOT REACHED");
         let unsure = "no verdict: the bound is within the spread";
         assert_eq!(verdict(1.0, &[0.5, 0.7, 0.8]), unsure);
         assert_eq!(verdict(1.0, &[0.9, 0.9]), "no verdict: fewer than 3 runs");
-        assert_eq!(verdict(1.0, &[1.3]), "not sound: above its bound");
+        assert_eq!(verdict(1.0, &[1.3]), "faulty: above the physical maximum");
     }
 
     #[test]
-    fn a_failed_run_voids_the_verdict() {
+    fn failed_run_prevents_a_verdict() {
         let row = |seconds: f64, is_true: bool| Row {
             path: Path::Far,
             loss: Loss::None,

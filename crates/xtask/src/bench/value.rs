@@ -1,19 +1,19 @@
-//! A number that was measured several times.
+//! Number that was measured several times.
 
-/// The median of several runs, and how far they lie apart.
+/// Median of several runs, with their spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Value {
     pub(crate) low: f64,
     pub(crate) middle: f64,
     pub(crate) high: f64,
-    /// How many runs; what is known exactly has as many as one likes.
+    /// Number of runs; `usize::MAX` for an exact number.
     pub(crate) runs: usize,
-    /// How many more gave nothing, since they failed.
+    /// Number of further runs, which failed.
     pub(crate) failed: usize,
 }
 
 impl Value {
-    /// What these runs gave; nothing if there are none.
+    /// Creates the value of several runs. Returns `None` without runs.
     pub(crate) fn of(runs: impl Iterator<Item = f64>) -> Option<Self> {
         let mut all: Vec<f64> = runs.collect();
         all.sort_by(f64::total_cmp);
@@ -27,12 +27,12 @@ impl Value {
         })
     }
 
-    /// The same, where so many more runs failed.
+    /// Returns the value with this number of failed runs.
     pub(crate) const fn beside_failed(self, failed: usize) -> Self {
         Self { failed, ..self }
     }
 
-    /// A number that needs no measuring.
+    /// Creates the value of an exact number.
     pub(crate) const fn exact(number: f64) -> Self {
         Self {
             low: number,
@@ -43,7 +43,7 @@ impl Value {
         }
     }
 
-    /// This divided by another, and the furthest that any two runs make of it.
+    /// Divides by another value. The spread covers all pairs of runs.
     pub(crate) fn over(self, other: Self) -> Self {
         Self {
             low: self.low / other.high,
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_as_uncertain_as_both_its_sides() {
+    fn ratio_combines_the_spread_of_both_values() {
         let value = |runs: &[f64]| Value::of(runs.iter().copied()).unwrap();
         let ratio = value(&[9.0, 6.0, 8.0]).over(value(&[2.0, 4.0]));
         assert_eq!(

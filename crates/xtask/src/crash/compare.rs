@@ -1,4 +1,5 @@
-//! Two trees, compared as far as a copy keeps them: bytes, modes, times, links, names and attributes.
+//! Comparison of two trees in all that a copy keeps: bytes, modes, times, links, names and
+//! attributes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -8,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use super::tree::ATTRIBUTE;
 
-/// Everything below a folder, by its path.
+/// Entries below a folder, by path.
 type Entries = BTreeMap<PathBuf, Metadata>;
 
-/// What is wrong with `target`, a copy of `source` that is over.
+/// Compares `target`, a completed copy, with `source`. Returns the differences.
 pub(crate) fn complete(source: &Path, target: &Path) -> io::Result<Vec<String>> {
     let (expected, found) = (entries(source)?, entries(target)?);
     let mut faults = Vec::new();
@@ -33,8 +34,8 @@ pub(crate) fn complete(source: &Path, target: &Path) -> io::Result<Vec<String>> 
     Ok(faults)
 }
 
-/// What is wrong with `target` after a kill: what has its final name must be whole. Folders are still being filled,
-/// and the names of one file come one by one.
+/// Compares `target` with `source` after a kill. Returns the differences of files with their final
+/// names, which must be complete. Folders and hard links may be incomplete.
 pub(crate) fn interrupted(source: &Path, target: &Path) -> io::Result<Vec<String>> {
     if !target.exists() {
         return Ok(Vec::new());
@@ -54,7 +55,7 @@ pub(crate) fn interrupted(source: &Path, target: &Path) -> io::Result<Vec<String
     Ok(faults)
 }
 
-/// What is different about one entry.
+/// Describes the difference of an entry, if any.
 fn differ(
     source: &Path,
     target: &Path,
@@ -65,13 +66,13 @@ fn differ(
     let what = if meta.mode() != there.mode() {
         format!("mode {:o}, not {:o}", there.mode(), meta.mode())
     } else if (meta.mtime(), meta.mtime_nsec()) != (there.mtime(), there.mtime_nsec()) {
-        "another time".to_owned()
+        "different time".to_owned()
     } else if meta.is_symlink() && fs::read_link(&one)? != fs::read_link(&other)? {
-        "another target".to_owned()
+        "different link target".to_owned()
     } else if meta.is_file() && !is_same(&one, &other)? {
-        "other bytes".to_owned()
+        "different bytes".to_owned()
     } else if meta.is_file() && attribute(&one) != attribute(&other) {
-        "another extended attribute".to_owned()
+        "different extended attribute".to_owned()
     } else {
         return Ok(None);
     };
@@ -123,7 +124,7 @@ fn entries(folder: &Path) -> io::Result<Entries> {
         for item in fs::read_dir(inner)? {
             let path = item?.path();
             let meta = match fs::symlink_metadata(&path) {
-                // a daemon that has lost its client removes temporary files
+                // A daemon without its client may be removing temporary files.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 meta => meta?,
             };
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences_of_every_kind_are_found() {
+    fn differences_are_found() {
         let top = std::env::temp_dir().join(format!("crash-compare-{}", std::process::id()));
         let (one, other) = (top.join("one"), top.join("other"));
         fs::create_dir_all(&one).unwrap();
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!((faults(&complete), faults(&interrupted)), (0, 0));
         let some = other.join("d20/e0/small-20");
         fs::remove_file(&some).unwrap();
-        // the file is gone, and its folder has another time
+        // The file is missing, and its folder has another time.
         assert!(faults(&complete) >= 1);
         assert_eq!(faults(&interrupted), 0);
         fs::write(&some, "x").unwrap();

@@ -1,4 +1,4 @@
-//! Power cuts and failing disks, many of each.
+//! Power cuts and failing disks, repeated many times.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,14 +10,14 @@ use lighthaul_powercut::scenarios::round::Round;
 
 use super::args::Args;
 
-/// Cuts power in a process of its own, whose mounts go with it.
+/// Starts the power cuts in another process, whose mounts end with it.
 pub(crate) fn start(words: &[OsString], seed: u64, folder: &Path) -> Result<(), String> {
     sandbox::available()?;
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut inside = sandbox::command(&own, SECONDS_MAX);
     inside.arg("crash").args(words).arg("--in-sandbox");
     inside.arg("--within").arg(folder);
-    // given words come first, and a seed is given once
+    // Pass the seed unless the user gave one.
     if !words
         .iter()
         .any(|word| word.as_encoded_bytes().starts_with(b"--seed"))
@@ -26,12 +26,12 @@ pub(crate) fn start(words: &[OsString], seed: u64, folder: &Path) -> Result<(), 
     }
     match inside.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err("power cuts have faults".to_owned()),
+        Ok(_) => Err("power cuts found faults".to_owned()),
         Err(why) => Err(format!("cannot start the power cuts: {why}")),
     }
 }
 
-/// Cuts power, and prints what came of each scenario.
+/// Cuts power, and prints the results of each scenario.
 pub(crate) fn run(args: &Args, seed: u64, program: &Path, folder: &Path) -> Result<(), String> {
     let clock = Clock::start();
     let goes_on = || clock.now().as_secs_f64() < args.cut_minutes * 60.0;
@@ -63,10 +63,12 @@ pub(crate) fn run(args: &Args, seed: u64, program: &Path, folder: &Path) -> Resu
     }
     match faults {
         0 => Ok(()),
-        faults => Err(format!("{faults} power cuts or failing disks have faults")),
+        faults => Err(format!(
+            "{faults} power cuts or disk failures led to faults"
+        )),
     }
 }
 
-/// What runs on disks that fail: scenarios whose content is the same in every run.
+/// Scenarios for failing disks, whose content is the same in every run.
 const FAILING: [&str; 4] = ["allowed", "replace", "small", "delete"];
 const SECONDS_MAX: u64 = 3 * 3600;

@@ -1,9 +1,10 @@
-//! One trial after another.
+//! Crash trials, one after another.
 //!
-//! How many bytes crossed is counted by the path: what is delivered to host b while a copy runs, all
-//! heads, probes and losses that come with it included, in proportion to what the first copy, which
-//! nobody disturbs, needs for the same tree. A client that was killed could not tell. What crossed more
-//! than once may be two hundredths of the tree, and an object in each lane: those that were on their way.
+//! The path counts the bytes that cross, since a killed client cannot report them. It counts all
+//! bytes delivered to host b while a copy runs, with headers, probes and retransmissions. The
+//! count is scaled by that of the first, undisturbed copy.
+//!
+//! Repeated bytes may be at most 2% of the tree, plus one object per lane that was in flight.
 
 use std::ffi::OsString;
 use std::fs;
@@ -31,9 +32,9 @@ use super::tally::{CLIENT, DAEMON, Tally, Trial};
 use super::tree;
 use crate::demo::{Folder, release};
 
-/// Does what the words after `crash` ask for.
+/// Runs the crash tests with the arguments after `crash`.
 ///
-/// Another process does the work, so that this one can clean up behind it even after Ctrl-C.
+/// The tests run in another process, so that this one can clean up after them, even after Ctrl-C.
 pub(crate) fn main(words: &[OsString]) -> ExitCode {
     let program = std::iter::once(OsString::from("crash"));
     let args = Args::parse_from(program.chain(words.iter().cloned()));
@@ -71,7 +72,7 @@ fn start(args: &Args, words: &[OsString]) -> Result<(), String> {
     killed
 }
 
-/// Kills copies, in a process of its own.
+/// Starts the trials with kills in another process.
 fn kill(words: &[OsString], seed: u64, folder: &Path) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
     let mut trials = Command::new(own);
@@ -84,12 +85,12 @@ fn kill(words: &[OsString], seed: u64, folder: &Path) -> Result<(), String> {
     }
     match trials.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err("not all is as it should be".to_owned()),
+        Ok(_) => Err("the trials found faults".to_owned()),
         Err(why) => Err(format!("cannot start the trials: {why}")),
     }
 }
 
-/// The command, kept as it is now, so that a build in between changes nothing.
+/// Copies the program to test, so that a build meanwhile has no effect.
 fn program(args: &Args, folder: &Path) -> Result<PathBuf, String> {
     let from = match &args.program {
         Some(program) => program.clone(),
@@ -100,13 +101,13 @@ fn program(args: &Args, folder: &Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// All power cuts.
+/// Runs all power cuts.
 fn cut(args: &Args, folder: &Path) -> Result<(), String> {
     let program = program(args, folder)?;
     cuts::run(args, args.seed.unwrap_or_else(unix_nanos), &program, folder)
 }
 
-/// All trials.
+/// Runs all trials with kills.
 fn drill(args: &Args, folder: &Path) -> Result<(), String> {
     let seed = args.seed.unwrap_or_else(unix_nanos);
     let source = folder.join("tree");
@@ -139,7 +140,7 @@ fn drill(args: &Args, folder: &Path) -> Result<(), String> {
     println!("{tally}");
     match tally.faults() {
         0 => Ok(()),
-        faults => Err(format!("{faults} runs have faults")),
+        faults => Err(format!("{faults} trials found faults")),
     }
 }
 
@@ -153,7 +154,7 @@ fn lab(args: &Args, seed: u64) -> Result<Lab, String> {
     Lab::start(&description).map_err(|e| e.to_string())
 }
 
-/// Bytes of objects that are on their way at a time: the longest of one in each lane.
+/// Returns the largest number of object bytes in flight: one object in each lane.
 fn in_flight(rate: Rate) -> u64 {
     let offer = Offer {
         protocol: Protocol::default(),
@@ -165,7 +166,7 @@ fn in_flight(rate: Rate) -> u64 {
         lanes: mover::lanes(Some(Protocol::default()), false) as u8,
         joins: 0,
     };
-    // a rest of a quarter is no object of its own
+    // A remainder of up to a quarter joins the last object.
     mover::object_len(&offer, Rate::UNLIMITED, Duration::ZERO) * 5 / 4
         * mover::lanes(Some(Protocol::default()), false) as u64
 }
@@ -174,18 +175,18 @@ struct Drill<'a> {
     lab: &'a Lab,
     pair: Pair<'a>,
     source: &'a Path,
-    /// Bytes of the tree.
+    /// Size of the tree, in bytes.
     bytes: u64,
-    /// Bytes on the path of a copy that nobody disturbs.
+    /// Bytes that an undisturbed copy delivers on the path.
     undisturbed: u64,
-    /// Bytes that may cross more than once.
+    /// Limit of bytes that may cross twice.
     again_max: u64,
-    /// How long that takes.
+    /// Duration of an undisturbed copy, in seconds.
     seconds: f64,
 }
 
 impl Drill<'_> {
-    /// What the path has delivered to host b so far.
+    /// Returns the bytes that the path has delivered to host b so far.
     fn delivered(&self) -> u64 {
         let counters = self.lab.counters();
         counters
@@ -193,18 +194,18 @@ impl Drill<'_> {
             .map_or(0, |link| link.seen.delivered.bytes)
     }
 
-    /// Finds out what a copy takes that nobody disturbs.
+    /// Measures an undisturbed copy.
     fn measure(&mut self) -> Result<(), String> {
         let before = self.delivered();
         let ended = self.pair.copy()?.wait(PATIENCE_S);
-        let ended = ended.ok_or("the first copy does not end")?;
+        let ended = ended.ok_or("the first copy did not end")?;
         if ended.code != Some(0) {
             return Err(format!("the first copy failed: {}", ended.said.trim()));
         }
         self.undisturbed = (self.delivered() - before).max(1);
         self.seconds = ended.seconds;
         println!(
-            "undisturbed: {:.1} s, {:.3} bytes on the path for each of a file",
+            "undisturbed copy: {:.1} s, {:.3} bytes on the path per byte of a file",
             self.seconds,
             self.undisturbed as f64 / self.bytes as f64
         );
@@ -221,7 +222,7 @@ impl Drill<'_> {
         let mut tally = Tally::default();
         for number in 1..=args.runs {
             if clock.now().as_secs_f64() > args.minutes * 60.0 {
-                println!("time is up");
+                println!("stopping: the time limit is over");
                 break;
             }
             let victim = if rng.below(2) == 0 { CLIENT } else { DAEMON };
@@ -249,7 +250,7 @@ impl Drill<'_> {
                 self.pair.kill_daemon();
                 match copy.wait(at + PATIENCE_S) {
                     Some(ended) => trial.expect(&ended, 10),
-                    None => trial.fault("the client does not miss its daemon"),
+                    None => trial.fault("the client did not notice the end of its daemon"),
                 }
                 self.pair.serve()?;
             }
@@ -262,15 +263,18 @@ impl Drill<'_> {
         let more = (self.delivered() - before).saturating_sub(self.undisturbed);
         trial.again =
             (u128::from(more) * u128::from(self.bytes) / u128::from(self.undisturbed)) as u64;
-        trial.check(trial.again <= self.again_max, "too much crossed again");
+        trial.check(
+            trial.again <= self.again_max,
+            "too many bytes crossed twice",
+        );
         self.look(&mut trial);
         Ok(trial)
     }
 
-    /// Runs the same command again, which must succeed at once.
+    /// Repeats the command, which must succeed.
     fn again(&self, trial: &mut Trial) -> Result<(), String> {
         let Some(ended) = self.pair.copy()?.wait(PATIENCE_S) else {
-            trial.fault("the second copy does not end");
+            trial.fault("the second copy did not end");
             return Ok(());
         };
         trial.expect(&ended, 0);
@@ -280,12 +284,12 @@ impl Drill<'_> {
         Ok(())
     }
 
-    /// Checks that all is there, as it should be, and nothing else.
+    /// Checks that the copy is complete and that no other file is left.
     fn look(&self, trial: &mut Trial) {
         trial.compared(compare::complete(self.source, &self.pair.target()));
         let beside = fs::read_dir(self.pair.target().with_file_name(""));
         let beside = beside.map_or(0, Iterator::count);
-        trial.check(beside == 1, "something is left beside the copy");
+        trial.check(beside == 1, "a file is left beside the copy");
     }
 
     fn clear(&self) -> Result<(), String> {
@@ -305,7 +309,7 @@ impl Trial {
         }
     }
 
-    /// Takes in what a comparison found: the first difference, and how many there are.
+    /// Records the first difference of a comparison, and the number of others.
     fn compared(&mut self, found: io::Result<Vec<String>>) {
         match found {
             Ok(faults) => {
@@ -317,7 +321,7 @@ impl Trial {
         }
     }
 
-    /// Insists on an exit status, and one sentence if it is no success.
+    /// Checks the exit status, and that a failure printed exactly one line.
     fn expect(&mut self, ended: &Ended, code: i32) {
         let told = ended.said.lines().count();
         let is = ended.code == Some(code) && told == usize::from(code != 0);

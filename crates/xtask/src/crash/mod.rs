@@ -1,14 +1,12 @@
-//! `cargo xtask crash`: copies that are killed at a random moment and then done again, and disks whose power is cut.
+//! `cargo xtask crash`: copies that are killed at a random moment and repeated, and power cuts of
+//! disks.
 //!
-//! - [`args`]: what can be asked for; [`tree`]: what is copied
-//! - [`drill`]: one trial after another; [`pair`]: the two sides of one
-//! - [`compare`]: what is there, and what ought to be; [`tally`]: what came of the trials
+//! - [`args`]: command line; [`tree`]: tree to copy
+//! - [`drill`]: trials with kills; [`pair`]: both sides of a copy; [`compare`]: check of the
+//!   target; [`tally`]: results
 //! - [`cuts`]: power cuts and failing disks
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it kills real processes at real moments"
-)]
+#![expect(clippy::disallowed_methods, reason = "the tests kill real processes")]
 
 mod args;
 mod compare;

@@ -1,4 +1,4 @@
-//! A daemon on host b, and copies to it from host a.
+//! Daemon on host b, and copies to it from host a.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::demo::{Running, key};
 
-/// Both sides, and the folder that everything of theirs is in.
+/// Both sides of copies, with the folder of all their files.
 pub(crate) struct Pair<'a> {
     lab: &'a Lab,
     program: &'a Path,
@@ -24,7 +24,7 @@ pub(crate) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// Two sides that know each other.
+    /// Creates the keys of both sides, allows the client, and starts the daemon.
     pub(crate) fn new(
         lab: &'a Lab,
         program: &'a Path,
@@ -54,12 +54,12 @@ impl<'a> Pair<'a> {
         Ok(pair)
     }
 
-    /// What was copied, or will be.
+    /// Returns the path of the copy.
     pub(crate) fn target(&self) -> PathBuf {
         self.folder.join("arrived/copy")
     }
 
-    /// Starts the daemon and waits until it listens.
+    /// Starts the daemon, and waits until it listens.
     pub(crate) fn serve(&mut self) -> Result<(), String> {
         let at = |name: &str| self.folder.join(name);
         let log = at("daemon.log");
@@ -74,19 +74,19 @@ impl<'a> Pair<'a> {
         let clock = Clock::start();
         while !fs::read_to_string(&log).is_ok_and(|text| text.contains("listening on ")) {
             if clock.now().as_secs_f64() > 20.0 {
-                return Err("the daemon does not listen".to_owned());
+                return Err("the daemon did not listen within 20 s".to_owned());
             }
             thread::sleep(Duration::from_millis(10));
         }
         Ok(())
     }
 
-    /// Ends the daemon as a crash would.
+    /// Kills the daemon.
     pub(crate) fn kill_daemon(&mut self) {
         self.daemon = None;
     }
 
-    /// Begins to copy.
+    /// Starts a copy.
     pub(crate) fn copy(&self) -> Result<Copy, String> {
         let at = |name: &str| self.folder.join(name);
         let copy = self.lab.command("a", self.program);
@@ -117,28 +117,29 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// A copy that has begun.
+/// Running copy.
 pub(crate) struct Copy {
     child: Running,
     log: PathBuf,
     clock: Clock,
 }
 
-/// How a copy ended.
+/// Result of a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
-    /// Its exit status; none if a signal ended it.
+    /// Exit status; `None` after a signal.
     pub(crate) code: Option<i32>,
-    /// How long it took.
+    /// Duration in seconds.
     pub(crate) seconds: f64,
-    /// What it said on standard error.
+    /// Standard error output.
     pub(crate) said: String,
-    /// The summary among its events.
+    /// Summary event.
     pub(crate) summary: Option<Value>,
 }
 
 impl Copy {
-    /// Waits for its end, so many seconds from its beginning at most; nothing if it goes on.
+    /// Waits for the end of the copy, at most `seconds` from its start. Returns `None` if it still
+    /// runs.
     pub(crate) fn wait(&mut self, seconds: f64) -> Option<Ended> {
         while self.clock.now().as_secs_f64() < seconds {
             if let Some(ended) = self.ended() {

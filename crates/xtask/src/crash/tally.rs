@@ -1,23 +1,23 @@
-//! What came of the trials.
+//! Results of the trials.
 
 use std::fmt;
 
 use lighthaul_base::Size;
 
-/// One copy that was killed and done again.
+/// Copy that was killed and repeated.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trial {
-    /// Its number.
+    /// Number of the trial.
     pub(crate) number: u64,
-    /// Who was killed, and when; nobody if the copy was over before.
+    /// Process that was killed, and the time in seconds; `None` if the copy had ended before.
     pub(crate) killed: Option<(&'static str, f64)>,
     /// Bytes that crossed the path more than once.
     pub(crate) again: u64,
-    /// What is not as it should be.
+    /// Faults found.
     pub(crate) faults: Vec<String>,
 }
 
-/// All of them together.
+/// Results of all trials.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) trials: Vec<Trial>,
@@ -28,9 +28,9 @@ impl fmt::Display for Trial {
         let Self { number, again, .. } = self;
         match self.killed {
             Some((who, at)) => write!(f, "{number:4}  {who} killed after {at:5.2} s, ")?,
-            None => write!(f, "{number:4}  over before anybody was killed, ")?,
+            None => write!(f, "{number:4}  ended before the kill, ")?,
         }
-        write!(f, "{} sent again", Size(*again))?;
+        write!(f, "{} retransmitted", Size(*again))?;
         for fault in &self.faults {
             write!(f, "\n      FAULT: {fault}")?;
         }
@@ -39,7 +39,7 @@ impl fmt::Display for Trial {
 }
 
 impl Tally {
-    /// How many trials are not as they should be.
+    /// Returns the number of trials with faults.
     pub(crate) fn faults(&self) -> usize {
         let faulty = |trial: &&Trial| !trial.faults.is_empty();
         self.trials.iter().filter(faulty).count()
@@ -58,7 +58,7 @@ impl fmt::Display for Tally {
         let most = again.last().copied().unwrap_or(0);
         write!(
             f,
-            "{} runs: {} clients and {} daemons killed; sent again: {} in the median, {} at most; \
+            "{} runs: {} clients and {} daemons killed; retransmitted: median {}, maximum {}; \
              {} with faults",
             self.trials.len(),
             killed(CLIENT),

@@ -1,5 +1,5 @@
-//! What is copied: a few files that have most of the bytes, and many small ones, some of them with links, modes, times
-//! and attributes of their own.
+//! Tree to copy: a few files with most of the bytes, and many small ones, some with hard links,
+//! symbolic links and attributes. Modes and times vary.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 
 use lighthaul_base::Rng;
 
-/// Fills `folder` with `files` files of about `bytes` bytes in all; answers how many they are.
+/// Fills `folder` with `files` files of about `bytes` bytes in all. Returns the bytes written.
 ///
-/// Three fifths of the bytes are in files of 5 to 15 % of all, and the others differ as much: each
-/// hundredth is empty, and each five hundredth has fifty times the mean.
+/// Files of 5 to 15% of the total make up three fifths of the bytes. Of the small files, one in 100
+/// is empty, and one in 500 has fifty times the mean size.
 pub(crate) fn make(folder: &Path, files: u64, bytes: u64, seed: u64) -> io::Result<u64> {
     let mut rng = Rng::new(seed);
     let noise: Vec<u8> = (0..NOISE_LEN / 8)
@@ -48,7 +48,7 @@ pub(crate) fn make(folder: &Path, files: u64, bytes: u64, seed: u64) -> io::Resu
     Ok(total)
 }
 
-/// A file of `len` bytes of `noise`, from a place of chance on.
+/// Writes a file of `len` bytes of `noise`, from random positions.
 fn write(path: &Path, len: u64, noise: &[u8], rng: &mut Rng) -> io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut left = len as usize;
@@ -62,7 +62,7 @@ fn write(path: &Path, len: u64, noise: &[u8], rng: &mut Rng) -> io::Result<()> {
     file.flush()
 }
 
-/// Gives some files what a copy must keep besides their bytes.
+/// Gives some files links and attributes, and all files a mode and a time.
 fn dress(path: &Path, nth: u64) -> io::Result<()> {
     if nth % 20 == 1 {
         fs::hard_link(path, path.with_file_name(format!("name-{nth}")))?;
@@ -81,7 +81,7 @@ fn dress(path: &Path, nth: u64) -> io::Result<()> {
     File::options().read(true).open(path)?.set_modified(time)
 }
 
-/// The extended attribute that some files have.
+/// Extended attribute that some files have.
 pub(crate) const ATTRIBUTE: &str = "user.crash";
 
 const NOISE_LEN: u64 = 4 << 20;

@@ -1,4 +1,4 @@
-//! Four copies at once over the same link: each on a circuit that it books, and all over TCP.
+//! Four simultaneous copies over one link: each on a circuit that it books, and all over TCP.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,19 +13,19 @@ use serde_json::Value;
 use super::daemon::{Daemon, run, start};
 use super::tree::noise;
 
-/// When each of the copies was done, by whom it was moved.
+/// Results of the copies by one way.
 struct Done {
     name: &'static str,
     copies: Vec<Copy>,
 }
 
-/// When a copy was done, and by how many seconds that was before the time promised, where one was.
+/// Duration of a copy, and the seconds by which it ended before its promised time, if it had one.
 struct Copy {
     seconds: f64,
     early: Option<f64>,
 }
 
-/// Copies four files at once, booked and not, and says when each was there.
+/// Copies four files at once, booked and over TCP. Returns a table of the durations.
 pub(crate) fn compare(
     lab: &Lab,
     program: &Path,
@@ -50,7 +50,7 @@ pub(crate) fn compare(
     let mut lines = Vec::new();
     for (name, options) in WAYS {
         println!(
-            "\nfour at once: lighthaul cp {} part{{1,2,3,4}} lh://b/",
+            "\nfour copies at once: lighthaul cp {} part{{1,2,3,4}} lh://b/",
             options.join(" ")
         );
         let clock = Clock::start();
@@ -86,7 +86,7 @@ pub(crate) fn compare(
     Ok(told(&lines))
 }
 
-/// By how many seconds a copy was done before the time promised, if one was.
+/// Returns the seconds by which a copy ended before its promised time, if it had one.
 fn early(events: &str) -> Option<f64> {
     let events = events
         .lines()
@@ -95,12 +95,9 @@ fn early(events: &str) -> Option<f64> {
     released.next()?["early_s"].as_f64()
 }
 
-/// A line for each way, and what it means.
+/// Formats a line for each way, and whether the promises were kept.
 fn told(lines: &[Done]) -> String {
-    let mut text = format!(
-        "{:<18}{:>30}{:>9}\n",
-        "", "each there after, seconds", "mean"
-    );
+    let mut text = format!("{:<18}{:>30}{:>9}\n", "", "seconds of each copy", "mean");
     for done in lines {
         let seconds = done.copies.iter().map(|copy| copy.seconds);
         let promised = done
@@ -118,7 +115,7 @@ fn told(lines: &[Done]) -> String {
         let kept = if least < 0.0 { "missed" } else { "kept" };
         let _ = writeln!(
             text,
-            "\n{}: each was promised a time; the tightest was {kept} by {:.1} s",
+            "\n{}: each copy had a promised time; the closest was {kept} by {:.1} s",
             done.name,
             least.abs()
         );
@@ -126,7 +123,7 @@ fn told(lines: &[Done]) -> String {
     text
 }
 
-/// Adds some times and their mean, if there are any.
+/// Adds a line of durations and their mean, unless there are none.
 fn line(text: &mut String, name: &str, seconds: &[f64]) {
     if seconds.is_empty() {
         return;
@@ -143,7 +140,7 @@ const WAYS: [(&str, &[&str]); 2] = [
     ("tcp", &["--protocol", "tcp"]),
 ];
 const SCHEDULER: &str = "http://127.0.0.1:4811";
-/// What the link carries, less a little for what controls the copies.
+/// Capacity of the link, less a margin for control traffic.
 const NETWORK: &str =
     "[[link]]\nname = \"lambda\"\nfrom = \"a\"\nto = \"b\"\ncapacity = \"980Mb/s\"\n";
 
@@ -152,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_way_is_told_in_order_with_its_mean() {
+    fn table_has_a_line_per_way_with_the_mean() {
         let copy = |seconds, early| Copy { seconds, early };
         let done = |name, copies| Done { name, copies };
         let text = told(&[

@@ -1,4 +1,4 @@
-//! The tree by `lighthaul cp`.
+//! Copy of the tree by `lighthaul cp`.
 
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::daemon::{Daemon, run};
 use super::table::Row;
 use super::tree::Size;
 
-/// Copies `source` from host a to host b, and compares both.
+/// Copies `source` from host a to host b, and compares both trees.
 pub(crate) fn copy(
     lab: &Lab,
     program: &Path,
@@ -52,7 +52,7 @@ pub(crate) fn copy(
         estimated: false,
         verified: format!("{} by digests, {} by diff -r", text(verified), text(same)),
         remark: format!(
-            "encrypted; of these {:.1} s before the first datagram, {} datagrams of {} sent again",
+            "encrypted; {:.1} s of them before the first datagram; {} of {} datagrams retransmitted",
             summary["elapsed_s"].as_f64().unwrap_or(0.0)
                 - summary["moving_s"].as_f64().unwrap_or(0.0),
             summary["packets_resent"],

@@ -1,4 +1,4 @@
-//! `lighthaul serve` on host b, which knows the key of host a.
+//! `lighthaul serve` on host b, which allows the key of host a.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,9 +11,9 @@ use lighthaul_lab::emulate::Lab;
 
 use super::show::Running;
 
-/// A daemon, and what its callers need.
+/// Running daemon, and the settings that its clients need.
 pub(crate) struct Daemon {
-    /// Where copies arrive.
+    /// Folder in which copies arrive.
     pub(super) root: PathBuf,
     caller_key: PathBuf,
     pin: String,
@@ -21,7 +21,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts one whose files are below `folder`.
+    /// Starts a daemon with its files below `folder`.
     pub(super) fn start(lab: &Lab, program: &Path, folder: &Path) -> Result<Self, String> {
         let file = |name: &str| folder.join(name);
         let caller = key(program, &file("caller_key"))?;
@@ -45,19 +45,19 @@ impl Daemon {
         })
     }
 
-    /// Lets a copy know it, and be known.
+    /// Adds the flags by which a copy and the daemon authenticate each other.
     pub(super) fn known_to(&self, cp: &mut Command) {
         cp.arg("--key").arg(&self.caller_key);
         cp.args(["--pin", &self.pin]);
     }
 }
 
-/// The fingerprint of the key at `path`, which is made.
+/// Creates the key at `path`, and returns its fingerprint.
 pub(crate) fn key(program: &Path, path: &Path) -> Result<String, String> {
     run(Command::new(program).arg("key").arg("--key").arg(path)).map(|text| text.trim().to_owned())
 }
 
-/// What a command prints; its failure is ours.
+/// Runs a command and returns its output. Fails if the command fails.
 pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     let name = command
         .get_args()
@@ -76,14 +76,19 @@ pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// Starts a server and waits until it says that it is at work; what it says later is read and forgotten.
+/// Starts a server, and waits until a line of its standard error contains `says`. Later lines are
+/// discarded.
 pub(crate) fn start(serve: &mut Command, says: &str) -> Result<Running, String> {
     let mut server = serve
         .stderr(Stdio::piped())
         .spawn()
         .map(Running)
-        .map_err(|e| format!("a server did not start: {e}"))?;
-    let pipe = server.0.stderr.take().ok_or("a server has no output")?;
+        .map_err(|e| format!("cannot start a server: {e}"))?;
+    let pipe = server
+        .0
+        .stderr
+        .take()
+        .ok_or("a server has no standard error")?;
     let mut lines = BufReader::new(pipe).lines().map_while(Result::ok);
     let mut said = String::new();
     for line in lines.by_ref() {
@@ -93,5 +98,5 @@ pub(crate) fn start(serve: &mut Command, says: &str) -> Result<Running, String> 
         }
         said = line;
     }
-    Err(format!("a server ended: {said}"))
+    Err(format!("a server ended before it was ready: {said}"))
 }

@@ -1,8 +1,8 @@
-//! A real tree over a long path, by `lighthaul cp` and by the kernel's TCP.
+//! `cargo xtask demo`: copies a tree over a long path, by `lighthaul cp` and by the kernel's TCP.
 //!
-//! - [`show`]: the whole of it; [`tree`]: what is copied
-//! - [`copy`]: by Lighthaul, to a [`daemon`]; [`tcp`]: by iperf3; [`table`]: what came of it
-//! - [`booked`]: four at once, on circuits and over TCP
+//! - [`show`]: the whole demonstration; [`tree`]: tree to copy
+//! - [`copy`]: Lighthaul, to a [`daemon`]; [`tcp`]: iperf3; [`table`]: results
+//! - [`booked`]: four copies at once, on circuits and over TCP
 mod booked;
 mod copy;
 pub(crate) mod daemon;

@@ -1,4 +1,4 @@
-//! The demonstration from beginning to end.
+//! Run of the demonstration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,11 @@ use crate::demo::daemon::Daemon;
 use crate::demo::table::table;
 use crate::demo::{booked, copy, tcp, tree};
 
-/// Copies a tree between two hosts of a lab, then sends as many bytes over TCP, and compares.
+/// Copies a tree between two hosts of a lab, sends as many bytes over TCP, and compares the
+/// results.
 ///
-/// Another process does the work, so that this one can clean up behind it even after Ctrl-C.
+/// Another process runs the demonstration, so that this one can clean up after it, even after
+/// Ctrl-C.
 pub(crate) fn run() -> Result<(), String> {
     available()?;
     let folder = Folder::make(&release()?, "demo")?;
@@ -29,12 +31,12 @@ pub(crate) fn run() -> Result<(), String> {
     });
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err("the demonstration did not come to its end".to_owned()),
+        Ok(_) => Err("the demonstration failed".to_owned()),
         Err(why) => Err(format!("cannot start the demonstration: {why}")),
     }
 }
 
-/// The same in a folder that somebody else will remove.
+/// Runs the demonstration in `folder`, which the caller removes.
 pub(crate) fn run_in(folder: &Path) -> Result<(), String> {
     let release = release()?;
     let source = folder.join("tree");
@@ -63,9 +65,9 @@ fn lab() -> Result<Lab, String> {
     Lab::start(&description).map_err(|e| e.to_string())
 }
 
-/// The folder of release builds, whose command is shown and whose files are copied.
+/// Returns the folder of release builds, with the `lighthaul` to show and files to copy.
 pub(crate) fn release() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|e| format!("where is this program? {e}"))?;
+    let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let release = own
         .parent()
         .and_then(Path::parent)
@@ -81,18 +83,18 @@ pub(crate) fn release() -> Result<PathBuf, String> {
     }
 }
 
-/// A folder that goes when this value goes.
+/// Folder that is removed when this value is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// Beside the build, so that its files need only be linked.
+    /// Creates a folder beside the build, so that build files can be hard-linked.
     pub(crate) fn make(release: &Path, name: &str) -> Result<Self, String> {
         let path = release.with_file_name(format!("{name}-{}", process::id()));
-        fs::create_dir(&path).map_err(|e| format!("cannot make {}: {e}", path.display()))?;
+        fs::create_dir(&path).map_err(|e| format!("cannot create {}: {e}", path.display()))?;
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -104,7 +106,7 @@ impl Drop for Folder {
     }
 }
 
-/// A process that ends when this value goes.
+/// Process that is killed when this value is dropped.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {

@@ -1,20 +1,20 @@
-//! What each has done, side by side.
+//! Table of the results.
 
 use std::fmt::Write;
 
-/// What one of them has done.
+/// Result of one program.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) bytes: u64,
     pub(crate) seconds: f64,
-    /// Whether the seconds are computed from a part of the bytes.
+    /// True if the seconds are extrapolated from a part of the bytes.
     pub(crate) estimated: bool,
     pub(crate) verified: String,
     pub(crate) remark: String,
 }
 
-/// The rows as text, with the share of what a link of `link_bps` can carry.
+/// Formats the rows, with their share of the payload that a link of `link_bps` can carry.
 pub(crate) fn table(rows: &[Row], link_bps: f64) -> String {
     let best_bps = link_bps * PAYLOAD_SHARE;
     let mut text = format!(
@@ -43,7 +43,8 @@ pub(crate) fn table(rows: &[Row], link_bps: f64) -> String {
     text
 }
 
-/// Payload in a full packet of TCP with timestamps; a sealed datagram of Lighthaul has as much.
+/// Part of payload in a full TCP packet with timestamps. An encrypted datagram of Lighthaul carries
+/// as much.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
 
 #[cfg(test)]
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_shows_goodput_and_share() {
+    fn table_shows_goodput_and_share() {
         let row = Row {
             name: "x".to_owned(),
             bytes: 125_000_000,

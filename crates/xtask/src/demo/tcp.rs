@@ -1,4 +1,4 @@
-//! As many bytes over the kernel's TCP, with iperf3.
+//! Transfer of as many bytes over the kernel's TCP, with iperf3.
 
 use std::fmt::Write;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use crate::demo::show::Running;
 use crate::demo::table::Row;
 use crate::demo::tree::Size;
 
-/// Sends `size` bytes from host a to host b once with each congestion control.
+/// Sends `size` bytes from host a to host b, once with each congestion control.
 pub(crate) fn send(lab: &Lab, size: Size) -> Result<Vec<Row>, String> {
     let mut server = lab.command("b", "iperf3").map_err(|e| e.to_string())?;
     server
@@ -20,7 +20,7 @@ pub(crate) fn send(lab: &Lab, size: Size) -> Result<Vec<Row>, String> {
     let server = server.spawn().map(Running);
     let mut server = server.map_err(|e| format!("iperf3 (`make setup` installs it): {e}"))?;
     if let Some(pipe) = server.0.stdout.take() {
-        // it says something as soon as it listens
+        // The first output means that the server listens.
         let mut octet = [0];
         let _ = std::io::Read::read(&mut { pipe }, &mut octet);
     }
@@ -59,7 +59,7 @@ fn send_with(lab: &Lab, control: &str, bytes: u64) -> Result<Row, String> {
     }
 }
 
-/// What iperf3's report says; of a run that was cut short, how long all would have taken.
+/// Evaluates iperf3's report. Extrapolates the duration of a run that was cut off.
 fn row(report: &Value, control: &str, bytes: u64, cut: bool) -> Result<Row, String> {
     let empty = Vec::new();
     let intervals = report["intervals"].as_array().unwrap_or(&empty);
@@ -70,7 +70,7 @@ fn row(report: &Value, control: &str, bytes: u64, cut: bool) -> Result<Row, Stri
             .sum()
     };
     let received = |what: &str| report["end"]["sum_received"][what].as_f64().unwrap_or(0.0);
-    // a run that was cut short has only what the sender saw
+    // A run that was cut off only has the sender's counts.
     let count = |what: &str| if cut { sum(what) } else { received(what) };
     let (moved, seconds) = (count("bytes"), count("seconds"));
     if moved <= 0.0 || seconds <= 0.0 {
@@ -81,7 +81,7 @@ fn row(report: &Value, control: &str, bytes: u64, cut: bool) -> Result<Row, Stri
         let gib = moved / f64::from(1 << 30);
         let _ = write!(
             remark,
-            "; stopped after {seconds:.0} s and {gib:.2} GiB, the rest computed"
+            "; stopped after {seconds:.0} s and {gib:.2} GiB, and extrapolated"
         );
     }
     Ok(Row {
@@ -95,12 +95,12 @@ fn row(report: &Value, control: &str, bytes: u64, cut: bool) -> Result<Row, Stri
 }
 
 fn why(report: &Value) -> &str {
-    report["error"].as_str().unwrap_or("it printed no report")
+    report["error"].as_str().unwrap_or("no report")
 }
 
 const CONTROLS: [&str; 2] = ["cubic", "bbr"];
 const SECONDS_MAX: &str = "20";
-/// How `timeout` says that it had to end a command.
+/// Exit status of `timeout` after a timeout.
 const TIMED_OUT: i32 = 124;
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_run_that_was_cut_short_says_how_long_all_would_take() {
+    fn duration_of_a_cut_off_run_is_extrapolated() {
         let second = json!({"sum": {"bytes": 25_000_000, "seconds": 1.0}});
         let report = json!({"intervals": [second, second], "end": {}, "error": "interrupt"});
         let row = row(&report, "cubic", 1_000_000_000, true).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_run_says_what_the_receiver_saw() {
+    fn complete_run_uses_the_receivers_counts() {
         let report =
             json!({"intervals": [], "end": {"sum_received": {"bytes": 1000, "seconds": 8.0}}});
         let row = row(&report, "bbr", 1000, false).unwrap();

@@ -1,4 +1,4 @@
-//! What the demonstration copies: the build's own output, and one large file of noise.
+//! Tree of the demonstration: the build's output, and one large random file.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -6,25 +6,25 @@ use std::path::Path;
 
 use lighthaul_base::Rng;
 
-/// How much there is to copy.
+/// Size of the tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Size {
     pub(crate) files: u64,
     pub(crate) bytes: u64,
 }
 
-/// Fills `tree` with files of `release` and one of a gibibyte.
+/// Fills `tree` with files of `release` and a random file of 1 GiB.
 pub(crate) fn make(release: &Path, tree: &Path) -> Result<Size, String> {
     let mut size = Size::default();
     link(release, &tree.join("build"), &mut size)
         .and_then(|()| noise(&tree.join("noise"), NOISE_BYTES))
-        .map_err(|e| format!("cannot make the tree to copy: {e}"))?;
+        .map_err(|e| format!("cannot create the tree to copy: {e}"))?;
     size.files += 1;
     size.bytes += NOISE_BYTES;
     Ok(size)
 }
 
-/// Gives `to` the files of `from` as long as there is room for them.
+/// Hard-links the files of `from` into `to`, up to 256 MiB in all.
 fn link(from: &Path, to: &Path, size: &mut Size) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     let mut entries = fs::read_dir(from)?.collect::<Result<Vec<_>, _>>()?;
@@ -46,7 +46,7 @@ fn link(from: &Path, to: &Path, size: &mut Size) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A file that no one can compress.
+/// Writes a file of random bytes, which cannot be compressed.
 pub(super) fn noise(path: &Path, bytes: u64) -> std::io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut rng = Rng::new(SEED);

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! Command line of the gateway measurements.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use clap::{Parser, ValueEnum};
 use super::iperf::Way;
 use super::site::Path;
 
-/// Measures what programs get through gateways, beside direct connections on the same paths
+/// Measures programs through gateways, compared with direct connections on the same paths
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask gateways")]
 pub(super) struct Args {
-    /// What to measure
+    /// Measurements to run
     #[arg(
         long,
         value_enum,
@@ -19,54 +19,54 @@ pub(super) struct Args {
         default_value = "long,short,delays,near,keys,brief"
     )]
     pub(super) part: Vec<Part>,
-    /// How often each is measured; courses once
+    /// Number of runs of each measurement (courses run once)
     #[arg(long, default_value_t = 1)]
     pub(super) runs: u32,
-    /// Seconds of a long measurement [default: 60; of lengths 120, of courses 30, of edges 20]
+    /// Duration of a long measurement in seconds [default: 60; lengths 120, courses 30, edges 20]
     #[arg(long)]
     pub(super) seconds: Option<u32>,
-    /// Short connections in all
+    /// Total number of short connections
     #[arg(long, default_value_t = 100_000)]
     pub(super) count: u32,
-    /// Pages cross plain
+    /// Send pages without encryption
     #[arg(long)]
     pub(super) plain: bool,
-    /// Slabs of this size
+    /// Size of a slab
     #[arg(long, default_value = "8MiB")]
     pub(super) slab: String,
-    /// Keep the figures of parts that have one in this folder, where their plans are
+    /// Write figures into this folder, which has their plans
     #[arg(long, value_name = "FOLDER")]
     pub(super) keep: Option<PathBuf>,
-    /// The lighthaul to measure
+    /// Lighthaul binary to measure
     #[arg(long, default_value = "target/release/lighthaul", value_name = "FILE")]
     pub(super) lighthaul: PathBuf,
 }
 
-/// Something to measure.
+/// Measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Part {
-    /// Four streams over 1 Gb/s and 115 ms, without and with loss
+    /// Four streams over 1 Gb/s and 115 ms, with and without loss
     Long,
-    /// The same for five seconds
+    /// Four streams over 1 Gb/s and 115 ms, for five seconds
     Short,
-    /// The same over 25 to 175 ms
+    /// Four streams over 1 Gb/s and 25 to 175 ms
     Delays,
-    /// One stream between two gateways on a plain pair
+    /// One stream between two gateways on a veth pair
     Near,
-    /// Single octets, there and back
+    /// Round-trip times of single octets
     Keys,
-    /// A thousand short connections a second
+    /// A thousand short connections per second
     Brief,
     /// Four streams of iperf3 and of `GridFTP` over 1 Gb/s and 115 ms, after 2 to 120 seconds
     Lengths,
-    /// Four streams of `GridFTP` over 25 to 175 ms, every two seconds
+    /// Four streams of `GridFTP` over 25 to 175 ms, in steps of two seconds
     Courses,
-    /// Four streams over 1 Gb/s and 115 ms, with losses on the edges or between the gateways
+    /// Four streams over 1 Gb/s and 115 ms, with loss on the edges or between the gateways
     Edges,
 }
 
 impl Part {
-    /// Over which paths.
+    /// Returns the paths.
     pub(super) fn paths(self) -> Vec<Path> {
         match self {
             Self::Long => ["0", "0.01%", "1%"].map(|loss| Path::wan(115, loss)).into(),
@@ -83,7 +83,7 @@ impl Part {
         }
     }
 
-    /// By which ways.
+    /// Returns the ways of the streams.
     pub(super) const fn ways(self) -> &'static [Way] {
         match self {
             Self::Near => &[Way::Gateways("cubic"), Way::Direct("cubic")],
@@ -107,7 +107,7 @@ impl Part {
         }
     }
 
-    /// For how long.
+    /// Returns the duration in seconds.
     pub(super) fn seconds(self, args: &Args) -> u32 {
         let or = |seconds| args.seconds.unwrap_or(seconds);
         match self {
@@ -120,7 +120,7 @@ impl Part {
         }
     }
 
-    /// What its figure is called, if it has one.
+    /// Returns the name of the figure, if the measurement has one.
     pub(super) const fn figure(self) -> Option<&'static str> {
         match self {
             Self::Lengths => Some("gateway-lengths"),

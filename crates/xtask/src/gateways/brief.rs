@@ -1,4 +1,4 @@
-//! Many short connections: none may be lost, and nothing of them may stay.
+//! Many short connections: all must complete, and all their files must be closed.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use super::site::{PORTS, Path, SHIFT, Site, memory_mib, process};
 use super::table::Line;
 use crate::demo::show::Running;
 
-/// Makes connections that say something, hear it back and end.
+/// Makes connections that send a message, receive it back and close.
 pub(super) fn measure(site: &Site, path: &Path, args: &Args) -> Result<Line, String> {
     let port = PORTS[2] - SHIFT;
     let listener = site
@@ -33,7 +33,7 @@ pub(super) fn measure(site: &Site, path: &Path, args: &Args) -> Result<Line, Str
             }
         });
     }
-    // a port that was used is used again before its minute is over, since there are fewer than are needed
+    // Reuse ports in TIME_WAIT, since there are fewer ports than connections.
     for host in ["c", "ga", "gb"] {
         let again = || fs::write("/proc/sys/net/ipv4/tcp_tw_reuse", "1");
         site.lab.within(host, again).map_err(|e| e.to_string())?;
@@ -73,7 +73,7 @@ pub(super) fn measure(site: &Site, path: &Path, args: &Args) -> Result<Line, Str
         value: f64::from(done) / seconds,
         unit: "/s",
         remark: format!(
-            "{done} whole, {failed} not; open files {before:?} before and {after:?} after; {} and {} MiB",
+            "{done} complete, {failed} failed; open files {before:?} before and {after:?} after; {} and {} MiB",
             memory_mib(&site.ingress),
             memory_mib(&site.egress)
         ),
@@ -100,7 +100,7 @@ fn ask(host: &str, port: u16, nth: u32) -> std::io::Result<bool> {
     Ok(heard == said)
 }
 
-/// Files that a process has open.
+/// Counts the open files of a process.
 fn files(running: &Running) -> usize {
     fs::read_dir(format!("/proc/{}/fd", process(running))).map_or(0, Iterator::count)
 }
@@ -108,5 +108,5 @@ fn files(running: &Running) -> usize {
 const RATE: f64 = 1000.0;
 const CLIENTS: usize = 120;
 const SERVERS: usize = 120;
-/// How long the last of them may take to go.
+/// Time for the last connections to close.
 const SETTLE: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! What a server takes in, over time.
+//! Bytes that a server receives over time.
 
 use std::fs;
 use std::io::Read;
@@ -13,7 +13,7 @@ use super::site::{Path, Site, cpu_seconds, settle, within};
 use super::{gridftp, iperf};
 use crate::demo::show::Running;
 
-/// Who sends and who takes in.
+/// Program of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     /// iperf3, from memory to memory.
@@ -22,16 +22,17 @@ pub(super) enum Program {
     GridFtp,
 }
 
-/// Bytes that a server had so many seconds after the first of them left.
+/// Bytes that a server had received, over the seconds since the first byte was sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Course {
     points: Vec<(f64, u64)>,
-    /// CPU seconds of the gateways meanwhile.
+    /// CPU seconds of both gateways during the transfer.
     cpu: [f64; 2],
 }
 
 impl Course {
-    /// Has a program send four streams until its server has taken in bytes for so long; then both are ended.
+    /// Measures a program with four streams until its server has received for `seconds`. Then ends
+    /// both sides.
     pub(super) fn measure(
         site: &Site,
         path: &Path,
@@ -79,12 +80,12 @@ impl Course {
         }
     }
 
-    /// Mb/s between two moments.
+    /// Returns the mean rate between two times, in Mb/s.
     pub(super) fn mbps(&self, from: f64, till: f64) -> f64 {
         (self.octets_at(till) - self.octets_at(from)) * 8.0 / (till - from) / 1e6
     }
 
-    /// What it cost the gateways: next to nothing, if all went by itself.
+    /// Formats the CPU time of the gateways, which is almost zero for direct streams.
     pub(super) fn cost(&self) -> String {
         format!("CPU {:.1} and {:.1} s in all", self.cpu[0], self.cpu[1])
     }
@@ -104,7 +105,7 @@ impl Course {
 }
 
 impl Program {
-    /// What it is called in tables.
+    /// Returns the name in tables.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Iperf => "iperf3",
@@ -119,7 +120,8 @@ impl Program {
         }
     }
 
-    /// What the server has taken in, as the kernel counts what iperf3 reads, and what `GridFTP` writes to `/dev/null`.
+    /// Returns the octets received by the server: those that iperf3 has read, or that `GridFTP` has
+    /// written to `/dev/null`.
     fn octets(self, server: &Running) -> u64 {
         let counter = match self {
             Self::Iperf => "rchar:",
@@ -139,27 +141,27 @@ impl Program {
         if let Some(pipe) = client.0.stderr.take() {
             pipe.take(1 << 12).read_to_string(&mut said).ok();
         }
-        format!("{} sends nothing any more: {}", self.name(), said.trim())
+        format!("{} stopped sending: {}", self.name(), said.trim())
     }
 }
 
-/// What has come to the server's host, headers included.
+/// Returns the octets that arrived at the server's host, headers included.
 fn arrived(site: &Site) -> Result<u64, String> {
     let read = || fs::read_to_string("/proc/thread-self/net/dev");
     let devices = site.lab.within("s", read).map_err(|e| e.to_string())?;
     let mut lines = devices.lines();
     let row = lines.find_map(|line| line.trim().strip_prefix("wan:"));
     let octets = row.and_then(|row| row.split_whitespace().next()?.parse().ok());
-    octets.ok_or_else(|| "the server's host has no device".to_owned())
+    octets.ok_or_else(|| "the server's host has no device wan".to_owned())
 }
 
-/// How often the server's counter is looked at.
+/// Interval between readings of the server's counter.
 const EVERY: Duration = Duration::from_millis(20);
-/// How long a login may take, and all before the first byte.
+/// Time limit for the login, and until the first byte.
 const PATIENCE_SECONDS: f64 = 20.0;
-/// How long iperf3 would go on if it were not ended.
+/// Time in seconds that iperf3 runs beyond the measurement.
 const SPARE_SECONDS: u32 = 10;
-/// More than two programs say to each other before they begin, and less than TCP's first window.
+/// Threshold of received octets: more than a handshake has, and less than TCP's first window.
 const HANDSHAKE_OCTETS: u64 = 10_000;
 
 #[cfg(test)]
@@ -167,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_what_came_between_two_moments() {
+    fn rate_is_interpolated_between_readings() {
         let course = Course {
             points: vec![(1.0, 1_000_000), (2.0, 3_000_000), (3.0, 3_000_000)],
             ..Course::default()

@@ -1,4 +1,5 @@
-//! `GridFTP`, which knows of no gateway: `globus-url-copy` to `globus-gridftp-server`, without encryption or login.
+//! `GridFTP` as an application without gateway support: `globus-url-copy` to
+//! `globus-gridftp-server`, without encryption and login.
 
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -11,7 +12,7 @@ use super::iperf::{STREAMS, Way};
 use super::site::{SOCKS, Site};
 use crate::demo::show::Running;
 
-/// Starts a server for all that comes.
+/// Starts a server, and waits until it accepts connections.
 pub(super) fn serve(site: &Site) -> Result<Running, String> {
     let own = address(site)?;
     let mut serve = site
@@ -33,11 +34,11 @@ pub(super) fn serve(site: &Site) -> Result<Running, String> {
             return Ok(server);
         }
     }
-    Err(failed(&"the server does not listen"))
+    Err(failed(&"the server did not start listening"))
 }
 
-/// A client that sends zeros until it is ended: as it is, or started with the library that captures its connections, those
-/// of control and those of data.
+/// Creates a client that sends zeros until it is ended. Through gateways, it runs under `lighthaul
+/// wrap`, which captures its control and data connections.
 pub(super) fn client(site: &Site, way: Way) -> Result<Command, String> {
     let mut client = match way {
         Way::Direct(_) => site.lab.command("c", TOOL).map_err(|e| failed(&e))?,
@@ -54,7 +55,8 @@ pub(super) fn client(site: &Site, way: Way) -> Result<Command, String> {
     Ok(client)
 }
 
-/// It has greeted, so that it will not count this call among those of the measurement.
+/// Waits for the server's greeting. Without it, the server would count this connection as part of
+/// the measurement.
 fn is_served(socket: &TcpStream) -> bool {
     socket.set_read_timeout(Some(PATIENCE)).is_ok()
         && socket.peek(&mut [0]).is_ok_and(|len| len > 0)

@@ -10,25 +10,25 @@ use super::site::{PORTS, Path, SHIFT, Site, cpu_seconds, memory_mib};
 use super::table::Line;
 use crate::demo::show::Running;
 
-/// How streams get to the server, and with which congestion control: direct ones all the way, those through gateways on the
-/// edges.
+/// Route of streams to the server, with their congestion control: of the whole path for direct
+/// streams, of the edges for those through gateways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Through the gateways.
+    /// Streams through the gateways.
     Gateways(&'static str),
-    /// By themselves.
+    /// Direct streams.
     Direct(&'static str),
 }
 
 impl Way {
-    /// The congestion control of those who send.
+    /// Returns the congestion control of the senders.
     pub(super) const fn control(self) -> &'static str {
         match self {
             Self::Gateways(control) | Self::Direct(control) => control,
         }
     }
 
-    /// What it is called in tables.
+    /// Returns the name in tables.
     pub(super) fn name(self) -> String {
         match self {
             Self::Gateways("cubic") => "gateways".to_owned(),
@@ -37,13 +37,13 @@ impl Way {
         }
     }
 
-    /// What a column of it is called.
+    /// Returns the name of the column in figures.
     pub(super) fn column(self) -> String {
         self.name().replace(", ", "_")
     }
 }
 
-/// Runs streams for so long.
+/// Runs streams for `seconds`, and returns their goodput.
 pub(super) fn measure(site: &Site, path: &Path, way: Way, seconds: u32) -> Result<Line, String> {
     site.control(way)?;
     let _server = serve(site)?;
@@ -88,14 +88,14 @@ pub(super) fn serve(site: &Site) -> Result<Running, String> {
     let pipe = server.0.stdout.take().ok_or("iperf3 has no output")?;
     let mut said = BufReader::new(pipe).lines().map_while(Result::ok);
     if !said.any(|line| line.contains("listening")) {
-        return Err(failed(&"the server does not listen"));
+        return Err(failed(&"the server did not start listening"));
     }
-    // what it says later is read and forgotten, so that it does not wait for that
+    // Discard further output, so that the server does not block.
     thread::spawn(move || said.for_each(drop));
     Ok(server)
 }
 
-/// A client that sends for so long.
+/// Creates a client that sends for `seconds`.
 pub(super) fn client(site: &Site, path: &Path, way: Way, seconds: u32) -> Result<Command, String> {
     let direct = site.lab.address("s").map_err(|e| failed(&e))?.to_string();
     let (host, port) = match way {
@@ -117,6 +117,6 @@ fn failed(why: &dyn std::fmt::Display) -> String {
     format!("iperf3 (`make setup` installs it): {why}")
 }
 
-/// How many there are, but on a plain pair.
+/// Number of streams, except on a veth pair.
 pub(super) const STREAMS: &str = "4";
 const SERVER: u16 = PORTS[0] - SHIFT;

@@ -1,4 +1,4 @@
-//! Single octets, there and back: what somebody feels who types.
+//! Round-trip times of single octets, as felt when typing.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -12,7 +12,7 @@ use lighthaul_io::wait::pause;
 use super::site::{PORTS, Path, SHIFT, Site};
 use super::table::Line;
 
-/// Sends octets to an echo, one after another.
+/// Sends octets to an echo server, one after another.
 pub(super) fn measure(site: &Site, path: &Path) -> Result<Line, String> {
     let port = PORTS[1] - SHIFT;
     let listener = site
@@ -39,7 +39,7 @@ pub(super) fn measure(site: &Site, path: &Path) -> Result<Line, String> {
         value: at(50),
         unit: "ms",
         remark: format!(
-            "half of them; 99 of 100 within {:.1} ms, the path's round trip takes {} ms",
+            "median; 99 % within {:.1} ms; the path's round-trip time is {} ms",
             at(99),
             path.rtt_ms
         ),

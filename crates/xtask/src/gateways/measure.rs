@@ -1,4 +1,4 @@
-//! Measures one thing after another.
+//! Run of all requested measurements.
 
 use std::ffi::OsString;
 use std::path::Path as Folder;
@@ -13,7 +13,7 @@ use super::site::{EDGES_MS, Path, Site};
 use super::table::{Line, Table};
 use super::{brief, iperf, keys};
 
-/// Measures what is asked for, and prints it.
+/// Runs the requested measurements, and prints a table.
 pub(crate) fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     let words = std::iter::once("cargo xtask gateways".into()).chain(words);
     let args = match Args::try_parse_from(words) {
@@ -69,7 +69,7 @@ fn part_of(table: &mut Table, part: Part, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// What programs have got on average after some time, as if they had ended then.
+/// Measures the mean goodput of programs after several durations, as if they had ended then.
 fn lengths(
     site: &Site,
     path: &Path,
@@ -100,7 +100,7 @@ fn lengths(
     Ok(())
 }
 
-/// What a program gets every two seconds.
+/// Measures the goodput of a program in steps of two seconds.
 fn courses(
     site: &Site,
     path: &Path,
@@ -125,7 +125,7 @@ fn courses(
     Ok(())
 }
 
-/// Writes a figure of what was measured.
+/// Writes the figure of measurements.
 fn keep(folder: &Folder, name: &str, lines: &[Line]) -> Result<(), String> {
     let plan = MeasuredPlan::read(&folder.join(format!("{name}.toml")));
     let plan = plan.map_err(|e| e.to_string())?;
@@ -143,7 +143,7 @@ fn keep(folder: &Folder, name: &str, lines: &[Line]) -> Result<(), String> {
     Ok(())
 }
 
-/// The transfers of figure 3a, in seconds.
+/// Durations of figure 3a, in seconds.
 const LENGTHS: [u32; 7] = [2, 5, 10, 20, 30, 60, 120];
-/// The intervals of figure 3b, in seconds.
+/// Interval of figure 3b, in seconds.
 const STEP: u32 = 2;

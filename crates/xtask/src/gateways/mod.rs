@@ -1,9 +1,10 @@
-//! Gateways beside direct connections, on the same paths of the lab: what programs get, and what it costs.
+//! `cargo xtask gateways`: comparison of gateways with direct connections, on equal paths of the
+//! lab.
 //!
-//! - [`args`]: what is asked for; [`site`]: two edges, two gateways and the path between them
-//! - [`iperf`]: streams of iperf3; [`gridftp`]: those of `GridFTP`; [`course`]: what either gets over time
-//! - [`keys`]: single octets, there and back; [`brief`]: many short connections
-//! - [`measure`]: one after another; [`table`]: what came of it
+//! - [`args`]: command line; [`site`]: two edges, two gateways and the path between them
+//! - [`iperf`]: streams of iperf3; [`gridftp`]: streams of `GridFTP`; [`course`]: goodput over time
+//! - [`keys`]: round-trip times of octets; [`brief`]: many short connections
+//! - [`measure`]: all measurements; [`table`]: results
 mod args;
 mod brief;
 mod course;

@@ -1,4 +1,4 @@
-//! Two edges, two gateways and the path between them, in the lab.
+//! Lab with two edges, two gateways and the path between them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,24 +14,25 @@ use super::iperf::Way;
 use crate::demo::daemon::{key, run, start};
 use crate::demo::show::Running;
 
-/// What lies between the gateways.
+/// Path between the gateways.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
-    /// Its name.
+    /// Name in tables.
     pub(super) name: String,
     description: String,
-    /// What the channel may take.
+    /// Rate of the gateways' channel.
     rate: &'static str,
-    /// The round-trip time from edge to edge, in milliseconds.
+    /// Round-trip time from edge to edge, in milliseconds.
     pub(super) rtt_ms: u32,
-    /// Whether the gateway near the client only streams what it takes in.
+    /// True if the ingress gateway relays directly, without slabs.
     streamed: bool,
-    /// Where packets are lost, and how many of a hundred.
+    /// Location of packet loss, and the loss in percent.
     loss: Option<(&'static str, f64)>,
 }
 
 impl Path {
-    /// 1 Gb/s between the gateways, where so much is lost, and edges 10 ms from them.
+    /// Creates a path of 1 Gb/s between the gateways, with this loss, and edges with round-trip
+    /// times of 10 ms.
     pub(super) fn wan(rtt_ms: u32, loss: &str) -> Self {
         Self {
             name: format!("1 Gb/s {rtt_ms} ms {loss}"),
@@ -40,7 +41,7 @@ impl Path {
         }
     }
 
-    /// The same, but packets are lost on the edges, on each of them and both ways.
+    /// Creates a path of 1 Gb/s with this loss on each edge, in both directions.
     pub(super) fn edges(rtt_ms: u32, loss: &str) -> Self {
         Self {
             name: format!("1 Gb/s {rtt_ms} ms, edges {loss}"),
@@ -76,7 +77,7 @@ impl Path {
         }
     }
 
-    /// A plain pair: programs are where their gateway is.
+    /// Creates a veth pair, whose hosts run both the programs and their gateways.
     pub(super) fn near() -> Self {
         let description = "host = [{name=\"c\"}, {name=\"s\"}]\n\
                            [[link]]\nbetween = [\"c\", \"s\"]\nkind = \"veth\"\n";
@@ -90,7 +91,7 @@ impl Path {
         }
     }
 
-    /// The same, but what the gateway near the client takes in crosses no link.
+    /// Creates a veth pair, on which the ingress gateway relays directly.
     pub(super) fn streamed() -> Self {
         Self {
             name: "veth, streamed".to_owned(),
@@ -99,7 +100,7 @@ impl Path {
         }
     }
 
-    /// Where a measurement belongs in a figure of losses.
+    /// Returns the cell of a measurement in the figure of losses, if the path has loss.
     pub(super) fn place(&self, way: Way) -> Option<(String, f64)> {
         let (name, percent) = self.loss?;
         Some((format!("{name}_{}", way.column()), percent))
@@ -110,23 +111,23 @@ impl Path {
     }
 }
 
-/// A lab with gateways at work.
+/// Lab with running gateways.
 pub(super) struct Site {
     pub(super) lab: Lab,
-    /// The one near the client, and the one near the server.
+    /// Gateways near the client and near the server.
     pub(super) ingress: Running,
     pub(super) egress: Running,
-    /// Where the client finds the ways in.
+    /// Address of the gateway's entrances for the client.
     pub(super) entry: String,
-    /// The command.
+    /// Lighthaul binary.
     pub(super) lighthaul: PathBuf,
     _folder: Folder,
 }
 
 impl Site {
-    /// Starts one.
+    /// Starts the lab and its gateways.
     pub(super) fn start(args: &Args, path: &Path) -> Result<Self, String> {
-        let world = |why: std::io::Error| format!("the measurement could not be prepared: {why}");
+        let world = |why: std::io::Error| format!("cannot prepare the measurement: {why}");
         let description = Description::parse(&path.description).map_err(|e| e.to_string())?;
         let lab = Lab::start(&description).map_err(|e| e.to_string())?;
         let folder = Folder::new().map_err(world)?;
@@ -189,24 +190,25 @@ impl Site {
         })
     }
 
-    /// Waits until the machine's sockets leave room for those of a measurement: what they may hold is one budget for all
-    /// namespaces, and near its end TCP's windows stay closed.
+    /// Waits until the host's TCP sockets hold little memory. All namespaces share one memory
+    /// limit, and near it, TCP windows stay closed.
     fn await_room() -> Result<(), String> {
         for _ in 0..ROOM_TRIES {
-            let (held, low) = socket_pages().ok_or("the kernel does not say what sockets hold")?;
+            let (held, low) = socket_pages()
+                .ok_or("cannot read the memory of TCP sockets in /proc/net/sockstat")?;
             if held < low / 2 {
                 return Ok(());
             }
             settle();
         }
-        Err("sockets of other programs hold what TCP may have on this machine".to_owned())
+        Err("other programs' TCP sockets hold too much memory; stop them and repeat the measurement".to_owned())
     }
 
-    /// Has those who send, programs and the gateway near their targets, use a way's congestion control from now on.
+    /// Sets the congestion control of the senders: the client, and the gateway near its target.
     pub(super) fn control(&self, way: Way) -> Result<(), String> {
         Self::await_room()?;
         for host in ["c", "gb"] {
-            // a plain pair has two hosts, and the gateway there is beside its target
+            // On a veth pair, the gateway runs in its target's host.
             if self.lab.address(host).is_ok() {
                 let preferred = self.lab.prefer(host, Some(way.control()));
                 preferred.map_err(|why| why.to_string())?;
@@ -225,13 +227,14 @@ impl Drop for Site {
     }
 }
 
-/// Lets hosts refuse what is still on its way to programs that were ended. A socket whose other side's host is gone as well
-/// would keep its bytes for minutes, and what sockets may hold is one budget for the whole machine.
+/// Waits until hosts have refused packets for ended programs. Otherwise, sockets would keep their
+/// bytes for minutes, which count against the host's memory limit of TCP.
 pub(super) fn settle() {
     pause(Duration::from_secs(1));
 }
 
-/// Pages that TCP sockets hold, and those from which on the kernel looks at them.
+/// Returns the pages that TCP sockets hold, and the number below which the kernel does not limit
+/// them.
 fn socket_pages() -> Option<(u64, u64)> {
     let held = fs::read_to_string("/proc/net/sockstat").ok()?;
     let held = held.lines().find(|line| line.starts_with("TCP:"))?;
@@ -241,12 +244,12 @@ fn socket_pages() -> Option<(u64, u64)> {
     Some((held, low))
 }
 
-/// `0.01%` as a number; nothing for 0.
+/// Parses `0.01%` as a number. Returns `None` for 0.
 fn percent(loss: &str) -> Option<f64> {
     loss.strip_suffix('%')?.parse().ok()
 }
 
-/// CPU seconds of a process so far, user's and kernel's.
+/// Returns the CPU seconds that a process has used, user and system.
 pub(super) fn cpu_seconds(running: &Running) -> f64 {
     let path = format!("/proc/{}/stat", process(running));
     let stat = fs::read_to_string(path).unwrap_or_default();
@@ -255,7 +258,7 @@ pub(super) fn cpu_seconds(running: &Running) -> f64 {
     (ticks(12).unwrap_or(0.0) + ticks(13).unwrap_or(0.0)) / 100.0
 }
 
-/// The largest that a process has been, in MiB.
+/// Returns the peak memory of a process, in MiB.
 pub(super) fn memory_mib(running: &Running) -> u64 {
     let path = format!("/proc/{}/status", process(running));
     let status = fs::read_to_string(path).unwrap_or_default();
@@ -264,7 +267,7 @@ pub(super) fn memory_mib(running: &Running) -> u64 {
     kib.unwrap_or(0) / 1024
 }
 
-/// The process itself: what was started may only keep it.
+/// Returns the innermost process of `running`, which may only be a wrapper.
 pub(super) fn process(running: &Running) -> u32 {
     let mut pid = running.0.id();
     loop {
@@ -275,7 +278,7 @@ pub(super) fn process(running: &Running) -> u32 {
     }
 }
 
-/// What was started, and all that it has started.
+/// Returns the IDs of `running` and all its descendants.
 pub(super) fn within(running: &Running) -> Vec<u32> {
     let mut pids = vec![running.0.id()];
     let mut nth = 0;
@@ -286,7 +289,7 @@ pub(super) fn within(running: &Running) -> Vec<u32> {
     pids
 }
 
-/// What a process's first thread has started.
+/// Returns the IDs of the children of a process's first thread.
 fn children(pid: u32) -> Vec<u32> {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     let children = children.unwrap_or_default();
@@ -296,7 +299,7 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// A folder that goes when this is dropped.
+/// Folder that is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -313,13 +316,13 @@ impl Drop for Folder {
     }
 }
 
-/// Seconds within which the sockets of what ran before should be gone.
+/// Seconds to wait for the sockets of earlier programs.
 const ROOM_TRIES: u32 = 180;
-/// What both edges add to a round trip between gateways.
+/// Part of the round-trip time that both edges add, in milliseconds.
 pub(super) const EDGES_MS: u32 = 20;
-/// Ports at the gateway near the client; those of the server are so much less.
+/// Ports of the ingress gateway. The server's ports are lower by [`SHIFT`].
 pub(super) const PORTS: [u16; 3] = [15_201, 17_001, 17_002];
-/// Where programs speak SOCKS5.
+/// Port of the gateway's SOCKS5 entrance.
 pub(super) const SOCKS: u16 = 1080;
-/// The difference.
+/// Difference between a gateway's port and the server's.
 pub(super) const SHIFT: u16 = 10_000;

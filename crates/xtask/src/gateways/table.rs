@@ -1,8 +1,8 @@
-//! What came of it.
+//! Results of the measurements.
 
 use std::fmt;
 
-/// One measurement.
+/// Result of a measurement.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) path: String,
@@ -10,11 +10,11 @@ pub(super) struct Line {
     pub(super) value: f64,
     pub(super) unit: &'static str,
     pub(super) remark: String,
-    /// Where it belongs in a figure: in which column, and what varies there.
+    /// Cell in a figure: column, and value of the variable.
     pub(super) place: Option<(String, f64)>,
 }
 
-/// All of them.
+/// All results.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) lines: Vec<Line>,

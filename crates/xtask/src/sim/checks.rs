@@ -1,4 +1,4 @@
-//! What must hold in every world.
+//! Checks that must hold in every simulation.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use lighthaul_sim::{FlowEvent, World};
 
 use super::worlds::Scene;
 
-/// How machines of one protocol are asked how they are.
+/// Questions to the machines of one protocol.
 pub(super) struct Questions<L: Endpoint, R: Endpoint> {
-    /// Whether an event says that all is done.
+    /// Reports whether an event means that the transfer is complete.
     pub(super) is_complete: fn(&FlowEvent<L::Event, R::Event>) -> bool,
-    /// The most bytes that may leave at a rate in a time.
+    /// Returns the limit of bytes that may leave at a rate in a time.
     pub(super) most: fn(Rate, Duration) -> u64,
-    /// What is wrong with the machines at any time, if something is.
+    /// Returns the fault of the machines, if any.
     pub(super) wrong: fn(&L, &R) -> Option<String>,
 }
 
-/// Runs machines in a scene to their end, others for what is missing if they crash; answers datagrams sent, or what did
-/// not hold.
+/// Runs machines in a scene. After a crash, runs new ones for the missing bytes. Returns the
+/// datagrams sent, or the check that failed.
 pub(super) fn check<L: Endpoint, R: Endpoint>(
     scene: &Scene,
     make: impl Fn(&Scene) -> (L, R),
@@ -38,13 +38,13 @@ pub(super) fn check<L: Endpoint, R: Endpoint>(
     Ok(first.packets + second.packets)
 }
 
-/// What machines have done till they were done, or crashed.
+/// Result of machines until their end or crash.
 struct Life {
     packets: u64,
     bytes: u64,
 }
 
-/// Runs machines to their end or to their crash.
+/// Runs machines until their end or crash.
 fn live<L: Endpoint, R: Endpoint>(
     scene: &Scene,
     (left, right): (L, R),
@@ -57,7 +57,7 @@ fn live<L: Endpoint, R: Endpoint>(
     while complete < 2 && scene.crash_at.is_none_or(|crash| at < crash) {
         at += STEP;
         if at > TILL {
-            return Err(format!("it has not ended at {at}"));
+            return Err(format!("the transfer had not ended at {at}"));
         }
         let offered = world.there().counters().offered.bytes;
         let hear = |_: Instant, heard| complete += u8::from((questions.is_complete)(&heard));
@@ -81,9 +81,9 @@ fn live<L: Endpoint, R: Endpoint>(
             world.handle_load(now, load, hear);
         }
     }
-    let ledger = world.ledger().ok_or("nobody has kept a ledger")?;
+    let ledger = world.ledger().ok_or("the simulation kept no ledger")?;
     if complete > 0 && !ledger.is_whole(scene.object_len) {
-        return Err("some bytes are not there, though all is said to be done".into());
+        return Err("the machines reported completion, but some bytes are missing".into());
     }
     Ok(Life {
         packets: world.there().counters().offered.packets,
@@ -91,7 +91,7 @@ fn live<L: Endpoint, R: Endpoint>(
     })
 }
 
-/// How often the machines are looked at.
+/// Interval between checks.
 pub(super) const STEP: Duration = Duration::from_millis(10);
-/// No transfer of any world takes so long.
+/// Time limit of a transfer, longer than any needs.
 pub(super) const TILL: Instant = Instant::from_nanos(200_000_000_000_000);

@@ -1,5 +1,7 @@
-//! Message streams with repair symbols in random worlds, and what must hold of them: a message comes once or
-//! not at all, none before it can or behind the end, late ones are dropped or told as such, and it always ends.
+//! Message streams with repair symbols in random simulations.
+//!
+//! Checks: no message arrives twice, too early or after the end; late ones are dropped or marked;
+//! every stream ends.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use super::checks::{STEP, TILL};
 use super::pairs::in_trains;
 use super::worlds::{Scene, log_uniform};
 
-/// Runs a message stream in a scene; answers datagrams sent, or what did not hold.
+/// Runs a message stream in a scene. Returns the datagrams sent, or the check that failed.
 pub(super) fn run_fec(scene: &Scene) -> Result<u64, String> {
     let mut rng = Rng::new(scene.seed);
     let config = config(scene, &mut rng);
@@ -29,7 +31,7 @@ pub(super) fn run_fec(scene: &Scene) -> Result<u64, String> {
     while !(told.is_sent && told.is_over) {
         at += STEP;
         if at > TILL {
-            return Err(format!("it has not ended at {at}"));
+            return Err(format!("the stream had not ended at {at}"));
         }
         let offered = world.there().counters().offered.bytes;
         world.run(at, |now, heard| told.hear(now, &heard));
@@ -45,7 +47,7 @@ pub(super) fn run_fec(scene: &Scene) -> Result<u64, String> {
     Ok(world.there().counters().offered.packets)
 }
 
-/// A stream as it may be, whose owners gave it a ring for what is under way.
+/// Returns a random configuration, with a ring that fits the blocks in flight.
 fn config(scene: &Scene, rng: &mut Rng) -> Config {
     let sources = 1 + rng.below(20) as u8;
     let code = match rng.below(3) {
@@ -73,7 +75,7 @@ fn config(scene: &Scene, rng: &mut Rng) -> Config {
     }
 }
 
-/// What the owners have been told, and the first thing that was wrong with it.
+/// Events so far, and the first fault in them.
 struct Told {
     config: Config,
     delay: Duration,
@@ -98,14 +100,14 @@ impl Told {
     fn hear(&mut self, now: Instant, heard: &FlowEvent<SenderEvent, ReceiverEvent>) {
         let wrong = match heard {
             FlowEvent::Left(SenderEvent::Complete) if self.is_sent => {
-                Some("it was sent twice".into())
+                Some("the sender completed twice".into())
             }
             FlowEvent::Left(SenderEvent::Complete) => {
                 self.is_sent = true;
                 None
             }
             FlowEvent::Right(ReceiverEvent::Complete) if self.is_over => {
-                Some("it ended twice".into())
+                Some("the receiver completed twice".into())
             }
             FlowEvent::Right(ReceiverEvent::Complete) => {
                 self.is_over = true;
@@ -117,29 +119,29 @@ impl Told {
         self.wrong = self.wrong.take().or(wrong);
     }
 
-    /// What is wrong with a message, if something is.
+    /// Returns the fault of a message, if any.
     fn judge(&mut self, now: Instant, arrived: &DeliveredMessage) -> Option<String> {
         let age = now.since(arrived.since);
         let is_late = self.config.deadline.is_some_and(|most| age > most);
         let why = if !self.seen.insert((arrived.block, arrived.symbol)) {
-            "came twice"
+            "arrived twice"
         } else if self.is_over {
-            "came behind the end"
+            "arrived after the end"
         } else if age + STAMP < self.delay {
-            "was faster than the path"
+            "arrived faster than the path allows"
         } else if arrived.late != is_late {
-            "was late and not told so, or told so and not late"
+            "has a wrong mark of lateness"
         } else if is_late && self.config.late == Late::Drop {
             "was late and not dropped"
         } else if arrived.repaired && self.config.code == Code::None {
-            "was restored from nothing"
+            "was repaired without a code"
         } else {
             return None;
         };
         Some(format!("{arrived:?}, {age:?} old, {why}"))
     }
 
-    /// Whether what both sides have counted is what there was.
+    /// Checks the counters of both sides.
     fn sum_up(&self, world: &World<Feed, Receiver>, messages: u64) -> Result<(), String> {
         let (sender, receiver) = (world.left().sender(), world.right());
         let counts = receiver.counts();
@@ -151,21 +153,30 @@ impl Told {
             0
         };
         let holds = [
-            (sender.offered() == messages, "all were offered"),
-            (counts.received <= sent, "no more came than were sent"),
-            (counts.received == delivered + dropped, "what came was told"),
-            (counts.ignored + sender.ignored() == 0, "all made sense"),
+            (sender.offered() == messages, "all messages were offered"),
+            (
+                counts.received <= sent,
+                "no more messages arrived than were sent",
+            ),
+            (
+                counts.received == delivered + dropped,
+                "all arrived messages were reported",
+            ),
+            (
+                counts.ignored + sender.ignored() == 0,
+                "all messages were valid",
+            ),
             (
                 receiver.end().is_some_and(|end| end.sent == sent),
-                "the end says how many were sent",
+                "the end reports the number sent",
             ),
         ];
         let broken = holds.iter().find(|(holds, _)| !holds);
         broken.map_or(Ok(()), |(_, what)| {
-            Err(format!("not so: {what}: {counts:?}, {sent} sent"))
+            Err(format!("violated: {what}: {counts:?}, {sent} sent"))
         })
     }
 }
 
-/// What a stamp leaves out of a time.
+/// Precision of a timestamp.
 const STAMP: Duration = Duration::from_micros(1);

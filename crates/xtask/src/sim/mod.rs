@@ -1,12 +1,13 @@
-//! `cargo xtask sim [SECONDS] [SEED]`: random worlds for every protocol, and what must hold in each.
+//! `cargo xtask sim [SECONDS] [SEED]`: random simulations of every protocol, with checks.
 //!
-//! - [`worlds`]: a world from a seed, and what may go wrong in it
-//! - [`pairs`]: the machines of each protocol; a new one gets a line in [`pairs::PROTOCOLS`]
-//! - [`checks`]: every byte once, nobody above its rate, always an end
-//! - [`messages`], [`streams`]: worlds and checks of message streams, and of objects striped over streams
-//! - [`slabs`], [`token`]: two gateways and their sessions, and gateways that share a channel by turns
+//! - [`worlds`]: scene from a seed, with its faults
+//! - [`pairs`]: machines of each protocol; a new one gets a line in [`pairs::PROTOCOLS`]
+//! - [`checks`]: every byte arrives once, no sender exceeds its rate, every transfer ends
+//! - [`messages`], [`streams`]: message streams, and objects striped over streams
+//! - [`slabs`], [`token`]: two gateways with their sessions, and gateways that share a channel in
+//!   turns
 mod checks;
-#[expect(dead_code, reason = "tests of the machine use the rest")]
+#[expect(dead_code, reason = "the machine's tests use the rest")]
 #[path = "../../../proto/tests/machines/cluster.rs"]
 mod cluster;
 mod messages;

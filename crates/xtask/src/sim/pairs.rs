@@ -1,4 +1,4 @@
-//! The machines of each protocol, and what is asked of them.
+//! Machines of each protocol, with their checks.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::streams::run_stripe;
 use super::token::run_token;
 use super::worlds::Scene;
 
-/// Runs a protocol in a scene; answers datagrams sent, or what did not hold.
+/// Function that runs a protocol in a scene. Returns the datagrams sent, or the check that failed.
 pub(super) type Protocol = fn(&Scene) -> Result<u64, String>;
 
-/// Every protocol that runs in random worlds.
+/// All protocols that run in random simulations.
 pub(super) const PROTOCOLS: [(&str, Protocol); 9] = [
     ("rbudp", |scene| run_rbudp(scene, false)),
     ("rbudp+", |scene| run_rbudp(scene, true)),
@@ -31,12 +31,13 @@ pub(super) const PROTOCOLS: [(&str, Protocol); 9] = [
     ("token", run_token),
 ];
 
-/// A debt is paid back at 1.05 of the rate, in trains.
+/// Returns the limit of bytes for a sender in trains, which may catch up at 1.05 of its rate.
 pub(super) fn in_trains(rate: Rate, time: Duration) -> u64 {
     rate.bytes_in(time) * 21 / 20 + TRAIN_BYTES_MAX + 1
 }
 
-/// A circuit's policer takes the rate, and at once a millisecond of it or two datagrams.
+/// Returns the limit of bytes for a circuit's policer: the rate, and a burst of a millisecond or
+/// two datagrams.
 pub(super) fn as_policed(rate: Rate, time: Duration) -> u64 {
     let burst = rate.bytes_in(Duration::from_millis(1));
     rate.bytes_in(time) + burst.max(2 * DATAGRAM_BYTES_MAX) + 1
@@ -77,13 +78,14 @@ fn run_rbudp(scene: &Scene, pauses: bool) -> Result<u64, String> {
         most: in_trains,
         wrong: |left: &rbudp::Sender, right: &rbudp::Receiver| {
             let ignored = left.ignored() + right.ignored();
-            (ignored > 0).then(|| format!("{ignored} messages made no sense"))
+            (ignored > 0).then(|| format!("{ignored} messages were invalid"))
         },
     };
     check(scene, make, &questions)
 }
 
-/// On a circuit of the scene's rate that ends after a time of chance, so that some of it goes on the stream.
+/// Runs VBTP on a circuit of the scene's rate. The circuit ends at a random time, so that the rest
+/// uses the stream.
 fn run_vbtp(scene: &Scene) -> Result<u64, String> {
     let rtt = scene.world.stream_delay * 2;
     let till = Instant::ZERO + Duration::from_millis(1 + scene.seed % 60_000);
@@ -123,7 +125,7 @@ fn run_vbtp(scene: &Scene) -> Result<u64, String> {
         },
         most: as_policed,
         wrong: |left: &vbtp::Sender, _: &vbtp::Receiver| {
-            (left.ignored() > 0).then(|| format!("{} messages made no sense", left.ignored()))
+            (left.ignored() > 0).then(|| format!("{} messages were invalid", left.ignored()))
         },
     };
     check(scene, make, &questions)
@@ -142,7 +144,7 @@ fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {
         burst: None,
         stream: 0,
         window_max: 1 + (scene.seed >> 8) as u32 % 50_000,
-        // with fewer, heavy losses are repaired packet by packet
+        // With fewer ranges, heavy loss is repaired packet by packet.
         ranges_max: 16 << ((scene.seed >> 32) % 12),
     };
     let make = |scene: &Scene| {
@@ -164,15 +166,15 @@ fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {
         most: in_trains,
         wrong: |left: &sabul::Sender, right: &sabul::Receiver| {
             if left.ignored() > 0 {
-                return Some(format!("{} messages made no sense", left.ignored()));
+                return Some(format!("{} messages were invalid", left.ignored()));
             }
             let lists = [left.losses(), right.losses()];
             let full = lists.into_iter().find(|list| list.len() > list.len_max());
-            full.map(|list| format!("a loss list has {} ranges", list.len()))
+            full.map(|list| format!("a loss list exceeds its limit with {} ranges", list.len()))
         },
     };
     check(scene, make, &questions)
 }
 
-/// More than any scene has, head and headers included.
+/// Length above that of any scene's datagrams, headers included.
 const DATAGRAM_BYTES_MAX: u64 = 9000;

@@ -1,4 +1,4 @@
-//! Worlds one after the other, until there is no time left or one fails.
+//! Simulations one after another, until the time is over or one fails.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -8,15 +8,15 @@ use lighthaul_io::clock::{Clock, unix_nanos};
 use super::pairs::PROTOCOLS;
 use super::worlds::Scene;
 
-/// Runs worlds for so many seconds from a seed on, by default a new one, or one world: `SECONDS SEED`, or
-/// `one SEED PROTOCOL`.
+/// Runs simulations with the arguments `[SECONDS [SEED]]`, or a single one with `one SEED
+/// PROTOCOL`. Without a seed, chooses a new one.
 pub(crate) fn main(words: &[&str]) -> Result<(), String> {
     let number = |word: &str| word.parse::<u64>().map_err(|_| USAGE.to_owned());
     match words {
         [] => run(Duration::from_secs(SECONDS), unix_nanos()),
         [seconds] => run(Duration::from_secs(number(seconds)?), unix_nanos()),
         ["one", seed, protocol] => one(number(seed)?, protocol).map(|sent| {
-            println!("{protocol} in world {seed}: {sent} datagrams, and all holds");
+            println!("{protocol} in world {seed}: {sent} datagrams, all checks passed");
         }),
         [seconds, seed] => run(Duration::from_secs(number(seconds)?), number(seed)?),
         _ => Err(USAGE.to_owned()),
@@ -24,7 +24,7 @@ pub(crate) fn main(words: &[&str]) -> Result<(), String> {
 }
 
 fn run(time: Duration, first: u64) -> Result<(), String> {
-    println!("worlds from seed {first} on");
+    println!("simulating worlds from seed {first} on");
     let clock = Clock::start();
     let till = clock.now() + time;
     let (mut worlds, mut datagrams, mut seed) = (0_u64, 0_u64, first);
@@ -35,26 +35,28 @@ fn run(time: Duration, first: u64) -> Result<(), String> {
         worlds += 1;
         seed = seed.wrapping_add(1);
     }
-    println!("all holds in {worlds} worlds from seed {first} on, with {datagrams} datagrams");
+    println!(
+        "all checks passed in {worlds} worlds from seed {first} on, with {datagrams} datagrams"
+    );
     Ok(())
 }
 
 /// Runs one protocol in one world.
 fn one(seed: u64, protocol: &str) -> Result<u64, String> {
     let found = PROTOCOLS.iter().find(|(name, _)| *name == protocol);
-    let (_, run) = found.ok_or_else(|| format!("there is no protocol {protocol}"))?;
+    let (_, run) = found.ok_or_else(|| format!("unknown protocol {protocol}"))?;
     let scene = Scene::new(seed);
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&scene)));
     let outcome = outcome.unwrap_or_else(|_| Err("a machine panicked".into()));
     outcome.map_err(|why| {
         format!(
-            "{protocol} in world {seed}: {why}\n{scene:?}\nrepeat it: cargo xtask sim one {seed} {protocol}"
+            "{protocol} in world {seed}: {why}\n{scene:?}\nto repeat, run cargo xtask sim one {seed} {protocol}"
         )
     })
 }
 
 const USAGE: &str = "usage: cargo xtask sim [SECONDS [SEED]] | sim one SEED PROTOCOL";
-/// What continuous integration has time for.
+/// Default duration in seconds, suited to continuous integration.
 const SECONDS: u64 = 60;
 
 #[cfg(test)]
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_holds_in_the_first_worlds() {
+    fn checks_pass_in_the_first_worlds() {
         for seed in 1..=8 {
             for (protocol, _) in PROTOCOLS {
                 let outcome = one(seed, protocol);
@@ -72,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_world_that_fails_says_how_to_repeat_it() {
+    fn unknown_protocol_and_invalid_arguments_are_rejected() {
         assert!(
             one(1, "carrier-pigeon")
                 .unwrap_err()

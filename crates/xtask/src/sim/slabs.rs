@@ -1,5 +1,7 @@
-//! Two gateways in random worlds: every session ends at both, whole and in order, neither side leaves its channel's
-//! rate or holds more than it has memory for, and nothing is left behind.
+//! Two gateways in random simulations.
+//!
+//! Checks: every session ends on both sides with all bytes in order; no side exceeds its channel's
+//! rate or its memory; no session remains.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +15,8 @@ use super::checks::{STEP, TILL};
 use super::pairs::as_policed;
 use super::worlds::{Scene, log_uniform};
 
-/// Runs sessions between two gateways in a scene; answers datagrams sent, or what did not hold.
+/// Runs sessions between two gateways in a scene. Returns the datagrams sent, or the check that
+/// failed.
 pub(super) fn run_slabs(scene: &Scene) -> Result<u64, String> {
     let mut rng = Rng::new(scene.seed);
     let config = config(scene, &mut rng);
@@ -32,7 +35,7 @@ pub(super) fn run_slabs(scene: &Scene) -> Result<u64, String> {
     while told.ended.len() < 2 * usize::from(sessions) || !is_done(&world) {
         at += STEP;
         if at > TILL {
-            return Err(format!("it has not ended at {at}"));
+            return Err(format!("the sessions had not ended at {at}"));
         }
         let offered = offered(&world);
         world.run(at, |_, heard| told.hear(heard));
@@ -49,7 +52,7 @@ pub(super) fn run_slabs(scene: &Scene) -> Result<u64, String> {
         }
         let packets = packets(&world);
         if packets > PACKETS_MAX {
-            // a bad path and small packets: what was checked so far holds, and its end would take minutes
+            // A bad path with small packets: all checks passed so far, and the rest would take minutes.
             return Ok(packets);
         }
     }
@@ -57,7 +60,7 @@ pub(super) fn run_slabs(scene: &Scene) -> Result<u64, String> {
     Ok(packets(&world))
 }
 
-/// Datagrams that both sides have sent.
+/// Returns the datagrams that both sides have sent.
 fn packets(world: &World<Station, Station>) -> u64 {
     let links = [world.there(), world.back()];
     links
@@ -83,7 +86,7 @@ fn config(scene: &Scene, rng: &mut Rng) -> Config {
     }
 }
 
-/// Rate of the channel, which the line under it carries.
+/// Returns the rate of the channel, at most that of the line below.
 fn channel_rate(scene: &Scene) -> Rate {
     scene
         .world
@@ -92,7 +95,7 @@ fn channel_rate(scene: &Scene) -> Rate {
         .map_or(scene.rate, |line| line.min(scene.rate))
 }
 
-/// A program that says its part of the scene's object.
+/// Creates a program that sends a part of the scene's object.
 fn program(scene: &Scene, rng: &mut Rng, number: u8) -> Program {
     let start = Instant::ZERO + Duration::from_micros(rng.below(2_000_000));
     let bytes = rng.below(1 + scene.object_len / 8);
@@ -100,7 +103,7 @@ fn program(scene: &Scene, rng: &mut Rng, number: u8) -> Program {
     Program::new(number, start, bytes, rate.unwrap_or(Rate::UNLIMITED))
 }
 
-/// The scene's line in both directions.
+/// Returns the scene's line in both directions.
 fn path(scene: &Scene) -> WorldConfig {
     let back = LinkConfig {
         ..scene.world.there
@@ -119,7 +122,7 @@ fn offered(world: &World<Station, Station>) -> [u64; 2] {
     [world.there(), world.back()].map(|link| link.counters().offered.bytes)
 }
 
-/// Sessions that have ended, and the first thing that was wrong.
+/// Ended sessions, and the first fault.
 #[derive(Default)]
 struct Ended {
     ended: BTreeSet<SessionId>,
@@ -134,33 +137,33 @@ impl Ended {
                 format!("{session} ended twice")
             }
             StationEvent::Reached(session, _) if self.ended.contains(&session) => {
-                format!("{session} goes on behind its end")
+                format!("{session} delivered bytes after its end")
             }
             StationEvent::Failed(why) => why.to_string(),
-            StationEvent::Wrong(session) => format!("what came of {session} is not what was said"),
-            // a path may be bad enough for a while
+            StationEvent::Wrong(session) => format!("session {session} delivered wrong bytes"),
+            // A bad path may cause this for a while.
             StationEvent::Ended(_) | StationEvent::Reached(..) | StationEvent::Dark => return,
         };
         self.wrong.get_or_insert(wrong);
     }
 }
 
-/// What is left when all has ended.
+/// Checks the state after the end of all sessions.
 fn sum_up(world: &World<Station, Station>, config: Config) -> Result<(), String> {
     let memory = u64::from(config.pages_max) * u64::from(config.page_len());
     for station in [world.left(), world.right()] {
         if station.link.sessions() > 0 {
-            return Err(format!("{} sessions are left", station.link.sessions()));
+            return Err(format!("{} sessions remain", station.link.sessions()));
         }
         if station.held_max() > memory {
             let held = station.held_max();
-            return Err(format!("{held} bytes were held, with room for {memory}"));
+            return Err(format!("{held} bytes were held, with memory for {memory}"));
         }
     }
     Ok(())
 }
 
-/// Bytes that programs of one side may have waiting.
+/// Memory in bytes for the waiting data of one side's programs.
 const MEMORY: u64 = 64 << 20;
-/// Datagrams after which a world is left where it is.
+/// Number of datagrams after which a simulation ends early.
 const PACKETS_MAX: u64 = 1_000_000;

@@ -1,6 +1,8 @@
-//! Objects striped over streams in random worlds: streams of their own rates and delays, some of which break, for
-//! both sides or for one. Every byte comes once, nothing goes on a stream that is known to be broken, and it
-//! always ends, over the first stream if no other is left.
+//! Objects striped over streams in random simulations. Streams have different rates and delays.
+//! Some break, which one or both sides notice.
+//!
+//! Checks: every byte arrives once, no packet uses a stream known as broken, and every transfer
+//! ends, on the first stream if no other remains.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use lighthaul_sim::Ledger;
 use super::pairs::in_trains;
 use super::worlds::{Scene, log_uniform};
 
-/// Runs an object over streams in a scene; answers packets sent, or what did not hold.
+/// Runs an object over streams in a scene. Returns the packets sent, or the check that failed.
 pub(super) fn run_stripe(scene: &Scene) -> Result<u64, String> {
     let mut rng = Rng::new(scene.seed);
     let lines = (0..rng.below(9)).map(|_| Line::new(scene, &mut rng));
@@ -45,13 +47,13 @@ pub(super) fn run_stripe(scene: &Scene) -> Result<u64, String> {
     streams.run()
 }
 
-/// A stream to the receiver.
+/// Stream to the receiver.
 struct Line {
     rate: Rate,
     delay: Duration,
-    /// When it breaks, and whether the sender sees that itself, or hears it from the receiver.
+    /// Time at which it breaks. True if the sender notices it, false if only the receiver does.
     breaks: Option<(Instant, bool)>,
-    /// What it was given is under way by then.
+    /// Time at which all given packets have been sent.
     free: Instant,
     is_broken: bool,
 }
@@ -69,24 +71,24 @@ impl Line {
         }
     }
 
-    /// When it takes more.
+    /// Returns the time from which the stream accepts more.
     fn room_at(&self) -> Instant {
         self.free - self.rate.time_for(WINDOW)
     }
 }
 
-/// Both machines, and streams between them.
+/// Both machines, with the streams between them.
 struct Streams {
     now: Instant,
     config: Config,
     lines: Vec<Line>,
-    /// What is on its way, by when it arrives.
+    /// Packets in flight, by arrival time.
     coming: BTreeMap<(Instant, u64), Transmit>,
     next: u64,
     sender: Sender,
     receiver: Receiver,
     ledger: Ledger,
-    /// Bytes given out since a moment.
+    /// Start of the present interval, and the bytes given out in it.
     given: (Instant, u64),
     complete: (bool, bool),
 }
@@ -103,10 +105,10 @@ impl Streams {
             self.now = self.next_at().max(self.now + TICK);
             self.deliver()?;
         }
-        Err(format!("it has not ended at {}", self.now))
+        Err(format!("the transfer had not ended at {}", self.now))
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     fn next_at(&self) -> Instant {
         let arrival = self.coming.keys().next().map(|(at, _)| *at);
         let whole = self.lines.iter().filter(|line| !line.is_broken);
@@ -130,7 +132,7 @@ impl Streams {
             }
             line.is_broken = true;
             let stream = FIRST + 1 + index as u16;
-            // what was on its way is gone
+            // Packets in flight are lost.
             self.coming
                 .retain(|_, transmit| transmit.via != Via::Stream(stream));
             if is_seen {
@@ -162,28 +164,28 @@ impl Streams {
         while let Some(event) = self.sender.poll_event() {
             self.complete.0 |= event == SenderEvent::Complete;
             if let SenderEvent::Failed(why) = event {
-                return Err(format!("the sender was told what cannot be: {why}"));
+                return Err(format!("the sender rejected a message: {why}"));
             }
         }
         let whole = self.ledger.is_whole(self.config.object_len);
         if (self.complete.0 || self.complete.1) && !whole {
-            return Err("some bytes are not there, though all is said to be done".into());
+            return Err("the machines reported completion, but some bytes are missing".into());
         }
         Ok(())
     }
 
-    /// Takes a packet on its stream.
+    /// Passes a packet to its stream.
     fn give(&mut self, transmit: Transmit) -> Result<(), String> {
         let Via::Stream(stream) = transmit.via else {
             return Err("a datagram was sent".into());
         };
         let Body::Object(span) = transmit.body else {
-            return Err("a sender said something without a packet".into());
+            return Err("the sender sent a message without a packet".into());
         };
         self.count(span.len)?;
         if stream == FIRST {
             if self.lines.iter().any(|line| !line.is_broken) {
-                return Err("the first stream was used beside others".into());
+                return Err("the first stream carried a packet while others were intact".into());
             }
             self.send(self.now + BACK, transmit);
             return Ok(());
@@ -192,7 +194,7 @@ impl Streams {
         if line.is_broken {
             let knew = line.breaks.is_some_and(|(_, is_seen)| is_seen);
             return if knew {
-                Err("a packet went to a stream that is known to be broken".into())
+                Err("a packet was sent on a stream known as broken".into())
             } else {
                 Ok(())
             };
@@ -203,7 +205,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Counts what is given out, and holds it against the rate.
+    /// Counts bytes given out, and checks the rate.
     fn count(&mut self, len: u32) -> Result<(), String> {
         if self.now.since(self.given.0) > SPELL {
             self.given = (self.now, 0);
@@ -240,21 +242,21 @@ impl Streams {
         }
         let ignored = self.sender.ignored() + self.receiver.ignored();
         if ignored > 0 {
-            return Err(format!("{ignored} messages made no sense"));
+            return Err(format!("{ignored} messages were invalid"));
         }
         Ok(())
     }
 }
 
-/// The stream of the receiver's word.
+/// Number of the stream for the receiver's messages.
 const FIRST: u16 = 2;
-/// How long the first stream takes, in either direction.
+/// Delay of the first stream, in either direction.
 const BACK: Duration = Duration::from_millis(1);
-/// Bytes that a stream takes before it has no room.
+/// Bytes that a stream buffers.
 const WINDOW: u64 = 64 << 10;
-/// Time passes by this at least.
+/// Smallest step of time.
 const TICK: Duration = Duration::from_micros(10);
-/// How long the rate is looked at.
+/// Interval over which the rate is checked.
 const SPELL: Duration = Duration::from_millis(10);
-/// No transfer of any world takes so many.
+/// Limit of steps, more than any transfer needs.
 const TURNS_MAX: u64 = 4_000_000;

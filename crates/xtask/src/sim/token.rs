@@ -1,5 +1,8 @@
-//! Gateways that share one channel by turns, in random worlds: never two at once for longer than a guard, and soon one
-//! again, whatever becomes of messages and elements.
+//! Gateways that share one channel in turns, in random simulations with lost messages and failing
+//! elements.
+//!
+//! Checks: no two send at once for longer than the guard time, and one sends again soon after a
+//! failure.
 
 use std::time::Duration;
 
@@ -8,8 +11,8 @@ use lighthaul_base::Rng;
 use super::cluster::{Cluster, Faults};
 use super::worlds::Scene;
 
-/// Runs a cluster in a scene, in which elements die, return and change their minds; answers messages said, or what did
-/// not hold.
+/// Runs a cluster in a scene, in which elements fail, return, and change their demand. Returns the
+/// messages sent, or the check that failed.
 pub(super) fn run_token(scene: &Scene) -> Result<u64, String> {
     let mut rng = Rng::new(scene.seed);
     let count = 2 + rng.below(7) as u8;
@@ -23,7 +26,7 @@ pub(super) fn run_token(scene: &Scene) -> Result<u64, String> {
     for _ in 0..=rng.below(16) {
         let failures = befall(&mut cluster, &mut rng, count);
         cluster.run(Duration::from_millis(1 + rng.below(700)));
-        // lost messages may make one failure several
+        // With lost messages, one failure may count as several.
         let bound = cluster.bound() * (failures + 2);
         let (empty, shared) = (cluster.watch.empty_max, cluster.watch.shared_max);
         if empty > bound {
@@ -38,7 +41,7 @@ pub(super) fn run_token(scene: &Scene) -> Result<u64, String> {
     Ok(cluster.watch.messages)
 }
 
-/// One thing that happens to an element; answers how many failures that is.
+/// Applies one random event to an element. Returns its number of failures.
 fn befall(cluster: &mut Cluster, rng: &mut Rng, count: u8) -> u32 {
     let nth = rng.below(count.into()) as usize;
     let living = cluster.elements.iter().flatten().count();

@@ -1,36 +1,36 @@
-//! A world from a seed.
+//! Random scene from a seed.
 
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_sim::{BurstLoss, HostConfig, LinkConfig, Reorder, WorldConfig};
 
-/// What a transfer is, and where it happens.
+/// Transfer, with its simulated network and hosts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scene {
-    /// Bytes of the object.
+    /// Size of the object, in bytes.
     pub(super) object_len: u64,
     /// Bytes of the object in a packet.
     pub(super) packet_len: u32,
-    /// What the sender may not exceed.
+    /// Limit of the sender's rate.
     pub(super) rate: Rate,
-    /// What is between the machines.
+    /// Network between the machines.
     pub(super) world: WorldConfig,
-    /// How often the receiving host stalls, in parts of a thousand of the looks at it.
+    /// Probability that the receiving host stalls at a check, in parts per thousand.
     pub(super) stalls: u64,
-    /// When both hosts crash, if they do; others go on with what is missing.
+    /// Time at which both hosts crash, if they do. New machines then transfer the missing bytes.
     pub(super) crash_at: Option<Instant>,
-    /// Chance for what happens meanwhile.
+    /// Seed of random events during the transfer.
     pub(super) seed: u64,
 }
 
 impl Scene {
-    /// The scene of a seed.
+    /// Creates the scene of a seed.
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let rate = log_uniform(&mut rng, 1_000_000, 2_000_000_000);
         let line = log_uniform(&mut rng, 1_000_000, 2_000_000_000);
-        // at more, RBUDP's rounds end before the queue has moved, and there are not enough of them: its owner diverts it
+        // Above this rate, RBUDP's rounds end too early, and its owner would divert it to the stream.
         let rate = Rate::from_bps(rate.min(line * 100));
         let rtt = Duration::from_micros(log_uniform(&mut rng, 10, 300_000));
         let packet_len = log_uniform(&mut rng, 100, 8900) as u32;
@@ -56,7 +56,7 @@ impl Scene {
             socket_bytes_max: log_uniform(&mut rng, 20_000, 4_000_000),
             competitors: rng.below(3) as u32,
         };
-        // long enough to see feedback at work, short enough for many worlds
+        // Long enough for feedback to act, short enough for many simulations.
         let packets = rng.below(20_000);
         Self {
             object_len: packets * u64::from(packet_len) + rng.below(u64::from(packet_len)),
@@ -77,7 +77,7 @@ impl Scene {
     }
 }
 
-/// A number whose logarithm is as likely here as there.
+/// Draws a number whose logarithm is uniformly distributed.
 pub(super) fn log_uniform(rng: &mut Rng, least: u64, most: u64) -> u64 {
     let share = rng.below(1 << 32) as f64 / 2_f64.powi(32);
     let ratio = most as f64 / least as f64;
@@ -86,7 +86,7 @@ pub(super) fn log_uniform(rng: &mut Rng, least: u64, most: u64) -> u64 {
         .clamp(least, most)
 }
 
-/// Nothing in two cases of three, else anything up to `most`.
+/// Returns a number below `most` in one of three cases, else zero.
 fn sometimes(rng: &mut Rng, most: u64) -> u64 {
     if rng.below(3) == 0 {
         rng.below(most)

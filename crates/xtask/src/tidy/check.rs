@@ -1,4 +1,4 @@
-//! Every rule over every file.
+//! Check of all rules on all files.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::tidy::fault::Fault;
 use crate::tidy::sources::Sources;
 use crate::tidy::{floors, fuzz, links, maps, names, prose, sizes, skips, words};
 
-/// Prints what breaks a rule; fails if anything must be mended.
+/// Prints all faults. Fails if there is one that must be fixed.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let sources =
         Sources::read(root).map_err(|e| format!("cannot read {}: {e}", root.display()))?;
@@ -16,10 +16,10 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     }
     match faults.iter().filter(|fault| !fault.may_stay).count() {
         0 => {
-            println!("tidy: {} files, nothing to mend", sources.files.len());
+            println!("tidy: {} files, no faults", sources.files.len());
             Ok(())
         }
-        count => Err(format!("tidy: {count} to mend")),
+        count => Err(format!("tidy: {count} faults to fix")),
     }
 }
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_house_is_tidy() {
+    fn no_files_have_no_faults() {
         assert_eq!(check(&Sources::default()), []);
     }
 }

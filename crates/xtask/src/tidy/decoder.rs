@@ -1,16 +1,16 @@
-//! Source files that turn octets or text of others into values.
+//! Detection of source files that decode octets or text from outside.
 
 use crate::tidy::sources::Source;
 
-/// Returns whether a file decodes, however the call is written: over several lines, with a turbofish, through an
-/// import, or as a function that is passed on.
+/// Reports whether a file decodes. Recognizes calls over several lines, with type arguments,
+/// through an import, or passed as a function.
 pub(crate) fn decodes(file: &Source) -> bool {
     let code: String = file.lines().map(|(_, line)| code(line)).collect();
     let tokens = tokens(&code);
     (0..tokens.len()).any(|at| is_reader(&tokens, at) || is_function(&tokens, at))
 }
 
-/// The line without its comment, and with space where it ends.
+/// Returns the line without its comment, and with a space at the end.
 fn code(line: &str) -> String {
     let end = line
         .find("// ")
@@ -18,7 +18,7 @@ fn code(line: &str) -> String {
     format!("{} ", &line[..end.unwrap_or(line.len())])
 }
 
-/// Identifiers and single punctuation marks, without space, with `::` as one.
+/// Splits code into identifiers and punctuation marks, with `::` as one, without white space.
 fn tokens(code: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = code.trim_start();
@@ -40,7 +40,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Whether a function of a library that decodes is named here.
+/// Reports whether a library function that decodes is named at this token.
 fn is_reader(tokens: &[&str], at: usize) -> bool {
     let named = tokens[at];
     let behind = at.checked_sub(1).map(|at| tokens[at]);
@@ -57,7 +57,8 @@ fn is_reader(tokens: &[&str], at: usize) -> bool {
     }
 }
 
-/// Whether a function that decodes is defined here: `decode...`, or `parse...` of octets.
+/// Reports whether a function that decodes is defined at this token: `decode...`, or `parse...` of
+/// octets.
 fn is_function(tokens: &[&str], at: usize) -> bool {
     let (Some(&"fn"), Some(name)) = (tokens.get(at), tokens.get(at + 1)) else {
         return false;
@@ -67,7 +68,7 @@ fn is_function(tokens: &[&str], at: usize) -> bool {
     name.starts_with("decode") || (name.starts_with("parse") && takes_octets)
 }
 
-/// Types whose `from_bytes` takes any octets as they are.
+/// Types whose `from_bytes` accepts any octets unchanged.
 const PLAIN: [&str; 3] = ["OsStr", "OsStrExt", "Hash"];
 
 /// Crates whose `from_str` decodes.
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn decoders_are_found_however_they_are_written() {
+    fn decoders_are_found_in_all_spellings() {
         for text in [
             "let x = postcard::from_bytes(octets);",
             "let Ok((claim, [])) = postcard::take_from_bytes::<Claim>(claim) else {",
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_decode_is_let_be() {
+    fn other_code_is_not_taken_for_a_decoder() {
         for text in [
             "Path::new(OsStr::from_bytes(path))",
             "std::os::unix::ffi::OsStrExt::from_bytes(name)",

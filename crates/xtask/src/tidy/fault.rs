@@ -1,20 +1,20 @@
-//! What is found.
+//! Faults that rules find.
 
 use std::fmt;
 
-/// Something that breaks a rule of the house.
+/// Violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fault {
-    /// Where, as `path` or `path:line`.
+    /// Place, as `path` or `path:line`.
     pub(crate) place: String,
-    /// What, and what to do about it.
+    /// Description, with the remedy.
     pub(crate) text: String,
-    /// Whether it may stay for now.
+    /// True for a mere warning.
     pub(crate) may_stay: bool,
 }
 
 impl Fault {
-    /// Something to be mended.
+    /// Creates a fault that must be fixed.
     pub(crate) fn new(place: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             place: place.into(),
@@ -23,7 +23,7 @@ impl Fault {
         }
     }
 
-    /// Something to look at again.
+    /// Creates a warning.
     pub(crate) fn that_may_stay(place: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             may_stay: true,

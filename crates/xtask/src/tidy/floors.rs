@@ -1,4 +1,4 @@
-//! Arrows go down: which crate may use which.
+//! Rule: a crate may only use crates on lower floors.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,10 @@ use serde::Deserialize;
 use crate::tidy::fault::Fault;
 use crate::tidy::sources::{Source, Sources};
 
-/// Every crate has a floor, its package is called as its folder is, it uses only floors below its own
-/// (in tests also its own), and the lowest floors have no `std`.
+/// Checks the dependencies of all crates.
+///
+/// Every crate has a floor and a package named after its folder. It uses only lower floors (in
+/// tests, also its own). Pure crates are `no_std`.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let manifests = sources
         .ending("/Cargo.toml")
@@ -22,7 +24,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
                 .ending(&map)
                 .any(|map| map.lines().any(|(_, line)| line == "#![no_std]"))
             {
-                let text = format!("{folder} is pure: it must say #![no_std]");
+                let text = format!("{folder} is a pure crate: add #![no_std]");
                 faults.push(Fault::new(map, text));
             }
         }
@@ -40,28 +42,28 @@ fn check_crate(folder: &str, file: &Source, faults: &mut Vec<Fault>) {
     let mut fault = |text: String| faults.push(Fault::new(&file.path, text));
     let Some(floor) = floor(folder) else {
         fault(format!(
-            "{folder} has no floor: give it one in crates/xtask/src/tidy/floors.rs"
+            "{folder} has no floor: add it to FLOORS in crates/xtask/src/tidy/floors.rs"
         ));
         return;
     };
     let manifest: Manifest = match toml::from_str(&file.text) {
         Ok(manifest) => manifest,
         Err(why) => {
-            fault(format!("cannot be read: {}", why.message()));
+            fault(format!("cannot be parsed: {}", why.message()));
             return;
         }
     };
     let name = format!("{PREFIX}{folder}");
     if manifest.package.name != name {
         fault(format!(
-            "the package is called {}, not {name}",
+            "the package must be named {name}, not {}",
             manifest.package.name
         ));
     }
     for other in ours(&manifest.dependencies) {
         if floor_of(other) >= floor {
             fault(format!(
-                "{folder} (floor {floor}) may not use {other} (floor {}): arrows go down",
+                "{folder} (floor {floor}) may not use {other} (floor {}): only lower floors",
                 floor_of(other)
             ));
         }
@@ -69,7 +71,7 @@ fn check_crate(folder: &str, file: &Source, faults: &mut Vec<Fault>) {
     for other in ours(&manifest.dev_dependencies) {
         if floor_of(other) > floor {
             fault(format!(
-                "tests of {folder} (floor {floor}) may not use {other}, which is above"
+                "tests of {folder} (floor {floor}) may not use {other}, which is on a higher floor"
             ));
         }
     }
@@ -108,8 +110,10 @@ struct Package {
 
 const PREFIX: &str = "lighthaul-";
 
-/// A new arrow is a change to this table. The chores stand aside, where they may use everything; below all are what runs
-/// in other people's programs, which uses nothing, and what tests need of the machine.
+/// Floors of all crates. A new dependency between crates may require a change here.
+///
+/// Floor 0 has the library that runs in other programs, which uses no crate of ours, and the tests'
+/// toolkit. The tasks of `xtask` may use all crates.
 const FLOORS: [(u8, &[&str]); 7] = [
     (0, &["wrap", "testkit"]),
     (1, &["base"]),
@@ -120,7 +124,7 @@ const FLOORS: [(u8, &[&str]); 7] = [
     (6, &["xtask"]),
 ];
 
-/// Here are no clock, no socket, no file and no seed of chance but what is passed in.
+/// Crates without clocks, sockets, files and own randomness.
 const PURE: [&str; 4] = ["base", "proto", "schedule", "sim"];
 
 #[cfg(test)]
@@ -138,31 +142,34 @@ mod tests {
     }
 
     #[test]
-    fn arrows_down_are_fine() {
+    fn dependencies_on_lower_floors_are_allowed() {
         let text = "[package]\nname = \"lighthaul-proto\"\n[dependencies]\nlighthaul-base.workspace = true\n\
                     [dev-dependencies]\nlighthaul-sim.workspace = true\n";
         assert_eq!(faults("proto", text), Vec::<String>::new());
     }
 
     #[test]
-    fn arrows_sideways_and_up_are_not() {
+    fn dependencies_on_equal_or_higher_floors_are_refused() {
         let text = "[package]\nname = \"lighthaul-proto\"\n[dependencies]\nlighthaul-io.workspace = true\n\
                     [dev-dependencies]\nlighthaul-lab.workspace = true\n";
         let faults = faults("proto", text);
         assert_eq!(faults.len(), 2);
         assert!(faults[0].contains("may not use io (floor 2)"), "{faults:?}");
-        assert!(faults[1].contains("which is above"), "{faults:?}");
+        assert!(
+            faults[1].contains("which is on a higher floor"),
+            "{faults:?}"
+        );
     }
 
     #[test]
-    fn packages_are_called_as_their_folders_and_have_a_floor() {
+    fn packages_need_their_folders_name_and_a_floor() {
         assert_eq!(faults("io", "[package]\nname = \"net\"\n").len(), 1);
         assert!(faults("attic", "[package]\nname = \"lighthaul-attic\"\n")[0].contains("no floor"));
-        assert!(faults("io", "[package")[0].contains("cannot be read"));
+        assert!(faults("io", "[package")[0].contains("cannot be parsed"));
     }
 
     #[test]
-    fn pure_crates_say_so() {
+    fn pure_crates_must_be_no_std() {
         let manifest = "[package]\nname = \"lighthaul-base\"\n";
         let files = [
             ("crates/base/Cargo.toml", manifest),

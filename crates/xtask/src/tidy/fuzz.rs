@@ -1,11 +1,13 @@
-//! Files that decode what a stranger sent have a fuzz target.
+//! Rule: files that decode input from outside have a fuzz target.
 
 use crate::tidy::decoder::decodes;
 use crate::tidy::fault::Fault;
 use crate::tidy::sources::{Source, Sources};
 
-/// Finds decoders that no fuzz target reaches: `crates/<crate>/src/<room>/wire.rs` needs the target
-/// `<room>_wire`, another file that decodes needs one with its own name or one that [`REACHED`] lists.
+/// Finds decoders without a fuzz target.
+///
+/// `crates/<crate>/src/<folder>/wire.rs` needs the target `<folder>_wire`. Other decoders need a
+/// target with their own name, or one that [`REACHED`] lists.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let decoders = sources.ending(".rs").filter(|file| {
         let is_ours = file.path.starts_with("crates/") && !file.path.starts_with("crates/xtask/");
@@ -16,7 +18,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
         let target = target(file);
         let path = format!("fuzz/fuzz_targets/{target}.rs");
         if !sources.has(&path) {
-            let text = format!("decodes, but there is no {path}");
+            let text = format!("decodes input: add the fuzz target {path}");
             faults.push(Fault::new(&file.path, text));
         } else if !sources
             .ending("fuzz/Cargo.toml")
@@ -24,7 +26,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
         {
             faults.push(Fault::new(
                 "fuzz/Cargo.toml",
-                format!("does not name {}", &path[5..]),
+                format!("lacks the fuzz target {}", &path[5..]),
             ));
         }
     }
@@ -48,7 +50,7 @@ fn target(file: &Source) -> String {
     }
 }
 
-/// Decoders that are reached through another's target.
+/// Decoders that another decoder's target covers.
 const REACHED: [(&str, &str); 5] = [
     ("crates/io/src/identity.rs", "fingerprint"),
     ("crates/proto/src/parts/tally.rs", "rbudp_wire"),
@@ -57,23 +59,20 @@ const REACHED: [(&str, &str); 5] = [
     ("crates/transfer/src/filter/rules.rs", "filter"),
 ];
 
-/// Files and folders that decode only what the host's own operator or user wrote, and why that is so.
+/// Files and folders that decode only data of the operator or the user, with a reason.
 const TRUSTED: [(&str, &str); 10] = [
     (
         "crates/lab/src/",
-        "plans of figures, which come with the source",
+        "plans of figures, which are part of the source",
     ),
-    (
-        "crates/cli/src/figures.rs",
-        "what its own measurement prints",
-    ),
+    ("crates/cli/src/figures.rs", "output of its own measurement"),
     (
         "crates/cli/src/gateway/status.rs",
-        "a socket of the same user's gateway",
+        "status of the same user's gateway",
     ),
     (
         "crates/cli/src/log.rs",
-        "events that its own formatter has written",
+        "events that its own formatter wrote",
     ),
     (
         "crates/cli/src/sums/",
@@ -102,7 +101,7 @@ mod tests {
     const DECODER: &str = "pub fn decode(octets: &[u8]) {}\n";
 
     #[test]
-    fn decoders_without_targets_are_found() {
+    fn decoders_without_a_target_are_found() {
         for path in [
             "crates/proto/src/rbudp/wire.rs",
             "crates/transfer/src/message.rs",
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_must_also_be_built() {
+    fn target_must_be_listed_in_the_manifest() {
         let files = [
             ("crates/proto/src/rbudp/wire.rs", DECODER),
             ("fuzz/fuzz_targets/rbudp_wire.rs", ""),
@@ -127,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn a_turbofish_hides_no_decoder() {
+    fn decoder_with_type_arguments_is_found() {
         let text = "let Ok((claim, [])) = postcard::take_from_bytes::<Claim>(claim) else {";
         let file = ("crates/gateway/src/claim.rs", text);
         assert_eq!(check(&Sources::of(&[file])).len(), 1);
     }
 
     #[test]
-    fn files_that_only_the_operator_writes_need_no_target() {
+    fn trusted_files_need_no_target() {
         let plan = ("crates/lab/src/plan.rs", "toml::from_str(text)");
         assert_eq!(check(&Sources::of(&[plan])), []);
     }

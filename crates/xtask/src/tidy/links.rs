@@ -1,9 +1,9 @@
-//! Documents point at what is there.
+//! Rule: links in documents have a target.
 
 use crate::tidy::fault::Fault;
 use crate::tidy::sources::{Source, Sources};
 
-/// Finds links in Markdown files whose target is missing, and paths of code that are.
+/// Finds links in Markdown files, and paths in code spans, whose target is missing.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let mut faults = Vec::new();
     for file in sources.ending(".md") {
@@ -15,14 +15,14 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
                 }
             }
             for path in paths(line).filter(|path| !sources.has(path)) {
-                faults.push(Fault::new(place(), format!("there is no {path}")));
+                faults.push(Fault::new(place(), format!("missing file {path}")));
             }
         }
     }
     faults
 }
 
-/// Lines outside of blocks of code.
+/// Returns the lines outside of code blocks.
 fn prose(file: &Source) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     file.lines().filter(move |(_, line)| {
@@ -32,14 +32,14 @@ fn prose(file: &Source) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What stands in `[text](here)`.
+/// Returns the targets of `[text](target)`.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
         .skip(1)
         .filter_map(|rest| rest.split(')').next())
 }
 
-/// Paths of the project's own in `code`.
+/// Returns the project's paths in code spans.
 fn paths(line: &str) -> impl Iterator<Item = &str> {
     let code = line.split('`').skip(1).step_by(2);
     code.filter(|code| {
@@ -60,7 +60,7 @@ fn missing(sources: &Sources, file: &Source, target: &str) -> Option<String> {
         resolve(&file.path, path)
     };
     if !sources.has(&resolved) {
-        return Some(format!("the link to {target} leads nowhere"));
+        return Some(format!("the link to {target} has no target"));
     }
     let there = sources.files.iter().find(|other| other.path == resolved);
     let found = |other: &Source| {
@@ -70,10 +70,10 @@ fn missing(sources: &Sources, file: &Source, target: &str) -> Option<String> {
             .any(|line| line.starts_with('#') && anchor(line) == heading)
     };
     (!heading.is_empty() && !there.is_some_and(found))
-        .then(|| format!("there is no heading #{heading} in {resolved}"))
+        .then(|| format!("the heading #{heading} is missing in {resolved}"))
 }
 
-/// Where `path` leads from the file at `from`.
+/// Resolves `path` relative to the file `from`.
 fn resolve(from: &str, path: &str) -> String {
     let mut steps: Vec<&str> = from.split('/').collect();
     steps.pop();
@@ -87,7 +87,7 @@ fn resolve(from: &str, path: &str) -> String {
     steps.join("/")
 }
 
-/// A heading as links name it.
+/// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = text
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_somewhere_are_fine() {
+    fn links_with_targets_are_accepted() {
         let text = "## Own: words\n[a](../README.md) [b](../README.md#the-name) [c](#own-words) \
                     [d](https://example.org/x) ![e](../crates/x) `crates/x/src/lib.rs`\n\
                     ```\n[x](nowhere) `crates/none`\n```\n";
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_links_and_paths_are_found() {
+    fn broken_links_and_paths_are_found() {
         for text in [
             "[a](b.md)",
             "[a](../README.md#x)",

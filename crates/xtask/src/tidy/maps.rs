@@ -1,9 +1,9 @@
-//! `lib.rs` and `mod.rs` are maps: they say what is where and define nothing.
+//! Rule: `lib.rs` and `mod.rs` are maps, which define no items.
 
 use crate::tidy::fault::Fault;
 use crate::tidy::sources::Sources;
 
-/// Finds whatever a map holds besides documentation, attributes, `mod` and `use`.
+/// Finds items of maps other than documentation, attributes, `mod` and `use`.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let maps = sources
         .files
@@ -12,7 +12,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let mut faults = Vec::new();
     for file in maps {
         let code = file.lines().map(|(nth, line)| (nth, line.trim()));
-        // an attribute or a `pub use` may go on over several lines
+        // An attribute or a `pub use` may span several lines.
         let mut within: Option<char> = None;
         for (nth, line) in code {
             if let Some(end) = within {
@@ -22,14 +22,16 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
             } else if starts_with_any(line, &["use ", "pub use ", "pub(crate) use "]) {
                 within = (!line.ends_with(';')).then_some(';');
             } else if !is_mapping(line) {
-                let text = "a map defines nothing: give this a file of its own";
+                let text = "a map defines no items: move this to another file";
                 faults.push(Fault::new(format!("{}:{nth}", file.path), text));
                 break;
             }
         }
         let lines = file.lines().count();
         if lines > LINES_MAX {
-            let text = format!("{lines} lines are much for a map (at most {LINES_MAX})");
+            let text = format!(
+                "a map has at most {LINES_MAX} lines, not {lines}: shorten it or split the module"
+            );
             faults.push(Fault::new(&file.path, text));
         }
     }
@@ -55,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_name_and_pass_on() {
+    fn maps_may_declare_and_reexport() {
         let text = "//! A room.\n#![expect(\n    unsafe_code,\n    reason = \"x\"\n)]\n#[cfg(test)]\n\
                     extern crate std;\n\npub mod a;\nmod b;\n\npub use a::{\n    B,\n    C,\n};\n";
         assert_eq!(check(&Sources::of(&[("crates/x/src/lib.rs", text)])), []);
     }
 
     #[test]
-    fn maps_define_nothing() {
+    fn maps_with_items_are_refused() {
         for text in [
             "pub fn f() {}\n",
             "mod a {\n}\n",

@@ -1,11 +1,10 @@
-//! The rules of the house that a machine can check.
+//! `cargo xtask tidy`: checks of the project's rules.
 //!
-//! - [`check`]: all of them; [`sources`]: the files they read; [`fault`]: what they find
-//! - [`floors`]: which crate may use which; [`maps`]: `lib.rs` and `mod.rs` define nothing
-//! - [`sizes`], [`names`], [`words`]: files that swell, names that say nothing, banned synonyms
-//! - [`prose`]: sentences that a newcomer has to read twice
-//! - [`links`]: where documents point; [`fuzz`]: files without a fuzz target that decode, as [`decoder`] sees them
-//! - [`skips`]: tests that are skipped past the one mechanism
+//! - [`check`]: all rules; [`sources`]: files to check; [`fault`]: results
+//! - [`floors`]: dependencies of crates; [`maps`]: `lib.rs` and `mod.rs` define no items
+//! - [`sizes`]: long files; [`names`]: empty names; [`words`]: banned synonyms
+//! - [`prose`]: wording of comments and help; [`links`]: targets of links; [`fuzz`]: fuzz targets of decoders, which [`decoder`] detects
+//! - [`skips`]: skipped tests that are not recorded
 mod check;
 mod decoder;
 mod fault;

@@ -1,9 +1,9 @@
-//! A folder is a noun and a file is a noun, of the thing that is in it.
+//! Rule: folders and files are named after their content.
 
 use crate::tidy::fault::Fault;
 use crate::tidy::sources::Sources;
 
-/// Finds files and folders that are called after nothing.
+/// Finds files and folders with empty names, such as `util`.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let mut faults = Vec::new();
     for file in &sources.files {
@@ -16,7 +16,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
             .map(str::to_ascii_lowercase)
             .find(|word| is_empty(word))
         {
-            let text = format!("\"{word}\" says nothing: call it after what is in it");
+            let text = format!("\"{word}\" is an empty name: name it after its content");
             faults.push(Fault::new(&file.path, text));
         }
     }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_say_nothing_are_found() {
+    fn empty_names_are_found() {
         for path in [
             "util/a.rs",
             "a/utils.rs",

@@ -1,19 +1,18 @@
-//! Files that swell hold more than one thing.
+//! Rule: files are short, since long ones have several purposes.
 
 use crate::tidy::fault::Fault;
 use crate::tidy::sources::Sources;
 
-/// Finds long files; unit tests are not counted.
+/// Finds long files, unit tests excluded.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let mut faults = Vec::new();
     for file in sources.ending(".rs") {
         let lines = file.lines().count();
         if lines > LINES_MAX {
-            let text =
-                format!("{lines} lines without tests, at most {LINES_MAX}: give each thing a file");
+            let text = format!("{lines} lines without tests, at most {LINES_MAX}: split the file");
             faults.push(Fault::new(&file.path, text));
         } else if lines > LINES_LOOK_AGAIN {
-            let text = format!("{lines} lines without tests: does it still hold one thing?");
+            let text = format!("{lines} lines without tests: consider splitting the file");
             faults.push(Fault::that_may_stay(&file.path, text));
         }
     }
@@ -28,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_files_are_found_and_their_tests_are_free() {
+    fn long_files_are_found_without_counting_tests() {
         let long = "//\n".repeat(601);
         let longish = "//\n".repeat(401);
         let tested = format!("{}#[cfg(test)]\n{long}", "//\n".repeat(400));

@@ -1,10 +1,10 @@
-//! Tests are skipped in one way, which counts them.
+//! Rule: tests are skipped through one mechanism, which records them.
 
 use crate::tidy::fault::Fault;
 use crate::tidy::sources::Sources;
 
-/// Finds tests that say themselves that they are skipped: only `lighthaul-testkit` records it, or fails where all are
-/// required.
+/// Finds tests that print that they are skipped. Only `lighthaul-testkit` records skips, or fails
+/// where all tests are required.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let elsewhere = sources.ending(".rs").filter(|file| {
         let is_ours = file.path.starts_with("crates/");
@@ -14,13 +14,14 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     elsewhere
         .filter(|file| says(&file.text))
         .map(|file| {
-            let text = "says that a test is skipped: call lighthaul_testkit::skip or lacks there";
+            let text =
+                "prints that a test is skipped: call lighthaul_testkit::skip or lacks instead";
             Fault::new(&file.path, text)
         })
         .collect()
 }
 
-/// Where skips are recorded, and this rule.
+/// Crate that records skips, and the code of this rule.
 const KNOWN: [&str; 2] = ["crates/testkit/", "crates/xtask/src/tidy/"];
 
 const SAID: [&str; 2] = ["\"skipped", "\"skipping"];
@@ -30,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn skips_that_nobody_counts_are_found() {
+    fn unrecorded_skips_are_found() {
         let silent = "eprintln!(\"skipped: no rsync\"); return;";
         let counted = "if lacks_tool(\"a_test\", \"rsync\") { return; }";
         let files = [

@@ -1,27 +1,27 @@
-//! The files that rules read.
+//! Files that the rules check.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Every file of the project, those that are built or fetched left out.
+/// Files of the project, without built and fetched ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// In the order of their paths.
+    /// Files, sorted by path.
     pub(crate) files: Vec<Source>,
 }
 
-/// One file.
+/// File of the project.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// Where it is, from the root, with slashes.
+    /// Path relative to the root, with slashes.
     pub(crate) path: String,
-    /// What it says; nothing if that is not text.
+    /// Content; empty if it is not text.
     pub(crate) text: String,
 }
 
 impl Sources {
-    /// Reads what is below `root`.
+    /// Reads all files below `root`.
     pub(crate) fn read(root: &Path) -> io::Result<Self> {
         let mut sources = Self::default();
         sources.walk(root, "")?;
@@ -29,7 +29,7 @@ impl Sources {
         Ok(sources)
     }
 
-    /// A house of a few files, for tests of the rules.
+    /// Creates a project of a few files, for tests of the rules.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let source = |(path, text): &(&str, &str)| Source {
@@ -41,14 +41,14 @@ impl Sources {
         }
     }
 
-    /// The files whose names end in `tail`.
+    /// Returns the files whose paths end in `tail`.
     pub(crate) fn ending(&self, tail: &str) -> impl Iterator<Item = &Source> {
         self.files
             .iter()
             .filter(move |file| file.path.ends_with(tail))
     }
 
-    /// Whether there is a file or a folder at `path`.
+    /// Reports whether there is a file or a folder at `path`.
     pub(crate) fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         self.files.iter().any(|file| {
@@ -77,7 +77,7 @@ impl Sources {
 }
 
 impl Source {
-    /// Its lines before its unit tests, with their numbers from 1.
+    /// Returns the lines before the unit tests, with their numbers from 1.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text
             .lines()
@@ -86,12 +86,12 @@ impl Source {
             .map(|(nth, line)| (nth + 1, line))
     }
 
-    /// What it is called, without its folders.
+    /// Returns the file's name, without its folders.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Whether it only says what is where.
+    /// Reports whether the file is `lib.rs` or `mod.rs`.
     pub(crate) fn is_map(&self) -> bool {
         ["lib.rs", "mod.rs"].contains(&self.name())
     }
@@ -111,13 +111,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_at_the_end_of_a_file_are_not_its_lines() {
+    fn lines_exclude_unit_tests() {
         let sources = Sources::of(&[("a.rs", "fn a() {}\n\n#[cfg(test)]\nmod tests {}\n")]);
         assert_eq!(sources.files[0].lines().count(), 2);
     }
 
     #[test]
-    fn folders_are_there_if_files_are_in_them() {
+    fn folders_of_files_exist() {
         let sources = Sources::of(&[("a/b/c.rs", "")]);
         assert!(sources.has("a/b/") && sources.has("a") && sources.has("a/b/c.rs"));
         assert!(!sources.has("a/b/c") && !sources.has("b"));

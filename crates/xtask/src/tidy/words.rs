@@ -1,9 +1,9 @@
-//! One word for one thing: the types of the project take their names from GLOSSARY.md.
+//! Rule: one word for one concept. Names of items follow GLOSSARY.md.
 
 use crate::tidy::fault::Fault;
 use crate::tidy::sources::{Source, Sources};
 
-/// Finds names of types, functions and fields that are made of banned words.
+/// Finds names of types, functions and modules that contain banned words.
 pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
     let files = sources
         .ending(".rs")
@@ -30,7 +30,7 @@ fn check_file(file: &Source) -> Vec<Fault> {
     faults
 }
 
-/// The name that a line gives to a type, a function, a constant or a module.
+/// Returns the name that a line declares for a type, a function or a module.
 fn declared(line: &str) -> Option<&str> {
     let mut words = line
         .split_whitespace()
@@ -43,7 +43,7 @@ fn declared(line: &str) -> Option<&str> {
         .next()
 }
 
-/// The words that a name is made of, in lower case.
+/// Splits a name into its words, in lower case.
 fn parts(name: &str) -> impl Iterator<Item = String> {
     let mut words = vec![String::new()];
     for letter in name.chars() {
@@ -70,7 +70,7 @@ const BANNED: [(&str, &str); 5] = [
     ("throttle", "pacer"),
 ];
 
-/// What no name begins with.
+/// Words that no name starts with.
 const VERBS: [(&str, &str); 4] = [
     ("get", "the name of the thing itself"),
     ("do", "a verb of the glossary"),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn words_within_words_are_free() {
+    fn banned_words_within_other_words_are_allowed() {
         for line in [
             "fn target() {}",
             "fn done() {}",

@@ -1,4 +1,4 @@
-//! `GridFTP`: `globus-url-copy` to `globus-gridftp-server`, without encryption or login.
+//! `GridFTP`: `globus-url-copy` to `globus-gridftp-server`, without encryption and login.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Peer, Service, need};
 
-/// `GridFTP` with a number of streams, which for a tree is files at once.
+/// `GridFTP` with several streams; for a tree, with several files in parallel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GridFtp {
     pub(crate) name: &'static str,

@@ -1,4 +1,4 @@
-//! iperf3: the kernel's TCP from memory to memory.
+//! iperf3: the kernel's TCP, from memory to memory.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Moved, Peer, Service, Told, need};
 
-/// iperf3 with one congestion control and a number of streams.
+/// iperf3 with a congestion control and a number of streams.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Iperf3 {
     pub(crate) name: &'static str,
@@ -54,7 +54,7 @@ impl Peer for Iperf3 {
 
     fn send(&self, trial: &Trial<'_>) -> Vec<String> {
         let streams = self.streams.to_string();
-        // for memory it runs for a time, for a file as long as so many bytes take
+        // For memory it runs for a time, for a file until its bytes are sent.
         let (flag, amount) = match trial.lot.data.bytes() {
             0 => ("-t", trial.seconds.ceil().to_string()),
             bytes => ("-n", bytes.to_string()),
@@ -79,8 +79,8 @@ impl Peer for Iperf3 {
     }
 
     fn moved(&self, _trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
-        // only the receiver knows what arrived; it stops counting when the sender has handed all to
-        // its kernel, so what is in flight then is in neither its bytes nor its seconds
+        // Only the receiver knows what arrived. It stops when the sender's kernel has all data, so
+        // data then in flight counts neither in its bytes nor in its seconds.
         let far: Value = serde_json::from_str(&told.far).map_err(|e| format!("its report: {e}"))?;
         let sum = &far["end"]["sum_received"];
         let whole = sum["bytes"].as_u64().zip(sum["seconds"].as_f64());
@@ -89,15 +89,15 @@ impl Peer for Iperf3 {
             seconds,
             own: None,
         });
-        // of a run that was cut off, these seconds lack the last interval and the bytes do not
+        // After a cut-off, these seconds lack the last interval, but the bytes include it.
         let whole = whole.filter(|_| !told.is_cut);
         whole
             .or_else(|| intervals(&far))
-            .ok_or_else(|| "its server counted nothing".to_owned())
+            .ok_or_else(|| "the server reported no bytes".to_owned())
     }
 }
 
-/// What came in whole intervals.
+/// Adds up the complete intervals of the report.
 fn intervals(report: &Value) -> Option<Moved> {
     let sums = || {
         report["intervals"]

@@ -1,4 +1,4 @@
-//! Lighthaul itself: `lighthaul cp` to `lighthaul serve`.
+//! Lighthaul: `lighthaul cp` to `lighthaul serve`.
 
 use std::fs;
 use std::io;
@@ -12,13 +12,13 @@ use super::super::outcome::Own;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Moved, Peer, Service, Told};
 
-/// Lighthaul with its defaults, or otherwise.
+/// Lighthaul with its defaults, or with other options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lighthaul {
     pub(crate) name: &'static str,
-    /// Without encryption of what is moved.
+    /// True to turn encryption of the data off.
     pub(crate) plain: bool,
-    /// By this protocol, to a host that is busy.
+    /// Protocol to use, with a busy receiver.
     pub(crate) protocol: Option<&'static str>,
 }
 
@@ -45,7 +45,7 @@ impl Peer for Lighthaul {
         if self.protocol.is_none() {
             return Ok(service);
         }
-        // as anybody's, whose sockets hold what the system lets them
+        // Without privileges, so that the system limits its socket buffers.
         let mut words = trial.words("setpriv", &["--bounding-set", "-net_admin", "--"]);
         words.extend(service.words);
         Ok(Service { words, ..service })
@@ -69,7 +69,7 @@ impl Peer for Lighthaul {
         let number = |event: &Value, name: &str| event[name].as_f64();
         let seconds = told.seconds;
         if told.is_cut {
-            // the target is laid out before it is filled, so its size says nothing
+            // The target's space is reserved at the start, so its size shows no progress.
             let last = event(&told.near, "progress");
             let bytes = last.and_then(|event| event["bytes"].as_u64()).unwrap_or(0);
             return Ok(Moved {
@@ -78,7 +78,7 @@ impl Peer for Lighthaul {
                 own: None,
             });
         }
-        let summary = event(&told.near, "summary").ok_or("no summary came")?;
+        let summary = event(&told.near, "summary").ok_or("the client printed no summary")?;
         let bytes = summary["bytes"]
             .as_u64()
             .ok_or("the summary has no bytes")?;
@@ -102,7 +102,7 @@ impl Peer for Lighthaul {
     }
 }
 
-/// What equation 5 predicts for one file at the rate that was used.
+/// Returns the goodput that equation 5 predicts for one file at the rate used.
 fn predict(start: &Value, trial: &Trial<'_>) -> Option<f64> {
     let rate = start["rate_bps"].as_f64()? * start["packet_bytes"].as_f64()? / 1500.0;
     let total = trial.lot.data.bytes() as f64;
@@ -110,7 +110,7 @@ fn predict(start: &Value, trial: &Trial<'_>) -> Option<f64> {
     trial.lot.data.is_one_file().then_some(predicted)
 }
 
-/// A daemon that knows one user.
+/// Prepares a daemon that allows one user.
 pub(super) fn serve(tools: &Tools, plain: bool) -> io::Result<Service> {
     let allowed = file(tools, "allowed");
     let user = key(tools, "user.key")?;
@@ -129,7 +129,7 @@ pub(super) fn serve(tools: &Tools, plain: bool) -> io::Result<Service> {
     })
 }
 
-/// The flags by which that user and the daemon know each other.
+/// Returns the flags by which that user and the daemon authenticate each other.
 pub(super) fn login(tools: &Tools) -> [String; 4] {
     let pin = key(tools, "host.key").unwrap_or_default();
     [
@@ -140,7 +140,7 @@ pub(super) fn login(tools: &Tools) -> [String; 4] {
     ]
 }
 
-/// The last event of a kind.
+/// Returns the last event of this type in the output.
 pub(super) fn event(output: &str, kind: &str) -> Option<Value> {
     let events = output
         .lines()
@@ -150,7 +150,7 @@ pub(super) fn event(output: &str, kind: &str) -> Option<Value> {
     wanted.next()
 }
 
-/// The words of a lighthaul command.
+/// Returns the arguments of a lighthaul command, with the program first.
 pub(super) fn words(tools: &Tools, rest: &[&str]) -> Vec<String> {
     let program = tools.lighthaul.to_string_lossy().into_owned();
     std::iter::once(program)
@@ -158,14 +158,14 @@ pub(super) fn words(tools: &Tools, rest: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// The public side of the key in this file, which is made if it is missing.
+/// Returns the public key of a key file, which is created if it is missing.
 fn key(tools: &Tools, name: &str) -> io::Result<String> {
     let output = Command::new(&tools.lighthaul)
         .args(["key", "--key", &file(tools, name)])
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if text.is_empty() {
-        Err(io::Error::other("lighthaul key says nothing"))
+        Err(io::Error::other("lighthaul key printed no key"))
     } else {
         Ok(text)
     }
@@ -175,5 +175,5 @@ fn file(tools: &Tools, name: &str) -> String {
     tools.work.join(name).to_string_lossy().into_owned()
 }
 
-/// At which RBUDP loses a twentieth and more to a busy host.
+/// Send rate at which RBUDP loses 5% or more with a busy receiver.
 const BUSY_RATE: &str = "4Gb/s";

@@ -1,4 +1,4 @@
-//! All programs, in the order of the table.
+//! List of all programs.
 
 use super::gridftp::GridFtp;
 use super::iperf3::Iperf3;
@@ -12,7 +12,7 @@ use super::ssh::{RCLONE, SCP};
 use super::udt::Udt;
 use super::xrdcp::Xrdcp;
 
-/// All programs, in the order of the table.
+/// Returns all programs, in the order of the table.
 pub(crate) fn all() -> Vec<Box<dyn Peer>> {
     let copies = [
         ("lighthaul", false, None),

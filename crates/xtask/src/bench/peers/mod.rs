@@ -1,6 +1,6 @@
-//! How each program is run: what it needs, its far side, its near side, and what it moved.
+//! Programs of the bench: their requirements, commands of both sides, and results.
 //!
-//! One file for each, all of one shape; [`peer`] has the shape.
+//! Each program has a file that implements [`Peer`] of [`peer`].
 
 mod gridftp;
 mod iperf3;

@@ -1,4 +1,4 @@
-//! The shape that all programs have.
+//! Interface of all programs.
 
 use std::io;
 
@@ -6,34 +6,35 @@ use super::super::case::Data;
 use super::super::outcome::Own;
 use super::super::plan::{Tools, Trial};
 
-/// A program that moves bytes from one host to another.
+/// Program that transfers bytes between two hosts.
 pub(crate) trait Peer {
-    /// How it is called in flags and tables.
+    /// Returns the name in flags and tables.
     fn name(&self) -> &'static str;
 
-    /// Whether it can be run here; if not, what would bring it.
+    /// Fails, with the way to install it, if the program cannot run here.
     fn available(&self, tools: &Tools) -> Result<(), String>;
 
-    /// Whether it moves such data at all.
+    /// Reports whether the program can transfer such data.
     fn moves(&self, data: Data) -> bool;
 
-    /// The congestion control it is to send by, if not the host's default.
+    /// Returns the congestion control to use; `None` for the host's default.
     fn control(&self) -> Option<&'static str> {
         None
     }
 
-    /// Its far side, which must not be there yet.
+    /// Prepares the far side, which is not running yet.
     fn serve(&self, trial: &Trial<'_>) -> io::Result<Service>;
 
-    /// The words of its near side, which sends.
+    /// Returns the command of the near side, which sends.
     fn send(&self, trial: &Trial<'_>) -> Vec<String>;
 
-    /// Whether it leaves no files, whatever the data.
+    /// Reports whether the program writes no files.
     fn is_memory_only(&self) -> bool {
         false
     }
 
-    /// What it moved; by default, what is in the target folder, in the time of the command.
+    /// Returns the bytes transferred and the time. By default, these are the bytes in the target
+    /// folder and the command's duration.
     fn moved(&self, _trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
         Ok(Moved {
             bytes: told.arrived,
@@ -43,32 +44,32 @@ pub(crate) trait Peer {
     }
 }
 
-/// A far side.
+/// Far side of a trial.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     pub(crate) words: Vec<String>,
-    /// What it listens on when it is ready, as in `tcp:4810`.
+    /// Port that accepts connections when it is ready, such as `tcp:4810`.
     pub(crate) ready: &'static str,
-    /// Whether it ends after one transfer, with something to say.
+    /// True if it exits after one transfer, with a report.
     pub(crate) ends_alone: bool,
 }
 
-/// What both sides said, and what was seen of them.
+/// Output of both sides, with measurements.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     /// Standard output of the near side.
     pub(crate) near: String,
     /// Standard output of the far side.
     pub(crate) far: String,
-    /// The time of the near side's command, or the limit.
+    /// Duration of the near side's command in seconds, or the time limit.
     pub(crate) seconds: f64,
-    /// Bytes in the target folder.
+    /// Allocated bytes in the target folder.
     pub(crate) arrived: u64,
-    /// It was cut off at the limit.
+    /// True if the run was cut off at the time limit.
     pub(crate) is_cut: bool,
 }
 
-/// What was moved in which time.
+/// Bytes transferred, and their time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
     pub(crate) bytes: u64,
@@ -76,7 +77,7 @@ pub(crate) struct Moved {
     pub(crate) own: Option<Own>,
 }
 
-/// What is missing if none of `programs` may be.
+/// Fails with `source`, the way to install them, if one of `programs` is missing.
 pub(crate) fn need(tools: &Tools, programs: &[&str], source: &str) -> Result<(), String> {
     let missing = programs
         .iter()
@@ -84,7 +85,7 @@ pub(crate) fn need(tools: &Tools, programs: &[&str], source: &str) -> Result<(),
     missing.map_or(Ok(()), |program| Err(format!("no {program}; {source}")))
 }
 
-/// The bytes that so many bits a second move in `seconds`.
+/// Returns the bytes that `bps` bits per second transfer in `seconds`.
 #[expect(
     clippy::cast_sign_loss,
     reason = "neither rates nor times are negative"

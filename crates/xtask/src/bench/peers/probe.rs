@@ -1,4 +1,4 @@
-//! `lighthaul probe`: RBUDP from memory to memory, and what the path and hosts can do at most.
+//! `lighthaul probe`: protocols from memory to memory, and upper limits of path and hosts.
 
 use std::io;
 
@@ -7,11 +7,11 @@ use super::super::plan::{Tools, Trial};
 use super::lighthaul::{event, login, serve, words};
 use super::peer::{Moved, Peer, Service, Told, bytes_in};
 
-/// One of the things that can be probed.
+/// Measurement of `lighthaul probe`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
     pub(crate) name: &'static str,
-    /// As `--what` has it.
+    /// Value of `--what`.
     pub(crate) what: &'static str,
 }
 
@@ -38,7 +38,7 @@ impl Peer for Probe {
 
     fn send(&self, trial: &Trial<'_>) -> Vec<String> {
         let seconds = trial.seconds.to_string();
-        // about as long as the raw measurements that it is divided by
+        // About as long as the raw measurements in the same ratio.
         let size = bytes_in(45e9, trial.seconds).to_string();
         let rest = [
             "--what",
@@ -60,13 +60,13 @@ impl Peer for Probe {
     }
 
     fn moved(&self, _trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
-        let event = event(&told.near, "probe").ok_or("it measured nothing")?;
+        let event = event(&told.near, "probe").ok_or("the client printed no result")?;
         let bps = event["bps"]
             .as_f64()
             .filter(|bps| *bps > 0.0)
-            .ok_or("no bps came")?;
+            .ok_or("the result has no rate")?;
         let bytes = event["bytes"].as_u64();
-        // the command's own time has the set-up in it, which is not what is measured
+        // The command's time includes the set-up, which is not measured.
         let bytes = bytes.unwrap_or_else(|| bytes_in(bps, told.seconds));
         Ok(Moved {
             bytes,

@@ -1,4 +1,4 @@
-//! quinn's own performance tool: QUIC from memory to memory.
+//! quinn's performance tool: QUIC from memory to memory.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Moved, Peer, Service, Told, bytes_in, need};
 
-/// `quinn-perf`, one connection, one upload at a time.
+/// `quinn-perf` with one connection and one upload at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quinn;
 
@@ -58,7 +58,7 @@ impl Peer for Quinn {
     }
 
     fn moved(&self, _trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
-        let bps = average(&told.near).ok_or("its figures are not understood")?;
+        let bps = average(&told.near).ok_or("cannot parse the client's output")?;
         let bytes = bytes_in(bps, told.seconds);
         Ok(Moved {
             bytes,
@@ -68,8 +68,8 @@ impl Peer for Quinn {
     }
 }
 
-/// The average upload that it printed last, in bits a second: the line that begins with `AVG`, whose
-/// first number with a unit of rate is what was uploaded.
+/// Parses the last average upload rate, in bits per second. It is the first number with a unit of
+/// rate in the last line that starts with `AVG`.
 fn average(output: &str) -> Option<f64> {
     let line = output
         .lines()

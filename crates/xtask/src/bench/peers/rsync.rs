@@ -7,7 +7,7 @@ use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Peer, Service, need};
 
-/// rsync over its daemon, so that no ssh is in the way.
+/// rsync over its daemon, without ssh.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rsync;
 

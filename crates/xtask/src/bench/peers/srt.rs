@@ -6,7 +6,7 @@ use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Peer, Service, need};
 
-/// SRT's file mode with windows that long paths need.
+/// SRT's file mode, with windows for long paths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Srt;
 

@@ -1,4 +1,4 @@
-//! What people use where there is `sshd` alone: scp, and rclone over SFTP.
+//! Programs over ssh: scp, and rclone over SFTP.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Peer, Service, need};
 
-/// A program that needs no far side but `sshd`.
+/// Program whose far side is `sshd`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OverSsh {
     name: &'static str,
@@ -16,14 +16,14 @@ pub(crate) struct OverSsh {
     words: fn(&Trial<'_>) -> Vec<String>,
 }
 
-/// `scp`, which compares nothing.
+/// `scp`, which does not verify.
 pub(crate) const SCP: OverSsh = OverSsh {
     name: "scp",
     package: "openssh-client",
     words: scp,
 };
 
-/// `rclone copy`, which compares sums of both sides afterwards.
+/// `rclone copy`, which compares checksums of both sides afterwards.
 pub(crate) const RCLONE: OverSsh = OverSsh {
     name: "rclone",
     package: "rclone",
@@ -86,7 +86,7 @@ fn rclone(trial: &Trial<'_>) -> Vec<String> {
     trial.words("rclone", &rest)
 }
 
-/// A daemon of ssh that knows one user, both sides' keys made here.
+/// Prepares an ssh daemon that allows one user, and creates the keys of both sides.
 fn sshd(trial: &Trial<'_>) -> io::Result<Service> {
     let tools = trial.tools;
     let [host, user] = ["ssh-host", "ssh-user"].map(|name| file(tools, name));

@@ -1,4 +1,4 @@
-//! UDT 4, by a small program of ours around its library, compiled when the bench runs.
+//! UDT 4, by a small program with its library, which the bench compiles.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Peer, Service, need};
 
-/// UDT's own `sendfile` and `recvfile`.
+/// UDT's `sendfile` and `recvfile`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Udt;
 
@@ -48,7 +48,7 @@ impl Peer for Udt {
     }
 }
 
-/// Compiles the program into `folder` if the library and a compiler are there.
+/// Compiles the program into `folder`. Does nothing if the library or the compiler is missing.
 pub(crate) fn compile(folder: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/udt.cpp");
     let mut command = Command::new("g++");

@@ -1,4 +1,4 @@
-//! `XRootD`: `xrdcp` to its daemon, with sums of both sides compared.
+//! `XRootD`: `xrdcp` to its daemon, with checksums of both sides compared.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -8,7 +8,8 @@ use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Peer, Service, need};
 
-/// `xrdcp` without encryption or login, as a user that is not root, which its daemon refuses to be.
+/// `xrdcp` without encryption and login, as another user than root, because its daemon refuses
+/// root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Xrdcp;
 
