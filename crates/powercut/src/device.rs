@@ -1,4 +1,4 @@
-//! A recording behind a lock, with the faults that a failing device has.
+//! Block device that records its writes, with the faults of a failing device.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use fuser::Errno;
 use crate::image::Image;
 use crate::recording::Recording;
 
-/// A block device, shared by the server of its file and the test that cuts it.
+/// Recorded block device, shared by the server of its file and the test that cuts its power.
 #[derive(Clone, Debug)]
 pub struct Device {
     state: Arc<Mutex<State>>,
@@ -23,19 +23,20 @@ struct State {
 /// Way in which a device fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
-    /// Not at all.
+    /// No fault.
     #[default]
     None,
-    /// Every write fails with EIO once the recording has so many events.
+    /// Every write fails with EIO once the recording has this many events.
     Writes(usize),
-    /// Every write fails with ENOSPC once the recording has so many events, as on a thin device.
+    /// Every write fails with ENOSPC once the recording has this many events, as on a
+    /// thin-provisioned device.
     Full(usize),
-    /// Every flush fails with EIO once the recording has so many events; writes do not.
+    /// Every flush fails with EIO once the recording has this many events. Writes succeed.
     Flushes(usize),
 }
 
 impl Device {
-    /// A device with this content.
+    /// Creates a device with this content.
     pub fn new(image: Image) -> Self {
         let state = State {
             recording: Recording::new(image),
@@ -47,39 +48,40 @@ impl Device {
         }
     }
 
-    /// Replaces the content and forgets the recording; nothing may be mounted.
+    /// Replaces the content, and clears the recording and the fault. The device must not be
+    /// mounted.
     pub fn insert(&self, image: Image) {
         let mut state = self.lock();
         state.recording = Recording::new(image);
         (state.fault, state.refused) = (Fault::None, 0);
     }
 
-    /// Makes the device fail.
+    /// Sets the fault of the device.
     pub fn fail(&self, fault: Fault) {
         self.lock().fault = fault;
     }
 
-    /// Number of writes and flushes that failed.
+    /// Returns the number of writes and flushes that failed.
     pub fn refused(&self) -> u64 {
         self.lock().refused
     }
 
-    /// All that was recorded so far.
+    /// Returns a copy of the recording so far.
     pub fn recording(&self) -> Recording {
         self.lock().recording.clone()
     }
 
-    /// The place in the recording that the device has reached.
+    /// Returns the number of events recorded so far.
     pub fn place(&self) -> usize {
         self.lock().recording.place()
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn len(&self) -> u64 {
         self.lock().recording.now().len()
     }
 
-    /// True if it has no bytes at all.
+    /// Reports whether the size is zero.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

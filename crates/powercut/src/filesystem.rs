@@ -1,4 +1,4 @@
-//! File systems that are put on the device.
+//! File systems for the device.
 
 use std::fs::File;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use crate::image::Image;
 
-/// A file system of the kernel.
+/// File system of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
-    /// ext4, ordered journal.
+    /// ext4 with an ordered journal.
     Ext4,
     /// XFS.
     Xfs,
@@ -18,10 +18,10 @@ pub enum FileSystem {
 }
 
 impl FileSystem {
-    /// All that the rig knows.
+    /// All supported file systems.
     pub const ALL: [Self; 3] = [Self::Ext4, Self::Xfs, Self::Btrfs];
 
-    /// Its name for mount(8).
+    /// Returns the name for mount(8).
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ext4 => "ext4",
@@ -30,16 +30,16 @@ impl FileSystem {
         }
     }
 
-    /// True if it survives writes that are torn inside a page. The others take a checksum of a superblock that
-    /// spans several sectors, and so ask for a device that writes whole pages.
+    /// Reports whether the file system survives writes that are torn within a page. The others have
+    /// a checksum over a superblock of several sectors, and need a device that writes whole pages.
     pub const fn bears_tears(self) -> bool {
         matches!(self, Self::Xfs)
     }
 
-    /// An empty file system; `folder` takes a file for a moment.
+    /// Creates an empty file system, with a temporary file in `folder`.
     pub fn make(self, folder: &Path) -> Result<Image, String> {
         let path = folder.join(format!("new.{}", self.name()));
-        let failed = |why: std::io::Error| format!("cannot make {}: {why}", path.display());
+        let failed = |why: std::io::Error| format!("cannot create {}: {why}", path.display());
         let file = File::create(&path).map_err(failed)?;
         file.set_len(DEVICE_LEN).map_err(failed)?;
         let (program, options): (_, &[&str]) = match self {
@@ -72,5 +72,5 @@ impl FileSystem {
     }
 }
 
-/// Bytes of the device: the least that mkfs.xfs takes, and some more.
+/// Size of the device in bytes, a little above the minimum of mkfs.xfs.
 pub const DEVICE_LEN: u64 = 320 << 20;

@@ -1,4 +1,4 @@
-//! Content of a block device, sparse: pages of zeros take no memory.
+//! Content of a block device. Pages of zeros take no memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes that a device writes at once or not at all, unless the write is torn.
+/// Bytes that a device writes atomically, unless the write is torn.
 pub const PAGE: usize = 4096;
 
-/// Content of a block device. A clone shares its pages.
+/// Content of a block device. Clones share their pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     pages: BTreeMap<u64, Arc<[u8; PAGE]>>,
@@ -18,7 +18,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// `len` bytes of zeros, a multiple of [`PAGE`].
+    /// Creates `len` zero bytes. Panics if `len` is not a multiple of [`PAGE`].
     pub const fn zeros(len: u64) -> Self {
         assert!(len.is_multiple_of(PAGE as u64), "whole pages");
         Self {
@@ -46,17 +46,17 @@ impl Image {
         Ok(image)
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// True if it has no bytes at all.
+    /// Reports whether the size is zero.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Fills `buffer` from `offset`; bytes behind the end are zeros.
+    /// Fills `buffer` from `offset`. Bytes behind the end are zero.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) {
         for part in parts(offset, buffer.len()) {
             let target = &mut buffer[part.from..part.till];
@@ -67,7 +67,7 @@ impl Image {
         }
     }
 
-    /// Writes `bytes` at `offset`; bytes behind the end are dropped.
+    /// Writes `bytes` at `offset`. Bytes behind the end are dropped.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         for part in parts(offset, bytes.len()) {
             if part.page >= self.len / PAGE as u64 {
@@ -85,14 +85,14 @@ impl Image {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) page: u64,
-    /// Where it begins in its page.
+    /// Start within the page.
     pub(crate) at: usize,
-    /// Where it begins in the span.
+    /// Start within the span.
     pub(crate) from: usize,
     pub(crate) till: usize,
 }
 
-/// The parts of `len` bytes at `offset`, page by page.
+/// Splits `len` bytes at `offset` into parts, one per page.
 pub(crate) fn parts(offset: u64, len: usize) -> impl Iterator<Item = Part> {
     let mut from = 0;
     std::iter::from_fn(move || {

@@ -1,18 +1,19 @@
-//! Test rig for power cuts: a block device that forgets what was not flushed.
+//! Test rig for power cuts: a block device that loses writes which were not flushed.
 //!
 //! ```text
 //! program -> ext4, xfs, btrfs -> loop device -> FUSE file -> Recording
 //! ```
 //!
-//! The device records every write and every flush. Afterwards a cut is made at any place of the recording:
-//! what was written before the last flush is there, of the rest any subset. The image that is left is mounted,
-//! so that a test can look at what a program finds after the power came back.
+//! The device records every write and every flush. Afterwards, a test cuts the power at any event
+//! of the recording. The cut keeps the writes before the last flush, and any subset of the later
+//! ones. The test mounts the resulting image and checks the files that a program finds after the
+//! power failure.
 //!
-//! - [`image`]: the content of a device; [`recording`]: its writes and flushes, and cuts; [`device`]: both
-//!   behind a lock, with faults
-//! - [`rig`]: the device as a file in FUSE, and file systems on it; [`filesystem`]: which ones
-//! - [`sandbox`]: namespaces in which all of this happens, and with which it vanishes
-//! - [`trial`]: one program, recorded once and cut many times; [`scenarios`]: which ones
+//! - [`image`]: content of a device; [`recording`]: writes, flushes and cuts; [`device`]: recorded
+//!   device with faults
+//! - [`rig`]: device as a file in FUSE, with a file system; [`filesystem`]: file systems
+//! - [`sandbox`]: namespaces for all of this, which clean up after it
+//! - [`trial`]: program that is recorded once and cut many times; [`scenarios`]: programs
 
 mod server;
 

@@ -1,7 +1,8 @@
-//! Writes and flushes of a block device in their order, and the images that a power cut can leave.
+//! Ordered writes and flushes of a block device, and the images that a power cut can leave.
 //!
-//! A cut at a place of the recording keeps every write before the last flush. Of the writes behind it, each
-//! page of 4 KiB is kept or lost on its own; a torn page keeps any subset of its sectors of 512 bytes.
+//! A cut at an event of the recording keeps every write before the last flush. Of later writes,
+//! each page of 4 KiB is kept or lost independently. A torn page keeps any subset of its sectors of
+//! 512 bytes.
 
 use std::sync::Arc;
 
@@ -9,10 +10,10 @@ use lighthaul_base::Rng;
 
 use crate::image::{Image, Part, parts};
 
-/// Bytes of a sector: what a device never tears.
+/// Size of a sector in bytes, which a device writes atomically.
 pub const SECTOR: usize = 512;
 
-/// All that a device did since it was switched on.
+/// Events of a device since it was switched on.
 #[derive(Clone, Debug)]
 pub struct Recording {
     base: Image,
@@ -26,19 +27,19 @@ enum Event {
     Flush,
 }
 
-/// Fate of a page that was written and not flushed.
+/// Fate of a page that was written but not flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is on the device.
+    /// The page is on the device.
     Kept,
-    /// It never got there.
+    /// The page is lost.
     Lost,
-    /// The sectors whose bits are set are there.
+    /// Only the sectors whose bits are set are on the device.
     Torn(u8),
 }
 
 impl Recording {
-    /// A device with this content.
+    /// Starts a recording of a device with this content.
     pub fn new(base: Image) -> Self {
         Self {
             now: base.clone(),
@@ -47,35 +48,35 @@ impl Recording {
         }
     }
 
-    /// Content as the host sees it, unflushed writes included.
+    /// Returns the content as the host sees it, including unflushed writes.
     pub const fn now(&self) -> &Image {
         &self.now
     }
 
-    /// Writes `bytes` at `offset`.
+    /// Records a write of `bytes` at `offset`.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         self.now.write(offset, bytes);
         self.events.push(Event::Write(offset, bytes.into()));
     }
 
-    /// Makes all writes so far durable.
+    /// Records a flush, which makes all writes so far durable.
     pub fn flush(&mut self) {
         self.events.push(Event::Flush);
     }
 
-    /// Number of events so far: a place for a cut.
+    /// Returns the number of events so far, which is a position for a cut.
     pub const fn place(&self) -> usize {
         self.events.len()
     }
 
-    /// Number of flushes before `place`.
+    /// Returns the number of flushes before `place`.
     pub fn flushes(&self, place: usize) -> usize {
         let events = &self.events[..place];
         let is_flush = |event: &&Event| matches!(event, Event::Flush);
         events.iter().filter(is_flush).count()
     }
 
-    /// The image that a cut at `place` leaves if `fate` decides about each page that was not flushed.
+    /// Computes the image after a cut at `place`. Calls `fate` for each page that was not flushed.
     pub fn cut(&self, place: usize, fate: &mut dyn FnMut() -> Fate) -> Image {
         let events = &self.events[..place.min(self.events.len())];
         let is_flush = |event: &Event| matches!(event, Event::Flush);
@@ -96,7 +97,7 @@ impl Recording {
     }
 }
 
-/// Writes what `fate` leaves of a part of a write.
+/// Writes the part of a page that survives `fate`.
 fn keep(image: &mut Image, part: Part, bytes: &[u8], fate: Fate) {
     let offset = part.page * crate::image::PAGE as u64 + part.at as u64;
     match fate {
@@ -112,7 +113,7 @@ fn keep(image: &mut Image, part: Part, bytes: &[u8], fate: Fate) {
     }
 }
 
-/// Random fates, of one temper for each cut: all lost, most lost, half, few lost, none lost.
+/// Random fates. Each cut has one probability that pages are kept: none, few, half, most or all.
 #[derive(Debug)]
 pub struct Chance {
     rng: Rng,
@@ -121,7 +122,7 @@ pub struct Chance {
 }
 
 impl Chance {
-    /// Fates that descend from `seed`; pages are torn only if `tears`.
+    /// Creates fates from `seed`. Pages are torn only if `tears` is set.
     pub fn new(seed: u64, tears: bool) -> Self {
         let mut rng = Rng::new(seed);
         let kept_of_8 = [0, 1, 4, 7, 8][rng.below(5) as usize];
@@ -132,7 +133,7 @@ impl Chance {
         }
     }
 
-    /// The next fate.
+    /// Draws the next fate.
     pub fn fate(&mut self) -> Fate {
         if self.tears && !matches!(self.kept_of_8, 0 | 8) && self.rng.below(16) == 0 {
             return Fate::Torn(self.rng.next_u64() as u8);
@@ -186,7 +187,7 @@ mod tests {
         bytes
     }
 
-    /// Writes all of `steps` into an array, without a thought of pages.
+    /// Writes all of `steps` into an array, as a reference without pages.
     fn apply(steps: &[Step]) -> Vec<u8> {
         let mut array = vec![0; LEN];
         for step in steps {
@@ -204,12 +205,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_host_sees_every_write(steps in prop::collection::vec(step(), 0..30)) {
+        fn host_reads_every_write(steps in prop::collection::vec(step(), 0..30)) {
             prop_assert_eq!(bytes(record(&steps).now()), apply(&steps));
         }
 
         #[test]
-        fn a_cut_that_loses_all_leaves_the_last_flush(
+        fn cut_without_unflushed_pages_leaves_the_last_flush(
             steps in prop::collection::vec(step(), 0..30),
             place in 0..30_usize,
         ) {
@@ -221,7 +222,7 @@ mod tests {
         }
 
         #[test]
-        fn each_sector_after_a_cut_is_flushed_or_written_since(
+        fn sectors_after_a_cut_are_flushed_or_written_later(
             steps in prop::collection::vec(step(), 0..30),
             place in 0..30_usize,
             seed in any::<u64>(),
@@ -238,7 +239,7 @@ mod tests {
         }
 
         #[test]
-        fn pages_are_whole_where_nothing_tears(
+        fn pages_are_atomic_without_tearing(
             steps in prop::collection::vec(step(), 0..12),
             seed in any::<u64>(),
         ) {
@@ -249,7 +250,7 @@ mod tests {
                 decisions.push(chance.fate());
                 decisions[decisions.len() - 1]
             });
-            // the same decisions, byte by byte on an array
+            // Apply the same fates to an array, byte by byte.
             let flushed = last_flush(&steps);
             let mut array = apply(&steps[..flushed]);
             let mut decisions = decisions.into_iter();

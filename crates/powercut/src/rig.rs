@@ -1,7 +1,7 @@
-//! The device as a file in FUSE, and a file system on it by way of a loop device.
+//! Device as a file in FUSE, with a file system on a loop device.
 //!
-//! The loop device turns flushes of the file system into fsync of the file, and detaches itself when its
-//! file system is unmounted.
+//! The loop device turns the file system's flushes into fsync calls on the file. It detaches itself
+//! when the file system is unmounted.
 
 use std::fmt;
 use std::fs;
@@ -16,12 +16,12 @@ use crate::filesystem::FileSystem;
 use crate::image::Image;
 use crate::server::{NAME, Server};
 
-/// A device that can be mounted.
+/// Mountable device.
 pub struct Rig {
     device: Device,
     file: PathBuf,
     place: PathBuf,
-    // the file system of the file goes last
+    // Dropped last, since it serves the file.
     _session: BackgroundSession,
 }
 
@@ -34,14 +34,15 @@ impl fmt::Debug for Rig {
 }
 
 impl Rig {
-    /// A device with this content; `folder` takes the mount points `NAME.fuse` and `NAME`.
+    /// Creates a device with this content. Creates its mount points `NAME.fuse` and `NAME` in
+    /// `folder`.
     pub fn start(folder: &Path, name: &str, image: Image) -> Result<Self, String> {
         let device = Device::new(image);
         let fuse = folder.join(format!("{name}.fuse"));
         let place = folder.join(name);
         for folder in [&fuse, &place] {
             let made = fs::create_dir_all(folder);
-            made.map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+            made.map_err(|why| format!("cannot create {}: {why}", folder.display()))?;
         }
         let server = Server {
             device: device.clone(),
@@ -57,12 +58,12 @@ impl Rig {
         })
     }
 
-    /// The device itself.
+    /// Returns the device.
     pub const fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Mounts what is on the device.
+    /// Mounts the device with this file system.
     pub fn mount(&self, kind: FileSystem) -> Result<Mounted<'_>, String> {
         let mut mount = Command::new("mount");
         mount.args(["-t", kind.name(), "-o", "loop,noatime"]);
@@ -71,19 +72,19 @@ impl Rig {
     }
 }
 
-/// A file system that is mounted until this value goes.
+/// File system that is mounted until this value is dropped.
 #[derive(Debug)]
 pub struct Mounted<'a> {
     rig: &'a Rig,
 }
 
 impl Mounted<'_> {
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn path(&self) -> &Path {
         &self.rig.place
     }
 
-    /// Brings all of it to the device.
+    /// Writes all changes to the device.
     pub fn sync(&self) -> Result<(), String> {
         let folder = fs::File::options().read(true).open(self.path());
         folder
@@ -91,7 +92,7 @@ impl Mounted<'_> {
             .map_err(|why| format!("cannot sync {}: {why}", self.path().display()))
     }
 
-    /// Unmounts it in good order.
+    /// Unmounts the file system. Fails if a file in it is open.
     pub fn unmount(self) -> Result<(), String> {
         let done = run(Command::new("umount").arg(self.path()));
         std::mem::forget(self);
@@ -102,7 +103,7 @@ impl Mounted<'_> {
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
         if run(Command::new("umount").arg(self.path())).is_err() {
-            // somebody still has a file open in it: it goes when they do
+            // A process still has a file open: unmount when it is closed.
             run(Command::new("umount").arg("-l").arg(self.path())).ok();
         }
     }

@@ -1,9 +1,10 @@
-//! Namespaces of mounts, processes and network in which a trial runs, and with which all that it made vanishes.
+//! Sandbox of a trial: namespaces of mounts, processes and network, which remove everything that
+//! the trial created.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Says why there can be no rig on this host, if that is so.
+/// Fails with a reason if this host cannot run power cuts.
 pub fn available() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("power cuts need root, for mounts".to_owned());
@@ -26,9 +27,8 @@ fn is_there(tool: &str) -> bool {
         .any(|folder| Path::new(folder).join(tool).exists())
 }
 
-/// A command that runs `program` in namespaces of its own. When the calling thread or the first process in
-/// there dies, or `seconds` are over, everything else in there is killed, its mounts go, and its loop devices
-/// with them.
+/// Creates a command that runs `program` in new namespaces. All its processes, mounts and loop
+/// devices end when the calling thread or the first process dies, or after `seconds`.
 pub fn command(program: &Path, seconds: u64) -> Command {
     let mut command = Command::new("timeout");
     command.arg("--kill-after=1").arg(seconds.to_string());
@@ -41,7 +41,7 @@ pub fn command(program: &Path, seconds: u64) -> Command {
         "--kill-child",
         "--mount-proc",
     ]);
-    // `exec` keeps the process that the namespaces die with
+    // `exec` keeps the first process, whose end destroys the namespaces.
     command.args(["sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]);
     command.arg(program);
     command

@@ -1,4 +1,4 @@
-//! The device as the only file of a FUSE file system.
+//! FUSE file system with the device as its only file.
 
 use std::ffi::OsStr;
 use std::sync::Once;
@@ -12,12 +12,12 @@ use fuser::{
 
 use crate::device::Device;
 
-/// The only name in the file system.
+/// Name of the only file.
 pub(crate) const NAME: &str = "disk";
 
 const DISK: INodeNo = INodeNo(2);
 
-/// Serves a device as a file.
+/// Server of the device as a file.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) device: Device,
@@ -60,7 +60,7 @@ impl Filesystem for Server {
     }
 
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        // memory that this thread needs must not wait for writes that this thread serves
+        // This thread's memory allocations must not wait for writes that it serves itself.
         self.started.call_once(|| {
             rustix::process::configure_io_flusher_behavior(true).ok();
         });
@@ -71,7 +71,7 @@ impl Filesystem for Server {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // no page cache in between: each write of the loop device comes here before it is done
+        // Without a page cache, each write of the loop device arrives before it completes.
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
     }
 
@@ -111,7 +111,7 @@ impl Filesystem for Server {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // this is close(2), which makes nothing durable
+        // This is close(2), which does not make writes durable.
         reply.ok();
     }
 

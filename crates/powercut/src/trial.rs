@@ -1,4 +1,4 @@
-//! One program, recorded once and cut many times.
+//! Trial: a program is recorded once, and its recording is cut many times.
 
 use std::fmt;
 use std::path::Path;
@@ -10,23 +10,23 @@ use crate::filesystem::FileSystem;
 use crate::recording::{Chance, Fate, Recording};
 use crate::rig::Rig;
 
-/// A program under test, and what it promises.
+/// Program under test, with its promises of durability.
 pub trait Scenario {
-    /// Lays out what is on the disk beforehand; it is synced when this returns.
+    /// Prepares the disk, which is synced afterwards.
     fn prepare(&mut self, disk: &Path) -> Result<(), String>;
 
-    /// Runs the program, all of whose processes have ended when this returns. Each promise that the program
-    /// makes is noted as soon as it is made.
+    /// Runs the program until all its processes have ended. Notes each promise as soon as the
+    /// program makes it.
     fn run(&mut self, disk: &Path, promises: &mut Promises<'_>) -> Result<(), String>;
 
-    /// Looks at what a cut left, when the program had made the first `promised` promises.
+    /// Checks the disk after a cut, before which the program had made `promised` promises.
     fn check(&mut self, disk: &Path, promised: usize) -> Result<(), String>;
 
-    /// Runs the program again after a cut; everything must be complete then.
+    /// Runs the program again after a cut. Fails if its result is not complete.
     fn repeat(&mut self, disk: &Path) -> Result<(), String>;
 }
 
-/// Promises of a program, by the place of the recording at which they were made.
+/// Promises of a program, with their positions in the recording.
 #[derive(Debug)]
 pub struct Promises<'a> {
     rig: &'a Rig,
@@ -34,38 +34,38 @@ pub struct Promises<'a> {
 }
 
 impl Promises<'_> {
-    /// The program has made its next promise.
+    /// Notes that the program has made its next promise.
     pub fn note(&mut self) {
         self.places.push(self.rig.device().place());
     }
 }
 
-/// How often a recording is cut.
+/// Number and kind of cuts of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Number of cuts.
     pub cuts: u64,
-    /// After every so many cuts the program runs again.
+    /// Number of cuts after which the program is repeated.
     pub repeat_each: u64,
-    /// Source of all chance.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
-/// Outcome of the cuts of one recording.
+/// Results of the cuts of recordings.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Cuts that were made, or devices that failed.
+    /// Number of cuts, or of devices that failed.
     pub cuts: u64,
-    /// Cuts after which the program ran again.
+    /// Number of cuts after which the program was repeated.
     pub repeated: u64,
-    /// Events of the recording, flushes among them, and promises.
+    /// Numbers of events, flushes and promises.
     pub recorded: (usize, usize, usize),
-    /// What was wrong after a cut, with what repeats it.
+    /// Faults after cuts, with the cut's position.
     pub faults: Vec<String>,
 }
 
 impl Tally {
-    /// Adds the cuts of another recording.
+    /// Adds the results of another recording.
     pub fn add(&mut self, other: Self) {
         self.cuts += other.cuts;
         self.repeated += other.repeated;
@@ -93,7 +93,8 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Records `scenario` on a new file system of this kind, and cuts it as often as `plan` says.
+/// Records `scenario` on a file system of this kind, and cuts the recording as often as `plan`
+/// requires.
 pub fn run(
     rig: &Rig,
     kind: FileSystem,
@@ -130,7 +131,8 @@ pub fn run(
     Ok(tally)
 }
 
-/// Runs `scenario` as often as `plan` says on a device that begins to fail at random, and then loses power.
+/// Runs `scenario` as often as `plan` requires, on a device that starts to fail at a random event.
+/// Then cuts its power.
 pub fn fail(
     rig: &Rig,
     kind: FileSystem,
@@ -169,7 +171,7 @@ pub fn fail(
     Ok(tally)
 }
 
-/// A run on a device that fails.
+/// Run on a failing device.
 #[derive(Clone, Copy, Debug)]
 struct Failing {
     kind: FileSystem,
@@ -189,7 +191,7 @@ impl Failing {
         let said = scenario.run(mounted.path(), &mut promises);
         let recording = rig.device().recording();
         let promised = promises.places.len();
-        // a file system that has failed may not want to be written back
+        // A failed file system may refuse to unmount cleanly.
         drop(mounted);
         if let Err(said) = said {
             is_clear(&said)?;
@@ -205,16 +207,17 @@ impl Failing {
     }
 }
 
-/// Insists that what a program said of its failure names the cause.
+/// Checks that a program's error message names the cause.
 fn is_clear(said: &str) -> Result<(), String> {
     let lower = said.to_lowercase();
     if CAUSES.iter().any(|cause| lower.contains(cause)) {
         return Ok(());
     }
-    Err(format!("it does not say what failed: {said}"))
+    Err(format!("the message does not name the cause: {said}"))
 }
 
-/// What the kernel and `SQLite` call a device that fails; XFS wants cleaning then.
+/// Error messages of the kernel and `SQLite` for a failing device. XFS reports "structure needs
+/// cleaning".
 const CAUSES: [&str; 6] = [
     "input/output error",
     "no space left",
@@ -224,7 +227,7 @@ const CAUSES: [&str; 6] = [
     "disk i/o error",
 ];
 
-/// The recording of a run, and the places of the promises in it.
+/// Records a run. Returns the recording, with the positions of the promises.
 fn record(
     rig: &Rig,
     kind: FileSystem,
@@ -245,7 +248,7 @@ fn record(
     Ok((recording, promises.places))
 }
 
-/// Where to cut: anywhere, and one time in four just behind a promise.
+/// Chooses the position of a cut: a random event, or in one of four cases the end of a promise.
 fn place(rng: &mut Rng, end: usize, promises: &[usize]) -> usize {
     if !promises.is_empty() && rng.below(4) == 0 {
         return promises[rng.below(promises.len() as u64) as usize];
@@ -253,7 +256,7 @@ fn place(rng: &mut Rng, end: usize, promises: &[usize]) -> usize {
     rng.below(end as u64 + 1) as usize
 }
 
-/// One cut.
+/// Cut of a recording.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     kind: FileSystem,
@@ -277,7 +280,7 @@ impl Cut {
         scenario.check(mounted.path(), self.promised)?;
         if self.repeats {
             let repeated = scenario.repeat(mounted.path());
-            repeated.map_err(|why| format!("the same command again: {why}"))?;
+            repeated.map_err(|why| format!("repeated command: {why}"))?;
         }
         mounted.unmount()
     }

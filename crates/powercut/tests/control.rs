@@ -1,4 +1,5 @@
-//! The rig can fail: a program that does not sync loses data, and one that syncs does not.
+//! Tests that the rig detects faults: a program that does not sync loses data, and one that syncs
+//! does not.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,7 +11,7 @@ use lighthaul_powercut::sandbox;
 use lighthaul_powercut::trial::{self, Plan, Promises, Scenario};
 use lighthaul_testkit::lacks;
 
-/// Replaces a file many times, with or without the sync of the file and of its folder.
+/// Program that replaces a file many times, with or without syncs of the file and its folder.
 struct Writer {
     syncs_file: bool,
     syncs_folder: bool,
@@ -47,7 +48,7 @@ impl Scenario for Writer {
             self.replace(disk, round).map_err(|why| why.to_string())?;
             promises.note();
         }
-        // what a kernel does by itself, sooner or later
+        // The kernel would do this by itself eventually.
         rustix::fs::sync();
         Ok(())
     }
@@ -69,8 +70,8 @@ impl Scenario for Writer {
 }
 
 #[test]
-fn only_a_program_that_syncs_keeps_its_promises() {
-    let test = "only_a_program_that_syncs_keeps_its_promises";
+fn only_a_program_that_syncs_survives_cuts() {
+    let test = "only_a_program_that_syncs_survives_cuts";
     if lacks(test, sandbox::available()) {
         return;
     }
@@ -79,9 +80,9 @@ fn only_a_program_that_syncs_keeps_its_promises() {
     assert!(inside.status().unwrap().success());
 }
 
-/// The test above, in its sandbox.
+/// Body of the test above, in its sandbox.
 #[test]
-#[ignore = "it is started by another test"]
+#[ignore = "started by another test"]
 fn inside() {
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("control-{}", std::process::id()));
@@ -106,7 +107,7 @@ fn inside() {
         }
         assert!(
             faults[0] > 0 && faults[1] > 0,
-            "the rig loses nothing on {}",
+            "the rig lost no data on {}",
             kind.name()
         );
         assert_eq!(faults[2], 0, "{}", kind.name());

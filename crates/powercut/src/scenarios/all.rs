@@ -1,4 +1,4 @@
-//! Every scenario by its name.
+//! All scenarios, by name.
 
 use super::books::Books;
 use super::copies::{Copies, Kind, Place};
@@ -6,7 +6,7 @@ use super::program::Program;
 use super::versions::Versions;
 use crate::trial::Scenario;
 
-/// Names of all scenarios.
+/// Names of all scenarios, without [`BOOKS`].
 pub const NAMES: [&str; 12] = [
     "keys",
     "known-hosts",
@@ -22,10 +22,11 @@ pub const NAMES: [&str; 12] = [
     "nested",
 ];
 
-/// The scheduler's scenario, apart from the others since each look at it starts a scheduler.
+/// Name of the scheduler's scenario, which is separate because each of its checks starts a
+/// scheduler.
 pub const BOOKS: &str = "books";
 
-/// The scenario of this name.
+/// Creates the scenario with this name. Returns `None` if there is none.
 pub fn named(name: &str, program: &Program, seed: u64) -> Option<Box<dyn Scenario>> {
     if let Some((commands, files)) = commands(name) {
         return Some(Box::new(Versions::new(program.clone(), commands, files)));
@@ -37,7 +38,7 @@ pub fn named(name: &str, program: &Program, seed: u64) -> Option<Box<dyn Scenari
     Some(Box::new(Copies::new(program.clone(), kind, seed)))
 }
 
-/// A copy of this name.
+/// Returns the kind of copy with this name.
 fn kind(name: &str) -> Option<Kind> {
     let plain = Kind {
         large: 1,
@@ -95,7 +96,7 @@ fn kind(name: &str) -> Option<Kind> {
     })
 }
 
-/// Commands that replace small files, and those files.
+/// Returns commands that replace small files, and these files.
 fn commands(name: &str) -> Option<(Vec<Vec<String>>, Vec<&'static str>)> {
     let key = |nth: usize| format!("sha256:{}", format!("{nth:x}").repeat(64));
     let words = |line: String| line.split(' ').map(ToOwned::to_owned).collect();

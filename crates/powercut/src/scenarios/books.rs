@@ -1,4 +1,5 @@
-//! Reservations in the scheduler's database: each one that was answered with 201 is there after a cut.
+//! Reservations in the scheduler's database: each one that was confirmed with status 201 survives a
+//! cut.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,18 +8,18 @@ use std::path::{Path, PathBuf};
 use super::program::{Program, Server};
 use crate::trial::{Promises, Scenario};
 
-/// A scheduler with its database on the disk, and bookings.
+/// Scenario of a scheduler with its database on the disk, which takes bookings.
 #[derive(Debug)]
 pub struct Books {
     program: Program,
-    /// Identifiers that were answered, in their order.
+    /// Identifiers of confirmed reservations, in order.
     booked: Vec<u64>,
 }
 
 const BOOKINGS: usize = 12;
 
 impl Books {
-    /// A scheduler.
+    /// Creates the scenario.
     pub const fn new(program: Program) -> Self {
         Self {
             program,
@@ -76,7 +77,7 @@ impl Books {
     }
 }
 
-/// What is said of `"id"` in lines of JSON.
+/// Extracts the values of `"id"` from lines of JSON.
 fn identifiers(text: &str) -> impl Iterator<Item = u64> {
     let numbers = text.split("\"id\":").skip(1);
     numbers.filter_map(|rest| {
@@ -118,13 +119,13 @@ impl Scenario for Books {
             .find(|id| !listed.contains(id));
         if let Some(id) = lost {
             return Err(format!(
-                "reservation {id} of {promised} answered ones is gone"
+                "reservation {id} is lost; {promised} were confirmed"
             ));
         }
-        // one may have been written and not answered yet
+        // One may have been written but not confirmed yet.
         let more = listed.len().saturating_sub(promised);
         if more > 1 {
-            return Err(format!("{more} reservations that nobody was told of"));
+            return Err(format!("{more} reservations exist that were not confirmed"));
         }
         Ok(())
     }
@@ -134,7 +135,7 @@ impl Scenario for Books {
         let before = self.listed(&url)?;
         let id = self.book(&url)?;
         if before.contains(&id) {
-            return Err(format!("reservation {id} was given twice"));
+            return Err(format!("the identifier {id} was assigned twice"));
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Copies to a daemon whose root is on the disk.
 //!
-//! Whatever has its final name after a cut is whole: the new version, or the old one where there was one. What
-//! a command that ended well has copied is there, and what it deleted is not. The same command again completes.
+//! After a cut, each file with its final name is complete: the new version, or the old one if there
+//! was one. Files that a successful command copied exist, and those that it deleted do not.
+//! Repeating the command completes the copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,48 +16,48 @@ use super::program::{Program, Server};
 use super::tree::{self, Tree, compare, differ};
 use crate::trial::{Promises, Scenario};
 
-/// What is copied, and how.
+/// Kind of copy.
 #[derive(Clone, Debug)]
 pub struct Kind {
-    /// Files that are large enough to be resumed.
+    /// Number of files large enough to be resumed.
     pub large: u64,
-    /// Files that are not.
+    /// Number of small files.
     pub small: u64,
-    /// Further options of the command.
+    /// Additional options of the command.
     pub options: &'static [&'static str],
-    /// An older version of the tree is there.
+    /// True if the target has an older version of the tree.
     pub replaces: bool,
-    /// Both sides are killed in the middle, and the command is said again.
+    /// True to kill both sides in the middle, and to repeat the command.
     pub interrupts: bool,
-    /// What was copied is removed in the end.
+    /// True to remove the copy at the end.
     pub removes: bool,
-    /// Where the disk is in the target.
+    /// Position of the disk in the target.
     pub place: Place,
 }
 
-/// Where the disk is in the target of a copy.
+/// Position of the disk in the target of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The target is a folder on the disk.
     Above,
-    /// The disk is mounted inside of the target, which is on another one.
+    /// The disk is mounted inside the target, which is on another disk.
     Nested,
 }
 
-/// A copy to a disk that is cut.
+/// Scenario of a copy to the disk.
 #[derive(Debug)]
 pub struct Copies {
     program: Program,
     kind: Kind,
     seed: u64,
-    /// What is there beforehand.
+    /// Tree in the target before the copy.
     old: Tree,
-    /// What the source is.
+    /// Tree of the source.
     new: Tree,
 }
 
 impl Copies {
-    /// A copy of this kind, from a tree that descends from `seed`.
+    /// Creates a copy of this kind, with a tree from `seed`.
     pub const fn new(program: Program, kind: Kind, seed: u64) -> Self {
         Self {
             program,
@@ -79,7 +80,7 @@ impl Copies {
         self.program.aside.join("config")
     }
 
-    /// The folder that the daemon serves, and the target in it.
+    /// Returns the folder that the daemon serves, and the name of the target in it.
     fn root(&self, disk: &Path) -> (PathBuf, &'static str) {
         match disk.parent().zip(disk.file_name()) {
             Some((parent, _)) if self.is_nested() => (parent.join("root"), "tree"),
@@ -94,7 +95,7 @@ impl Copies {
         disk.join("tree")
     }
 
-    /// Starts the daemon; answers it and its address.
+    /// Starts the daemon. Returns it with its address.
     fn serve(&self, disk: &Path) -> Result<(Server, String), String> {
         let at = |name: &str| self.program.aside.join(name).to_string_lossy().into_owned();
         let key = self.program.run(&self.config(), &["key"])?;
@@ -137,11 +138,11 @@ impl Copies {
         if said.contains("\"verified\":true") {
             Ok(())
         } else {
-            Err("the copy ended well without a word of verified".to_owned())
+            Err("the copy succeeded but did not report that it is verified".to_owned())
         }
     }
 
-    /// Kills both sides of a copy in its middle.
+    /// Kills both sides of a copy in the middle.
     fn interrupt(&self, disk: &Path) -> Result<(), String> {
         let (mut server, address) = self.serve(disk)?;
         let words = self.words(disk, &address, "400Mb/s");
@@ -152,7 +153,7 @@ impl Copies {
         let pause = Duration::from_millis(150 + Rng::new(self.seed).below(600));
         sleep(pause);
         server.kill();
-        // whether it was over by then is chance
+        // The copy may or may not have ended by then.
         let ended = copy.wait_with_output();
         ended.map(drop).map_err(|why| why.to_string())
     }
@@ -164,7 +165,7 @@ impl Copies {
             .map(drop)
     }
 
-    /// After a cut: each entry is as it was or as it is to be.
+    /// Checks after a cut that each entry is in its old or its new version.
     fn either(&self, found: &Tree) -> Result<(), String> {
         let grows = self.kind.options.contains(&"--inplace");
         for (path, look) in found {
@@ -174,7 +175,7 @@ impl Copies {
             }
             let is = |tree: &Tree| {
                 let expected = tree.get(path)?;
-                // names of a file come one by one
+                // Hard links are created one by one.
                 let names = look.names;
                 Some(differ(
                     look,
@@ -189,7 +190,7 @@ impl Copies {
                 (_, Some(Some(why))) | (Some(Some(why)), None) => {
                     return Err(format!("{}: {why}", path.display()));
                 }
-                (None, None) => return Err(format!("{} is nobody's", path.display())),
+                (None, None) => return Err(format!("{} is in neither version", path.display())),
             }
         }
         Ok(())
@@ -203,7 +204,8 @@ impl Copies {
         tree::look(&target).map_err(|why| format!("cannot read the target: {why}"))
     }
 
-    /// What the source is, and beside it what only the target has and no `--delete` removes.
+    /// Returns the expected target: the source, and the target's own entries unless `--delete`
+    /// removes them.
     fn complete(&self) -> Tree {
         let mut tree = self.new.clone();
         if !self.kind.options.contains(&"--delete") {
@@ -249,7 +251,7 @@ impl Copies {
     }
 }
 
-/// Waits for a moment of chance, which is all that is wanted here.
+/// Sleeps for a random time.
 fn sleep(pause: Duration) {
     let time = rustix::thread::Timespec {
         tv_sec: pause.as_secs().cast_signed(),
@@ -260,7 +262,7 @@ fn sleep(pause: Duration) {
 
 impl Scenario for Copies {
     fn prepare(&mut self, disk: &Path) -> Result<(), String> {
-        let failed = |why: std::io::Error| format!("cannot make the tree to copy: {why}");
+        let failed = |why: std::io::Error| format!("cannot create the tree to copy: {why}");
         fs::remove_dir_all(&self.program.aside).ok();
         fs::create_dir_all(&self.program.aside).map_err(failed)?;
         let mut source = self.source();
@@ -315,7 +317,7 @@ impl Scenario for Copies {
     }
 }
 
-/// Folders that more is put in, or that were there before, have times of their own.
+/// Clears the times of folders, which change when entries are added.
 fn without_times_of_folders(mut tree: Tree) -> Tree {
     for look in tree.values_mut() {
         if look.mode & 0o170_000 == 0o040_000 {
@@ -325,7 +327,7 @@ fn without_times_of_folders(mut tree: Tree) -> Tree {
     tree
 }
 
-/// A temporary file of a copy that is over.
+/// Searches for a temporary file after the end of a copy.
 fn left_over(folder: &Path) -> Option<PathBuf> {
     for item in fs::read_dir(folder).ok()?.flatten() {
         let (path, name) = (item.path(), item.file_name());

@@ -1,9 +1,10 @@
-//! What is cut: everything that `lighthaul` keeps on a disk.
+//! Scenarios: all data that `lighthaul` keeps on a disk.
 //!
-//! - [`all`]: every scenario by its name; [`round`]: each of them on each file system
-//! - [`program`]: the command, started and waited for
-//! - [`versions`]: small files that are replaced whole: keys, known hosts, lists, tokens
-//! - [`tree`]: what is copied and how it is compared; [`copies`]: copies, resumed ones, and deletes
+//! - [`all`]: scenarios by name; [`round`]: scenarios on each file system
+//! - [`program`]: the `lighthaul` command
+//! - [`versions`]: small files that are replaced atomically: keys, known hosts, lists, tokens
+//! - [`tree`]: trees to copy, and their comparison; [`copies`]: copies, resumed copies, and
+//!   deletions
 //! - [`books`]: reservations in the scheduler's database
 
 pub mod all;

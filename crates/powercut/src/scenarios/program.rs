@@ -1,19 +1,19 @@
-//! The command `lighthaul`, started and waited for.
+//! The `lighthaul` command, and servers that it runs.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// The command, and a folder off the disk under test for what it keeps besides.
+/// The `lighthaul` command, with a folder outside of the tested disk for its other files.
 #[derive(Clone, Debug)]
 pub struct Program {
     path: PathBuf,
-    /// Folder that survives every cut.
+    /// Folder that is not affected by cuts.
     pub aside: PathBuf,
 }
 
 impl Program {
-    /// The command at `path`.
+    /// Uses the command at `path`.
     pub fn new(path: &Path, aside: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -21,7 +21,7 @@ impl Program {
         }
     }
 
-    /// The command with these words, with its configuration in `config`.
+    /// Creates a command with these arguments, and with its configuration in `config`.
     pub fn command(&self, config: &Path, words: &[&str]) -> Command {
         let mut command = Command::new(&self.path);
         command.args(words).env("XDG_CONFIG_HOME", config);
@@ -29,13 +29,14 @@ impl Program {
         command
     }
 
-    /// Runs the command; answers what it printed.
+    /// Runs the command. Returns its standard output, or an error if it fails.
     pub fn run(&self, config: &Path, words: &[&str]) -> Result<String, String> {
         let output = self.command(config, words).output();
         printed(words, &output.map_err(|why| why.to_string())?)
     }
 
-    /// Starts a server and waits until it says `word` on standard error; answers that line, too.
+    /// Starts a server, and waits for a line with `word` on its standard error. Returns the server
+    /// and that line.
     pub fn serve(&self, command: &mut Command, word: &str) -> Result<(Server, String), String> {
         let child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
         let mut server = Server(child.map_err(|why| format!("cannot start a server: {why}"))?);
@@ -51,11 +52,14 @@ impl Program {
             said.push_str(&line);
             line.clear();
         }
-        Err(format!("a server ended: {}", said.trim()))
+        Err(format!(
+            "a server ended before it was ready: {}",
+            said.trim()
+        ))
     }
 }
 
-/// What a command printed, or why it failed.
+/// Returns the standard output of a successful command, or the error of a failed one.
 pub fn printed(words: &[&str], output: &Output) -> Result<String, String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -66,12 +70,12 @@ pub fn printed(words: &[&str], output: &Output) -> Result<String, String> {
     Err(format!("lighthaul {first}: {code}: {}", said.trim()))
 }
 
-/// A process that is killed when this value goes.
+/// Process that is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Server(pub Child);
 
 impl Server {
-    /// Kills it at once, as a power cut does, and waits until it is gone.
+    /// Kills the process immediately, as a power cut does, and waits for its end.
     pub fn kill(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();

@@ -1,4 +1,4 @@
-//! A round of cuts: scenarios, each on every file system.
+//! Round of cuts: several scenarios, each on every file system.
 
 use std::path::Path;
 
@@ -11,28 +11,28 @@ use crate::image::Image;
 use crate::rig::Rig;
 use crate::trial::{self, Plan, Scenario, Tally};
 
-/// What a round does, and where.
+/// Parameters of a round.
 #[derive(Clone, Copy, Debug)]
 pub struct Round<'a> {
-    /// The command `lighthaul`.
+    /// Path of the `lighthaul` command.
     pub program: &'a Path,
-    /// Folder for mount points and for what the command keeps off the disk.
+    /// Folder for mount points, and for the command's files outside of the disk.
     pub folder: &'a Path,
-    /// Source of all chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Cuts, or faults, of each scenario, spread over the file systems.
+    /// Cuts or faults per scenario, divided among the file systems.
     pub cuts: u64,
-    /// Most cuts of one recording: from then on, another one is cut.
+    /// Limit of cuts of one recording, after which a new one is made.
     pub cuts_each: u64,
-    /// After every so many cuts the command runs again.
+    /// Number of cuts after which the command is repeated.
     pub repeat_each: u64,
-    /// The device fails in the middle instead of losing power.
+    /// True if the device fails during a run, instead of a cut afterwards.
     pub fails: bool,
 }
 
 impl Round<'_> {
-    /// Tries the scenarios of these names for as long as `goes_on`, and hands what came of each to `say`; answers the
-    /// number of faults.
+    /// Runs the scenarios with these names while `goes_on` returns true. Passes the results of each
+    /// to `say`. Returns the total number of faults.
     pub fn run(
         &self,
         names: &[&str],
@@ -52,13 +52,13 @@ impl Round<'_> {
         Ok(faults)
     }
 
-    /// An empty file system of each kind.
+    /// Creates an empty file system of each kind.
     fn empty(&self) -> Result<Vec<(FileSystem, Image)>, String> {
         let make = |kind: FileSystem| Ok((kind, kind.make(self.folder)?));
         FileSystem::ALL.into_iter().map(make).collect()
     }
 
-    /// The cuts of one scenario on one file system.
+    /// Runs the cuts of one scenario on one file system.
     fn on(
         &self,
         name: &str,
@@ -66,7 +66,7 @@ impl Round<'_> {
         empty: &Image,
         (goes_on, tally): (&dyn Fn() -> bool, &mut Tally),
     ) -> Result<(), String> {
-        // of two cuts that three file systems share, the first two have one each
+        // The first file systems get the remainder of the division.
         let nth = FileSystem::ALL.iter().position(|other| *other == kind);
         let kinds = FileSystem::ALL.len() as u64;
         let mut left = (self.cuts + kinds - 1 - nth.unwrap_or(0) as u64) / kinds;
@@ -92,6 +92,6 @@ impl Round<'_> {
 
     fn scenario(&self, name: &str, rng: &mut Rng) -> Result<Box<dyn Scenario>, String> {
         let program = Program::new(self.program, &self.folder.join("aside"));
-        named(name, &program, rng.next_u64()).ok_or_else(|| format!("no scenario is called {name}"))
+        named(name, &program, rng.next_u64()).ok_or_else(|| format!("unknown scenario {name}"))
     }
 }

@@ -1,4 +1,4 @@
-//! What is copied, and how trees are compared.
+//! Trees to copy, and their comparison.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,23 +9,23 @@ use std::time::{Duration, SystemTime};
 
 use lighthaul_base::Rng;
 
-/// An entry of a tree, as far as a copy keeps it.
+/// Entry of a tree, in all that a copy keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Permission bits, kind included.
+    /// File type and permission bits.
     pub mode: u32,
-    /// Last change; nothing for folders that are being filled.
+    /// Modification time in seconds and nanoseconds; zero for folders whose time is not compared.
     pub time: (i64, i64),
-    /// Number of its names, one for folders.
+    /// Number of hard links; 1 for folders.
     pub names: u64,
-    /// Bytes of a file, target of a link.
+    /// Bytes of a file, or target of a symbolic link.
     pub content: Vec<u8>,
 }
 
-/// Entries by their path.
+/// Entries by path.
 pub type Tree = BTreeMap<PathBuf, Look>;
 
-/// Everything below `folder`, temporary files of copies left out.
+/// Reads all entries below `folder`, without temporary files of copies.
 pub fn look(folder: &Path) -> io::Result<Tree> {
     let mut tree = Tree::new();
     let mut folders = vec![folder.to_owned()];
@@ -60,7 +60,7 @@ pub fn look(folder: &Path) -> io::Result<Tree> {
     Ok(tree)
 }
 
-/// The first difference of two trees that ought to be the same.
+/// Compares two trees. Fails with the first difference.
 pub fn compare(found: &Tree, expected: &Tree) -> Result<(), String> {
     for (path, look) in expected {
         let Some(other) = found.get(path) else {
@@ -71,16 +71,20 @@ pub fn compare(found: &Tree, expected: &Tree) -> Result<(), String> {
         }
     }
     let more = found.keys().find(|path| !expected.contains_key(*path));
-    more.map_or(Ok(()), |path| Err(format!("{} is left", path.display())))
+    more.map_or(Ok(()), |path| {
+        Err(format!("{} is left over", path.display()))
+    })
 }
 
-/// What is different about an entry.
+/// Describes the difference of an entry, if any.
 pub fn differ(found: &Look, expected: &Look) -> Option<String> {
     if found.content != expected.content {
         let pairs = found.content.iter().zip(&expected.content);
         let at = pairs.take_while(|(one, other)| one == other).count();
         let (len, whole) = (found.content.len(), expected.content.len());
-        return Some(format!("{len} bytes of {whole}, different at {at}"));
+        return Some(format!(
+            "{len} bytes instead of {whole}, first difference at {at}"
+        ));
     }
     if found.mode != expected.mode {
         return Some(format!("mode {:o}, not {:o}", found.mode, expected.mode));
@@ -92,7 +96,8 @@ pub fn differ(found: &Look, expected: &Look) -> Option<String> {
         .then(|| format!("{} names, not {}", found.names, expected.names))
 }
 
-/// Makes a tree: `large` files of nine to twelve MiB, `small` ones, links of both kinds, empty files, and folders.
+/// Creates a tree: `large` files of 9 to 12 MiB and `small` short ones, with empty files, folders,
+/// and symbolic and hard links.
 pub fn make(folder: &Path, large: u64, small: u64, seed: u64) -> io::Result<()> {
     let mut rng = Rng::new(seed);
     fs::create_dir_all(folder)?;
@@ -131,5 +136,5 @@ fn file(path: &Path, len: u64, rng: &mut Rng) -> io::Result<()> {
     file.set_modified(SystemTime::UNIX_EPOCH + time)
 }
 
-/// The folder for files that are not whole.
+/// Name of the folder for incomplete files.
 pub const PARTIAL: &str = ".partial";

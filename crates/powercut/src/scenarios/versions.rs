@@ -1,5 +1,5 @@
-//! Small files that commands replace whole: after a cut each is a version it once had, never older than what
-//! the last command to succeed left.
+//! Small files that commands replace atomically. After a cut, each has one of its versions, none
+//! older than that of the last successful command.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 use super::program::Program;
 use crate::trial::{Promises, Scenario};
 
-/// Commands that change files, one after another.
+/// Scenario of commands that replace files, one after another.
 #[derive(Debug)]
 pub struct Versions {
     program: Program,
-    /// Words of each command.
+    /// Arguments of each command.
     commands: Vec<Vec<String>>,
-    /// Files that they change, beneath the disk.
+    /// Files that the commands change, relative to the disk.
     files: Vec<&'static str>,
-    /// Content of the files after so many commands.
+    /// Contents of the files after each number of commands.
     history: Vec<Contents>,
 }
 
-/// Content of each file; nothing for one that is missing.
+/// Content of each file; `None` if it is missing.
 type Contents = BTreeMap<&'static str, Option<Vec<u8>>>;
 
 impl Versions {
-    /// These commands, with `{disk}` for the path of the disk.
+    /// Creates the scenario of these commands. `{disk}` stands for the path of the disk.
     pub fn new(program: Program, commands: Vec<Vec<String>>, files: Vec<&'static str>) -> Self {
         Self {
             program,
@@ -76,7 +76,7 @@ impl Scenario for Versions {
             let what = match len {
                 None => "is missing".to_owned(),
                 Some(len) if is(&self.history) => format!("has {len} bytes of an old version"),
-                Some(len) => format!("has {len} bytes that nobody wrote"),
+                Some(len) => format!("has {len} bytes that no command wrote"),
             };
             return Err(format!("{name} {what} after {promised} commands"));
         }
