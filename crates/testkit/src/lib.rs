@@ -1,12 +1,13 @@
-//! What tests need of the machine that runs them: root, namespaces, tools, servers.
+//! Requirements of tests on the host: root, namespaces, commands, servers.
 //!
-//! A test that lacks one calls a function of this crate and returns. The call writes the name of the test and the
-//! reason to standard error and to the file that `LIGHTHAUL_TEST_SKIPPED` names; `make test` prints that file last.
-//! Where `LIGHTHAUL_TEST_REQUIRE` is `all`, the call panics instead, and the test fails.
+//! A test with an unmet requirement calls a function of this crate and returns. The call writes the
+//! test's name and the reason to standard error and to the file `LIGHTHAUL_TEST_SKIPPED`, which
+//! `make test` prints at the end. With `LIGHTHAUL_TEST_REQUIRE=all`, the call panics instead.
 //!
-//! [`Ordinary`] takes root's rights from a test that needs modes to forbid something.
+//! [`Ordinary`] drops root's privileges in a test that needs file modes to apply.
 //!
-//! Tests that use the network in real time take a [`Turn`]: those that measure it alone, all others side by side.
+//! Tests that use the network in real time take a [`Turn`]. Those that measure it run alone, all
+//! others side by side.
 
 mod need;
 mod skip;

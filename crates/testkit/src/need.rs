@@ -1,4 +1,4 @@
-//! Checks for what a test needs.
+//! Checks of a test's requirements.
 
 use std::fmt::Display;
 use std::process::{Command, Stdio};
@@ -7,19 +7,19 @@ use rustix::process::geteuid;
 
 use crate::skip::skip;
 
-/// Skips a test if a check of the machine has failed, and returns whether it did.
+/// Skips a test if a check has failed. Returns true if it did.
 pub fn lacks<T, E: Display>(test: &str, check: Result<T, E>) -> bool {
     let Err(why) = check else { return false };
     skip(test, why);
     true
 }
 
-/// Skips a test if it does not run as root, and returns whether it did.
+/// Skips a test if it does not run as root. Returns true if it did.
 pub fn lacks_root(test: &str) -> bool {
     lacks(test, geteuid().is_root().then_some(()).ok_or("needs root"))
 }
 
-/// Skips a test if a command is not installed, and returns whether it did.
+/// Skips a test if a command is not installed. Returns true if it did.
 pub fn lacks_tool(test: &str, name: &str) -> bool {
     let started = Command::new(name)
         .arg("--version")
@@ -34,5 +34,5 @@ pub fn lacks_tool(test: &str, name: &str) -> bool {
     )
 }
 
-/// Directories of commands, also those that only root has in its path.
+/// Directories of commands, including those only in root's path.
 const PATH: &str = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -1,4 +1,4 @@
-//! The one place where a test is skipped.
+//! Record of skipped tests.
 
 use std::env;
 use std::fmt::Display;
@@ -9,27 +9,28 @@ use std::thread;
 /// Environment variable that turns every skip into a failure if it is `all`.
 pub const REQUIRE: &str = "LIGHTHAUL_TEST_REQUIRE";
 
-/// Environment variable with the path of the file that skips are appended to, one a line: reason, tab, test.
+/// Environment variable with the path of the file to which skips are appended, one per line:
+/// reason, tab, test.
 pub const SKIPPED: &str = "LIGHTHAUL_TEST_SKIPPED";
 
 /// Records that a test, or a part of it, is skipped.
 ///
 /// # Panics
 ///
-/// Panics where [`REQUIRE`] is set, and if the record cannot be written: a skip is never silent.
+/// Panics if [`REQUIRE`] is set, or if the record cannot be written: a skip is never silent.
 pub fn skip(test: &str, why: impl Display) {
     let test = full_name(test);
-    // a reason is one line of the file
+    // A reason must fit on one line of the file.
     let why = why.to_string().replace(['\n', '\t'], " ");
     if let Some(required) = env::var_os(REQUIRE) {
         assert!(
             required == "all",
-            "{REQUIRE} is {}, and only knows \"all\"",
+            "{REQUIRE} is {}: the only allowed value is \"all\"",
             required.display()
         );
         panic!("{test} would be skipped, but {REQUIRE}=all: {why}");
     }
-    // past the capture of the test runner
+    // Bypass the test runner's capture of output.
     write(&mut io::stderr(), &format!("skipped: {test}: {why}\n"));
     if let Some(path) = env::var_os(SKIPPED) {
         let file = OpenOptions::new().create(true).append(true).open(&path);
@@ -38,7 +39,7 @@ pub fn skip(test: &str, why: impl Display) {
     }
 }
 
-/// Name of a test with its binary, and with its modules where the test runner has named the thread after it.
+/// Returns a test's name with its binary. Includes its modules if the thread has the test's name.
 fn full_name(test: &str) -> String {
     let exe = env::current_exe().unwrap_or_default();
     let exe = exe.file_stem().unwrap_or_default().to_string_lossy();
@@ -48,7 +49,7 @@ fn full_name(test: &str) -> String {
     format!("{binary} {}", name.unwrap_or(test))
 }
 
-/// One write, so that lines of tests that run side by side do not mix.
+/// Writes a line at once, so that lines of parallel tests do not mix.
 fn write(sink: &mut impl Write, line: &str) {
     sink.write_all(line.as_bytes())
         .unwrap_or_else(|error| panic!("cannot record a skip: {error}"));

@@ -1,28 +1,30 @@
-//! Tests that measure time, and tests that may load the processors meanwhile.
+//! Exclusive turns for tests that measure time, and shared ones for tests that load the processors.
 
 use std::env;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::PathBuf;
 
-/// A turn of the machine, of this process or another; it ends when the value is dropped.
+/// Turn of a test on this host, across all processes. It ends when the value is dropped.
 #[derive(Debug)]
 pub struct Turn {
     place: File,
 }
 
 impl Turn {
-    /// Waits until no test has a turn, and keeps all others waiting: for a test that measures rates or delays.
+    /// Waits until no other test has a turn, and blocks all others. For a test that measures rates
+    /// or delays.
     pub fn alone() -> Self {
         Self::take(File::lock)
     }
 
-    /// Waits until no test is alone: for a test whose result does not depend on the load of the machine.
+    /// Waits until no test runs alone. For a test whose result does not depend on the host's load.
     pub fn beside_others() -> Self {
         Self::take(File::lock_shared)
     }
 
-    /// Everyone passes the gate in turn, so that a test that wants to be alone gets there.
+    /// Takes a turn. All tests pass the gate one by one, so that a test that must run alone is not
+    /// starved.
     fn take(lock: fn(&File) -> io::Result<()>) -> Self {
         let gate = Self {
             place: open("turn.gate"),
@@ -35,13 +37,13 @@ impl Turn {
 }
 
 impl Drop for Turn {
-    /// Unlocks, since a child process may still have the file open.
+    /// Unlocks explicitly, since a child process may have the file open.
     fn drop(&mut self) {
         locked(self.place.unlock());
     }
 }
 
-/// Opens a lock beside the tests that run, one for all of a build.
+/// Opens a lock file beside the test binaries, one per build.
 fn open(name: &str) -> File {
     let folder = env::current_exe().ok();
     let folder = folder.and_then(|exe| exe.parent().map(PathBuf::from));

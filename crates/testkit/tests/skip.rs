@@ -1,4 +1,4 @@
-//! Skips are recorded, or fail, in a process of their own.
+//! Tests that skips are recorded, or fail, in a separate process.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use lighthaul_testkit::{REQUIRE, SKIPPED, lacks, lacks_root, lacks_tool};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// Runs the tests below that skip, and returns what they say and record.
+/// Runs the ignored tests below, and returns their output and record.
 fn run(name: &str, require: Option<&str>) -> (Output, String) {
     let record = Path::new(TMP).join(name);
     fs::remove_file(&record).ok();
@@ -44,7 +44,7 @@ fn skips_are_recorded_with_test_and_reason() {
 }
 
 #[test]
-fn skips_fail_where_all_is_required() {
+fn skips_fail_if_all_tests_are_required() {
     for require in ["all", "some"] {
         let (output, record) = run(require, Some(require));
         let said = String::from_utf8_lossy(&output.stdout);
@@ -55,7 +55,7 @@ fn skips_fail_where_all_is_required() {
 }
 
 #[test]
-fn what_is_there_is_not_skipped() {
+fn met_requirements_do_not_skip() {
     assert!(!lacks("", Ok::<_, &str>(())));
     assert!(!lacks_tool("", "sh"));
     let is_root = fs::read_to_string("/proc/self/status")

@@ -1,4 +1,4 @@
-//! Turns of the machine.
+//! Tests of turns.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
@@ -6,7 +6,7 @@ use std::thread;
 use lighthaul_testkit::Turn;
 
 #[test]
-fn tests_run_beside_each_other_unless_one_wants_to_be_alone() {
+fn shared_turns_overlap_and_exclusive_turns_do_not() {
     static INSIDE: AtomicU32 = AtomicU32::new(0);
     static TOGETHER: AtomicU32 = AtomicU32::new(0);
     let beside = || {
@@ -16,7 +16,7 @@ fn tests_run_beside_each_other_unless_one_wants_to_be_alone() {
             TOGETHER.fetch_max(INSIDE.load(SeqCst), SeqCst);
             thread::yield_now();
         }
-        assert!(others < 100, "a test was alone");
+        assert!(others < 100, "a test with an exclusive turn was running");
         INSIDE.fetch_sub(1, SeqCst);
     };
     let alone = || {
@@ -31,5 +31,8 @@ fn tests_run_beside_each_other_unless_one_wants_to_be_alone() {
         }
         scope.spawn(|| (0..20).for_each(|_| alone()));
     });
-    assert!(TOGETHER.load(SeqCst) > 1, "nobody ran beside anybody");
+    assert!(
+        TOGETHER.load(SeqCst) > 1,
+        "no two tests ran at the same time"
+    );
 }
