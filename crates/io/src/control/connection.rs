@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustls::Connection;
 
+use super::connection_thread::ConnectionThread;
 use super::queues::{Closer, Guest, Queues, Seals, Shared};
-use super::shovel::Shovel;
 use super::stream::Stream;
 use crate::error::Error;
 use crate::seal::Key;
@@ -91,10 +91,10 @@ impl Control {
             peer: tcp.peer_addr().map_err(failed)?,
             local: tcp.local_addr().map_err(failed)?,
         });
-        let shovel = Shovel::new(Arc::clone(&shared), tcp, tls);
+        let thread = ConnectionThread::new(Arc::clone(&shared), tcp, tls);
         thread::Builder::new()
             .name("control".into())
-            .spawn(move || shovel.run())
+            .spawn(move || thread.run())
             .map_err(failed)?;
         Ok(Self {
             _closer: Arc::new(Closer(Arc::clone(&shared))),

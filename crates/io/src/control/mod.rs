@@ -4,18 +4,18 @@
 //! a datagram.
 //!
 //! ```text
-//! Stream --> queues --> shovel (thread) --> guard (TLS or seal) --> TCP
+//! Stream --> queues --> connection thread --> guard (TLS or seal) --> TCP
 //! ```
 //!
 //! - [`connection`]: the local end; [`stream`]: one stream; [`frame`]: frames and their decoder
-//! - `queues`: frames in both directions; `shovel`: the connection's thread; `guard`: encryption
+//! - `queues`: frames in both directions; `connection_thread`: the connection's thread; `guard`: encryption
 pub mod connection;
 pub mod frame;
 pub mod stream;
 
+mod connection_thread;
 mod guard;
 mod queues;
-mod shovel;
 
 pub use connection::Control;
 pub use frame::{Assembly, FRAME_MAX, Frame};

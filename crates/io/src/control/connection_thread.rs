@@ -37,7 +37,7 @@ const UNTOLD_BYTES: usize = 256 << 10;
 const WRITE_BYTES: usize = 256 << 10;
 
 /// Thread between the socket and the queues.
-pub(super) struct Shovel {
+pub(super) struct ConnectionThread {
     shared: Arc<Shared>,
     tcp: TcpStream,
     guard: Guard,
@@ -58,7 +58,7 @@ pub(super) struct Shovel {
     impatient: bool,
 }
 
-impl Shovel {
+impl ConnectionThread {
     pub(super) fn new(shared: Arc<Shared>, tcp: TcpStream, tls: Connection) -> Self {
         Self {
             shared,
@@ -76,12 +76,12 @@ impl Shovel {
     }
 
     pub(super) fn run(mut self) {
-        let shovelled = self.shovel();
-        if shovelled.is_err() {
+        let exchanged = self.exchange();
+        if exchanged.is_err() {
             // Deliver what the peer sent before the connection failed.
             while let Ok(true) = self.read_in() {}
         }
-        let why = match shovelled {
+        let why = match exchanged {
             Ok(()) => "the connection was closed".to_owned(),
             Err(error) => format!("the connection to {} was lost: {error}", self.shared.peer),
         };
@@ -92,7 +92,7 @@ impl Shovel {
         self.shared.room.notify_all();
     }
 
-    fn shovel(&mut self) -> io::Result<()> {
+    fn exchange(&mut self) -> io::Result<()> {
         let clock = Clock::start();
         let mut linger = None;
         loop {
