@@ -11,7 +11,7 @@ use lighthaul_base::Instant;
 use rustls::Connection;
 
 use super::frame::{Assembly, Frame};
-use super::guard::{Guard, gone};
+use super::protection::{FrameProtection, gone};
 use super::queues::Shared;
 use crate::clock::Clock;
 use crate::sockopt;
@@ -40,10 +40,10 @@ const WRITE_BYTES: usize = 256 << 10;
 pub(super) struct ConnectionThread {
     shared: Arc<Shared>,
     tcp: TcpStream,
-    guard: Guard,
+    protection: FrameProtection,
     /// Frames taken from the outgoing queue.
     leaving: VecDeque<Vec<u8>>,
-    /// Octets of frames that the guard has taken and that TCP may not have.
+    /// Octets of frames that the protection has taken and that TCP may not have.
     unwritten: usize,
     /// Buffer for octets from TCP.
     came: Vec<u8>,
@@ -63,7 +63,7 @@ impl ConnectionThread {
         Self {
             shared,
             tcp,
-            guard: Guard::new(tls, 2 * WRITE_BYTES),
+            protection: FrameProtection::new(tls, 2 * WRITE_BYTES),
             leaving: VecDeque::new(),
             unwritten: 0,
             came: Vec::new(),
@@ -105,7 +105,7 @@ impl ConnectionThread {
             if closing {
                 let until = *linger.get_or_insert_with(|| clock.now() + LINGER);
                 if idle || clock.now() >= until {
-                    self.guard.close(&mut self.tcp);
+                    self.protection.close(&mut self.tcp);
                     return Ok(());
                 }
             }
@@ -117,7 +117,7 @@ impl ConnectionThread {
                 Watch::read(self.tcp.as_raw_fd()),
                 Watch::read(self.shared.sign.as_raw_fd()),
             ];
-            watches[0].write = self.guard.wants_write();
+            watches[0].write = self.protection.wants_write();
             let watches = if paused && !watches[0].write {
                 &mut watches[1..]
             } else {
@@ -142,8 +142,8 @@ impl ConnectionThread {
     /// pause.
     fn write_out(&mut self) -> io::Result<(bool, bool)> {
         loop {
-            while self.guard.wants_write() {
-                match self.guard.write(&mut self.tcp) {
+            while self.protection.wants_write() {
+                match self.protection.write(&mut self.tcp) {
                     Ok(()) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         return Ok((false, self.paused()));
@@ -157,13 +157,13 @@ impl ConnectionThread {
             {
                 self.take(frame)?;
             }
-            if !self.guard.wants_write() {
+            if !self.protection.wants_write() {
                 return Ok((true, self.paused()));
             }
         }
     }
 
-    /// Passes a frame to the guard. An empty frame makes the guard leave TLS.
+    /// Passes a frame to the protection. An empty frame makes the protection leave TLS.
     fn take(&mut self, mut frame: Vec<u8>) -> io::Result<()> {
         let len = frame.len();
         if len == 0 {
@@ -173,11 +173,11 @@ impl ConnectionThread {
                 .seals
                 .as_mut()
                 .and_then(|s| s.seal.take());
-            return self.guard.leave(seal);
+            return self.protection.leave(seal);
         }
         let mut taken = 0;
         while taken < len {
-            match self.guard.take(&mut frame, taken)? {
+            match self.protection.take(&mut frame, taken)? {
                 0 => self.write_blocking()?,
                 more => taken += more,
             }
@@ -186,7 +186,7 @@ impl ConnectionThread {
         Ok(())
     }
 
-    /// Counts the guard's octets as written, and takes the next frames from the queue.
+    /// Counts the protection's octets as written, and takes the next frames from the queue.
     fn count_written(&mut self) {
         let mut queues = self.shared.lock();
         // Wake waiting senders once the queue is half empty, not for each frame.
@@ -203,18 +203,18 @@ impl ConnectionThread {
         self.shared.room.notify_all();
     }
 
-    /// Waits until TCP has taken some of the guard's octets.
+    /// Waits until TCP has taken some of the protection's octets.
     fn write_blocking(&mut self) -> io::Result<()> {
         let clock = Clock::start();
         let mut linger = None;
-        while self.guard.wants_write() {
+        while self.protection.wants_write() {
             if self.shared.lock().closing {
                 let until = *linger.get_or_insert_with(|| clock.now() + LINGER);
                 if clock.now() >= until {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
             }
-            match self.guard.write(&mut self.tcp) {
+            match self.protection.write(&mut self.tcp) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
@@ -265,14 +265,14 @@ impl ConnectionThread {
     /// Decodes the first `came` octets of the buffer.
     fn understand(&mut self, came: usize) -> io::Result<()> {
         let longest = self.shared.lock().frame_max();
-        let knew = self.guard.has_been_left();
+        let knew = self.protection.has_been_left();
         let came = &self.came[..came];
         let arrived = |number, frame| self.arrived.push((number, frame));
         let understood = self
-            .guard
+            .protection
             .understand(came, &mut self.assembly, longest, arrived);
         if let Ok(taken) = understood
-            && knew != self.guard.has_been_left()
+            && knew != self.protection.has_been_left()
         {
             self.behind = Some(came[taken..].to_vec());
         }

@@ -4,17 +4,17 @@
 //! a datagram.
 //!
 //! ```text
-//! Stream --> queues --> connection thread --> guard (TLS or seal) --> TCP
+//! Stream --> queues --> connection thread --> protection (TLS or seal) --> TCP
 //! ```
 //!
 //! - [`connection`]: the local end; [`stream`]: one stream; [`frame`]: frames and their decoder
-//! - `queues`: frames in both directions; `connection_thread`: the connection's thread; `guard`: encryption
+//! - `queues`: frames in both directions; `connection_thread`: the connection's thread; `protection`: encryption
 pub mod connection;
 pub mod frame;
 pub mod stream;
 
 mod connection_thread;
-mod guard;
+mod protection;
 mod queues;
 
 pub use connection::Control;

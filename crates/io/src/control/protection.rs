@@ -14,7 +14,7 @@ use crate::tls::Record;
 const SLICES: usize = 16;
 
 /// Protection of one connection. Each direction leaves TLS independently.
-pub(super) struct Guard {
+pub(super) struct FrameProtection {
     tls: Connection,
     record: Record,
     /// True once outgoing frames bypass TLS.
@@ -29,8 +29,8 @@ pub(super) struct Guard {
     gone: usize,
 }
 
-impl Guard {
-    /// Creates a guard that starts with TLS. The TLS session buffers at most `limit` octets.
+impl FrameProtection {
+    /// Creates a protection that starts with TLS. The TLS session buffers at most `limit` octets.
     pub(super) fn new(mut tls: Connection, limit: usize) -> Self {
         tls.set_buffer_limit(Some(limit));
         Self {
