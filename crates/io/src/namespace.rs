@@ -29,7 +29,7 @@ pub struct Namespace {
 impl Namespace {
     /// Creates a namespace with only a loopback interface, which is down.
     pub fn create() -> io::Result<Self> {
-        apart(|| {
+        on_new_thread(|| {
             unshare(libc::CLONE_NEWNET)?;
             Self::open(Path::new("/proc/thread-self/ns/net"))
         })
@@ -51,7 +51,7 @@ impl Namespace {
     /// Runs `work` on a new thread in this namespace. Processes that it starts are in the namespace
     /// too.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-        apart(|| {
+        on_new_thread(|| {
             self.enter()?;
             work()
         })
@@ -82,7 +82,7 @@ pub const DOORS: &str = "/proc/fs";
 /// Makes `command` run in a cell. Its exit status is the command's, or 128 plus the number of the
 /// signal that ended it.
 pub fn confine(command: &mut Command, cell: &Cell<'_>) -> io::Result<()> {
-    let furniture = Furniture::new(cell)?;
+    let files = CellFiles::new(cell)?;
     let namespace = cell.namespace.file.as_raw_fd();
     let lifeline = cell.lifeline;
     // SAFETY: the closure makes system calls only, on memory that was laid out before the fork.
@@ -96,7 +96,7 @@ pub fn confine(command: &mut Command, cell: &Cell<'_>) -> io::Result<()> {
                 guard(init, lifeline);
             }
             die_with_parent();
-            furniture.place()?;
+            files.mount()?;
             let child = fork()?;
             if child != 0 {
                 reap(child);
@@ -109,7 +109,7 @@ pub fn confine(command: &mut Command, cell: &Cell<'_>) -> io::Result<()> {
 
 /// Fails if this process may not create namespaces.
 pub fn check() -> io::Result<()> {
-    apart(|| unshare(libc::CLONE_NEWNET | libc::CLONE_NEWNS | libc::CLONE_NEWPID))
+    on_new_thread(|| unshare(libc::CLONE_NEWNET | libc::CLONE_NEWNS | libc::CLONE_NEWPID))
 }
 
 /// Makes this process ignore the interrupt and quit keys, which still reach the commands.
@@ -123,12 +123,12 @@ pub fn outlive_interrupts() {
 }
 
 /// Files of a cell, prepared before the fork because no memory can be allocated after it.
-struct Furniture {
+struct CellFiles {
     hosts: Vec<u8>,
     doors: Vec<(CString, CString)>,
 }
 
-impl Furniture {
+impl CellFiles {
     fn new(cell: &Cell<'_>) -> io::Result<Self> {
         let door = |(name, namespace): &(&str, &Namespace)| {
             let source = CString::new(format!("/proc/self/fd/{}", namespace.file.as_raw_fd()))?;
@@ -142,7 +142,7 @@ impl Furniture {
     }
 
     /// Mounts the files. Called between fork and exec.
-    fn place(&self) -> io::Result<()> {
+    fn mount(&self) -> io::Result<()> {
         mount(Some(c"proc"), c"/proc", Some(c"proc"), 0)?;
         mount(Some(c"tmpfs"), c"/proc/fs", Some(c"tmpfs"), 0)?;
         for (source, target) in &self.doors {
@@ -155,7 +155,7 @@ impl Furniture {
 }
 
 /// Runs `work` on a new thread, so that its changes to the thread end with it.
-fn apart<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+fn on_new_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let worker = thread::Builder::new().spawn_scoped(scope, work)?;
         worker
