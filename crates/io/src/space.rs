@@ -15,12 +15,12 @@ use crate::disk::Root;
 /// Free space of a file system under each of its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
-    left: Vec<Left>,
+    left: Vec<FreeSpace>,
 }
 
 /// Free space under one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Left {
+struct FreeSpace {
     limit: Limit,
     bytes: Option<u64>,
     files: Option<u64>,
@@ -44,7 +44,7 @@ impl Space {
         let is_root = geteuid().is_root();
         let blocks = if is_root { disk.f_bfree } else { disk.f_bavail };
         let files = if is_root { disk.f_ffree } else { disk.f_favail };
-        let mut left = vec![Left {
+        let mut left = vec![FreeSpace {
             limit: Limit::FileSystem,
             // File systems without a disk report zero blocks.
             bytes: (disk.f_blocks > 0).then(|| blocks.saturating_mul(disk.f_frsize)),
@@ -60,16 +60,16 @@ impl Space {
     }
 
     /// Fails if `bytes` in `files` new files certainly do not fit. Success is no guarantee.
-    pub fn check(&self, bytes: u64, files: u64) -> Result<(), TooLittle> {
+    pub fn check(&self, bytes: u64, files: u64) -> Result<(), InsufficientSpace> {
         for left in &self.left {
             let limit = left.limit;
             if let Some(room) = left.bytes.filter(|room| *room < bytes) {
-                let short = Short::Bytes(Size(bytes), Size(room));
-                return Err(TooLittle { limit, short });
+                let shortage = Shortage::Bytes(Size(bytes), Size(room));
+                return Err(InsufficientSpace { limit, shortage });
             }
             if let Some(room) = left.files.filter(|room| *room < files) {
-                let short = Short::Files(files, room);
-                return Err(TooLittle { limit, short });
+                let shortage = Shortage::Files(files, room);
+                return Err(InsufficientSpace { limit, shortage });
             }
         }
         Ok(())
@@ -98,43 +98,43 @@ impl Root {
 
 /// Error of a transfer that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLittle {
+pub struct InsufficientSpace {
     /// Limit that is exceeded.
     pub limit: Limit,
-    short: Short,
+    shortage: Shortage,
 }
 
 /// Need, and free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Short {
+enum Shortage {
     Bytes(Size, Size),
     Files(u64, u64),
 }
 
-impl fmt::Display for TooLittle {
+impl fmt::Display for InsufficientSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.short {
-            Short::Bytes(need, _) => write!(f, "the transfer needs {need}, but ")?,
-            Short::Files(need, _) => write!(f, "the transfer needs {need} new files, but ")?,
+        match self.shortage {
+            Shortage::Bytes(need, _) => write!(f, "the transfer needs {need}, but ")?,
+            Shortage::Files(need, _) => write!(f, "the transfer needs {need} new files, but ")?,
         }
         match self.limit {
             Limit::FileSystem => write!(f, "the target's file system has room for ")?,
             Limit::UserQuota => write!(f, "the user's quota on the target leaves ")?,
             Limit::GroupQuota => write!(f, "the group's quota on the target leaves ")?,
         }
-        match self.short {
-            Short::Bytes(_, room) => write!(f, "{room}")?,
-            Short::Files(_, room) => write!(f, "{room}")?,
+        match self.shortage {
+            Shortage::Bytes(_, room) => write!(f, "{room}")?,
+            Shortage::Files(_, room) => write!(f, "{room}")?,
         }
         write!(f, "; free space there, or choose another target")
     }
 }
 
-impl std::error::Error for TooLittle {}
+impl std::error::Error for InsufficientSpace {}
 
 /// Returns the free space of a quota. `None` without a quota, or if it cannot be read (before Linux
 /// 5.14, on NFS).
-fn quota(folder: &impl AsFd, limit: Limit, id: u32) -> Option<Left> {
+fn quota(folder: &impl AsFd, limit: Limit, id: u32) -> Option<FreeSpace> {
     let kind = match limit {
         Limit::FileSystem => return None,
         Limit::UserQuota => 0,
@@ -158,10 +158,10 @@ fn quota(folder: &impl AsFd, limit: Limit, id: u32) -> Option<Left> {
 }
 
 /// Computes a quota's free space. A hard limit of zero means none; that of bytes counts KiB.
-fn left(limit: Limit, quota: &libc::dqblk) -> Left {
+fn left(limit: Limit, quota: &libc::dqblk) -> FreeSpace {
     let room = |hard: u64, used: u64| (hard > 0).then(|| hard.saturating_sub(used));
     let bytes = quota.dqb_bhardlimit.saturating_mul(1024);
-    Left {
+    FreeSpace {
         limit,
         bytes: room(bytes, quota.dqb_curspace),
         files: room(quota.dqb_ihardlimit, quota.dqb_curinodes),
@@ -182,7 +182,7 @@ mod tests {
             // SAFETY: a struct of numbers, for which all zeroes are valid.
             ..unsafe { std::mem::zeroed() }
         };
-        let disk = Left {
+        let disk = FreeSpace {
             limit: Limit::FileSystem,
             bytes: Some(1 << 30),
             files: None,
