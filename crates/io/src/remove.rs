@@ -39,29 +39,29 @@ impl Root {
         }
         let (folder, name) = self.parent(Path::new(OsStr::from_bytes(path)))?;
         let depth = 0;
-        remove(folder.as_fd(), name, path, &Rest { keep, gone, depth }).map(drop)
+        remove(folder.as_fd(), name, path, &Removal { keep, gone, depth }).map(drop)
     }
 }
 
 /// Parameters of a removal.
 #[derive(Clone, Copy)]
-struct Rest<'a> {
+struct Removal<'a> {
     keep: &'a dyn Fn(&[u8], FileType) -> bool,
     gone: &'a dyn Fn(&[u8]),
     depth: usize,
 }
 
 /// Removes `name` in `folder`; its path below the root is `path`. Returns true if it is gone.
-fn remove(folder: impl AsFd, name: &OsStr, path: &[u8], rest: &Rest<'_>) -> io::Result<bool> {
+fn remove(folder: impl AsFd, name: &OsStr, path: &[u8], removal: &Removal<'_>) -> io::Result<bool> {
     let meta = match Meta::of(&folder, name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         meta => meta?,
     };
-    if (rest.keep)(path, meta.kind) {
+    if (removal.keep)(path, meta.kind) {
         return Ok(false);
     }
     let flags = if meta.kind.is_dir() {
-        if !empty(&folder, name, path, rest)? {
+        if !empty(&folder, name, path, removal)? {
             return Ok(false);
         }
         AtFlags::REMOVEDIR
@@ -70,7 +70,7 @@ fn remove(folder: impl AsFd, name: &OsStr, path: &[u8], rest: &Rest<'_>) -> io::
     };
     match unlinkat(folder, name, flags) {
         Ok(()) => {
-            (rest.gone)(path);
+            (removal.gone)(path);
             Ok(true)
         }
         Err(Errno::NOENT) => Ok(true),
@@ -79,14 +79,14 @@ fn remove(folder: impl AsFd, name: &OsStr, path: &[u8], rest: &Rest<'_>) -> io::
 }
 
 /// Empties the folder `name`. Returns true if nothing was kept.
-fn empty(folder: impl AsFd, name: &OsStr, path: &[u8], rest: &Rest<'_>) -> io::Result<bool> {
-    if rest.depth >= DEPTH_MAX {
+fn empty(folder: impl AsFd, name: &OsStr, path: &[u8], removal: &Removal<'_>) -> io::Result<bool> {
+    if removal.depth >= DEPTH_MAX {
         return Err(io::Error::other("folders are nested more than 400 deep"));
     }
     let inner = enter(folder, name)?;
-    let deeper = Rest {
-        depth: rest.depth + 1,
-        ..*rest
+    let deeper = Removal {
+        depth: removal.depth + 1,
+        ..*removal
     };
     let mut gone = true;
     for item in Dir::read_from(&inner)? {
