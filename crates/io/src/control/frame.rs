@@ -47,9 +47,9 @@ pub const FRAME_MAX: usize = (128 << 20) + 64;
 pub struct Assembly {
     header: [u8; HEADER],
     /// Octets of the header received so far.
-    there: usize,
+    header_len: usize,
     /// Frame whose header is complete.
-    begun: Option<Begun>,
+    partial: Option<PartialFrame>,
     /// Key that opens frames which are sealed individually.
     open: Option<Key>,
     /// Number of frames opened so far, which is the next frame's nonce.
@@ -58,7 +58,7 @@ pub struct Assembly {
 
 /// Incomplete frame whose header is complete.
 #[derive(Debug)]
-struct Begun {
+struct PartialFrame {
     stream: u16,
     len: usize,
     frame: Frame,
@@ -80,42 +80,42 @@ impl Assembly {
         longest: usize,
     ) -> io::Result<(usize, Option<(u16, Frame)>)> {
         let mut taken = 0;
-        if self.begun.is_none() {
-            taken = octets.len().min(HEADER - self.there);
-            self.header[self.there..self.there + taken].copy_from_slice(&octets[..taken]);
-            self.there += taken;
-            if self.there < HEADER {
+        if self.partial.is_none() {
+            taken = octets.len().min(HEADER - self.header_len);
+            self.header[self.header_len..self.header_len + taken].copy_from_slice(&octets[..taken]);
+            self.header_len += taken;
+            if self.header_len < HEADER {
                 return Ok((taken, None));
             }
-            let mut begun = begin(self.header, longest)?;
-            begun.len += if self.open.is_some() { TAG_LEN } else { 0 };
-            self.begun = Some(begun);
+            let mut partial = begin(self.header, longest)?;
+            partial.len += if self.open.is_some() { TAG_LEN } else { 0 };
+            self.partial = Some(partial);
         }
-        let Some(begun) = &mut self.begun else {
+        let Some(partial) = &mut self.partial else {
             return Ok((taken, None));
         };
-        let missing = begun.len - begun.frame.octets.len();
+        let missing = partial.len - partial.frame.octets.len();
         let end = octets.len().min(taken + missing);
-        begun.frame.octets.extend_from_slice(&octets[taken..end]);
-        if begun.frame.octets.len() < begun.len {
+        partial.frame.octets.extend_from_slice(&octets[taken..end]);
+        if partial.frame.octets.len() < partial.len {
             return Ok((end, None));
         }
-        self.there = 0;
-        let mut begun = self.begun.take();
-        if let (Some(key), Some(begun)) = (&self.open, &mut begun) {
-            let sealed = &mut begun.frame.octets;
+        self.header_len = 0;
+        let mut partial = self.partial.take();
+        if let (Some(key), Some(partial)) = (&self.open, &mut partial) {
+            let sealed = &mut partial.frame.octets;
             let opened = key.open(self.opened, &self.header, sealed);
             let len = opened.ok_or_else(forged)?.len();
             sealed.truncate(len);
             self.opened += 1;
         }
-        Ok((end, begun.map(|begun| (begun.stream, begun.frame))))
+        Ok((end, partial.map(|partial| (partial.stream, partial.frame))))
     }
 
     /// Returns the number of octets that wait for the rest of their frame.
     pub fn waiting(&self) -> usize {
-        let frame = self.begun.as_ref();
-        self.there + frame.map_or(0, |begun| begun.frame.octets.len())
+        let frame = self.partial.as_ref();
+        self.header_len + frame.map_or(0, |partial| partial.frame.octets.len())
     }
 }
 
@@ -124,7 +124,7 @@ fn forged() -> io::Error {
 }
 
 /// Parses a frame's header. Allocates at most 64 KiB, so that a forged length costs no memory.
-fn begin(header: [u8; HEADER], longest: usize) -> io::Result<Begun> {
+fn begin(header: [u8; HEADER], longest: usize) -> io::Result<PartialFrame> {
     let bad = |_| io::Error::other("the peer sent a malformed frame");
     let mut reader = Reader::new(&header);
     let len = reader.u32().map_err(bad)? as usize;
@@ -144,7 +144,7 @@ fn begin(header: [u8; HEADER], longest: usize) -> io::Result<Begun> {
         head_len: if flags & 2 == 0 { head_len } else { len },
         octets: Vec::with_capacity(len.min(AT_ONCE) + TAG_LEN),
     };
-    Ok(Begun { stream, len, frame })
+    Ok(PartialFrame { stream, len, frame })
 }
 
 /// Memory that is allocated for a frame before its octets arrive.
