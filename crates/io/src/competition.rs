@@ -2,7 +2,7 @@
 //!
 //! Corresponds to the monitor of the RBUDP+ paper (section 3). A scheduler of 2005 gave slices of
 //! 100 ms. Linux's EEVDF gives about 3 ms to each runnable task, and a group with a quota
-//! (`cpu.max`) stops until its period ends. All sources are readable without privileges:
+//! (`cpu.max`) stops until its period ends. All files are readable without privileges:
 //!
 //! - `/proc/thread-self/schedstat`: time in which the thread was runnable but did not run;
 //! - `cpu.stat` of the nearest group with a quota: time in which the group was throttled, which
@@ -14,7 +14,7 @@
 //!
 //! While there is competition, and for `REMEMBER` after the last absence, the socket is sampled
 //! every `SAMPLE` with one call. If the socket has filled during a gap, the known competitors
-//! explain the gap, and the other sources are not read.
+//! explain the gap, and the other files are not read.
 
 use std::fs::{self, File};
 use std::os::fd::RawFd;
@@ -30,9 +30,9 @@ use crate::sockopt::socket_memory;
 #[derive(Debug)]
 pub struct Competition {
     /// `None` until the first look.
-    sources: Option<Sources>,
+    files: Option<WaitTimeFiles>,
     /// Waiting times as of the last look.
-    spent: Spent,
+    waited: WaitTimes,
     seen: Instant,
     looked: Instant,
     sampled: Instant,
@@ -40,21 +40,21 @@ pub struct Competition {
     back: Option<Instant>,
     /// Absences because of other tasks, and those because of a quota. Their lengths and intervals
     /// differ too much for one pattern.
-    others: Option<Pattern>,
-    quota: Option<Pattern>,
+    others: Option<AbsencePattern>,
+    quota: Option<AbsencePattern>,
     socket: (u64, u64),
 }
 
 /// Total time that a thread has waited, by cause.
 #[derive(Clone, Copy, Debug, Default)]
-struct Spent {
+struct WaitTimes {
     others: Duration,
     quota: Duration,
 }
 
 /// Regular absences of a thread: their average length and interval.
 #[derive(Clone, Copy, Debug)]
-struct Pattern {
+struct AbsencePattern {
     /// End of the last absence.
     back: Instant,
     /// Average length of an absence, and average time from one to the next.
@@ -64,7 +64,7 @@ struct Pattern {
 
 /// Open files that the waiting times are read from.
 #[derive(Debug)]
-struct Sources {
+struct WaitTimeFiles {
     schedule: Option<File>,
     quota: Option<Quota>,
 }
@@ -80,8 +80,8 @@ impl Competition {
     /// Creates a monitor for the thread that first calls [`Competition::look`].
     pub const fn new() -> Self {
         Self {
-            sources: None,
-            spent: Spent {
+            files: None,
+            waited: WaitTimes {
                 others: Duration::ZERO,
                 quota: Duration::ZERO,
             },
@@ -125,7 +125,7 @@ impl Competition {
         self.sample(now, socket);
         let has_filled = self.socket.0 > self.socket.1 / FILLED;
         if has_filled {
-            self.others = Pattern::note(self.others, now, gap, None);
+            self.others = AbsencePattern::with_absence(self.others, now, gap, None);
             self.back = Some(now);
         }
         has_filled
@@ -148,11 +148,11 @@ impl Competition {
     }
 
     fn look_at_others(&mut self, now: Instant, gap: Duration) -> bool {
-        let Some(sources) = &self.sources else {
-            self.spent = self.sources.insert(Sources::open()).spent();
+        let Some(files) = &self.files else {
+            self.waited = self.files.insert(WaitTimeFiles::open()).waited();
             // A thread that waited before its first datagram will wait again.
-            let waited = self.spent.others.min(WAITED_MAX);
-            self.others = Pattern::note(None, now, waited, None);
+            let waited = self.waited.others.min(WAITED_MAX);
+            self.others = AbsencePattern::with_absence(None, now, waited, None);
             self.back = self.others.map(|_| now);
             return true;
         };
@@ -160,19 +160,19 @@ impl Competition {
             return false;
         }
         self.looked = now;
-        let spent = sources.spent();
-        let others = spent.others.saturating_sub(self.spent.others).min(gap);
-        let quota = spent.quota.saturating_sub(self.spent.quota).min(gap);
-        self.spent = spent;
-        let period = sources.quota.as_ref().map(|quota| quota.period);
-        self.quota = Pattern::note(self.quota, now, quota, period);
+        let waited = files.waited();
+        let others = waited.others.saturating_sub(self.waited.others).min(gap);
+        let quota = waited.quota.saturating_sub(self.waited.quota).min(gap);
+        self.waited = waited;
+        let period = files.quota.as_ref().map(|quota| quota.period);
+        self.quota = AbsencePattern::with_absence(self.quota, now, quota, period);
         // After throttling, `schedstat` also counts the wait for the quota.
         let others = if quota.is_zero() {
             others
         } else {
             Duration::ZERO
         };
-        self.others = Pattern::note(self.others, now, others, None);
+        self.others = AbsencePattern::with_absence(self.others, now, others, None);
         if others.max(quota) >= GAP {
             self.back = Some(now);
         }
@@ -198,13 +198,13 @@ impl Competition {
     }
 }
 
-impl Pattern {
+impl AbsencePattern {
     /// Adds an absence of length `away` that ends at `now`. If `away` is shorter than `GAP`, drops
     /// a pattern that has not recurred.
     ///
     /// An absence because of a quota recurs exactly every `period`, which replaces a measured
     /// interval near it.
-    fn note(
+    fn with_absence(
         old: Option<Self>,
         now: Instant,
         away: Duration,
@@ -238,7 +238,7 @@ impl Default for Competition {
     }
 }
 
-impl Sources {
+impl WaitTimeFiles {
     /// Opens the files of the calling thread.
     fn open() -> Self {
         Self {
@@ -248,14 +248,14 @@ impl Sources {
     }
 
     /// Reads the thread's total waiting times.
-    fn spent(&self) -> Spent {
+    fn waited(&self) -> WaitTimes {
         let mut text = [0; 96];
         let schedule = self.schedule.as_ref().and_then(|file| {
             let len = file.read_at(&mut text, 0).ok()?;
             field(&text[..len], 1)
         });
         let throttled = self.quota.as_ref().and_then(Quota::throttled);
-        Spent {
+        WaitTimes {
             others: Duration::from_nanos(schedule.unwrap_or(0)),
             quota: throttled.unwrap_or_default(),
         }
@@ -356,7 +356,7 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    fn foreseen(others: Option<Pattern>, quota: Option<Pattern>) -> Option<Absence> {
+    fn predicted(others: Option<AbsencePattern>, quota: Option<AbsencePattern>) -> Option<Absence> {
         let competition = Competition {
             others,
             quota,
@@ -367,9 +367,14 @@ mod tests {
 
     /// Returns the pattern of ten absences of `len` milliseconds; the last one ends at `every`
     /// times ten.
-    fn pattern(len: u64, every: u64, period: Option<Duration>) -> Option<Pattern> {
+    fn pattern(len: u64, every: u64, period: Option<Duration>) -> Option<AbsencePattern> {
         (1..=10).fold(None, |pattern, nth| {
-            Pattern::note(pattern, at(nth * every), Duration::from_millis(len), period)
+            AbsencePattern::with_absence(
+                pattern,
+                at(nth * every),
+                Duration::from_millis(len),
+                period,
+            )
         })
     }
 
@@ -381,11 +386,11 @@ mod tests {
             len: Duration::from_millis(15),
             every: Duration::from_millis(20),
         };
-        assert_eq!(foreseen(others, None), Some(absence));
-        let soon = Pattern::note(others, at(330), Duration::ZERO, None);
-        assert_eq!(foreseen(soon, None), Some(absence));
-        let late = Pattern::note(others, at(331), Duration::ZERO, None);
-        assert_eq!(foreseen(late, None), None);
+        assert_eq!(predicted(others, None), Some(absence));
+        let soon = AbsencePattern::with_absence(others, at(330), Duration::ZERO, None);
+        assert_eq!(predicted(soon, None), Some(absence));
+        let late = AbsencePattern::with_absence(others, at(331), Duration::ZERO, None);
+        assert_eq!(predicted(late, None), None);
     }
 
     #[test]
@@ -397,13 +402,13 @@ mod tests {
             len: Duration::from_millis(50),
             every: Duration::from_millis(100),
         };
-        assert_eq!(foreseen(others, quota), Some(absence));
+        assert_eq!(predicted(others, quota), Some(absence));
     }
 
     #[test]
     fn competition_is_remembered_for_two_seconds() {
         let mut competition = Competition {
-            sources: Some(Sources {
+            files: Some(WaitTimeFiles {
                 schedule: None,
                 quota: None,
             }),
@@ -422,7 +427,7 @@ mod tests {
         let fd = Some(socket.as_raw_fd());
         let look = |competition: &mut Competition, millis| competition.look(at(millis), fd);
         let mut competition = Competition {
-            sources: Some(Sources {
+            files: Some(WaitTimeFiles {
                 schedule: None,
                 quota: None,
             }),
