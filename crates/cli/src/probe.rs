@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_io::flood::try_disk;
+use lighthaul_io::flood::measure_disk;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::measure::{self, Ask, Measured};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
@@ -136,7 +136,7 @@ fn show(args: &Probe, name: &str, measured: &Measured) {
 }
 
 fn disk(args: &Probe, folder: &Path) -> Result<(), Error> {
-    let (write, read) = try_disk(folder, args.size.0)
+    let (write, read) = measure_disk(folder, args.size.0)
         .map_err(|e| Error::file(Code::Io, "cannot try the disk at", folder, &e))?;
     for (name, rate) in [("disk write", write), ("disk read", read)] {
         if args.json {

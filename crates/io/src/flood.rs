@@ -118,7 +118,7 @@ pub fn absorb(
 
 /// Measures the rates at which `bytes` are written to the disk under `folder`, sync included, and
 /// read back. Returns them in this order.
-pub fn try_disk(folder: &Path, bytes: u64) -> io::Result<(Rate, Rate)> {
+pub fn measure_disk(folder: &Path, bytes: u64) -> io::Result<(Rate, Rate)> {
     let name = format!(".lighthaul-probe-{}", std::process::id());
     let mut root = Root::open(folder)?;
     let file = root.create(Path::new(&name))?;
