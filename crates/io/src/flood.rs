@@ -22,7 +22,7 @@ const QUIET: Duration = Duration::from_millis(300);
 
 /// Result of a flood at the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Absorbed {
+pub struct FloodReport {
     /// Octets of UDP payload.
     pub bytes: u64,
     /// Datagrams.
@@ -80,17 +80,17 @@ pub fn absorb(
     copy: bool,
     clock: Clock,
     deadline: Instant,
-) -> io::Result<Absorbed> {
+) -> io::Result<FloodReport> {
     let mut ring = vec![0_u8; if copy { RING_BYTES } else { 1 }];
     let mut buffer = vec![0; 1 << 16];
-    let mut absorbed = Absorbed::default();
+    let mut report = FloodReport::default();
     let mut first: Option<Instant> = None;
     let mut until = deadline;
     let mut at = 0;
     loop {
-        let Some(received) = udp.receive_into(&mut buffer, &mut absorbed.buffer_drops)? else {
+        let Some(received) = udp.receive_into(&mut buffer, &mut report.buffer_drops)? else {
             if clock.now() >= until {
-                return Ok(absorbed);
+                return Ok(report);
             }
             wait(clock, &mut [Watch::read(udp.as_raw_fd())], until)?;
             continue;
@@ -99,9 +99,9 @@ pub fn absorb(
             continue;
         }
         let now = clock.now();
-        absorbed.time = now.since(*first.get_or_insert(now));
-        absorbed.bytes += received.len as u64;
-        absorbed.datagrams += received.len.div_ceil(received.segment_len) as u64;
+        report.time = now.since(*first.get_or_insert(now));
+        report.bytes += received.len as u64;
+        report.datagrams += received.len.div_ceil(received.segment_len) as u64;
         until = now + QUIET;
         if copy {
             for datagram in buffer[..received.len].chunks(received.segment_len) {
@@ -122,12 +122,12 @@ pub fn measure_disk(folder: &Path, bytes: u64) -> io::Result<(Rate, Rate)> {
     let name = format!(".lighthaul-probe-{}", std::process::id());
     let mut root = Root::open(folder)?;
     let file = root.create(Path::new(&name))?;
-    let tried = try_file(file, &folder.join(&name), bytes);
+    let measured = measure_file(file, &folder.join(&name), bytes);
     root.remove(Path::new(&name))?;
-    tried
+    measured
 }
 
-fn try_file(mut file: OutputFile, path: &Path, bytes: u64) -> io::Result<(Rate, Rate)> {
+fn measure_file(mut file: OutputFile, path: &Path, bytes: u64) -> io::Result<(Rate, Rate)> {
     let clock = Clock::start();
     let mut block = Block::new(1 << 20);
     block.fill(0x5a);
