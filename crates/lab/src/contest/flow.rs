@@ -12,7 +12,7 @@ use crate::error::Result;
 
 /// Protocol of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FlowProtocol {
     /// SABUL's machines in this mode.
     Sabul(Mode),
     /// The kernel's TCP with this congestion control.
@@ -23,7 +23,7 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// Protocol of the flow.
-    pub kind: Kind,
+    pub protocol: FlowProtocol,
     /// Start time of the flow.
     pub start: Duration,
 }
@@ -35,7 +35,7 @@ pub struct Meter {
     is_over: AtomicBool,
 }
 
-impl FromStr for Kind {
+impl FromStr for FlowProtocol {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
@@ -57,9 +57,9 @@ impl Flow {
         if meter.is_over() {
             return Ok(());
         }
-        match &self.kind {
-            Kind::Sabul(mode) => machines::sabul(site, field, *mode, meter),
-            Kind::Tcp(congestion) => tcp::run(site, congestion, meter),
+        match &self.protocol {
+            FlowProtocol::Sabul(mode) => machines::sabul(site, field, *mode, meter),
+            FlowProtocol::Tcp(congestion) => tcp::run(site, congestion, meter),
         }
     }
 }
