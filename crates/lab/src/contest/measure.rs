@@ -5,7 +5,7 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 
 use super::field::{Field, WIRE_LEN};
-use super::flow::{Flow, Kind};
+use super::flow::{Flow, FlowProtocol};
 use super::plan::{ContestPlan, Course, Curve, Mice, Share, Sort, Trial, Trials};
 use super::tcp;
 use super::together::together;
@@ -109,9 +109,9 @@ impl Share {
     }
 
     /// Measures TCP's throughput at one point, in percent of its fair share.
-    fn share(&self, field: &Field, kinds: &[Kind; 2]) -> Result<f64> {
-        let flows = kinds.clone().map(|kind| Flow {
-            kind,
+    fn share(&self, field: &Field, kinds: &[FlowProtocol; 2]) -> Result<f64> {
+        let flows = kinds.clone().map(|protocol| Flow {
+            protocol,
             start: Duration::ZERO,
         });
         let samples = field.run(&flows, self.till, LOOK)?;
@@ -167,9 +167,9 @@ impl Mice {
     }
 
     /// Measures the times in seconds until 50% and 95% of the transfers end, beside `crowd` flows.
-    fn times(&self, beside: &Kind, crowd: u32) -> Result<[f64; 2]> {
+    fn times(&self, beside: &FlowProtocol, crowd: u32) -> Result<[f64; 2]> {
         let flow = Flow {
-            kind: beside.clone(),
+            protocol: beside.clone(),
             start: Duration::ZERO,
         };
         let flows = vec![flow; crowd as usize];

@@ -8,7 +8,7 @@ use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
 use super::field::Field;
-use super::flow::{Flow, Kind};
+use super::flow::{Flow, FlowProtocol};
 use crate::error::Result;
 use crate::file;
 use crate::quantity::{bytes, duration, rate};
@@ -47,7 +47,7 @@ pub struct Share {
     /// End of the measurement.
     pub till: Duration,
     /// Curves, each with the link's rate, the TCP flow and the flow beside it.
-    pub curves: Vec<(Curve, Rate, [Kind; 2])>,
+    pub curves: Vec<(Curve, Rate, [FlowProtocol; 2])>,
     queue_packets_min: u32,
 }
 
@@ -80,7 +80,7 @@ pub struct Mice {
     /// Congestion control of the transfers' TCP.
     pub congestion: String,
     /// Curves, each with the protocol of the flows beside the transfers.
-    pub curves: Vec<(Curve, Kind)>,
+    pub curves: Vec<(Curve, FlowProtocol)>,
 }
 
 /// Measurement of single transfers between two hosts joined by a veth pair.
@@ -304,8 +304,8 @@ impl CourseSettings {
                     of.curve.name
                 ));
             }
-            let (kind, start) = (of.flow.parse()?, duration(&of.start)?);
-            Ok((of.curve, of.link, Flow { kind, start }))
+            let (protocol, start) = (of.flow.parse()?, duration(&of.start)?);
+            Ok((of.curve, of.link, Flow { protocol, start }))
         });
         let curves = curves.collect::<std::result::Result<_, String>>()?;
         let (interval, till) = (duration(&self.interval)?, duration(&self.till)?);
@@ -425,7 +425,7 @@ mod tests {
         };
         assert_eq!(share.rtts, [1, 10].map(Duration::from_millis));
         let [tcp, beside] = &share.curves[0].2;
-        assert_eq!(*tcp, Kind::Tcp("reno".into()));
+        assert_eq!(*tcp, FlowProtocol::Tcp("reno".into()));
         assert_eq!(beside, &"sabul".parse().unwrap());
     }
 
