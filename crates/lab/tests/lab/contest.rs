@@ -22,8 +22,8 @@ fn machines_and_tcp_share_a_link() {
         rtt: Duration::from_millis(10),
         queue_packets_min: 50,
     };
-    let flow = |kind: &str, start| Flow {
-        kind: kind.parse().unwrap(),
+    let flow = |protocol: &str, start| Flow {
+        protocol: protocol.parse().unwrap(),
         start: Duration::from_millis(start),
     };
     let flows = [flow("sabul", 0), flow("reno", 0), flow("sabul-swift", 9000)];
