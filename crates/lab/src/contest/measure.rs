@@ -6,7 +6,7 @@ use lighthaul_base::Rate;
 
 use super::field::{Field, WIRE_LEN};
 use super::flow::{Flow, FlowProtocol};
-use super::plan::{ContestPlan, Course, Curve, Mice, Share, Sort, Trial, Trials};
+use super::plan::{ContestPlan, Course, Curve, Measurement, Mice, Share, Trial, Trials};
 use super::tcp;
 use super::together::together;
 use super::trial::{Outcome, try_once};
@@ -18,11 +18,13 @@ type Rows = Vec<Vec<Option<f64>>>;
 impl ContestPlan {
     /// Returns the table with keys and columns, but without measurements.
     pub fn blank(&self) -> Table {
-        let keys: Vec<f64> = match &self.sort {
-            Sort::Share(share) => share.rtts.iter().map(millis).collect(),
-            Sort::Course(course) => course.ends().map(|end| end.as_secs_f64()).collect(),
-            Sort::Mice(mice) => mice.crowds.iter().map(|flows| f64::from(*flows)).collect(),
-            Sort::Trials(trials) => trials.rates.iter().map(|rate| rate.as_mbps_f64()).collect(),
+        let keys: Vec<f64> = match &self.measurement {
+            Measurement::Share(share) => share.rtts.iter().map(millis).collect(),
+            Measurement::Course(course) => course.ends().map(|end| end.as_secs_f64()).collect(),
+            Measurement::Mice(mice) => mice.crowds.iter().map(|flows| f64::from(*flows)).collect(),
+            Measurement::Trials(trials) => {
+                trials.rates.iter().map(|rate| rate.as_mbps_f64()).collect()
+            }
         };
         let curves = self.curves();
         let row = |key: f64| {
@@ -40,11 +42,11 @@ impl ContestPlan {
 
     /// Measures every point between hosts of the lab.
     pub fn measure(&self) -> Result<Table> {
-        let rows = match &self.sort {
-            Sort::Share(share) => share.measure()?,
-            Sort::Course(course) => course.measure()?,
-            Sort::Mice(mice) => mice.measure()?,
-            Sort::Trials(trials) => trials.measure()?,
+        let rows = match &self.measurement {
+            Measurement::Share(share) => share.measure()?,
+            Measurement::Course(course) => course.measure()?,
+            Measurement::Mice(mice) => mice.measure()?,
+            Measurement::Trials(trials) => trials.measure()?,
         };
         let mut table = self.blank();
         for (row, cells) in table.rows.iter_mut().zip(rows) {
@@ -56,15 +58,15 @@ impl ContestPlan {
 
     /// Returns the curves in the order of their columns.
     pub fn curves(&self) -> Vec<Curve> {
-        match &self.sort {
-            Sort::Share(share) => share.curves.iter().map(|of| of.0.clone()).collect(),
-            Sort::Course(course) => course.curves.iter().map(|of| of.0.clone()).collect(),
-            Sort::Mice(mice) => mice
+        match &self.measurement {
+            Measurement::Share(share) => share.curves.iter().map(|of| of.0.clone()).collect(),
+            Measurement::Course(course) => course.curves.iter().map(|of| of.0.clone()).collect(),
+            Measurement::Mice(mice) => mice
                 .curves
                 .iter()
                 .flat_map(|of| pair(&of.0, TIMES))
                 .collect(),
-            Sort::Trials(trials) => {
+            Measurement::Trials(trials) => {
                 let curves = trials.curves.iter();
                 curves.flat_map(|of| pair(&of.0, REACHED)).collect()
             }
@@ -73,11 +75,11 @@ impl ContestPlan {
 
     /// Returns the name of the first column.
     const fn key(&self) -> &'static str {
-        match self.sort {
-            Sort::Share(_) => "rtt_ms",
-            Sort::Course(_) => "seconds",
-            Sort::Mice(_) => "flows",
-            Sort::Trials(_) => "rate_mbps",
+        match self.measurement {
+            Measurement::Share(_) => "rtt_ms",
+            Measurement::Course(_) => "seconds",
+            Measurement::Mice(_) => "flows",
+            Measurement::Trials(_) => "rate_mbps",
         }
     }
 }

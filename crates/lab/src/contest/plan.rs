@@ -21,12 +21,12 @@ pub struct ContestPlan {
     /// Title of the figure.
     pub title: String,
     /// Measurement.
-    pub sort: Sort,
+    pub measurement: Measurement,
 }
 
 /// Measurement of a contest.
 #[derive(Clone, Debug)]
-pub enum Sort {
+pub enum Measurement {
     /// TCP's throughput in percent of its fair share, over the round-trip time.
     Share(Share),
     /// Goodput of each flow, over time.
@@ -137,27 +137,31 @@ impl ContestPlan {
     pub fn parse(name: &str, text: &str) -> std::result::Result<Self, String> {
         let settings: Settings =
             toml::from_str(text).map_err(|why| fault_in(text, why.span(), why.message()))?;
-        let sorts = [
-            settings.share.map(|share| share.check().map(Sort::Share)),
+        let measurements = [
+            settings
+                .share
+                .map(|share| share.check().map(Measurement::Share)),
             settings
                 .course
-                .map(|course| course.check().map(Sort::Course)),
-            settings.mice.map(|mice| mice.check().map(Sort::Mice)),
+                .map(|course| course.check().map(Measurement::Course)),
+            settings
+                .mice
+                .map(|mice| mice.check().map(Measurement::Mice)),
             settings
                 .trials
-                .map(|trials| trials.check().map(Sort::Trials)),
+                .map(|trials| trials.check().map(Measurement::Trials)),
         ];
-        let mut sorts = sorts.into_iter().flatten();
-        let (Some(sort), None) = (sorts.next(), sorts.next()) else {
+        let mut measurements = measurements.into_iter().flatten();
+        let (Some(measurement), None) = (measurements.next(), measurements.next()) else {
             return Err(
                 "a contest needs exactly one of `share`, `course`, `mice` and `trials`".into(),
             );
         };
-        let sort = sort?;
+        let measurement = measurement?;
         Ok(Self {
             name: name.into(),
             title: settings.title,
-            sort,
+            measurement,
         })
     }
 }
@@ -420,7 +424,7 @@ mod tests {
     #[test]
     fn valid_plan_is_parsed() {
         let plan = ContestPlan::parse("p", SHARE).unwrap();
-        let Sort::Share(share) = plan.sort else {
+        let Measurement::Share(share) = plan.measurement else {
             panic!("{plan:?}");
         };
         assert_eq!(share.rtts, [1, 10].map(Duration::from_millis));

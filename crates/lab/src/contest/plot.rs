@@ -1,6 +1,6 @@
 //! Picture of a contest.
 
-use super::plan::{ContestPlan, Sort};
+use super::plan::{ContestPlan, Measurement};
 use crate::error::Result;
 use crate::plot::{Across, plot_measured};
 use crate::table::{EMULATION, Table};
@@ -12,19 +12,19 @@ pub fn plot(plan: &ContestPlan, table: &Table) -> Result<Vec<u8>> {
         (curve.label, points)
     });
     let curves: Vec<_> = curves.collect();
-    let (below, beside, across) = match &plan.sort {
-        Sort::Share(_) => (
+    let (below, beside, across) = match &plan.measurement {
+        Measurement::Share(_) => (
             "round-trip time, ms",
             "TCP's part of its fair share, %",
             Across::Log,
         ),
-        Sort::Course(_) => ("time, s", "goodput, Mb/s", Across::Time),
-        Sort::Mice(_) => (
+        Measurement::Course(_) => ("time, s", "goodput, Mb/s", Across::Time),
+        Measurement::Mice(_) => (
             "flows beside them",
             "time of a small transfer, s",
             Across::Linear,
         ),
-        Sort::Trials(_) => (
+        Measurement::Trials(_) => (
             "send rate, Mb/s",
             "goodput, % of the rate; lost, % of the packets",
             Across::Linear,
