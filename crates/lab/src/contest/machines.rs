@@ -17,14 +17,14 @@ use lighthaul_io::udp::Udp;
 use lighthaul_proto::sabul::wire::HEAD_LEN;
 use lighthaul_proto::sabul::{self, Mode, Receiver, ReceiverEvent, Sender, SenderEvent};
 
-use super::field::{Field, SOURCE, Site, TARGET};
 use super::flow::Meter;
+use super::shared_link::{SOURCE, SharedLink, Site, TARGET};
 use super::tcp::pair;
 use crate::error::{Error, Result};
 
 /// Runs a flow of SABUL, which knows the values that a copy measures before it starts.
-pub(crate) fn sabul(site: &Site, field: &Field, mode: Mode, meter: &Meter) -> Result<()> {
-    let config = config(field, mode);
+pub(crate) fn sabul(site: &Site, link: &SharedLink, mode: Mode, meter: &Meter) -> Result<()> {
+    let config = config(link, mode);
     let now = site.clock.now();
     let mut sender = Sender::new(now, config, SEED);
     let mut receiver = Receiver::new(now, config, SEED);
@@ -62,16 +62,16 @@ pub(crate) fn sabul(site: &Site, field: &Field, mode: Mode, meter: &Meter) -> Re
 /// Returns the configuration that `lighthaul cp` uses after its probe. The flow starts at half of
 /// the link's rate and may use all of it. Its flow window is twice the size that the paper
 /// recommends.
-fn config(field: &Field, mode: Mode) -> sabul::Config {
-    let product = field.rate.bytes_in((sabul::config::SYN + field.rtt) * 2);
+fn config(link: &SharedLink, mode: Mode) -> sabul::Config {
+    let product = link.rate.bytes_in((sabul::config::SYN + link.rtt) * 2);
     let window = product / u64::from(PACKET_LEN);
     sabul::Config {
         object_len: u64::from(PACKET_LEN) << 30,
         packet_len: PACKET_LEN,
         overhead_len: OVERHEAD_LEN,
         mode,
-        memory: sabul::Memory::new(field.rate.scaled(1, 2), field.rtt),
-        rate_max: field.rate,
+        memory: sabul::Memory::new(link.rate.scaled(1, 2), link.rtt),
+        rate_max: link.rate,
         burst: None,
         stream: STREAM,
         window_max: window.clamp(WINDOW_MIN, WINDOW_MAX) as u32,

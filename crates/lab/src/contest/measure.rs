@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 
-use super::field::{Field, WIRE_LEN};
 use super::flow::{Flow, FlowProtocol};
 use super::plan::{ContestPlan, Course, Curve, Measurement, Mice, Share, Trial, Trials};
+use super::shared_link::{SharedLink, WIRE_LEN};
 use super::tcp;
 use super::together::together;
 use super::trial::{Outcome, try_once};
@@ -88,7 +88,7 @@ impl Share {
     fn measure(&self) -> Result<Rows> {
         let points = self.rtts.iter().flat_map(|rtt| {
             let curves = self.curves.iter();
-            curves.map(|(_, rate, kinds)| (self.field(*rate, *rtt), kinds))
+            curves.map(|(_, rate, kinds)| (self.link(*rate, *rtt), kinds))
         });
         let points: Vec<_> = points.collect();
         let mut shares = vec![None; points.len()];
@@ -99,8 +99,8 @@ impl Share {
             let count = count_at_once(order.iter().map(|nth| points[*nth].0.rate));
             let batch: Vec<usize> = order.drain(..count).collect();
             let works = batch.iter().map(|nth| {
-                let (field, kinds) = points[*nth];
-                move || self.share(&field, kinds)
+                let (link, kinds) = points[*nth];
+                move || self.share(&link, kinds)
             });
             for (nth, share) in batch.iter().zip(together(works)?) {
                 shares[*nth] = Some(share);
@@ -111,18 +111,18 @@ impl Share {
     }
 
     /// Measures TCP's throughput at one point, in percent of its fair share.
-    fn share(&self, field: &Field, kinds: &[FlowProtocol; 2]) -> Result<f64> {
+    fn share(&self, link: &SharedLink, kinds: &[FlowProtocol; 2]) -> Result<f64> {
         let flows = kinds.clone().map(|protocol| Flow {
             protocol,
             start: Duration::ZERO,
         });
-        let samples = field.run(&flows, self.till, LOOK)?;
+        let samples = link.run(&flows, self.till, LOOK)?;
         // A sample is taken at the end of its interval.
         let first = (self.from.as_millis() / LOOK.as_millis()) as usize;
         let by = |sample: Option<&Vec<u64>>| sample.map_or(0, |bytes| bytes[0]);
         let before = by(first.checked_sub(1).and_then(|nth| samples.get(nth)));
         let carried = by(samples.last()) - before;
-        let whole = field.rate.scaled(PAYLOAD_LEN, WIRE_LEN);
+        let whole = link.rate.scaled(PAYLOAD_LEN, WIRE_LEN);
         let fair = whole.bytes_in(self.till.saturating_sub(self.from)) as f64 / 2.0;
         Ok(100.0 * carried as f64 / fair)
     }
@@ -135,10 +135,10 @@ impl Course {
     }
 
     fn measure(&self) -> Result<Rows> {
-        let works = self.fields.iter().enumerate().map(|(nth, field)| {
+        let works = self.links.iter().enumerate().map(|(nth, link)| {
             let curves = self.curves.iter().filter(move |curve| curve.1 == nth);
             let flows: Vec<Flow> = curves.map(|curve| curve.2.clone()).collect();
-            move || field.run(&flows, self.till, self.interval)
+            move || link.run(&flows, self.till, self.interval)
         });
         let samples = together(works)?;
         let goodput = |(row, nth): (usize, usize)| {
@@ -175,7 +175,7 @@ impl Mice {
             start: Duration::ZERO,
         };
         let flows = vec![flow; crowd as usize];
-        let mut times = self.field.run_beside(&flows, |site, _| {
+        let mut times = self.link.run_beside(&flows, |site, _| {
             site.wait(WARM)?;
             tcp::mice(site, self)
         })?;

@@ -1,16 +1,16 @@
 //! Figures of flows that share a link of the lab in real time: protocol machines on real sockets,
 //! and the kernel's TCP.
 //!
-//! - [`plan`]: flows and their links; [`flow`]: one flow; [`field`]: a link that flows share
+//! - [`plan`]: flows and their links; [`flow`]: one flow; [`shared_link`]: a link that flows share
 //! - [`measure`]: measurements; [`plot`]: pictures; [`figures`]: all figures
 //! - `machines`, `tcp`: flows by protocol; `trial`: one transfer beside a load or to a disk;
 //!   `together`: parallel work
-pub mod field;
 pub mod figures;
 pub mod flow;
 pub mod measure;
 pub mod plan;
 pub mod plot;
+pub mod shared_link;
 
 mod machines;
 mod tcp;

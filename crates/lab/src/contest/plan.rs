@@ -7,8 +7,8 @@ use lighthaul_base::Rate;
 use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 
-use super::field::Field;
 use super::flow::{Flow, FlowProtocol};
+use super::shared_link::SharedLink;
 use crate::error::Result;
 use crate::file;
 use crate::quantity::{bytes, duration, rate};
@@ -59,7 +59,7 @@ pub struct Course {
     /// End of the measurement.
     pub till: Duration,
     /// Links.
-    pub fields: Vec<Field>,
+    pub links: Vec<SharedLink>,
     /// Curves, each with the index of its link.
     pub curves: Vec<(Curve, usize, Flow)>,
 }
@@ -68,7 +68,7 @@ pub struct Course {
 #[derive(Clone, Debug)]
 pub struct Mice {
     /// Link.
-    pub field: Field,
+    pub link: SharedLink,
     /// Numbers of flows beside the transfers, one per point.
     pub crowds: Vec<u32>,
     /// Number of transfers.
@@ -168,8 +168,8 @@ impl ContestPlan {
 
 impl Share {
     /// Returns the link of a curve at one point.
-    pub fn field(&self, rate: Rate, rtt: Duration) -> Field {
-        Field {
+    pub fn link(&self, rate: Rate, rtt: Duration) -> SharedLink {
+        SharedLink {
             rate,
             rtt,
             queue_packets_min: self.queue_packets_min,
@@ -212,7 +212,7 @@ struct ShareCurve {
 struct CourseSettings {
     interval: String,
     till: String,
-    link: Vec<FieldSettings>,
+    link: Vec<SharedLinkSettings>,
     curve: Vec<CourseCurve>,
 }
 
@@ -229,7 +229,7 @@ struct CourseCurve {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MiceSettings {
-    link: FieldSettings,
+    link: SharedLinkSettings,
     crowds: Vec<u32>,
     transfers: u32,
     size: String,
@@ -268,7 +268,7 @@ struct TrialCurve {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FieldSettings {
+struct SharedLinkSettings {
     rate: String,
     rtt: String,
     queue_packets: u32,
@@ -299,10 +299,10 @@ impl ShareSettings {
 
 impl CourseSettings {
     fn check(self) -> std::result::Result<Course, String> {
-        let fields = self.link.into_iter().map(FieldSettings::check);
-        let fields: Vec<Field> = fields.collect::<std::result::Result<_, _>>()?;
+        let links = self.link.into_iter().map(SharedLinkSettings::check);
+        let links: Vec<SharedLink> = links.collect::<std::result::Result<_, _>>()?;
         let curves = self.curve.into_iter().map(|of| {
-            if of.link >= fields.len() {
+            if of.link >= links.len() {
                 return Err(format!(
                     "curve {}: `link` is not the index of a link",
                     of.curve.name
@@ -321,7 +321,7 @@ impl CourseSettings {
         Ok(Course {
             interval,
             till,
-            fields,
+            links,
             curves,
         })
     }
@@ -338,7 +338,7 @@ impl MiceSettings {
             ));
         }
         Ok(Mice {
-            field: self.link.check()?,
+            link: self.link.check()?,
             crowds: self.crowds,
             transfers: self.transfers,
             bytes: bytes(&self.size)?,
@@ -381,9 +381,9 @@ impl TrialCurve {
     }
 }
 
-impl FieldSettings {
-    fn check(self) -> std::result::Result<Field, String> {
-        Ok(Field {
+impl SharedLinkSettings {
+    fn check(self) -> std::result::Result<SharedLink, String> {
+        Ok(SharedLink {
             rate: rate(&self.rate)?,
             rtt: duration(&self.rtt)?,
             queue_packets_min: queue(self.queue_packets)?,

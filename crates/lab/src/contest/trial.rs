@@ -17,10 +17,10 @@ use lighthaul_proto::rbudp::{
     Config, FeedbackConfig, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
 
-use super::field::Site;
 use super::flow::Meter;
 use super::machines::{Bystander, OVERHEAD_LEN, PACKET_LEN, STREAM, lanes, object};
 use super::plan::{Target, Trial, Trials};
+use super::shared_link::Site;
 use crate::error::{Error, Result};
 use crate::press::Press;
 use crate::settings::LinkSettings;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_lab::contest::field::Field;
 use lighthaul_lab::contest::flow::Flow;
 use lighthaul_lab::contest::plan::ContestPlan;
+use lighthaul_lab::contest::shared_link::SharedLink;
 
 use lighthaul_testkit::Turn;
 
@@ -17,7 +17,7 @@ fn machines_and_tcp_share_a_link() {
         return;
     }
     let _turn = Turn::alone();
-    let field = Field {
+    let link = SharedLink {
         rate: Rate::from_mbps(20),
         rtt: Duration::from_millis(10),
         queue_packets_min: 50,
@@ -28,7 +28,7 @@ fn machines_and_tcp_share_a_link() {
     };
     let flows = [flow("sabul", 0), flow("reno", 0), flow("sabul-swift", 9000)];
     let (time, interval) = (Duration::from_secs(4), Duration::from_millis(500));
-    let samples = field.run(&flows, time, interval).unwrap();
+    let samples = link.run(&flows, time, interval).unwrap();
     assert_eq!(samples.len(), 8);
     assert!(samples.is_sorted_by(|a, b| a.iter().zip(b).all(|(a, b)| a <= b)));
     let [sabul, reno, late] = samples[7].as_slice() else {
@@ -36,7 +36,7 @@ fn machines_and_tcp_share_a_link() {
     };
     assert!(*sabul > 500_000 && *reno > 500_000, "{samples:?}");
     assert_eq!(*late, 0, "the flow started too early");
-    let most = field.rate.bytes_in(time);
+    let most = link.rate.bytes_in(time);
     assert!(sabul + reno <= most, "{sabul} and {reno} of {most}");
 }
 

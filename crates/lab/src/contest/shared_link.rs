@@ -16,7 +16,7 @@ use crate::settings::{LinkSettings, Settings};
 
 /// Link from host `a` to host `b`, with equal properties in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct SharedLink {
     /// Rate of the link.
     pub rate: Rate,
     /// Round-trip time.
@@ -34,7 +34,7 @@ pub(crate) struct Site {
     pub(crate) clock: Clock,
 }
 
-impl Field {
+impl SharedLink {
     /// Runs `flows` for `time`. Returns the bytes that each has carried by the end of every
     /// interval.
     pub fn run(&self, flows: &[Flow], time: Duration, interval: Duration) -> Result<Vec<Vec<u64>>> {
