@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_proto::sabul::Mode;
 
-use super::shared_link::{SharedLink, Site};
+use super::shared_link::{HostPair, SharedLink};
 use super::{machines, tcp};
 use crate::error::Result;
 
@@ -52,14 +52,14 @@ impl FromStr for FlowProtocol {
 
 impl Flow {
     /// Runs the flow until `meter` signals its end.
-    pub(crate) fn run(&self, site: &Site, link: &SharedLink, meter: &Meter) -> Result<()> {
-        site.wait(self.start)?;
+    pub(crate) fn run(&self, hosts: &HostPair, link: &SharedLink, meter: &Meter) -> Result<()> {
+        hosts.wait(self.start)?;
         if meter.is_over() {
             return Ok(());
         }
         match &self.protocol {
-            FlowProtocol::Sabul(mode) => machines::sabul(site, link, *mode, meter),
-            FlowProtocol::Tcp(congestion) => tcp::run(site, congestion, meter),
+            FlowProtocol::Sabul(mode) => machines::sabul(hosts, link, *mode, meter),
+            FlowProtocol::Tcp(congestion) => tcp::run(hosts, congestion, meter),
         }
     }
 }

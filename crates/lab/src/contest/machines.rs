@@ -18,14 +18,14 @@ use lighthaul_proto::sabul::wire::HEAD_LEN;
 use lighthaul_proto::sabul::{self, Mode, Receiver, ReceiverEvent, Sender, SenderEvent};
 
 use super::flow::Meter;
-use super::shared_link::{SOURCE, SharedLink, Site, TARGET};
+use super::shared_link::{HostPair, SOURCE, SharedLink, TARGET};
 use super::tcp::pair;
 use crate::error::{Error, Result};
 
 /// Runs a flow of SABUL, which knows the values that a copy measures before it starts.
-pub(crate) fn sabul(site: &Site, link: &SharedLink, mode: Mode, meter: &Meter) -> Result<()> {
+pub(crate) fn sabul(hosts: &HostPair, link: &SharedLink, mode: Mode, meter: &Meter) -> Result<()> {
     let config = config(link, mode);
-    let now = site.clock.now();
+    let now = hosts.clock.now();
     let mut sender = Sender::new(now, config, SEED);
     let mut receiver = Receiver::new(now, config, SEED);
     let sending = Bystander {
@@ -47,7 +47,7 @@ pub(crate) fn sabul(site: &Site, link: &SharedLink, mode: Mode, meter: &Meter) -
             ReceiverEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
         },
     };
-    let [mut near, mut far] = lanes(site, HEAD_LEN)?;
+    let [mut near, mut far] = lanes(hosts, HEAD_LEN)?;
     thread::scope(|scope| {
         let sent = scope.spawn(|| drive(&mut sender, &mut near, sending));
         let received = drive(&mut receiver, &mut far, receiving);
@@ -91,8 +91,8 @@ pub(crate) fn object() -> Memory {
 }
 
 /// Creates the lanes of the machines of both hosts.
-pub(crate) fn lanes(site: &Site, head_len: usize) -> Result<[Lane; 2]> {
-    let ([near, far], [here, there]) = (sockets(site)?, streams(site)?);
+pub(crate) fn lanes(hosts: &HostPair, head_len: usize) -> Result<[Lane; 2]> {
+    let ([near, far], [here, there]) = (sockets(hosts)?, streams(hosts)?);
     let lane = |udp, stream| Lane {
         udp: Some(udp),
         stream,
@@ -101,7 +101,7 @@ pub(crate) fn lanes(site: &Site, head_len: usize) -> Result<[Lane; 2]> {
         seal: None,
         open: None,
         head_len,
-        clock: site.clock,
+        clock: hosts.clock,
         scatter: None,
         share: None,
         competition: None,
@@ -111,10 +111,10 @@ pub(crate) fn lanes(site: &Site, head_len: usize) -> Result<[Lane; 2]> {
 }
 
 /// Creates a socket in each host, connected to the other.
-fn sockets(site: &Site) -> Result<[Udp; 2]> {
+fn sockets(hosts: &HostPair) -> Result<[Udp; 2]> {
     let bind = |host: &str| {
-        let address = SocketAddr::from((site.lab.address(host)?, 0));
-        site.lab.within(host, || {
+        let address = SocketAddr::from((hosts.lab.address(host)?, 0));
+        hosts.lab.within(host, || {
             let udp = Udp::bind(address)?;
             udp.local_addr().map(|own| (udp, own))
         })
@@ -127,8 +127,8 @@ fn sockets(site: &Site) -> Result<[Udp; 2]> {
 }
 
 /// Creates both ends of a stream between the hosts.
-fn streams(site: &Site) -> Result<[Stream; 2]> {
-    let [near, far] = pair(site, None)?;
+fn streams(hosts: &HostPair) -> Result<[Stream; 2]> {
+    let [near, far] = pair(hosts, None)?;
     let shake = |mut tcp, side| {
         let tls = handshake(&mut tcp, side, &Identity::generate())?;
         Control::start(tcp, tls)?.open(STREAM)

@@ -175,9 +175,9 @@ impl Mice {
             start: Duration::ZERO,
         };
         let flows = vec![flow; crowd as usize];
-        let mut times = self.link.run_beside(&flows, |site, _| {
-            site.wait(WARM)?;
-            tcp::mice(site, self)
+        let mut times = self.link.run_beside(&flows, |hosts, _| {
+            hosts.wait(WARM)?;
+            tcp::mice(hosts, self)
         })?;
         times.sort_unstable();
         let within = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];

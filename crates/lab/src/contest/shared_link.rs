@@ -28,7 +28,7 @@ pub struct SharedLink {
 
 /// Running lab of two hosts.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct HostPair {
     pub(crate) lab: Lab,
     /// Clock that starts with the lab.
     pub(crate) clock: Clock,
@@ -38,11 +38,11 @@ impl SharedLink {
     /// Runs `flows` for `time`. Returns the bytes that each has carried by the end of every
     /// interval.
     pub fn run(&self, flows: &[Flow], time: Duration, interval: Duration) -> Result<Vec<Vec<u64>>> {
-        let watch = |site: &Site, meters: &[Meter]| {
+        let watch = |hosts: &HostPair, meters: &[Meter]| {
             let ends = time.as_nanos().div_ceil(interval.as_nanos().max(1)) as u32;
             let ends = (1..=ends).map(|nth| interval * nth);
             ends.map(|end| {
-                site.wait(end)?;
+                hosts.wait(end)?;
                 Ok(meters.iter().map(Meter::bytes).collect())
             })
             .collect()
@@ -54,17 +54,17 @@ impl SharedLink {
     pub(crate) fn run_beside<T>(
         &self,
         flows: &[Flow],
-        work: impl FnOnce(&Site, &[Meter]) -> Result<T>,
+        work: impl FnOnce(&HostPair, &[Meter]) -> Result<T>,
     ) -> Result<T> {
-        let site = Site::new(self.link())?;
+        let hosts = HostPair::new(self.link())?;
         let meters: Vec<Meter> = flows.iter().map(|_| Meter::default()).collect();
         thread::scope(|scope| {
             let runners: Vec<_> = flows
                 .iter()
                 .zip(&meters)
-                .map(|(flow, meter)| scope.spawn(|| flow.run(&site, self, meter)))
+                .map(|(flow, meter)| scope.spawn(|| flow.run(&hosts, self, meter)))
                 .collect();
-            let done = work(&site, &meters);
+            let done = work(&hosts, &meters);
             meters.iter().for_each(Meter::end);
             for runner in runners {
                 runner.join().unwrap_or_else(|panic| {
@@ -88,7 +88,7 @@ impl SharedLink {
     }
 }
 
-impl Site {
+impl HostPair {
     /// Starts two hosts with this link between them.
     pub(crate) fn new(link: LinkSettings) -> Result<Self> {
         Ok(Self {

@@ -10,13 +10,13 @@ use lighthaul_io::tcp::{connect, connect_by, listen};
 
 use super::flow::Meter;
 use super::plan::Mice;
-use super::shared_link::{SOURCE, Site, TARGET};
+use super::shared_link::{HostPair, SOURCE, TARGET};
 use super::together::together;
 use crate::error::{Error, Result};
 
 /// Runs a flow with this congestion control.
-pub(crate) fn run(site: &Site, congestion: &str, meter: &Meter) -> Result<()> {
-    let [near, far] = pair(site, Some(congestion))?;
+pub(crate) fn run(hosts: &HostPair, congestion: &str, meter: &Meter) -> Result<()> {
+    let [near, far] = pair(hosts, Some(congestion))?;
     for end in [&near, &far] {
         end.set_read_timeout(Some(LOOK))
             .and_then(|()| end.set_write_timeout(Some(LOOK)))
@@ -31,20 +31,20 @@ pub(crate) fn run(site: &Site, congestion: &str, meter: &Meter) -> Result<()> {
 
 /// Runs small transfers that start at regular intervals. Returns the duration of each, from the
 /// connection's start until the receiver has closed it.
-pub(crate) fn mice(site: &Site, plan: &Mice) -> Result<Vec<Duration>> {
-    let begun = site.clock.now().since(Instant::ZERO);
+pub(crate) fn mice(hosts: &HostPair, plan: &Mice) -> Result<Vec<Duration>> {
+    let begun = hosts.clock.now().since(Instant::ZERO);
     let mouse = |nth: u32| {
-        site.wait(begun + plan.every * nth)?;
-        let (listener, address) = listener(site)?;
-        let began = site.clock.now();
-        let near = call(site, address, Some(&plan.congestion))?;
+        hosts.wait(begun + plan.every * nth)?;
+        let (listener, address) = listener(hosts)?;
+        let began = hosts.clock.now();
+        let near = call(hosts, address, Some(&plan.congestion))?;
         let what = "run a small transfer in the lab";
         let (far, _) = listener.accept().map_err(Error::world(what))?;
         thread::scope(|scope| {
             scope.spawn(|| swallow(far));
             send(near, plan).map_err(Error::world(what))
         })?;
-        Ok(site.clock.now().since(began))
+        Ok(hosts.clock.now().since(began))
     };
     together((0..plan.transfers).map(|nth| move || mouse(nth)))
 }
@@ -66,9 +66,9 @@ fn swallow(mut tcp: TcpStream) {
 
 /// Connects the sending host to the receiving one. Returns both ends. Uses this congestion control,
 /// or that of a copy if `None`.
-pub(crate) fn pair(site: &Site, congestion: Option<&str>) -> Result<[TcpStream; 2]> {
-    let (listener, address) = listener(site)?;
-    let near = call(site, address, congestion)?;
+pub(crate) fn pair(hosts: &HostPair, congestion: Option<&str>) -> Result<[TcpStream; 2]> {
+    let (listener, address) = listener(hosts)?;
+    let near = call(hosts, address, congestion)?;
     let (far, _) = listener
         .accept()
         .map_err(Error::world("accept a TCP connection in the lab"))?;
@@ -76,16 +76,16 @@ pub(crate) fn pair(site: &Site, congestion: Option<&str>) -> Result<[TcpStream; 
 }
 
 /// Listens in the receiving host.
-fn listener(site: &Site) -> Result<(TcpListener, SocketAddr)> {
-    let address = SocketAddr::from((site.target()?, 0));
-    let listener = site.lab.within(TARGET, || listen(address))?;
+fn listener(hosts: &HostPair) -> Result<(TcpListener, SocketAddr)> {
+    let address = SocketAddr::from((hosts.target()?, 0));
+    let listener = hosts.lab.within(TARGET, || listen(address))?;
     let own = listener.local_addr();
     own.map(|own| (listener, own))
         .map_err(Error::world("listen in the lab"))
 }
 
 /// Connects from the sending host.
-fn call(site: &Site, to: SocketAddr, congestion: Option<&str>) -> Result<TcpStream> {
+fn call(hosts: &HostPair, to: SocketAddr, congestion: Option<&str>) -> Result<TcpStream> {
     let call = || match congestion {
         Some(name) => {
             let tcp = connect_by(name, to)?;
@@ -94,7 +94,7 @@ fn call(site: &Site, to: SocketAddr, congestion: Option<&str>) -> Result<TcpStre
         }
         None => connect(&to.ip().to_string(), to.port()).map_err(std::io::Error::other),
     };
-    site.lab.within(SOURCE, call)
+    hosts.lab.within(SOURCE, call)
 }
 
 /// Sends as much as the connection takes.

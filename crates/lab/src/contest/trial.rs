@@ -20,7 +20,7 @@ use lighthaul_proto::rbudp::{
 use super::flow::Meter;
 use super::machines::{Bystander, OVERHEAD_LEN, PACKET_LEN, STREAM, lanes, object};
 use super::plan::{Target, Trial, Trials};
-use super::shared_link::Site;
+use super::shared_link::HostPair;
 use crate::error::{Error, Result};
 use crate::press::Press;
 use crate::settings::LinkSettings;
@@ -39,14 +39,14 @@ pub(crate) fn try_once(trials: &Trials, trial: &Trial, rate: Rate) -> Result<Out
         kind: Some("veth".into()),
         ..LinkSettings::default()
     };
-    let site = Site::new(link)?;
+    let hosts = HostPair::new(link)?;
     let config = config(trials.bytes, trial, rate);
-    let [near, mut far] = lanes(&site, HEAD_LEN)?;
+    let [near, mut far] = lanes(&hosts, HEAD_LEN)?;
     if let (Some(bytes), Some(udp)) = (trial.socket_bytes, &far.udp) {
         udp.set_buffers(bytes);
     }
     far.competition = trial.feedback.then(Competition::new);
-    let begun = site.clock.now();
+    let begun = hosts.clock.now();
     let mut sender = Sender::new(begun, config, SEED);
     let _press = Press::start(trial.tasks, RECEIVER_CORE)?;
     let meter = Meter::default();
@@ -56,7 +56,7 @@ pub(crate) fn try_once(trials: &Trials, trial: &Trial, rate: Rate) -> Result<Out
         let sent = scope.spawn(|| send(&mut sender, near, &meter));
         let sent = sent.join();
         let sent = sent.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let ended = site.clock.now();
+        let ended = hosts.clock.now();
         meter.end();
         let received = received.join();
         received.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
