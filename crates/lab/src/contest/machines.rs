@@ -28,7 +28,7 @@ pub(crate) fn sabul(hosts: &HostPair, link: &SharedLink, mode: Mode, meter: &Met
     let now = hosts.clock.now();
     let mut sender = Sender::new(now, config, SEED);
     let mut receiver = Receiver::new(now, config, SEED);
-    let sending = Bystander {
+    let sending = MeteredOwner {
         meter,
         look: |_: &Sender, _: &Meter| {},
         judge: |event| match event {
@@ -37,7 +37,7 @@ pub(crate) fn sabul(hosts: &HostPair, link: &SharedLink, mode: Mode, meter: &Met
             SenderEvent::Failed(why) => Err(World::PeerMisbehaved(why.to_string())),
         },
     };
-    let receiving = Bystander {
+    let receiving = MeteredOwner {
         meter,
         look: |receiver: &Receiver, meter: &Meter| {
             meter.set(receiver.received() * u64::from(PACKET_LEN));
@@ -79,7 +79,11 @@ fn config(link: &SharedLink, mode: Mode) -> sabul::Config {
     }
 }
 
-fn drive<E: Endpoint>(machine: &mut E, lane: &mut Lane, mut owner: Bystander<'_, E>) -> Result<()> {
+fn drive<E: Endpoint>(
+    machine: &mut E,
+    lane: &mut Lane,
+    mut owner: MeteredOwner<'_, E>,
+) -> Result<()> {
     run(machine, lane, &mut object(), &mut owner).map_err(Error::Flow)
 }
 
@@ -144,13 +148,13 @@ fn streams(hosts: &HostPair) -> Result<[Stream; 2]> {
 }
 
 /// Owner of a machine that measures it until the flow ends.
-pub(crate) struct Bystander<'a, E: Endpoint> {
+pub(crate) struct MeteredOwner<'a, E: Endpoint> {
     pub(crate) meter: &'a Meter,
     pub(crate) look: fn(&E, &Meter),
     pub(crate) judge: fn(E::Event) -> std::result::Result<Next, World>,
 }
 
-impl<E: Endpoint> Owner<E> for Bystander<'_, E> {
+impl<E: Endpoint> Owner<E> for MeteredOwner<'_, E> {
     fn event(
         &mut self,
         _: &mut E,

@@ -18,7 +18,7 @@ use lighthaul_proto::rbudp::{
 };
 
 use super::flow::Meter;
-use super::machines::{Bystander, OVERHEAD_LEN, PACKET_LEN, STREAM, lanes, object};
+use super::machines::{MeteredOwner, OVERHEAD_LEN, PACKET_LEN, STREAM, lanes, object};
 use super::plan::{Target, Trial, Trials};
 use super::shared_link::HostPair;
 use crate::error::{Error, Result};
@@ -87,7 +87,7 @@ fn config(bytes: u64, trial: &Trial, rate: Rate) -> Config {
 
 fn send(sender: &mut Sender, mut lane: Lane, meter: &Meter) -> Result<()> {
     keep_to(SENDER_CORE).map_err(Error::world("pin the sender to a core"))?;
-    let mut owner = Bystander {
+    let mut owner = MeteredOwner {
         meter,
         look: |_: &Sender, _: &Meter| {},
         judge: |event| match event {
@@ -105,7 +105,7 @@ fn send(sender: &mut Sender, mut lane: Lane, meter: &Meter) -> Result<()> {
 fn receive(config: Config, trial: &Trial, mut lane: Lane, meter: &Meter) -> Result<()> {
     keep_to(RECEIVER_CORE).map_err(Error::world("pin the receiver to a core"))?;
     let mut receiver = Receiver::new(lane.clock.now(), config, SEED);
-    let mut owner = Bystander {
+    let mut owner = MeteredOwner {
         meter,
         look: |_: &Receiver, _: &Meter| {},
         judge: |event| match event {
