@@ -30,12 +30,12 @@ pub(crate) struct LinkDescription {
     pub(crate) between: [usize; 2],
     pub(crate) mtu: u32,
     pub(crate) spares_tcp: bool,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LinkKind,
 }
 
 /// Implementation of a link.
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum LinkKind {
     /// Emulated link, with a machine for each direction.
     Wan(Box<[LinkConfig; 2]>),
     /// Pair of virtual Ethernet devices (veth). With `segment`, trains are cut before they cross.
@@ -137,18 +137,18 @@ impl LinkDescription {
     }
 }
 
-fn veth(link: &LinkSettings) -> std::result::Result<Kind, String> {
+fn veth(link: &LinkSettings) -> std::result::Result<LinkKind, String> {
     let given = [&link.both, &link.forward, &link.back].map(|d| format!("{d:?}"));
     let nothing = format!("{:?}", DirectionSettings::default());
     if link.rtt.is_some() || link.spare_tcp.is_some() || given.iter().any(|d| *d != nothing) {
         return Err("a veth has only the settings mtu and segment".to_owned());
     }
-    Ok(Kind::Veth {
+    Ok(LinkKind::Veth {
         segment: link.segment.unwrap_or(false),
     })
 }
 
-fn wan(link: &LinkSettings, mtu: u32) -> std::result::Result<Kind, String> {
+fn wan(link: &LinkSettings, mtu: u32) -> std::result::Result<LinkKind, String> {
     if link.segment.is_some() {
         return Err("only a link of kind veth has the setting segment".to_owned());
     }
@@ -166,7 +166,7 @@ fn wan(link: &LinkSettings, mtu: u32) -> std::result::Result<Kind, String> {
         direction(&directions[0], there, rtt, mtu)?,
         direction(&directions[1], back, rtt, mtu)?,
     ];
-    Ok(Kind::Wan(Box::new(directions)))
+    Ok(LinkKind::Wan(Box::new(directions)))
 }
 
 fn delay(settings: &DirectionSettings) -> std::result::Result<Duration, String> {

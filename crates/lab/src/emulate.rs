@@ -18,7 +18,7 @@ use lighthaul_sim::Link;
 
 use crate::congestion;
 use crate::counters::{Counters, DirectionCounters};
-use crate::description::{Description, Kind, address};
+use crate::description::{Description, LinkKind, address};
 use crate::error::{Error, Result};
 use crate::line::Line;
 use crate::netns::{self, Host};
@@ -177,7 +177,7 @@ impl Lab {
             .description
             .links
             .iter()
-            .filter(|l| matches!(l.kind, Kind::Wan(_)));
+            .filter(|l| matches!(l.kind, LinkKind::Wan(_)));
         let ends = emulated.flat_map(|link| [link.between, [link.between[1], link.between[0]]]);
         let active = wan.lines().iter().filter(|line| line.mtu != 0);
         let links = ends.zip(active).map(|(ends, line)| DirectionCounters {
@@ -266,10 +266,10 @@ fn lines(description: &Description) -> Vec<Line> {
                 .wrapping_mul(1_000_003)
                 .wrapping_add(lines.len() as u64);
             lines.push(match &link.kind {
-                Kind::Wan(configs) => {
+                LinkKind::Wan(configs) => {
                     Line::new(Link::new(configs[way], seed), link.mtu, link.spares_tcp)
                 }
-                Kind::Veth { .. } => Line::new(
+                LinkKind::Veth { .. } => Line::new(
                     Link::new(lighthaul_sim::LinkConfig::default(), seed),
                     0,
                     false,

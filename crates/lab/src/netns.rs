@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lighthaul_io::namespace::Namespace;
 use lighthaul_io::tun::Tun;
 
-use crate::description::{Description, Kind, address};
+use crate::description::{Description, LinkKind, address};
 use crate::error::{Error, Result};
 
 /// Host of the lab.
@@ -25,7 +25,7 @@ pub(crate) fn build(description: &Description) -> Result<Vec<Host>> {
         .map(host)
         .collect::<Result<_>>()?;
     for (number, link) in description.links.iter().enumerate() {
-        if let Kind::Veth { segment } = link.kind {
+        if let LinkKind::Veth { segment } = link.kind {
             let ends = link.between.map(|end| &hosts[end].namespace);
             join(number, link.between, ends, link.mtu)
                 .and_then(|()| if segment { cut(number, ends) } else { Ok(()) })
@@ -43,7 +43,7 @@ impl Host {
         let own = description
             .links
             .iter()
-            .filter(|link| matches!(link.kind, Kind::Wan(_)) && link.between.contains(&number));
+            .filter(|link| matches!(link.kind, LinkKind::Wan(_)) && link.between.contains(&number));
         let mtu = own.map(|link| link.mtu).max().unwrap_or(1500);
         let tun = namespace
             .within(|| furnish(number, mtu))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::description::{Description, Kind};
+use crate::description::{Description, LinkKind};
 use crate::error::{Error, Result};
 
 /// Directions in order. A direction is twice its link's index, plus one for the way back.
@@ -31,7 +31,7 @@ pub(crate) fn paths(description: &Description) -> Result<Vec<Vec<Option<Path>>>>
 /// Reports whether a veth pair links these two hosts.
 pub(crate) fn joined_by_veth(description: &Description, one: usize, other: usize) -> bool {
     description.links.iter().any(|link| {
-        matches!(link.kind, Kind::Veth { .. })
+        matches!(link.kind, LinkKind::Veth { .. })
             && (link.between == [one, other] || link.between == [other, one])
     })
 }
@@ -53,7 +53,7 @@ fn tree(description: &Description, source: usize) -> Vec<Option<Path>> {
             continue;
         }
         for (number, link) in description.links.iter().enumerate() {
-            let Kind::Wan(directions) = &link.kind else {
+            let LinkKind::Wan(directions) = &link.kind else {
                 continue;
             };
             for (way, direction) in directions.iter().enumerate() {
