@@ -13,7 +13,7 @@ use lighthaul_lab::latency;
 use lighthaul_lab::plot::{plot, plot_crowd};
 use lighthaul_lab::simulate::simulate;
 use lighthaul_lab::slabs;
-use lighthaul_lab::slabs::plan::Kind;
+use lighthaul_lab::slabs::plan::Experiment;
 use lighthaul_lab::table::Table;
 
 #[test]
@@ -61,7 +61,7 @@ fn simulated_slabs_match_the_accepted_tables() {
         let mut accepted = accepted.expect("a figure has an accepted table");
         assert_drawn(&slabs::plot::plot(&plan, &accepted).unwrap());
         // `make figures` simulates all points, and the cluster with its many seeds.
-        if plan.kind == Kind::Cluster {
+        if plan.kind == Experiment::Cluster {
             continue;
         }
         plan.values.truncate(1);

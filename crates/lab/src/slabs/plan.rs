@@ -19,7 +19,7 @@ pub struct SlabPlan {
     /// Title of the figure.
     pub title: String,
     /// Experiment.
-    pub kind: Kind,
+    pub kind: Experiment,
     /// Values of the variable: bytes of a slab or buffer, number of gateways, or offered load in
     /// Mb/s.
     pub values: Vec<u64>,
@@ -43,7 +43,7 @@ pub struct SlabPlan {
 /// Experiment of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum Experiment {
     /// Effect of the sizes of slabs and buffers on utilization and delays.
     Size,
     /// Effect of a buffer on the utilization of a channel that opens late.
@@ -58,7 +58,7 @@ pub enum Kind {
 #[serde(deny_unknown_fields)]
 struct Settings {
     title: String,
-    kind: Kind,
+    kind: Experiment,
     values: Vec<String>,
     #[serde(default)]
     series: Vec<String>,
@@ -111,7 +111,7 @@ impl SlabPlan {
         if !self.values.is_sorted() || self.values.first().is_none_or(|value| *value == 0) {
             return Err("`values` must be above zero and in ascending order".into());
         }
-        let has_curves = matches!(self.kind, Kind::Size | Kind::Provisioning);
+        let has_curves = matches!(self.kind, Experiment::Size | Experiment::Provisioning);
         if has_curves == self.series.is_empty() {
             return Err(
                 "the kinds `size` and `provisioning` need `series`, and others have none".into(),
@@ -120,14 +120,14 @@ impl SlabPlan {
         if self.time < Duration::from_secs(1) || !(500..=9000).contains(&self.packet_len) {
             return Err("`time` must be at least 1s, and `packet` from 500 to 9000 bytes".into());
         }
-        if self.kind == Kind::Cluster && self.values.iter().any(|count| *count > 32) {
+        if self.kind == Experiment::Cluster && self.values.iter().any(|count| *count > 32) {
             return Err("`values` must be at most 32 gateways".into());
         }
         Ok(())
     }
 }
 
-impl Kind {
+impl Experiment {
     fn value(self, text: &str) -> std::result::Result<u64, String> {
         match self {
             Self::Size | Self::Provisioning => quantity::bytes(text),

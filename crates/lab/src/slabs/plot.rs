@@ -1,7 +1,7 @@
 //! Picture of a figure of slabs.
 
 use super::panels::{Curve, Panel, Sheet};
-use super::plan::{Kind, SlabPlan};
+use super::plan::{Experiment, SlabPlan};
 use super::simulate::{PROVISIONING, SIZE, columns, curve_name};
 use crate::error::{Error, Result};
 use crate::table::Table;
@@ -9,12 +9,12 @@ use crate::table::Table;
 /// Draws the table of a plan. Returns a PNG image.
 pub fn plot(plan: &SlabPlan, table: &Table) -> Result<Vec<u8>> {
     let below = match plan.kind {
-        Kind::Size => "slab, MiB",
-        Kind::Provisioning => "buffer, MiB",
-        Kind::Cluster => "gateways",
-        Kind::Load => "offered load, Gb/s",
+        Experiment::Size => "slab, MiB",
+        Experiment::Provisioning => "buffer, MiB",
+        Experiment::Cluster => "gateways",
+        Experiment::Load => "offered load, Gb/s",
     };
-    let is_log = matches!(plan.kind, Kind::Size | Kind::Provisioning);
+    let is_log = matches!(plan.kind, Experiment::Size | Experiment::Provisioning);
     Sheet {
         title: &plan.title,
         below,
@@ -53,16 +53,16 @@ fn panels(plan: &SlabPlan) -> Vec<Panel> {
         }
     };
     match plan.kind {
-        Kind::Size => vec![
+        Experiment::Size => vec![
             of("channel used, %", SIZE[0], false),
             of("bulk, 99 %, ms", SIZE[1], true),
             of("keystrokes, 99 %, ms", SIZE[2], false),
         ],
-        Kind::Provisioning => vec![
+        Experiment::Provisioning => vec![
             of("open channel used, %", PROVISIONING[0], false),
             of("last byte, ms", PROVISIONING[1], true),
         ],
-        Kind::Cluster => ["channel used, %", "lost, %"]
+        Experiment::Cluster => ["channel used, %", "lost, %"]
             .into_iter()
             .zip(1..)
             .map(|(label, nth)| {
@@ -76,7 +76,7 @@ fn panels(plan: &SlabPlan) -> Vec<Panel> {
                 fixed(label, &curves, false)
             })
             .collect(),
-        Kind::Load => vec![
+        Experiment::Load => vec![
             fixed(
                 "ms",
                 &[
@@ -92,9 +92,11 @@ fn panels(plan: &SlabPlan) -> Vec<Panel> {
     }
 }
 
-fn legend(kind: Kind, series: u64) -> String {
+fn legend(kind: Experiment, series: u64) -> String {
     match kind {
-        Kind::Provisioning => format!("opens after {} ms", series / 1_000_000),
-        Kind::Size | Kind::Cluster | Kind::Load => format!("buffer {} MiB", series >> 20),
+        Experiment::Provisioning => format!("opens after {} ms", series / 1_000_000),
+        Experiment::Size | Experiment::Cluster | Experiment::Load => {
+            format!("buffer {} MiB", series >> 20)
+        }
     }
 }

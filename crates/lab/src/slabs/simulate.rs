@@ -7,7 +7,7 @@ use lighthaul_proto::slabs::station::{Program, Station};
 use lighthaul_sim::{FlowEvent, LinkConfig, Network};
 
 use super::dialled::Dialled;
-use super::plan::{Kind, SlabPlan};
+use super::plan::{Experiment, SlabPlan};
 use super::stage::{Diary, Piece, Stage};
 use super::turns::turns;
 use crate::table::Table;
@@ -16,17 +16,17 @@ use crate::table::Table;
 pub fn simulate(plan: &SlabPlan) -> Table {
     let row = |value: &u64| {
         let point = match plan.kind {
-            Kind::Size => plan
+            Experiment::Size => plan
                 .series
                 .iter()
                 .flat_map(|buffer| size(plan, *value, *buffer))
                 .collect(),
-            Kind::Provisioning => {
+            Experiment::Provisioning => {
                 let of = |latency: &u64| provisioning(plan, *value, Duration::from_nanos(*latency));
                 plan.series.iter().flat_map(of).collect()
             }
-            Kind::Cluster => cluster(plan, *value),
-            Kind::Load => load(plan, *value),
+            Experiment::Cluster => cluster(plan, *value),
+            Experiment::Load => load(plan, *value),
         };
         let value = *value as f64 / scale(plan.kind);
         std::iter::once(Some(value)).chain(point).collect()
@@ -39,21 +39,21 @@ pub fn simulate(plan: &SlabPlan) -> Table {
 }
 
 /// Returns the divisor from the plan's values to the table's.
-fn scale(kind: Kind) -> f64 {
+fn scale(kind: Experiment) -> f64 {
     match kind {
-        Kind::Size | Kind::Provisioning => f64::from(1 << 20),
-        Kind::Cluster => 1.0,
-        Kind::Load => 1000.0,
+        Experiment::Size | Experiment::Provisioning => f64::from(1 << 20),
+        Experiment::Cluster => 1.0,
+        Experiment::Load => 1000.0,
     }
 }
 
 /// Returns the names of the columns.
 pub fn columns(plan: &SlabPlan) -> Vec<String> {
     let (first, tails): (&str, &[&str]) = match plan.kind {
-        Kind::Size => ("slab_mib", &SIZE),
-        Kind::Provisioning => ("buffer_mib", &PROVISIONING),
-        Kind::Cluster => ("gateways", &CLUSTER),
-        Kind::Load => ("offered_gbps", &LOAD),
+        Experiment::Size => ("slab_mib", &SIZE),
+        Experiment::Provisioning => ("buffer_mib", &PROVISIONING),
+        Experiment::Cluster => ("gateways", &CLUSTER),
+        Experiment::Load => ("offered_gbps", &LOAD),
     };
     let mut columns = vec![first.to_owned()];
     if plan.series.is_empty() {
@@ -67,14 +67,14 @@ pub fn columns(plan: &SlabPlan) -> Vec<String> {
 }
 
 /// Returns the prefix of a curve's columns.
-pub fn curve_name(kind: Kind, series: u64) -> String {
+pub fn curve_name(kind: Experiment, series: u64) -> String {
     match kind {
-        Kind::Provisioning => format!("{}ms", series / 1_000_000),
-        Kind::Size | Kind::Cluster | Kind::Load => format!("{}mib", series >> 20),
+        Experiment::Provisioning => format!("{}ms", series / 1_000_000),
+        Experiment::Size | Experiment::Cluster | Experiment::Load => format!("{}mib", series >> 20),
     }
 }
 
-/// Simulates one point of [`Kind::Size`]: utilization with greedy programs, and delays of bulk data
+/// Simulates one point of [`Experiment::Size`]: utilization with greedy programs, and delays of bulk data
 /// and keystrokes at 80% load.
 fn size(plan: &SlabPlan, slab: u64, buffer: u64) -> Vec<Option<f64>> {
     let stage = Stage::new(plan, slab, buffer);
@@ -91,7 +91,7 @@ fn size(plan: &SlabPlan, slab: u64, buffer: u64) -> Vec<Option<f64>> {
     vec![used, age, part.age_ms(BULK + 1..=u8::MAX, from, 99)]
 }
 
-/// Simulates one point of [`Kind::Provisioning`]: the utilization of the channel's open time, and
+/// Simulates one point of [`Experiment::Provisioning`]: the utilization of the channel's open time, and
 /// the age of last bytes.
 ///
 /// The programs send for a second each, one after the other, at two fifths of the channel's rate.
@@ -123,7 +123,7 @@ fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f
     vec![Some(share * 100.0), diary.last_ms()]
 }
 
-/// Simulates one point of [`Kind::Cluster`]: utilization and loss of a channel that gateways share.
+/// Simulates one point of [`Experiment::Cluster`]: utilization and loss of a channel that gateways share.
 /// They send in turns, all at once, or all at once in step. The first two are also simulated with
 /// half of the gateways busy.
 fn cluster(plan: &SlabPlan, count: u64) -> Vec<Option<f64>> {
@@ -189,7 +189,7 @@ fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> 
     [used * 100.0, lost * 100.0, even]
 }
 
-/// Simulates one point of [`Kind::Load`]: the times to form and to send a slab, and the interval
+/// Simulates one point of [`Experiment::Load`]: the times to form and to send a slab, and the interval
 /// between slabs, at an offered load in Mb/s.
 fn load(plan: &SlabPlan, mbps: u64) -> Vec<Option<f64>> {
     let mut stage = Stage::new(plan, plan.slab, plan.slab * 8);
