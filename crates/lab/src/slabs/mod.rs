@@ -2,17 +2,17 @@
 //! channel for several gateways.
 //!
 //! - [`plan`]: plans of figures; [`simulate`]: their simulation by the protocol machines
-//! - [`stage`]: gateways in virtual time; [`dialled`]: a gateway with a channel on demand;
+//! - [`gateway_setup`]: gateways in virtual time; [`dialled`]: a gateway with a channel on demand;
 //!   [`turns`]: slots of a cluster
 //! - [`measured`]: figures measured with real programs
 //! - `panels`, [`plot`]: pictures; [`figures`]: all figures
 pub mod dialled;
 pub mod figures;
+pub mod gateway_setup;
 pub mod measured;
 pub mod plan;
 pub mod plot;
 pub mod simulate;
-pub mod stage;
 pub mod turns;
 
 mod panels;

@@ -7,8 +7,8 @@ use lighthaul_proto::slabs::station::{Program, Station};
 use lighthaul_sim::{FlowEvent, LinkConfig, Network};
 
 use super::dialled::Dialled;
+use super::gateway_setup::{Diary, GatewaySetup, Piece};
 use super::plan::{Experiment, SlabPlan};
-use super::stage::{Diary, Piece, Stage};
 use super::turns::turns;
 use crate::table::Table;
 
@@ -77,16 +77,16 @@ pub fn curve_name(kind: Experiment, series: u64) -> String {
 /// Simulates one point of [`Experiment::Size`]: utilization with greedy programs, and delays of bulk data
 /// and keystrokes at 80% load.
 fn size(plan: &SlabPlan, slab: u64, buffer: u64) -> Vec<Option<f64>> {
-    let stage = Stage::new(plan, slab, buffer);
+    let setup = GatewaySetup::new(plan, slab, buffer);
     let till = Instant::ZERO + plan.time;
-    let full = run(&stage, bulk(plan, Rate::from_mbps(FAST_MBPS)), till);
+    let full = run(&setup, bulk(plan, Rate::from_mbps(FAST_MBPS)), till);
     let from = Instant::ZERO + plan.time / 4;
     let used = full.throughput(from).map(Rate::as_mbps_f64);
-    let used = used.map(|mbps| 100.0 * mbps / stage.payload_rate().as_mbps_f64());
-    let each = stage.payload_rate().scaled(4, 5 * u32::from(BULK));
+    let used = used.map(|mbps| 100.0 * mbps / setup.payload_rate().as_mbps_f64());
+    let each = setup.payload_rate().scaled(4, 5 * u32::from(BULK));
     let mut programs = bulk(plan, each);
     programs.extend(keystrokes(plan));
-    let part = run(&stage, programs, till);
+    let part = run(&setup, programs, till);
     let age = part.age_ms(1..=BULK, from, 99);
     vec![used, age, part.age_ms(BULK + 1..=u8::MAX, from, 99)]
 }
@@ -96,8 +96,8 @@ fn size(plan: &SlabPlan, slab: u64, buffer: u64) -> Vec<Option<f64>> {
 ///
 /// The programs send for a second each, one after the other, at two fifths of the channel's rate.
 fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f64>> {
-    let stage = Stage::new(plan, plan.slab, buffer);
-    let rate = stage.payload_rate().scaled(2, 5);
+    let setup = GatewaySetup::new(plan, plan.slab, buffer);
+    let rate = setup.payload_rate().scaled(2, 5);
     let talks = u8::try_from(plan.time.as_secs() / EVERY.as_secs())
         .unwrap_or(u8::MAX)
         .max(1);
@@ -108,10 +108,10 @@ fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f
     let programs: Vec<Program> = (0..talks).map(program).collect();
     let mut diary = Diary::new(&programs);
     // Programs send one at a time, and each can use the whole buffer.
-    let station = stage.ingress(programs, 1, Trc::steady(stage.rate));
-    let left = Dialled::new(station, stage.rate, latency);
-    let mut network = Network::new([stage.channel()], SEED);
-    network.add(left, stage.egress(), &stage.way());
+    let station = setup.ingress(programs, 1, Trc::steady(setup.rate));
+    let left = Dialled::new(station, setup.rate, latency);
+    let mut network = Network::new([setup.channel()], SEED);
+    network.add(left, setup.egress(), &setup.way());
     let till = Instant::ZERO + plan.time;
     network.run(till, |at, _, heard| {
         let (FlowEvent::Left(told) | FlowEvent::Right(told)) = heard;
@@ -119,7 +119,7 @@ fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f
     });
     let open = network.flows()[0].left().open_until(till);
     let all = diary.bytes(u8::MAX, Instant::ZERO, till);
-    let share = stage.payload_rate().time_for(all).as_secs_f64() / open.as_secs_f64();
+    let share = setup.payload_rate().time_for(all).as_secs_f64() / open.as_secs_f64();
     vec![Some(share * 100.0), diary.last_ms()]
 }
 
@@ -155,10 +155,10 @@ fn mean(plan: &SlabPlan, vectors: &[Trc], spread_nanos: u64) -> [Option<f64>; 3]
 /// Simulates gateways that follow these vectors. Returns the utilization and the loss of the
 /// channel, and the smallest share relative to the largest, all in percent.
 fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> [f64; 3] {
-    let mut stage = Stage::new(plan, plan.slab, plan.slab * 32);
+    let mut setup = GatewaySetup::new(plan, plan.slab, plan.slab * 32);
     // Trains that fit in the queue.
-    stage.config.burst = u32::try_from(plan.queue_bytes_max / 2).ok();
-    let mut network = Network::new([stage.channel()], seed);
+    setup.config.burst = u32::try_from(plan.queue_bytes_max / 2).ok();
+    let mut network = Network::new([setup.channel()], seed);
     let (mut diaries, mut rng) = (Vec::new(), Rng::new(seed));
     for trc in vectors {
         let begin = Duration::from_nanos(200_000_000 + rng.next_u64() % (spread_nanos + 1));
@@ -167,8 +167,8 @@ fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> 
             program.start = Instant::ZERO + begin;
         }
         diaries.push(Diary::new(&programs));
-        let left = stage.ingress(programs, BULK.into(), trc.clone());
-        network.add(left, stage.egress(), &stage.way());
+        let left = setup.ingress(programs, BULK.into(), trc.clone());
+        network.add(left, setup.egress(), &setup.way());
     }
     let till = Instant::ZERO + plan.time;
     network.run(till, |at, nth, heard| {
@@ -180,7 +180,7 @@ fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> 
     let carried = diaries.iter().map(|diary| diary.bytes(BULK, from, till));
     let carried: Vec<u64> = carried.collect();
     let all = Rate::of(carried.iter().sum(), till.since(from));
-    let used = all.as_mbps_f64() / stage.payload_rate().as_mbps_f64();
+    let used = all.as_mbps_f64() / setup.payload_rate().as_mbps_f64();
     let counters = network.links()[0].counters();
     let lost = counters.dropped_queue.packets as f64 / counters.offered.packets.max(1) as f64;
     let (least, most) = (carried.iter().min(), carried.iter().max());
@@ -192,14 +192,14 @@ fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> 
 /// Simulates one point of [`Experiment::Load`]: the times to form and to send a slab, and the interval
 /// between slabs, at an offered load in Mb/s.
 fn load(plan: &SlabPlan, mbps: u64) -> Vec<Option<f64>> {
-    let mut stage = Stage::new(plan, plan.slab, plan.slab * 8);
+    let mut setup = GatewaySetup::new(plan, plan.slab, plan.slab * 8);
     // No slab is sent before it is full.
-    stage.config.age = plan.time;
+    setup.config.age = plan.time;
     let offered = Rate::from_mbps(mbps);
     let programs = vec![Program::new(1, Instant::ZERO, u64::MAX >> 8, offered)];
     let till = Instant::ZERO + plan.time;
-    let diary = run(&stage, programs, till);
-    let mut slabs = diary.pieces_apart(stage.rate.time_for(plan.slab) / 2);
+    let diary = run(&setup, programs, till);
+    let mut slabs = diary.pieces_apart(setup.rate.time_for(plan.slab) / 2);
     // The first slabs are small, because they are sent at once.
     slabs.retain(|piece| piece.len > plan.slab / 2);
     let mean = |of: &dyn Fn(&Piece) -> Duration| {
@@ -208,7 +208,7 @@ fn load(plan: &SlabPlan, mbps: u64) -> Vec<Option<f64>> {
         (count > 0).then(|| (all / count.max(1)).as_secs_f64() * 1e3)
     };
     let form = mean(&|piece: &Piece| piece.till.since(piece.since));
-    let cross = mean(&|piece: &Piece| piece.at.since(piece.till).saturating_sub(stage.delay()));
+    let cross = mean(&|piece: &Piece| piece.at.since(piece.till).saturating_sub(setup.delay()));
     let (first, last) = (slabs.first(), slabs.last());
     let between = first.zip(last).filter(|_| slabs.len() > 1);
     let interval = between.map(|(first, last)| {
@@ -222,16 +222,16 @@ fn load(plan: &SlabPlan, mbps: u64) -> Vec<Option<f64>> {
 }
 
 /// Simulates one gateway and its peer until `till`.
-fn run(stage: &Stage, programs: Vec<Program>, till: Instant) -> Diary {
+fn run(setup: &GatewaySetup, programs: Vec<Program>, till: Instant) -> Diary {
     let mut diary = Diary::new(&programs);
     let count = programs
         .iter()
         .filter(|program| program.number <= BULK)
         .count();
-    let left = stage.ingress(programs, count as u64, Trc::steady(stage.rate));
-    let channel: LinkConfig = stage.channel();
+    let left = setup.ingress(programs, count as u64, Trc::steady(setup.rate));
+    let channel: LinkConfig = setup.channel();
     let mut network: Network<Station, Station> = Network::new([channel], SEED);
-    network.add(left, stage.egress(), &stage.way());
+    network.add(left, setup.egress(), &setup.way());
     network.run(till, |at, _, heard| {
         if let FlowEvent::Right(told) = heard {
             diary.hear(at, &told);

@@ -14,7 +14,7 @@ use super::plan::SlabPlan;
 
 /// Configuration of the gateways of a point.
 #[derive(Clone, Copy, Debug)]
-pub struct Stage {
+pub struct GatewaySetup {
     /// Configuration of both sides of the link.
     pub config: Config,
     /// Size of the ingress gateway's buffer, in bytes.
@@ -50,7 +50,7 @@ pub struct Piece {
     pub till: Instant,
 }
 
-impl Stage {
+impl GatewaySetup {
     /// Creates the configuration of a plan with these sizes of slabs and buffer, in bytes.
     pub fn new(plan: &SlabPlan, slab: u64, buffer: u64) -> Self {
         let page = u64::from(plan.packet_len) * PAGE_PACKETS;
