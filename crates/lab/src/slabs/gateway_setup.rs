@@ -27,17 +27,17 @@ pub struct GatewaySetup {
 
 /// Record of the bytes that arrive, with their ages.
 #[derive(Debug, Default)]
-pub struct Diary {
+pub struct ArrivalLog {
     /// Programs, keyed by the last octet of their session's name.
     programs: BTreeMap<u8, Program>,
     reached: BTreeMap<u8, u64>,
-    /// Pieces that arrived, in order.
-    pub pieces: Vec<Piece>,
+    /// Arrivals that arrived, in order.
+    pub arrivals: Vec<Arrival>,
 }
 
 /// Bytes of a session that arrived together.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub struct Arrival {
     /// Arrival time.
     pub at: Instant,
     /// Number of their program.
@@ -127,7 +127,7 @@ impl GatewaySetup {
     }
 }
 
-impl Diary {
+impl ArrivalLog {
     /// Creates an empty record for these programs.
     pub fn new(programs: &[Program]) -> Self {
         Self {
@@ -166,7 +166,7 @@ impl Diary {
         if bytes == before {
             return;
         }
-        self.pieces.push(Piece {
+        self.arrivals.push(Arrival {
             at,
             number,
             len: bytes - before,
@@ -175,17 +175,17 @@ impl Diary {
         });
     }
 
-    /// Joins pieces that arrived less than `apart` after the one before. The record must have one
+    /// Joins arrivals that arrived less than `apart` after the one before. The record must have one
     /// program.
-    pub fn pieces_apart(&self, apart: Duration) -> Vec<Piece> {
-        let mut merged: Vec<Piece> = Vec::new();
-        for piece in &self.pieces {
+    pub fn joined_arrivals(&self, apart: Duration) -> Vec<Arrival> {
+        let mut merged: Vec<Arrival> = Vec::new();
+        for arrival in &self.arrivals {
             match merged.last_mut() {
-                Some(last) if piece.at.since(last.at) < apart => {
-                    (last.at, last.till) = (piece.at, piece.till);
-                    last.len += piece.len;
+                Some(last) if arrival.at.since(last.at) < apart => {
+                    (last.at, last.till) = (arrival.at, arrival.till);
+                    last.len += arrival.len;
                 }
-                _ => merged.push(*piece),
+                _ => merged.push(*arrival),
             }
         }
         merged
@@ -193,20 +193,21 @@ impl Diary {
 
     /// Returns the bytes of programs with numbers up to `last` that arrived from `from` to `till`.
     pub fn bytes(&self, last: u8, from: Instant, till: Instant) -> u64 {
-        let within = |piece: &&Piece| piece.at >= from && piece.at < till && piece.number <= last;
-        self.pieces
+        let within =
+            |arrival: &&Arrival| arrival.at >= from && arrival.at < till && arrival.number <= last;
+        self.arrivals
             .iter()
             .filter(within)
-            .map(|piece| piece.len)
+            .map(|arrival| arrival.len)
             .sum()
     }
 
     /// Returns the throughput from the first arrival after `from` to the last arrival.
     pub fn throughput(&self, from: Instant) -> Option<Rate> {
-        let mut pieces = self.pieces.iter().filter(|piece| piece.at >= from);
-        let (first, last) = (pieces.next()?, self.pieces.last()?);
+        let mut arrivals = self.arrivals.iter().filter(|arrival| arrival.at >= from);
+        let (first, last) = (arrivals.next()?, self.arrivals.last()?);
         let time = last.at.since(first.at);
-        (!time.is_zero()).then(|| Rate::of(pieces.map(|piece| piece.len).sum(), time))
+        (!time.is_zero()).then(|| Rate::of(arrivals.map(|arrival| arrival.len).sum(), time))
     }
 
     /// Returns the mean age of the programs' last bytes at arrival, in milliseconds. Returns `None`
@@ -214,8 +215,8 @@ impl Diary {
     pub fn last_ms(&self) -> Option<f64> {
         let mut all = Duration::ZERO;
         for program in self.programs.values() {
-            let ours = |piece: &&Piece| piece.number == program.number;
-            let last = self.pieces.iter().rev().find(ours)?;
+            let ours = |arrival: &&Arrival| arrival.number == program.number;
+            let last = self.arrivals.iter().rev().find(ours)?;
             if self.reached.get(&program.number) != Some(&program.bytes) {
                 return None;
             }
@@ -224,7 +225,7 @@ impl Diary {
         Some(all.as_secs_f64() * 1e3 / self.programs.len() as f64)
     }
 
-    /// Returns a percentile of the ages of pieces that arrived from `from` on, in milliseconds, for
+    /// Returns a percentile of the ages of arrivals that arrived from `from` on, in milliseconds, for
     /// programs with these numbers.
     pub fn age_ms(
         &self,
@@ -232,9 +233,11 @@ impl Diary {
         from: Instant,
         of_a_hundred: usize,
     ) -> Option<f64> {
-        let ours = |piece: &&Piece| piece.at >= from && numbers.contains(&piece.number);
-        let ours = self.pieces.iter().filter(ours);
-        let mut ages: Vec<Duration> = ours.map(|piece| piece.at.since(piece.since)).collect();
+        let ours = |arrival: &&Arrival| arrival.at >= from && numbers.contains(&arrival.number);
+        let ours = self.arrivals.iter().filter(ours);
+        let mut ages: Vec<Duration> = ours
+            .map(|arrival| arrival.at.since(arrival.since))
+            .collect();
         ages.sort();
         let nth = ages.len().saturating_sub(1) * of_a_hundred / 100;
         ages.get(nth).map(|age| age.as_secs_f64() * 1e3)

@@ -7,7 +7,7 @@ use lighthaul_proto::slabs::station::{Program, Station};
 use lighthaul_sim::{FlowEvent, LinkConfig, Network};
 
 use super::dialled::Dialled;
-use super::gateway_setup::{Diary, GatewaySetup, Piece};
+use super::gateway_setup::{Arrival, ArrivalLog, GatewaySetup};
 use super::plan::{Experiment, SlabPlan};
 use super::turns::turns;
 use crate::table::Table;
@@ -106,7 +106,7 @@ fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f
         Program::new(nth + 1, start, rate.bytes_in(Duration::from_secs(1)), rate).steady()
     };
     let programs: Vec<Program> = (0..talks).map(program).collect();
-    let mut diary = Diary::new(&programs);
+    let mut log = ArrivalLog::new(&programs);
     // Programs send one at a time, and each can use the whole buffer.
     let station = setup.ingress(programs, 1, Trc::steady(setup.rate));
     let left = Dialled::new(station, setup.rate, latency);
@@ -115,12 +115,12 @@ fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f
     let till = Instant::ZERO + plan.time;
     network.run(till, |at, _, heard| {
         let (FlowEvent::Left(told) | FlowEvent::Right(told)) = heard;
-        diary.hear(at, &told);
+        log.hear(at, &told);
     });
     let open = network.flows()[0].left().open_until(till);
-    let all = diary.bytes(u8::MAX, Instant::ZERO, till);
+    let all = log.bytes(u8::MAX, Instant::ZERO, till);
     let share = setup.payload_rate().time_for(all).as_secs_f64() / open.as_secs_f64();
-    vec![Some(share * 100.0), diary.last_ms()]
+    vec![Some(share * 100.0), log.last_ms()]
 }
 
 /// Simulates one point of [`Experiment::Cluster`]: utilization and loss of a channel that gateways share.
@@ -159,25 +159,25 @@ fn share(plan: &SlabPlan, vectors: &[Trc], (seed, spread_nanos): (u64, u64)) -> 
     // Trains that fit in the queue.
     setup.config.burst = u32::try_from(plan.queue_bytes_max / 2).ok();
     let mut network = Network::new([setup.channel()], seed);
-    let (mut diaries, mut rng) = (Vec::new(), Rng::new(seed));
+    let (mut logs, mut rng) = (Vec::new(), Rng::new(seed));
     for trc in vectors {
         let begin = Duration::from_nanos(200_000_000 + rng.next_u64() % (spread_nanos + 1));
         let mut programs = bulk(plan, Rate::from_mbps(FAST_MBPS));
         for program in &mut programs {
             program.start = Instant::ZERO + begin;
         }
-        diaries.push(Diary::new(&programs));
+        logs.push(ArrivalLog::new(&programs));
         let left = setup.ingress(programs, BULK.into(), trc.clone());
         network.add(left, setup.egress(), &setup.way());
     }
     let till = Instant::ZERO + plan.time;
     network.run(till, |at, nth, heard| {
         if let FlowEvent::Right(told) = heard {
-            diaries[nth].hear(at, &told);
+            logs[nth].hear(at, &told);
         }
     });
     let from = Instant::ZERO + plan.time / 4;
-    let carried = diaries.iter().map(|diary| diary.bytes(BULK, from, till));
+    let carried = logs.iter().map(|log| log.bytes(BULK, from, till));
     let carried: Vec<u64> = carried.collect();
     let all = Rate::of(carried.iter().sum(), till.since(from));
     let used = all.as_mbps_f64() / setup.payload_rate().as_mbps_f64();
@@ -198,23 +198,24 @@ fn load(plan: &SlabPlan, mbps: u64) -> Vec<Option<f64>> {
     let offered = Rate::from_mbps(mbps);
     let programs = vec![Program::new(1, Instant::ZERO, u64::MAX >> 8, offered)];
     let till = Instant::ZERO + plan.time;
-    let diary = run(&setup, programs, till);
-    let mut slabs = diary.pieces_apart(setup.rate.time_for(plan.slab) / 2);
+    let log = run(&setup, programs, till);
+    let mut slabs = log.joined_arrivals(setup.rate.time_for(plan.slab) / 2);
     // The first slabs are small, because they are sent at once.
-    slabs.retain(|piece| piece.len > plan.slab / 2);
-    let mean = |of: &dyn Fn(&Piece) -> Duration| {
+    slabs.retain(|arrival| arrival.len > plan.slab / 2);
+    let mean = |of: &dyn Fn(&Arrival) -> Duration| {
         let all: Duration = slabs.iter().map(of).sum();
         let count = u32::try_from(slabs.len()).unwrap_or(0);
         (count > 0).then(|| (all / count.max(1)).as_secs_f64() * 1e3)
     };
-    let form = mean(&|piece: &Piece| piece.till.since(piece.since));
-    let cross = mean(&|piece: &Piece| piece.at.since(piece.till).saturating_sub(setup.delay()));
+    let form = mean(&|arrival: &Arrival| arrival.till.since(arrival.since));
+    let cross =
+        mean(&|arrival: &Arrival| arrival.at.since(arrival.till).saturating_sub(setup.delay()));
     let (first, last) = (slabs.first(), slabs.last());
     let between = first.zip(last).filter(|_| slabs.len() > 1);
     let interval = between.map(|(first, last)| {
         last.at.since(first.at).as_secs_f64() * 1e3 / (slabs.len() - 1) as f64
     });
-    let later: u64 = slabs.iter().skip(1).map(|piece| piece.len).sum();
+    let later: u64 = slabs.iter().skip(1).map(|arrival| arrival.len).sum();
     let throughput = between
         .map(|(first, last)| Rate::of(later, last.at.since(first.at)).as_mbps_f64() / 1000.0);
     let paper = form.map(|form| form + PAPER_TRANSFER_MS);
@@ -222,8 +223,8 @@ fn load(plan: &SlabPlan, mbps: u64) -> Vec<Option<f64>> {
 }
 
 /// Simulates one gateway and its peer until `till`.
-fn run(setup: &GatewaySetup, programs: Vec<Program>, till: Instant) -> Diary {
-    let mut diary = Diary::new(&programs);
+fn run(setup: &GatewaySetup, programs: Vec<Program>, till: Instant) -> ArrivalLog {
+    let mut log = ArrivalLog::new(&programs);
     let count = programs
         .iter()
         .filter(|program| program.number <= BULK)
@@ -234,10 +235,10 @@ fn run(setup: &GatewaySetup, programs: Vec<Program>, till: Instant) -> Diary {
     network.add(left, setup.egress(), &setup.way());
     network.run(till, |at, _, heard| {
         if let FlowEvent::Right(told) = heard {
-            diary.hear(at, &told);
+            log.hear(at, &told);
         }
     });
-    diary
+    log
 }
 
 /// Creates bulk programs that each send at `rate` without end.
