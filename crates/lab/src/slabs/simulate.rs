@@ -6,8 +6,8 @@ use lighthaul_base::{Instant, Rate, Rng, Trc};
 use lighthaul_proto::slabs::station::{Program, Station};
 use lighthaul_sim::{FlowEvent, LinkConfig, Network};
 
-use super::dialled::Dialled;
 use super::gateway_setup::{Arrival, ArrivalLog, GatewaySetup};
+use super::on_demand_gateway::OnDemandGateway;
 use super::plan::{Experiment, SlabPlan};
 use super::turns::turns;
 use crate::table::Table;
@@ -109,7 +109,7 @@ fn provisioning(plan: &SlabPlan, buffer: u64, latency: Duration) -> Vec<Option<f
     let mut log = ArrivalLog::new(&programs);
     // Programs send one at a time, and each can use the whole buffer.
     let station = setup.ingress(programs, 1, Trc::steady(setup.rate));
-    let left = Dialled::new(station, setup.rate, latency);
+    let left = OnDemandGateway::new(station, setup.rate, latency);
     let mut network = Network::new([setup.channel()], SEED);
     network.add(left, setup.egress(), &setup.way());
     let till = Instant::ZERO + plan.time;

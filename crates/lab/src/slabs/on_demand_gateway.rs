@@ -8,7 +8,7 @@ use lighthaul_proto::slabs::station::{Station, StationEvent};
 
 /// Station with a channel on demand.
 #[derive(Debug)]
-pub struct Dialled {
+pub struct OnDemandGateway {
     /// Station of the gateway.
     pub station: Station,
     rate: Rate,
@@ -27,7 +27,7 @@ enum State {
     Open(Instant, Option<Instant>),
 }
 
-impl Dialled {
+impl OnDemandGateway {
     /// Creates a gateway whose channel opens `latency` after the first byte waits.
     pub fn new(mut station: Station, rate: Rate, latency: Duration) -> Self {
         station.link.follow(Instant::ZERO, Some(closed(rate)));
@@ -77,7 +77,7 @@ impl Dialled {
     }
 }
 
-impl Endpoint for Dialled {
+impl Endpoint for OnDemandGateway {
     type Event = StationEvent;
 
     fn handle_message(&mut self, now: Instant, message: Message<'_>) -> Option<Span> {
