@@ -2,7 +2,7 @@
 //! time; and figures of the papers.
 //!
 //! - [`settings`]: a lab as written in TOML; [`description`]: a checked lab
-//! - [`emulate`]: a running lab, with commands in it; [`press`]: load on a core; [`counters`]:
+//! - [`emulate`]: a running lab, with commands in it; [`core_load`]: load on a core; [`counters`]:
 //!   counters of its links
 //! - [`plan`]: plans of figures; [`simulate`]: their simulation in virtual time; [`table`],
 //!   [`plot`]: results; [`figures`]: all figures
@@ -14,6 +14,7 @@
 pub mod booking;
 pub mod congestion;
 pub mod contest;
+pub mod core_load;
 pub mod counters;
 pub mod crowd;
 pub mod description;
@@ -24,7 +25,6 @@ pub mod latency;
 pub mod picture;
 pub mod plan;
 pub mod plot;
-pub mod press;
 pub mod quantity;
 pub mod settings;
 pub mod simulate;

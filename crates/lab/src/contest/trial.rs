@@ -21,8 +21,8 @@ use super::flow::Meter;
 use super::machines::{MeteredOwner, OVERHEAD_LEN, PACKET_LEN, STREAM, lanes, object};
 use super::plan::{Target, Trial, Trials};
 use super::shared_link::HostPair;
+use crate::core_load::CoreLoad;
 use crate::error::{Error, Result};
-use crate::press::Press;
 use crate::settings::LinkSettings;
 
 /// Result of a transfer.
@@ -48,7 +48,7 @@ pub(crate) fn try_once(trials: &Trials, trial: &Trial, rate: Rate) -> Result<Out
     far.competition = trial.feedback.then(Competition::new);
     let begun = hosts.clock.now();
     let mut sender = Sender::new(begun, config, SEED);
-    let _press = Press::start(trial.tasks, RECEIVER_CORE)?;
+    let _load = CoreLoad::start(trial.tasks, RECEIVER_CORE)?;
     let meter = Meter::default();
     let ended = thread::scope(|scope| {
         let received = scope.spawn(|| receive(config, trial, far, &meter));

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use lighthaul_io::clock::Clock;
 use lighthaul_io::core::keep_to;
-use lighthaul_lab::press::Press;
+use lighthaul_lab::core_load::CoreLoad;
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -44,7 +44,7 @@ pub(crate) struct Cost {
 /// Runs the command, and prints its cost on standard output.
 pub(crate) fn run(side: &args::Side) -> io::Result<()> {
     set_child_subreaper(true)?;
-    let _press = side.core.map(|core| crowd(core, side.tasks)).transpose()?;
+    let _load = side.core.map(|core| crowd(core, side.tasks)).transpose()?;
     let clock = Clock::start();
     let mut command = Command::new(&side.command[0]);
     command.args(&side.command[1..]).process_group(0);
@@ -72,9 +72,9 @@ pub(crate) fn run(side: &args::Side) -> io::Result<()> {
 }
 
 /// Pins this process and its children to `core`, with `tasks` tasks beside them.
-fn crowd(core: usize, tasks: u32) -> io::Result<Press> {
+fn crowd(core: usize, tasks: u32) -> io::Result<CoreLoad> {
     keep_to(core)?;
-    Press::start(tasks, core).map_err(io::Error::other)
+    CoreLoad::start(tasks, core).map_err(io::Error::other)
 }
 
 /// Waits for all descendants. Those that outlive the command by a second are killed.

@@ -11,33 +11,32 @@ use crate::error::{Error, Result};
 
 /// Tasks that copy memory until this value is dropped.
 #[derive(Debug)]
-pub struct Press {
+pub struct CoreLoad {
     is_over: Arc<AtomicBool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Press {
+impl CoreLoad {
     /// Starts `tasks` threads on the CPU `core`.
     pub fn start(tasks: u32, core: usize) -> Result<Self> {
-        let mut press = Self {
+        let mut load = Self {
             is_over: Arc::default(),
             tasks: Vec::new(),
         };
         for _ in 0..tasks {
-            let is_over = Arc::clone(&press.is_over);
+            let is_over = Arc::clone(&load.is_over);
             let task = thread::Builder::new().spawn(move || {
                 keep_to(core).ok();
                 copy_until(&is_over);
             });
-            press
-                .tasks
+            load.tasks
                 .push(task.map_err(Error::world("start a task that loads a core"))?);
         }
-        Ok(press)
+        Ok(load)
     }
 }
 
-impl Drop for Press {
+impl Drop for CoreLoad {
     fn drop(&mut self) {
         self.is_over.store(true, Relaxed);
         for task in self.tasks.drain(..) {
