@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use crate::booking;
 use crate::contest;
-use crate::crowd::Crowd;
 use crate::error::Result;
 use crate::file;
 use crate::latency;
 use crate::plan::{Case, Plan, Series};
-use crate::plot::{plot, plot_crowd};
+use crate::plot::{plot, plot_shared_link};
+use crate::shared_link_plan::SharedLinkPlan;
 use crate::simulate::simulate;
 use crate::slabs;
 use crate::table::{EMULATION, Table};
@@ -55,17 +55,17 @@ pub fn figures(dir: &Path, mut emulate: Option<Emulate<'_>>) -> Result<Vec<Figur
     figures.extend(latency::figures::figures(&dir.join("latency"))?);
     figures.extend(slabs::figures::figures(&dir.join("slabs"))?);
     figures.extend(booking::figures::figures(&dir.join("booking"))?);
-    for crowd in crowds(dir)? {
-        let draw = |table: &Table| plot_crowd(&crowd, table);
+    for crowd in shared_link_plans(dir)? {
+        let draw = |table: &Table| plot_shared_link(&crowd, table);
         figures.push(keep(dir, &crowd.name, crowd.simulate(), draw)?);
     }
     Ok(figures)
 }
 
-/// Reads the plans in `dir`, sorted by name, without those of [`vector_plans`] and [`crowds`].
+/// Reads the plans in `dir`, sorted by name, without those of [`vector_plans`] and [`shared_link_plans`].
 pub fn plans(dir: &Path) -> Result<Vec<Plan>> {
     let files = file::plans(dir)?.into_iter();
-    let files = files.filter(|file| !is_vector(file) && !is_crowd(file));
+    let files = files.filter(|file| !is_vector(file) && !is_shared_link(file));
     files.map(|file| Plan::read(&file)).collect()
 }
 
@@ -76,9 +76,11 @@ pub fn vector_plans(dir: &Path) -> Result<Vec<VectorPlan>> {
 }
 
 /// Reads the plans of several SABUL flows, in files named `sabul-*`.
-pub fn crowds(dir: &Path) -> Result<Vec<Crowd>> {
-    let files = file::plans(dir)?.into_iter().filter(|file| is_crowd(file));
-    files.map(|file| Crowd::read(&file)).collect()
+pub fn shared_link_plans(dir: &Path) -> Result<Vec<SharedLinkPlan>> {
+    let files = file::plans(dir)?
+        .into_iter()
+        .filter(|file| is_shared_link(file));
+    files.map(|file| SharedLinkPlan::read(&file)).collect()
 }
 
 /// Reads the accepted table of the plan `name`. Returns `None` if there is none.
@@ -116,7 +118,7 @@ fn is_vector(file: &Path) -> bool {
     begins(file, "vbtp-")
 }
 
-fn is_crowd(file: &Path) -> bool {
+fn is_shared_link(file: &Path) -> bool {
     begins(file, "sabul-")
 }
 

@@ -6,7 +6,7 @@
 //!   counters of its links
 //! - [`plan`]: plans of figures; [`simulate`]: their simulation in virtual time; [`table`],
 //!   [`plot`]: results; [`figures`]: all figures
-//! - [`vector`]: transfers that follow a TRC vector; [`crowd`]: several SABUL flows
+//! - [`vector`]: transfers that follow a TRC vector; [`shared_link_plan`]: several SABUL flows
 //! - [`contest`], [`latency`], [`booking`], [`slabs`]: other kinds of figures; [`picture`]: shapes
 //!   as PNG or SVG
 //! - [`quantity`]: parsers of rates, sizes, times and probabilities; [`error`]: errors
@@ -16,7 +16,6 @@ pub mod congestion;
 pub mod contest;
 pub mod core_load;
 pub mod counters;
-pub mod crowd;
 pub mod description;
 pub mod emulate;
 pub mod error;
@@ -27,6 +26,7 @@ pub mod plan;
 pub mod plot;
 pub mod quantity;
 pub mod settings;
+pub mod shared_link_plan;
 pub mod simulate;
 pub mod slabs;
 pub mod table;

@@ -4,9 +4,9 @@ use tiny_skia::{PathBuilder, Rect, Stroke, StrokeDash};
 
 use crate::axis::{COLORS, GRID, Scale};
 use crate::canvas::{Anchor, Canvas, INK};
-use crate::crowd::{self, Crowd};
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Vary};
+use crate::shared_link_plan::{self, SharedLinkPlan};
 use crate::table::{EMULATION, EXPECTED, MODEL, SIMULATION, Table};
 
 /// Draws the table of a plan. Returns a PNG image.
@@ -40,18 +40,18 @@ pub fn plot(plan: &Plan, table: &Table) -> Result<Vec<u8>> {
 }
 
 /// Draws the table of a crowd. Returns a PNG image.
-pub fn plot_crowd(crowd: &Crowd, table: &Table) -> Result<Vec<u8>> {
+pub fn plot_shared_link(crowd: &SharedLinkPlan, table: &Table) -> Result<Vec<u8>> {
     let keys = table.rows.iter().filter_map(|row| row.first().copied()?);
     let last = keys.clone().fold(1.0, f64::max);
     let first = keys.fold(last, f64::min);
     let (across, beside, x, top) = match &crowd.vary {
-        crowd::Vary::Link(_) => (
+        shared_link_plan::Vary::Link(_) => (
             "link, Mb/s",
             "utilisation, %",
             Scale::log(first * 0.8..=last * 1.25, LEFT..=RIGHT),
             105.0,
         ),
-        crowd::Vary::Time(link) => (
+        shared_link_plan::Vary::Time(link) => (
             "time, s",
             "goodput, Mb/s",
             Scale::linear(0.0..=last, LEFT..=RIGHT),

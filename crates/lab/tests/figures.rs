@@ -7,10 +7,10 @@ use lighthaul_lab::booking::arrivals::CLASSES;
 use lighthaul_lab::booking::example::Example;
 use lighthaul_lab::booking::{self, delay};
 use lighthaul_lab::contest;
-use lighthaul_lab::crowd::Vary;
-use lighthaul_lab::figures::{TOLERANCE, accepted, crowds, plans, vector_plans};
+use lighthaul_lab::figures::{TOLERANCE, accepted, plans, shared_link_plans, vector_plans};
 use lighthaul_lab::latency;
-use lighthaul_lab::plot::{plot, plot_crowd};
+use lighthaul_lab::plot::{plot, plot_shared_link};
+use lighthaul_lab::shared_link_plan::Vary;
 use lighthaul_lab::simulate::simulate;
 use lighthaul_lab::slabs;
 use lighthaul_lab::slabs::plan::Experiment;
@@ -136,13 +136,13 @@ fn measured_contests_have_complete_tables() {
 #[test]
 fn simulated_crowds_match_the_accepted_tables() {
     let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../figures"));
-    let crowds = crowds(dir).unwrap();
+    let crowds = shared_link_plans(dir).unwrap();
     assert_eq!(crowds.len(), 3);
     for crowd in crowds {
         let accepted = accepted(dir, &crowd.name)
             .unwrap()
             .expect("a figure has an accepted table");
-        assert_drawn(&plot_crowd(&crowd, &accepted).unwrap());
+        assert_drawn(&plot_shared_link(&crowd, &accepted).unwrap());
         // `make figures` simulates the fast links.
         if let Vary::Link(_) = crowd.vary {
             let mut table = accepted.clone();

@@ -15,7 +15,7 @@ use crate::table::{SIMULATION, Table};
 
 /// Plan of a figure with flows over one link.
 #[derive(Clone, Debug)]
-pub struct Crowd {
+pub struct SharedLinkPlan {
     /// Name of the figure's files.
     pub name: String,
     /// Title of the figure.
@@ -23,7 +23,7 @@ pub struct Crowd {
     /// Variable of the horizontal axis.
     pub vary: Vary,
     /// Curves. Each flow runs alone if the link varies, and all run together over time.
-    pub flows: Vec<Member>,
+    pub flows: Vec<FlowPlan>,
     seconds: u64,
     interval: u64,
     /// Largest flow window, as a multiple of the size that the paper recommends.
@@ -41,7 +41,7 @@ pub enum Vary {
 
 /// Flow of a figure.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct FlowPlan {
     /// Prefix of its columns.
     pub name: String,
     /// Label in the legend.
@@ -52,7 +52,7 @@ pub struct Member {
     rate: Rate,
 }
 
-impl Crowd {
+impl SharedLinkPlan {
     /// Reads a plan's file, which names the figure.
     pub fn read(file: &Path) -> crate::error::Result<Self> {
         read(file, Self::parse)
@@ -86,7 +86,7 @@ impl Crowd {
     /// Simulates each flow alone on `link`. Returns the row of utilizations in percent.
     pub fn utilisations(&self, link: Rate) -> Vec<Option<f64>> {
         let (from, till) = (seconds(FROM), seconds(self.seconds));
-        let share = |flow: &Member| {
+        let share = |flow: &FlowPlan| {
             let trace = self.trace(link, std::slice::from_ref(flow));
             let wire = trace.goodput(0, from, till).scaled(WIRE_LEN, PACKET_LEN);
             Some(100.0 * wire.as_bps() as f64 / link.as_bps() as f64)
@@ -111,7 +111,7 @@ impl Crowd {
 
     /// Simulates `flows` on a link. Its queue holds the product of the rate and the longest
     /// round-trip time, and at least ten packets (section 4 of the paper).
-    fn trace(&self, link: Rate, flows: &[Member]) -> Trace {
+    fn trace(&self, link: Rate, flows: &[FlowPlan]) -> Trace {
         let rtt_max = flows.iter().map(|flow| flow.rtt).max();
         let product = link.bytes_in(rtt_max.unwrap_or_default());
         let config = LinkConfig {
@@ -134,7 +134,7 @@ impl Crowd {
     }
 }
 
-impl Member {
+impl FlowPlan {
     fn config(&self, link: Rate, window: u32) -> Config {
         let good = link.bytes_in(self.rtt + SYN) / u64::from(WIRE_LEN);
         Config {
@@ -170,13 +170,13 @@ impl Member {
 #[serde(deny_unknown_fields)]
 struct Settings {
     title: String,
-    crowd: CrowdSettings,
+    crowd: SharedLinkSettings,
     flow: Vec<FlowSettings>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CrowdSettings {
+struct SharedLinkSettings {
     /// Rates of the links of a utilization figure.
     links: Option<Vec<String>>,
     /// Rate of the link of a figure over time.
@@ -198,7 +198,7 @@ struct FlowSettings {
 }
 
 impl Settings {
-    fn check(self, name: &str) -> Result<Crowd, String> {
+    fn check(self, name: &str) -> Result<SharedLinkPlan, String> {
         let vary = match (self.crowd.links, self.crowd.link) {
             (Some(links), None) => {
                 let links = links.iter().map(|link| rate(link));
@@ -215,7 +215,7 @@ impl Settings {
             ));
         }
         let flows = self.flow.into_iter().map(FlowSettings::check);
-        Ok(Crowd {
+        Ok(SharedLinkPlan {
             name: name.into(),
             title: self.title,
             vary,
@@ -228,7 +228,7 @@ impl Settings {
 }
 
 impl FlowSettings {
-    fn check(self) -> Result<Member, String> {
+    fn check(self) -> Result<FlowPlan, String> {
         let mode = match self.mode.as_str() {
             "paper" => Mode::Paper,
             "swift" => Mode::Swift,
@@ -240,7 +240,7 @@ impl FlowSettings {
             }
         };
         let start = self.start.as_deref().map(quantity::duration).transpose()?;
-        Ok(Member {
+        Ok(FlowPlan {
             mode,
             rtt: quantity::duration(&self.rtt)?,
             start: start.unwrap_or_default(),
@@ -279,13 +279,13 @@ mod tests {
 
     #[test]
     fn simulation_fills_a_row_per_point() {
-        let table = Crowd::parse("p", PLAN).unwrap().simulate();
+        let table = SharedLinkPlan::parse("p", PLAN).unwrap().simulate();
         assert_eq!(table.columns, ["link_mbps", "a_simulation"]);
         assert_eq!(table.rows.len(), 2);
         let share = table.number(2.0, "a_simulation").unwrap();
         assert!((90.0..100.1).contains(&share), "{share} %");
         let over_time = PLAN.replace("links = [\"1Mb/s\", \"2Mb/s\"]", "link = \"1Mb/s\"");
-        let table = Crowd::parse("p", &over_time).unwrap().simulate();
+        let table = SharedLinkPlan::parse("p", &over_time).unwrap().simulate();
         assert_eq!((table.rows.len(), table.rows[0][0]), (11, Some(10.0)));
     }
 
@@ -300,7 +300,10 @@ mod tests {
             ("\"10ms\"", "\"soon\""),
             ("label", "lable"),
         ] {
-            assert!(Crowd::parse("p", &PLAN.replace(from, to)).is_err(), "{to}");
+            assert!(
+                SharedLinkPlan::parse("p", &PLAN.replace(from, to)).is_err(),
+                "{to}"
+            );
         }
     }
 }
