@@ -19,7 +19,7 @@ pub struct Plan {
     /// Title of the figure.
     pub title: String,
     /// Variable of the horizontal axis.
-    pub vary: Vary,
+    pub vary: Variable,
     /// Values of the variable, in ascending order: bits per second or bytes.
     pub values: Vec<u64>,
     /// Curves.
@@ -35,7 +35,7 @@ pub struct Plan {
 /// Variable of the horizontal axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Vary {
+pub enum Variable {
     /// Rate of the payload, in bits per second.
     Rate,
     /// Size of the object, in bytes.
@@ -112,8 +112,8 @@ impl Plan {
     pub fn case(&self, series: &Series, value: u64) -> Case {
         let mut case = series.case;
         match self.vary {
-            Vary::Rate => case.rate = Rate::from_bps(value).unwrap_or(case.rate),
-            Vary::Object => case.object_len = value,
+            Variable::Rate => case.rate = Rate::from_bps(value).unwrap_or(case.rate),
+            Variable::Object => case.object_len = value,
         }
         case
     }
@@ -126,8 +126,8 @@ impl Plan {
     /// Returns the label of the horizontal axis.
     pub const fn axis(&self) -> &'static str {
         match self.vary {
-            Vary::Rate => "send rate, Mb/s of payload",
-            Vary::Object => "payload, MB",
+            Variable::Rate => "send rate, Mb/s of payload",
+            Variable::Object => "payload, MB",
         }
     }
 
@@ -143,8 +143,8 @@ impl Plan {
     /// Returns the name of the first column.
     pub const fn column(&self) -> &'static str {
         match self.vary {
-            Vary::Rate => "rate_mbps",
-            Vary::Object => "object_mb",
+            Variable::Rate => "rate_mbps",
+            Variable::Object => "object_mb",
         }
     }
 }
@@ -154,7 +154,7 @@ impl Plan {
 #[serde(deny_unknown_fields)]
 struct Settings {
     title: String,
-    vary: Vary,
+    vary: Variable,
     values: Vec<String>,
     bytes_per_point: Option<String>,
     spread: Option<u64>,
@@ -193,8 +193,8 @@ struct MarkSettings {
 impl Settings {
     fn check(self, name: &str) -> std::result::Result<Plan, String> {
         let read = |value: &String| match self.vary {
-            Vary::Rate => rate(value).map(Rate::as_bps),
-            Vary::Object => bytes(value),
+            Variable::Rate => rate(value).map(Rate::as_bps),
+            Variable::Object => bytes(value),
         };
         let values = self
             .values
@@ -245,7 +245,7 @@ impl Settings {
 }
 
 impl SeriesSettings {
-    fn check(self, vary: Vary, common: Case) -> std::result::Result<Series, String> {
+    fn check(self, vary: Variable, common: Case) -> std::result::Result<Series, String> {
         let case = Case {
             object_len: self.object.as_deref().map_or(Ok(0), bytes)?,
             rate: self.rate.as_deref().map_or(Ok(Rate::UNLIMITED), rate)?,
@@ -257,8 +257,8 @@ impl SeriesSettings {
             ..common
         };
         let given = match vary {
-            Vary::Rate => self.object.is_some() && self.rate.is_none(),
-            Vary::Object => self.object.is_none() && self.rate.is_some(),
+            Variable::Rate => self.object.is_some() && self.rate.is_none(),
+            Variable::Object => self.object.is_none() && self.rate.is_some(),
         };
         if !given {
             return Err(format!(

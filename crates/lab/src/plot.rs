@@ -5,7 +5,7 @@ use tiny_skia::{PathBuilder, Rect, Stroke, StrokeDash};
 use crate::axis::{COLORS, GRID, Scale};
 use crate::canvas::{Anchor, Canvas, INK};
 use crate::error::{Error, Result};
-use crate::plan::{Plan, Vary};
+use crate::plan::{Plan, Variable};
 use crate::shared_link_plan::{self, SharedLinkPlan};
 use crate::table::{EMULATION, EXPECTED, MODEL, SIMULATION, Table};
 
@@ -45,13 +45,13 @@ pub fn plot_shared_link(crowd: &SharedLinkPlan, table: &Table) -> Result<Vec<u8>
     let last = keys.clone().fold(1.0, f64::max);
     let first = keys.fold(last, f64::min);
     let (across, beside, x, top) = match &crowd.vary {
-        shared_link_plan::Vary::Link(_) => (
+        shared_link_plan::Variable::Link(_) => (
             "link, Mb/s",
             "utilisation, %",
             Scale::log(first * 0.8..=last * 1.25, LEFT..=RIGHT),
             105.0,
         ),
-        shared_link_plan::Vary::Time(link) => (
+        shared_link_plan::Variable::Time(link) => (
             "time, s",
             "goodput, Mb/s",
             Scale::linear(0.0..=last, LEFT..=RIGHT),
@@ -229,8 +229,8 @@ impl Chart {
         let first = plan.values.first().copied().unwrap_or(1) as f64 / 1e6;
         let last = plan.values.last().copied().unwrap_or(1) as f64 / 1e6;
         let (x, top) = match plan.vary {
-            Vary::Rate => (Scale::linear(0.0..=last * 1.1, LEFT..=RIGHT), last * 1.1),
-            Vary::Object => (Scale::log(first * 0.8..=last * 1.25, LEFT..=RIGHT), 700.0),
+            Variable::Rate => (Scale::linear(0.0..=last * 1.1, LEFT..=RIGHT), last * 1.1),
+            Variable::Object => (Scale::log(first * 0.8..=last * 1.25, LEFT..=RIGHT), 700.0),
         };
         let y = Scale::linear(0.0..=top, BOTTOM..=TOP);
         let canvas = Canvas::new(WIDTH, HEIGHT);

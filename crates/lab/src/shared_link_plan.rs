@@ -21,7 +21,7 @@ pub struct SharedLinkPlan {
     /// Title of the figure.
     pub title: String,
     /// Variable of the horizontal axis.
-    pub vary: Vary,
+    pub vary: Variable,
     /// Curves. Each flow runs alone if the link varies, and all run together over time.
     pub flows: Vec<FlowPlan>,
     seconds: u64,
@@ -32,7 +32,7 @@ pub struct SharedLinkPlan {
 
 /// Variable of the horizontal axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Vary {
+pub enum Variable {
     /// Rate of the link. A point is the utilization in percent from 100 s after the start on.
     Link(Vec<Rate>),
     /// Time. A point is a flow's goodput in Mb/s during the interval before it.
@@ -68,12 +68,12 @@ impl SharedLinkPlan {
     /// Simulates every point of the plan.
     pub fn simulate(&self) -> Table {
         let rows = match &self.vary {
-            Vary::Link(rates) => rates.iter().map(|rate| self.utilisations(*rate)).collect(),
-            Vary::Time(link) => self.goodputs(*link),
+            Variable::Link(rates) => rates.iter().map(|rate| self.utilisations(*rate)).collect(),
+            Variable::Time(link) => self.goodputs(*link),
         };
         let first = match self.vary {
-            Vary::Link(_) => "link_mbps",
-            Vary::Time(_) => "seconds",
+            Variable::Link(_) => "link_mbps",
+            Variable::Time(_) => "seconds",
         };
         let columns = self.flows.iter();
         let columns = columns.map(|flow| format!("{}{SIMULATION}", flow.name));
@@ -202,9 +202,9 @@ impl Settings {
         let vary = match (self.crowd.links, self.crowd.link) {
             (Some(links), None) => {
                 let links = links.iter().map(|link| rate(link));
-                Vary::Link(links.collect::<Result<_, _>>()?)
+                Variable::Link(links.collect::<Result<_, _>>()?)
             }
-            (None, Some(link)) => Vary::Time(rate(&link)?),
+            (None, Some(link)) => Variable::Time(rate(&link)?),
             _ => return Err("`crowd` needs either `links` or `link`".into()),
         };
         let (seconds, interval) = (self.crowd.seconds, self.crowd.interval);

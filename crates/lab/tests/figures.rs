@@ -10,7 +10,7 @@ use lighthaul_lab::contest;
 use lighthaul_lab::figures::{TOLERANCE, accepted, plans, shared_link_plans, vector_plans};
 use lighthaul_lab::latency;
 use lighthaul_lab::plot::{plot, plot_shared_link};
-use lighthaul_lab::shared_link_plan::Vary;
+use lighthaul_lab::shared_link_plan::Variable;
 use lighthaul_lab::simulate::simulate;
 use lighthaul_lab::slabs;
 use lighthaul_lab::slabs::plan::Experiment;
@@ -144,7 +144,7 @@ fn simulated_crowds_match_the_accepted_tables() {
             .expect("a figure has an accepted table");
         assert_drawn(&plot_shared_link(&crowd, &accepted).unwrap());
         // `make figures` simulates the fast links.
-        if let Vary::Link(_) = crowd.vary {
+        if let Variable::Link(_) = crowd.vary {
             let mut table = accepted.clone();
             table.rows = vec![crowd.utilisations(Rate::from_mbps(10))];
             let mut known = accepted;
