@@ -14,7 +14,7 @@ use clap::{Args as Group, Parser, Subcommand};
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    pub(crate) part: Option<Part>,
+    pub(crate) internal: Option<InternalCommand>,
     /// Measure only these paths: veth, veth-cut, 1g-10ms, 1g-100ms, 5g-115ms
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub(crate) path: Vec<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Args {
 
 /// Internal commands, with which the bench starts itself.
 #[derive(Clone, Debug, Subcommand)]
-pub(crate) enum Part {
+pub(crate) enum InternalCommand {
     /// Measure a plan inside a lab
     #[command(hide = true)]
     Inside {

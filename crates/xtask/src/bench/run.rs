@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
 
-use super::args::{Args, Part};
+use super::args::{Args, InternalCommand};
 use super::case::{Cell, Data, cells};
 use super::guard::Guard;
 use super::inside;
@@ -22,9 +22,9 @@ use super::table::{self, Report};
 pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let program = std::iter::once(OsString::from("bench"));
     let args = Args::parse_from(program.chain(words));
-    let result = match &args.part {
-        Some(Part::Inside { plan }) => inside::run(plan),
-        Some(Part::Side(side)) => side::run(side),
+    let result = match &args.internal {
+        Some(InternalCommand::Inside { plan }) => inside::run(plan),
+        Some(InternalCommand::Side(side)) => side::run(side),
         None => run(args),
     };
     match result {
