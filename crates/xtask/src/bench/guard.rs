@@ -10,12 +10,12 @@ use lighthaul_io::clock::Clock;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 
-use super::lot::Room;
+use super::lot::BenchFolders;
 
 /// Owner of the bench's files and its running lab, which removes both.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    pub(crate) room: Room,
+    pub(crate) folders: BenchFolders,
     lab: Arc<Mutex<Lab>>,
 }
 
@@ -36,16 +36,16 @@ impl Guard {
         }
         signals.thread_block()?;
         let guard = Self {
-            room: Room::new(),
+            folders: BenchFolders::new(),
             lab: Arc::default(),
         };
-        let (room, lab) = (guard.room.clone(), Arc::clone(&guard.lab));
+        let (folders, lab) = (guard.folders.clone(), Arc::clone(&guard.lab));
         thread::spawn(move || {
             if signals.wait().is_ok() {
                 // Without its lab, the main thread prints its results, cleans up and exits.
                 end(&lab);
                 thread::sleep(PATIENCE);
-                room.clear();
+                folders.clear();
                 std::process::exit(130);
             }
         });
@@ -82,7 +82,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         end(&self.lab);
-        self.room.clear();
+        self.folders.clear();
     }
 }
 

@@ -12,14 +12,14 @@ use super::case::Data;
 
 /// Folders for the bench's files. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Room {
+pub(crate) struct BenchFolders {
     /// Folder in memory (`/dev/shm`).
     pub(crate) memory: PathBuf,
     /// Folder for temporary files, usually on a disk.
     pub(crate) disk: PathBuf,
 }
 
-impl Room {
+impl BenchFolders {
     /// Chooses unique folders, and removes those of benches that were killed.
     pub(crate) fn new() -> Self {
         let bases = [PathBuf::from("/dev/shm"), std::env::temp_dir()];

@@ -80,7 +80,7 @@ impl Bench {
             args.limit = args.limit.min(15.0);
         }
         let guard = Guard::new()?;
-        let work = guard.room.memory.join("work");
+        let work = guard.folders.memory.join("work");
         fs::create_dir_all(&work)?;
         peers::compile(&work);
         // A copy, so that a build meanwhile has no effect.
@@ -168,13 +168,13 @@ impl Bench {
     /// Creates the files of one kind. Returns `None` if there is no space.
     fn lot(&mut self, data: Data, peers: Vec<String>) -> io::Result<Option<Lot>> {
         let name = data.name();
-        let Some(folder) = self.guard.room.for_data(data) else {
+        let Some(folder) = self.guard.folders.for_data(data) else {
             self.places.push(format!(
                 "{name}: not measured, since there is no space for it twice"
             ));
             return Ok(None);
         };
-        let in_memory = folder == self.guard.room.memory;
+        let in_memory = folder == self.guard.folders.memory;
         let kind = if in_memory {
             "in memory (tmpfs)"
         } else {
