@@ -10,7 +10,7 @@ use lighthaul_io::clock::Clock;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 
-use super::lot::BenchFolders;
+use super::folders::BenchFolders;
 
 /// Owner of the bench's files and its running lab, which removes both.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::{fs, thread};
 use lighthaul_lab::congestion::prefer;
 
 use super::case::Data;
-use super::lot;
+use super::folders;
 use super::outcome::{Outcome, Row};
 use super::peers::{self, Peer, Told};
 use super::plan::{Plan, Trial};
@@ -21,10 +21,10 @@ pub(crate) fn run(plan: &Path) -> io::Result<()> {
     let plan: Plan = serde_json::from_str(&fs::read_to_string(plan)?)?;
     let address = std::env::var("LIGHTHAUL_LAB_B").map_err(io::Error::other)?;
     let all = peers::all();
-    for lot in &plan.lots {
+    for files in &plan.file_sets {
         let trial = Trial {
             path: plan.path,
-            lot,
+            files,
             tools: &plan.tools,
             seconds: plan.seconds,
             address: &address,
@@ -33,7 +33,7 @@ pub(crate) fn run(plan: &Path) -> io::Result<()> {
         for _ in 0..plan.runs {
             for peer in all
                 .iter()
-                .filter(|peer| lot.peers.iter().any(|name| *name == peer.name()))
+                .filter(|peer| files.peers.iter().any(|name| *name == peer.name()))
             {
                 if tired.contains(&peer.name()) {
                     continue;
@@ -45,14 +45,14 @@ pub(crate) fn run(plan: &Path) -> io::Result<()> {
                 let row = Row {
                     path: plan.path,
                     loss: plan.loss,
-                    data: lot.data,
+                    data: files.data,
                     tool: peer.name().to_owned(),
                     result,
                 };
                 writeln!(io::stdout(), "{}", serde_json::to_string(&row)?)?;
             }
         }
-        lot::clear(&lot.target)?;
+        folders::clear(&files.target)?;
     }
     Ok(())
 }
@@ -68,8 +68,8 @@ fn end_with_input() {
 
 /// Runs one program once. Returns the reason if it failed.
 fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, String> {
-    lot::clear(&trial.lot.target)
-        .and_then(|()| lot::warm(&trial.lot.target, trial.lot.data))
+    folders::clear(&trial.files.target)
+        .and_then(|()| folders::warm(&trial.files.target, trial.files.data))
         .map_err(|e| e.to_string())?;
     prefer(peer.control()).map_err(|e| e.to_string())?;
     let service = peer.serve(trial).map_err(|e| e.to_string())?;
@@ -84,7 +84,7 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
             last_line(&far.complaints())
         ));
     }
-    if trial.lot.data == Data::Again {
+    if trial.files.data == Data::Again {
         start(false, &peer.send(trial), None)?
             .wait(Duration::from_secs_f64(limit_s))
             .ok_or("the first run, which is not measured, did not end")?;
@@ -93,7 +93,7 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
     let ended = near.wait(Duration::from_secs_f64(limit_s));
     let is_cut = ended.is_none();
     // Count before the program ends, since it may remove files.
-    let arrived = lot::bytes_in(&trial.lot.target);
+    let arrived = folders::bytes_in(&trial.files.target);
     let near_cost = ended
         .or_else(|| near.stop())
         .ok_or("the client did not stop")?;
@@ -112,10 +112,10 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
     if near_cost.code != 0 && !is_cut {
         return Err(format!("status {}: {complaint}", near_cost.code));
     }
-    if !is_cut && trial.lot.data != Data::Memory && !peer.is_memory_only() {
-        told.arrived = lot::bytes_in(&trial.lot.target);
-        let target = trial.lot.target.join(trial.name());
-        lot::compare(&trial.lot.source, &target)
+    if !is_cut && trial.files.data != Data::Memory && !peer.is_memory_only() {
+        told.arrived = folders::bytes_in(&trial.files.target);
+        let target = trial.files.target.join(trial.name());
+        folders::compare(&trial.files.source, &target)
             .map_err(|why| format!("NOT A TRUE COPY: {why}"))?;
     }
     let moved = peer

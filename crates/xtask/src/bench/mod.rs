@@ -3,7 +3,7 @@
 //! - [`args`]: command line; [`case`]: paths, losses and data; [`plan`]: measurements in one lab
 //! - [`run`]: labs, one after another; [`inside`]: measurements in a lab; [`side`]: one side of a
 //!   trial
-//! - [`lot`]: files to transfer; [`guard`]: cleanup; [`peers`]: programs
+//! - [`folders`]: files to transfer; [`guard`]: cleanup; [`peers`]: programs
 //! - [`outcome`]: results and medians; [`value`]: medians with their spread; [`table`]: tables;
 //!   [`targets`]: goals
 
@@ -14,9 +14,9 @@
 
 mod args;
 mod case;
+mod folders;
 mod guard;
 mod inside;
-mod lot;
 mod outcome;
 mod peers;
 mod plan;

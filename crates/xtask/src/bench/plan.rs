@@ -11,7 +11,7 @@ use super::case::{Data, Loss, Path};
 pub(crate) struct Plan {
     pub(crate) path: Path,
     pub(crate) loss: Loss,
-    pub(crate) lots: Vec<Lot>,
+    pub(crate) file_sets: Vec<FileSet>,
     pub(crate) runs: u32,
     pub(crate) limit_s: f64,
     pub(crate) seconds: f64,
@@ -31,7 +31,7 @@ pub(crate) struct Tools {
 
 /// Set of files with its source, its target, and the programs that copy it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Lot {
+pub(crate) struct FileSet {
     pub(crate) data: Data,
     /// File, or folder of files.
     pub(crate) source: PathBuf,
@@ -44,7 +44,7 @@ pub(crate) struct Lot {
 #[derive(Clone, Debug)]
 pub(crate) struct Trial<'a> {
     pub(crate) path: Path,
-    pub(crate) lot: &'a Lot,
+    pub(crate) files: &'a FileSet,
     pub(crate) tools: &'a Tools,
     /// Duration of a measurement from memory to memory, in seconds.
     pub(crate) seconds: f64,
@@ -79,17 +79,17 @@ impl Trial<'_> {
 
     /// Returns the path of the source.
     pub(crate) fn source(&self) -> String {
-        self.lot.source.to_string_lossy().into_owned()
+        self.files.source.to_string_lossy().into_owned()
     }
 
     /// Returns the path of the target folder.
     pub(crate) fn target(&self) -> String {
-        self.lot.target.to_string_lossy().into_owned()
+        self.files.target.to_string_lossy().into_owned()
     }
 
     /// Returns the name of the source's file or folder.
     pub(crate) fn name(&self) -> String {
-        let name = self.lot.source.file_name().unwrap_or_default();
+        let name = self.files.source.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 }

@@ -9,12 +9,12 @@ use clap::Parser;
 
 use super::args::{Args, InternalCommand};
 use super::case::{Cell, Data, cells};
+use super::folders;
 use super::guard::Guard;
 use super::inside;
-use super::lot;
 use super::outcome::{Row, summarise};
 use super::peers::{self, Peer};
-use super::plan::{Lot, Plan, Tools};
+use super::plan::{FileSet, Plan, Tools};
 use super::side;
 use super::table::{self, Report};
 
@@ -132,22 +132,22 @@ impl Bench {
 
     /// Measures cells that share a lab.
     fn measure(&mut self, cells: &[Cell]) -> io::Result<()> {
-        let mut lots = Vec::new();
+        let mut file_sets = Vec::new();
         for cell in cells {
             let peers = self.takes_part(cell);
             if !peers.is_empty() {
-                lots.extend(self.lot(cell.data, peers)?);
+                file_sets.extend(self.files(cell.data, peers)?);
             }
         }
         let (path, loss) = (cells[0].path, cells[0].loss);
-        if lots.is_empty() {
+        if file_sets.is_empty() {
             return Ok(());
         }
         say(&format!("path {}, loss {loss}", path.name()));
         let plan = Plan {
             path,
             loss,
-            lots,
+            file_sets,
             runs: self.args.runs,
             limit_s: self.args.limit,
             seconds: self.args.seconds,
@@ -155,18 +155,18 @@ impl Bench {
         };
         self.lab(&plan)?;
         // Remove the largest file, which few paths need.
-        for lot in plan
-            .lots
+        for files in plan
+            .file_sets
             .iter()
-            .filter(|lot| lot.data == Data::EightGibibytes)
+            .filter(|files| files.data == Data::EightGibibytes)
         {
-            fs::remove_file(&lot.source).ok();
+            fs::remove_file(&files.source).ok();
         }
         Ok(())
     }
 
     /// Creates the files of one kind. Returns `None` if there is no space.
-    fn lot(&mut self, data: Data, peers: Vec<String>) -> io::Result<Option<Lot>> {
+    fn files(&mut self, data: Data, peers: Vec<String>) -> io::Result<Option<FileSet>> {
         let name = data.name();
         let Some(folder) = self.guard.folders.for_data(data) else {
             self.places.push(format!(
@@ -182,8 +182,8 @@ impl Bench {
         };
         let base = folder.parent().unwrap_or(folder).display();
         let line = format!("{name}: files {kind}, {base}");
-        let source = lot::make(data, folder)?;
-        let lot = Lot {
+        let source = folders::make(data, folder)?;
+        let files = FileSet {
             data,
             source,
             target: folder.join("target"),
@@ -192,7 +192,7 @@ impl Bench {
         if data != Data::Memory && !self.places.contains(&line) {
             self.places.push(line);
         }
-        Ok(Some(lot))
+        Ok(Some(files))
     }
 
     /// Runs a lab and collects its rows.

@@ -71,7 +71,7 @@ impl Peer for GridFtp {
             trial.name()
         );
         let from = format!("file://{}", trial.source());
-        if trial.lot.data == Data::Tree {
+        if trial.files.data == Data::Tree {
             let rest = ["-fast", "-pp", "-cc", &streams, "-r", "-cd"];
             let ends = [format!("{from}/"), format!("{base}/")];
             return [trial.words("globus-url-copy", &rest), ends.to_vec()].concat();

@@ -55,7 +55,7 @@ impl Peer for Iperf3 {
     fn send(&self, trial: &Trial<'_>) -> Vec<String> {
         let streams = self.streams.to_string();
         // For memory it runs for a time, for a file until its bytes are sent.
-        let (flag, amount) = match trial.lot.data.bytes() {
+        let (flag, amount) = match trial.files.data.bytes() {
             0 => ("-t", trial.seconds.ceil().to_string()),
             bytes => ("-n", bytes.to_string()),
         };

@@ -105,9 +105,9 @@ impl Peer for Lighthaul {
 /// Returns the goodput that equation 5 predicts for one file at the rate used.
 fn predict(start: &Value, trial: &Trial<'_>) -> Option<f64> {
     let rate = start["rate_bps"].as_f64()? * start["packet_bytes"].as_f64()? / 1500.0;
-    let total = trial.lot.data.bytes() as f64;
+    let total = trial.files.data.bytes() as f64;
     let predicted = rate * model::efficiency(total, rate, trial.path.rtt());
-    trial.lot.data.is_one_file().then_some(predicted)
+    trial.files.data.is_one_file().then_some(predicted)
 }
 
 /// Prepares a daemon that allows one user.

@@ -79,7 +79,7 @@ fn rclone(trial: &Trial<'_>) -> Vec<String> {
         trial.address
     );
     let mut target = format!(":sftp,{login}:{}", trial.target());
-    if !trial.lot.data.is_one_file() {
+    if !trial.files.data.is_one_file() {
         target = format!("{target}/{}", trial.name());
     }
     let rest = ["--config", "/dev/null", "copy", &trial.source(), &target];

@@ -30,8 +30,8 @@ impl Peer for Udt {
     }
 
     fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
-        let bytes = trial.lot.data.bytes().to_string();
-        let file = trial.lot.target.join(trial.name());
+        let bytes = trial.files.data.bytes().to_string();
+        let file = trial.files.target.join(trial.name());
         let words = trial.words(
             PROGRAM,
             &["receive", "9000", &file.to_string_lossy(), &bytes],

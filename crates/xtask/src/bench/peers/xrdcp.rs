@@ -33,7 +33,7 @@ impl Peer for Xrdcp {
     fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
         let own = trial.tools.work.join("xrootd");
         fs::create_dir_all(&own)?;
-        for folder in [&own, &trial.lot.target] {
+        for folder in [&own, &trial.files.target] {
             fs::set_permissions(folder, Permissions::from_mode(0o777))?;
         }
         let own = own.display();
