@@ -11,7 +11,7 @@ use lighthaul_lab::congestion::prefer;
 use super::case::Data;
 use super::folders;
 use super::outcome::{Outcome, Row};
-use super::peers::{self, Peer, Told};
+use super::peers::{self, Peer, TrialOutput};
 use super::plan::{Plan, Trial};
 use super::side::Side;
 
@@ -101,7 +101,7 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
     let far_cost = far_cost
         .or_else(|| far.stop())
         .ok_or("the server did not stop")?;
-    let mut told = Told {
+    let mut output = TrialOutput {
         near: near.output(),
         far: far.output(),
         seconds: if is_cut { limit_s } else { near_cost.seconds },
@@ -113,13 +113,13 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
         return Err(format!("status {}: {complaint}", near_cost.code));
     }
     if !is_cut && trial.files.data != Data::Memory && !peer.is_memory_only() {
-        told.arrived = folders::bytes_in(&trial.files.target);
+        output.arrived = folders::bytes_in(&trial.files.target);
         let target = trial.files.target.join(trial.name());
         folders::compare(&trial.files.source, &target)
             .map_err(|why| format!("NOT A TRUE COPY: {why}"))?;
     }
     let moved = peer
-        .moved(trial, &told)
+        .moved(trial, &output)
         .map_err(|why| format!("{why}: {complaint}"))?;
     Ok(Outcome {
         seconds: moved.seconds,

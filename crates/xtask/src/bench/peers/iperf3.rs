@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
-use super::peer::{Moved, Peer, Service, Told, need};
+use super::peer::{Moved, Peer, Service, TrialOutput, need};
 
 /// iperf3 with a congestion control and a number of streams.
 #[derive(Clone, Copy, Debug)]
@@ -78,10 +78,11 @@ impl Peer for Iperf3 {
         true
     }
 
-    fn moved(&self, _trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
+    fn moved(&self, _trial: &Trial<'_>, output: &TrialOutput) -> Result<Moved, String> {
         // Only the receiver knows what arrived. It stops when the sender's kernel has all data, so
         // data then in flight counts neither in its bytes nor in its seconds.
-        let far: Value = serde_json::from_str(&told.far).map_err(|e| format!("its report: {e}"))?;
+        let far: Value =
+            serde_json::from_str(&output.far).map_err(|e| format!("its report: {e}"))?;
         let sum = &far["end"]["sum_received"];
         let whole = sum["bytes"].as_u64().zip(sum["seconds"].as_f64());
         let whole = whole.map(|(bytes, seconds)| Moved {
@@ -90,7 +91,7 @@ impl Peer for Iperf3 {
             own: None,
         });
         // After a cut-off, these seconds lack the last interval, but the bytes include it.
-        let whole = whole.filter(|_| !told.is_cut);
+        let whole = whole.filter(|_| !output.is_cut);
         whole
             .or_else(|| intervals(&far))
             .ok_or_else(|| "the server reported no bytes".to_owned())

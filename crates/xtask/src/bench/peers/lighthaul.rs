@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::super::case::Data;
 use super::super::outcome::Own;
 use super::super::plan::{Tools, Trial};
-use super::peer::{Moved, Peer, Service, Told};
+use super::peer::{Moved, Peer, Service, TrialOutput};
 
 /// Lighthaul with its defaults, or with other options.
 #[derive(Clone, Copy, Debug)]
@@ -65,12 +65,12 @@ impl Peer for Lighthaul {
         words
     }
 
-    fn moved(&self, trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
+    fn moved(&self, trial: &Trial<'_>, output: &TrialOutput) -> Result<Moved, String> {
         let number = |event: &Value, name: &str| event[name].as_f64();
-        let seconds = told.seconds;
-        if told.is_cut {
+        let seconds = output.seconds;
+        if output.is_cut {
             // The target's space is reserved at the start, so its size shows no progress.
-            let last = event(&told.near, "progress");
+            let last = event(&output.near, "progress");
             let bytes = last.and_then(|event| event["bytes"].as_u64()).unwrap_or(0);
             return Ok(Moved {
                 bytes,
@@ -78,12 +78,12 @@ impl Peer for Lighthaul {
                 own: None,
             });
         }
-        let summary = event(&told.near, "summary").ok_or("the client printed no summary")?;
+        let summary = event(&output.near, "summary").ok_or("the client printed no summary")?;
         let bytes = summary["bytes"]
             .as_u64()
             .ok_or("the summary has no bytes")?;
         let own = || {
-            let start = event(&told.near, "start")?;
+            let start = event(&output.near, "start")?;
             Some(Own {
                 moving_s: number(&summary, "moving_s")?,
                 goodput_bps: number(&summary, "goodput_bps")?,

@@ -16,5 +16,5 @@ mod udt;
 mod xrdcp;
 
 pub(crate) use list::all;
-pub(crate) use peer::{Peer, Told};
+pub(crate) use peer::{Peer, TrialOutput};
 pub(crate) use udt::compile;

@@ -35,10 +35,10 @@ pub(crate) trait Peer {
 
     /// Returns the bytes transferred and the time. By default, these are the bytes in the target
     /// folder and the command's duration.
-    fn moved(&self, _trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
+    fn moved(&self, _trial: &Trial<'_>, output: &TrialOutput) -> Result<Moved, String> {
         Ok(Moved {
-            bytes: told.arrived,
-            seconds: told.seconds,
+            bytes: output.arrived,
+            seconds: output.seconds,
             own: None,
         })
     }
@@ -56,7 +56,7 @@ pub(crate) struct Service {
 
 /// Output of both sides, with measurements.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct TrialOutput {
     /// Standard output of the near side.
     pub(crate) near: String,
     /// Standard output of the far side.

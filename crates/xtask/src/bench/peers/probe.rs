@@ -5,7 +5,7 @@ use std::io;
 use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
 use super::lighthaul::{event, login, serve, words};
-use super::peer::{Moved, Peer, Service, Told, bytes_in};
+use super::peer::{Moved, Peer, Service, TrialOutput, bytes_in};
 
 /// Measurement of `lighthaul probe`.
 #[derive(Clone, Copy, Debug)]
@@ -59,15 +59,15 @@ impl Peer for Probe {
         true
     }
 
-    fn moved(&self, _trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
-        let event = event(&told.near, "probe").ok_or("the client printed no result")?;
+    fn moved(&self, _trial: &Trial<'_>, output: &TrialOutput) -> Result<Moved, String> {
+        let event = event(&output.near, "probe").ok_or("the client printed no result")?;
         let bps = event["bps"]
             .as_f64()
             .filter(|bps| *bps > 0.0)
             .ok_or("the result has no rate")?;
         let bytes = event["bytes"].as_u64();
         // The command's time includes the set-up, which is not measured.
-        let bytes = bytes.unwrap_or_else(|| bytes_in(bps, told.seconds));
+        let bytes = bytes.unwrap_or_else(|| bytes_in(bps, output.seconds));
         Ok(Moved {
             bytes,
             seconds: bytes as f64 * 8.0 / bps,

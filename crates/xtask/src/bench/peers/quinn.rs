@@ -4,7 +4,7 @@ use std::io;
 
 use super::super::case::Data;
 use super::super::plan::{Tools, Trial};
-use super::peer::{Moved, Peer, Service, Told, bytes_in, need};
+use super::peer::{Moved, Peer, Service, TrialOutput, bytes_in, need};
 
 /// `quinn-perf` with one connection and one upload at a time.
 #[derive(Clone, Copy, Debug)]
@@ -57,12 +57,12 @@ impl Peer for Quinn {
         true
     }
 
-    fn moved(&self, _trial: &Trial<'_>, told: &Told) -> Result<Moved, String> {
-        let bps = average(&told.near).ok_or("cannot parse the client's output")?;
-        let bytes = bytes_in(bps, told.seconds);
+    fn moved(&self, _trial: &Trial<'_>, output: &TrialOutput) -> Result<Moved, String> {
+        let bps = average(&output.near).ok_or("cannot parse the client's output")?;
+        let bytes = bytes_in(bps, output.seconds);
         Ok(Moved {
             bytes,
-            seconds: told.seconds,
+            seconds: output.seconds,
             own: None,
         })
     }
