@@ -127,7 +127,7 @@ fn measure(peer: &dyn Peer, trial: &Trial<'_>, limit_s: f64) -> Result<Outcome, 
         cpu_s: near_cost.cpu_s + far_cost.cpu_s,
         rss_bytes: [near_cost.rss_bytes, far_cost.rss_bytes],
         is_cut,
-        own: moved.own,
+        report: moved.report,
     })
 }
 

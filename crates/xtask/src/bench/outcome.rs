@@ -30,12 +30,12 @@ pub(crate) struct Outcome {
     /// True if the run was cut off at the time limit.
     pub(crate) is_cut: bool,
     /// Lighthaul's own report.
-    pub(crate) own: Option<Own>,
+    pub(crate) report: Option<LighthaulReport>,
 }
 
 /// Lighthaul's own report of a copy.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Own {
+pub(crate) struct LighthaulReport {
     /// Seconds without start-up.
     pub(crate) moving_s: f64,
     /// Goodput without start-up.

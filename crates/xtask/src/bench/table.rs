@@ -106,14 +106,14 @@ fn cells(summary: &Summary, report: &Report) -> Vec<String> {
             summary.failed, summary.runs
         ));
     }
-    if let Some(own) = outcome.own {
-        let start = outcome.seconds - own.moving_s;
+    if let Some(report) = outcome.report {
+        let start = outcome.seconds - report.moving_s;
         notes.push(format!(
             "{start:.2} s start-up, {:.1} Mb/s without it",
-            own.goodput_bps / 1e6
+            report.goodput_bps / 1e6
         ));
-        if own.resent > 0.0 {
-            notes.push(format!("{:.2} % retransmitted", own.resent * 100.0));
+        if report.resent > 0.0 {
+            notes.push(format!("{:.2} % retransmitted", report.resent * 100.0));
         }
     }
     row.push(notes.join("; "));

@@ -352,20 +352,20 @@ fn seconds(outcome: &Outcome) -> Option<f64> {
 }
 
 fn moving(outcome: &Outcome) -> Option<f64> {
-    outcome.own.map(|own| own.goodput_bps)
+    outcome.report.map(|report| report.goodput_bps)
 }
 
 fn moving_s(outcome: &Outcome) -> Option<f64> {
-    outcome.own.map(|own| own.moving_s)
+    outcome.report.map(|report| report.moving_s)
 }
 
 fn resent(outcome: &Outcome) -> Option<f64> {
-    outcome.own.map(|own| own.resent)
+    outcome.report.map(|report| report.resent)
 }
 
 fn of_prediction(outcome: &Outcome) -> Option<f64> {
-    let own = outcome.own?;
-    Some(own.goodput_bps / own.predicted_bps?)
+    let report = outcome.report?;
+    Some(report.goodput_bps / report.predicted_bps?)
 }
 
 /// Number of runs that a verdict requires.

@@ -88,7 +88,7 @@ impl Peer for Iperf3 {
         let whole = whole.map(|(bytes, seconds)| Moved {
             bytes,
             seconds,
-            own: None,
+            report: None,
         });
         // After a cut-off, these seconds lack the last interval, but the bytes include it.
         let whole = whole.filter(|_| !output.is_cut);
@@ -112,6 +112,6 @@ fn intervals(report: &Value) -> Option<Moved> {
     Some(Moved {
         bytes,
         seconds,
-        own: None,
+        report: None,
     })
 }

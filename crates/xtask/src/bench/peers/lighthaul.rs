@@ -8,7 +8,7 @@ use lighthaul_proto::rbudp::model;
 use serde_json::Value;
 
 use super::super::case::Data;
-use super::super::outcome::Own;
+use super::super::outcome::LighthaulReport;
 use super::super::plan::{Tools, Trial};
 use super::peer::{Moved, Peer, Service, TrialOutput};
 
@@ -75,16 +75,16 @@ impl Peer for Lighthaul {
             return Ok(Moved {
                 bytes,
                 seconds,
-                own: None,
+                report: None,
             });
         }
         let summary = event(&output.near, "summary").ok_or("the client printed no summary")?;
         let bytes = summary["bytes"]
             .as_u64()
             .ok_or("the summary has no bytes")?;
-        let own = || {
+        let report = || {
             let start = event(&output.near, "start")?;
-            Some(Own {
+            Some(LighthaulReport {
                 moving_s: number(&summary, "moving_s")?,
                 goodput_bps: number(&summary, "goodput_bps")?,
                 predicted_bps: predict(&start, trial),
@@ -97,7 +97,7 @@ impl Peer for Lighthaul {
         Ok(Moved {
             bytes,
             seconds,
-            own: own(),
+            report: report(),
         })
     }
 }

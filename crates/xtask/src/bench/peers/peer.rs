@@ -3,7 +3,7 @@
 use std::io;
 
 use super::super::case::Data;
-use super::super::outcome::Own;
+use super::super::outcome::LighthaulReport;
 use super::super::plan::{Tools, Trial};
 
 /// Program that transfers bytes between two hosts.
@@ -39,7 +39,7 @@ pub(crate) trait Peer {
         Ok(Moved {
             bytes: output.arrived,
             seconds: output.seconds,
-            own: None,
+            report: None,
         })
     }
 }
@@ -74,7 +74,7 @@ pub(crate) struct TrialOutput {
 pub(crate) struct Moved {
     pub(crate) bytes: u64,
     pub(crate) seconds: f64,
-    pub(crate) own: Option<Own>,
+    pub(crate) report: Option<LighthaulReport>,
 }
 
 /// Fails with `source`, the way to install them, if one of `programs` is missing.

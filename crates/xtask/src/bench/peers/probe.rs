@@ -71,7 +71,7 @@ impl Peer for Probe {
         Ok(Moved {
             bytes,
             seconds: bytes as f64 * 8.0 / bps,
-            own: None,
+            report: None,
         })
     }
 }

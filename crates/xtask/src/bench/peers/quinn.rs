@@ -63,7 +63,7 @@ impl Peer for Quinn {
         Ok(Moved {
             bytes,
             seconds: output.seconds,
-            own: None,
+            report: None,
         })
     }
 }
