@@ -8,7 +8,7 @@ use super::value::Value;
 
 /// Target.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct Target {
     what: &'static str,
     /// Dividend and divisor.
     ratio: String,
@@ -28,7 +28,7 @@ enum Bound {
     Below(f64),
 }
 
-impl Line {
+impl Target {
     fn new(what: &'static str, ratio: &str, bound: Bound, got: Option<Value>) -> Self {
         Self {
             what,
@@ -94,7 +94,7 @@ impl Bound {
 }
 
 /// Evaluates all targets.
-pub(crate) fn lines(summaries: &[Summary]) -> Vec<Line> {
+pub(crate) fn lines(summaries: &[Summary]) -> Vec<Target> {
     let all = Measured(summaries);
     let mut lines = all.memory();
     lines.extend(all.files());
@@ -137,7 +137,7 @@ impl Measured<'_> {
     }
 
     /// Evaluates the targets from memory to memory.
-    fn memory(&self) -> Vec<Line> {
+    fn memory(&self) -> Vec<Target> {
         let ratio = |path: Path, what, one: &str, other: &str, bound| {
             let place = (path, Loss::None, Data::Memory);
             let pair = self.of(place, one, bps).zip(self.of(place, other, bps));
@@ -147,9 +147,9 @@ impl Measured<'_> {
             } else {
                 f64::INFINITY
             };
-            Line {
+            Target {
                 most,
-                ..Line::new(what, &format!("{one} / {other}"), bound, got)
+                ..Target::new(what, &format!("{one} / {other}"), bound, got)
             }
         };
         let plain = "memory to memory, veth, plain";
@@ -203,7 +203,7 @@ impl Measured<'_> {
     }
 
     /// Evaluates the targets for files.
-    fn files(&self) -> Vec<Line> {
+    fn files(&self) -> Vec<Target> {
         let clean = (Path::Far, Loss::None, Data::Gibibyte);
         let lossy = (Path::Far, Loss::Often, Data::Gibibyte);
         let fast = (Path::Fast, Loss::None, Data::EightGibibytes);
@@ -217,27 +217,27 @@ impl Measured<'_> {
         let most = "the largest of all lighthaul rows";
         let model = "the lowest row's goodput / prediction";
         vec![
-            Line::new(
+            Target::new(
                 "1 GiB, 1 Gb/s, 100 ms",
                 share,
                 Bound::AtLeast(0.93),
                 self.share(clean),
             ),
-            Line::new(lossy_name, share, Bound::AtLeast(0.90), self.share(lossy)),
-            Line::new(lossy_name, to_bbr, Bound::Above(1.0), bbr),
-            Line::new(
+            Target::new(lossy_name, share, Bound::AtLeast(0.90), self.share(lossy)),
+            Target::new(lossy_name, to_bbr, Bound::Above(1.0), bbr),
+            Target::new(
                 "8 GiB, 5 Gb/s, 115 ms",
                 share,
                 Bound::AtLeast(0.80),
                 self.share(fast),
             ),
-            Line::new(
+            Target::new(
                 "memory of a side, MiB",
                 most,
                 Bound::Below(512.0),
                 self.memory_mib(),
             ),
-            Line::new(
+            Target::new(
                 "equation 5 at no loss",
                 model,
                 Bound::AtLeast(0.95),
@@ -247,7 +247,7 @@ impl Measured<'_> {
     }
 
     /// Evaluates the targets for a receiver that shares its core.
-    fn busy(&self) -> Vec<Line> {
+    fn busy(&self) -> Vec<Target> {
         let place = (Path::VethBusy, Loss::None, Data::SevenHundredMegabytes);
         let plus_over_plain = |number| {
             let plus = self.of(place, "lighthaul-rbudp+", number);
@@ -256,13 +256,13 @@ impl Measured<'_> {
         };
         let name = "700 MB at 4 Gb/s, four tasks on the receiver's core";
         vec![
-            Line::new(
+            Target::new(
                 name,
                 "datagrams sent again, lighthaul-rbudp+ / lighthaul-rbudp",
                 Bound::AtMost(0.1),
                 plus_over_plain(resent),
             ),
-            Line::new(
+            Target::new(
                 name,
                 "seconds, lighthaul-rbudp+ / lighthaul-rbudp",
                 Bound::AtMost(1.0),
@@ -272,7 +272,7 @@ impl Measured<'_> {
     }
 
     /// Evaluates the targets for many files.
-    fn trees(&self) -> Vec<Line> {
+    fn trees(&self) -> Vec<Target> {
         let far = |data, tool| self.of((Path::Far, Loss::None, data), tool, seconds);
         let veth = |tool| self.of((Path::Veth, Loss::None, Data::Empty), tool, seconds);
         let over = |one: Option<Value>, other: Option<Value>| {
@@ -284,26 +284,26 @@ impl Measured<'_> {
         let name = "100,000 files, nothing changed, 1 Gb/s, 100 ms";
         let empty_name = "1,000,000 empty files, veth";
         vec![
-            Line::new(
+            Target::new(
                 "10,000 x 10 KB, 1 Gb/s, 100 ms",
                 "seconds / seconds of one 100 MB file",
                 Bound::AtMost(1.2),
                 over(tree, far(Data::HundredMegabytes, "lighthaul")),
             ),
-            Line::new(name, "seconds", Bound::Below(2.0), again),
-            Line::new(
+            Target::new(name, "seconds", Bound::Below(2.0), again),
+            Target::new(
                 name,
                 "seconds / rsync",
                 Bound::Below(1.0),
                 over(again, far(Data::Again, "rsync")),
             ),
-            Line::new(
+            Target::new(
                 empty_name,
                 "files a second",
                 Bound::Above(50_000.0),
                 empty.map(|empty| Value::exact(count).over(empty)),
             ),
-            Line::new(
+            Target::new(
                 empty_name,
                 "files a second / rsync",
                 Bound::AtLeast(3.0),
@@ -381,9 +381,9 @@ mod tests {
 
     fn verdict(most: f64, runs: &[f64]) -> String {
         let got = Value::of(runs.iter().copied());
-        Line {
+        Target {
             most,
-            ..Line::new("x", "y", Bound::AtLeast(0.6), got)
+            ..Target::new("x", "y", Bound::AtLeast(0.6), got)
         }
         .verdict()
     }
@@ -424,7 +424,7 @@ mod tests {
         };
         let verdict = |rows: &[Row]| {
             let lines = lines(&summarise(rows));
-            let is_it = |line: &&Line| line.what.contains("nothing changed");
+            let is_it = |line: &&Target| line.what.contains("nothing changed");
             lines.iter().find(is_it).unwrap().verdict()
         };
         let good = [row(1.0, true), row(1.1, true), row(1.2, true)];
