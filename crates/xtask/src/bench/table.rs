@@ -24,7 +24,7 @@ pub(crate) fn publish(report: &Report, out: &Path) -> io::Result<()> {
     let grid: Vec<Vec<String>> = report.summaries.iter().map(|s| cells(s, report)).collect();
     let targets: Vec<Vec<String>> = targets::lines(&report.summaries)
         .iter()
-        .map(targets::Line::cells)
+        .map(targets::Target::cells)
         .collect();
     let words = words(report);
     let sheet = |draw: fn(&[&str], &[Vec<String>]) -> String| {
