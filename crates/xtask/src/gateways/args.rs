@@ -18,7 +18,7 @@ pub(super) struct Args {
         value_delimiter = ',',
         default_value = "long,short,delays,near,keys,brief"
     )]
-    pub(super) part: Vec<Part>,
+    pub(super) part: Vec<Measurement>,
     /// Number of runs of each measurement (courses run once)
     #[arg(long, default_value_t = 1)]
     pub(super) runs: u32,
@@ -44,7 +44,7 @@ pub(super) struct Args {
 
 /// Measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Part {
+pub(super) enum Measurement {
     /// Four streams over 1 Gb/s and 115 ms, with and without loss
     Long,
     /// Four streams over 1 Gb/s and 115 ms, for five seconds
@@ -65,7 +65,7 @@ pub(super) enum Part {
     Edges,
 }
 
-impl Part {
+impl Measurement {
     /// Returns the paths.
     pub(super) fn paths(self) -> Vec<Path> {
         match self {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use lighthaul_lab::slabs::measured::MeasuredPlan;
 
-use super::args::{Args, Part};
+use super::args::{Args, Measurement};
 use super::course::{Course, Program};
 use super::site::{EDGES_MS, Path, Site};
 use super::table::{Line, Table};
@@ -36,7 +36,7 @@ fn measure(args: &Args) -> Result<Table, String> {
     let mut table = Table::default();
     for part in &args.part {
         let before = table.lines.len();
-        let outcome = part_of(&mut table, *part, args);
+        let outcome = run(&mut table, *part, args);
         if let (Some(folder), Some(name)) = (&args.keep, part.figure()) {
             keep(folder, name, &table.lines[before..])?;
         }
@@ -45,22 +45,31 @@ fn measure(args: &Args) -> Result<Table, String> {
     Ok(table)
 }
 
-fn part_of(table: &mut Table, part: Part, args: &Args) -> Result<(), String> {
-    for path in part.paths() {
+fn run(table: &mut Table, measurement: Measurement, args: &Args) -> Result<(), String> {
+    for path in measurement.paths() {
         let site = Site::start(args, &path)?;
         let mut add = |line: Line| {
             eprintln!("{line}");
             table.lines.push(line);
         };
-        match part {
-            Part::Keys => add(keys::measure(&site, &path)?),
-            Part::Brief => add(brief::measure(&site, &path, args)?),
-            Part::Lengths => lengths(&site, &path, args, &mut add)?,
-            Part::Courses => courses(&site, &path, args, &mut add)?,
-            Part::Long | Part::Short | Part::Delays | Part::Near | Part::Edges => {
+        match measurement {
+            Measurement::Keys => add(keys::measure(&site, &path)?),
+            Measurement::Brief => add(brief::measure(&site, &path, args)?),
+            Measurement::Lengths => lengths(&site, &path, args, &mut add)?,
+            Measurement::Courses => courses(&site, &path, args, &mut add)?,
+            Measurement::Long
+            | Measurement::Short
+            | Measurement::Delays
+            | Measurement::Near
+            | Measurement::Edges => {
                 for _ in 0..args.runs {
-                    for way in part.ways() {
-                        add(iperf::measure(&site, &path, *way, part.seconds(args))?);
+                    for way in measurement.ways() {
+                        add(iperf::measure(
+                            &site,
+                            &path,
+                            *way,
+                            measurement.seconds(args),
+                        )?);
                     }
                 }
             }
@@ -76,10 +85,10 @@ fn lengths(
     args: &Args,
     add: &mut impl FnMut(Line),
 ) -> Result<(), String> {
-    let seconds = Part::Lengths.seconds(args);
+    let seconds = Measurement::Lengths.seconds(args);
     for _ in 0..args.runs {
         for program in [Program::Iperf, Program::GridFtp] {
-            for way in Part::Lengths.ways() {
+            for way in Measurement::Lengths.ways() {
                 let course = Course::measure(site, path, (program, *way), seconds)?;
                 for till in LENGTHS.into_iter().filter(|till| *till <= seconds) {
                     add(Line {
@@ -107,8 +116,8 @@ fn courses(
     args: &Args,
     add: &mut impl FnMut(Line),
 ) -> Result<(), String> {
-    let (seconds, rtt) = (Part::Courses.seconds(args), path.rtt_ms - EDGES_MS);
-    for way in Part::Courses.ways() {
+    let (seconds, rtt) = (Measurement::Courses.seconds(args), path.rtt_ms - EDGES_MS);
+    for way in Measurement::Courses.ways() {
         let course = Course::measure(site, path, (Program::GridFtp, *way), seconds)?;
         for till in (STEP..=seconds).step_by(STEP as usize) {
             let (from, till) = (f64::from(till - STEP), f64::from(till));

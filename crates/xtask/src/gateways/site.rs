@@ -318,7 +318,7 @@ impl Drop for Folder {
 
 /// Seconds to wait for the sockets of earlier programs.
 const ROOM_TRIES: u32 = 180;
-/// Part of the round-trip time that both edges add, in milliseconds.
+/// Measurement of the round-trip time that both edges add, in milliseconds.
 pub(super) const EDGES_MS: u32 = 20;
 /// Ports of the ingress gateway. The server's ports are lower by [`SHIFT`].
 pub(super) const PORTS: [u16; 3] = [15_201, 17_001, 17_002];
