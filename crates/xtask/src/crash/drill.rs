@@ -27,7 +27,7 @@ use lighthaul_transfer::protocol::Protocol;
 use super::args::Args;
 use super::compare;
 use super::cuts;
-use super::pair::{Ended, Pair};
+use super::pair::{CopyResult, Pair};
 use super::tally::{CLIENT, DAEMON, Tally, Trial};
 use super::tree;
 use crate::demo::{Folder, release};
@@ -322,7 +322,7 @@ impl Trial {
     }
 
     /// Checks the exit status, and that a failure printed exactly one line.
-    fn expect(&mut self, ended: &Ended, code: i32) {
+    fn expect(&mut self, ended: &CopyResult, code: i32) {
         let told = ended.said.lines().count();
         let is = ended.code == Some(code) && told == usize::from(code != 0);
         self.check(is, &format!("{:?}: {}", ended.code, ended.said.trim()));

@@ -126,7 +126,7 @@ pub(crate) struct Copy {
 
 /// Result of a copy.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CopyResult {
     /// Exit status; `None` after a signal.
     pub(crate) code: Option<i32>,
     /// Duration in seconds.
@@ -140,7 +140,7 @@ pub(crate) struct Ended {
 impl Copy {
     /// Waits for the end of the copy, at most `seconds` from its start. Returns `None` if it still
     /// runs.
-    pub(crate) fn wait(&mut self, seconds: f64) -> Option<Ended> {
+    pub(crate) fn wait(&mut self, seconds: f64) -> Option<CopyResult> {
         while self.clock.now().as_secs_f64() < seconds {
             if let Some(ended) = self.ended() {
                 return Some(ended);
@@ -150,7 +150,7 @@ impl Copy {
         None
     }
 
-    fn ended(&mut self) -> Option<Ended> {
+    fn ended(&mut self) -> Option<CopyResult> {
         let child: &mut Child = &mut self.child.0;
         let status = child.try_wait().ok()??;
         let read = |kind: &str| fs::read_to_string(self.log.with_extension(kind));
@@ -158,7 +158,7 @@ impl Copy {
         let mut events = events
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
-        Some(Ended {
+        Some(CopyResult {
             code: status.code(),
             seconds: self.clock.now().as_secs_f64(),
             said: read("log").unwrap_or_default(),
