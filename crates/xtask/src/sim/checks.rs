@@ -7,8 +7,8 @@ use lighthaul_sim::{FlowEvent, World};
 
 use super::worlds::Scene;
 
-/// Questions to the machines of one protocol.
-pub(super) struct Questions<L: Endpoint, R: Endpoint> {
+/// MachineChecks to the machines of one protocol.
+pub(super) struct MachineChecks<L: Endpoint, R: Endpoint> {
     /// Reports whether an event means that the transfer is complete.
     pub(super) is_complete: fn(&FlowEvent<L::Event, R::Event>) -> bool,
     /// Returns the limit of bytes that may leave at a rate in a time.
@@ -22,9 +22,9 @@ pub(super) struct Questions<L: Endpoint, R: Endpoint> {
 pub(super) fn check<L: Endpoint, R: Endpoint>(
     scene: &Scene,
     make: impl Fn(&Scene) -> (L, R),
-    questions: &Questions<L, R>,
+    checks: &MachineChecks<L, R>,
 ) -> Result<u64, String> {
-    let first = live(scene, make(scene), questions)?;
+    let first = run_machines(scene, make(scene), checks)?;
     if first.bytes == scene.object_len {
         return Ok(first.packets);
     }
@@ -34,22 +34,22 @@ pub(super) fn check<L: Endpoint, R: Endpoint>(
         seed: scene.seed.wrapping_add(1),
         ..*scene
     };
-    let second = live(&rest, make(&rest), questions)?;
+    let second = run_machines(&rest, make(&rest), checks)?;
     Ok(first.packets + second.packets)
 }
 
 /// Result of machines until their end or crash.
-struct Life {
+struct RunResult {
     packets: u64,
     bytes: u64,
 }
 
 /// Runs machines until their end or crash.
-fn live<L: Endpoint, R: Endpoint>(
+fn run_machines<L: Endpoint, R: Endpoint>(
     scene: &Scene,
     (left, right): (L, R),
-    questions: &Questions<L, R>,
-) -> Result<Life, String> {
+    checks: &MachineChecks<L, R>,
+) -> Result<RunResult, String> {
     let mut world = World::new(left, right, &scene.world, scene.seed).with_ledger();
     let mut rng = Rng::new(scene.seed);
     let (mut complete, mut stalled) = (0, false);
@@ -60,13 +60,13 @@ fn live<L: Endpoint, R: Endpoint>(
             return Err(format!("the transfer had not ended at {at}"));
         }
         let offered = world.there().counters().offered.bytes;
-        let hear = |_: Instant, heard| complete += u8::from((questions.is_complete)(&heard));
+        let hear = |_: Instant, heard| complete += u8::from((checks.is_complete)(&heard));
         world.run(at, hear);
         let sent = world.there().counters().offered.bytes - offered;
-        if sent > (questions.most)(scene.rate, STEP) {
+        if sent > (checks.most)(scene.rate, STEP) {
             return Err(format!("{sent} bytes left within {STEP:?} at {at}"));
         }
-        if let Some(wrong) = (questions.wrong)(world.left(), world.right()) {
+        if let Some(wrong) = (checks.wrong)(world.left(), world.right()) {
             return Err(format!("{wrong} at {at}"));
         }
         if stalled || rng.below(1000) < scene.stalls {
@@ -76,7 +76,7 @@ fn live<L: Endpoint, R: Endpoint>(
                 backlog_bytes_max: 1,
                 ..Load::default()
             };
-            let hear = |_: Instant, heard| complete += u8::from((questions.is_complete)(&heard));
+            let hear = |_: Instant, heard| complete += u8::from((checks.is_complete)(&heard));
             let now = world.now().max(at);
             world.handle_load(now, load, hear);
         }
@@ -85,7 +85,7 @@ fn live<L: Endpoint, R: Endpoint>(
     if complete > 0 && !ledger.is_whole(scene.object_len) {
         return Err("the machines reported completion, but some bytes are missing".into());
     }
-    Ok(Life {
+    Ok(RunResult {
         packets: world.there().counters().offered.packets,
         bytes: ledger.bytes(),
     })

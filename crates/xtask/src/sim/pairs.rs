@@ -8,7 +8,7 @@ use lighthaul_proto::parts::TRAIN_BYTES_MAX;
 use lighthaul_proto::{rbudp, sabul, vbtp};
 use lighthaul_sim::FlowEvent;
 
-use super::checks::{Questions, check};
+use super::checks::{MachineChecks, check};
 use super::messages::run_fec;
 use super::slabs::run_slabs;
 use super::streams::run_stripe;
@@ -70,7 +70,7 @@ fn run_rbudp(scene: &Scene, pauses: bool) -> Result<u64, String> {
             rbudp::Receiver::new(Instant::ZERO, config, scene.seed),
         )
     };
-    let questions = Questions {
+    let checks = MachineChecks {
         is_complete: |heard| match heard {
             FlowEvent::Left(event) => *event == rbudp::SenderEvent::Complete,
             FlowEvent::Right(event) => *event == rbudp::ReceiverEvent::Complete,
@@ -81,7 +81,7 @@ fn run_rbudp(scene: &Scene, pauses: bool) -> Result<u64, String> {
             (ignored > 0).then(|| format!("{ignored} messages were invalid"))
         },
     };
-    check(scene, make, &questions)
+    check(scene, make, &checks)
 }
 
 /// Runs VBTP on a circuit of the scene's rate. The circuit ends at a random time, so that the rest
@@ -118,7 +118,7 @@ fn run_vbtp(scene: &Scene) -> Result<u64, String> {
         let left = vbtp::Sender::new(Instant::ZERO, config, trc.clone(), scene.seed);
         (left, vbtp::Receiver::new(Instant::ZERO, config, scene.seed))
     };
-    let questions = Questions {
+    let checks = MachineChecks {
         is_complete: |heard| match heard {
             FlowEvent::Left(event) => *event == vbtp::SenderEvent::Complete,
             FlowEvent::Right(event) => *event == vbtp::ReceiverEvent::Complete,
@@ -128,7 +128,7 @@ fn run_vbtp(scene: &Scene) -> Result<u64, String> {
             (left.ignored() > 0).then(|| format!("{} messages were invalid", left.ignored()))
         },
     };
-    check(scene, make, &questions)
+    check(scene, make, &checks)
 }
 
 fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {
@@ -158,7 +158,7 @@ fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {
             sabul::Receiver::new(Instant::ZERO, config, scene.seed),
         )
     };
-    let questions = Questions {
+    let checks = MachineChecks {
         is_complete: |heard| match heard {
             FlowEvent::Left(event) => *event == sabul::SenderEvent::Complete,
             FlowEvent::Right(event) => *event == sabul::ReceiverEvent::Complete,
@@ -173,7 +173,7 @@ fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {
             full.map(|list| format!("a loss list exceeds its limit with {} ranges", list.len()))
         },
     };
-    check(scene, make, &questions)
+    check(scene, make, &checks)
 }
 
 /// Length above that of any scene's datagrams, headers included.
