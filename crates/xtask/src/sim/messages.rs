@@ -26,24 +26,24 @@ pub(super) fn run_fec(scene: &Scene) -> Result<u64, String> {
     let feed = Feed::new(config, every, messages, 1..=config.message_len);
     let receiver = Receiver::new(Instant::ZERO, config, scene.seed);
     let mut world = World::new(feed, receiver, &scene.world, scene.seed);
-    let mut told = Told::new(config, scene.world.there.delay);
+    let mut check = EventCheck::new(config, scene.world.there.delay);
     let mut at = Instant::ZERO;
-    while !(told.is_sent && told.is_over) {
+    while !(check.is_sent && check.is_over) {
         at += STEP;
         if at > TILL {
             return Err(format!("the stream had not ended at {at}"));
         }
         let offered = world.there().counters().offered.bytes;
-        world.run(at, |now, heard| told.hear(now, &heard));
+        world.run(at, |now, heard| check.hear(now, &heard));
         let sent = world.there().counters().offered.bytes - offered;
         if sent > in_trains(config.rate, STEP) {
             return Err(format!("{sent} bytes left within {STEP:?} at {at}"));
         }
-        if let Some(wrong) = told.wrong.take() {
+        if let Some(wrong) = check.wrong.take() {
             return Err(format!("{wrong} at {at}"));
         }
     }
-    told.sum_up(&world, messages)?;
+    check.sum_up(&world, messages)?;
     Ok(world.there().counters().offered.packets)
 }
 
@@ -76,7 +76,7 @@ fn config(scene: &Scene, rng: &mut Rng) -> Config {
 }
 
 /// Events so far, and the first fault in them.
-struct Told {
+struct EventCheck {
     config: Config,
     delay: Duration,
     seen: BTreeSet<(u64, u8)>,
@@ -85,7 +85,7 @@ struct Told {
     wrong: Option<String>,
 }
 
-impl Told {
+impl EventCheck {
     const fn new(config: Config, delay: Duration) -> Self {
         Self {
             config,
