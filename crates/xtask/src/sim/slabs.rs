@@ -30,15 +30,15 @@ pub(super) fn run_slabs(scene: &Scene) -> Result<u64, String> {
     };
     let path = path(scene);
     let mut world = World::new(side(1), side(101), &path, scene.seed);
-    let mut told = Ended::default();
+    let mut check = SessionCheck::default();
     let mut at = Instant::ZERO;
-    while told.ended.len() < 2 * usize::from(sessions) || !is_done(&world) {
+    while check.ended.len() < 2 * usize::from(sessions) || !is_done(&world) {
         at += STEP;
         if at > TILL {
             return Err(format!("the sessions had not ended at {at}"));
         }
         let offered = offered(&world);
-        world.run(at, |_, heard| told.hear(heard));
+        world.run(at, |_, heard| check.hear(heard));
         for (before, after) in offered.into_iter().zip(self::offered(&world)) {
             if after - before > as_policed(rate, STEP) {
                 return Err(format!(
@@ -47,7 +47,7 @@ pub(super) fn run_slabs(scene: &Scene) -> Result<u64, String> {
                 ));
             }
         }
-        if let Some(wrong) = told.wrong.take() {
+        if let Some(wrong) = check.wrong.take() {
             return Err(format!("{wrong} at {at}"));
         }
         let packets = packets(&world);
@@ -122,14 +122,14 @@ fn offered(world: &World<Station, Station>) -> [u64; 2] {
     [world.there(), world.back()].map(|link| link.counters().offered.bytes)
 }
 
-/// Ended sessions, and the first fault.
+/// SessionCheck sessions, and the first fault.
 #[derive(Default)]
-struct Ended {
+struct SessionCheck {
     ended: BTreeSet<SessionId>,
     wrong: Option<String>,
 }
 
-impl Ended {
+impl SessionCheck {
     fn hear(&mut self, heard: FlowEvent<StationEvent, StationEvent>) {
         let (FlowEvent::Left(told) | FlowEvent::Right(told)) = heard;
         let wrong = match told {
