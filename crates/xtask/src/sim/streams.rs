@@ -17,8 +17,8 @@ use super::worlds::{Scene, log_uniform};
 /// Runs an object over streams in a scene. Returns the packets sent, or the check that failed.
 pub(super) fn run_stripe(scene: &Scene) -> Result<u64, String> {
     let mut rng = Rng::new(scene.seed);
-    let lines = (0..rng.below(9)).map(|_| Line::new(scene, &mut rng));
-    let lines: Vec<Line> = lines.collect();
+    let lines = (0..rng.below(9)).map(|_| SimulatedStream::new(scene, &mut rng));
+    let lines: Vec<SimulatedStream> = lines.collect();
     let most = lines.len() as u16;
     let config = Config {
         object_len: scene.object_len,
@@ -48,7 +48,7 @@ pub(super) fn run_stripe(scene: &Scene) -> Result<u64, String> {
 }
 
 /// Stream to the receiver.
-struct Line {
+struct SimulatedStream {
     rate: Rate,
     delay: Duration,
     /// Time at which it breaks. True if the sender notices it, false if only the receiver does.
@@ -58,7 +58,7 @@ struct Line {
     is_broken: bool,
 }
 
-impl Line {
+impl SimulatedStream {
     fn new(scene: &Scene, rng: &mut Rng) -> Self {
         let rate = log_uniform(rng, 1_000_000, 2_000_000_000);
         let at = Instant::from_nanos(log_uniform(rng, 1_000_000, 20_000_000_000));
@@ -81,7 +81,7 @@ impl Line {
 struct Streams {
     now: Instant,
     config: Config,
-    lines: Vec<Line>,
+    lines: Vec<SimulatedStream>,
     /// Packets in flight, by arrival time.
     coming: BTreeMap<(Instant, u64), Transmit>,
     next: u64,
