@@ -14,7 +14,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     for fault in &faults {
         eprintln!("{fault}");
     }
-    match faults.iter().filter(|fault| !fault.may_stay).count() {
+    match faults.iter().filter(|fault| !fault.is_warning).count() {
         0 => {
             println!("tidy: {} files, no faults", sources.files.len());
             Ok(())

@@ -10,7 +10,7 @@ pub(crate) struct Fault {
     /// Description, with the remedy.
     pub(crate) text: String,
     /// True for a mere warning.
-    pub(crate) may_stay: bool,
+    pub(crate) is_warning: bool,
 }
 
 impl Fault {
@@ -19,14 +19,14 @@ impl Fault {
         Self {
             place: place.into(),
             text: text.into(),
-            may_stay: false,
+            is_warning: false,
         }
     }
 
     /// Creates a warning.
-    pub(crate) fn that_may_stay(place: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(crate) fn warning(place: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
-            may_stay: true,
+            is_warning: true,
             ..Self::new(place, text)
         }
     }
@@ -34,7 +34,7 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = if self.may_stay { "look again" } else { "tidy" };
+        let mark = if self.is_warning { "warning" } else { "tidy" };
         write!(f, "{mark}: {}: {}", self.place, self.text)
     }
 }

@@ -13,7 +13,7 @@ pub(crate) fn check(sources: &Sources) -> Vec<Fault> {
             faults.push(Fault::new(&file.path, text));
         } else if lines > LINES_LOOK_AGAIN {
             let text = format!("{lines} lines without tests: consider splitting the file");
-            faults.push(Fault::that_may_stay(&file.path, text));
+            faults.push(Fault::warning(&file.path, text));
         }
     }
     faults
@@ -39,6 +39,6 @@ mod tests {
         ];
         let faults = check(&Sources::of(&files));
         assert_eq!(faults.len(), 2);
-        assert!(!faults[0].may_stay && faults[1].may_stay);
+        assert!(!faults[0].is_warning && faults[1].is_warning);
     }
 }
