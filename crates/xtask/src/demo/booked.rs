@@ -14,7 +14,7 @@ use super::daemon::{Daemon, run, start};
 use super::tree::noise;
 
 /// Results of the copies by one way.
-struct Done {
+struct WayResult {
     name: &'static str,
     copies: Vec<Copy>,
 }
@@ -68,7 +68,7 @@ pub(crate) fn compare(
             }))
         });
         let copies: Vec<_> = copies.collect::<Result<_, String>>()?;
-        let mut done = Done {
+        let mut done = WayResult {
             name,
             copies: Vec::new(),
         };
@@ -83,7 +83,7 @@ pub(crate) fn compare(
         done.copies.sort_by(order);
         lines.push(done);
     }
-    Ok(told(&lines))
+    Ok(table(&lines))
 }
 
 /// Returns the seconds by which a copy ended before its promised time, if it had one.
@@ -96,7 +96,7 @@ fn early(events: &str) -> Option<f64> {
 }
 
 /// Formats a line for each way, and whether the promises were kept.
-fn told(lines: &[Done]) -> String {
+fn table(lines: &[WayResult]) -> String {
     let mut text = format!("{:<18}{:>30}{:>9}\n", "", "seconds of each copy", "mean");
     for done in lines {
         let seconds = done.copies.iter().map(|copy| copy.seconds);
@@ -151,8 +151,8 @@ mod tests {
     #[test]
     fn table_has_a_line_per_way_with_the_mean() {
         let copy = |seconds, early| Copy { seconds, early };
-        let done = |name, copies| Done { name, copies };
-        let text = told(&[
+        let done = |name, copies| WayResult { name, copies };
+        let text = table(&[
             done("booked", vec![copy(2.0, Some(0.25)), copy(4.0, Some(0.5))]),
             done("tcp", vec![copy(5.0, None)]),
         ]);
