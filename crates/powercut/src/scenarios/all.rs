@@ -1,7 +1,7 @@
 //! All scenarios, by name.
 
 use super::books::Books;
-use super::copies::{Copies, Kind, Place};
+use super::copies::{Copies, CopyKind, DiskPosition};
 use super::program::Program;
 use super::versions::Versions;
 use crate::trial::Scenario;
@@ -39,57 +39,57 @@ pub fn named(name: &str, program: &Program, seed: u64) -> Option<Box<dyn Scenari
 }
 
 /// Returns the kind of copy with this name.
-fn kind(name: &str) -> Option<Kind> {
-    let plain = Kind {
+fn kind(name: &str) -> Option<CopyKind> {
+    let plain = CopyKind {
         large: 1,
         small: 60,
         options: &[],
         replaces: false,
         interrupts: false,
         removes: false,
-        place: Place::Above,
+        position: DiskPosition::Above,
     };
     Some(match name {
-        "large" => Kind {
+        "large" => CopyKind {
             small: 0,
             removes: true,
             ..plain
         },
-        "small" => Kind {
+        "small" => CopyKind {
             large: 0,
             small: 300,
             removes: true,
             ..plain
         },
-        "replace" => Kind {
+        "replace" => CopyKind {
             replaces: true,
             ..plain
         },
-        "resume" => Kind {
+        "resume" => CopyKind {
             large: 3,
             small: 10,
             interrupts: true,
             ..plain
         },
-        "inplace" => Kind {
+        "inplace" => CopyKind {
             options: &["--inplace"],
             replaces: true,
             interrupts: true,
             ..plain
         },
-        "partial-dir" => Kind {
+        "partial-dir" => CopyKind {
             options: &["--partial-dir", super::tree::PARTIAL],
             interrupts: true,
             ..plain
         },
-        "delete" => Kind {
+        "delete" => CopyKind {
             large: 1,
             options: &["--delete", "--yes"],
             replaces: true,
             ..plain
         },
-        "nested" => Kind {
-            place: Place::Nested,
+        "nested" => CopyKind {
+            position: DiskPosition::Nested,
             ..plain
         },
         _ => return None,

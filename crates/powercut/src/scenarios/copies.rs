@@ -16,9 +16,9 @@ use super::program::{Program, Server};
 use super::tree::{self, Tree, compare, differ};
 use crate::trial::{Promises, Scenario};
 
-/// Kind of copy.
+/// CopyKind of copy.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct CopyKind {
     /// Number of files large enough to be resumed.
     pub large: u64,
     /// Number of small files.
@@ -32,12 +32,12 @@ pub struct Kind {
     /// True to remove the copy at the end.
     pub removes: bool,
     /// Position of the disk in the target.
-    pub place: Place,
+    pub position: DiskPosition,
 }
 
 /// Position of the disk in the target of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DiskPosition {
     /// The target is a folder on the disk.
     Above,
     /// The disk is mounted inside the target, which is on another disk.
@@ -48,7 +48,7 @@ pub enum Place {
 #[derive(Debug)]
 pub struct Copies {
     program: Program,
-    kind: Kind,
+    kind: CopyKind,
     seed: u64,
     /// Tree in the target before the copy.
     old: Tree,
@@ -58,7 +58,7 @@ pub struct Copies {
 
 impl Copies {
     /// Creates a copy of this kind, with a tree from `seed`.
-    pub const fn new(program: Program, kind: Kind, seed: u64) -> Self {
+    pub const fn new(program: Program, kind: CopyKind, seed: u64) -> Self {
         Self {
             program,
             kind,
@@ -69,7 +69,7 @@ impl Copies {
     }
 
     fn is_nested(&self) -> bool {
-        self.kind.place == Place::Nested
+        self.kind.position == DiskPosition::Nested
     }
 
     fn source(&self) -> PathBuf {
