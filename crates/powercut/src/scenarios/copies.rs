@@ -179,7 +179,7 @@ impl Copies {
                 let names = look.names;
                 Some(differ(
                     look,
-                    &tree::Look {
+                    &tree::EntryState {
                         names,
                         ..expected.clone()
                     },
@@ -201,7 +201,7 @@ impl Copies {
         if !target.exists() {
             return Ok(Tree::new());
         }
-        tree::look(&target).map_err(|why| format!("cannot read the target: {why}"))
+        tree::read(&target).map_err(|why| format!("cannot read the target: {why}"))
     }
 
     /// Returns the expected target: the source, and the target's own entries unless `--delete`
@@ -274,9 +274,9 @@ impl Scenario for Copies {
         if self.kind.replaces {
             let (large, small) = (self.kind.large, self.kind.small * 5 / 4);
             tree::make(&target, large, small, self.seed ^ 1).map_err(failed)?;
-            self.old = tree::look(&target).map_err(failed)?;
+            self.old = tree::read(&target).map_err(failed)?;
         }
-        self.new = tree::look(&source).map_err(failed)?;
+        self.new = tree::read(&source).map_err(failed)?;
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use lighthaul_base::Rng;
 
 /// Entry of a tree, in all that a copy keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct EntryState {
     /// File type and permission bits.
     pub mode: u32,
     /// Modification time in seconds and nanoseconds; zero for folders whose time is not compared.
@@ -23,10 +23,10 @@ pub struct Look {
 }
 
 /// Entries by path.
-pub type Tree = BTreeMap<PathBuf, Look>;
+pub type Tree = BTreeMap<PathBuf, EntryState>;
 
 /// Reads all entries below `folder`, without temporary files of copies.
-pub fn look(folder: &Path) -> io::Result<Tree> {
+pub fn read(folder: &Path) -> io::Result<Tree> {
     let mut tree = Tree::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(inner) = folders.pop() {
@@ -47,7 +47,7 @@ pub fn look(folder: &Path) -> io::Result<Tree> {
             } else {
                 fs::read(&path)?
             };
-            let look = Look {
+            let look = EntryState {
                 mode: meta.mode(),
                 time: (meta.mtime(), meta.mtime_nsec()),
                 names: if meta.is_dir() { 1 } else { meta.nlink() },
@@ -77,7 +77,7 @@ pub fn compare(found: &Tree, expected: &Tree) -> Result<(), String> {
 }
 
 /// Describes the difference of an entry, if any.
-pub fn differ(found: &Look, expected: &Look) -> Option<String> {
+pub fn differ(found: &EntryState, expected: &EntryState) -> Option<String> {
     if found.content != expected.content {
         let pairs = found.content.iter().zip(&expected.content);
         let at = pairs.take_while(|(one, other)| one == other).count();
