@@ -115,13 +115,13 @@ fn keep(image: &mut Image, part: Part, bytes: &[u8], fate: Fate) {
 
 /// Random fates. Each cut has one probability that pages are kept: none, few, half, most or all.
 #[derive(Debug)]
-pub struct Chance {
+pub struct RandomFates {
     rng: Rng,
     kept_of_8: u64,
     tears: bool,
 }
 
-impl Chance {
+impl RandomFates {
     /// Creates fates from `seed`. Pages are torn only if `tears` is set.
     pub fn new(seed: u64, tears: bool) -> Self {
         let mut rng = Rng::new(seed);
@@ -228,8 +228,8 @@ mod tests {
             seed in any::<u64>(),
         ) {
             let steps = &steps[..place.min(steps.len())];
-            let mut chance = Chance::new(seed, true);
-            let found = bytes(&record(steps).cut(steps.len(), &mut || chance.fate()));
+            let mut fates = RandomFates::new(seed, true);
+            let found = bytes(&record(steps).cut(steps.len(), &mut || fates.fate()));
             let flushed = last_flush(steps);
             for (nth, sector) in found.chunks(SECTOR).enumerate() {
                 let span = nth * SECTOR..(nth + 1) * SECTOR;
@@ -244,10 +244,10 @@ mod tests {
             seed in any::<u64>(),
         ) {
             let mut decisions = Vec::new();
-            let mut chance = Chance::new(seed, false);
+            let mut fates = RandomFates::new(seed, false);
             let recording = record(&steps);
             let image = recording.cut(steps.len(), &mut || {
-                decisions.push(chance.fate());
+                decisions.push(fates.fate());
                 decisions[decisions.len() - 1]
             });
             // Apply the same fates to an array, byte by byte.

@@ -7,7 +7,7 @@ use lighthaul_base::Rng;
 
 use crate::device::Fault;
 use crate::filesystem::FileSystem;
-use crate::recording::{Chance, Fate, Recording};
+use crate::recording::{Fate, RandomFates, Recording};
 use crate::rig::Rig;
 
 /// Program under test, with its promises of durability.
@@ -273,9 +273,9 @@ impl Cut {
         recording: &Recording,
         scenario: &mut dyn Scenario,
     ) -> Result<(), String> {
-        let mut chance = Chance::new(self.seed, self.kind.bears_tears());
+        let mut fates = RandomFates::new(self.seed, self.kind.bears_tears());
         rig.device()
-            .insert(recording.cut(self.place, &mut || chance.fate()));
+            .insert(recording.cut(self.place, &mut || fates.fate()));
         let mounted = rig.mount(self.kind)?;
         scenario.check(mounted.path(), self.promised)?;
         if self.repeats {
