@@ -32,7 +32,7 @@ impl FileSystem {
 
     /// Reports whether the file system survives writes that are torn within a page. The others have
     /// a checksum over a superblock of several sectors, and need a device that writes whole pages.
-    pub const fn bears_tears(self) -> bool {
+    pub const fn survives_torn_pages(self) -> bool {
         matches!(self, Self::Xfs)
     }
 

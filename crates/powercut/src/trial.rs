@@ -273,7 +273,7 @@ impl Cut {
         recording: &Recording,
         scenario: &mut dyn Scenario,
     ) -> Result<(), String> {
-        let mut fates = RandomFates::new(self.seed, self.kind.bears_tears());
+        let mut fates = RandomFates::new(self.seed, self.kind.survives_torn_pages());
         rig.device()
             .insert(recording.cut(self.place, &mut || fates.fate()));
         let mounted = rig.mount(self.kind)?;
