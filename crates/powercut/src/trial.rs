@@ -152,7 +152,7 @@ pub fn fail(
         let fault = [Fault::Writes(at), Fault::Flushes(at), Fault::Full(at)][rng.below(3) as usize];
         rig.device().insert(base.clone());
         let repeats = nth % plan.repeat_each.max(1) == 0;
-        let failed = Failing {
+        let failed = FailingRun {
             kind,
             fault,
             seed: rng.next_u64(),
@@ -173,14 +173,14 @@ pub fn fail(
 
 /// Run on a failing device.
 #[derive(Clone, Copy, Debug)]
-struct Failing {
+struct FailingRun {
     kind: FileSystem,
     fault: Fault,
     seed: u64,
     repeats: bool,
 }
 
-impl Failing {
+impl FailingRun {
     fn make(self, rig: &Rig, scenario: &mut dyn Scenario) -> Result<(), String> {
         let mounted = rig.mount(self.kind)?;
         rig.device().fail(self.fault);
