@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use lighthaul_io::namespace::outlive_interrupts;
+use lighthaul_io::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::Lab;
 use lighthaul_lab::error::Error as LabError;
@@ -21,7 +21,7 @@ use crate::print::{print, say};
 pub(crate) fn run(args: &LabFigures) -> Result<u8, Error> {
     let mut emulate = |case: &Case| emulate(case);
     if args.emulate {
-        outlive_interrupts();
+        ignore_interrupts();
     }
     let drawn = figures(&args.folder, args.emulate.then_some(&mut emulate));
     let drawn = drawn.map_err(|e| Error::new(Code::Io, e.to_string()))?;

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::ExitStatus;
 
 use lighthaul_io::clock::cpu_seconds;
-use lighthaul_io::namespace::outlive_interrupts;
+use lighthaul_io::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, command_on};
 use lighthaul_lab::settings::{LinkSettings, Settings};
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
 
 fn start(flags: &LabFlags, command: &[String]) -> Result<u8, Error> {
     let description = describe(flags)?;
-    outlive_interrupts();
+    ignore_interrupts();
     let lab = Lab::start(&description).map_err(|e| usage(&e))?;
     let first = || description.hosts()[0].clone();
     let host = flags.host.clone().unwrap_or_else(first);

@@ -113,7 +113,7 @@ pub fn check() -> io::Result<()> {
 }
 
 /// Makes this process ignore the interrupt and quit keys, which still reach the commands.
-pub fn outlive_interrupts() {
+pub fn ignore_interrupts() {
     extern "C" fn nothing(_signal: libc::c_int) {}
     for signal in [libc::SIGINT, libc::SIGQUIT] {
         let handler: extern "C" fn(libc::c_int) = nothing;

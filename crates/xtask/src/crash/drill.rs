@@ -16,7 +16,7 @@ use std::time::Duration;
 use clap::Parser;
 use lighthaul_base::{Rate, Rng, Size};
 use lighthaul_io::clock::{Clock, unix_nanos};
-use lighthaul_io::namespace::outlive_interrupts;
+use lighthaul_io::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_lab::settings::{LinkSettings, Settings};
@@ -59,7 +59,7 @@ fn start(args: &Args, words: &[OsString]) -> Result<(), String> {
         None => release()?,
     };
     let folder = Folder::make(&beside, "crash")?;
-    outlive_interrupts();
+    ignore_interrupts();
     let killed = if args.runs > 0 {
         available()?;
         kill(words, seed, folder.path())

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command};
 
-use lighthaul_io::namespace::outlive_interrupts;
+use lighthaul_io::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_lab::settings::{LinkSettings, Settings};
@@ -21,7 +21,7 @@ use crate::demo::{booked, copy, tcp, tree};
 pub(crate) fn run() -> Result<(), String> {
     available()?;
     let folder = Folder::make(&release()?, "demo")?;
-    outlive_interrupts();
+    ignore_interrupts();
     let own = std::env::current_exe();
     let status = own.and_then(|own| {
         Command::new(own)
