@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use lighthaul_io::clock::{Clock, sharpen_sleeps};
 use lighthaul_io::namespace::{self, Cell, DOORS, Namespace};
-use lighthaul_io::tun::{Watchers, go_first};
+use lighthaul_io::tun::{Watchers, raise_priority};
 use lighthaul_io::wait::Sign;
 use lighthaul_sim::Link;
 
@@ -210,7 +210,7 @@ impl Lab {
             .name("wan".to_owned())
             .spawn(move || {
                 sharpen_sleeps();
-                go_first();
+                raise_priority();
                 while !stop.is_set.load(Ordering::Acquire) {
                     let next = lock(&wan).turn(|host| watchers.is_ready(host));
                     let nanos = match next {

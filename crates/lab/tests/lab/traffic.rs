@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::clock::{Clock, sharpen_sleeps};
-use lighthaul_io::tun::go_first;
+use lighthaul_io::tun::raise_priority;
 use lighthaul_io::udp::Udp;
 use lighthaul_io::wait::{Watch, wait};
 use lighthaul_lab::emulate::Lab;
@@ -50,7 +50,7 @@ impl Blaster {
     /// Sends trains of `count` datagrams at `rate` for `time`.
     pub(crate) fn blast(&mut self, clock: Clock, rate: Rate, time: Duration, count: u64) {
         sharpen_sleeps();
-        go_first();
+        raise_priority();
         let step = rate.time_for(count * (self.body_bytes + HEADS) as u64);
         let mut next = clock.now();
         let end = next + time;
@@ -105,7 +105,7 @@ impl Counter {
 
     /// Receives until `is_done`, or until no datagram has arrived for two seconds.
     pub(crate) fn receive_until(&mut self, mut is_done: impl FnMut(&Self) -> bool) {
-        go_first();
+        raise_priority();
         loop {
             while let Some(got) = self
                 .socket
@@ -160,7 +160,7 @@ pub(crate) fn ping(lab: &Lab, source: &str, target: &str, count: usize) -> Durat
     }
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            go_first();
+            raise_priority();
             let mut bytes = [0; 64];
             for _ in 0..count {
                 let (len, from) = echo.recv_from(&mut bytes).unwrap();
@@ -168,7 +168,7 @@ pub(crate) fn ping(lab: &Lab, source: &str, target: &str, count: usize) -> Durat
             }
         });
         scope.spawn(|| {
-            go_first();
+            raise_priority();
             let mut next = clock.now();
             for _ in 0..count {
                 let now = clock.now().as_nanos().to_be_bytes();
@@ -177,7 +177,7 @@ pub(crate) fn ping(lab: &Lab, source: &str, target: &str, count: usize) -> Durat
                 wait(clock, &mut [], next).unwrap();
             }
         });
-        go_first();
+        raise_priority();
         let mut times: Vec<Duration> = Vec::new();
         for _ in 0..count {
             let mut bytes = [0; 8];
