@@ -10,7 +10,7 @@
 //! - [`metadata`]: owner, mode, times and attributes; [`sparse`]: holes; [`space`], [`naming`]:
 //!   limits of a file system
 //! - [`durable`]: atomic replacement of small files; [`device`]: reads without the page cache
-//! - [`core`], [`heap`]: processor and memory of threads; [`knock`], [`hops`], [`grants`],
+//! - [`affinity`], [`heap`]: processor and memory of threads; [`knock`], [`hops`], [`grants`],
 //!   [`probe`], [`flood`]: diagnosis of a path and this host; [`tun`], [`namespace`]: links and
 //!   hosts of the lab
 #![expect(
@@ -19,12 +19,12 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "this is the real world")]
 
+pub mod affinity;
 pub mod block;
 pub mod blocks;
 pub mod clock;
 pub mod competition;
 pub mod control;
-pub mod core;
 pub mod device;
 pub mod disk;
 pub mod drive;

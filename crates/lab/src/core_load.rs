@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 
-use lighthaul_io::core::keep_to;
+use lighthaul_io::affinity::pin_to_core;
 
 use crate::error::{Error, Result};
 
@@ -26,7 +26,7 @@ impl CoreLoad {
         for _ in 0..tasks {
             let is_over = Arc::clone(&load.is_over);
             let task = thread::Builder::new().spawn(move || {
-                keep_to(core).ok();
+                pin_to_core(core).ok();
                 copy_until(&is_over);
             });
             load.tasks

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_io::affinity::pin_to_core;
 use lighthaul_io::blocks::{Blocks, Sink};
 use lighthaul_io::competition::Competition;
-use lighthaul_io::core::keep_to;
 use lighthaul_io::disk::{OutputFile, Root};
 use lighthaul_io::drive::{Lane, Next, run};
 use lighthaul_io::error::Error as World;
@@ -86,7 +86,7 @@ fn config(bytes: u64, trial: &Trial, rate: Rate) -> Config {
 }
 
 fn send(sender: &mut Sender, mut lane: Lane, meter: &Meter) -> Result<()> {
-    keep_to(SENDER_CORE).map_err(Error::world("pin the sender to a core"))?;
+    pin_to_core(SENDER_CORE).map_err(Error::world("pin the sender to a core"))?;
     let mut owner = MeteredOwner {
         meter,
         look: |_: &Sender, _: &Meter| {},
@@ -103,7 +103,7 @@ fn send(sender: &mut Sender, mut lane: Lane, meter: &Meter) -> Result<()> {
 }
 
 fn receive(config: Config, trial: &Trial, mut lane: Lane, meter: &Meter) -> Result<()> {
-    keep_to(RECEIVER_CORE).map_err(Error::world("pin the receiver to a core"))?;
+    pin_to_core(RECEIVER_CORE).map_err(Error::world("pin the receiver to a core"))?;
     let mut receiver = Receiver::new(lane.clock.now(), config, SEED);
     let mut owner = MeteredOwner {
         meter,

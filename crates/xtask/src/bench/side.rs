@@ -14,8 +14,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use lighthaul_io::affinity::pin_to_core;
 use lighthaul_io::clock::Clock;
-use lighthaul_io::core::keep_to;
 use lighthaul_lab::core_load::CoreLoad;
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
@@ -73,7 +73,7 @@ pub(crate) fn run(side: &args::Side) -> io::Result<()> {
 
 /// Pins this process and its children to `core`, with `tasks` tasks beside them.
 fn crowd(core: usize, tasks: u32) -> io::Result<CoreLoad> {
-    keep_to(core)?;
+    pin_to_core(core)?;
     CoreLoad::start(tasks, core).map_err(io::Error::other)
 }
 

@@ -5,7 +5,7 @@ use std::mem;
 
 /// Restricts the calling thread to the CPU `core`. Fails with `InvalidInput` if there cannot be
 /// such a CPU.
-pub fn keep_to(core: usize) -> io::Result<()> {
+pub fn pin_to_core(core: usize) -> io::Result<()> {
     // SAFETY: a set of no cores is all zeroes.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
     if core >= size_of_val(&set) * 8 {
@@ -29,10 +29,10 @@ mod tests {
     #[test]
     fn pinned_thread_runs_on_its_core() {
         std::thread::spawn(|| {
-            keep_to(0).unwrap();
+            pin_to_core(0).unwrap();
             // SAFETY: the function takes no arguments and returns a number.
             assert_eq!(unsafe { libc::sched_getcpu() }, 0);
-            assert!(keep_to(usize::MAX).is_err());
+            assert!(pin_to_core(usize::MAX).is_err());
         })
         .join()
         .unwrap();
