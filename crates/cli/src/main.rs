@@ -44,7 +44,7 @@ use crate::config::Config;
 use crate::gateway::args::Gateway;
 
 fn main() -> ExitCode {
-    heap::keep_some();
+    heap::retain_freed_memory();
     let config = match Config::load(&Cli::command()) {
         Ok(config) => config,
         Err(error) => return unset(&error),
