@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_io::clock::{Clock, sharpen_sleeps};
+use lighthaul_io::clock::{Clock, lower_timer_slack};
 use lighthaul_io::wait::{Sign, Watch, wait};
 use rustix::process::setpriority_process;
 
@@ -224,7 +224,7 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
-        sharpen_sleeps();
+        lower_timer_slack();
         // what it keeps in bounds wants every processor; where that may not be, it is late at times
         let _ = setpriority_process(None, PRIORITY);
         while !self.shared.is_ending.load(Ordering::Acquire) {

@@ -105,7 +105,7 @@ pub fn cpu_time() -> Duration {
 
 /// Lowers the calling thread's timer slack from 50 to 1 microsecond, so that its sleeps end on
 /// time.
-pub fn sharpen_sleeps() {
+pub fn lower_timer_slack() {
     // SAFETY: PR_SET_TIMERSLACK takes a number and touches only the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000_usize, 0, 0, 0) };
 }

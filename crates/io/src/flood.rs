@@ -8,7 +8,7 @@ use std::time::Duration;
 use lighthaul_base::{Head, Instant, Rate};
 
 use crate::block::Block;
-use crate::clock::{Clock, sharpen_sleeps};
+use crate::clock::{Clock, lower_timer_slack};
 use crate::disk::{InputFile, OutputFile, Root};
 use crate::train::{CONNECTION_LEN, Train};
 use crate::udp::{TRAIN_DATAGRAMS_MAX, Udp};
@@ -42,7 +42,7 @@ pub fn flood(
     time: Duration,
     rate: Rate,
 ) -> io::Result<u64> {
-    sharpen_sleeps();
+    lower_timer_slack();
     let clock = Clock::start();
     let end = clock.now() + time;
     let body_len = len - CONNECTION_LEN - HEAD_LEN;

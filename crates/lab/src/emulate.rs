@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use lighthaul_io::clock::{Clock, sharpen_sleeps};
+use lighthaul_io::clock::{Clock, lower_timer_slack};
 use lighthaul_io::namespace::{self, Cell, DOORS, Namespace};
 use lighthaul_io::tun::{Watchers, raise_priority};
 use lighthaul_io::wait::Sign;
@@ -209,7 +209,7 @@ impl Lab {
         thread::Builder::new()
             .name("wan".to_owned())
             .spawn(move || {
-                sharpen_sleeps();
+                lower_timer_slack();
                 raise_priority();
                 while !stop.is_set.load(Ordering::Acquire) {
                     let next = lock(&wan).turn(|host| watchers.is_ready(host));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_base::{Endpoint, Instant, Load, Rate};
 
 use super::lane::Lane;
-use crate::clock::sharpen_sleeps;
+use crate::clock::lower_timer_slack;
 use crate::control::Stream;
 use crate::error::Error;
 use crate::interrupt;
@@ -54,7 +54,7 @@ pub fn run<E: Endpoint, S: Store>(
     store: &mut S,
     owner: &mut impl Owner<E>,
 ) -> Result<(), Error> {
-    sharpen_sleeps();
+    lower_timer_slack();
     assert!(
         lane.more.len() <= MORE_MAX,
         "a lane has at most MORE_MAX further streams"

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_io::clock::{Clock, sharpen_sleeps};
+use lighthaul_io::clock::{Clock, lower_timer_slack};
 use lighthaul_io::tun::raise_priority;
 use lighthaul_io::udp::Udp;
 use lighthaul_io::wait::{Watch, wait};
@@ -49,7 +49,7 @@ impl Blaster {
 
     /// Sends trains of `count` datagrams at `rate` for `time`.
     pub(crate) fn blast(&mut self, clock: Clock, rate: Rate, time: Duration, count: u64) {
-        sharpen_sleeps();
+        lower_timer_slack();
         raise_priority();
         let step = rate.time_for(count * (self.body_bytes + HEADS) as u64);
         let mut next = clock.now();
