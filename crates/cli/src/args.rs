@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use lighthaul_base::{Rate, Size};
-use lighthaul_io::identity::chance;
+use lighthaul_io::identity::random_octets;
 use lighthaul_scheduler::word::Moment;
 use lighthaul_transfer::join::JOINS_MAX;
 use lighthaul_transfer::protocol::{AUTO, Protocol};
@@ -156,7 +156,7 @@ impl Command {
 #[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 pub(crate) struct Cp {
     /// Which copy this is, however often it is tried.
-    #[arg(skip = chance())]
+    #[arg(skip = random_octets())]
     pub(crate) copy: [u8; 16],
     /// What to copy, and last, where to
     #[arg(required = true, num_args = 2.., value_name = "SRC... DST")]

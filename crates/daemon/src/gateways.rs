@@ -12,7 +12,7 @@ use lighthaul_gateway::call::Joint;
 use lighthaul_gateway::line::Line;
 use lighthaul_gateway::settings::Settings;
 use lighthaul_gateway::word::Greeting;
-use lighthaul_io::identity::chance;
+use lighthaul_io::identity::random_octets;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
@@ -177,7 +177,7 @@ impl Outgoing {
         Ok(Self {
             line: Line::start(Arc::clone(&settings))?,
             settings,
-            name: chance(),
+            name: random_octets(),
             plain,
         })
     }

@@ -13,7 +13,7 @@ use lighthaul_base::{Instant, Trc};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::drive::{Next, Owner};
 use lighthaul_io::error::Error;
-use lighthaul_io::identity::chance;
+use lighthaul_io::identity::random_octets;
 use lighthaul_io::wait::{Watch, wait};
 use lighthaul_proto::slabs::receiver::Whole;
 use lighthaul_proto::slabs::sender::Part;
@@ -249,7 +249,9 @@ impl Hub {
         } = newcomer;
         // what crosses several gateways has one name on all of them, unless it goes in a circle
         let free = |id: &SessionId| !self.tokens.contains_key(id);
-        let id = session.filter(free).unwrap_or_else(|| SessionId(chance()));
+        let id = session
+            .filter(free)
+            .unwrap_or_else(|| SessionId(random_octets()));
         debug!("session {id} to {target}");
         let words = Opening {
             hops,

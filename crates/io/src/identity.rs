@@ -104,7 +104,7 @@ pub const SIGNATURE_LEN: usize = 64;
 const INFO: [u8; 12] = [48, 42, 48, 5, 6, 3, 43, 101, 112, 3, 33, 0];
 
 /// Returns random octets from the system's secure generator. Panics if it has none.
-pub fn chance<const N: usize>() -> [u8; N] {
+pub fn random_octets<const N: usize>() -> [u8; N] {
     let mut octets = [0; N];
     SystemRandom::new()
         .fill(&mut octets)
@@ -114,7 +114,7 @@ pub fn chance<const N: usize>() -> [u8; N] {
 
 /// Generates a bearer token with 256 random bits.
 pub fn token() -> String {
-    format!("lht_{}", HEXLOWER.encode(&chance::<32>()))
+    format!("lht_{}", HEXLOWER.encode(&random_octets::<32>()))
 }
 
 /// SHA-256 of a public key (its `SubjectPublicKeyInfo`, RFC 7250), in the form that users compare.

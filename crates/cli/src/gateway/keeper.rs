@@ -8,7 +8,7 @@ use std::time::Duration;
 use lighthaul_daemon::gateways::Outgoing;
 use lighthaul_gateway::entrance::Entrance;
 use lighthaul_gateway::target::Target;
-use lighthaul_io::identity::chance;
+use lighthaul_io::identity::random_octets;
 use lighthaul_io::interrupt;
 use lighthaul_io::wait::pause;
 use lighthaul_transfer::error::{Code, Error};
@@ -172,7 +172,7 @@ impl Trouble {
             LOST_PAUSE
         };
         let pause = FIRST_PAUSE * (1 << self.count.min(10));
-        let [chance] = chance::<1>();
+        let [chance] = random_octets::<1>();
         pause.min(longest) * (192 + u32::from(chance) / 4) / 256
     }
 }
