@@ -55,7 +55,7 @@ pub(crate) enum NotAdmitted {
 /// Shakes hands, and turns away whoever is not welcome.
 pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<Guest, NotAdmitted> {
     let settings = &service.settings;
-    let tcp = tcp::patient(tcp).map_err(|e| NotAdmitted::Handshake(e.into()))?;
+    let tcp = tcp::with_handshake_timeouts(tcp).map_err(|e| NotAdmitted::Handshake(e.into()))?;
     let mut session = Session::meet(tcp, &settings.identity).map_err(NotAdmitted::Handshake)?;
     match ticket(&session, service) {
         Ok((rights, identity, ticket)) => {

@@ -52,7 +52,9 @@ struct Through(Passage);
 
 impl Call for Through {
     fn call(&self) -> Result<TcpStream, Error> {
-        Ok(tcp::patient(self.0.open().map_err(no_passage)?)?)
+        Ok(tcp::with_handshake_timeouts(
+            self.0.open().map_err(no_passage)?,
+        )?)
     }
 }
 

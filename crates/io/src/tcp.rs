@@ -52,7 +52,7 @@ pub fn connect_to(commands: &[&str], host: &str, port: u16) -> Result<TcpStream,
         .to_socket_addrs()
         .map_err(|error| Error::Network(format!("cannot resolve the name {host}: {error}")))?;
     match race(&in_turn(addresses.collect())) {
-        Ok(tcp) => patient(tcp),
+        Ok(tcp) => with_handshake_timeouts(tcp),
         Err(why) => {
             let commands: Vec<String> = commands.iter().map(|name| format!("`{name}`")).collect();
             let commands = commands.join(" or ");
@@ -262,7 +262,7 @@ pub fn is_no_family(error: &io::Error) -> bool {
 }
 
 /// Sets `TCP_NODELAY` and the timeouts of the handshake.
-pub fn patient(tcp: TcpStream) -> Result<TcpStream, Error> {
+pub fn with_handshake_timeouts(tcp: TcpStream) -> Result<TcpStream, Error> {
     let set = |tcp: &TcpStream| {
         tcp.set_nodelay(true)?;
         tcp.set_read_timeout(Some(HANDSHAKE_PATIENCE))?;

@@ -59,7 +59,7 @@ pub struct Session {
 
 /// How a peer is called, the first time and for further connections.
 pub trait Call: fmt::Debug + Send + Sync {
-    /// A connection to it, with the limits of a handshake ([`tcp::patient`]).
+    /// A connection to it, with the limits of a handshake ([`tcp::with_handshake_timeouts`]).
     fn call(&self) -> Result<TcpStream, Error>;
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::Identity;
-use lighthaul_io::tcp::patient;
+use lighthaul_io::tcp::with_handshake_timeouts;
 use lighthaul_io::tls::Side;
 use lighthaul_transfer::manifest::{Entry, Kind, Linked};
 use lighthaul_transfer::message::Target;
@@ -62,7 +62,7 @@ fn side() {
 fn receiving() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     println!("\nport {}", listener.local_addr().unwrap().port());
-    let tcp = patient(listener.accept().unwrap().0).unwrap();
+    let tcp = with_handshake_timeouts(listener.accept().unwrap().0).unwrap();
     let session = Session::start(tcp, Side::Server, &Identity::generate()).unwrap();
     let target = Target {
         path: b"/no-such-folder/".to_vec(),
@@ -83,7 +83,8 @@ fn receiving() {
 
 fn sending() {
     let port: u16 = env::var(PORT).unwrap().parse().unwrap();
-    let tcp = patient(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()).unwrap();
+    let tcp =
+        with_handshake_timeouts(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()).unwrap();
     let session = Session::start(tcp, Side::Client, &Identity::generate()).unwrap();
     let entries = env::var(ENTRIES).unwrap().parse().unwrap();
     let finds = Finds::found(Arc::new(Ground::anywhere()), forest(entries));

@@ -10,7 +10,7 @@ use lighthaul_gateway::entrance::Entrance;
 use lighthaul_io::hops::hops;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::knock::{knock, resolve};
-use lighthaul_io::tcp::{device_mtu, patient};
+use lighthaul_io::tcp::{device_mtu, with_handshake_timeouts};
 use lighthaul_io::tls::Side;
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
@@ -71,7 +71,7 @@ impl Steps<'_> {
             return Ok(None);
         };
         self.device_mtu = device_mtu(&tcp);
-        let session = patient(tcp)
+        let session = with_handshake_timeouts(tcp)
             .map_err(Error::from)
             .and_then(|tcp| Session::start(tcp, Side::Client, &identity));
         let session = match session {

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use lighthaul_io::identity::Identity;
-use lighthaul_io::tcp::patient;
+use lighthaul_io::tcp::with_handshake_timeouts;
 use lighthaul_io::tls::Side;
 use lighthaul_transfer::session::Session;
 
@@ -11,7 +11,13 @@ use lighthaul_transfer::session::Session;
 pub(crate) fn sessions() -> [Session; 2] {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    let start = |tcp, side| Session::start(patient(tcp).unwrap(), side, &Identity::generate());
+    let start = |tcp, side| {
+        Session::start(
+            with_handshake_timeouts(tcp).unwrap(),
+            side,
+            &Identity::generate(),
+        )
+    };
     std::thread::scope(|scope| {
         let caller = scope.spawn(|| start(TcpStream::connect(address).unwrap(), Side::Client));
         let called = start(listener.accept().unwrap().0, Side::Server);
