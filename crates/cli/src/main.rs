@@ -91,13 +91,17 @@ fn main() -> ExitCode {
 /// Has commands that have something to finish asked to stop, rather than stopped.
 fn catch(command: &Command) -> std::io::Result<()> {
     if let Command::Gateway(Gateway { action: None, .. }) = command {
-        return interrupt::catch_gently();
+        return interrupt::handle_signals_gracefully();
     }
     let is_work = matches!(
         command,
         Command::Cp(_) | Command::Stream(_) | Command::Serve(_)
     );
-    if is_work { interrupt::catch() } else { Ok(()) }
+    if is_work {
+        interrupt::handle_signals()
+    } else {
+        Ok(())
+    }
 }
 
 /// Help is there also where the settings make no sense, since it says what they can be.

@@ -1,5 +1,5 @@
 //! Requests to stop the process: the first signal asks, the second one ends the process at once.
-//! After [`catch_gently`], one earlier signal only asks to finish the present work.
+//! After [`handle_signals_gracefully`], one earlier signal only asks to finish the present work.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -8,14 +8,14 @@ use crate::error::Error;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 /// Signals that only ask for a gentle end.
-static GENTLE: AtomicU8 = AtomicU8::new(0);
+static GRACEFUL: AtomicU8 = AtomicU8::new(0);
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Like [`catch`], but the first signal only asks to finish the present work and accept no more:
+/// Like [`handle_signals`], but the first signal only asks to finish the present work and accept no more:
 /// see [`is_ending`].
-pub fn catch_gently() -> io::Result<()> {
-    GENTLE.store(1, Ordering::Relaxed);
-    catch()
+pub fn handle_signals_gracefully() -> io::Result<()> {
+    GRACEFUL.store(1, Ordering::Relaxed);
+    handle_signals()
 }
 
 /// Reports whether a gentle end or a stop was requested.
@@ -25,7 +25,7 @@ pub fn is_ending() -> bool {
 
 /// Handles SIGINT, SIGTERM and SIGHUP as requests to stop. A second signal ends the process with
 /// status 128 plus the signal's number.
-pub fn catch() -> io::Result<()> {
+pub fn handle_signals() -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: an all-zero sigaction is valid.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -60,7 +60,7 @@ pub fn check() -> Result<(), Error> {
 
 extern "C" fn on_signal(signal: libc::c_int) {
     ENDING.store(true, Ordering::Relaxed);
-    if GENTLE.swap(0, Ordering::Relaxed) > 0 {
+    if GRACEFUL.swap(0, Ordering::Relaxed) > 0 {
         return;
     }
     if REQUESTED.swap(true, Ordering::Relaxed) {
