@@ -13,7 +13,7 @@ use lighthaul_base::{Instant, seats};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::interrupt;
-use lighthaul_io::poller::raise_files;
+use lighthaul_io::poller::raise_open_file_limit;
 use lighthaul_io::udp::Udp;
 use lighthaul_io::{tcp, tls};
 use lighthaul_transfer::credential::Credential;
@@ -152,7 +152,7 @@ impl Server {
             Some(gateways) => Metrics::of_gateway(Arc::clone(gateways)),
             None => Metrics::new(),
         };
-        let files = raise_files();
+        let files = raise_open_file_limit();
         let mut most = settings.limits;
         let fitting = u32::try_from(files / FILES_OF_SESSION).unwrap_or(u32::MAX);
         most.sessions.all = most.sessions.all.min(fitting.max(SESSIONS_MIN));

@@ -93,7 +93,7 @@ impl Poller {
 }
 
 /// Raises the limit of open files to the hard limit, and returns it.
-pub fn raise_files() -> u64 {
+pub fn raise_open_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
