@@ -10,7 +10,7 @@
 //! - [`metadata`]: owner, mode, times and attributes; [`sparse`]: holes; [`space`], [`naming`]:
 //!   limits of a file system
 //! - [`durable`]: atomic replacement of small files; [`device`]: reads without the page cache
-//! - [`affinity`], [`heap`]: processor and memory of threads; [`knock`], [`hops`], [`grants`],
+//! - [`affinity`], [`heap`]: processor and memory of threads; [`dial`], [`hops`], [`grants`],
 //!   [`probe`], [`flood`]: diagnosis of a path and this host; [`tun`], [`namespace`]: links and
 //!   hosts of the lab
 #![expect(
@@ -26,6 +26,7 @@ pub mod clock;
 pub mod competition;
 pub mod control;
 pub mod device;
+pub mod dial;
 pub mod disk;
 pub mod drive;
 pub mod durable;
@@ -38,7 +39,6 @@ pub mod heap;
 pub mod hops;
 pub mod identity;
 pub mod interrupt;
-pub mod knock;
 pub mod memory;
 pub mod metadata;
 pub mod namespace;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use lighthaul_daemon::client::through;
 use lighthaul_daemon::known::Known;
 use lighthaul_gateway::entrance::Entrance;
+use lighthaul_io::dial::{dial, resolve};
 use lighthaul_io::hops::hops;
 use lighthaul_io::identity::Fingerprint;
-use lighthaul_io::knock::{knock, resolve};
 use lighthaul_io::tcp::{device_mtu, with_handshake_timeouts};
 use lighthaul_io::tls::Side;
 use lighthaul_transfer::credential::Credential;
@@ -141,7 +141,7 @@ impl Steps<'_> {
         let mut first = None;
         let mut refused = Vec::new();
         for address in addresses {
-            match knock(*address, PATIENCE) {
+            match dial(*address, PATIENCE) {
                 Ok((tcp, time)) => {
                     let ms = time.as_secs_f64() * 1e3;
                     let text = format!("{address} answers in {ms:.1} ms");

@@ -14,7 +14,7 @@ pub fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 }
 
 /// Connects to `address` within `patience`. Returns the connection and the time that it took.
-pub fn knock(address: SocketAddr, patience: Duration) -> io::Result<(TcpStream, Duration)> {
+pub fn dial(address: SocketAddr, patience: Duration) -> io::Result<(TcpStream, Duration)> {
     let clock = Clock::start();
     let tcp = TcpStream::connect_timeout(&address, patience)?;
     Ok((tcp, clock.now().since(Instant::ZERO)))
