@@ -52,12 +52,12 @@ pub fn probe(octets: &[u8]) {
     let key = || Key::new(Cipher::preferred(), &[7; 32]);
     let prober = Prober::new(CONNECTION, CONNECTION + 1, key(), key());
     let mut octets = octets.to_vec();
-    assert_eq!(prober.recognise(&mut octets), None);
+    assert_eq!(prober.recognize(&mut octets), None);
     let mark = CONNECTION.to_be_bytes();
     let len = octets.len().min(mark.len());
     octets[..len].copy_from_slice(&mark[..len]);
     octets.resize(octets.len().min(LENGTHS[LENGTHS.len() - 1]), 0);
-    assert_eq!(prober.recognise(&mut octets), None);
+    assert_eq!(prober.recognize(&mut octets), None);
 }
 
 /// Reads what a file has besides its bytes; what is read is within bounds, and the same when it has crossed again.

@@ -29,7 +29,7 @@ const LOSS_SHARE_MAX: u64 = 50;
 /// Octets of a probe in front of its body.
 const PREFIX_LEN: usize = CONNECTION_LEN + HEAD_LEN;
 const PING: u8 = 0;
-const CAR: u8 = 1;
+const MEMBER: u8 = 1;
 const LAST: u8 = 2;
 
 /// Sender and receiver of probes on one socket.
@@ -62,7 +62,7 @@ struct Probe {
 
 /// Result of waiting for a train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum TrainResult {
     /// Neither a train nor data arrived in time.
     Nothing,
     /// A train arrived.
@@ -106,7 +106,7 @@ impl Prober {
     }
 
     /// Sends two short datagrams that announce `lane`.
-    pub fn knock(&mut self, udp: &Udp, lane: u8) -> io::Result<()> {
+    pub fn announce(&mut self, udp: &Udp, lane: u8) -> io::Result<()> {
         self.send_ping(udp, LENGTHS[0], lane)?;
         self.send_ping(udp, LENGTHS[0], lane)
     }
@@ -125,7 +125,7 @@ impl Prober {
         let mut left = count;
         while left > 0 {
             while left > 0 && train.admits(HEAD_LEN, body.len(), true) {
-                body[..2].copy_from_slice(&[if left == 1 { LAST } else { CAR }, self.trains]);
+                body[..2].copy_from_slice(&[if left == 1 { LAST } else { MEMBER }, self.trains]);
                 left -= 1;
                 let head = self.head();
                 train.push(self.connection, &head, &body, Some(&self.seal));
@@ -137,7 +137,7 @@ impl Prober {
 
     /// Returns the length and the lane of the probe in `octets`, or `None` if it is not an
     /// authentic probe of the peer.
-    pub fn recognise(&self, octets: &mut [u8]) -> Option<(usize, u8)> {
+    pub fn recognize(&self, octets: &mut [u8]) -> Option<(usize, u8)> {
         self.open(octets).map(|probe| (probe.len, probe.train))
     }
 
@@ -149,11 +149,11 @@ impl Prober {
 
     /// Returns the length of the longest probe that arrives until `deadline`; 0 if none does.
     /// Returns early when no longer one can be expected.
-    pub fn hear_pings(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<usize> {
+    pub fn receive_pings(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<usize> {
         let mut longest = 0;
         let mut until = deadline;
         while clock.now() < until && longest < LENGTHS[LENGTHS.len() - 1] {
-            self.hear(udp, clock, until, |probe| longest = longest.max(probe.len))?;
+            self.receive(udp, clock, until, |probe| longest = longest.max(probe.len))?;
             if longest > 0 {
                 until = until.min(clock.now() + Duration::from_millis(10));
             }
@@ -162,7 +162,12 @@ impl Prober {
     }
 
     /// Waits for a train until `deadline`, and measures it.
-    pub fn hear_train(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<Heard> {
+    pub fn receive_train(
+        &self,
+        udp: &Udp,
+        clock: Clock,
+        deadline: Instant,
+    ) -> io::Result<TrainResult> {
         let overhead = u64::from(header_len(udp.local_addr()?));
         let mut first = None;
         let mut arrival = Arrival {
@@ -174,7 +179,7 @@ impl Prober {
         let (mut last, mut train) = (false, 0);
         while !last && clock.now() < until && !self.sees_data(udp)? {
             let (mut bytes, before) = (0, count);
-            self.hear(udp, clock, until, |probe| {
+            self.receive(udp, clock, until, |probe| {
                 // Ignore late datagrams of a train that was already measured.
                 if probe.kind != PING && probe.train > self.heard.get() {
                     bytes += probe.len as u64 + overhead;
@@ -198,18 +203,18 @@ impl Prober {
             }
         }
         if first.is_none() && self.sees_data(udp)? {
-            return Ok(Heard::Data);
+            return Ok(TrainResult::Data);
         }
         self.heard.set(self.heard.get().max(train));
         let sent = numbers.1.saturating_sub(numbers.0) + 1;
         if sent <= count + count / LOSS_SHARE_MAX {
             arrival.bytes = arrival.bytes * sent.max(count) / count.max(1);
         }
-        Ok(first.map_or(Heard::Nothing, |_| Heard::Train(arrival)))
+        Ok(first.map_or(TrainResult::Nothing, |_| TrainResult::Train(arrival)))
     }
 
     /// Receives once, if datagrams arrive before `until`, and passes their probes to `take`.
-    fn hear(
+    fn receive(
         &self,
         udp: &Udp,
         clock: Clock,

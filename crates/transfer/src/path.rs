@@ -8,7 +8,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::pressure::processor_wait;
-use lighthaul_io::probe::{self, Heard, LANES_MAX, LENGTHS, Prober};
+use lighthaul_io::probe::{self, LANES_MAX, LENGTHS, Prober, TrainResult};
 use lighthaul_io::tls::Side;
 use lighthaul_io::udp::Udp;
 
@@ -100,13 +100,13 @@ pub fn explore(
         if arrived == 0 || session.secrets.side() == Side::Client && theirs.is_none() {
             prober.ping(udp).map_err(probing)?;
             for (lane, udp) in &sockets[1..] {
-                prober.knock(udp, *lane).map_err(probing)?;
+                prober.announce(udp, *lane).map_err(probing)?;
             }
         }
         let until = deadline.min(now + AGAIN);
         if arrived == 0 {
             arrived = prober
-                .hear_pings(udp, session.clock, until)
+                .receive_pings(udp, session.clock, until)
                 .map_err(probing)?;
             arrived = arrived.max(first);
             if arrived > 0 {
@@ -202,12 +202,12 @@ impl Path {
             let until = now + Duration::from_millis(20);
             let heard = self
                 .prober
-                .hear_train(udp, session.clock, until)
+                .receive_train(udp, session.clock, until)
                 .map_err(probing)?;
             match heard {
-                Heard::Nothing => {}
-                Heard::Data => break,
-                Heard::Train(arrival) => {
+                TrainResult::Nothing => {}
+                TrainResult::Data => break,
+                TrainResult::Train(arrival) => {
                     let nanos = u64::try_from(arrival.time.as_nanos()).unwrap_or(u64::MAX);
                     session.say(&Message::Train(arrival.bytes, nanos))?;
                 }
@@ -251,7 +251,7 @@ fn answer(
             }
             Err(_) => break,
         };
-        let Some((len, lane)) = prober.recognise(&mut octets) else {
+        let Some((len, lane)) = prober.recognize(&mut octets) else {
             continue;
         };
         if usize::from(lane) >= LANES_MAX {
