@@ -163,14 +163,14 @@ impl Ground {
     }
 
     /// Opens `path` to read a stream, for example a pipe, whose writer may connect later.
-    pub fn spring(&self, path: &Path) -> io::Result<File> {
+    pub fn open_stream_source(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         blocking(File::from(self.open(path, flags)?))
     }
 
     /// Opens `path` to append a stream, or creates a file there. Fails with `ENXIO` for a pipe
     /// without a reader.
-    pub fn mouth(&self, path: &Path) -> io::Result<File> {
+    pub fn open_stream_target(&self, path: &Path) -> io::Result<File> {
         let Some((folder, name)) = self.parent(path)? else {
             return Err(io::ErrorKind::IsADirectory.into());
         };

@@ -17,9 +17,9 @@ pub fn open(ground: &Ground, path: &Path, write: bool) -> Result<File, Error> {
     let clock = Clock::start();
     loop {
         let opened = if write {
-            ground.mouth(path)
+            ground.open_stream_target(path)
         } else {
-            ground.spring(path)
+            ground.open_stream_source(path)
         };
         match opened {
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
