@@ -59,7 +59,7 @@ pub(crate) fn admit(tcp: TcpStream, service: &Service) -> Result<Guest, NotAdmit
     let mut session = Session::meet(tcp, &settings.identity).map_err(NotAdmitted::Handshake)?;
     match ticket(&session, service) {
         Ok((rights, identity, ticket)) => {
-            session.control.trust();
+            session.control.authorize();
             if let Ticket::Invited(invitation) = &ticket {
                 session.halt = Arc::clone(&invitation.halt);
             }

@@ -313,7 +313,7 @@ impl Service {
             return self.sessions_held.sit(identity, from.ip(), halt).map(Some);
         }
         let seat = self.connections_held.sit(identity, from.ip(), halt)?;
-        guest.session.control.keep(seat);
+        guest.session.control.attach(seat);
         Ok(None)
     }
 

@@ -76,7 +76,7 @@ pub fn join(
         joined.secrets.agree(session.secrets.cipher());
         let keys = joined.secrets.object(0);
         if narrow {
-            joined.control.narrow();
+            joined.control.limit_queues();
         }
         let keys = (!plain).then_some((keys.seal, keys.open));
         joined.control.leave_tls(keys);

@@ -149,7 +149,7 @@ impl Session {
         };
         let rtt = round_trip(&tcp).unwrap_or_default();
         let control = if wary {
-            Control::start_wary(tcp, tls)?
+            Control::start_unauthorized(tcp, tls)?
         } else {
             Control::start(tcp, tls)?
         };

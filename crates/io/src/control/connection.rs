@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustls::Connection;
 
 use super::connection_thread::ConnectionThread;
-use super::queues::{Closer, Guest, Queues, Seals, Shared};
+use super::queues::{Attachment, Closer, Queues, Seals, Shared};
 use super::stream::Stream;
 use crate::error::Error;
 use crate::seal::Key;
@@ -35,28 +35,31 @@ impl Control {
     }
 
     /// Like [`Control::start`], for a peer that is not authorized yet. At most 64 KiB from the peer
-    /// wait until [`Control::trust`].
-    pub fn start_wary(tcp: TcpStream, tls: Connection) -> Result<Self, Error> {
+    /// wait until [`Control::authorize`].
+    pub fn start_unauthorized(tcp: TcpStream, tls: Connection) -> Result<Self, Error> {
         Self::begin(tcp, tls, true)
     }
 
-    /// Lifts the limits of [`Control::start_wary`].
-    pub fn trust(&self) {
-        self.shared.lock().wary = false;
+    /// Lifts the limits of [`Control::start_unauthorized`].
+    pub fn authorize(&self) {
+        self.shared.lock().unauthorized = false;
         self.shared.sign.raise();
     }
 
     /// Limits each direction's queue to 256 KiB, for one of many connections that carry the same
     /// transfer.
-    pub fn narrow(&self) {
-        self.shared.lock().narrow = true;
+    pub fn limit_queues(&self) {
+        self.shared.lock().limited = true;
         self.shared.sign.raise();
     }
 
-    /// Keeps `guest` until the connection has released its memory, thread and descriptors, and then
+    /// Keeps `attachment` until the connection has released its memory, thread and descriptors, and then
     /// drops it.
-    pub fn keep(&self, guest: impl Any + Send + Sync) {
-        self.shared.lock().guests.push(Guest(Box::new(guest)));
+    pub fn attach(&self, attachment: impl Any + Send + Sync) {
+        self.shared
+            .lock()
+            .attachments
+            .push(Attachment(Box::new(attachment)));
     }
 
     /// Leaves TLS: seals each frame like a datagram from now on, or sends it plain without `keys`.
@@ -73,7 +76,7 @@ impl Control {
         self.shared.sign.raise();
     }
 
-    fn begin(tcp: TcpStream, tls: Connection, wary: bool) -> Result<Self, Error> {
+    fn begin(tcp: TcpStream, tls: Connection, unauthorized: bool) -> Result<Self, Error> {
         let failed = |error| Error::world("cannot set up the control connection", error);
         tcp.set_nonblocking(true).map_err(failed)?;
         tcp.set_nodelay(true).map_err(failed)?;
@@ -83,7 +86,7 @@ impl Control {
         sockopt::set(fd, libc::SOL_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX).ok();
         let shared = Arc::new(Shared {
             queues: Mutex::new(Queues {
-                wary,
+                unauthorized,
                 ..Queues::default()
             }),
             room: Condvar::new(),

@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Size of a read from TCP, for an authorized peer and for any other.
 const READ_BYTES: usize = 256 << 10;
-const READ_BYTES_WARY: usize = 16 << 10;
+const READ_BYTES_UNAUTHORIZED: usize = 16 << 10;
 /// Bytes that may arrive before the streams are woken, while more can be read at once.
 const UNTOLD_BYTES: usize = 256 << 10;
 /// Bytes that TLS takes before they are written to TCP.
@@ -131,7 +131,7 @@ impl ConnectionThread {
 
     /// Limits the time without acknowledgments, where other connections can take over.
     fn grow_impatient(&mut self) {
-        if !self.impatient && self.shared.lock().narrow {
+        if !self.impatient && self.shared.lock().limited {
             self.impatient = true;
             let fd = self.tcp.as_raw_fd();
             sockopt::set(fd, libc::SOL_TCP, libc::TCP_USER_TIMEOUT, SILENCE_MILLIS).ok();
@@ -236,7 +236,7 @@ impl ConnectionThread {
         }
         let queues = self.shared.lock();
         // For an unauthorized peer, an incomplete frame counts too.
-        let unfinished = if queues.wary {
+        let unfinished = if queues.unauthorized {
             self.assembly.waiting()
         } else {
             0
@@ -249,8 +249,12 @@ impl ConnectionThread {
         if self.behind.is_some() {
             return Ok(false);
         }
-        let wary = self.shared.lock().wary;
-        let len = if wary { READ_BYTES_WARY } else { READ_BYTES };
+        let unauthorized = self.shared.lock().unauthorized;
+        let len = if unauthorized {
+            READ_BYTES_UNAUTHORIZED
+        } else {
+            READ_BYTES
+        };
         self.came.resize(len, 0);
         let came = match self.tcp.read(&mut self.came) {
             Ok(0) => return Err(gone()),

@@ -13,9 +13,9 @@ use crate::wait::Sign;
 /// Bytes that may wait in one direction before the sender must wait.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
 /// Limit where many connections carry one transfer, which waits for the slowest of them.
-const NARROW_BYTES_MAX: usize = 256 << 10;
+const LIMITED_BYTES_MAX: usize = 256 << 10;
 /// Limit for a peer that is not authorized yet.
-const WARY_BYTES_MAX: usize = 64 << 10;
+const UNAUTHORIZED_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -34,33 +34,33 @@ pub(super) struct Queues {
     pub(super) incoming_bytes: usize,
     pub(super) closing: bool,
     /// True until the peer is authorized.
-    pub(super) wary: bool,
+    pub(super) unauthorized: bool,
     /// True for one of many connections of one transfer.
-    pub(super) narrow: bool,
+    pub(super) limited: bool,
     /// Keys for frames after TLS. An empty frame in the outgoing queue marks the change.
     pub(super) seals: Option<Seals>,
     /// Reason why the connection has ended.
     pub(super) ended: Option<String>,
     /// Values to drop with the connection.
-    pub(super) guests: Vec<Guest>,
+    pub(super) attachments: Vec<Attachment>,
 }
 
 /// Value that is dropped with a connection.
-pub(super) struct Guest(
+pub(super) struct Attachment(
     #[expect(dead_code, reason = "it is only dropped")] pub(super) Box<dyn Any + Send + Sync>,
 );
 
-impl fmt::Debug for Guest {
+impl fmt::Debug for Attachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Guest")
+        f.write_str("Attachment")
     }
 }
 
 impl Queues {
     /// Returns the limit of bytes from the peer that may wait.
     pub(super) const fn incoming_max(&self) -> usize {
-        if self.wary {
-            WARY_BYTES_MAX
+        if self.unauthorized {
+            UNAUTHORIZED_BYTES_MAX
         } else {
             self.outgoing_max()
         }
@@ -68,8 +68,8 @@ impl Queues {
 
     /// Returns the limit of bytes to the peer that may wait.
     pub(super) const fn outgoing_max(&self) -> usize {
-        if self.narrow {
-            NARROW_BYTES_MAX
+        if self.limited {
+            LIMITED_BYTES_MAX
         } else {
             QUEUE_BYTES_MAX
         }
@@ -77,8 +77,8 @@ impl Queues {
 
     /// Returns the longest frame that the peer may send, in octets.
     pub(super) const fn frame_max(&self) -> usize {
-        if self.narrow {
-            NARROW_BYTES_MAX
+        if self.limited {
+            LIMITED_BYTES_MAX
         } else {
             FRAME_MAX
         }

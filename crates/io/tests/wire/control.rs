@@ -167,7 +167,7 @@ fn little_is_buffered_for_an_unauthorized_peer() {
         tcp: peer_tcp,
         tls: peer_tls,
     };
-    let control = Control::start_wary(tcp, tls).unwrap();
+    let control = Control::start_unauthorized(tcp, tls).unwrap();
     let mut left = [header(LEN as u32, 0, 2, 0), vec![7; LEN]].concat();
     let mut said = 0;
     while said < LEN && peer.say(&left[said..][..16 << 10]).is_ok() {
@@ -177,7 +177,7 @@ fn little_is_buffered_for_an_unauthorized_peer() {
         said < LEN / 2,
         "{said} octets of an unauthorized peer were accepted"
     );
-    control.trust();
+    control.authorize();
     peer.tcp.set_write_timeout(None).unwrap();
     // First send the rest that TLS has buffered.
     while peer.tls.wants_write() {
