@@ -15,13 +15,13 @@ use crate::disk::OutputFile;
 /// Changes the file's position (lseek(2)), which no other code uses. On a file system without
 /// holes, the whole file is data.
 #[derive(Debug)]
-pub struct Data<'a> {
+pub struct DataRanges<'a> {
     file: BorrowedFd<'a>,
     at: u64,
     len: u64,
 }
 
-impl<'a> Data<'a> {
+impl<'a> DataRanges<'a> {
     /// Lists the ranges of the first `len` bytes of `file`.
     pub fn of(file: &'a impl AsFd, len: u64) -> Self {
         let file = file.as_fd();
@@ -64,7 +64,7 @@ impl<'a> Data<'a> {
     }
 }
 
-impl Iterator for Data<'_> {
+impl Iterator for DataRanges<'_> {
     type Item = io::Result<Range<u64>>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -79,7 +79,7 @@ impl Iterator for Data<'_> {
 
 /// Former content of a file's range before a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
+pub enum FormerContent {
     /// A hole: zeros need not be written.
     Hole,
     /// Possibly data: zeros are punched out.
@@ -92,13 +92,18 @@ pub fn stretch(file: &OutputFile, len: u64) -> io::Result<()> {
 }
 
 /// Writes `bytes` at `offset`. Whole pages of zeros become holes.
-pub fn write(file: &mut OutputFile, bytes: &[u8], offset: u64, before: Before) -> io::Result<()> {
+pub fn write(
+    file: &mut OutputFile,
+    bytes: &[u8],
+    offset: u64,
+    before: FormerContent,
+) -> io::Result<()> {
     for (range, is_hole) in runs(bytes, offset) {
         let at = offset + range.start as u64;
         match (is_hole, before) {
             (false, _) => file.write_at(&bytes[range], at)?,
-            (true, Before::Hole) => {}
-            (true, Before::Bytes) => punch(file, at..at + range.len() as u64)?,
+            (true, FormerContent::Hole) => {}
+            (true, FormerContent::Bytes) => punch(file, at..at + range.len() as u64)?,
         }
     }
     Ok(())

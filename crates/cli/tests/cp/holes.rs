@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use lighthaul_io::sparse::Data;
+use lighthaul_io::sparse::DataRanges;
 use serde_json::Value;
 
 use crate::far::Far;
@@ -28,7 +28,7 @@ fn holey(scratch: &Scratch, name: &str, len: u64, parts: &[(u64, u64)]) -> PathB
 fn data(path: &Path) -> Vec<Range<u64>> {
     let file = fs::File::open(path).unwrap();
     let len = file.metadata().unwrap().len();
-    Data::of(&file, len).list(1000).unwrap()
+    DataRanges::of(&file, len).list(1000).unwrap()
 }
 
 fn allocated(path: &Path) -> u64 {

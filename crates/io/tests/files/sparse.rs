@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use lighthaul_io::disk::{InputFile, Root};
-use lighthaul_io::sparse::{Before, Data, punch, stretch, write};
+use lighthaul_io::sparse::{DataRanges, FormerContent, punch, stretch, write};
 
 use crate::scratch::Scratch;
 
@@ -31,16 +31,16 @@ fn data_ranges_exclude_holes() {
     for scratch in Scratch::everywhere("data") {
         let file = holey(&scratch);
         let half = 8 * MIB + MIB / 2;
-        let all = Data::of(&file, 16 * MIB).list(100).unwrap();
+        let all = DataRanges::of(&file, 16 * MIB).list(100).unwrap();
         assert_eq!(all, [MIB..2 * MIB, 8 * MIB..half], "{scratch:?}");
-        let two = Data::of(&file, 8 * MIB + 5).list(100).unwrap();
+        let two = DataRanges::of(&file, 8 * MIB + 5).list(100).unwrap();
         assert_eq!(two, [MIB..2 * MIB, 8 * MIB..8 * MIB + 5]);
         // A limit of ranges joins some of them.
-        let one = Data::of(&file, 16 * MIB).list(1).unwrap();
+        let one = DataRanges::of(&file, 16 * MIB).list(1).unwrap();
         assert_eq!((one.len(), &one[0]), (1, &(MIB..16 * MIB)));
         file.set_len(MIB).unwrap();
-        assert_eq!(Data::of(&file, 16 * MIB).list(100).unwrap(), []);
-        assert_eq!(Data::of(&file, 0).list(100).unwrap(), []);
+        assert_eq!(DataRanges::of(&file, 16 * MIB).list(100).unwrap(), []);
+        assert_eq!(DataRanges::of(&file, 0).list(100).unwrap(), []);
     }
 }
 
@@ -57,7 +57,7 @@ fn copy_keeps_the_holes() {
         let mut at = 0;
         while at < 16 * MIB {
             let len = source.read_at(&mut piece, at).unwrap();
-            write(&mut target, &piece[..len], at, Before::Hole).unwrap();
+            write(&mut target, &piece[..len], at, FormerContent::Hole).unwrap();
             at += len as u64;
         }
         target.sync().unwrap();
@@ -78,7 +78,7 @@ fn zeros_over_data_become_a_hole() {
         let mut root = Root::open(&scratch.0).unwrap();
         let mut file = root.reopen(Path::new("file")).unwrap();
         let zeros = vec![0; 2 * MIB as usize];
-        write(&mut file, &zeros, MIB, Before::Bytes).unwrap();
+        write(&mut file, &zeros, MIB, FormerContent::Bytes).unwrap();
         punch(&mut file, 10..20).unwrap();
         punch(&mut file, 5..5).unwrap();
         file.sync().unwrap();

@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use lighthaul_io::blocks::Sink;
 use lighthaul_io::disk::OutputFile;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::sparse::{self, Before};
+use lighthaul_io::sparse::{self, FormerContent};
 
 use super::ledger::Pending;
 use super::publish::Job;
@@ -95,7 +95,7 @@ impl FileSink {
         };
         let at = piece.offset + at;
         let written = if sparse {
-            sparse::write(output, bytes, at, Before::Hole)
+            sparse::write(output, bytes, at, FormerContent::Hole)
         } else {
             output.write_at(bytes, at)
         };

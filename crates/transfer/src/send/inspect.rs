@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lighthaul_io::ground::{Ground, Meta};
 use lighthaul_io::metadata::{Extras, Keep};
-use lighthaul_io::sparse::Data;
+use lighthaul_io::sparse::DataRanges;
 
 use super::walk::Found;
 use crate::hard_links::HardLinks;
@@ -124,7 +124,7 @@ impl Inspected {
     /// Where the file has data; nothing if it has no holes, or has changed since `listed`.
     fn data(&self, listed: &Meta, place: &Path) -> io::Result<Option<Vec<Span>>> {
         let file = self.ground.file(place)?;
-        let parts = Data::of(&file, listed.size).list(PARTS_MAX)?;
+        let parts = DataRanges::of(&file, listed.size).list(PARTS_MAX)?;
         if file.version()? != listed.version() {
             return Ok(None);
         }
