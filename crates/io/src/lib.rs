@@ -7,7 +7,7 @@
 //! - [`drive`]: event loop of a machine; [`store`]: access to its object's bytes, with
 //!   [`read_ahead`] (files of a sender), [`blocks`] (files of a receiver) and [`memory`]
 //! - [`ground`], [`disk`]: files to read and to write beneath a folder; [`folder`]: open folders
-//! - [`metadata`]: owner, mode, times and attributes; [`sparse`]: holes; [`space`], [`naming`]:
+//! - [`metadata`]: owner, mode, times and attributes; [`sparse`]: holes; [`space`], [`name_rules`]:
 //!   limits of a file system
 //! - [`durable`]: atomic replacement of small files; [`device`]: reads without the page cache
 //! - [`affinity`], [`heap`]: processor and memory of threads; [`dial`], [`hops`], [`grants`],
@@ -41,8 +41,8 @@ pub mod identity;
 pub mod interrupt;
 pub mod memory;
 pub mod metadata;
+pub mod name_rules;
 pub mod namespace;
-pub mod naming;
 pub mod poller;
 pub mod pressure;
 pub mod probe;

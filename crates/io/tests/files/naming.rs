@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use lighthaul_io::naming::Naming;
+use lighthaul_io::name_rules::NameRules;
 use lighthaul_testkit::{lacks_root, lacks_tool};
 
 use crate::scratch::Scratch;
@@ -15,7 +15,7 @@ const FOLDED: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/folded");
 fn linux_file_systems_are_case_sensitive_and_probe_leaves_no_file() {
     for scratch in Scratch::everywhere("naming") {
         let folder = File::open(&scratch.0).unwrap();
-        let naming = Naming::of(&folder, 7).unwrap();
+        let naming = NameRules::of(&folder, 7).unwrap();
         assert!(!naming.folds_case && naming.path_max == 4095);
         assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 0);
         File::create(scratch.0.join("x".repeat(naming.name_max))).unwrap();
@@ -46,6 +46,6 @@ fn case_insensitive_file_system_is_detected() {
 #[ignore = "called by case_insensitive_file_system_is_detected"]
 fn within_the_case_insensitive_file_system() {
     let folder = File::open(Path::new(FOLDED)).unwrap();
-    let naming = Naming::of(&folder, 7).unwrap();
+    let naming = NameRules::of(&folder, 7).unwrap();
     assert!(naming.folds_case, "{naming:?}");
 }

@@ -410,7 +410,9 @@ impl Judge<'_> {
         if !alike || self.options.dry_run.is_some() {
             return Ok(());
         }
-        let naming = place.root.naming(path, self.writer.number(path, number));
+        let naming = place
+            .root
+            .name_rules(path, self.writer.number(path, number));
         // a folder that cannot be tried cannot be written, either
         if naming.is_ok_and(|naming| naming.folds_case) {
             let trouble = Trouble::Same(entry.path.clone());

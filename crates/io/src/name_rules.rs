@@ -11,7 +11,7 @@ use crate::disk::Root;
 
 /// Rules of a file system for names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Naming {
+pub struct NameRules {
     /// Octets of the longest name.
     pub name_max: usize,
     /// Octets of the longest path that the kernel accepts, relative to the root of a transfer.
@@ -20,7 +20,7 @@ pub struct Naming {
     pub folds_case: bool,
 }
 
-impl Naming {
+impl NameRules {
     /// Determines the rules of the file system of `folder`. To test case sensitivity, creates a
     /// file and removes it; `number` makes its name unique.
     pub fn of(folder: &impl AsFd, number: u64) -> io::Result<Self> {
@@ -35,10 +35,10 @@ impl Naming {
 }
 
 impl Root {
-    /// Determines the rules for names in the folder that contains `path`; see [`Naming::of`].
-    pub fn naming(&mut self, path: &Path, number: u64) -> io::Result<Naming> {
+    /// Determines the rules for names in the folder that contains `path`; see [`NameRules::of`].
+    pub fn name_rules(&mut self, path: &Path, number: u64) -> io::Result<NameRules> {
         let (folder, _) = self.parent(path)?;
-        Naming::of(folder, number)
+        NameRules::of(folder, number)
     }
 }
 
