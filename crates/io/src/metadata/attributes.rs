@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::metadata::extras::{Extras, Keep};
-use crate::metadata::not_kept::{NotKept, Part};
+use crate::metadata::not_kept::{MetadataKind, NotKept};
 
 /// Appends the attributes of the file at `path` to `xattrs`, sorted by name. Failures go to
 /// `not_kept`.
@@ -49,7 +49,10 @@ pub(crate) fn apply(
 ) {
     let wanted = |name: &[u8]| xattrs.iter().any(|(own, _)| own == name);
     for name in names(path, keep, &mut Vec::new()) {
-        let is_ours = matches!(part(&name, keep), Some(Part::UserAttributes | Part::Acls));
+        let is_ours = matches!(
+            part(&name, keep),
+            Some(MetadataKind::UserAttributes | MetadataKind::Acls)
+        );
         if is_ours
             && !wanted(&name)
             && let Err(error) = removexattr(path, name.as_slice())
@@ -75,7 +78,12 @@ pub(crate) fn differ(keep: Keep, xattrs: &[Attribute], there: &[Attribute]) -> b
     let lacks = xattrs
         .iter()
         .any(|own| part(&own.0, keep).is_some() && !there.contains(own));
-    let is_ours = |name| matches!(part(name, keep), Some(Part::UserAttributes | Part::Acls));
+    let is_ours = |name| {
+        matches!(
+            part(name, keep),
+            Some(MetadataKind::UserAttributes | MetadataKind::Acls)
+        )
+    };
     lacks
         || there
             .iter()
@@ -99,9 +107,9 @@ fn names(path: &str, keep: Keep, not_kept: &mut Vec<NotKept>) -> Vec<Vec<u8>> {
         Err(Errno::OPNOTSUPP) => Vec::new(),
         Err(error) => {
             let part = if keep.xattrs {
-                Part::UserAttributes
+                MetadataKind::UserAttributes
             } else {
-                Part::Acls
+                MetadataKind::Acls
             };
             not_kept.push(NotKept::new(part, error));
             Vec::new()
@@ -110,13 +118,13 @@ fn names(path: &str, keep: Keep, not_kept: &mut Vec<NotKept>) -> Vec<Vec<u8>> {
 }
 
 /// Returns the class of the attribute `name`, or `None` if `keep` does not cover it.
-fn part(name: &[u8], keep: Keep) -> Option<Part> {
+fn part(name: &[u8], keep: Keep) -> Option<MetadataKind> {
     if name.starts_with(b"system.posix_acl_") {
-        keep.acls.then_some(Part::Acls)
+        keep.acls.then_some(MetadataKind::Acls)
     } else if name.starts_with(b"user.") {
-        keep.xattrs.then_some(Part::UserAttributes)
+        keep.xattrs.then_some(MetadataKind::UserAttributes)
     } else if name.starts_with(b"security.") || name.starts_with(b"trusted.") {
-        (keep.xattrs && geteuid().is_root()).then_some(Part::RootAttributes)
+        (keep.xattrs && geteuid().is_root()).then_some(MetadataKind::RootAttributes)
     } else {
         None
     }

@@ -16,7 +16,7 @@ use crate::disk::Root;
 use crate::ground::Ground;
 use crate::metadata::attributes;
 use crate::metadata::extras::{Extras, Keep, Time};
-use crate::metadata::not_kept::{NotKept, Part, Reason};
+use crate::metadata::not_kept::{MetadataKind, NotKept, NotKeptReason};
 
 /// Open file, folder or symbolic link, for reading and setting its metadata.
 ///
@@ -96,11 +96,11 @@ impl<'a> Inode<'a> {
         if let Some(mode) = extras.mode.filter(|_| keep.mode) {
             let safe = if owned { mode } else { mode & !SET_ID };
             if safe != mode {
-                let (part, reason) = (Part::SetId, Reason::OtherOwner);
+                let (part, reason) = (MetadataKind::SetId, NotKeptReason::OtherOwner);
                 not_kept.push(NotKept { part, reason });
             }
             if let Err(error) = chmod(&path, Mode::from_bits_truncate(safe & 0o7777)) {
-                not_kept.push(NotKept::new(Part::Mode, error));
+                not_kept.push(NotKept::new(MetadataKind::Mode, error));
             }
         }
         let times = Timestamps {
@@ -108,7 +108,7 @@ impl<'a> Inode<'a> {
             last_modification: timespec(extras.modified.filter(|_| keep.modified)),
         };
         if let Err(error) = utimensat(CWD, &path, &times, AtFlags::empty()) {
-            not_kept.push(NotKept::new(Part::Times, error));
+            not_kept.push(NotKept::new(MetadataKind::Times, error));
         }
         not_kept
     }
@@ -138,7 +138,7 @@ impl<'a> Inode<'a> {
     fn give(&self, (user, group): (u32, u32), not_kept: &mut Vec<NotKept>) -> bool {
         // The reserved ID would mean "leave unchanged", or panic.
         if user == u32::MAX || group == u32::MAX {
-            not_kept.push(NotKept::new(Part::Owner, Errno::INVAL));
+            not_kept.push(NotKept::new(MetadataKind::Owner, Errno::INVAL));
             return false;
         }
         let path = self.path();
@@ -154,7 +154,7 @@ impl<'a> Inode<'a> {
         };
         if let Err(error) = give(Some(user)) {
             give(None).ok();
-            not_kept.push(NotKept::new(Part::Owner, error));
+            not_kept.push(NotKept::new(MetadataKind::Owner, error));
             return false;
         }
         true

@@ -11,4 +11,4 @@ mod attributes;
 
 pub use extras::{Extras, Keep, Time};
 pub use inode::Inode;
-pub use not_kept::{NotKept, Part, Reason};
+pub use not_kept::{MetadataKind, NotKept, NotKeptReason};

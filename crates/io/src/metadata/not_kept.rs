@@ -9,14 +9,14 @@ use rustix::io::Errno;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NotKept {
     /// Kind of metadata.
-    pub part: Part,
-    /// Reason.
-    pub reason: Reason,
+    pub part: MetadataKind,
+    /// NotKeptReason.
+    pub reason: NotKeptReason,
 }
 
 /// Kind of metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum MetadataKind {
     /// User ID and group ID.
     Owner,
     /// Permission bits.
@@ -33,9 +33,9 @@ pub enum Part {
     RootAttributes,
 }
 
-/// Reason why metadata is not kept.
+/// NotKeptReason why metadata is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub enum NotKeptReason {
     /// The file system does not support it.
     Unsupported,
     /// The operation requires more privileges.
@@ -51,12 +51,12 @@ pub enum Reason {
 }
 
 impl NotKept {
-    pub(crate) fn new(part: Part, errno: Errno) -> Self {
+    pub(crate) fn new(part: MetadataKind, errno: Errno) -> Self {
         let reason = match errno {
-            Errno::OPNOTSUPP | Errno::NOSYS => Reason::Unsupported,
-            Errno::PERM | Errno::ACCESS => Reason::Denied,
-            Errno::NOSPC | Errno::TOOBIG | Errno::RANGE | Errno::DQUOT => Reason::TooLarge,
-            other => Reason::Other(other.raw_os_error()),
+            Errno::OPNOTSUPP | Errno::NOSYS => NotKeptReason::Unsupported,
+            Errno::PERM | Errno::ACCESS => NotKeptReason::Denied,
+            Errno::NOSPC | Errno::TOOBIG | Errno::RANGE | Errno::DQUOT => NotKeptReason::TooLarge,
+            other => NotKeptReason::Other(other.raw_os_error()),
         };
         Self { part, reason }
     }
@@ -65,34 +65,36 @@ impl NotKept {
 impl fmt::Display for NotKept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = match self.part {
-            Part::Owner => "owner and group",
-            Part::Mode => "permissions",
-            Part::SetId => "set-user-ID, set-group-ID and sticky bits",
-            Part::Times => "times",
-            Part::Acls => "access lists",
-            Part::UserAttributes => "attributes (user.*)",
-            Part::RootAttributes => "attributes (security.*, trusted.*)",
+            MetadataKind::Owner => "owner and group",
+            MetadataKind::Mode => "permissions",
+            MetadataKind::SetId => "set-user-ID, set-group-ID and sticky bits",
+            MetadataKind::Times => "times",
+            MetadataKind::Acls => "access lists",
+            MetadataKind::UserAttributes => "attributes (user.*)",
+            MetadataKind::RootAttributes => "attributes (security.*, trusted.*)",
         };
         write!(f, "{part} could not be kept: ")?;
         match self.reason {
-            Reason::Unsupported => write!(f, "the target's file system does not support this"),
-            Reason::Denied => write!(f, "only root, or the file's owner, may set this"),
-            Reason::TooLarge => write!(f, "larger than the target's file system allows"),
-            Reason::OtherOwner => write!(f, "the file has another owner on the target"),
-            Reason::Withheld => write!(
+            NotKeptReason::Unsupported => {
+                write!(f, "the target's file system does not support this")
+            }
+            NotKeptReason::Denied => write!(f, "only root, or the file's owner, may set this"),
+            NotKeptReason::TooLarge => write!(f, "larger than the target's file system allows"),
+            NotKeptReason::OtherOwner => write!(f, "the file has another owner on the target"),
+            NotKeptReason::Withheld => write!(
                 f,
                 "your key has no right to set this there (the operator can grant it: `lighthaul allow {}`)",
                 match self.part {
-                    Part::Owner => "--owners",
-                    Part::SetId => "--owners --special",
-                    Part::Mode
-                    | Part::Times
-                    | Part::Acls
-                    | Part::UserAttributes
-                    | Part::RootAttributes => "--special",
+                    MetadataKind::Owner => "--owners",
+                    MetadataKind::SetId => "--owners --special",
+                    MetadataKind::Mode
+                    | MetadataKind::Times
+                    | MetadataKind::Acls
+                    | MetadataKind::UserAttributes
+                    | MetadataKind::RootAttributes => "--special",
                 }
             ),
-            Reason::Other(number) => {
+            NotKeptReason::Other(number) => {
                 write!(f, "{}", std::io::Error::from_raw_os_error(number))
             }
         }

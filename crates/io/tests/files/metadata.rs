@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use lighthaul_io::disk::Root;
-use lighthaul_io::metadata::{Extras, Inode, Keep, NotKept, Part, Reason};
+use lighthaul_io::metadata::{Extras, Inode, Keep, MetadataKind, NotKept, NotKeptReason};
 use lighthaul_testkit::lacks_root;
 use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
 
@@ -176,7 +176,7 @@ fn symbolic_links_metadata_is_set_and_its_target_unchanged() {
     let meta = fs::symlink_metadata(scratch.0.join("link")).unwrap();
     assert_eq!((meta.mtime(), meta.mtime_nsec()), (77, 7));
     // Linux does not allow user.* attributes on links.
-    let (part, reason) = (Part::UserAttributes, Reason::Denied);
+    let (part, reason) = (MetadataKind::UserAttributes, NotKeptReason::Denied);
     assert!(not_kept.contains(&NotKept { part, reason }), "{not_kept:?}");
     if is_root() {
         assert_eq!((meta.uid(), meta.gid()), (1234, 4321));

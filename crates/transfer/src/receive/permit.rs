@@ -1,6 +1,6 @@
 //! What of a file's metadata a peer may set, as the side that receives decides.
 
-use lighthaul_io::metadata::{Keep, NotKept, Part, Reason};
+use lighthaul_io::metadata::{Keep, MetadataKind, NotKept, NotKeptReason};
 use rustix::fs::FileType;
 
 use crate::manifest::{Entry, Kind};
@@ -37,20 +37,20 @@ impl Permit {
         let mut withhold = |part| {
             withheld.push(NotKept {
                 part,
-                reason: Reason::Withheld,
+                reason: NotKeptReason::Withheld,
             });
         };
         let lends = entry.mode & SET_ID != 0;
         let is_file = matches!(entry.kind, Kind::File(_));
         if !self.special && entry.mode & SPECIAL != 0 {
             if keep.owner || !is_file || !lends {
-                withhold(Part::SetId);
+                withhold(MetadataKind::SetId);
             }
             entry.mode &= !SPECIAL;
         } else if is_file && lends && !self.limit(keep).owner {
             // another owner's rights are not for whoever runs it
             if keep.owner {
-                withhold(Part::SetId);
+                withhold(MetadataKind::SetId);
             }
             entry.mode &= !SET_ID;
         }
@@ -59,14 +59,14 @@ impl Permit {
         };
         let is_owner = extras.owner.is_some_and(|owner| owner != ours());
         if !self.owners && extras.owner.take().is_some() && is_owner {
-            withhold(Part::Owner);
+            withhold(MetadataKind::Owner);
         }
         let count = extras.xattrs.len();
         extras
             .xattrs
             .retain(|(name, _)| self.special || !is_privileged(name));
         if extras.xattrs.len() < count {
-            withhold(Part::RootAttributes);
+            withhold(MetadataKind::RootAttributes);
         }
         withheld
     }
@@ -139,7 +139,14 @@ mod tests {
         let extras = entry.extras.unwrap();
         assert_eq!((extras.owner, extras.xattrs.len()), (None, 1));
         let parts: Vec<_> = withheld.iter().map(|note| note.part).collect();
-        assert_eq!(parts, [Part::SetId, Part::Owner, Part::RootAttributes]);
+        assert_eq!(
+            parts,
+            [
+                MetadataKind::SetId,
+                MetadataKind::Owner,
+                MetadataKind::RootAttributes
+            ]
+        );
         assert!(
             withheld[0].to_string().contains("not allowed"),
             "{}",
@@ -172,7 +179,7 @@ mod tests {
             .iter()
             .map(|note| note.part)
             .collect();
-        assert_eq!(parts, [Part::SetId, Part::Owner]);
+        assert_eq!(parts, [MetadataKind::SetId, MetadataKind::Owner]);
         assert_eq!(
             entry.mode & 0o7777,
             0o755,
