@@ -10,7 +10,7 @@ use rustix::io::Errno;
 pub struct NotKept {
     /// Kind of metadata.
     pub part: MetadataKind,
-    /// NotKeptReason.
+    /// Reason why it is not kept.
     pub reason: NotKeptReason,
 }
 
@@ -33,7 +33,7 @@ pub enum MetadataKind {
     RootAttributes,
 }
 
-/// NotKeptReason why metadata is not kept.
+/// Reason why metadata is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotKeptReason {
     /// The file system does not support it.

@@ -16,7 +16,7 @@ use super::program::{Program, Server};
 use super::tree::{self, Tree, compare, differ};
 use crate::trial::{Promises, Scenario};
 
-/// CopyKind of copy.
+/// Kind of copy.
 #[derive(Clone, Debug)]
 pub struct CopyKind {
     /// Number of files large enough to be resumed.

@@ -7,7 +7,7 @@ use lighthaul_sim::{FlowEvent, World};
 
 use super::worlds::Scene;
 
-/// MachineChecks to the machines of one protocol.
+/// Checks of the machines of one protocol.
 pub(super) struct MachineChecks<L: Endpoint, R: Endpoint> {
     /// Reports whether an event means that the transfer is complete.
     pub(super) is_complete: fn(&FlowEvent<L::Event, R::Event>) -> bool,

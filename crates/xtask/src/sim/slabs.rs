@@ -122,7 +122,7 @@ fn offered(world: &World<Station, Station>) -> [u64; 2] {
     [world.there(), world.back()].map(|link| link.counters().offered.bytes)
 }
 
-/// SessionCheck sessions, and the first fault.
+/// Sessions that have ended, and the first fault.
 #[derive(Default)]
 struct SessionCheck {
     ended: BTreeSet<SessionId>,
