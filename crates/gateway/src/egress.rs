@@ -149,7 +149,7 @@ mod tests {
     use lighthaul_io::drive::Owner;
     use lighthaul_proto::slabs::Event;
     use lighthaul_proto::slabs::config::Config;
-    use lighthaul_proto::slabs::wire::Letter;
+    use lighthaul_proto::slabs::wire::Control;
 
     use super::*;
     use crate::allowed::Allowed;
@@ -229,28 +229,25 @@ mod tests {
             let now = self.hub.clock.now();
             let mut said = Vec::new();
             while let Some(transmit) = self.link.poll_transmit(now) {
-                if let Ok(Letter::Answer {
+                if let Ok(Control::Answer {
                     session,
                     accepted,
-                    words,
-                }) = Letter::decode(&transmit.octets())
+                    details,
+                }) = Control::decode(&transmit.octets())
                 {
-                    let refusal = word::decode_refusal(words);
-                    let reached = word::decode_reached(words);
-                    said.push((
-                        session.0[0],
-                        if accepted {
-                            Ok(reached.unwrap())
-                        } else {
-                            Err(refusal)
-                        },
-                    ));
+                    let answer = if accepted {
+                        Ok(word::decode_reached(details).unwrap())
+                    } else {
+                        Err(word::decode_refusal(details))
+                    };
+                    said.push((session.0[0], answer));
                 }
             }
             said
         }
 
         /// The first answer, which may take the kernel or the resolver a while.
+        #[expect(clippy::unwrap_in_result, reason = "the test fails, not the call")]
         fn answer(&mut self) -> Result<SocketAddr, Refusal> {
             for _ in 0..10_000 {
                 let now = self.hub.clock.now();

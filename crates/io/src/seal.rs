@@ -181,7 +181,7 @@ mod tests {
     /// The number, big-endian, is the label by which HKDF expands the secret.
     #[test]
     fn secrets_are_derived_one_for_each_number() {
-        let salt = ring::hkdf::Prk::new_less_safe(HKDF_SHA256, &SECRET);
+        let salt = Prk::new_less_safe(HKDF_SHA256, &SECRET);
         for number in [0, 1, u64::MAX] {
             let info = [&number.to_be_bytes()[..]];
             let mut expected = [0; SECRET_LEN];

@@ -406,7 +406,10 @@ mod tests {
         assert_ne!(one, other(&|other| other.stocks.clear()));
         assert_ne!(one, other(&|other| drop(other.bookings.remove(Id(1)))));
         let out = outage(&one, 100, 200);
-        assert_ne!(one, other(&|other| drop(other.outages.insert(Id(2), out))));
+        let plan = |other: &mut Calendar| {
+            other.outages.insert(Id(2), out);
+        };
+        assert_ne!(one, other(&plan));
         assert_ne!(one, other(&|other| other.since = at(1)));
     }
 
@@ -473,7 +476,9 @@ mod tests {
     fn of_equal_bookings_the_first_made_is_the_first_in_turn() {
         let mut calendar = calendar();
         let ids = [7, 3, 9, 1];
-        ids.into_iter().for_each(|id| book(&mut calendar, id, 10));
+        for id in ids {
+            book(&mut calendar, id, 10);
+        }
         assert_eq!(calendar.in_turn(|_| true), ids.map(Id));
         // none of them can be moved forward
         assert_eq!(calendar.repack(Instant::ZERO, Scope::All, 9), []);

@@ -38,9 +38,9 @@ impl List {
         self.taken += 1;
         match nth.checked_sub(REGISTERS) {
             // SAFETY: so many registers were laid down.
-            None => unsafe { *self.registers.add(nth) },
+            None => unsafe { *self.registers.wrapping_add(nth) },
             // SAFETY: the others were passed on the stack.
-            Some(nth) => unsafe { *self.stack.add(nth) },
+            Some(nth) => unsafe { *self.stack.wrapping_add(nth) },
         }
     }
 
@@ -67,8 +67,10 @@ impl List {
 /// As for `execl`.
 unsafe extern "C" fn take_execl(registers: *const Word, stack: *const Word) -> c_int {
     let mut list = List::new(registers, stack);
-    // SAFETY: a path is first, and null is last.
-    let (path, words) = unsafe { (list.next(), list.words()) };
+    // SAFETY: a path is first.
+    let path = unsafe { list.next() };
+    // SAFETY: null is last.
+    let words = unsafe { list.words() };
     // SAFETY: the caller says what they are.
     unsafe { execv(path, words.as_ptr()) }
 }
@@ -78,8 +80,10 @@ unsafe extern "C" fn take_execl(registers: *const Word, stack: *const Word) -> c
 /// As for `execlp`.
 unsafe extern "C" fn take_execlp(registers: *const Word, stack: *const Word) -> c_int {
     let mut list = List::new(registers, stack);
-    // SAFETY: a name is first, and null is last.
-    let (file, words) = unsafe { (list.next(), list.words()) };
+    // SAFETY: a name is first.
+    let file = unsafe { list.next() };
+    // SAFETY: null is last.
+    let words = unsafe { list.words() };
     // SAFETY: the caller says what they are.
     unsafe { execvp(file, words.as_ptr()) }
 }
@@ -89,8 +93,12 @@ unsafe extern "C" fn take_execlp(registers: *const Word, stack: *const Word) -> 
 /// As for `execle`.
 unsafe extern "C" fn take_execle(registers: *const Word, stack: *const Word) -> c_int {
     let mut list = List::new(registers, stack);
-    // SAFETY: a path is first, and the environment is behind null.
-    let (path, words, environment) = unsafe { (list.next(), list.words(), list.next()) };
+    // SAFETY: a path is first.
+    let path = unsafe { list.next() };
+    // SAFETY: null is last.
+    let words = unsafe { list.words() };
+    // SAFETY: the environment is behind null.
+    let environment = unsafe { list.next() };
     // SAFETY: the caller says what they are.
     unsafe { execve(path, words.as_ptr(), environment.cast()) }
 }

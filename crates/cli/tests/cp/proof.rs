@@ -122,8 +122,10 @@ fn source_that_changes_during_a_copy_is_not_published() {
         set_time(&other, fs::metadata(file).unwrap().modified().unwrap());
         fs::rename(&other, file).unwrap();
     };
-    let changes: [(&str, &dyn Fn(&Path)); 2] = [("replaced", &replace), ("rewritten", &swap)];
-    for (what, change) in changes {
+    for (what, change) in [
+        ("replaced", &replace as &dyn Fn(&Path)),
+        ("rewritten", &swap),
+    ] {
         for protocol in ["rbudp", "tcp"] {
             let far = Far::start(&format!("proof-during-{what}-{protocol}"), &[]);
             let source = far.near.file("x", LEN);

@@ -481,6 +481,10 @@ mod tests {
         assert!(sender.poll_datagram(Instant::ZERO).is_some());
     }
 
+    fn one(range: Range<u64>) -> Vec<Range<u64>> {
+        core::iter::once(range).collect()
+    }
+
     /// A sender that has sent one slab of pages of these lengths.
     fn sent(lens: &[u32], trc: Option<&str>) -> Sender {
         let trc = trc.map(|trc| trc.parse().unwrap());
@@ -560,14 +564,14 @@ mod tests {
         let mut sender = sent(&[44_000], None);
         let lost = sender.handle_report(at(1000), 0, &[1..20, 20..32]);
         assert_eq!((lost, sender.is_dark(at(9000))), (Ok(()), false));
-        sender.handle_report(at(1500), 0, &[32..33]).unwrap();
+        sender.handle_report(at(1500), 0, &one(32..33)).unwrap();
         assert!(!sender.is_dark(at(2999)) && sender.is_dark(at(3000)));
         // the first, of which nothing was said, has come
         sender.handle_report(at(3000), 33, &[]).unwrap();
         assert!(!sender.is_dark(at(9000)));
-        sender.handle_report(at(4000), 33, &[33..44]).unwrap();
+        sender.handle_report(at(4000), 33, &one(33..44)).unwrap();
         while sender.poll_datagram(at(4000)).is_some() {}
-        sender.handle_report(at(5000), 80, &[44..80]).unwrap();
+        sender.handle_report(at(5000), 80, &one(44..80)).unwrap();
         assert!(sender.is_dark(at(6000)));
         sender.reconnect();
         assert!(!sender.is_dark(at(6000)));

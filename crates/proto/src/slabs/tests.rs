@@ -426,7 +426,8 @@ impl Theirs {
     }
 
     fn first(&self) -> u64 {
-        (0..).find(|page| !self.kept.contains(page)).unwrap_or(0)
+        let mut pages = 0..=u64::MAX;
+        pages.find(|page| !self.kept.contains(page)).unwrap_or(0)
     }
 
     fn grant(&mut self) {
@@ -443,7 +444,7 @@ impl Theirs {
                 assert!(self.lost.insert(turn), "turn {turn} is lost once");
             }
             let is_over = |turn: &u64| self.heard.contains(turn) || self.lost.contains(turn);
-            let first = (0..).find(|turn| !is_over(turn));
+            let first = (0..=u64::MAX).find(|turn| !is_over(turn));
             assert_eq!(Some(below), first);
             said.push(Said::Report(below, lost));
         }

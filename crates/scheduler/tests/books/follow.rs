@@ -122,7 +122,7 @@ fn instance_knows_who_writes_when_it_looked_and_what_failed() {
     assert_eq!(of(&one.books), (None, World::at(5), false));
     shelf.fail(Fault::Away);
     assert!(two.tick().is_err() && two.writer().is_err());
-    assert_eq!(of(&two), (other.clone(), World::at(5), true));
+    assert_eq!(of(&two), (other, World::at(5), true));
     shelf.heal();
     shelf.elect("two");
     two.tick().unwrap();

@@ -11,7 +11,7 @@ use std::thread;
 
 use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::Identity;
-use lighthaul_io::tcp::patient;
+use lighthaul_io::tcp::with_handshake_timeouts;
 use lighthaul_io::tls::Side;
 use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
@@ -206,10 +206,17 @@ fn write(path: &Path, bytes: &[u8]) {
 }
 
 /// Both ends of a session: the one that called, and the one that was called.
+#[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 pub(super) fn sessions() -> [Session; 2] {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    let start = |tcp, side| Session::start(patient(tcp).unwrap(), side, &Identity::generate());
+    let start = |tcp, side| {
+        Session::start(
+            with_handshake_timeouts(tcp).unwrap(),
+            side,
+            &Identity::generate(),
+        )
+    };
     thread::scope(|scope| {
         let caller = scope.spawn(|| start(TcpStream::connect(address).unwrap(), Side::Client));
         let called = start(listener.accept().unwrap().0, Side::Server);

@@ -280,7 +280,11 @@ fn file_that_stays_gets_mode_and_time_of_the_source() {
         extras: Some(Box::default()),
         ..file("a", 3)
     };
-    bench.judge(CONTENTS, &[dressed.clone()], &Options::default());
+    bench.judge(
+        CONTENTS,
+        std::slice::from_ref(&dressed),
+        &Options::default(),
+    );
     assert_eq!(bench.look("a"), (0o640, SECONDS, 5));
     let attribute = (b"user.note".to_vec(), b"x".to_vec());
     let extras = Extras {
@@ -501,9 +505,8 @@ fn name_that_the_target_takes_for_another_is_refused() {
         fs::remove_file(bench.target(name)).unwrap();
     }
     // the name by which it is tried is there in upper case, as it is on a file system that folds cases
-    for number in 0..3 {
-        let path = Path::new(["Readme", "readme", "other"][number]);
-        let tried = writer().number(path, number as u64);
+    for (number, name) in ["Readme", "readme", "other"].into_iter().enumerate() {
+        let tried = writer().number(Path::new(name), number as u64);
         bench.leave(&format!(".lighthaul-{tried:016x}-A"), "");
     }
     // a dry run writes nothing, not even to try

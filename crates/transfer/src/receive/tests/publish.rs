@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::bench::SECONDS;
 use super::judged::{file, leave};
-use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, synced};
+use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, synced, whole};
 use crate::error::{Code, Error};
 use crate::manifest::Entry;
 use crate::message::Report;
@@ -26,7 +26,7 @@ fn what_is_proved_is_published_also_where_the_copy_has_failed() {
     let mut jobs = Vec::new();
     for number in 0..3 {
         let file = stage.expect(number, &number.to_string(), "x");
-        let mut both = stage.whole(&file, "x");
+        let mut both = whole(&file, "x");
         // of the last one the sender could say nothing any more
         both.truncate(if number < 2 { 2 } else { 1 });
         jobs.extend(both);
@@ -60,7 +60,7 @@ fn object_is_published_once_both_sides_have_spoken_of_all_of_it() {
 fn sender_that_leaves_something_out_or_says_too_much_ends_the_copy() {
     let stage = Stage::new("left-out", Options::default());
     let file = stage.expect(0, "a", "x");
-    let mut jobs = stage.whole(&file, "x");
+    let mut jobs = whole(&file, "x");
     jobs.pop();
     let error = stage.run(jobs).unwrap_err();
     assert_eq!((error.code, stage.names().len()), (Code::Protocol, 0));
@@ -189,7 +189,7 @@ fn file_is_published_only_with_the_expected_hash() {
         let stage = Stage::new("expected-hash", expecting(asked));
         let file = stage.expect_resumable(0, "a", "abc");
         stage.ledger.expect_of(&file.entry);
-        stage.run(stage.whole(&file, "abc")).unwrap();
+        stage.run(whole(&file, "abc")).unwrap();
         if is_right {
             assert_eq!(stage.names(), ["a"]);
             continue;
@@ -230,7 +230,7 @@ fn file_that_the_disk_has_otherwise_is_not_published() {
         };
         let stage = Stage::new("disk", options);
         let file = stage.expect(0, "a", on_disk);
-        stage.run(stage.whole(&file, "abc")).unwrap();
+        stage.run(whole(&file, "abc")).unwrap();
         if on_disk == "abc" {
             assert_eq!(stage.names(), ["a"]);
             continue;
@@ -256,7 +256,7 @@ fn interrupted_check_leaves_the_file_for_a_later_run() {
     for options in [expecting(RIGHT), disk] {
         let stage = Stage::new("interrupted", options);
         let file = stage.expect_resumable(0, "a", "abc");
-        let jobs = stage.whole(&file, "abc");
+        let jobs = whole(&file, "abc");
         stage.crew.fail(Error::new(Code::Interrupted, "stop"));
         stage.run(jobs).unwrap_err();
         assert!(stage.ledger.take_news().1.is_empty());
@@ -280,7 +280,7 @@ fn file_that_cannot_be_synced_ends_the_copy() {
         let mut jobs = Vec::new();
         for number in 0..count {
             let file = stage.expect(number, &number.to_string(), "x");
-            jobs.extend(stage.whole(&file, "x"));
+            jobs.extend(whole(&file, "x"));
             if number == 0 {
                 fs::remove_file(stage.bench.target("").join(&file.temporary)).unwrap();
             }
@@ -322,8 +322,8 @@ fn published_file_looks_like_the_source() {
         stage.expect(0, "a", "x"),
         stage.pend(1, dressed, "x", false),
     ];
-    let mut jobs = stage.whole(&files[0], "x");
-    jobs.extend(stage.whole(&files[1], "x"));
+    let mut jobs = whole(&files[0], "x");
+    jobs.extend(whole(&files[1], "x"));
     stage.run(jobs).unwrap();
     for path in ["a", "b"] {
         assert_eq!(stage.bench.look(path), (0o640, SECONDS, 5), "{path}");
@@ -338,7 +338,7 @@ fn temporary_file_that_was_replaced_is_not_published() {
         let temporary = stage.bench.target("").join(&file.temporary);
         let there = fs::metadata(&temporary).unwrap();
         file.fill().inode = Some((there.dev(), there.ino() + u64::from(replaced)));
-        stage.run(stage.whole(&file, "x")).unwrap();
+        stage.run(whole(&file, "x")).unwrap();
         if replaced {
             let why = stage.failure().why;
             assert!(why.contains("another process has replaced it"), "{why}");
@@ -429,7 +429,7 @@ fn folders_look_like_the_source_in_the_end() {
     stage.ledger.leave(2, leave("sub"));
     stage.ledger.leave(3, dressed);
     stage.ledger.leave(4, leave(""));
-    stage.run(stage.whole(&file, "x")).unwrap();
+    stage.run(whole(&file, "x")).unwrap();
     assert_eq!(stage.names(), ["dressed", "sub"]);
     assert_eq!(stage.bench.names("sub"), ["a"]);
     for path in ["sub", "dressed", ""] {
@@ -460,30 +460,16 @@ fn folder_that_cannot_be_changed_fails() {
 /// Unpublished files are removed, except for those that a later run can resume, and those of other processes.
 #[test]
 fn clean_removes_what_no_later_run_can_use() {
-    struct Case {
-        resumable: bool,
-        created: bool,
-        /// Bytes of ten that are compared.
-        proved: u64,
-        held: bool,
-        stays: bool,
-    }
-    let case = |resumable, created, proved, held, stays| Case {
-        resumable,
-        created,
-        proved,
-        held,
-        stays,
-    };
-    for (nth, case) in [
-        case(true, true, 4, false, true),
-        case(true, true, 0, false, false),
-        case(true, true, 0, true, true),
-        case(true, false, 0, true, true),
-        case(false, true, 4, false, false),
+    // resumable, made by this copy, bytes of ten that are compared, held by an earlier run; then whether it stays
+    for (nth, (resumable, created, proved, is_held, stays)) in [
+        (true, true, 4, false, true),
+        (true, true, 0, false, false),
+        (true, true, 0, true, true),
+        (true, false, 0, true, true),
+        (false, true, 4, false, false),
         // another process made the file
-        case(true, false, 0, false, true),
-        case(false, false, 0, false, true),
+        (true, false, 0, false, true),
+        (false, false, 0, false, true),
     ]
     .into_iter()
     .enumerate()
@@ -493,7 +479,7 @@ fn clean_removes_what_no_later_run_can_use() {
             ..Options::default()
         };
         let stage = Stage::new("clean", options);
-        let file = stage.pend(0, file("sub/a", 10), "0123456789", case.resumable);
+        let file = stage.pend(0, file("sub/a", 10), "0123456789", resumable);
         let journal = stage.bench.target("").join(&file.journal);
         fs::write(&journal, "").unwrap();
         let record = Record {
@@ -502,24 +488,24 @@ fn clean_removes_what_no_later_run_can_use() {
         };
         {
             let mut fill = file.fill();
-            fill.created = case.created;
-            fill.unproved -= case.proved;
-            fill.held = Vec::from_iter(case.held.then_some(record));
+            fill.created = created;
+            fill.unproved -= proved;
+            fill.held = is_held.then_some(record).into_iter().collect();
             let open = File::create(&journal).unwrap();
             fill.journal = Some(Journal::begin(open, subject(&file), &[]).unwrap());
         }
         stage.run(Vec::new()).unwrap_err();
         let place = stage.bench.target("").join(&file.temporary);
-        assert_eq!(place.exists(), case.stays, "{nth}");
-        let goes_on = case.resumable && (case.held || case.created && case.proved > 0);
-        assert_eq!(journal.exists(), goes_on, "{nth}");
+        assert_eq!(place.exists(), stays, "{nth}");
+        let continues = resumable && (is_held || created && proved > 0);
+        assert_eq!(journal.exists(), continues, "{nth}");
         assert_eq!(
             file.fill().failed,
-            !goes_on,
+            !continues,
             "a lane must not write it any more"
         );
         let folder = stage.bench.target("sub/.parts");
-        assert_eq!(folder.exists(), case.stays, "{nth}");
+        assert_eq!(folder.exists(), stays, "{nth}");
     }
 }
 

@@ -56,7 +56,7 @@ impl Resumed {
             look: Look {
                 size: source.size(),
                 seconds: source.mtime(),
-                nanos: source.mtime_nsec() as u32,
+                nanos: u32::try_from(source.mtime_nsec()).unwrap(),
             },
             boot: 0,
         }
@@ -82,6 +82,7 @@ impl Resumed {
     }
 
     /// Holds the journal, as a run does that writes the file.
+    #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
     fn hold(&self) -> File {
         let journal = File::open(self.journal()).unwrap();
         journal.try_lock().unwrap();
@@ -305,7 +306,7 @@ fn journal_that_another_run_never_leaves_is_given_up() {
     let source = fs::metadata(resumed.bench.source("a")).unwrap();
     let entry = Entry {
         seconds: source.mtime(),
-        nanos: source.mtime_nsec() as u32,
+        nanos: u32::try_from(source.mtime_nsec()).unwrap(),
         ..file("a", LEN as u64)
     };
     let options = Options {
@@ -315,7 +316,7 @@ fn journal_that_another_run_never_leaves_is_given_up() {
     let ask = || {
         resumed
             .bench
-            .judge(("target/", false), &[entry.clone()], &options)
+            .judge(("target/", false), std::slice::from_ref(&entry), &options)
     };
     let held = resumed.hold();
     let judged = ask();

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 
 use lighthaul_io::disk::Root;
 
@@ -23,7 +23,7 @@ use crate::receive::dress::Wardrobe;
 use crate::receive::journal::{Journal, Record, Subject};
 use crate::receive::ledger::{Ledger, Pending};
 use crate::receive::publish::{Job, Publisher};
-use crate::receive::receiver::Settings;
+use crate::receive::receiver::{Landed, Settings};
 use crate::receive::sink::{Arrived, Incoming};
 
 /// A publisher and all that it works with.
@@ -73,7 +73,7 @@ impl Stage {
         bytes: &str,
         resumable: bool,
     ) -> Arc<Pending> {
-        let cradle = Cradle::new(&self.settings.options).unwrap();
+        let cradle = self.cradle();
         let temporary = cradle.temporary(&writer(), entry.path(), number);
         let place = self.bench.target("").join(&temporary);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
@@ -89,30 +89,28 @@ impl Stage {
     /// Publishes what `jobs` bring, after which no more entries come, and cleans up.
     pub(super) fn run(&self, jobs: Vec<Job>) -> Result<(), Error> {
         self.ledger.close();
-        let root = Root::open(&self.bench.target("")).unwrap();
-        let claim = || Claim::stake(root.another().unwrap(), &writer(), true);
-        let ground = (
-            root.another().unwrap(),
-            self.bench.target(""),
-            self.claim.then(claim).flatten(),
-        );
         let wardrobe = Wardrobe::new(self.settings.options.keep, &self.board);
-        let cradle = Cradle::new(&self.settings.options).unwrap();
         let mut publisher = Publisher::new(
             &self.crew,
             &self.ledger,
-            ground,
+            self.landed(),
             &wardrobe,
-            (&self.settings, cradle),
+            (&self.settings, self.cradle()),
         );
-        let (send, todo) = channel();
-        for job in jobs {
-            send.send(job).unwrap();
-        }
-        drop(send);
-        let result = publisher.run(&todo);
+        let result = publisher.run(&sent(jobs));
         publisher.clean();
         result
+    }
+
+    fn cradle(&self) -> Cradle {
+        Cradle::new(&self.settings.options).unwrap()
+    }
+
+    fn landed(&self) -> Landed {
+        let root = Root::open(&self.bench.target("")).unwrap();
+        let claim = || Claim::stake(root.another().unwrap(), &writer(), true);
+        let claim = self.claim.then(claim).flatten();
+        (root, self.bench.target(""), claim)
     }
 
     /// The one entry that failed.
@@ -126,12 +124,21 @@ impl Stage {
         let names = self.bench.names("").into_iter();
         names.map(|name| name.into_string().unwrap()).collect()
     }
+}
 
-    /// Both jobs of an object of its own for all of `file`, whose bytes are these.
-    pub(super) fn whole(&self, file: &Arc<Pending>, bytes: &str) -> Vec<Job> {
-        let span = (0, bytes.len() as u64);
-        object(file.number, &[(file, span)], &[bytes], &[bytes])
+/// Both jobs of an object of its own for all of `file`, whose bytes are these.
+pub(super) fn whole(file: &Arc<Pending>, bytes: &str) -> Vec<Job> {
+    let span = (0, bytes.len() as u64);
+    object(file.number, &[(file, span)], &[bytes], &[bytes])
+}
+
+/// A channel of these jobs, after which no more come.
+fn sent(jobs: Vec<Job>) -> Receiver<Job> {
+    let (send, todo) = channel();
+    for job in jobs {
+        send.send(job).unwrap();
     }
+    todo
 }
 
 /// The jobs of an object of these ranges, where this arrived and the sender had that.
@@ -181,6 +188,7 @@ pub(super) fn subject(file: &Pending) -> Subject {
 }
 
 /// The records that the journal of `file` has.
+#[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
 pub(super) fn noted(stage: &Stage, file: &Pending) -> Vec<Record> {
     let journal = File::open(stage.bench.target("").join(&file.journal)).unwrap();
     Journal::read(&journal, subject(file)).unwrap()
