@@ -62,6 +62,11 @@ fn missing(sources: &Sources, file: &Source, target: &str) -> Option<String> {
     if !sources.has(&resolved) {
         return Some(format!("the link to {target} has no target"));
     }
+    if file.path.starts_with(BOOK) && !resolved.starts_with(BOOK) {
+        return Some(format!(
+            "the link to {target} leads out of the book: name the path in code, or link to the web"
+        ));
+    }
     let there = sources.files.iter().find(|other| other.path == resolved);
     let found = |other: &Source| {
         other
@@ -96,9 +101,24 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
+/// The pages of the guide, which are published without the rest.
+const BOOK: &str = "docs/src/";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_of_the_guide_link_to_each_other_alone() {
+        let files = [
+            ("docs/src/a.md", "[b](b.md#b) [c](../../README.md)\n"),
+            ("docs/src/b.md", "# B\n"),
+            ("README.md", "[a](docs/src/a.md)\n"),
+        ];
+        let faults = check(&Sources::of(&files));
+        assert_eq!(faults.len(), 1);
+        assert!(faults[0].text.contains("out of the book"));
+    }
 
     fn faults(text: &str) -> Vec<String> {
         let files = [
