@@ -1,0 +1,104 @@
+//! Following a page: its blocks one after the other, each on its host.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lighthaul_lab::description::Description;
+use lighthaul_lab::emulate::{Lab, available};
+use lighthaul_testkit::{Turn, lacks, lacks_tool};
+
+use crate::host::Host;
+use crate::page::{self, Block};
+use crate::project;
+
+/// Does what the page at `path` says, on test hosts.
+pub(crate) fn follow(path: &str) {
+    let blocks = page::read(path);
+    if blocks.is_empty() {
+        return;
+    }
+    if lacks(path, available()) || lacks_tool(path, "ssh") || lacks_tool(path, "/usr/sbin/sshd") {
+        return;
+    }
+    let is_used = |tool: &&str| blocks.iter().any(|block| block.text.contains(*tool));
+    if TOOLS
+        .into_iter()
+        .filter(is_used)
+        .any(|tool| lacks_tool(path, tool.trim_end()))
+    {
+        return;
+    }
+    let _turn = Turn::beside_others();
+    let scratch = Scratch::new(path);
+    let lab = Lab::start(&Description::parse(HOSTS).unwrap()).unwrap();
+    let mut hosts = BTreeMap::new();
+    for host in HOSTS_NAMED {
+        let is_named = |block: &Block| block.host == host || block.text.contains(host);
+        if blocks.iter().any(is_named) {
+            hosts.insert(host, Host::start(&lab, host, &scratch.0));
+        }
+    }
+    for block in &blocks {
+        let Block { line, host, .. } = block;
+        if let Err(why) = host_named(&mut hosts, host).run(block) {
+            panic!("{path}:{line}, on {host}: {why}");
+        }
+    }
+}
+
+fn host_named<'a>(hosts: &'a mut BTreeMap<&str, Host>, name: &str) -> &'a mut Host {
+    let host = hosts.get_mut(name);
+    host.unwrap_or_else(|| panic!("no test host is called {name}"))
+}
+
+/// The files of one page's hosts; they stay if the test fails.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(page: &str) -> Self {
+        let name = format!("guide-{}-{}", page.replace('/', "-"), std::process::id());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        for inner in ["bin", "keys"] {
+            fs::create_dir_all(folder.join(inner)).unwrap();
+        }
+        symlink(PROGRAM, folder.join("bin/lighthaul")).unwrap();
+        symlink(project(), folder.join("project")).unwrap();
+        for key in ["host", "user"] {
+            let made = Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                .arg(folder.join("keys").join(key))
+                .status();
+            assert!(made.unwrap().success(), "ssh-keygen");
+        }
+        Self(folder)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+}
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
+
+/// What pages use that not every host has.
+const TOOLS: [&str; 6] = ["curl", "jq", "xxd", "python3", "nft ", "tc "];
+/// The hosts that pages speak of.
+const HOSTS_NAMED: [&str; 3] = ["here", "far", "other"];
+
+/// The same as a lab has them, 10 ms from each other.
+const HOSTS: &str = r#"
+host = [{ name = "here" }, { name = "far" }, { name = "other" }]
+router = [{ name = "net" }]
+link = [
+    { between = ["here", "net"], rate = "1Gb/s", rtt = "5ms" },
+    { between = ["far", "net"], rate = "1Gb/s", rtt = "5ms" },
+    { between = ["other", "net"], rate = "1Gb/s", rtt = "5ms" },
+]
+"#;

@@ -1,0 +1,86 @@
+//! Every shell block of the guide and of the README, run in order on test hosts.
+//!
+//! A page is a Markdown file below `docs/src`, or the README. Its fenced blocks say what happens to them:
+//!
+//! - `sh`: a shell on the host `here` runs the block; `sh far` has the host `far` run it
+//! - `sh far service`: the block runs on until the page ends; the test goes on when the expected output is there
+//! - `sh status=13`: the block ends with this exit status
+//! - `output`, right behind: lines that the block prints, in this order; numbers may differ, and `…` stands for anything
+//! - `console`: not run; the comment `<!-- not run: REASON -->` stands right before it
+//! - comments `<!-- sh ... -->` and `<!-- output ... -->` are blocks that readers do not see
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod expected;
+mod follow;
+mod host;
+mod page;
+mod rules;
+
+use std::fs;
+use std::path::Path;
+
+/// One test for each page.
+macro_rules! pages {
+    ($($test:ident $path:literal)*) => {
+        const PAGES: &[&str] = &[$($path),*];
+        $(
+            #[test]
+            fn $test() {
+                follow::follow($path);
+            }
+        )*
+    };
+}
+
+pages! {
+    readme "README.md"
+    introduction "docs/src/introduction.md"
+    install "docs/src/install.md"
+    first_copy "docs/src/first-copy.md"
+    daemons "docs/src/daemons.md"
+    trees "docs/src/trees.md"
+    verification "docs/src/verification.md"
+    paths "docs/src/paths.md"
+    streams "docs/src/streams.md"
+    daemon "docs/src/daemon.md"
+    scheduler "docs/src/scheduler.md"
+    circuits "docs/src/circuits.md"
+    gateways "docs/src/gateways.md"
+    tuning "docs/src/tuning.md"
+    troubleshooting "docs/src/troubleshooting.md"
+    security "docs/src/security.md"
+    wire "docs/src/wire.md"
+    decisions "docs/src/decisions.md"
+    simulator "docs/src/simulator.md"
+    contributing "docs/src/contributing.md"
+}
+
+/// The folder of the project.
+fn project() -> &'static Path {
+    let ancestors = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    ancestors.into_iter().nth(2).unwrap()
+}
+
+#[test]
+fn every_chapter_is_in_the_summary_and_has_a_test() {
+    let summary = fs::read_to_string(project().join("docs/src/SUMMARY.md")).unwrap();
+    let links = summary.split("](").skip(1);
+    let mut linked: Vec<String> = links
+        .filter_map(|rest| rest.split(')').next())
+        .map(|name| format!("docs/src/{name}"))
+        .collect();
+    linked.sort();
+    let mut files: Vec<String> = fs::read_dir(project().join("docs/src"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".md") && name != "SUMMARY.md")
+        .map(|name| format!("docs/src/{name}"))
+        .collect();
+    files.sort();
+    assert_eq!(linked, files, "SUMMARY.md and the files beside it");
+    let missing: Vec<_> = files
+        .iter()
+        .filter(|name| !PAGES.contains(&name.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "no test follows {missing:?}");
+}
