@@ -72,7 +72,8 @@ impl Host {
     /// Runs a block; says why if it does not do what its page says.
     pub(crate) fn run(&mut self, block: &Block) -> Result<(), String> {
         let script = self.folder.join(format!("block-{}", block.line));
-        fs::write(&script, format!("{}\n", block.text)).unwrap();
+        fs::write(&script, format!("{}\n", block.text))
+            .map_err(|why| format!("cannot write {}: {why}", script.display()))?;
         if block.is_service {
             return self.serve(block, &script);
         }
@@ -137,7 +138,8 @@ impl Host {
                 }
             };
             if let Some(status) = line.strip_prefix(MARK) {
-                return Ok((printed, status.trim().parse().unwrap()));
+                let status = status.trim().parse();
+                return Ok((printed, status.map_err(|why| format!("the status: {why}"))?));
             }
             printed.push(line);
         }
@@ -153,7 +155,7 @@ impl Drop for Host {
 }
 
 /// The longest time that a block takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const MARK: &str = "==block-ends==";
 const PATH: &str = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
