@@ -52,7 +52,7 @@ clippy:
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 book: ## build the guide, into target/book
-	@command -v mdbook >/dev/null || $(CARGO) install --locked --quiet mdbook --no-default-features
+	@command -v mdbook >/dev/null || $(CARGO) install --locked --quiet mdbook@0.5.4 --no-default-features
 	mdbook build docs --dest-dir $(abspath $(TARGET))/book
 tidy: ## hold the rules of the house
 	$(CARGO) xtask tidy

@@ -1,4 +1,4 @@
-//! Faults in a text that somebody wrote, in one plain sentence with line and column.
+//! Faults in a configuration file, in one plain sentence with line and column.
 
 use alloc::format;
 use alloc::string::String;

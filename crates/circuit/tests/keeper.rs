@@ -348,7 +348,7 @@ fn what_cannot_be_kept_is_refused_with_a_reason() {
         ..circuit(2, trc)
     };
     for (circuit_, lease, says) in [
-        (circuit(2, "0s-400ms 1M"), 900, "over"),
+        (circuit(2, "0s-400ms 1M"), 900, "lie in the past"),
         (circuit(2, "1s-2s 1M"), 500, "lease"),
         (circuit(2, "1s-2s 2G"), 900, "eth0 cannot keep 2.000 Gb/s"),
         (circuit(2, "1s-2s 500k"), 900, "cannot keep"),

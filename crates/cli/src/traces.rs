@@ -1,12 +1,18 @@
 //! Sessions as OpenTelemetry traces, sent to where `OTEL_EXPORTER_OTLP_ENDPOINT` says (OTLP over HTTP).
+//!
+//! Names and messages in them may be a peer's words, so each is escaped and bounded like a line of the log.
 
 use std::env;
+use std::time::Duration;
 
+use lighthaul_base::escape::{TEXT_MAX, escape};
 use lighthaul_transfer::error::{Code, Error};
-use opentelemetry::trace::TracerProvider;
+use opentelemetry::trace::{Status, TracerProvider};
+use opentelemetry::{Array, KeyValue, StringValue, Value};
 use opentelemetry_otlp::SpanExporter;
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{SdkTracerProvider, Tracer};
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{self, SdkTracerProvider, SpanData, Tracer};
 use tracing_opentelemetry::OpenTelemetryLayer;
 
 /// The standard's variable; without it nothing is sent.
@@ -28,7 +34,7 @@ impl Traces {
         })?;
         let resource = Resource::builder().with_service_name("lighthaul").build();
         let provider = SdkTracerProvider::builder()
-            .with_batch_exporter(exporter)
+            .with_batch_exporter(Escaped(exporter))
             .with_resource(resource)
             .build();
         Ok(Some(Self(provider)))
@@ -47,5 +53,111 @@ impl Drop for Traces {
     fn drop(&mut self) {
         // the process ends, and nobody is left to be told
         self.0.shutdown().ok();
+    }
+}
+
+/// Sends spans with harmless text in them.
+#[derive(Debug)]
+struct Escaped<E>(E);
+
+impl<E: trace::SpanExporter> trace::SpanExporter for Escaped<E> {
+    fn export(&self, mut batch: Vec<SpanData>) -> impl Future<Output = OTelSdkResult> + Send {
+        batch.iter_mut().for_each(escape_span);
+        self.0.export(batch)
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.0.set_resource(resource);
+    }
+}
+
+fn escape_span(span: &mut SpanData) {
+    span.name = escape(&span.name, TEXT_MAX).into_owned().into();
+    escape_values(&mut span.attributes);
+    for event in &mut span.events.events {
+        event.name = escape(&event.name, TEXT_MAX).into_owned().into();
+        escape_values(&mut event.attributes);
+    }
+    if let Status::Error { description } = &mut span.status {
+        *description = escape(description, TEXT_MAX).into_owned().into();
+    }
+}
+
+fn escape_values(values: &mut [KeyValue]) {
+    let harmless =
+        |text: &mut StringValue| *text = escape(text.as_str(), TEXT_MAX).into_owned().into();
+    for KeyValue { value, .. } in values {
+        if let Value::String(text) = value {
+            harmless(text);
+        } else if let Value::Array(Array::String(texts)) = value {
+            texts.iter_mut().for_each(harmless);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use lighthaul_base::escape::is_hidden;
+    use opentelemetry::InstrumentationScope;
+    use opentelemetry::trace::{Event, SpanContext, SpanId, SpanKind};
+    use opentelemetry_sdk::trace::{SpanEvents, SpanLinks};
+
+    use super::*;
+
+    #[test]
+    fn no_text_of_a_span_is_sent_raw_or_unbounded() {
+        let foreign = format!("\x1b[2J\n\u{202e}{}", "x".repeat(1 << 20));
+        let values = || {
+            let texts: Vec<StringValue> = vec![foreign.clone().into()];
+            vec![
+                KeyValue::new("who", foreign.clone()),
+                KeyValue::new("all", Value::Array(texts.into())),
+            ]
+        };
+        let mut events = SpanEvents::default();
+        let now = SystemTime::UNIX_EPOCH;
+        events
+            .events
+            .push(Event::new(foreign.clone(), now, values(), 0));
+        let mut span = SpanData {
+            span_context: SpanContext::empty_context(),
+            parent_span_id: SpanId::INVALID,
+            parent_span_is_remote: false,
+            span_kind: SpanKind::Internal,
+            name: foreign.clone().into(),
+            start_time: now,
+            end_time: now,
+            attributes: values(),
+            dropped_attributes_count: 0,
+            events,
+            links: SpanLinks::default(),
+            status: Status::error(foreign.clone()),
+            instrumentation_scope: InstrumentationScope::default(),
+        };
+        escape_span(&mut span);
+        let Status::Error { description } = &span.status else {
+            panic!("{:?}", span.status);
+        };
+        let event = &span.events.events[0];
+        let values = span.attributes.iter().chain(&event.attributes);
+        let values = values.map(|pair| pair.value.as_str().into_owned());
+        let texts = [&span.name, description, &event.name].map(ToString::to_string);
+        for text in values.chain(texts) {
+            // an array is written with brackets around it
+            assert!(
+                !text.contains(is_hidden) && text.len() <= TEXT_MAX + 4,
+                "{text:.100}"
+            );
+        }
     }
 }

@@ -148,7 +148,9 @@ impl Meter<'_> {
     pub(crate) fn see(&mut self, sight: &Sight) {
         match sight {
             Sight::Started(start) => {
-                let rate = i64::try_from(start.rate_bps.unwrap_or(0) / 8).unwrap_or(i64::MAX);
+                // a rate that no link has is a limit that is none, or a lie
+                let rate = start.rate_bps.filter(|rate| *rate <= RATE_MAX);
+                let rate = i64::try_from(rate.unwrap_or(0) / 8).unwrap_or(0);
                 self.metrics.rate.inc_by(rate - self.rate);
                 self.rate = rate;
             }
@@ -173,10 +175,9 @@ impl Meter<'_> {
                 let entries = self.metrics.entries.get_or_create(&direction);
                 entries.inc_by(summary.entries);
                 for Failed { code, .. } in &summary.failures {
-                    self.metrics
-                        .failures
-                        .get_or_create(&[("code", *code)])
-                        .inc();
+                    // what this version does not know is one kind
+                    let code = Code::from_number(*code) as u8;
+                    self.metrics.failures.get_or_create(&[("code", code)]).inc();
                 }
                 0
             }
@@ -185,7 +186,12 @@ impl Meter<'_> {
         self.metrics.ended.get_or_create(&[("code", code)]).inc();
     }
 
-    fn count(&mut self, motion: Motion) {
+    fn count(&mut self, mut motion: Motion) {
+        if self.direction == "out" {
+            // the caller says what it has received and lost: no more than was sent
+            motion.buffer_drops = motion.buffer_drops.min(motion.sent);
+            motion.foreign = motion.foreign.min(motion.sent);
+        }
         let direction = [("direction", self.direction)];
         let bytes = self.metrics.bytes.get_or_create(&direction);
         bytes.inc_by(motion.done.saturating_sub(self.seen.done));
@@ -209,9 +215,63 @@ impl Drop for Meter<'_> {
     }
 }
 
+/// Highest rate of a session that is counted, in bits a second.
+const RATE_MAX: u64 = 10_000_000_000_000;
+
 #[cfg(test)]
 mod tests {
+    use lighthaul_transfer::watch::Start;
+
     use super::*;
+
+    #[test]
+    fn claims_of_a_caller_beyond_what_was_moved_are_not_counted() {
+        let metrics = Metrics::new();
+        let has = |line: &str| {
+            let text = metrics.print().unwrap();
+            assert!(text.lines().any(|l| l == line), "{line} is not in {text}");
+        };
+        let mut meters: Vec<_> = (0..8).map(|_| metrics.meter("out")).collect();
+        for meter in &mut meters {
+            meter.see(&Sight::Started(Start {
+                protocol: "rbudp".to_owned(),
+                rate_bps: Some(u64::MAX),
+                packet_len: 8192,
+                cipher: "plain".to_owned(),
+                digest: "none".to_owned(),
+                start_up: std::time::Duration::ZERO,
+            }));
+            meter.see(&Sight::Moving(Motion {
+                sent: 10,
+                buffer_drops: u64::MAX,
+                foreign: 1 << 40,
+                ..Motion::default()
+            }));
+            meter.end(Ok(&Summary {
+                motion: Motion {
+                    sent: 10,
+                    buffer_drops: 3,
+                    ..Motion::default()
+                },
+                failures: (0..=255)
+                    .map(|code| Failed {
+                        path: Vec::new(),
+                        code,
+                        why: String::new(),
+                    })
+                    .collect(),
+                ..Summary::default()
+            }));
+        }
+        has("lighthaul_rate_bytes_per_second 0");
+        has("lighthaul_datagrams_total{kind=\"dropped\"} 80");
+        has("lighthaul_datagrams_total{kind=\"foreign\"} 80");
+        let text = metrics.print().unwrap();
+        let codes = text
+            .lines()
+            .filter(|line| line.starts_with("lighthaul_entries_failed_total{"));
+        assert!(codes.count() < 16, "{text}");
+    }
 
     #[test]
     fn sessions_are_counted_while_they_run_and_at_their_end() {

@@ -403,8 +403,8 @@ pub struct InputFile {
     file: File,
 }
 
-/// Version of a file. It differs from that of another file that was given the same name, and from the same file's
-/// version before any change, even if the modification time was set back.
+/// Version of a file. Another file that was given the same name has another version. So has the same file after any
+/// change, even if its modification time was set back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     /// Device and inode number.

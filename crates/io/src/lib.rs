@@ -1,18 +1,9 @@
-//! Floor 2: operating system services for machines: clocks, sockets, streams, files, encryption.
+//! Floor 2: operating system services for machines.
 //!
-//! - [`clock`]: all clocks; [`wait`]: sleep until a deadline or an event; [`poller`]: many
-//!   descriptors
-//! - [`udp`]: datagrams in trains, segmented on send and coalesced on receive; [`seal`]: encryption
-//! - [`tcp`], [`tls`], [`control`]: connections, their handshake, and framed streams over them
-//! - [`drive`]: event loop of a machine; [`store`]: access to its object's bytes, with
-//!   [`read_ahead`] (files of a sender), [`blocks`] (files of a receiver) and [`memory`]
-//! - [`ground`], [`disk`]: files to read and to write beneath a folder; [`folder`]: open folders
-//! - [`metadata`]: owner, mode, times and attributes; [`sparse`]: holes; [`space`], [`name_rules`]:
-//!   limits of a file system
-//! - [`durable`]: atomic replacement of small files; [`device`]: reads without the page cache
-//! - [`affinity`], [`heap`]: processor and memory of threads; [`dial`], [`hops`], [`grants`],
-//!   [`probe`], [`flood`]: diagnosis of a path and this host; [`tun`], [`namespace`]: links and
-//!   hosts of the lab
+//! - Time and waiting: [`clock`], [`wait`], [`poller`]. Sockets: [`udp`], [`tcp`], [`tls`], [`control`], [`seal`].
+//! - The event loop of a machine: [`drive`]; its object's bytes: [`store`], [`read_ahead`], [`blocks`], [`memory`].
+//! - Files: [`ground`], [`disk`], [`folder`], [`metadata`], [`sparse`], [`space`], [`durable`], [`watched_file`].
+//! - The host and the path: [`affinity`], [`heap`], [`dial`], [`hops`], [`grants`], [`probe`], [`tun`], [`namespace`].
 #![expect(
     unsafe_code,
     reason = "system calls live here, each behind a safe function"
@@ -57,6 +48,7 @@ pub mod train;
 pub mod tun;
 pub mod udp;
 pub mod wait;
+pub mod watched_file;
 
 mod aead;
 mod beneath;

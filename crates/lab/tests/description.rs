@@ -36,10 +36,10 @@ fn invalid_link_is_rejected_with_a_message() {
             "rate = \"0\"",
             "link a-b: \"0\": expected a rate: a number above zero and a unit",
         ),
-        ("rate = \"fast\"", "link a-b: \"fast\": a rate is"),
+        ("rate = \"fast\"", "link a-b: \"fast\": expected a rate"),
         ("delay = \"5\"", "link a-b: invalid time \"5\""),
         ("loss = \"101%\"", "link a-b: invalid probability \"101%\""),
-        ("queue = \"much\"", "link a-b: \"much\": a size is"),
+        ("queue = \"much\"", "link a-b: \"much\": expected a size"),
         (
             "rate = \"1G\"\nqueue = \"1000B\"",
             "link a-b: a queue of 1000 bytes is shorter than the MTU of 1500",

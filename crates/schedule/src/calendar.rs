@@ -332,7 +332,7 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
-    use crate::change::Scope;
+    use crate::change::{RepackLimits, Scope};
     use crate::request::{Detail, Need, Shape};
 
     fn at(nanos: u64) -> Instant {
@@ -481,7 +481,8 @@ mod tests {
         }
         assert_eq!(calendar.in_turn(|_| true), ids.map(Id));
         // none of them can be moved forward
-        assert_eq!(calendar.repack(Instant::ZERO, Scope::All, 9), []);
+        let moved = calendar.repack(Instant::ZERO, Scope::All, RepackLimits::NONE);
+        assert_eq!(moved, []);
         calendar.count_on(2);
         assert_eq!(calendar.next, 4);
         calendar.count_on(40);

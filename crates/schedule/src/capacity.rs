@@ -93,6 +93,22 @@ impl Capacity {
         })
     }
 
+    /// Returns the least that is free at any moment from `from` till `till`; all of it where that is no time.
+    pub fn least(&self, from: Instant, till: Instant) -> u64 {
+        if from >= till {
+            return self.whole;
+        }
+        let (first, begin) = self.find(from);
+        let last = self.starts.partition_point(|start| *start < till) - 1;
+        let blocks = self.blocks[first..=last].iter().enumerate();
+        let least = blocks.map(|(nth, block)| {
+            let begin = if nth == 0 { begin } else { 0 };
+            let end = block.points.partition_point(|point| point.at < till);
+            block.least_of(begin..end)
+        });
+        least.min().unwrap_or(self.whole)
+    }
+
     /// How many steps there are.
     pub fn len(&self) -> usize {
         self.blocks.iter().map(|block| block.points.len()).sum()
@@ -263,6 +279,16 @@ impl Block {
         self.points[point].free.wrapping_add(self.owed)
     }
 
+    /// Returns the least that is free from some of its points on.
+    fn least_of(&self, range: Range<usize>) -> u64 {
+        if range.len() == self.points.len() {
+            return self.least;
+        }
+        let frees = self.points[range].iter().map(|point| point.free);
+        let frees = frees.map(|free| free.wrapping_add(self.owed));
+        frees.min().unwrap_or(u64::MAX)
+    }
+
     fn shift(&mut self, range: Range<usize>, by: u64) {
         if range.is_empty() {
             return;
@@ -385,6 +411,9 @@ mod tests {
             // behind the last booking all is free from where it ends, which is before the array does
             prop_assert_eq!(cursor.next_at_least(bps), first(&|free| free >= bps));
             prop_assert_eq!(cursor.next_below(bps), first(&|free| free < bps));
+            let till = from + (bps as usize) % (END - from);
+            let least = array[from..till].iter().min().copied();
+            prop_assert_eq!(capacity.least(at(from), at(till)), least.unwrap_or(WHOLE));
             for step in capacity.steps(at(from), at(END)) {
                 for moment in step.from.as_nanos()..step.till.as_nanos() {
                     prop_assert_eq!(step.bps, array[moment as usize]);

@@ -10,9 +10,11 @@ use lighthaul_base::trc::Step;
 
 use crate::calendar::{Booking, Calendar, Id};
 use crate::grant::Grant;
+use crate::path::Path;
 use crate::plan::{Ask, Goal};
 use crate::refusal::{Counter, Refusal};
 use crate::request::{Detail, Need, Shape};
+use crate::topology::Topology;
 
 /// A booking whose promise has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,48 @@ pub struct Moved {
     pub was: Instant,
     /// When it is now.
     pub end: Instant,
+}
+
+/// Rules for what bookings may be moved to, beside what is free.
+///
+/// The calendar asks for each path before it looks there, and once more for the grant that it has found.
+pub trait MoveRules {
+    /// Returns whether a booking may be moved to another path.
+    fn may_take(&self, id: Id, path: &Path, topology: &Topology) -> bool;
+
+    /// Refuses a grant in place of the one that a booking has; what is not refused is granted.
+    fn check(&mut self, id: Id, was: &Grant, new: &Grant) -> Result<(), Refusal>;
+}
+
+/// Allows every move.
+#[derive(Clone, Copy, Debug)]
+pub struct NoRules;
+
+impl MoveRules for NoRules {
+    fn may_take(&self, _id: Id, _path: &Path, _topology: &Topology) -> bool {
+        true
+    }
+
+    fn check(&mut self, _id: Id, _was: &Grant, _new: &Grant) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+/// Bounds of the work of one repack; a repack takes from them what it has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RepackLimits {
+    /// Bookings that are packed again.
+    pub bookings: usize,
+    /// Steps that these have together: packing a booking takes time for each.
+    pub steps: usize,
+}
+
+impl RepackLimits {
+    /// No bound.
+    pub const NONE: Self = Self {
+        bookings: usize::MAX,
+        steps: usize::MAX,
+    };
 }
 
 /// Which bookings are packed again.
@@ -51,16 +95,7 @@ impl Calendar {
             return Err(Refusal::Size(id));
         }
         let deadline = request.deadline.unwrap_or(Instant::NEVER);
-        let late = |end| Counter {
-            end: Some(end),
-            ..Counter::default()
-        };
-        self.renew(now, id, need, |_, new| {
-            let in_time = new.end() <= deadline;
-            in_time
-                .then_some(())
-                .ok_or_else(|| Refusal::Late(late(new.end())))
-        })?;
+        self.renew(now, id, need, &mut InTime { deadline })?;
         self.rewrite(id, need)
     }
 
@@ -85,43 +120,55 @@ impl Calendar {
         self.rewrite(id, need)
     }
 
-    /// Packs again, in the order of priority and of booking, what is still to come of at most `most` bookings: each gets what
-    /// there is now if with that it is over no later, so nobody loses by it. Says whose steps have changed, also of those that
-    /// are over when they were to be.
+    /// Packs again, in the order of priority and of booking, what is still to come of bookings, as many as `limits` allow: each
+    /// gets what there is now if with that it is over no later, so no booking loses by it. Says whose steps have changed, also of
+    /// those that are over when they were to be.
     ///
     /// What was booked with a margin (section 4.3 of the paper) and ends early leaves room to those behind it. When each of
     /// them in turn takes what those before it leave, all have what they would have had without margins.
-    pub fn repack(&mut self, now: Instant, scope: Scope, most: usize) -> Vec<Moved> {
-        self.repack_if(now, scope, most, |_, _| true)
+    pub fn repack(&mut self, now: Instant, scope: Scope, mut limits: RepackLimits) -> Vec<Moved> {
+        self.repack_by(now, scope, &mut limits, &mut NoRules)
     }
 
-    /// The same for bookings that may have what they would be granted, which `may` says of each; what it agrees to is granted.
-    pub fn repack_if(
+    /// Packs again like [`Self::repack`], as far as `rules` allow. Ends before a booking that has more steps than `limits` has
+    /// left, and leaves no steps then.
+    pub fn repack_by(
         &mut self,
         now: Instant,
         scope: Scope,
-        most: usize,
-        mut may: impl FnMut(Id, &Grant) -> bool,
+        limits: &mut RepackLimits,
+        rules: &mut impl MoveRules,
     ) -> Vec<Moved> {
         let now = self.first_from(now);
         let ids = self.in_turn(|booking| match scope {
             Scope::Waiting => booking.grant.start() >= now,
             Scope::All => booking.grant.end() > now,
         });
-        let moves = ids.into_iter().take(most).filter_map(|id| {
-            let need = self.bookings.find(id)?.request.need;
-            let mut is_other = false;
-            let no_later = |was: &Grant, new: &Grant| {
-                is_other = was != new;
-                let suits = new.end() <= was.end() && (was == new || may(id, new));
-                suits
-                    .then_some(())
-                    .ok_or_else(|| Refusal::Blocked(was.end()))
+        let mut moves = Vec::new();
+        for id in ids {
+            if limits.bookings == 0 {
+                break;
+            }
+            let Some(booking) = self.bookings.find(id) else {
+                continue;
             };
-            let moved = self.renew(now, id, need, no_later).ok();
-            moved.filter(|_| is_other)
-        });
-        moves.collect()
+            let (need, steps) = (booking.request.need, booking.grant.steps.len());
+            let Some(left) = limits.steps.checked_sub(steps) else {
+                limits.steps = 0;
+                break;
+            };
+            *limits = RepackLimits {
+                bookings: limits.bookings - 1,
+                steps: left,
+            };
+            let mut no_later = NoLater {
+                rules,
+                is_other: false,
+            };
+            let moved = self.renew(now, id, need, &mut no_later).ok();
+            moves.extend(moved.filter(|_| no_later.is_other));
+        }
+        moves
     }
 
     /// The numbers of certain bookings, the highest priority first; of equal ones, who booked first.
@@ -134,20 +181,27 @@ impl Calendar {
         turns.into_iter().map(|(_, _, id)| id).collect()
     }
 
-    /// Looks again for what a booking needs from now on, and lets it have that if it suits; else it keeps what it has.
+    /// Looks again for what a booking needs from now on, and lets it have that if the rules allow it; else it keeps what it
+    /// has.
     pub(crate) fn renew(
         &mut self,
         now: Instant,
         id: Id,
         need: Need,
-        suits: impl FnOnce(&Grant, &Grant) -> Result<(), Refusal>,
+        rules: &mut impl MoveRules,
     ) -> Result<Moved, Refusal> {
         let now = self.first_from(now);
         let mut booking = self.bookings.remove(id).ok_or(Refusal::Missing(id))?;
         let (owner, was) = (booking.request.owner, booking.grant.clone());
         let rest = booking.grant.split_off(now);
         self.give(owner, &was.path, &rest);
-        let renewed = self.rest(now, &booking, &was, need).and_then(|later| {
+        let renewal = Renewal {
+            id,
+            booking: &booking,
+            was: &was,
+            need,
+        };
+        let renewed = self.rest(now, &renewal, rules).and_then(|later| {
             let joined = booking.request.detail == Detail::Joined;
             let mut new = booking.grant.clone();
             new.path = Arc::clone(&later.path);
@@ -155,7 +209,7 @@ impl Calendar {
             if new.steps.len() > self.config.steps_max {
                 return Err(Refusal::Steps(self.config.steps_max));
             }
-            suits(&was, &new).map(|()| (new, later))
+            rules.check(id, &was, &new).map(|()| (new, later))
         });
         let end = was.end();
         let (grant, later, moved) = match renewed {
@@ -180,10 +234,15 @@ impl Calendar {
     fn rest(
         &self,
         now: Instant,
-        booking: &Booking,
-        was: &Grant,
-        need: Need,
+        renewal: &Renewal<'_>,
+        rules: &impl MoveRules,
     ) -> Result<Grant, Refusal> {
+        let Renewal {
+            id,
+            booking,
+            was,
+            need,
+        } = *renewal;
         let mut request = booking.request.clone();
         let begun = booking.grant.steps.last();
         let varies = request.shape == Shape::Varying && matches!(need, Need::Size { .. });
@@ -192,8 +251,12 @@ impl Calendar {
         request.need = need;
         let mut ask = Ask::of(&request, now, &self.config)?;
         let paths = match begun {
-            None if stays => vec![Arc::clone(&was.path)].into(),
-            None => self.paths(&request.way)?,
+            None if stays => vec![Arc::clone(&was.path)],
+            None => {
+                let mut paths = self.paths(&request.way)?.into_owned();
+                paths.retain(|path| *path == was.path || rules.may_take(id, path, self.topology()));
+                paths
+            }
             Some(last) => {
                 ask.lit = if last.till == now {
                     last.rate.as_bps()
@@ -207,7 +270,7 @@ impl Calendar {
                         Goal::Hold((was.start() + was.path.lasting(time)).since(now))
                     }
                 };
-                vec![Arc::clone(&was.path)].into()
+                vec![Arc::clone(&was.path)]
             }
         };
         let found = self.field().best(&ask, &paths);
@@ -243,6 +306,57 @@ impl Calendar {
             .change(id, |booking| booking.request.need = need);
         let booking = self.bookings.find(id).ok_or(Refusal::Missing(id))?;
         Ok(&booking.grant)
+    }
+}
+
+/// A booking that is looked for again, after its steps from now on have been given back.
+struct Renewal<'a> {
+    id: Id,
+    booking: &'a Booking,
+    was: &'a Grant,
+    need: Need,
+}
+
+/// Refuses what is over too late.
+struct InTime {
+    deadline: Instant,
+}
+
+impl MoveRules for InTime {
+    fn may_take(&self, _id: Id, _path: &Path, _topology: &Topology) -> bool {
+        true
+    }
+
+    fn check(&mut self, _id: Id, _was: &Grant, new: &Grant) -> Result<(), Refusal> {
+        let late = Counter {
+            end: Some(new.end()),
+            ..Counter::default()
+        };
+        let in_time = new.end() <= self.deadline;
+        in_time.then_some(()).ok_or(Refusal::Late(late))
+    }
+}
+
+/// Refuses what is over later than before, or against other rules, and notes whether another grant was found.
+struct NoLater<'a, R> {
+    rules: &'a mut R,
+    is_other: bool,
+}
+
+impl<R: MoveRules> MoveRules for NoLater<'_, R> {
+    fn may_take(&self, id: Id, path: &Path, topology: &Topology) -> bool {
+        self.rules.may_take(id, path, topology)
+    }
+
+    fn check(&mut self, id: Id, was: &Grant, new: &Grant) -> Result<(), Refusal> {
+        if new.end() > was.end() {
+            return Err(Refusal::Blocked(was.end()));
+        }
+        self.is_other = was != new;
+        if self.is_other {
+            return self.rules.check(id, was, new);
+        }
+        Ok(())
     }
 }
 

@@ -5,8 +5,7 @@ use alloc::vec::Vec;
 use lighthaul_base::Instant;
 
 use crate::calendar::{Calendar, Id};
-use crate::change::Moved;
-use crate::grant::Grant;
+use crate::change::{MoveRules, Moved, NoRules};
 use crate::refusal::Refusal;
 use crate::topology::LinkId;
 
@@ -34,16 +33,16 @@ impl Calendar {
     /// Plans an outage, under a number that is not in use. Bookings that it hits are fitted in again, the highest priority
     /// first; nobody else is touched.
     pub fn outage(&mut self, now: Instant, id: Id, outage: Outage) -> Result<Displaced, Refusal> {
-        self.outage_if(now, id, outage, |_, _| true)
+        self.outage_by(now, id, outage, &mut NoRules)
     }
 
-    /// The same for bookings that may have what they would be granted, which `may` says of each; what it agrees to is granted.
-    pub fn outage_if(
+    /// Plans an outage like [`Self::outage`], and moves bookings as far as `rules` allow.
+    pub fn outage_by(
         &mut self,
         now: Instant,
         id: Id,
         outage: Outage,
-        mut may: impl FnMut(Id, &Grant) -> bool,
+        rules: &mut impl MoveRules,
     ) -> Result<Displaced, Refusal> {
         self.check_id(id)?;
         if self.topology().about(outage.link).is_none() {
@@ -72,11 +71,7 @@ impl Calendar {
             let Some(need) = self.booking(id).map(|booking| booking.request.need) else {
                 continue;
             };
-            let suits = |was: &Grant, new: &Grant| {
-                let may = may(id, new);
-                may.then_some(()).ok_or_else(|| Refusal::Blocked(was.end()))
-            };
-            if let Ok(moved) = self.renew(now, id, need, suits) {
+            if let Ok(moved) = self.renew(now, id, need, rules) {
                 displaced.moved.push(moved);
                 continue;
             }

@@ -10,7 +10,7 @@ use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_schedule::{
     Booking, Calendar, Config, Counter, Detail, Grant, Id, Link, LinkId, Need, Outage, Owner,
-    Refusal, Request, Scope, Shape, Topology, Way,
+    Refusal, RepackLimits, Request, Scope, Shape, Topology, Way,
 };
 use proptest::prelude::*;
 
@@ -396,7 +396,7 @@ impl Trial {
             }),
             Act::Repack(all) => {
                 let scope = if all { Scope::All } else { Scope::Waiting };
-                self.calendar.repack(now, scope, 100);
+                self.calendar.repack(now, scope, RepackLimits::NONE);
                 for (id, booking) in before.bookings() {
                     let end = self.calendar.booking(id).unwrap().grant().end();
                     assert!(end <= booking.grant().end(), "nobody is later");

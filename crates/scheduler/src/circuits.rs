@@ -3,6 +3,7 @@
 //! What should stand at the devices follows from the books at any moment, so it is compared with what stands rather than
 //! told step by step: nothing is missed after a crash, a failure or a change of the writer.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,8 +62,8 @@ pub trait Posts {
 pub struct Tender<P> {
     books: Arc<Books>,
     posts: P,
-    /// The moment at which the clock of the devices was zero.
-    zero: Moment,
+    /// The moment at which the clock of the devices was zero, as far as the clock of the host has not been set since.
+    zero: Cell<Moment>,
 }
 
 /// Keeps the circuits of the books at the devices of this host.
@@ -153,7 +154,11 @@ impl Posts for Agents {
 impl<P: Posts> Tender<P> {
     /// Keeps what `books` want at `posts`, whose clock was zero at `zero`.
     pub const fn new(books: Arc<Books>, posts: P, zero: Moment) -> Self {
-        Self { books, posts, zero }
+        Self {
+            books,
+            posts,
+            zero: Cell::new(zero),
+        }
     }
 
     /// The devices.
@@ -167,7 +172,7 @@ impl<P: Posts> Tender<P> {
         while let Some((interface, event)) = self.posts.poll_event() {
             self.report(&interface, event)?;
         }
-        let mut wishes = Wishes::of(&self.books, self.zero)?;
+        let mut wishes = Wishes::of(&self.books, self.zero())?;
         if !wishes.are_ours {
             // the instance that writes keeps the circuits, and these fall with their leases
             return Ok(());
@@ -198,6 +203,17 @@ impl<P: Posts> Tender<P> {
             self.untie(&wishes.wanted);
         }
         Ok(())
+    }
+
+    /// The moment at which the clock of the devices was zero. When the clock of the host was set, circuits have other times by
+    /// that of the devices; the two clocks may differ by a little.
+    fn zero(&self) -> Moment {
+        let now = self.posts.now().as_nanos();
+        let zero = Moment(self.books.now().0.saturating_sub(now));
+        if zero.0.abs_diff(self.zero.get().0) > DRIFT_MAX {
+            self.zero.set(zero);
+        }
+        self.zero.get()
     }
 
     /// Releases circuits that have not begun and are to be changed: two that each want the other's time would wait for each
@@ -339,5 +355,7 @@ fn device(name: &str) -> Who {
     Who::new(name, Role::Device)
 }
 
+/// By how much the clocks of books and devices may drift apart, in nanoseconds.
+const DRIFT_MAX: u64 = 1_000_000_000;
 /// How long circuits stand when nobody renews them.
 const LEASE: Duration = Duration::from_mins(1);

@@ -7,6 +7,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
@@ -155,7 +156,36 @@ fn a_circuit_at_an_interface_without_a_driver_is_refused_by_name() {
     );
 }
 
+#[test]
+fn circuits_follow_the_clock_of_the_host_when_it_is_set() {
+    let ahead = Arc::new(AtomicU64::new(0));
+    let by = Arc::clone(&ahead);
+    let clock = move || Moment(unix_nanos() + by.load(Ordering::Relaxed));
+    let books = books_by(Box::new(Sqlite::in_memory().unwrap()), clock);
+    let device = device();
+    let circuits = circuits(&books, &device);
+    let hour = 3_600_000_000_000;
+    for offset in [hour, 0] {
+        ahead.store(offset, Ordering::Relaxed);
+        let id = books.reserve(&ada(), &wanted(60, 5000), None).unwrap().id;
+        tend_until(&circuits, || {
+            books.get(&ada(), id).unwrap().state == State::Active
+        });
+        let state = books.get(&ada(), id).unwrap().state;
+        assert_eq!(state, State::Active, "{offset}");
+        books.release(&ada(), id, "").unwrap();
+        tend_until(&circuits, || device.circuits().is_empty());
+    }
+}
+
 fn books(store: Box<dyn Store>) -> Arc<Books> {
+    books_by(store, || Moment(unix_nanos()))
+}
+
+fn books_by(
+    store: Box<dyn Store>,
+    clock: impl Fn() -> Moment + Send + Sync + 'static,
+) -> Arc<Books> {
     let policy = Policy {
         prefixes: vec!["10.0.0.0/8".parse().unwrap()],
         ..Policy::default()
@@ -164,7 +194,7 @@ fn books(store: Box<dyn Store>) -> Arc<Books> {
         policy,
         ..Config::default()
     };
-    Arc::new(Books::open(store, shaped(), config, || Moment(unix_nanos())).unwrap())
+    Arc::new(Books::open(store, shaped(), config, clock).unwrap())
 }
 
 /// One link, whose circuits are made at the device.

@@ -7,9 +7,10 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::io::{BufRead, BufReader};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
@@ -30,7 +31,7 @@ fn nothing_that_was_answered_is_lost_and_nothing_is_booked_twice() {
     let mut rng = Rng::new(seed);
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kill-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(&folder).unwrap();
     let file = folder.join("books.sqlite");
     let mut told = Told::default();
     for round in 0..ROUNDS {
@@ -77,7 +78,7 @@ fn nothing_that_was_answered_is_lost_and_nothing_is_booked_twice() {
         told.left.len()
     );
     assert!(told.answered.len() > ROUNDS, "too few to show anything");
-    std::fs::remove_dir_all(folder).unwrap();
+    fs::remove_dir_all(folder).unwrap();
 }
 
 /// What the test above kills: it books and releases till then, and says so.
@@ -114,6 +115,127 @@ fn booker() {
         println!("booked {}", serde_json::to_string(&reservation).unwrap());
     }
     assert!(mine.len() < 10_000, "nobody has killed it");
+}
+
+/// Books that were put back lack the last answer, and are refused however the scheduler has ended.
+#[test]
+fn books_restored_behind_a_killed_or_stopped_scheduler_are_refused() {
+    for end in [End::Stop, End::Terminate, End::Kill] {
+        let name = format!("put-back-{end:?}-{}", std::process::id());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let copy = folder.join("copy");
+        fs::create_dir_all(&copy).unwrap();
+        let file = folder.join("books");
+        let files = ["books", "books-wal"].map(|name| (folder.join(name), copy.join(name)));
+        let mut pair = OneAndOneMore::start(&file);
+        pair.wait_for("one");
+        for (file, copy) in &files {
+            fs::copy(file, copy).unwrap();
+        }
+        pair.go_on();
+        pair.wait_for("one more");
+        pair.end(end);
+        let config = || Config {
+            seen: Some(folder.join("books.seen")),
+            ..Config::default()
+        };
+        let start = || {
+            let store = Box::new(Sqlite::open(&file).unwrap());
+            Books::open(store, link(1000), config(), || Moment(unix_nanos()))
+        };
+        let newer = start().unwrap();
+        assert_eq!(every_one(&newer).len(), 2, "{end:?}");
+        drop(newer);
+        for (file, copy) in &files {
+            fs::remove_file(file).ok();
+            fs::copy(copy, file).unwrap();
+        }
+        let why = start().unwrap_err().to_string();
+        assert!(why.contains("went backwards"), "{end:?}: {why}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+/// Process that the test above ends: it books once, and once more when it reads a line.
+#[test]
+#[ignore = "it is started by another test"]
+fn one_and_one_more() {
+    #[expect(clippy::disallowed_methods, reason = "how the other test speaks to it")]
+    let Ok(file) = env::var(FILE) else {
+        return;
+    };
+    let seen = format!("{file}.seen");
+    let config = Config {
+        seen: Some(seen.into()),
+        ..Config::default()
+    };
+    let store = Box::new(Sqlite::open(Path::new(&file)).unwrap());
+    let books = Books::open(store, link(1000), config, || Moment(unix_nanos())).unwrap();
+    let mut line = String::new();
+    println!();
+    for said in ["one", "one more"] {
+        books.reserve(&ada(), &all_for(1), None).unwrap();
+        println!("{said}");
+        std::io::stdin().read_line(&mut line).unwrap();
+    }
+}
+
+/// Ways in which a scheduler ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Stop,
+    Terminate,
+    Kill,
+}
+
+/// The process of that.
+struct OneAndOneMore {
+    child: Child,
+    said: BufReader<ChildStdout>,
+    told: Option<ChildStdin>,
+}
+
+impl OneAndOneMore {
+    fn start(file: &Path) -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["one_and_one_more", "--exact", "--ignored", "--nocapture"]);
+        let command = command.env(FILE, file).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        Self {
+            said: BufReader::new(child.stdout.take().unwrap()),
+            told: child.stdin.take(),
+            child,
+        }
+    }
+
+    fn wait_for(&mut self, word: &str) {
+        let mut line = String::new();
+        while line.trim_end() != word {
+            line.clear();
+            assert_ne!(
+                self.said.read_line(&mut line).unwrap(),
+                0,
+                "it has ended before {word}"
+            );
+        }
+    }
+
+    fn go_on(&mut self) {
+        self.told.as_mut().unwrap().write_all(b"go on\n").unwrap();
+    }
+
+    fn end(mut self, end: End) {
+        match end {
+            End::Stop => drop(self.told.take()),
+            End::Kill => self.child.kill().unwrap(),
+            End::Terminate => {
+                let id = self.child.id().to_string();
+                let kill = Command::new("kill").args(["-TERM", &id]).status();
+                assert!(kill.unwrap().success());
+            }
+        }
+        self.child.wait().unwrap();
+    }
 }
 
 /// What bookers have said.

@@ -285,14 +285,9 @@ fn trusted(welcome: &Welcome, issuer: &str, url: &str) -> Result<(Issuer, Keys),
     Ok((issuer, keys))
 }
 
-/// The tokens of a file, and a word about each line that makes no sense.
+/// The tokens of a file.
 fn tokens(path: &Path) -> Result<Tokens, Error> {
-    let (tokens, faults) =
-        Tokens::open(path).map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))?;
-    for fault in faults {
-        warn!("{} lets nobody in by {fault}", path.display());
-    }
-    Ok(tokens)
+    Tokens::open(path).map_err(|e| Error::file(Code::Permission, "cannot read", path, &e))
 }
 
 /// Other schedulers of the same store have a certificate, or share this host's key.

@@ -248,9 +248,7 @@ fn what_is_no_key_is_named() {
     let file = far.near.file("x", 10);
     let mut copy = far.near.cp(&["--pin", &far.pin]);
     copy.arg("--key").arg(&file).arg(&file).arg(far.place("x"));
-    far.near
-        .run(copy)
-        .assert_failed(13, "this is no ed25519 key");
+    far.near.run(copy).assert_failed(13, "not an ed25519 key");
 }
 
 #[test]

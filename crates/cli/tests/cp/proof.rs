@@ -116,15 +116,24 @@ fn resume_detects_a_source_swapped_for_one_of_the_same_size_and_time() {
 
 #[test]
 fn source_that_changes_during_a_copy_is_not_published() {
+    // at hand before the copy begins, which takes no more than five seconds
+    let bytes = noise(LEN, 78);
+    let rewrite = |file: &Path| {
+        let time = fs::metadata(file).unwrap().modified().unwrap();
+        let open = fs::File::options().write(true).open(file).unwrap();
+        open.write_all_at(&bytes, 0).unwrap();
+        set_time(file, time);
+    };
     let replace = |file: &Path| {
         let other = file.with_extension("other");
-        fs::write(&other, noise(LEN, 78)).unwrap();
+        fs::copy(file, &other).unwrap();
         set_time(&other, fs::metadata(file).unwrap().modified().unwrap());
+        rewrite(&other);
         fs::rename(&other, file).unwrap();
     };
     for (what, change) in [
         ("replaced", &replace as &dyn Fn(&Path)),
-        ("rewritten", &swap),
+        ("rewritten", &rewrite),
     ] {
         for protocol in ["rbudp", "tcp"] {
             let far = Far::start(&format!("proof-during-{what}-{protocol}"), &[]);
@@ -151,9 +160,10 @@ fn target_in_place_that_is_replaced_during_a_copy_is_not_verified() {
     let there = far.target.join("x");
     let options = [&SLOWLY[..], &["--inplace"]].concat();
     let paths = [source.to_str().unwrap(), &far.place("x")];
+    let bytes = noise(LEN, 79);
+    let other = far.near.at("other");
+    fs::write(&other, &bytes).unwrap();
     let copy = stopped_at(&far, &options, &paths, &far.target);
-    let other = far.target.join("other");
-    fs::write(&other, noise(LEN, 79)).unwrap();
     fs::rename(&other, &there).unwrap();
     let outcome = copy.finish();
     assert_ne!(outcome.code, Some(0), "{outcome:?}");
@@ -162,7 +172,7 @@ fn target_in_place_that_is_replaced_during_a_copy_is_not_verified() {
         "{outcome:?}"
     );
     // what replaced it is as it was
-    assert!(fs::read(&there).unwrap() == noise(LEN, 79));
+    assert!(fs::read(&there).unwrap() == bytes);
 }
 
 #[test]

@@ -233,9 +233,12 @@ fn a_stranger_cannot_write_lines_of_its_own_into_the_log() {
     let long = format!("{forged}{}", "x".repeat(48 << 10));
     for text in [forged, &long] {
         let tcp = TcpStream::connect(("127.0.0.1", far.port)).unwrap();
+        let from = tcp.local_addr().unwrap();
         let session = Session::start(tcp, Side::Client, &Identity::generate()).unwrap();
         session.say(&Message::Failed(1, text.to_owned())).unwrap();
         session.hear().unwrap_err();
+        // the daemon has said so before it is stopped
+        far.daemon.says(&format!("{from}}}: refused"));
     }
     far.daemon.signal("TERM");
     far.daemon.says("stopping");

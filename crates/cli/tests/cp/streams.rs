@@ -149,7 +149,7 @@ fn denied_stream_ends_although_its_reader_stalls() {
         "--object-size",
         "1MB",
         "--objects-per-second",
-        "1000",
+        "50",
     ];
     for (name, options) in [("messages", &[][..]), ("objects", &objects)] {
         let far = Far::start(&format!("stream-denied-{name}"), &[]);

@@ -7,8 +7,8 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_schedule::fbls::{Turn, at_run_time};
 use lighthaul_schedule::packet::{fair, fifo};
 use lighthaul_schedule::{
-    Arrival, Calendar, Config, Detail, Id, Link, Need, NodeId, Owner, Request, Scope, Shape,
-    Topology, Way,
+    Arrival, Calendar, Config, Detail, Id, Link, Need, NodeId, Owner, RepackLimits, Request, Scope,
+    Shape, Topology, Way,
 };
 
 use super::arrivals::{CLASSES, File};
@@ -122,7 +122,7 @@ impl<'a> Booked<'a> {
             self.ends[id.0 as usize] = end;
             self.calendar.release(end, id).expect("it is booked");
             if self.series.release == Release::Repack {
-                self.calendar.repack(end, Scope::All, usize::MAX);
+                self.calendar.repack(end, Scope::All, RepackLimits::NONE);
             }
         }
     }

@@ -127,7 +127,7 @@ fn some_packets_are_late_and_some_come_twice() {
         "{} late",
         seen.reordered.packets
     );
-    // the last few have nobody who could overtake them
+    // no packet is left that could overtake the last few
     let missed = seen.reordered.packets - late;
     assert!(missed < 30, "{missed} of the late were not overtaken");
 }
@@ -206,8 +206,8 @@ fn loss_spares_tcp_where_that_is_asked_for() {
     );
 }
 
-/// The lab that `description` describes and what `run` counted in it, in the first of ten labs in which neither the emulator
-/// nor the receiver lost anything; nothing if the test is skipped.
+/// Returns a lab of `description` and the counts of `run` in it. Of up to ten labs it is the first in which neither the
+/// emulator nor the receiver lost anything. Returns `None` if the test is skipped.
 fn untroubled(
     test: &str,
     description: &str,
@@ -274,7 +274,7 @@ fn blast(lab: &Lab, packet_bytes: usize, offered: Rate, time: Duration) -> Count
     counter
 }
 
-/// Whether everything has come that left the link, copies included.
+/// Returns true if all packets that left the link have arrived, duplicates included.
 fn is_all_there(lab: &Lab, (source, target): (&str, &str), counter: &Counter) -> bool {
     let counters = lab.counters();
     let seen = counters.link(source, target).unwrap().seen;

@@ -376,7 +376,7 @@ impl Theirs {
         }
     }
 
-    /// Checks that exactly those records are told of that have just become whole.
+    /// Checks that the receiver reports exactly the records that have just become whole.
     fn expect_whole(&mut self, told: Vec<Whole>) {
         let mut expected = Vec::new();
         for (slab, parts) in (0..).zip(&self.slabs) {

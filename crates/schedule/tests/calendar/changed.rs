@@ -2,7 +2,8 @@
 
 use lighthaul_base::{Instant, Rng};
 use lighthaul_schedule::{
-    Booking, Calendar, Config, Id, Need, Outage, Refusal, Request, Scope, Shape,
+    Booking, Calendar, Config, Id, Need, NoRules, Outage, Refusal, RepackLimits, Request, Scope,
+    Shape,
 };
 
 use super::{at, calendar, file, nanos, occupy, steps};
@@ -111,7 +112,7 @@ fn finish_until(learns: &mut Calendar, knows: &Calendar, till: Instant) -> usize
             knows.booking(id).map(|booking| booking.grant().end())
         );
         learns.release(end, id).unwrap();
-        moved += learns.repack(end, Scope::All, usize::MAX).len();
+        moved += learns.repack(end, Scope::All, RepackLimits::NONE).len();
     }
 }
 
@@ -203,8 +204,24 @@ fn an_outage_moves_what_it_hits_and_cuts_what_cannot_wait() {
     );
     assert_eq!(now(&calendar, 3), [(400, 500, 4)]);
     assert_eq!(calendar.lift(Id(9)), Ok(outage));
-    let moved = calendar.repack(at(50), Scope::All, 9);
+    let moved = calendar.repack(at(50), Scope::All, RepackLimits::NONE);
     assert_eq!(moved.len(), 1);
     assert_eq!(now(&calendar, 2), [(0, 400, 3)]);
     assert_eq!(now(&calendar, 3), [(400, 500, 4)]);
+}
+
+#[test]
+fn repack_looks_at_no_more_bookings_and_steps_than_it_may() {
+    for (bookings, steps, moves) in [(9, 9, 5), (2, 9, 2), (9, 3, 3), (0, 9, 0)] {
+        let mut calendar = calendar(1, 0, Config::default());
+        let first = occupy(&mut calendar, 0, 100, 1);
+        for id in 1..=5 {
+            let request = file(&calendar, 10, 1);
+            calendar.book(at(0), Id(id), &request).unwrap();
+        }
+        calendar.release(at(0), first).unwrap();
+        let mut limits = RepackLimits { bookings, steps };
+        let moved = calendar.repack_by(at(0), Scope::Waiting, &mut limits, &mut NoRules);
+        assert_eq!((moved.len(), limits.steps), (moves, steps - moves));
+    }
 }

@@ -1,7 +1,7 @@
 //! Shares and priorities.
 
 use lighthaul_base::Rng;
-use lighthaul_schedule::{Calendar, Config, Id, Owner, Request, Scope};
+use lighthaul_schedule::{Calendar, Config, Id, Owner, RepackLimits, Request, Scope};
 
 use super::{at, calendar, file, occupy, steps};
 
@@ -66,7 +66,7 @@ fn priority_decides_who_is_moved_forward_and_nobody_is_later() {
     };
     assert_eq!(ends(&calendar), [1800, 2600]);
     calendar.release(at(0), first).unwrap();
-    let moved = calendar.repack(at(0), Scope::Waiting, 10);
+    let moved = calendar.repack(at(0), Scope::Waiting, RepackLimits::NONE);
     assert_eq!(moved.len(), 2);
     assert_eq!(ends(&calendar), [1600, 800]);
 }

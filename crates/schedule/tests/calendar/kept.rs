@@ -1,6 +1,6 @@
 //! What holds whatever is asked for.
 
-use lighthaul_schedule::{Config, Id, Request, Scope};
+use lighthaul_schedule::{Config, Id, RepackLimits, Request, Scope};
 use proptest::prelude::*;
 
 use super::{at, calendar, file, nanos};
@@ -38,7 +38,7 @@ proptest! {
             }
             if calendar.release(at(0), Id(release)).is_ok() {
                 journal.push((Id(release), None));
-                calendar.repack(at(0), Scope::All, 10);
+                calendar.repack(at(0), Scope::All, RepackLimits::NONE);
             }
         }
         for (id, request) in journal {
@@ -46,7 +46,7 @@ proptest! {
                 again.book(at(0), id, &request).unwrap();
             } else {
                 again.release(at(0), id).unwrap();
-                again.repack(at(0), Scope::All, 10);
+                again.repack(at(0), Scope::All, RepackLimits::NONE);
             }
         }
         prop_assert_eq!(again, calendar);

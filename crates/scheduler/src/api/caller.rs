@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 
@@ -20,15 +21,17 @@ pub(crate) struct Caller(pub(crate) Who);
 #[derive(Clone, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr, pub(crate) Arc<Connection>);
 
+/// Returns the credential that a request shows.
+pub(super) fn credential(headers: &HeaderMap) -> Option<String> {
+    let shown = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    Some(shown.to_owned())
+}
+
 impl FromRequestParts<Desk> for Caller {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, desk: &Desk) -> Result<Self, Refused> {
-        let header = parts.headers.get(AUTHORIZATION);
-        let header = header
-            .and_then(|header| header.to_str().ok())
-            .map(str::to_owned);
-        match desk.judge(header).await {
+        match desk.judge(credential(&parts.headers)).await {
             Ok(who) => {
                 if let Some(Peer(_, connection)) = parts.extensions.get::<Peer>() {
                     connection.identify(&who.name);
@@ -41,7 +44,7 @@ impl FromRequestParts<Desk> for Caller {
                 let peer = parts.extensions.get::<Peer>();
                 let peer =
                     peer.map_or_else(String::new, |Peer(address, _)| format!("from {address}"));
-                desk.take(&peer)?;
+                desk.take_of_stranger(&peer)?;
                 Err(refused)
             }
         }

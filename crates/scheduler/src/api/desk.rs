@@ -25,6 +25,8 @@ struct Inner {
     books: Arc<Books>,
     gate: Gate,
     limits: Limits,
+    /// Those of addresses whose tokens are unknown, so that strangers take no place of a name.
+    strangers: Limits,
     clock: Clock,
     metrics: Metrics,
     /// How often something has changed.
@@ -41,6 +43,7 @@ impl Desk {
             books,
             gate,
             limits: Limits::new(per_second),
+            strangers: Limits::new(per_second),
             clock: Clock::start(),
             metrics: Metrics::new(),
             changes,
@@ -113,6 +116,14 @@ impl Desk {
         self.0
             .limits
             .take(name, self.0.clock.now())
+            .map_err(Refused::too_often)
+    }
+
+    /// Takes one of the questions that an address has whose token is unknown.
+    pub(crate) fn take_of_stranger(&self, address: &str) -> std::result::Result<(), Refused> {
+        self.0
+            .strangers
+            .take(address, self.0.clock.now())
             .map_err(Refused::too_often)
     }
 

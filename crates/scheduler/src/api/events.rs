@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::caller::Caller;
+use super::caller::{Caller, credential};
 use super::desk::Desk;
 use super::refused::Refused;
 use super::seats::Seat;
@@ -48,6 +48,8 @@ async fn listen(
     let seat = seat.map_err(|why| Refused::unavailable(why.to_owned()))?;
     let listener = Listener {
         desk,
+        credential: credential(&headers),
+        judged: Instant::now(),
         who,
         after,
         changes,
@@ -66,20 +68,27 @@ async fn listen(
 #[derive(Debug)]
 struct Listener {
     desk: Desk,
+    /// The credential that the caller has shown.
+    credential: Option<String>,
+    /// The time at which it was last judged.
+    judged: Instant,
+    /// The identity and role that it stood for then.
     who: Who,
     /// The number of the last event that was looked at.
     after: u64,
     changes: watch::Receiver<u64>,
     waiting: VecDeque<Event>,
-    /// Who may not listen any more does not for ever: who goes on shows a token again.
+    /// The end of the stream; a client that continues asks again.
     till: Instant,
     _seat: Seat,
 }
 
 impl Listener {
-    /// The next event that is theirs to hear; it ends when it is long, or the books cannot be read.
+    /// The next event that is theirs to hear; it ends when it is long, the books cannot be read, or the credential does not
+    /// count any more.
     async fn next(&mut self) -> Option<sse::Event> {
         while Instant::now() < self.till {
+            self.judge().await?;
             if let Some(event) = self.waiting.pop_front() {
                 return write(&event);
             }
@@ -97,6 +106,24 @@ impl Listener {
             self.waiting.extend(happened.events);
         }
         None
+    }
+
+    /// Judges the credential again if that was not just done: changed roles and times hold for listeners, too.
+    async fn judge(&mut self) -> Option<()> {
+        if self.judged.elapsed() < LOOK {
+            return Some(());
+        }
+        let who = self.desk.judge(self.credential.clone()).await.ok()?;
+        self.judged = Instant::now();
+        if who.name != self.who.name {
+            return None;
+        }
+        if who != self.who {
+            self.waiting
+                .retain(|event| who.may(&event.reservation.owner));
+            self.who = who;
+        }
+        Some(())
     }
 }
 
@@ -116,5 +143,5 @@ fn write(event: &Event) -> Option<sse::Event> {
 const EVENTS_MAX: usize = 100;
 /// How long somebody hears of changes without asking again.
 const LONGEST: Duration = Duration::from_hours(1);
-/// How long to wait before looking again.
+/// Time after which the books and the credential are looked at again.
 const LOOK: Duration = Duration::from_secs(1);

@@ -15,6 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
+    /// Callers choose none of its labels: a method is one that is known, a route one of those that there are.
     requests: Family<[(&'static str, String); 3], Counter>,
     taken: Histogram,
     changes: Family<[(&'static str, &'static str); 1], Counter>,
@@ -64,7 +65,7 @@ impl Metrics {
     }
 
     /// A request was answered.
-    pub(crate) fn count(&self, method: &str, route: &str, status: u16, took: Duration) {
+    pub(crate) fn count(&self, method: &'static str, route: &str, status: u16, took: Duration) {
         let labels = [
             ("method", method.to_owned()),
             ("route", route.to_owned()),

@@ -2,6 +2,7 @@
 
 use lighthaul_io::identity;
 use lighthaul_schedule::Topology;
+use tracing::warn;
 
 use super::config::Config;
 use super::follow::Unfit;
@@ -29,7 +30,7 @@ pub(super) struct Clerk {
 
 impl Clerk {
     pub(super) fn new(store: Box<dyn Store>, topology: Topology, config: Config) -> Result<Self> {
-        let memory = Memory::open(config.seen.clone(), config.accept_restored);
+        let memory = Memory::open(config.seen.clone(), config.accept_restored)?;
         Ok(Self {
             store,
             memory,
@@ -52,8 +53,23 @@ impl Clerk {
         self.ledger.tick(now)?;
         let answer = act(&mut self.ledger, now);
         self.ledger.settle(now)?;
+        self.ledger.trim();
         self.write()?;
         answer
+    }
+
+    /// Sets the time of the books. Small steps back are waited out. After a large one the books are read again from the store,
+    /// so that they do not stand still until the old time has come again; changes made in between remain.
+    pub(super) fn set_time(&mut self, now: Moment) {
+        let back = self.now.0.saturating_sub(now.0);
+        if back <= BACK_MAX {
+            self.now = self.now.max(now);
+            return;
+        }
+        let seconds = back / 1_000_000_000;
+        warn!("the clock of this host went back by {seconds} s, to {now}: the books follow it");
+        self.now = now;
+        self.is_stale = true;
     }
 
     /// Refuses a topology that has not what the books have promised.
@@ -94,7 +110,7 @@ impl Clerk {
             let epoch = identity::token();
             self.store.begin(&epoch)?;
             let seq = self.news;
-            self.memory.keep(self.now, Mark { epoch, seq });
+            self.memory.keep(Mark { epoch, seq });
         }
         self.is_writer = true;
         Ok(())
@@ -105,7 +121,7 @@ impl Clerk {
         let mark = self.store.mark()?;
         let is_restored = self.memory.check(self.store.as_mut(), &mark)?;
         if !self.is_stale && !is_restored && mark.seq == self.news {
-            self.memory.keep(self.now, mark);
+            self.memory.keep(mark);
             return Ok(Unfit::default());
         }
         let is_emptied = self.is_stale || is_restored;
@@ -118,7 +134,7 @@ impl Clerk {
         self.news = batch.seq;
         let unfit = self.ledger.follow(self.now, batch)?;
         self.ledger.seq = self.ledger.seq.max(self.memory.floor());
-        self.memory.keep(self.now, mark);
+        self.memory.keep(mark);
         self.is_stale = false;
         Ok(unfit)
     }
@@ -126,11 +142,15 @@ impl Clerk {
     /// Has the store keep what has changed.
     fn write(&mut self) -> Result<()> {
         if let Some(batch) = self.ledger.take_batch()? {
+            self.memory.reserve(batch.seq);
             self.store.append(self.news, &batch)?;
             self.news = batch.seq;
-            self.memory.advance(self.now, batch.seq);
+            self.memory.advance(batch.seq);
         }
         self.is_stale = false;
         Ok(())
     }
 }
+
+/// The longest step back of the clock that is waited out, in nanoseconds.
+const BACK_MAX: u64 = 1_000_000_000;

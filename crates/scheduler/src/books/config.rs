@@ -26,10 +26,12 @@ pub struct Config {
     pub window: Duration,
     /// How long the answer to a request is kept that may be asked again.
     pub answers_kept: Duration,
-    /// How many such answers there may be.
-    pub answers_max: usize,
+    /// Memory for such answers, in bytes. When it is full, the identity that has most of them loses its oldest.
+    pub answers_bytes_max: u64,
     /// How long is remembered what is over.
     pub history: Duration,
+    /// Memory for that, in bytes. When it is full, the owner that has most of it loses its oldest.
+    pub history_bytes_max: u64,
     /// How many of the latest events can be read again.
     pub events_max: u64,
     /// How many bookings are packed again when somebody leaves something to others; none if zero.
@@ -52,7 +54,7 @@ pub struct Quota {
 }
 
 impl Default for Config {
-    /// Holds of 120 s, answers kept for 24 h, a history of 90 days, and up to 1000 reservations an owner.
+    /// Holds of 120 s, answers kept for 24 h in 64 MiB, a history of 90 days in 256 MiB, and up to 1000 reservations an owner.
     fn default() -> Self {
         Self {
             calendar: lighthaul_schedule::Config {
@@ -65,8 +67,9 @@ impl Default for Config {
             policies: BTreeMap::new(),
             window: DAY,
             answers_kept: DAY,
-            answers_max: 1_000_000,
+            answers_bytes_max: 64 << 20,
             history: 90 * DAY,
+            history_bytes_max: 256 << 20,
             events_max: 1_000_000,
             repack_max: 1000,
             seen: None,
@@ -105,8 +108,8 @@ impl Config {
                 ));
             }
         }
-        if self.answers_max == 0 || self.events_max == 0 {
-            return wrong("at least one answer and one event are kept: say how many".to_owned());
+        if self.events_max == 0 {
+            return wrong("at least one event is kept: say how many".to_owned());
         }
         Ok(())
     }

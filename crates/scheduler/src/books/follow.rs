@@ -70,8 +70,7 @@ impl Ledger {
                 Kind::Reservation => records.push(Record::read(&doc)?),
                 Kind::Outage => outages.push(serde_json::from_str(&doc)?),
                 Kind::Answer => {
-                    self.answers
-                        .insert(id, serde_json::from_str::<Answer>(&doc)?);
+                    self.insert_answer(id, serde_json::from_str::<Answer>(&doc)?);
                 }
             }
         }

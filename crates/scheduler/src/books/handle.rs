@@ -223,6 +223,11 @@ impl Books {
         due
     }
 
+    /// Returns the time by the clock of the books.
+    pub fn now(&self) -> Moment {
+        (self.clock)()
+    }
+
     /// What is known from the last look; nobody waits for it.
     pub fn standing(&self) -> Standing {
         self.standing_now().clone()
@@ -320,7 +325,7 @@ impl Books {
             self.clerk.clear_poison();
             poisoned.into_inner()
         });
-        clerk.now = clerk.now.max((self.clock)());
+        clerk.set_time((self.clock)());
         clerk
     }
 

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::config::Config;
 use super::quota::Tally;
-use super::record::Record;
+use super::record::{self, Record};
+use super::resize::STEPS_MAX;
+use super::shares::Shares;
 use super::who::{Act, Who};
 use crate::error::{Error, Result};
 use crate::store::{Batch, Fact, Kind};
@@ -23,6 +25,10 @@ pub(super) struct Ledger {
     pub(super) outages: BTreeMap<u64, OutageView>,
     /// By owner and key.
     pub(super) answers: BTreeMap<String, Answer>,
+    /// The answers of each identity, by size.
+    pub(super) answer_shares: Shares<String>,
+    /// The records of each owner that are over, by size.
+    pub(super) history: Shares<u64>,
     pub(super) tally: Tally,
     /// When the clock is to look at which reservation.
     pub(super) due: BTreeSet<(Moment, u64)>,
@@ -30,6 +36,9 @@ pub(super) struct Ledger {
     pub(super) seq: u64,
     /// Whether somebody has left something to others.
     pub(super) is_freed: bool,
+    /// Steps that the next repack may look at, and the time at which that was so.
+    pub(super) repack_steps: usize,
+    pub(super) repack_at: Moment,
     /// When what is over is forgotten next.
     pub(super) forget_at: Moment,
     changed: Changed,
@@ -65,10 +74,14 @@ impl Ledger {
             records: BTreeMap::new(),
             outages: BTreeMap::new(),
             answers: BTreeMap::new(),
+            answer_shares: Shares::default(),
+            history: Shares::default(),
             tally: Tally::default(),
             due: BTreeSet::new(),
             seq: 0,
             is_freed: false,
+            repack_steps: STEPS_MAX,
+            repack_at: Moment(0),
             forget_at: Moment(0),
             changed: Changed::default(),
         })
@@ -91,18 +104,49 @@ impl Ledger {
         let id = record.reservation.id;
         self.remove(id);
         self.tally.add(&self.config, &record);
+        if !record.is_live() {
+            let Reservation { owner, changed, .. } = &record.reservation;
+            self.history.add(owner, (*changed, id), record.bytes());
+        }
         self.due.extend(record.due().map(|(at, _)| (at, id)));
         self.records.insert(id, record);
     }
 
     /// Takes a record out of the books.
     pub(super) fn remove(&mut self, id: u64) -> Option<Record> {
-        let record = self.records.remove(&id)?;
+        let record = self.drop_over(id)?;
         self.tally.remove(&self.config, &record);
         if let Some((at, _)) = record.due() {
             self.due.remove(&(at, id));
         }
         Some(record)
+    }
+
+    /// Takes a record out of the books, and leaves counted what it has booked.
+    pub(super) fn drop_over(&mut self, id: u64) -> Option<Record> {
+        let record = self.records.remove(&id)?;
+        let Reservation { owner, changed, .. } = &record.reservation;
+        self.history.remove(owner, &(*changed, id));
+        Some(record)
+    }
+
+    /// Keeps an answer under a key.
+    pub(super) fn insert_answer(&mut self, key: String, answer: Answer) {
+        self.remove_answer(&key);
+        let bytes = (key.len() + answer.body.len()) as u64 + record::bytes(&answer.reservation);
+        let owner = &answer.reservation.owner;
+        self.answer_shares
+            .add(owner, (answer.at, key.clone()), bytes);
+        self.answers.insert(key, answer);
+    }
+
+    /// Forgets the answer of a key.
+    pub(super) fn remove_answer(&mut self, key: &str) {
+        if let Some(answer) = self.answers.remove(key) {
+            let owner = &answer.reservation.owner;
+            self.answer_shares
+                .remove(owner, &(answer.at, key.to_owned()));
+        }
     }
 
     /// Changes a record, and has that written; what is refused changes nothing.

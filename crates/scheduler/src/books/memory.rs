@@ -1,40 +1,92 @@
-//! What is remembered of a store outside of it, so that one that went backwards is seen.
+//! A note beside the store of how far it had come, so that a store that went backwards is seen.
 //!
 //! A store that was restored from a copy, or that failed over to a server that lags, lacks what was answered since. To go on
-//! with it would give the numbers of those reservations to others, so that it is refused till an operator says so.
+//! with it would give the numbers of those reservations to others, so it is refused until an operator accepts it.
+//!
+//! ```text
+//! bound on disk --> batch in the store --> mark written --> answer
+//! ```
+//!
+//! The mark is exact after a stop and after a kill. A power cut may take the latest marks, but not the bound: numbers up to it
+//! are not given again, even if it cannot be seen that the store lacks them.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+
+use lighthaul_io::durable;
+use lighthaul_io::identity::Fingerprint;
 
 use crate::error::{Error, Result};
 use crate::store::{Mark, Store};
-use crate::word::Moment;
 
 /// The farthest point of a store's history that was seen.
 #[derive(Debug)]
 pub(super) struct Memory {
     seen: Option<Mark>,
-    /// Whether a store that went backwards is taken, once.
+    /// True while a store that went backwards is accepted, which happens once.
     accepts: bool,
     /// Where it is remembered from one start to the next.
-    path: Option<PathBuf>,
-    /// When it was written there.
-    written: Option<Moment>,
+    note: Option<Note>,
+    /// True if the note made no sense, so that nothing is known of what was seen.
+    is_damaged: bool,
     /// Numbers up to this one may have been given in a history that is lost.
     floor: u64,
 }
 
+/// A file with a mark and a bound in it.
+#[derive(Debug)]
+struct Note {
+    path: PathBuf,
+    file: Option<File>,
+    /// The last number that may be given before the bound has to be raised.
+    bound: u64,
+    /// True if it could not be written the last time.
+    has_failed: bool,
+}
+
 impl Memory {
-    /// What a file says; nothing is seen yet if there is none.
-    pub(super) fn open(path: Option<PathBuf>, accepts: bool) -> Self {
-        let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok());
-        Self {
-            seen: text.as_deref().and_then(parse),
+    /// Reads the note at `path`; without a file nothing was seen yet.
+    ///
+    /// # Errors
+    /// The file cannot be read or makes no sense, and `accepts` is false.
+    pub(super) fn open(path: Option<PathBuf>, accepts: bool) -> Result<Self> {
+        let mut memory = Self {
+            seen: None,
             accepts,
-            path,
-            written: None,
+            note: None,
+            is_damaged: false,
             floor: 0,
+        };
+        let Some(path) = path else {
+            return Ok(memory);
+        };
+        match fs::read(&path) {
+            Ok(octets) => match parse(&octets) {
+                Some((seen, bound)) => {
+                    memory.seen = Some(seen);
+                    memory.floor = bound;
+                }
+                None => memory.is_damaged = true,
+            },
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => memory.is_damaged = true,
         }
+        if memory.is_damaged && !accepts {
+            return Err(Error::Store(format!(
+                "cannot tell how far the books had come: {} is damaged or cannot be read; restore that file from a copy, or start \
+                 the scheduler once with --accept-restored to go on with the books as they are",
+                path.display()
+            )));
+        }
+        memory.note = Some(Note {
+            path,
+            file: None,
+            bound: memory.floor,
+            has_failed: false,
+        });
+        Ok(memory)
     }
 
     /// The last number that may have been given in a history that is lost.
@@ -44,6 +96,10 @@ impl Memory {
 
     /// Refuses a store whose history lacks what was seen; says whether it is taken all the same.
     pub(super) fn check(&mut self, store: &mut dyn Store, mark: &Mark) -> Result<bool> {
+        if std::mem::take(&mut self.is_damaged) {
+            self.accept(mark);
+            return Ok(true);
+        }
         let Some(seen) = self.seen.as_ref().filter(|seen| *seen != mark) else {
             return Ok(false);
         };
@@ -51,8 +107,8 @@ impl Memory {
         if reach.is_some_and(|reach| seen.seq <= reach) {
             return Ok(false);
         }
-        if std::mem::take(&mut self.accepts) {
-            self.floor = seen.seq.max(mark.seq).saturating_add(JUMP);
+        if self.accepts {
+            self.accept(mark);
             return Ok(true);
         }
         Err(Error::Store(format!(
@@ -64,53 +120,155 @@ impl Memory {
         )))
     }
 
+    /// Takes a store that lacks what was seen, once.
+    fn accept(&mut self, mark: &Mark) {
+        self.accepts = false;
+        let seen = self.seen.as_ref().map_or(0, |seen| seen.seq);
+        let last = self.floor.max(seen).max(mark.seq);
+        self.floor = last.saturating_add(JUMP);
+    }
+
     /// Remembers where the history stands.
-    pub(super) fn keep(&mut self, now: Moment, mark: Mark) {
-        if !mark.epoch.is_empty() && self.seen.as_ref() != Some(&mark) {
-            self.seen = Some(mark);
-            self.write(now);
+    pub(super) fn keep(&mut self, mark: Mark) {
+        if mark.epoch.is_empty() || self.seen.as_ref() == Some(&mark) {
+            return;
+        }
+        let is_new = self
+            .seen
+            .as_ref()
+            .is_none_or(|seen| seen.epoch != mark.epoch);
+        self.seen = Some(mark);
+        self.write(is_new);
+    }
+
+    /// Notes on the disk that numbers up to `seq` will be given. It raises the bound in steps, so that few changes wait for the
+    /// disk.
+    pub(super) fn reserve(&mut self, seq: u64) {
+        let note = self.note.as_mut().filter(|note| note.bound < seq);
+        if let Some(note) = note {
+            note.bound = seq.saturating_add(STEP);
+            self.write(true);
         }
     }
 
     /// Remembers a batch of the same epoch.
-    pub(super) fn advance(&mut self, now: Moment, seq: u64) {
+    pub(super) fn advance(&mut self, seq: u64) {
         if let Some(seen) = &mut self.seen {
             seen.seq = seq;
-            self.write(now);
+            self.write(false);
         }
     }
 
-    /// Writes it down, once a second at most: what is older is seen as well, if less of it.
-    fn write(&mut self, now: Moment) {
-        let is_due = self
-            .written
-            .is_none_or(|at| now.0 >= at.0.saturating_add(SECOND));
-        let (Some(path), Some(seen)) = (&self.path, self.seen.as_ref().filter(|_| is_due)) else {
+    /// Writes it down; `durably` waits for the disk.
+    fn write(&mut self, durably: bool) {
+        let (Some(note), Some(seen)) = (&mut self.note, &self.seen) else {
             return;
         };
-        self.written = Some(now);
-        let next = path.with_extension("seen-next");
-        let text = format!("{} {}\n", seen.epoch, seen.seq);
+        let written = note.write(seen, self.floor, durably);
         // without it a restored store is not seen, and everything else goes on
-        let written = fs::write(&next, text).and_then(|()| fs::rename(&next, path));
-        if let Err(why) = written {
+        if let Err(why) = &written
+            && !note.has_failed
+        {
             tracing::warn!(
                 "cannot remember the state of the store in {}: {why}",
-                path.display()
+                note.path.display()
             );
+        }
+        note.has_failed = written.is_err();
+    }
+}
+
+impl Drop for Memory {
+    /// Notes that no number was given beyond the last one.
+    fn drop(&mut self) {
+        if let (Some(note), Some(seen)) = (&mut self.note, &self.seen)
+            && note.file.is_some()
+        {
+            note.bound = seen.seq;
+            self.write(true);
         }
     }
 }
 
-fn parse(text: &str) -> Option<Mark> {
-    let (epoch, seq) = text.trim().split_once(' ')?;
-    Some(Mark {
-        epoch: epoch.to_owned(),
-        seq: seq.parse().ok()?,
-    })
+impl Note {
+    fn write(&mut self, seen: &Mark, floor: u64, durably: bool) -> io::Result<()> {
+        let bound = self.bound.max(seen.seq).max(floor);
+        let text = line(seen, bound);
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => self.open(&text)?,
+        };
+        let file = self.file.insert(file);
+        // within one sector, so that a power cut leaves the old line or this one
+        file.write_all_at(text.as_bytes(), 0)?;
+        if durably { file.sync_data() } else { Ok(()) }
+    }
+
+    /// The file at its path, made if there is none whose line can be replaced in place.
+    fn open(&self, text: &str) -> io::Result<File> {
+        let open = || OpenOptions::new().write(true).open(&self.path);
+        let is_whole = |file: &File| {
+            file.metadata()
+                .is_ok_and(|about| about.len() == text.len() as u64)
+        };
+        if let Some(file) = open().ok().filter(is_whole) {
+            return Ok(file);
+        }
+        durable::replace(&self.path, text.as_bytes())?;
+        open()
+    }
 }
 
-/// How many numbers are left out behind a history that was lost.
+/// A line that always has the same length; its sum tells whether it is whole.
+fn line(seen: &Mark, bound: u64) -> String {
+    let text = format!("{} {} {bound}", seen.epoch, seen.seq);
+    let sum = Fingerprint::of(text.as_bytes());
+    format!("{:<LEN$}\n", format!("{text} {sum}"))
+}
+
+/// The mark and the bound of a whole line.
+fn parse(octets: &[u8]) -> Option<(Mark, u64)> {
+    let text = std::str::from_utf8(octets).ok()?;
+    let (text, sum) = text.trim_end().rsplit_once(' ')?;
+    let is_whole = sum.parse() == Ok(Fingerprint::of(text.as_bytes()));
+    let mut words = text.split(' ');
+    let (epoch, seq, bound) = (words.next()?, words.next()?, words.next()?);
+    let mark = Mark {
+        epoch: epoch.to_owned(),
+        seq: seq.parse().ok()?,
+    };
+    is_whole.then_some((mark, bound.parse().ok()?))
+}
+
+/// Numbers that are left out after a history that was lost.
 const JUMP: u64 = 1_000_000;
-/// A second, in nanoseconds.
-const SECOND: u64 = 1_000_000_000;
+/// Numbers that the bound is ahead.
+const STEP: u64 = 1000;
+/// Octets of the line of a note.
+const LEN: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_lines_are_read() {
+        let mark = Mark {
+            epoch: "abc".to_owned(),
+            seq: 7,
+        };
+        let text = line(&mark, 1007);
+        assert_eq!(text.len(), LEN + 1);
+        assert_eq!(parse(text.as_bytes()), Some((mark, 1007)));
+        for damaged in [
+            String::new(),
+            text[..20].to_owned(),
+            text.replacen("1007", "1008", 1),
+            text.replacen("abc", "abd", 1),
+            "abc 7\n".to_owned(),
+            "\0".repeat(256),
+        ] {
+            assert_eq!(parse(damaged.as_bytes()), None, "{damaged}");
+        }
+    }
+}

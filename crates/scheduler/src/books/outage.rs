@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use lighthaul_circuit::reservation::Verb;
-use lighthaul_schedule::{Grant, Id, Outage};
+use lighthaul_schedule::{Id, Outage};
 
 use super::ledger::Ledger;
+use super::moves::Moves;
 use super::rivals::Rivals;
 use super::who::{Act, Who};
 use crate::error::{Error, Result};
@@ -30,15 +31,15 @@ impl Ledger {
             from: from.instant(),
             till: new.till.instant(),
         };
-        let mut rivals = Rivals {
+        let rivals = Rivals {
             config: &self.config,
             records: &self.records,
             tally: &self.tally,
             moved: BTreeMap::new(),
         };
-        let may = |Id(id), grant: &Grant| rivals.let_move(id, grant, false);
+        let mut rules = Moves::out_of_outage(rivals, now);
         let at = now.instant();
-        let displaced = self.calendar.outage_if(at, Id(id), outage, may)?;
+        let displaced = self.calendar.outage_by(at, Id(id), outage, &mut rules)?;
         self.seq = id;
         let why = match new.why.as_str() {
             "" => format!("link {} is out from {from} till {}", new.link, new.till),

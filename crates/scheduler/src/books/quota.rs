@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lighthaul_base::Instant;
 
 use super::config::Config;
+use super::rates::Rates;
 use super::record::{Record, work};
 use crate::error::{Error, Result};
 use crate::word::{Moment, Step};
@@ -16,6 +17,8 @@ pub(crate) struct Tally {
     live: BTreeMap<String, BTreeSet<u64>>,
     /// Those of them that have a circuit, by its interface.
     circuits: BTreeMap<String, BTreeSet<u64>>,
+    /// Rates of each owner's reservations that are not over.
+    rates: BTreeMap<String, Rates>,
     /// How much in each window, for which capacity was or is booked.
     work: BTreeMap<(u64, String), u128>,
 }
@@ -27,6 +30,8 @@ impl Tally {
         let id = record.reservation.id;
         if record.is_live() {
             self.live.entry(owner.clone()).or_default().insert(id);
+            let rates = self.rates.entry(owner.clone()).or_default();
+            rates.add(&record.reservation.steps);
             if let Some(flow) = &record.reservation.request.flow {
                 let circuits = self.circuits.entry(flow.interface.clone());
                 circuits.or_default().insert(id);
@@ -43,6 +48,12 @@ impl Tally {
         let id = record.reservation.id;
         if record.is_live() {
             drop_one(&mut self.live, owner, id);
+            if let Some(rates) = self.rates.get_mut(owner) {
+                rates.remove(&record.reservation.steps);
+                if rates.is_empty() {
+                    self.rates.remove(owner);
+                }
+            }
             if let Some(flow) = &record.reservation.request.flow {
                 drop_one(&mut self.circuits, &flow.interface, id);
             }
@@ -58,9 +69,14 @@ impl Tally {
         }
     }
 
-    /// Reservations of an owner that are not over.
-    pub(crate) fn owned(&self, owner: &str) -> impl Iterator<Item = u64> + '_ {
-        self.live.get(owner).into_iter().flatten().copied()
+    /// Rates of an owner's reservations that are not over.
+    pub(crate) fn rates(&self, owner: &str) -> Option<&Rates> {
+        self.rates.get(owner)
+    }
+
+    /// All reservations that have a circuit, by their interfaces.
+    pub(crate) fn all_circuits(&self) -> impl Iterator<Item = u64> + '_ {
+        self.circuits.values().flatten().copied()
     }
 
     /// Those that have a circuit at an interface.

@@ -3,7 +3,7 @@
 use lighthaul_base::trc::Step as Granted;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::reservation::{self, Reservation as Life, State, Transition, Verb};
-use lighthaul_schedule::{Grant, Topology};
+use lighthaul_schedule::{Grant, Path, Topology};
 use serde::{Deserialize, Serialize};
 
 use super::who::Act;
@@ -16,6 +16,8 @@ pub(crate) struct Record {
     pub(crate) reservation: Reservation,
     /// The how manieth booking of the calendar it is.
     pub(crate) nth: u64,
+    /// True if an operator booked it, so that no policy binds it.
+    pub(crate) by_operator: bool,
     hold_till: Moment,
     life: Life,
 }
@@ -26,6 +28,8 @@ struct Doc<R> {
     reservation: R,
     nth: u64,
     hold_till: Moment,
+    #[serde(default)]
+    by_operator: bool,
 }
 
 impl Record {
@@ -35,6 +39,7 @@ impl Record {
             life: Life::reserve(reservation::WallTime(hold_till.0)),
             reservation,
             nth,
+            by_operator: false,
             hold_till,
         }
     }
@@ -53,6 +58,7 @@ impl Record {
             life,
             reservation: doc.reservation,
             nth: doc.nth,
+            by_operator: doc.by_operator,
             hold_till: doc.hold_till,
         })
     }
@@ -63,6 +69,7 @@ impl Record {
             reservation: &self.reservation,
             nth: self.nth,
             hold_till: self.hold_till,
+            by_operator: self.by_operator,
         };
         Ok(serde_json::to_string(&doc)?)
     }
@@ -129,6 +136,11 @@ impl Record {
         granted.collect()
     }
 
+    /// Returns the memory that it takes, roughly, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        bytes(&self.reservation)
+    }
+
     /// Whether something is kept for it.
     pub(crate) const fn is_live(&self) -> bool {
         !self.life.state().is_final()
@@ -190,9 +202,36 @@ impl From<&JournalLine> for Transition {
     }
 }
 
+/// Returns the memory that a reservation takes, roughly, in bytes.
+pub(crate) fn bytes(reservation: &Reservation) -> u64 {
+    let Reservation {
+        request,
+        path,
+        steps,
+        journal,
+        ..
+    } = reservation;
+    let text = |text: &String| size_of::<String>() + text.len();
+    let named = request.path.iter().flatten().chain(path);
+    let lines = journal.iter();
+    let lines = lines.map(|line| size_of::<JournalLine>() + line.who.len() + line.why.len());
+    // maps and sets have it by its number and its owner
+    let all = size_of::<Reservation>() * 2
+        + reservation.owner.len() * 2
+        + size_of_val(steps.as_slice())
+        + named.map(text).sum::<usize>()
+        + lines.sum::<usize>();
+    all as u64
+}
+
 /// The names of the links that a grant is on.
 pub(crate) fn names(grant: &Grant, topology: &Topology) -> Vec<String> {
-    let links = grant.path().links().iter();
+    names_of(grant.path(), topology)
+}
+
+/// The names of the links of a path.
+pub(crate) fn names_of(path: &Path, topology: &Topology) -> Vec<String> {
+    let links = path.links().iter();
     links
         .filter_map(|link| Some(topology.about(*link)?.name.clone()))
         .collect()

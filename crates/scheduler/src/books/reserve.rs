@@ -38,19 +38,13 @@ impl Ledger {
             let same = is_same.then(|| answer.reservation.clone());
             return same.ok_or_else(|| Error::Conflict(key.to_owned()));
         }
-        if self.answers.len() >= self.config.answers_max {
-            return Err(Error::Quota(
-                "as many idempotency keys are known as may be: try again later, or without one"
-                    .to_owned(),
-            ));
-        }
         let reservation = self.reserve_once(now, who, new)?;
         let answer = Answer {
             at: now,
             body,
             reservation: reservation.clone(),
         };
-        self.answers.insert(place.clone(), answer);
+        self.insert_answer(place.clone(), answer);
         self.note_answer(place);
         Ok(reservation)
     }
@@ -175,6 +169,7 @@ impl Ledger {
         let commit = reservation.request.commit;
         let act = Act { now, who, why: "" };
         let mut record = Record::new(reservation, nth, hold_till);
+        record.by_operator = who.role >= Role::Operator;
         let noted = record.note(act, Verb::Reserve);
         self.insert(record);
         self.note_record(id);

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_circuit::reservation::Verb;
-use lighthaul_schedule::{Grant, Id, Kept, Scope};
+use lighthaul_schedule::{Id, Kept, RepackLimits, Scope};
 
 use super::ask;
 use super::ledger::Ledger;
+use super::moves::Moves;
 use super::rivals::{Rivals, Wish};
 use super::who::{Act, Role, Who};
 use crate::error::{Error, Result};
@@ -66,6 +67,10 @@ impl Ledger {
         if is_bound {
             let policy = self.config.policy_of(owner);
             policy.check_end(owner, act.now, new.promised_end)?;
+            policy.check_links(owner, &new.path)?;
+            if let Some(flow) = &new.request.flow {
+                policy.check_flow(owner, flow)?;
+            }
         }
         self.rivals().check(&Wish {
             id: Some(new.id),
@@ -82,15 +87,27 @@ impl Ledger {
             return Ok(());
         }
         let from = now.instant() + self.config.notice;
-        let most = self.config.repack_max;
-        let mut rivals = Rivals {
+        let last = std::mem::replace(&mut self.repack_at, now).0;
+        let refill = now.0.saturating_sub(last) / NANOS_PER_STEP;
+        let refill = usize::try_from(refill).unwrap_or(usize::MAX);
+        let steps = self.repack_steps.saturating_add(refill).min(STEPS_MAX);
+        let mut limits = RepackLimits {
+            bookings: self.config.repack_max,
+            steps,
+        };
+        let rivals = Rivals {
             config: &self.config,
             records: &self.records,
             tally: &self.tally,
             moved: BTreeMap::new(),
         };
-        let may = |Id(id), grant: &Grant| rivals.let_move(id, grant, true);
-        let moved = self.calendar.repack_if(from, Scope::Waiting, most, may);
+        let mut rules = Moves::into_room(rivals, now);
+        let calendar = &mut self.calendar;
+        let moved = calendar.repack_by(from, Scope::Waiting, &mut limits, &mut rules);
+        let looked_at = self.config.repack_max - limits.bookings;
+        self.repack_steps = limits.steps.saturating_sub(looked_at * STEPS_EACH);
+        // a repack that had not all the steps that it may have goes on with the clock
+        self.is_freed = limits.steps == 0 && steps < STEPS_MAX;
         let who = Who::new("calendar", Role::Operator);
         for moved in moved {
             let earlier = Duration::as_secs_f64(&moved.was.since(moved.end));
@@ -123,3 +140,11 @@ impl Ledger {
         })
     }
 }
+
+/// Steps that one repack looks at.
+pub(super) const STEPS_MAX: usize = 1 << 15;
+/// Steps that a booking counts for, beside its own.
+const STEPS_EACH: usize = 32;
+/// Time in which the books may look at one more step, in nanoseconds: some 30,000 steps a second, so that a client that books
+/// and cancels all the time leaves the calendar to others.
+const NANOS_PER_STEP: u64 = 30_000;

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use lighthaul_schedule::{Grant, Topology};
+use lighthaul_schedule::Topology;
 
 use super::config::Config;
 use super::quota::Tally;
-use super::record::{Record, steps};
+use super::rates::Rates;
+use super::record::Record;
 use crate::error::{Error, Result};
 use crate::word::{FlowAt, Moment, Step};
 
@@ -65,7 +66,8 @@ impl Rivals<'_> {
         rivals.max_by_key(|rival| rival.till)
     }
 
-    /// Refuses what another circuit stands in the way of, or what the owner has no right to.
+    /// Refuses what another circuit stands in the way of, or what the owner has no right to. What the wish is to replace is not
+    /// counted any more.
     pub(super) fn check(&self, wish: &Wish<'_>) -> Result<()> {
         if let (Some(rival), Some(flow)) = (self.rival(wish), wish.flow) {
             return Err(rival.refusal(flow));
@@ -91,39 +93,16 @@ impl Rivals<'_> {
         )))
     }
 
-    /// Whether a reservation may be moved to what it would be granted, which is noted then.
-    pub(super) fn let_move(&mut self, id: u64, grant: &Grant, is_bound: bool) -> bool {
-        let Some(record) = self.records.get(&id) else {
-            return true;
-        };
-        let steps = steps(&grant.joined());
-        let may = self.check(&Wish {
-            id: Some(id),
-            owner: &record.reservation.owner,
-            flow: record.reservation.request.flow.as_ref(),
-            steps: &steps,
-            is_bound,
-        });
-        let may = may.is_ok();
-        if may {
-            self.moved.insert(id, steps);
-        }
-        may
-    }
-
     fn check_rate(&self, wish: &Wish<'_>) -> Result<()> {
         let policy = self.config.policy_of(wish.owner);
         if !wish.is_bound || policy.rate_max.is_none() {
             return Ok(());
         }
-        let others = self.tally.owned(wish.owner);
-        let others = others.filter(|id| Some(*id) != wish.id);
-        let others: Vec<Step> = others
-            .filter_map(|id| self.steps(id))
-            .flatten()
-            .copied()
-            .collect();
-        let (most, beside) = peak(wish.steps, &others);
+        let rates = self.tally.rates(wish.owner);
+        let (most, beside) = rates.map_or_else(
+            || Rates::default().peak(wish.steps),
+            |rates| rates.peak(wish.steps),
+        );
         policy.check_rate(wish.owner, most, beside)
     }
 
@@ -158,43 +137,4 @@ impl Rival {
 /// The moments at which steps begin and end.
 pub(super) fn span(steps: &[Step]) -> Option<(Moment, Moment)> {
     Some((steps.first()?.from, steps.last()?.till))
-}
-
-/// The highest sum of rates at one time during some steps, and what of it others have.
-fn peak(steps: &[Step], others: &[Step]) -> (u64, u64) {
-    let sum = |all: &[Step], at: Moment| -> u64 {
-        let now = all.iter().filter(|step| step.from <= at && at < step.till);
-        now.map(|step| step.rate_bps).sum()
-    };
-    // a sum is highest where some step begins
-    let starts = steps.iter().chain(others).map(|step| step.from);
-    let sums = starts.filter_map(|at| {
-        let own = sum(steps, at);
-        let beside = sum(others, at);
-        (own > 0).then_some((own + beside, beside))
-    });
-    sums.max().unwrap_or((0, 0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn step(from: u64, till: u64, rate_bps: u64) -> Step {
-        Step {
-            from: Moment(from),
-            till: Moment(till),
-            rate_bps,
-        }
-    }
-
-    #[test]
-    fn a_peak_is_found_wherever_it_is() {
-        let own = [step(10, 20, 5), step(20, 30, 2)];
-        assert_eq!(peak(&own, &[]), (5, 0));
-        assert_eq!(peak(&own, &[step(0, 10, 100), step(30, 40, 100)]), (5, 0));
-        assert_eq!(peak(&own, &[step(25, 40, 9)]), (11, 9));
-        assert_eq!(peak(&own, &[step(0, 11, 1), step(15, 16, 3)]), (8, 3));
-        assert_eq!(peak(&[], &[step(0, 1, 1)]), (0, 0));
-    }
 }

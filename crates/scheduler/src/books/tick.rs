@@ -40,6 +40,18 @@ impl Ledger {
         }
     }
 
+    /// Forgets what takes more memory than it may. What it has booked of a window of a quota counts all the same.
+    pub(super) fn trim(&mut self) {
+        while let Some(key) = self.answer_shares.beyond(self.config.answers_bytes_max) {
+            self.remove_answer(&key);
+            self.note_answer(key);
+        }
+        while let Some(id) = self.history.beyond(self.config.history_bytes_max) {
+            self.drop_over(id);
+            self.note_record(id);
+        }
+    }
+
     /// Forgets what is long over.
     fn forget(&mut self, now: Moment) {
         self.forget_at = Moment(now.0.saturating_add(FORGET_EVERY));
@@ -77,9 +89,10 @@ impl Ledger {
             .map(|(key, _)| key.clone())
             .collect();
         for key in old {
-            self.answers.remove(&key);
+            self.remove_answer(&key);
             self.note_answer(key);
         }
+        self.trim();
         if self.seq > self.config.events_max {
             self.forget_events();
         }

@@ -149,12 +149,16 @@ impl Ledger {
 
     /// Everything for which devices have to keep a circuit now.
     pub(super) fn circuits(&self) -> Vec<Reservation> {
-        let records = self.records.values().map(|record| &record.reservation);
-        let wanted = records.filter(|reservation| {
-            let is_wanted = matches!(reservation.state, State::Provisioned | State::Active);
-            is_wanted && reservation.request.flow.is_some()
-        });
-        wanted.cloned().collect()
+        let records = self
+            .tally
+            .all_circuits()
+            .filter_map(|id| self.records.get(&id));
+        let reservations = records.map(|record| &record.reservation);
+        let wanted = reservations
+            .filter(|reservation| matches!(reservation.state, State::Provisioned | State::Active));
+        let mut wanted: Vec<Reservation> = wanted.cloned().collect();
+        wanted.sort_unstable_by_key(|reservation| reservation.id);
+        wanted
     }
 }
 

@@ -5,16 +5,19 @@
 //! sha256:...  bob operator expires=1900000000
 //! ```
 //!
-//! The file has the secrets' hashes, so that who reads it gets in nowhere.
+//! The file has the hashes of the secrets, so a reader of it learns no secret. A line that makes no sense is logged when it appears,
+//! and keeps out the token that it names, whatever other lines say of it.
 
-use std::fs;
+use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lighthaul_io::durable;
 use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::watched_file::WatchedFile;
+use tracing::warn;
 
 use super::role::NotARole;
 use crate::books::{Role, Who};
@@ -22,14 +25,19 @@ use crate::books::{Role, Who};
 /// A file of tokens, read again when it has changed.
 #[derive(Debug)]
 pub struct Tokens {
-    path: PathBuf,
-    read: Mutex<Read>,
+    file: WatchedFile<List>,
+    /// True if the file could not be read the last time, which is logged once.
+    is_unreadable: AtomicBool,
 }
 
+/// Lines of a file, as they were read.
 #[derive(Debug, Default)]
-struct Read {
-    of: Option<(SystemTime, u64)>,
+struct List {
     entries: Vec<Entry>,
+    /// Tokens that a bad line names; they are refused, whatever other lines say.
+    denied: BTreeSet<Fingerprint>,
+    /// Faults, by line.
+    faults: Vec<String>,
 }
 
 /// Whose token it is, and until when, in seconds since 1970.
@@ -44,45 +52,89 @@ pub struct Entry {
 }
 
 impl Tokens {
-    /// The tokens of a file, which need not be there yet; and what makes no sense in it, by line.
-    pub fn open(path: &Path) -> io::Result<(Self, Vec<String>)> {
+    /// The tokens of a file, which need not be there yet; lines that make no sense are logged.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read.
+    pub fn open(path: &Path) -> io::Result<Self> {
         let tokens = Self {
-            path: path.to_owned(),
-            read: Mutex::default(),
+            file: WatchedFile::new(path.to_owned()),
+            is_unreadable: AtomicBool::new(false),
         };
-        let faults = match fs::read_to_string(path) {
-            Ok(text) => parse(&text).1,
-            Err(why) if why.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(why) => return Err(why),
-        };
-        Ok((tokens, faults))
+        tokens.list()?;
+        Ok(tokens)
     }
 
-    /// Who bears `token` at `now`, in seconds since 1970.
+    /// Returns the bearer of `token` at `now`, in seconds since 1970. A file that cannot be read lists no token.
     pub fn bearer(&self, token: &str, now: u64) -> Option<Who> {
         let shown = Fingerprint::of_token(token);
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        self.refresh(&mut read);
+        let list = self.list();
+        let was_unreadable = self.is_unreadable.swap(list.is_err(), Ordering::Relaxed);
+        let list = list.inspect_err(|why| {
+            if !was_unreadable {
+                self.warn(&format!(": {why}"));
+            }
+        });
+        let list = list.ok()?;
         // all of them are compared, so that time does not say which was near
-        let found = read.entries.iter().filter(|entry| entry.token.is(shown));
+        let is_denied = list.denied.iter().filter(|token| token.is(shown)).count() > 0;
+        let found = list.entries.iter().filter(|entry| entry.token.is(shown));
         let found = found.filter(|entry| entry.expires.is_none_or(|end| now < end));
-        found.map(|entry| entry.who.clone()).next_back()
+        let who = found.map(|entry| entry.who.clone()).next_back();
+        who.filter(|_| !is_denied)
     }
 
-    /// Reads the file again if it is another than before. What cannot be read lets nobody in.
-    fn refresh(&self, read: &mut Read) {
-        let about = fs::metadata(&self.path);
-        let of = about
-            .and_then(|about| Ok((about.modified()?, about.len())))
-            .ok();
-        if of.is_none() || of != read.of {
-            let text = fs::read_to_string(&self.path).unwrap_or_default();
-            *read = Read {
-                of,
-                entries: parse(&text).0,
-            };
-        }
+    /// Reads the file if it has changed. Faults are logged when they appear.
+    fn list(&self) -> io::Result<Arc<List>> {
+        self.file.parsed(|octets, before| {
+            let list = List::parse(&octets.unwrap_or_default());
+            let known = before.map_or(&[][..], |before| &before.faults);
+            let new = list.faults.iter().filter(|fault| !known.contains(fault));
+            new.take(FAULTS_MAX)
+                .for_each(|fault| self.warn(&format!(" by {fault}")));
+            Ok(list)
+        })
     }
+
+    fn warn(&self, why: &str) {
+        warn!("{} lets nobody in{why}", self.file.path().display());
+    }
+}
+
+impl List {
+    /// Reads lines one by one: a line that is not UTF-8 is a fault and leaves the others as they are.
+    fn parse(octets: &[u8]) -> Self {
+        let mut list = Self::default();
+        for (nth, line) in (1..).zip(octets.split(|octet| *octet == b'\n')) {
+            let text = String::from_utf8_lossy(line);
+            let text = text.trim();
+            if text.is_empty() || text.starts_with('#') {
+                continue;
+            }
+            let is_text = std::str::from_utf8(line).is_ok();
+            let entry = if is_text {
+                entry(text)
+            } else {
+                Err(NotAnEntry::Text)
+            };
+            match entry {
+                Ok(entry) => list.entries.push(entry),
+                Err(why) => {
+                    list.faults.push(format!("line {nth}: {why}"));
+                    list.denied.extend(named(text));
+                }
+            }
+        }
+        list
+    }
+}
+
+/// Tokens whose hashes are anywhere in a line.
+fn named(line: &str) -> impl Iterator<Item = Fingerprint> + '_ {
+    let runs = line.split(|letter: char| !letter.is_ascii_hexdigit());
+    let long = runs.filter(|run| run.len() >= DIGITS);
+    let hashes = long.flat_map(|run| [&run[..DIGITS], &run[run.len() - DIGITS..]]);
+    hashes.filter_map(|digits| format!("sha256:{digits}").parse().ok())
 }
 
 /// Lists a token in the file at `path`, which is made if it is missing.
@@ -110,22 +162,6 @@ pub fn add(path: &Path, entry: &Entry) -> io::Result<()> {
         text.extend(line.as_bytes());
         Ok((Some(text), ()))
     })
-}
-
-/// What lines say, and what is wrong with the others.
-fn parse(text: &str) -> (Vec<Entry>, Vec<String>) {
-    let (mut entries, mut faults) = (Vec::new(), Vec::new());
-    for (nth, line) in (1..).zip(text.lines()) {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        match entry(line) {
-            Ok(entry) => entries.push(entry),
-            Err(why) => faults.push(format!("line {nth}: {why}")),
-        }
-    }
-    (entries, faults)
 }
 
 /// What an issuer calls somebody has an @ in it, and nobody else is called so.
@@ -158,9 +194,16 @@ fn entry(line: &str) -> Result<Entry, NotAnEntry> {
     })
 }
 
+/// Hexadecimal digits of the hash of a token.
+const DIGITS: usize = 64;
+/// Faults that are logged of one reading.
+const FAULTS_MAX: usize = 20;
+
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum NotAnEntry {
+    #[error("it is not UTF-8")]
+    Text,
     #[error("a quote is not closed")]
     Quote,
     #[error("it does not begin with a token's hash, sha256: and 64 hexadecimal digits")]
@@ -175,22 +218,36 @@ enum NotAnEntry {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
     use super::*;
 
     fn line(token: &str, rest: &str) -> String {
         format!("{} {rest}\n", Fingerprint::of_token(token))
     }
 
+    fn who(name: &str, role: Role) -> Who {
+        Who {
+            name: name.to_owned(),
+            role,
+        }
+    }
+
+    /// A folder of one test.
+    fn folder(name: &str) -> PathBuf {
+        let name = format!("lighthaul-tokens-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
     #[test]
     fn a_file_lets_in_those_it_lists_until_they_expire_or_it_changes() {
         let folder = std::env::temp_dir().join(format!("lighthaul-tokens-{}", std::process::id()));
         let path = folder.join("tokens");
-        let (tokens, faults) = Tokens::open(&path).unwrap();
-        assert_eq!((tokens.bearer("a", 0), faults.len()), (None, 0));
-        let who = |name: &str, role| Who {
-            name: name.to_owned(),
-            role,
-        };
+        let tokens = Tokens::open(&path).unwrap();
+        assert_eq!(tokens.bearer("a", 0), None);
         let list = |token: &str, who: Who, expires| {
             let token = Fingerprint::of_token(token);
             let entry = Entry {
@@ -240,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_lets_nobody_in_and_is_named() {
+    fn bad_line_is_a_fault_that_says_what_is_wrong() {
         for (text, says) in [
             ("sha256:12 a".to_owned(), "64 hexadecimal"),
             (line("a", ""), "no name"),
@@ -249,10 +306,67 @@ mod tests {
             (line("a", "alice expires=soon"), "seconds"),
             (line("a", "'alice"), "quote"),
         ] {
-            let (entries, faults) = parse(&format!("# a comment\n\n{text}"));
-            assert!(entries.is_empty(), "{text}");
-            assert!(faults[0].starts_with("line 3: "), "{faults:?}");
-            assert!(faults[0].contains(says), "{faults:?}");
+            let list = List::parse(format!("# a comment\n\n{text}").as_bytes());
+            assert!(list.entries.is_empty(), "{text}");
+            assert!(list.faults[0].starts_with("line 3: "), "{list:?}");
+            assert!(list.faults[0].contains(says), "{list:?}");
         }
+    }
+
+    #[test]
+    fn bad_line_keeps_out_the_token_that_it_names_anywhere() {
+        let folder = folder("bad");
+        let path = folder.join("tokens");
+        let hash = Fingerprint::of_token("a");
+        for bad in [
+            line("a", "alice operator ro"),
+            line("a", "'alice"),
+            format!("alice {hash}\n"),
+            format!("deny={hash}\n"),
+            format!("{} alice\n", hash.to_string().replace("sha256:", "SHA256-")),
+            format!("\u{feff}{hash} alice\n"),
+        ] {
+            for text in [
+                format!("{bad}{}", line("a", "alice")),
+                format!("{}{bad}", line("a", "alice")),
+            ] {
+                fs::write(&path, format!("{text}{}", line("b", "bob"))).unwrap();
+                let tokens = Tokens::open(&path).unwrap();
+                assert_eq!(tokens.bearer("a", 0), None, "{text}");
+                assert_eq!(tokens.bearer("b", 0), Some(who("bob", Role::User)));
+            }
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn line_that_is_not_utf_8_leaves_the_others_as_they_are() {
+        let folder = folder("octets");
+        let path = folder.join("tokens");
+        let mut octets = b"# caf\xe9\n".to_vec();
+        octets.extend(line("a", "alice").bytes());
+        octets.extend(line("b", "b").trim_end().bytes());
+        octets.extend(b"\xff\n");
+        fs::write(&path, &octets).unwrap();
+        let tokens = Tokens::open(&path).unwrap();
+        assert_eq!(tokens.bearer("a", 0), Some(who("alice", Role::User)));
+        assert_eq!(tokens.bearer("b", 0), None);
+        assert_eq!(List::parse(&octets).faults, ["line 3: it is not UTF-8"]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn edit_of_equal_length_and_time_counts_at_once() {
+        let folder = folder("tick");
+        let path = folder.join("tokens");
+        let tokens = Tokens::open(&path).unwrap();
+        let then = std::time::SystemTime::UNIX_EPOCH;
+        for (listed, other) in [("a", "b"), ("b", "a"), ("a", "b")] {
+            fs::write(&path, line(listed, "x")).unwrap();
+            let file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+            file.set_modified(then).unwrap();
+            assert!(tokens.bearer(listed, 0).is_some() && tokens.bearer(other, 0).is_none());
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -86,14 +86,9 @@ fn a_file_restored_from_a_backup_is_refused_until_somebody_accepts_it() {
     let first = start(false).unwrap().reserve(&ada(), &all_for(1), None);
     let first = first.unwrap();
     fs::copy(&books, &backup).unwrap();
-    // what is remembered is written once a second
-    let world = World {
-        books: start(false).unwrap(),
-        now: Arc::clone(&now),
-    };
-    world.pass(2);
-    let lost = world.books.reserve(&ada(), &all_for(1), None).unwrap();
-    drop(world);
+    let again = start(false).unwrap();
+    let lost = again.reserve(&ada(), &all_for(1), None).unwrap();
+    drop(again);
     fs::copy(&backup, &books).unwrap();
     says_backwards(start(false));
     let restored = start(true).unwrap();
@@ -101,6 +96,80 @@ fn a_file_restored_from_a_backup_is_refused_until_somebody_accepts_it() {
     let next = restored.reserve(&ada(), &all_for(1), None).unwrap();
     assert!(next.id > lost.id + 1000, "{} behind {}", next.id, lost.id);
     drop(restored);
+    start(false).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn numbers_that_a_lost_note_does_not_have_are_not_given_again() {
+    let name = format!("bound-{}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let start = || {
+        let config = Config {
+            seen: Some(folder.join("books.seen")),
+            ..Config::default()
+        };
+        let store = Sqlite::open(&folder.join("books")).unwrap();
+        open(Box::new(store), config, &now).unwrap()
+    };
+    let files = ["books", "books-wal", "books.seen"].map(|name| folder.join(name));
+    let first = start();
+    first.reserve(&ada(), &all_for(1), None).unwrap();
+    // a power cut leaves a note that is older, and the books are put back from a copy that is as old
+    let old = files.each_ref().map(|file| fs::read(file).unwrap());
+    let lost = first.reserve(&ada(), &all_for(1), None).unwrap();
+    drop(first);
+    for (file, octets) in files.iter().zip(&old) {
+        fs::write(file, octets).unwrap();
+    }
+    let third = start();
+    let next = third.reserve(&ada(), &all_for(1), None).unwrap();
+    assert!(next.id > lost.id, "{} behind {}", next.id, lost.id);
+    drop(third);
+    // after a stop numbers go on without a gap
+    let fourth = start();
+    let last = fourth.reserve(&ada(), &all_for(1), None).unwrap();
+    assert!(last.id < next.id + 100, "{} behind {}", last.id, next.id);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn damaged_note_is_refused_until_somebody_accepts_the_books_as_they_are() {
+    let name = format!("damaged-{}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let seen = folder.join("books.seen");
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let start = |accept_restored| {
+        let config = Config {
+            seen: Some(seen.clone()),
+            accept_restored,
+            ..Config::default()
+        };
+        let store = Sqlite::open(&folder.join("books")).unwrap();
+        open(Box::new(store), config, &now)
+    };
+    let first = start(false).unwrap().reserve(&ada(), &all_for(1), None);
+    let first = first.unwrap();
+    let whole = fs::read(&seen).unwrap();
+    for damaged in [Vec::new(), whole[..100].to_vec(), vec![0; whole.len()]] {
+        fs::write(&seen, &damaged).unwrap();
+        let why = start(false).unwrap_err().to_string();
+        assert!(
+            why.contains("is damaged") && why.contains("--accept-restored"),
+            "{why}"
+        );
+        assert_eq!(
+            fs::read(&seen).unwrap(),
+            damaged,
+            "a refused start changes nothing"
+        );
+    }
+    let next = start(true).unwrap().reserve(&ada(), &all_for(1), None);
+    let next = next.unwrap();
+    assert!(next.id > first.id + 1000, "{} behind {}", next.id, first.id);
     start(false).unwrap();
     fs::remove_dir_all(&folder).unwrap();
 }

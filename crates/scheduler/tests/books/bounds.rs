@@ -247,7 +247,7 @@ fn rules_that_cannot_be_are_refused() {
         }),
         ("a hold", |config| config.hold = Duration::ZERO),
         ("a window", |config| config.window = Duration::from_mins(1)),
-        ("how many", |config| config.answers_max = 0),
+        ("how many", |config| config.events_max = 0),
     ];
     for (says, change) in cases {
         let mut config = Config::default();

@@ -397,3 +397,44 @@ fn what_is_over_is_forgotten_in_the_end() {
         id
     );
 }
+
+#[test]
+fn clock_that_went_ahead_and_back_is_followed() {
+    let world = World::new(Config::default());
+    let day = 24 * 3600;
+    let later = NewReservation {
+        start: Some(World::at(2 * day)),
+        ..all_for(10)
+    };
+    let kept = world.books.reserve(&ada(), &later, None).unwrap();
+    world.pass(day);
+    world.now.store(BEGIN, std::sync::atomic::Ordering::Relaxed);
+    world.books.tick().unwrap();
+    let next = world.books.reserve(&ada(), &all_for(10), None).unwrap();
+    assert_eq!(
+        (next.created, next.steps[0].from),
+        (World::at(0), World::at(0))
+    );
+    assert_eq!(next.promised_end, World::at(10));
+    world.pass(1);
+    assert_eq!(
+        world.books.get(&ada(), next.id).unwrap().state,
+        State::Active
+    );
+    world.pass(9);
+    assert_eq!(
+        world.books.get(&ada(), next.id).unwrap().state,
+        State::Released
+    );
+    assert_eq!(world.books.get(&ada(), kept.id).unwrap(), kept);
+}
+
+#[test]
+fn clock_that_goes_back_a_little_is_waited_for() {
+    let world = World::new(Config::default());
+    world.pass(10);
+    let back = BEGIN + 9_500_000_000;
+    world.now.store(back, std::sync::atomic::Ordering::Relaxed);
+    let next = world.books.reserve(&ada(), &all_for(10), None).unwrap();
+    assert_eq!(next.created, World::at(10));
+}

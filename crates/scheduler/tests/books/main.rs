@@ -4,6 +4,8 @@
 mod backwards;
 mod bounds;
 mod follow;
+mod kept;
 mod life;
+mod moved;
 mod shelf;
 mod world;

@@ -89,7 +89,7 @@ fn instance() {
         show: Show::Nothing,
         insecure: false,
         gate: Gate {
-            tokens: Some(Tokens::open(Path::new(&tokens)).unwrap().0),
+            tokens: Some(Tokens::open(Path::new(&tokens)).unwrap()),
             issuer: None,
         },
         books: Arc::new(books.unwrap()),

@@ -10,4 +10,5 @@ mod issuer;
 mod life;
 mod race;
 mod stage;
+mod strangers;
 mod tls;

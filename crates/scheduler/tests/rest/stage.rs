@@ -107,7 +107,7 @@ impl Stage {
             show: setup.show,
             insecure: false,
             gate: Gate {
-                tokens: Some(Tokens::open(&list).unwrap().0),
+                tokens: Some(Tokens::open(&list).unwrap()),
                 issuer: setup.issuer,
             },
             books: Arc::new(books.unwrap()),

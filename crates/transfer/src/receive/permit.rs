@@ -148,7 +148,7 @@ mod tests {
             ]
         );
         assert!(
-            withheld[0].to_string().contains("not allowed"),
+            withheld[0].to_string().contains("has no right"),
             "{}",
             withheld[0]
         );

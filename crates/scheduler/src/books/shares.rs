@@ -1,0 +1,112 @@
+//! Memory that owners share: when it is full, the owner that has most of it loses its oldest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::word::Moment;
+
+/// Entries of each owner, by time and key, and the memory that they take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shares<K: Ord> {
+    owners: BTreeMap<String, Share<K>>,
+    /// Bytes of each owner, to find the one that has most.
+    by_size: BTreeSet<(u64, String)>,
+    bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Share<K: Ord> {
+    bytes: u64,
+    kept: BTreeMap<(Moment, K), u64>,
+}
+
+impl<K: Ord> Default for Shares<K> {
+    fn default() -> Self {
+        Self {
+            owners: BTreeMap::new(),
+            by_size: BTreeSet::new(),
+            bytes: 0,
+        }
+    }
+}
+
+impl<K: Ord + Clone> Shares<K> {
+    /// Counts an entry of an owner that takes so many bytes.
+    pub(crate) fn add(&mut self, owner: &str, key: (Moment, K), bytes: u64) {
+        self.remove(owner, &key);
+        self.change(owner, |share| {
+            share.kept.insert(key, bytes);
+            share.bytes += bytes;
+        });
+    }
+
+    /// Counts it no longer, if it was counted.
+    pub(crate) fn remove(&mut self, owner: &str, key: &(Moment, K)) {
+        let has = |share: &Share<K>| share.kept.contains_key(key);
+        if self.owners.get(owner).is_some_and(has) {
+            self.change(owner, |share| {
+                let bytes = share.kept.remove(key);
+                share.bytes -= bytes.unwrap_or(0);
+            });
+        }
+    }
+
+    /// Returns the entry that has to go first if all together take more than `most` bytes.
+    pub(crate) fn beyond(&self, most: u64) -> Option<K> {
+        if self.bytes <= most {
+            return None;
+        }
+        let (_, owner) = self.by_size.last()?;
+        let (_, key) = self.owners.get(owner)?.kept.keys().next()?;
+        Some(key.clone())
+    }
+
+    fn change(&mut self, owner: &str, act: impl FnOnce(&mut Share<K>)) {
+        let mut share = self.owners.remove(owner).unwrap_or_else(|| Share {
+            bytes: 0,
+            kept: BTreeMap::new(),
+        });
+        self.by_size.remove(&(share.bytes, owner.to_owned()));
+        self.bytes -= share.bytes;
+        act(&mut share);
+        self.bytes += share.bytes;
+        if !share.kept.is_empty() {
+            self.by_size.insert((share.bytes, owner.to_owned()));
+            self.owners.insert(owner.to_owned(), share);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owner_with_most_loses_its_oldest_first() {
+        let mut shares = Shares::default();
+        shares.add("ada", (Moment(1), 1), 10);
+        for nth in 2..6 {
+            shares.add("eve", (Moment(nth), nth), 10);
+        }
+        let mut gone = Vec::new();
+        while let Some(nth) = shares.beyond(15) {
+            let owner = if nth == 1 { "ada" } else { "eve" };
+            shares.remove(owner, &(Moment(nth), nth));
+            gone.push(nth);
+        }
+        assert_eq!(
+            gone,
+            [2, 3, 4, 5],
+            "ada has less at any time, and equals are told by name"
+        );
+        shares.remove("ada", &(Moment(1), 1));
+        assert_eq!(shares, Shares::default());
+    }
+
+    #[test]
+    fn what_is_counted_twice_counts_once() {
+        let mut shares = Shares::default();
+        shares.add("ada", (Moment(1), 1), 10);
+        shares.add("ada", (Moment(1), 1), 4);
+        assert_eq!((shares.beyond(4), shares.beyond(3)), (None, Some(1)));
+    }
+}

@@ -1,0 +1,52 @@
+//! Requests of strangers, and the memory that they take.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::stage::Stage;
+
+/// The series that Prometheus would read.
+fn series(stage: &Stage) -> usize {
+    let (status, _, text) = stage.raw("GET", "/metrics", "ada", "");
+    assert_eq!(status, 200);
+    text.lines().filter(|line| !line.starts_with('#')).count()
+}
+
+#[test]
+fn a_thousand_odd_methods_leave_the_number_of_series_as_it_was() {
+    let stage = Stage::new();
+    let mut tcp = TcpStream::connect(stage.address).unwrap();
+    tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    // a known client is not paced
+    let mut ask = |method: &str| {
+        let head = format!(
+            "{method} /v1/reservations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ada\r\n\r\n"
+        );
+        tcp.write_all(head.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let mut some = [0; 4096];
+        while !is_whole(&answer) {
+            let len = tcp.read(&mut some).unwrap();
+            assert!(len > 0, "{}", String::from_utf8_lossy(&answer));
+            answer.extend(&some[..len]);
+        }
+    };
+    ask("GET");
+    ask("ODD");
+    series(&stage);
+    let before = series(&stage);
+    (0..1000).for_each(|nth| ask(&format!("ODD{nth}")));
+    assert_eq!(series(&stage), before);
+}
+
+/// Returns true once an answer has come with all of its body.
+fn is_whole(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer).to_lowercase();
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let length = head.split("content-length: ").nth(1);
+    let length = length.and_then(|rest| rest.lines().next()?.trim().parse().ok());
+    body.len() >= length.unwrap_or(0_usize)
+}
