@@ -112,7 +112,7 @@ impl Session {
     }
 
     /// The same as the side that was called, by whom it does not know: little of what the caller says
-    /// is kept until it is let in with [`Control::trust`].
+    /// is kept until it is let in with [`Control::authorize`].
     pub fn meet(tcp: TcpStream, identity: &Identity) -> Result<Self, Error> {
         Self::begin(tcp, Side::Server, identity, true)
     }

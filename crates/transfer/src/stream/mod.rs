@@ -6,7 +6,7 @@
 //!
 //! - [`word`]: what is wanted, and what the two sides say; [`frames`]: how a row of octets holds messages and objects
 //! - [`end`]: the pipe or file at its far end; [`pump`]: the threads that read and write, with
-//!   [`frame_queue`] between them and the wire
+//!   `frame_queue` between them and the wire
 //! - [`coded`]: the ring that a message stream's bytes lie in; [`meter`]: what came of it
 //! - [`messages`], [`objects`]: the two kinds; [`run`]: how a stream begins and ends
 pub mod coded;

@@ -1,6 +1,6 @@
 //! The threads that read frames from a pipe and write them to one, so that nothing on the wire waits for either.
 //!
-//! Between a thread and the wire is a [`FrameQueue`], bounded by bytes. When the transfer drops its end, the thread of
+//! Between a thread and the wire is a queue of frames, bounded by bytes. When the transfer drops its end, the thread of
 //! the pipe ends as well, even if the process at the other end of the pipe neither reads nor writes.
 
 use std::fs::File;
