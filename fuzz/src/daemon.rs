@@ -1,4 +1,4 @@
-//! What callers show a daemon besides their key.
+//! Credentials that callers show a daemon besides their key.
 
 use lighthaul_daemon::statement::{NotValid, from_text, read};
 use lighthaul_io::identity::{Fingerprint, Identity};
@@ -23,5 +23,5 @@ pub fn statement(octets: &[u8]) {
     }
 }
 
-/// What keeps a statement from being taken for anything else that was signed.
+/// Prefix that keeps a statement from being taken for anything else that was signed.
 const LABEL: &[u8] = b"lighthaul statement 3\0";

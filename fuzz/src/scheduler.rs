@@ -1,4 +1,4 @@
-//! What strangers show a scheduler: signed tokens, the keys of who signed them, and requests; and what it answers.
+//! Input that strangers send to a scheduler: signed tokens, keys of their issuers, and requests; and its answers.
 
 use data_encoding::BASE64URL_NOPAD;
 use lighthaul_scheduler::identity::{Gate, Issuer, Keys};

@@ -20,7 +20,7 @@ pub(crate) struct Key {
 pub(crate) struct Allow {
     /// The key, as its holder's `lighthaul key` prints it
     pub(crate) key: String,
-    /// Whose key it is
+    /// Name of the key's holder
     #[arg(default_value = "")]
     pub(crate) name: String,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub(crate) struct Deny {
 
 #[derive(Args, Debug)]
 pub(crate) struct Token {
-    /// Whose token it is
+    /// Name of the token's holder
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) rights: Granted,
@@ -60,7 +60,7 @@ pub(crate) struct Token {
 pub(crate) struct Sign {
     /// The key, as its holder's `lighthaul key` prints it
     pub(crate) subject: String,
-    /// Whose key it is
+    /// Name of the key's holder
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) rights: Granted,
@@ -68,7 +68,7 @@ pub(crate) struct Sign {
     pub(crate) key: KeyFile,
 }
 
-/// What somebody may do.
+/// Rights of a caller.
 #[derive(Args, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Granted {

@@ -21,6 +21,8 @@ use crate::rights::{NotRights, Rights};
 #[derive(Clone, Debug, Default)]
 pub struct Allowed {
     entries: Vec<Entry>,
+    /// Keys that a bad line names; they may not call, whatever other lines say.
+    barred: Vec<Fingerprint>,
     /// What makes no sense in the file, by line.
     pub faults: Vec<String>,
 }
@@ -47,26 +49,25 @@ enum Kind {
 impl Allowed {
     /// What the file at `path` says; a missing file allows nobody.
     pub fn load(path: &Path) -> io::Result<Self> {
-        match fs::read_to_string(path) {
-            Ok(text) => Ok(Self::parse(&text)),
+        match fs::read(path) {
+            Ok(octets) => Ok(Self::parse(&octets)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(error),
         }
     }
 
-    /// What `text` says.
-    pub fn parse(text: &str) -> Self {
+    /// Parses lines one by one: a line that is not UTF-8 is a fault, and leaves the others as they are.
+    pub fn parse(octets: &[u8]) -> Self {
         let mut allowed = Self::default();
-        for (nth, line) in text.lines().enumerate() {
-            let entry = entry(line);
-            let fault = match &entry {
-                Ok(Some(entry)) => entry.rights.as_ref().err().map(NotRights::to_string),
-                Ok(None) => None,
-                Err(why) => Some(why.clone()),
-            };
-            let fault = fault.map(|why| format!("line {}: {why}", nth + 1));
-            allowed.faults.extend(fault);
-            allowed.entries.extend(entry.ok().flatten());
+        for (nth, line) in (1..).zip(octets.split(|octet| *octet == b'\n')) {
+            match understood(line) {
+                Ok(entry) => allowed.entries.extend(entry),
+                Err(why) => {
+                    allowed.faults.push(format!("line {nth}: {why}"));
+                    let text = String::from_utf8_lossy(line);
+                    allowed.barred.extend(Fingerprint::all_in(&text));
+                }
+            }
         }
         allowed
     }
@@ -83,9 +84,10 @@ impl Allowed {
 
     /// Whether `key` may not call, whoever vouches for it.
     pub fn is_denied(&self, key: Fingerprint) -> bool {
-        self.entries
-            .iter()
-            .any(|entry| entry.kind == Kind::Denied && entry.key.is(key))
+        let denied = self.entries.iter();
+        let denied = denied.filter(|entry| entry.kind == Kind::Denied);
+        let mut denied = denied.map(|entry| &entry.key).chain(&self.barred);
+        denied.any(|denied| denied.is(key))
     }
 
     fn listed(&self, kind: Kind, key: Fingerprint) -> Option<Rights> {
@@ -117,17 +119,46 @@ pub fn deny(path: &Path, key: Fingerprint, why: &str) -> io::Result<()> {
 
 /// Puts `line` in the file at `path`, in place of those that let `key` in or keep it out.
 fn put(path: &Path, key: Fingerprint, line: &str) -> io::Result<()> {
-    let is_other = |line: &&str| match entry(line) {
-        Ok(Some(entry)) => entry.kind == Kind::Authority || entry.key != key,
-        Ok(None) | Err(_) => true,
+    let is_other = |line: &&[u8]| match str::from_utf8(line).map(entry) {
+        Ok(Ok(Some(entry))) => entry.kind == Kind::Authority || entry.key != key,
+        Ok(Ok(None)) => true,
+        // a bad line bars the keys that it names
+        Ok(Err(_)) | Err(_) => {
+            let text = String::from_utf8_lossy(line);
+            let mut named = Fingerprint::all_in(&text).peekable();
+            named.peek().is_none() || named.any(|named| named != key)
+        }
     };
     durable::edit(path, |old| {
-        let text = String::from_utf8(old.unwrap_or_default());
-        let text = text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        let others = text.lines().filter(is_other).chain([line]);
-        let text: String = others.flat_map(|line| [line, "\n"]).collect();
-        Ok((Some(text.into_bytes()), ()))
+        let old = old.unwrap_or_default();
+        let lines = old.strip_suffix(b"\n").unwrap_or(&old);
+        let lines = lines.split(|octet| *octet == b'\n');
+        let lines = lines.filter(|_| !old.is_empty()).filter(is_other);
+        let lines = lines.chain([line.as_bytes()]);
+        Ok((
+            Some(
+                lines
+                    .flat_map(|line| [line, b"\n"])
+                    .flatten()
+                    .copied()
+                    .collect(),
+            ),
+            (),
+        ))
     })
+}
+
+/// Returns the entry of a line that makes sense as a whole, nothing for a comment, and otherwise the fault.
+fn understood(line: &[u8]) -> Result<Option<Entry>, String> {
+    if line.trim_ascii_start().starts_with(b"#") {
+        return Ok(None);
+    }
+    let line = str::from_utf8(line).map_err(|_| "it is not UTF-8")?;
+    let entry = entry(line)?;
+    match entry.as_ref().map(|entry| entry.rights.as_ref()) {
+        Some(Err(why)) => Err(why.to_string()),
+        Some(Ok(_)) | None => Ok(entry),
+    }
 }
 
 /// What a line says; comments say nothing.
@@ -178,7 +209,7 @@ mod tests {
             key("2"),
             key("3")
         );
-        let allowed = Allowed::parse(&text);
+        let allowed = Allowed::parse(text.as_bytes());
         assert!(allowed.faults.is_empty());
         assert_eq!(allowed.rights(key("1")), Some(Rights::default()));
         let bob = allowed.rights(key("2")).unwrap();
@@ -200,10 +231,44 @@ mod tests {
     #[test]
     fn a_line_that_makes_no_sense_lets_nobody_in_even_if_a_later_one_would() {
         let text = format!("{} eve rot=/x\nmd5:1 x\n{} eve\n", key("4"), key("4"));
-        let allowed = Allowed::parse(&text);
+        let allowed = Allowed::parse(text.as_bytes());
         assert_eq!(allowed.faults.len(), 2, "{:?}", allowed.faults);
         assert!(allowed.faults[0].contains("line 1") && allowed.faults[0].contains("rot=/x"));
         assert_eq!(allowed.rights(key("4")), None);
+    }
+
+    #[test]
+    fn bad_line_bars_every_key_that_it_names() {
+        let text = format!(
+            "{0} me\nDeny {0}\nca {1} lab rot=/x\n# caf\u{e9} {2}\n{2} you\n{3} Ren\u{e9}\n",
+            key("a"),
+            key("b"),
+            key("c"),
+            key("d")
+        );
+        // as an editor with another character set writes it
+        let octets: Vec<u8> = text.chars().map(|letter| letter as u8).collect();
+        let allowed = Allowed::parse(&octets);
+        assert!(allowed.is_denied(key("a")) && allowed.rights(key("a")).is_none());
+        assert!(allowed.is_denied(key("b")) && allowed.authority(key("b")).is_none());
+        assert!(allowed.rights(key("c")).is_some() && allowed.is_denied(key("d")));
+        let faults: Vec<_> = allowed.faults.iter().map(|fault| &fault[..7]).collect();
+        assert_eq!(faults, ["line 2:", "line 3:", "line 6:"]);
+    }
+
+    #[test]
+    fn allowing_a_key_replaces_the_bad_line_that_bars_it_and_keeps_the_others() {
+        let file = format!("lighthaul-barred-{}", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        let both = format!("Deny {} {}", key("a"), key("b"));
+        let other = b"# \xe9\n";
+        let text = [other, format!("Deny {}\n{both}\n", key("a")).as_bytes()].concat();
+        fs::write(&path, text).unwrap();
+        allow(&path, key("a"), &Rights::default()).unwrap();
+        let written = fs::read(&path).unwrap();
+        let expected = [other, format!("{both}\n{} -\n", key("a")).as_bytes()].concat();
+        assert_eq!(written, expected, "{}", String::from_utf8_lossy(&written));
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]
@@ -214,7 +279,7 @@ mod tests {
             key("5"),
             key("6")
         );
-        let allowed = Allowed::parse(&text);
+        let allowed = Allowed::parse(text.as_bytes());
         assert_eq!((allowed.rights(key("5")), allowed.faults.len()), (None, 0));
         assert!(allowed.is_denied(key("6")) && !allowed.is_denied(key("7")));
     }
@@ -279,7 +344,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_without_panic(text in "((ca|deny|sha256:[0-9a-f]{64}|root=|'|ro|\\PC{0,5})[ \n]){0,9}") {
-            let (allowed, lines) = (Allowed::parse(&text), text.lines().count());
+            let (allowed, lines) = (Allowed::parse(text.as_bytes()), text.lines().count());
             prop_assert!(allowed.entries.len() <= lines && allowed.faults.len() <= lines);
         }
     }

@@ -121,6 +121,9 @@ pub fn token() -> String {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
 
+/// Hexadecimal digits of a fingerprint.
+const DIGITS: usize = 64;
+
 impl Fingerprint {
     /// Returns the fingerprint of the Ed25519 key `public`.
     pub fn of_public(public: &[u8; PUBLIC_LEN]) -> Self {
@@ -140,6 +143,14 @@ impl Fingerprint {
     /// Returns the fingerprint's octets.
     pub const fn octets(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// Returns the fingerprints whose digits are anywhere in `text`, some of them twice.
+    pub fn all_in(text: &str) -> impl Iterator<Item = Self> {
+        let runs = text.split(|letter: char| !letter.is_ascii_hexdigit());
+        let long = runs.filter(|run| run.len() >= DIGITS);
+        let both = long.flat_map(|run| [&run[..DIGITS], &run[run.len() - DIGITS..]]);
+        both.filter_map(|digits| format!("sha256:{digits}").parse().ok())
     }
 
     /// Compares two fingerprints in constant time.

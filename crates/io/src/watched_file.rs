@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock::unix_nanos;
@@ -16,6 +17,8 @@ use crate::clock::unix_nanos;
 pub struct WatchedFile<T> {
     path: PathBuf,
     read: Mutex<Option<Read<T>>>,
+    /// The last try failed, and that was reported.
+    is_unreadable: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -35,6 +38,7 @@ impl<T> WatchedFile<T> {
         Self {
             path,
             read: Mutex::new(None),
+            is_unreadable: AtomicBool::new(false),
         }
     }
 
@@ -73,6 +77,24 @@ impl<T> WatchedFile<T> {
             parsed: Arc::clone(&parsed),
         });
         Ok(parsed)
+    }
+
+    /// Returns the same as [`Self::parsed`], and hands the first of several failures in a row to `report`.
+    ///
+    /// # Errors
+    /// As for [`Self::parsed`].
+    pub fn parsed_or_reported(
+        &self,
+        parse: impl FnOnce(Option<Vec<u8>>, Option<&T>) -> io::Result<T>,
+        report: impl FnOnce(&io::Error),
+    ) -> io::Result<Arc<T>> {
+        let parsed = self.parsed(parse);
+        let was_unreadable = self.is_unreadable.swap(parsed.is_err(), Ordering::Relaxed);
+        parsed.inspect_err(|why| {
+            if !was_unreadable {
+                report(why);
+            }
+        })
     }
 }
 
@@ -136,6 +158,17 @@ mod tests {
         let second = file.parsed(|_, _| panic!("it has not changed")).unwrap();
         assert!(Arc::ptr_eq(&first, &second));
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn first_failure_in_a_row_is_reported() {
+        // a directory cannot be read as a file
+        let folder = WatchedFile::new(PathBuf::from("/proc/self"));
+        let mut reports = 0;
+        for _ in 0..3 {
+            assert!(folder.parsed_or_reported(text, |_| reports += 1).is_err());
+        }
+        assert_eq!(reports, 1);
     }
 
     #[test]

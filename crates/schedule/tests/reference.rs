@@ -277,7 +277,7 @@ fn widest(way: usize) -> Rate {
     paths(way).map(capacity).max().unwrap()
 }
 
-/// What the best path gives, as the array has it.
+/// Returns the grant of the best path, by the array.
 fn expected(calendar: &Calendar, wish: &Wish, now: u64, slot: u64) -> Option<(u64, Vec<u64>)> {
     let free = free(calendar);
     let mut best: Option<Vec<u64>> = None;

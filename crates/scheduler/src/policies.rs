@@ -42,9 +42,9 @@ pub struct Policies {
 pub struct Watch {
     path: PathBuf,
     usual: Policy,
-    /// What was read last, or why it could not be.
+    /// Text that was read last, or the reason that it could not be read.
     read: Text,
-    /// What was read last has been taken over, or refused.
+    /// True if the last text has been taken over or refused.
     is_settled: bool,
 }
 
@@ -67,7 +67,7 @@ impl Watch {
         policies.map(|policies| (watch, policies))
     }
 
-    /// What the file says, if that is new. It must say so twice in a row, since an editor may empty a file that it is about
+    /// Returns the policies of the file if they are new. The file must say so twice in a row, since an editor may empty a file that it is about
     /// to fill.
     ///
     /// A policy that makes no sense is logged, and its holder may book nothing; where no policy can be told from another,
@@ -116,7 +116,7 @@ impl Watch {
 type Text = std::result::Result<String, String>;
 type Taken = std::result::Result<Policies, String>;
 
-/// What a file says now, or why that cannot be told.
+/// Reads the file, or returns the reason that it cannot be read.
 fn text(path: &Path) -> Text {
     fs::read_to_string(path).map_err(|why| why.to_string())
 }

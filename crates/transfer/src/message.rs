@@ -52,7 +52,7 @@ pub enum Message {
     Offer(Offer),
     /// An object is about to come.
     Object(Announced),
-    /// What the sender says of the next pieces of an object, now that it has read them.
+    /// Sends the reports of the next pieces of an object, which have just been read.
     Reports(u64, Vec<Report>),
     /// The sender's digest of a range that the receiver holds.
     Held(HeldDigest),
@@ -310,7 +310,7 @@ pub struct Verdict {
 }
 
 impl Message {
-    /// What the sender says of the pieces of an object, in as many messages as it takes.
+    /// Sends the reports of the pieces of an object, in as many messages as they need.
     pub fn reports(object: u64, reports: Vec<Report>) -> impl Iterator<Item = Self> {
         in_parts(reports).map(move |part| Self::Reports(object, part))
     }
@@ -358,7 +358,7 @@ pub(crate) fn in_parts<T: Serialize>(items: Vec<T>) -> impl Iterator<Item = Vec<
     })
 }
 
-/// How many octets `item` takes in a message.
+/// Returns the octets that `item` takes in a message.
 pub(crate) fn size(item: &impl Serialize) -> usize {
     postcard::experimental::serialized_size(item).unwrap_or_default()
 }

@@ -96,7 +96,7 @@ fn both(sides: [Result<Summary, Error>; 2], code: Code) -> Vec<Vec<u8>> {
     sender
 }
 
-/// What the sender and the receiver say of a copy of what `found` makes of so many numbers.
+/// Returns the messages of sender and receiver in a copy of the entries that `found` makes of so many numbers.
 fn copy(
     name: &str,
     files: u64,
@@ -106,7 +106,7 @@ fn copy(
     run(name, Finds::found(Arc::new(Ground::anywhere()), found))
 }
 
-/// What the sender and the receiver say of a copy of what `finds` has to an empty folder.
+/// Returns the messages of sender and receiver in a copy of `finds` to an empty folder.
 fn run(name: &str, finds: Finds) -> [Result<Summary, Error>; 2] {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("long-lists-{name}"));
     fs::remove_dir_all(&folder).ok();

@@ -176,7 +176,7 @@ fn drivers(args: &Scheduler, clock: Clock) -> Result<BTreeMap<String, Box<dyn Dr
     Ok(drivers)
 }
 
-/// How often the file of policies is looked at.
+/// Interval at which the file of policies is read.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The rules and bounds of the books, and the file whose changes they are to follow.

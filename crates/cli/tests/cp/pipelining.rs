@@ -131,5 +131,5 @@ const CONNECTIONS: usize = 1024;
 const THREADS: u8 = 4;
 /// How often an honest caller asks.
 const PROBES: usize = 30;
-/// How long an honest caller waits for the next octets of an answer.
+/// Time that an honest caller waits for the next octets of an answer.
 const PATIENCE: Duration = Duration::from_secs(20);

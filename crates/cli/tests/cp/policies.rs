@@ -1,4 +1,4 @@
-//! What a file of policies allows, while the scheduler runs.
+//! Policies of a running scheduler follow their file.
 
 use std::fs;
 use std::path::{Path, PathBuf};

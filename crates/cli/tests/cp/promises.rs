@@ -1,4 +1,4 @@
-//! What the options of a scheduler, of `book` and of `stream --late` promise in their help.
+//! Promises that the help of `scheduler`, `book` and `stream --late` makes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -368,7 +368,7 @@ fn lowest_and_fixed_rates_change_the_grant() {
     assert_eq!(quote(" --rate-max 600Mb/s"), [250, 600]);
 }
 
-/// Which of two waiting reservations goes first when the one before them is canceled: 0, or 1 if it is the later one,
+/// Returns the waiting reservation that goes first when the one before is canceled: 0, or 1 if it is the later one,
 /// which has this priority.
 fn first_to_go(booking: &Booking, token: &str, priority: &str) -> usize {
     let before = ask(booking, token, "book paris milan --size 12GB");

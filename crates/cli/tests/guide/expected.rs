@@ -9,7 +9,7 @@ pub(crate) fn missing<'a>(page: &'a [String], printed: &[String]) -> Option<&'a 
         .find(|line| !printed.any(|other| matches(line, other)))
 }
 
-/// Whether `printed` is what `page` says, numbers and what `…` stands for aside.
+/// Returns true if `printed` is the output on `page`, apart from numbers and the text that `…` stands for.
 fn matches(page: &str, printed: &str) -> bool {
     let (page, printed) = (plain(page), plain(printed));
     let mut pieces = page.split(ANY);

@@ -87,7 +87,7 @@ impl Drop for Scratch {
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lighthaul");
 
-/// What pages use that not every host has.
+/// Commands that the pages use and that not every host has.
 const TOOLS: [&str; 6] = ["curl", "jq", "xxd", "python3", "nft ", "tc "];
 /// The hosts that pages speak of.
 const HOSTS_NAMED: [&str; 3] = ["here", "far", "other"];

@@ -11,7 +11,7 @@ pub(crate) struct Block {
     pub(crate) line: usize,
     /// The host whose shell runs it.
     pub(crate) host: String,
-    /// Whether it runs until the page ends.
+    /// True for a command that runs until the page ends.
     pub(crate) is_service: bool,
     /// The exit status that it ends with.
     pub(crate) status: i32,
@@ -71,7 +71,7 @@ fn parse(text: &str) -> Result<Vec<Block>, String> {
     Ok(blocks)
 }
 
-/// What a comment says that is a block which readers do not see.
+/// Prefix of a comment that is a block which readers do not see.
 fn hidden(line: &str) -> Option<&str> {
     let info = line.strip_prefix("<!-- ")?;
     ["sh", "output"]

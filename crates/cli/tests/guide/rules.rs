@@ -17,7 +17,7 @@ const SOURCES: [&str; 3] = [
     "crates/daemon/src/links.rs",
     "crates/scheduler/src/api/metrics.rs",
 ];
-/// What exporters and Prometheus add to a name, the outermost first.
+/// Suffixes that exporters and Prometheus add to a name, the outermost first.
 const ENDS: [&str; 7] = [
     "_info",
     "_total",
@@ -77,7 +77,7 @@ fn names(text: &str) -> Vec<String> {
     ours.map(str::to_owned).collect()
 }
 
-/// Whether a source has the name in quotes, without what is put before and behind it.
+/// Returns true if a source file has the name in quotes, without its prefix and suffixes.
 fn is_registered(name: &str, sources: &str) -> bool {
     let name = name.trim_start_matches("lighthaul_");
     let name = name.trim_start_matches("gateway_");

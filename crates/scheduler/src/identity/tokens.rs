@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use lighthaul_io::durable;
 use lighthaul_io::identity::Fingerprint;
@@ -26,8 +25,6 @@ use crate::books::{Role, Who};
 #[derive(Debug)]
 pub struct Tokens {
     file: WatchedFile<List>,
-    /// True if the file could not be read the last time, which is logged once.
-    is_unreadable: AtomicBool,
 }
 
 /// Lines of a file, as they were read.
@@ -40,7 +37,7 @@ struct List {
     faults: Vec<String>,
 }
 
-/// Whose token it is, and until when, in seconds since 1970.
+/// Bearer of a token, and the end of its validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The token's hash.
@@ -59,7 +56,6 @@ impl Tokens {
     pub fn open(path: &Path) -> io::Result<Self> {
         let tokens = Self {
             file: WatchedFile::new(path.to_owned()),
-            is_unreadable: AtomicBool::new(false),
         };
         tokens.list()?;
         Ok(tokens)
@@ -68,14 +64,7 @@ impl Tokens {
     /// Returns the bearer of `token` at `now`, in seconds since 1970. A file that cannot be read lists no token.
     pub fn bearer(&self, token: &str, now: u64) -> Option<Who> {
         let shown = Fingerprint::of_token(token);
-        let list = self.list();
-        let was_unreadable = self.is_unreadable.swap(list.is_err(), Ordering::Relaxed);
-        let list = list.inspect_err(|why| {
-            if !was_unreadable {
-                self.warn(&format!(": {why}"));
-            }
-        });
-        let list = list.ok()?;
+        let list = self.list().ok()?;
         // all of them are compared, so that time does not say which was near
         let is_denied = list.denied.iter().filter(|token| token.is(shown)).count() > 0;
         let found = list.entries.iter().filter(|entry| entry.token.is(shown));
@@ -86,14 +75,16 @@ impl Tokens {
 
     /// Reads the file if it has changed. Faults are logged when they appear.
     fn list(&self) -> io::Result<Arc<List>> {
-        self.file.parsed(|octets, before| {
+        let parse = |octets: Option<Vec<u8>>, before: Option<&List>| {
             let list = List::parse(&octets.unwrap_or_default());
             let known = before.map_or(&[][..], |before| &before.faults);
             let new = list.faults.iter().filter(|fault| !known.contains(fault));
             new.take(FAULTS_MAX)
                 .for_each(|fault| self.warn(&format!(" by {fault}")));
             Ok(list)
-        })
+        };
+        let report = |why: &io::Error| self.warn(&format!(": {why}"));
+        self.file.parsed_or_reported(parse, report)
     }
 
     fn warn(&self, why: &str) {
@@ -121,20 +112,12 @@ impl List {
                 Ok(entry) => list.entries.push(entry),
                 Err(why) => {
                     list.faults.push(format!("line {nth}: {why}"));
-                    list.denied.extend(named(text));
+                    list.denied.extend(Fingerprint::all_in(text));
                 }
             }
         }
         list
     }
-}
-
-/// Tokens whose hashes are anywhere in a line.
-fn named(line: &str) -> impl Iterator<Item = Fingerprint> + '_ {
-    let runs = line.split(|letter: char| !letter.is_ascii_hexdigit());
-    let long = runs.filter(|run| run.len() >= DIGITS);
-    let hashes = long.flat_map(|run| [&run[..DIGITS], &run[run.len() - DIGITS..]]);
-    hashes.filter_map(|digits| format!("sha256:{digits}").parse().ok())
 }
 
 /// Lists a token in the file at `path`, which is made if it is missing.
@@ -194,8 +177,6 @@ fn entry(line: &str) -> Result<Entry, NotAnEntry> {
     })
 }
 
-/// Hexadecimal digits of the hash of a token.
-const DIGITS: usize = 64;
 /// Faults that are logged of one reading.
 const FAULTS_MAX: usize = 20;
 
