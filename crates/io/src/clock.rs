@@ -110,7 +110,8 @@ pub fn lower_timer_slack() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000_usize, 0, 0, 0) };
 }
 
-fn monotonic_nanos() -> u64 {
+/// Returns the monotonic clock's reading. A signal handler may call it.
+pub(crate) fn monotonic_nanos() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

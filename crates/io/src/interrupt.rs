@@ -1,15 +1,24 @@
 //! Requests to stop the process: the first signal asks, the second one ends the process at once.
 //! After [`handle_signals_gracefully`], one earlier signal only asks to finish the present work.
+//! Signals that come within [`TOGETHER`] count as one: `timeout` and service managers send theirs to the process
+//! and then to its group.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
+use crate::clock::monotonic_nanos;
 use crate::error::Error;
+
+/// Signals less than this apart count as one.
+pub const TOGETHER: Duration = Duration::from_millis(50);
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 /// Signals that only ask for a gentle end.
 static GRACEFUL: AtomicU8 = AtomicU8::new(0);
 static ENDING: AtomicBool = AtomicBool::new(false);
+/// The clock's reading at the last signal that counted, or 0.
+static COUNTED_AT: AtomicU64 = AtomicU64::new(0);
 
 /// Like [`handle_signals`], but the first signal only asks to finish the present work and accept no more:
 /// see [`is_ending`].
@@ -60,6 +69,13 @@ pub fn check() -> Result<(), Error> {
 
 extern "C" fn on_signal(signal: libc::c_int) {
     ENDING.store(true, Ordering::Relaxed);
+    // clock_gettime is async-signal-safe
+    let now = monotonic_nanos();
+    let last = COUNTED_AT.load(Ordering::Relaxed);
+    if last > 0 && u128::from(now.saturating_sub(last)) < TOGETHER.as_nanos() {
+        return;
+    }
+    COUNTED_AT.store(now, Ordering::Relaxed);
     if GRACEFUL.swap(0, Ordering::Relaxed) > 0 {
         return;
     }
