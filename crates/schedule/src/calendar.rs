@@ -210,6 +210,7 @@ impl Calendar {
         Field {
             config: &self.config,
             stocks: self.stocks.as_slice(),
+            limit: None,
         }
     }
 

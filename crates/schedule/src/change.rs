@@ -9,9 +9,10 @@ use lighthaul_base::Instant;
 use lighthaul_base::trc::Step;
 
 use crate::calendar::{Booking, Calendar, Id};
+use crate::capacity::Capacity;
 use crate::grant::Grant;
 use crate::path::Path;
-use crate::plan::{Ask, Goal};
+use crate::plan::{Ask, Field, Goal};
 use crate::refusal::{Counter, Refusal};
 use crate::request::{Detail, Need, Shape};
 use crate::topology::Topology;
@@ -31,11 +32,28 @@ pub struct Moved {
 ///
 /// The calendar asks for each path before it looks there, and once more for the grant that it has found.
 pub trait MoveRules {
+    /// Learns that bookings have nothing more from now on until they are granted something else.
+    fn displace(&mut self, _ids: &[Id]) {}
+
     /// Returns whether a booking may be moved to another path.
     fn may_take(&self, id: Id, path: &Path, topology: &Topology) -> bool;
 
+    /// Returns a bound on the rate of a booking over time, beside what links have.
+    fn rate_limit(&self, _id: Id) -> Option<RateLimit<'_>> {
+        None
+    }
+
     /// Refuses a grant in place of the one that a booking has; what is not refused is granted.
     fn check(&mut self, id: Id, was: &Grant, new: &Grant) -> Result<(), Refusal>;
+}
+
+/// A highest rate that differs over time: what a capacity function has beyond some of it.
+#[derive(Clone, Copy, Debug)]
+pub struct RateLimit<'a> {
+    /// The capacity function.
+    pub left: &'a Capacity,
+    /// Bits a second of it that are not there.
+    pub less: u64,
 }
 
 /// Allows every move.
@@ -273,9 +291,13 @@ impl Calendar {
                 vec![Arc::clone(&was.path)]
             }
         };
-        let found = self.field().best(&ask, &paths);
+        let field = Field {
+            limit: rules.rate_limit(id),
+            ..self.field()
+        };
+        let found = field.best(&ask, &paths);
         if stays && found.as_ref().map(Grant::start) != Ok(ask.from) {
-            let view = self.field().view(ask.owner, &was.path, ask.from);
+            let view = field.view(ask.owner, &was.path, ask.from);
             return Err(Refusal::Blocked(view.next_below(ask.on(&was.path)?.least)));
         }
         found
@@ -346,6 +368,10 @@ struct NoLater<'a, R> {
 impl<R: MoveRules> MoveRules for NoLater<'_, R> {
     fn may_take(&self, id: Id, path: &Path, topology: &Topology) -> bool {
         self.rules.may_take(id, path, topology)
+    }
+
+    fn rate_limit(&self, id: Id) -> Option<RateLimit<'_>> {
+        self.rules.rate_limit(id)
     }
 
     fn check(&mut self, id: Id, was: &Grant, new: &Grant) -> Result<(), Refusal> {

@@ -37,7 +37,7 @@ mod view;
 
 pub use calendar::{Booking, Calendar, Id};
 pub use capacity::{Capacity, Free};
-pub use change::{MoveRules, Moved, NoRules, RepackLimits, Scope};
+pub use change::{MoveRules, Moved, NoRules, RateLimit, RepackLimits, Scope};
 pub use config::Config;
 pub use grant::Grant;
 pub use outage::{Displaced, Outage};

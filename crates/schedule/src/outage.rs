@@ -64,6 +64,7 @@ impl Calendar {
         };
         let from = self.first_from(outage.from.max(now));
         let hit = self.in_turn(|booking| booking.has(outage.link, from, outage.till));
+        rules.displace(&hit);
         self.outages.insert(id, outage);
         self.shut(outage.link);
         let mut displaced = Displaced::default();

@@ -7,6 +7,7 @@ use core::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
 
+use crate::change::RateLimit;
 use crate::config::Config;
 use crate::fbls;
 use crate::grant::Grant;
@@ -15,7 +16,7 @@ use crate::refusal::Refusal;
 use crate::request::{Detail, Need, Request, Shape};
 use crate::stock::{Owner, Stock};
 use crate::vbls::{self, Terms};
-use crate::view::View;
+use crate::view::{Leg, View};
 
 /// What is looked for: a request without its deadline, or what is left of one.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +116,8 @@ impl Ask {
 pub(crate) struct Field<'a> {
     pub(crate) config: &'a Config,
     pub(crate) stocks: &'a [Stock],
+    /// A bound on the rate, beside what the stocks have.
+    pub(crate) limit: Option<RateLimit<'a>>,
 }
 
 impl<'a> Field<'a> {
@@ -145,7 +148,11 @@ impl<'a> Field<'a> {
 
     /// What an owner can have of a path from a moment on.
     pub(crate) fn view(&self, owner: Owner, path: &Path, at: Instant) -> View<'a> {
-        let mut legs = Vec::with_capacity(path.links().len() + 1);
+        let mut legs = Vec::with_capacity(path.links().len() + 2);
+        legs.extend(self.limit.map(|RateLimit { left, less }| Leg::Beyond {
+            left: left.cursor(at),
+            less,
+        }));
         for link in path.stocks() {
             self.stocks[link.0 as usize].legs(owner, at, &mut legs);
         }

@@ -24,6 +24,8 @@ pub(crate) enum Leg<'a> {
         left: Cursor<'a>,
         others: u64,
     },
+    /// A capacity function without `less` of it.
+    Beyond { left: Cursor<'a>, less: u64 },
 }
 
 impl<'a> View<'a> {
@@ -94,6 +96,7 @@ impl Leg<'_> {
             Self::Shared { open, left, others } => {
                 open.free() + left.free().saturating_sub(*others)
             }
+            Self::Beyond { left, less } => left.free().saturating_sub(*less),
         }
     }
 
@@ -101,6 +104,7 @@ impl Leg<'_> {
         match self {
             Self::Plain(cursor) => cursor.till(),
             Self::Shared { open, left, .. } => open.till().min(left.till()),
+            Self::Beyond { left, .. } => left.till(),
         }
     }
 
@@ -111,6 +115,7 @@ impl Leg<'_> {
                 open.seek(at);
                 left.seek(at);
             }
+            Self::Beyond { left, .. } => left.seek(at),
         }
     }
 
@@ -118,6 +123,10 @@ impl Leg<'_> {
         match self {
             Self::Plain(cursor) => cursor.next_at_least(bps),
             Self::Shared { .. } => self.next(|free| free >= bps),
+            Self::Beyond { left, .. } if bps == 0 => left.now(),
+            Self::Beyond { left, less } => less
+                .checked_add(bps)
+                .map_or(Instant::NEVER, |bps| left.next_at_least(bps)),
         }
     }
 
@@ -125,6 +134,10 @@ impl Leg<'_> {
         match self {
             Self::Plain(cursor) => cursor.next_below(bps),
             Self::Shared { .. } => self.next(|free| free < bps),
+            Self::Beyond { .. } if bps == 0 => Instant::NEVER,
+            Self::Beyond { left, less } => less
+                .checked_add(bps)
+                .map_or_else(|| left.now(), |bps| left.next_below(bps)),
         }
     }
 
@@ -139,8 +152,57 @@ impl Leg<'_> {
             leg.seek(till);
         }
         match leg {
-            Self::Plain(cursor) => cursor.now(),
+            Self::Plain(cursor) | Self::Beyond { left: cursor, .. } => cursor.now(),
             Self::Shared { open, .. } => open.now(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::Capacity;
+    use alloc::vec;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn limit_leaves_what_its_function_has_beyond_some_of_it() {
+        let mut left = Capacity::new(u64::MAX);
+        let less = u64::MAX - 10;
+        left.take(at(5), at(9), 4);
+        // more than there is of the limit
+        left.take(at(9), at(12), 30);
+        let leg = Leg::Beyond {
+            left: left.cursor(at(0)),
+            less,
+        };
+        let mut view = View::new(vec![leg.clone()], at(0));
+        let mut seen = Vec::new();
+        while view.now() < Instant::NEVER {
+            seen.push((view.now(), view.free()));
+            view.seek(view.till());
+        }
+        assert_eq!(seen, [(at(0), 10), (at(5), 6), (at(9), 0), (at(12), 10)]);
+        let below = |bps| leg.next_below(bps);
+        assert_eq!([7, 6, 0].map(below), [at(5), at(9), Instant::NEVER]);
+        assert_eq!([11, u64::MAX].map(below), [at(0), at(0)]);
+        let full = View::new(vec![leg], at(0));
+        let from = |moment, bps| {
+            let mut view = full.clone();
+            view.seek(at(moment));
+            view.seek_at_least(bps);
+            view.now()
+        };
+        assert_eq!(
+            [from(0, 10), from(5, 6), from(5, 7)],
+            [at(0), at(5), at(12)]
+        );
+        assert_eq!(
+            [from(9, 1), from(9, 0), from(0, 11)],
+            [at(12), at(9), Instant::NEVER]
+        );
     }
 }

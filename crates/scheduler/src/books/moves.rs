@@ -1,8 +1,8 @@
 //! Rules for reservations that the calendar moves: after an outage, and when others have left room.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lighthaul_schedule::{Grant, Id, MoveRules, Path, Refusal, Topology};
+use lighthaul_schedule::{Grant, Id, MoveRules, Path, RateLimit, Refusal, Topology};
 
 use super::policy::Policy;
 use super::rates::Rates;
@@ -12,32 +12,26 @@ use crate::word::{Moment, Step};
 
 /// Rules of the books: no other circuit carries the packets, and links, rates and ends are allowed by the policy of the
 /// owner.
+///
+/// What an outage hits has no rate until it is moved, and is looked for where its owner has rate left.
 #[derive(Debug)]
 pub(super) struct Moves<'a> {
     rivals: Rivals<'a>,
     now: Moment,
-    /// True if the highest rate of an owner binds, too; a reservation that an outage hits would else lose everything.
-    are_rates_bound: bool,
-    /// Rates of owners, with those that were moved.
+    /// Reservations that an outage hits and that are not moved yet.
+    displaced: BTreeSet<u64>,
+    /// Rates of owners, with those that were moved and without those that are displaced.
     rates: BTreeMap<&'a str, Rates>,
 }
 
 impl<'a> Moves<'a> {
-    /// Rules for what others have left room for.
-    pub(super) fn into_room(rivals: Rivals<'a>, now: Moment) -> Self {
+    /// Rules for reservations as they are `now`.
+    pub(super) fn new(rivals: Rivals<'a>, now: Moment) -> Self {
         Self {
             rivals,
             now,
-            are_rates_bound: true,
+            displaced: BTreeSet::new(),
             rates: BTreeMap::new(),
-        }
-    }
-
-    /// Rules for what an outage hits.
-    pub(super) fn out_of_outage(rivals: Rivals<'a>, now: Moment) -> Self {
-        Self {
-            are_rates_bound: false,
-            ..Self::into_room(rivals, now)
         }
     }
 
@@ -68,9 +62,9 @@ impl<'a> Moves<'a> {
             if is_later && policy.check_end(owner, self.now, new.end().into()).is_err() {
                 return false;
             }
-            if self.are_rates_bound && !self.may_have_rates(record, &steps) {
-                return false;
-            }
+        }
+        if !self.may_have_rates(record, &steps) {
+            return false;
         }
         self.rivals.moved.insert(id, steps);
         true
@@ -78,26 +72,50 @@ impl<'a> Moves<'a> {
 
     /// Returns true if an owner may have steps in place of those of a reservation; they are counted then.
     fn may_have_rates(&mut self, record: &'a Record, steps: &[Step]) -> bool {
-        let owner = record.reservation.owner.as_str();
-        let policy = self.rivals.config.policy_of(owner);
-        if policy.rate_max.is_none() {
+        let Some(policy) = self.limit_of(record) else {
+            return true;
+        };
+        let (id, owner) = (record.reservation.id, record.reservation.owner.as_str());
+        if self.displaced.remove(&id) {
+            // it was looked for within the limit
+            self.rates_of(owner).add(steps);
             return true;
         }
+        // of one booking that is moved twice, the steps of the first move count
+        let own = self.rivals.moved.get(&id).cloned();
+        let own = own.unwrap_or_else(|| record.reservation.steps.clone());
+        let rates = self.rates_of(owner);
+        rates.remove(&own);
+        let (most, beside) = rates.peak(steps);
+        let may = record.by_operator || policy.check_rate(owner, most, beside).is_ok();
+        rates.add(if may { steps } else { &own });
+        may
+    }
+
+    /// The policy of an owner, if it limits rates.
+    fn limit_of(&self, record: &Record) -> Option<&'a Policy> {
+        let policy = self.rivals.config.policy_of(&record.reservation.owner);
+        policy.rate_max.is_some().then_some(policy)
+    }
+
+    fn rates_of(&mut self, owner: &'a str) -> &mut Rates {
         let tally = self.rivals.tally;
         let rates = self.rates.entry(owner);
-        let rates = rates.or_insert_with(|| tally.rates(owner).cloned().unwrap_or_default());
-        // of one booking that is moved twice, the steps of the first move count
-        let own = self.rivals.moved.get(&record.reservation.id);
-        let own = own.map_or(record.reservation.steps.as_slice(), Vec::as_slice);
-        rates.remove(own);
-        let (most, beside) = rates.peak(steps);
-        let may = policy.check_rate(owner, most, beside).is_ok();
-        rates.add(if may { steps } else { own });
-        may
+        rates.or_insert_with(|| tally.rates(owner).cloned().unwrap_or_default())
     }
 }
 
 impl MoveRules for Moves<'_> {
+    fn displace(&mut self, ids: &[Id]) {
+        let records = self.rivals.records;
+        for record in ids.iter().filter_map(|id| records.get(&id.0)) {
+            let reservation = &record.reservation;
+            if self.limit_of(record).is_some() && self.displaced.insert(reservation.id) {
+                self.rates_of(&reservation.owner).remove(&reservation.steps);
+            }
+        }
+    }
+
     fn may_take(&self, Id(id): Id, path: &Path, topology: &Topology) -> bool {
         let Some(record) = self.rivals.records.get(&id) else {
             return true;
@@ -110,6 +128,14 @@ impl MoveRules for Moves<'_> {
         let mut new = names_of(path, topology);
         new.retain(|link| !reservation.path.contains(link));
         policy.check_links(&reservation.owner, &new).is_ok()
+    }
+
+    fn rate_limit(&self, Id(id): Id) -> Option<RateLimit<'_>> {
+        let displaced = self.displaced.get(&id)?;
+        let record = self.rivals.records.get(displaced)?;
+        let limit = self.policy_of(record)?.rate_max?;
+        let rates = self.rates.get(record.reservation.owner.as_str());
+        rates.map(|rates| rates.left_of(limit))
     }
 
     fn check(&mut self, Id(id): Id, was: &Grant, new: &Grant) -> Result<(), Refusal> {

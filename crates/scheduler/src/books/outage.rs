@@ -37,7 +37,7 @@ impl Ledger {
             tally: &self.tally,
             moved: BTreeMap::new(),
         };
-        let mut rules = Moves::out_of_outage(rivals, now);
+        let mut rules = Moves::new(rivals, now);
         let at = now.instant();
         let displaced = self.calendar.outage_by(at, Id(id), outage, &mut rules)?;
         self.seq = id;
@@ -50,7 +50,6 @@ impl Ledger {
         };
         let moved: Vec<u64> = displaced.moved.iter().map(|moved| moved.id.0).collect();
         let failed: Vec<u64> = displaced.lost.iter().map(|id| id.0).collect();
-        let lost = format!("{why}; there is no room at another time or on another path");
         let act = Act {
             now,
             who,
@@ -60,6 +59,7 @@ impl Ledger {
             self.regrant(act, *id)?;
         }
         for id in &failed {
+            let lost = self.lost(*id, &why);
             self.turn(Act { why: &lost, ..act }, *id, Verb::Fail)?;
         }
         let view = OutageView {
@@ -73,6 +73,18 @@ impl Ledger {
         self.outages.insert(id, view.clone());
         self.note_outage(id);
         Ok(view)
+    }
+
+    /// Says why a reservation that an outage hits has failed.
+    fn lost(&self, id: u64, why: &str) -> String {
+        let record = self.records.get(&id).filter(|record| !record.by_operator);
+        let owner = record.map(|record| record.reservation.owner.as_str());
+        let limit = owner.and_then(|owner| self.config.policy_of(owner).rate_words(owner));
+        let limit = limit.map(|limit| format!(", and {limit}"));
+        format!(
+            "{why}; there is no room at another time or on another path{}",
+            limit.unwrap_or_default()
+        )
     }
 
     /// Lets a link be used again at the time of an outage.

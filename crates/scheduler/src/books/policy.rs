@@ -120,10 +120,20 @@ impl Policy {
             || "choose another time".to_owned(),
             |left| format!("ask for a highest rate of at most {left}"),
         );
+        let allows = allows(owner, limit);
         Err(Error::Policy(format!(
-            "the policy of {owner} allows {limit} at one time for all of its reservations together; {left}, or ask an operator"
+            "{allows}; {left}, or ask an operator"
         )))
     }
+
+    /// Returns what it says of rates, if it limits them.
+    pub(super) fn rate_words(&self, owner: &str) -> Option<String> {
+        self.rate_max.map(|limit| allows(owner, limit))
+    }
+}
+
+fn allows(owner: &str, limit: Rate) -> String {
+    format!("the policy of {owner} allows {limit} at one time for all of its reservations together")
 }
 
 fn listed<T: ToString>(all: &[T]) -> String {

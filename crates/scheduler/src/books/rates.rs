@@ -1,6 +1,7 @@
 //! The rates of an owner's reservations together, over time.
 
-use lighthaul_schedule::Capacity;
+use lighthaul_base::Rate;
+use lighthaul_schedule::{Capacity, RateLimit};
 
 use crate::word::Step;
 
@@ -37,6 +38,14 @@ impl Rates {
     /// Returns whether the sum is nothing at every moment.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns what the sum leaves of a rate.
+    pub(crate) const fn left_of(&self, rate: Rate) -> RateLimit<'_> {
+        RateLimit {
+            left: &self.0,
+            less: self.0.whole() - rate.as_bps(),
+        }
     }
 
     /// Returns the highest sum of steps and of all that was added, and how much of it is not of the steps.

@@ -101,7 +101,7 @@ impl Ledger {
             tally: &self.tally,
             moved: BTreeMap::new(),
         };
-        let mut rules = Moves::into_room(rivals, now);
+        let mut rules = Moves::new(rivals, now);
         let calendar = &mut self.calendar;
         let moved = calendar.repack_by(from, Scope::Waiting, &mut limits, &mut rules);
         let looked_at = self.config.repack_max - limits.bookings;

@@ -7,5 +7,6 @@ mod follow;
 mod kept;
 mod life;
 mod moved;
+mod rate_limits;
 mod shelf;
 mod world;
