@@ -1,6 +1,5 @@
 //! Rate limits by day of the week and time of day, in the notation of rclone's `--bwlimit`.
 
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
@@ -94,7 +93,7 @@ impl fmt::Display for ParseTimetableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "expected a rate limit in bytes per second (10M), in bits per second (100Mbit), or off; \
+            "expected a rate limit with a unit, in bytes per second (10M) or in bits per second (100Mbit), or off; \
              a timetable is written as in 08:00,1G Sat-18:00,off"
         )
     }
@@ -103,7 +102,7 @@ impl fmt::Display for ParseTimetableError {
 impl core::error::Error for ParseTimetableError {}
 
 /// Parses one limit. A unit that ends in `bit` is bits per second; anything else is bytes per second. A bare number
-/// is KiB per second, as in rsync and rclone. `off` and `0` mean no limit (`None`).
+/// is refused, since its unit would be a guess. `off` and `0` mean no limit (`None`).
 fn limit(text: &str) -> Result<Option<Rate>, ParseTimetableError> {
     if text == "off" {
         return Ok(None);
@@ -112,9 +111,7 @@ fn limit(text: &str) -> Result<Option<Rate>, ParseTimetableError> {
     let bits = if unit.ends_with("bit") {
         return unit.parse().map(Some).map_err(|_| ParseTimetableError);
     } else {
-        let is_bare = unit.ends_with(|last: char| last.is_ascii_digit());
-        let size = format!("{unit}{}", if is_bare { "K" } else { "" });
-        let size: Size = size.parse().map_err(|_| ParseTimetableError)?;
+        let size: Size = unit.parse().map_err(|_| ParseTimetableError)?;
         size.0.checked_mul(8)
     };
     bits.map(Rate::from_bps).ok_or(ParseTimetableError)
@@ -175,7 +172,7 @@ mod tests {
             ("10MB", bytes(10_000_000)),
             ("1.5G", bytes(3 << 29)),
             ("10MiB/s", bytes(10 << 20)),
-            ("512", bytes(512 << 10)),
+            ("512K", bytes(512 << 10)),
             ("100B", bytes(100)),
             ("100Mbit", Some(Rate::from_mbps(100))),
             ("100Mbit/s", Some(Rate::from_mbps(100))),
@@ -208,6 +205,9 @@ mod tests {
         for text in [
             "",
             "fast",
+            "10",
+            "1.5/s",
+            "08:00,10 18:00,off",
             "10Q",
             "-1M",
             "8,1M",

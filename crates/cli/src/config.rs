@@ -295,6 +295,39 @@ mod tests {
     }
 
     #[test]
+    fn rates_and_sizes_without_a_unit_are_refused() {
+        for line in [
+            "cp a lh://b/c --limit 10",
+            "cp a lh://b/c --rate 10",
+            "cp a lh://b/c --book --book-size 10",
+            "stream lh://b/c --rate 10",
+            "stream lh://b/c --object-size 10",
+            "serve --root / --max-memory 10",
+            "gateway --rate 10",
+            "gateway --memory 10",
+            "gateway --slab 10",
+            "probe h --rate 10",
+            "probe h --size 10",
+            "doctor h --rate 10",
+            "scheduler --topology t --link-capacity 10",
+            "scheduler --topology t --bytes-max 10",
+            "scheduler --topology t --shape eth1=10",
+            "book a b --size 10",
+            "book a b --size 1GB --rate-max 10",
+            "quote a b --size 1GB --rate-min 10",
+        ] {
+            let error = parse(&Config::default(), &format!("lighthaul {line}"));
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("unit"), "{line}: {error}");
+        }
+        for table in ["08:00,10 18:00,off", "1.5/s"] {
+            let words = ["lighthaul", "cp", "a", "lh://b/c", "--limit", table];
+            let error = Cli::command().try_get_matches_from(words).unwrap_err();
+            assert!(error.to_string().contains("with a unit"), "{error}");
+        }
+    }
+
+    #[test]
     fn the_grammar_is_whole_and_every_key_has_a_variable() {
         let config = read(&["[cp]\nplain = true"]).unwrap();
         let command = config.apply(Cli::command());

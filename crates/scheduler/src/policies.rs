@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, mem};
 
+use lighthaul_base::Rate;
 use lighthaul_base::position::fault_in;
 use serde::Deserialize;
 use toml::Value;
@@ -26,7 +27,7 @@ use tracing::{error, info};
 
 use crate::books::{Policy, Quota};
 use crate::error::{Error, Result};
-use crate::word::{Bps, Bytes, Span};
+use crate::word::{Bytes, Span, WithUnit};
 
 /// What identities may book.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -190,9 +191,9 @@ struct Written {
     prefixes: Option<Vec<String>>,
     interfaces: Option<Vec<String>>,
     links: Option<Vec<String>>,
-    rate_max: Option<Bps>,
-    ahead: Option<Span>,
-    bytes_per_day: Option<Bytes>,
+    rate_max: Option<WithUnit<Rate>>,
+    ahead: Option<WithUnit<Span>>,
+    bytes_per_day: Option<WithUnit<Bytes>>,
     reservations: Option<usize>,
 }
 
@@ -210,20 +211,17 @@ impl Written {
             let prefixes = prefixes.map(|text| text.parse().map_err(|_| wrong(text)));
             policy.prefixes = prefixes.collect::<Result<_>>()?;
         }
-        if let Some(rate) = self.rate_max {
-            let zero = || Error::Misuse("rate_max is zero; list no links instead".to_owned());
-            policy.rate_max = Some(rate.rate().ok_or_else(zero)?);
-        }
+        policy.rate_max = self.rate_max.map(|rate| rate.0).or(policy.rate_max);
         policy.interfaces = self.interfaces.or(policy.interfaces);
         policy.links = self.links.or(policy.links);
-        policy.ahead = self.ahead.map(|span| span.0).or(policy.ahead);
+        policy.ahead = self.ahead.map(|ahead| ahead.0.0).or(policy.ahead);
         let Quota {
             reservations,
             bytes,
         } = policy.quota;
         policy.quota = Quota {
             reservations: self.reservations.unwrap_or(reservations),
-            bytes: self.bytes_per_day.map_or(bytes, |bytes| bytes.0),
+            bytes: self.bytes_per_day.map_or(bytes, |bytes| bytes.0.0),
         };
         Ok(policy)
     }
@@ -316,7 +314,18 @@ mod tests {
             ("[default]\nprefix = []", "line 2, column 1: unknown field"),
             ("[default]\nprefixes = ['10.1.0.0/33']", "10.1.0.0/33"),
             ("[default]\nrate_max = '0Mb/s'", "Mb/s"),
-            ("[default]\nrate_max = 0", "zero"),
+            (
+                "[default]\nrate_max = 1000000000",
+                "line 2, column 12: expected a rate: a number above zero and a unit",
+            ),
+            ("[default]\nrate_max = 1.5", "and a unit"),
+            ("[default]\nrate_max = 0", "and a unit"),
+            (
+                "[default]\nbytes_per_day = 1000",
+                "expected a size: a number and a unit",
+            ),
+            ("[identity.ada]\nahead = 7", "2h 30m, 7d"),
+            ("[identity.ada]\nahead = true", "text with a unit"),
             ("[identity.ada]\nahead = 'soon'", "7d"),
             (
                 "[identity.ada]\n[identity.ada]",

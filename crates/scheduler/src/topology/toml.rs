@@ -15,6 +15,7 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_base::position::fault_in;
@@ -23,7 +24,7 @@ use lighthaul_schedule::{Link, Topology};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::word::{Bps, Span};
+use crate::word::{Span, WithUnit};
 
 /// Reads a topology. Its nodes are those that its links name, and those that it lists itself; `capacity` is that of links
 /// that name none.
@@ -90,9 +91,9 @@ struct Written {
     name: Option<String>,
     from: String,
     to: String,
-    capacity: Option<Bps>,
-    channel: Option<Bps>,
-    guard: Option<Span>,
+    capacity: Option<WithUnit<Rate>>,
+    channel: Option<WithUnit<Rate>>,
+    guard: Option<WithUnit<Span>>,
     cost: Option<u32>,
     #[serde(default)]
     both: bool,
@@ -106,30 +107,20 @@ struct Written {
 impl Written {
     fn link(&self, usual: Option<Rate>) -> Result<Link> {
         let name = self.name();
-        let rate = |what: &str, bps: Bps| {
-            bps.rate().ok_or_else(|| {
-                Error::Misuse(format!(
-                    "link {name} has a {what} of zero: say how much it carries"
-                ))
-            })
-        };
-        let capacity = match self.capacity {
-            Some(capacity) => Some(rate("capacity", capacity)?),
-            None => usual,
-        };
-        let capacity = capacity.ok_or_else(|| {
+        let capacity = self.capacity.as_ref().map(|capacity| capacity.0);
+        let capacity = capacity.or(usual).ok_or_else(|| {
             Error::Misuse(format!(
                 "link {name} has no capacity: give it one, or all that have none with --link-capacity"
             ))
         })?;
-        let channel = match self.channel {
-            Some(channel) => rate("channel", channel)?,
-            None => CHANNEL.min(capacity),
-        };
+        let channel = self.channel.as_ref().map(|channel| channel.0);
         Ok(Link {
             capacity,
-            channel,
-            guard: self.guard.map_or_else(Default::default, |guard| guard.0),
+            channel: channel.unwrap_or_else(|| CHANNEL.min(capacity)),
+            guard: self
+                .guard
+                .as_ref()
+                .map_or(Duration::ZERO, |guard| guard.0.0),
             cost: self.cost.unwrap_or(1),
             from: self.from.clone(),
             to: self.to.clone(),
@@ -171,7 +162,7 @@ mod tests {
         name = "slow"
         from = "here"
         to = "there"
-        capacity = 500000
+        capacity = "500kb/s"
     "#;
 
     #[test]
@@ -229,9 +220,11 @@ mod tests {
                 "two different ends",
             ),
             (
-                "[[link]]\nfrom='a'\nto='b'\ncapacity=0".into(),
-                "capacity of zero",
+                "[[link]]\nfrom='a'\nto='b'\ncapacity=1000000".into(),
+                "line 4, column 10: expected a rate: a number above zero and a unit",
             ),
+            (format!("{link}channel=1"), "and a unit"),
+            (format!("{link}guard=1"), "as in 90s"),
             (
                 "[[link]]\nfrom='a'\nto='b'\ncapacity='fast'".into(),
                 "900Mb/s",

@@ -1,12 +1,14 @@
 //! Quantities that programs write as numbers and people with units.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use lighthaul_base::size::ParseSizeError;
 use lighthaul_base::{Rate, Size};
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Bytes: a number, or text as in `1.2TB`.
@@ -159,6 +161,39 @@ where
     match Written::deserialize(deserializer)? {
         Written::Number(number) => Ok(of(number)),
         Written::Text(text) => text.parse().map_err(de::Error::custom),
+    }
+}
+
+/// A quantity in a file that people write: text with a unit. A bare number is refused, since its unit would be a guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WithUnit<T>(pub(crate) T);
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for WithUnit<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader(PhantomData))
+    }
+}
+
+/// Reads numbers as the text that they are written as, which is refused in the same words.
+struct Reader<T>(PhantomData<T>);
+
+impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Reader<T> {
+    type Value = WithUnit<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "text with a unit")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        text.parse().map(WithUnit).map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Self::Value, E> {
+        self.visit_str(&number.to_string())
     }
 }
 

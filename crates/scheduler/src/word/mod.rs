@@ -18,6 +18,7 @@ pub mod request;
 pub mod reservation;
 mod schema;
 
+pub(crate) use amount::WithUnit;
 pub use amount::{Bps, Bytes, Span};
 pub use event::{Event, Kind};
 pub use health::Health;
