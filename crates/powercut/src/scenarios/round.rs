@@ -30,26 +30,39 @@ pub struct Round<'a> {
     pub fails: bool,
 }
 
+/// Results of all scenarios of a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Cuts that were made.
+    pub cuts: u64,
+    /// Cuts that were asked for and not made.
+    pub skipped: u64,
+    /// Faults found.
+    pub faults: usize,
+}
+
 impl Round<'_> {
     /// Runs the scenarios with these names while `goes_on` returns true. Passes the results of each
-    /// to `say`. Returns the total number of faults.
+    /// to `say`.
     pub fn run(
         &self,
         names: &[&str],
         goes_on: &dyn Fn() -> bool,
         say: &mut dyn FnMut(&str, &Tally),
-    ) -> Result<usize, String> {
+    ) -> Result<Total, String> {
         let empty = self.empty()?;
-        let mut faults = 0;
+        let mut total = Total::default();
         for name in names {
             let mut tally = Tally::default();
             for (kind, image) in &empty {
-                self.on(name, *kind, image, (goes_on, &mut tally))?;
+                total.skipped += self.on(name, *kind, image, (goes_on, &mut tally))?;
             }
             say(name, &tally);
-            faults += tally.faults.len();
+            total.faults += tally.faults.len();
         }
-        Ok(faults)
+        let asked = self.cuts * names.len() as u64;
+        total.cuts = asked - total.skipped;
+        Ok(total)
     }
 
     /// Creates an empty file system of each kind.
@@ -58,14 +71,14 @@ impl Round<'_> {
         FileSystem::ALL.into_iter().map(make).collect()
     }
 
-    /// Runs the cuts of one scenario on one file system.
+    /// Runs the cuts of one scenario on one file system. Returns the number of those that it had no time for.
     fn on(
         &self,
         name: &str,
         kind: FileSystem,
         empty: &Image,
         (goes_on, tally): (&dyn Fn() -> bool, &mut Tally),
-    ) -> Result<(), String> {
+    ) -> Result<u64, String> {
         // The first file systems get the remainder of the division.
         let nth = FileSystem::ALL.iter().position(|other| *other == kind);
         let kinds = FileSystem::ALL.len() as u64;
@@ -87,7 +100,7 @@ impl Round<'_> {
             tally.add(one.map_err(|why| format!("{name} on {}: {why}", kind.name()))?);
             left -= cuts;
         }
-        Ok(())
+        Ok(left)
     }
 
     fn scenario(&self, name: &str, rng: &mut Rng) -> Result<Box<dyn Scenario>, String> {

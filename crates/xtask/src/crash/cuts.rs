@@ -9,6 +9,7 @@ use lighthaul_powercut::scenarios::all::{BOOKS, NAMES};
 use lighthaul_powercut::scenarios::round::Round;
 
 use super::args::Args;
+use super::tally::Done;
 
 /// Starts the power cuts in another process, whose mounts end with it.
 pub(crate) fn start(words: &[OsString], seed: u64, folder: &Path) -> Result<(), String> {
@@ -26,7 +27,7 @@ pub(crate) fn start(words: &[OsString], seed: u64, folder: &Path) -> Result<(), 
     }
     match inside.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err("power cuts found faults".to_owned()),
+        Ok(_) => Err("the power cuts failed".to_owned()),
         Err(why) => Err(format!("cannot start the power cuts: {why}")),
     }
 }
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &Args, seed: u64, program: &Path, folder: &Path) -> Resu
         "power cuts: repeat with --runs 0 --cuts {} --seed {seed}",
         args.cuts
     );
-    let mut faults = 0;
+    let mut done = Done::default();
     for (fails, names) in [(false, all.collect::<Vec<_>>()), (true, FAILING.to_vec())] {
         let names: Vec<&str> = names.into_iter().filter(asked).collect();
         let round = Round {
@@ -54,19 +55,15 @@ pub(crate) fn run(args: &Args, seed: u64, program: &Path, folder: &Path) -> Resu
             fails,
         };
         let what = if fails { "failing disk" } else { "power cut" };
-        faults += round.run(&names, &goes_on, &mut |name, tally| {
+        let total = round.run(&names, &goes_on, &mut |name, tally| {
             println!(
                 "{:6.1} s  {what}, {name}: {tally}",
                 clock.now().as_secs_f64()
             );
         })?;
+        done.add(total.cuts, total.skipped, total.faults);
     }
-    match faults {
-        0 => Ok(()),
-        faults => Err(format!(
-            "{faults} power cuts or disk failures led to faults"
-        )),
-    }
+    done.verdict("power cuts and disk failures", "--cut-minutes")
 }
 
 /// Scenarios for failing disks, whose content is the same in every run.

@@ -70,5 +70,76 @@ impl fmt::Display for Tally {
     }
 }
 
+/// Number of trials that were made, that were not for lack of time, and that found faults.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Done {
+    made: u64,
+    skipped: u64,
+    faults: usize,
+}
+
+impl Done {
+    pub(crate) const fn add(&mut self, made: u64, skipped: u64, faults: usize) {
+        self.made += made;
+        self.skipped += skipped;
+        self.faults += faults;
+    }
+
+    /// Refuses faults, and a part of the trials as the whole; `limit` is the option that bounds their time.
+    pub(crate) fn verdict(self, what: &str, limit: &str) -> Result<(), String> {
+        let Self {
+            made,
+            skipped,
+            faults,
+        } = self;
+        if faults == 0 && skipped == 0 {
+            return Ok(());
+        }
+        if skipped == 0 {
+            return Err(format!("{faults} of {made} {what} led to faults"));
+        }
+        let all = made + skipped;
+        Err(format!(
+            "only {made} of {all} {what} were tried before {limit} was over, and {faults} of them led to faults; give more \
+             minutes or ask for fewer"
+        ))
+    }
+}
+
 pub(crate) const CLIENT: &str = "client";
 pub(crate) const DAEMON: &str = "daemon";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_that_run_out_of_time_fail_and_say_how_many_were_made() {
+        let mut done = Done::default();
+        done.add(12, 0, 0);
+        assert_eq!(done.verdict("copies", "--minutes"), Ok(()));
+        done.add(8, 180, 0);
+        let why = done.verdict("copies", "--minutes").unwrap_err();
+        assert!(
+            why.contains("only 20 of 200 copies were tried before --minutes was over"),
+            "{why}"
+        );
+        let mut none = Done::default();
+        none.add(0, 200, 0);
+        assert!(
+            none.verdict("cuts", "--cut-minutes")
+                .unwrap_err()
+                .contains("only 0 of 200")
+        );
+    }
+
+    #[test]
+    fn faults_fail_whether_or_not_time_was_left() {
+        for skipped in [0, 3] {
+            let mut done = Done::default();
+            done.add(10, skipped, 2);
+            let why = done.verdict("copies", "--minutes").unwrap_err();
+            assert!(why.contains('2') && why.contains("led to faults"), "{why}");
+        }
+    }
+}
