@@ -172,8 +172,8 @@ pub(crate) struct At {
 pub(crate) struct Asking {
     #[command(flatten)]
     pub(crate) at: At,
-    /// The file with the token that the scheduler knows us by; or the token itself in `LIGHTHAUL_TOKEN`
-    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_TOKEN_FILE")]
+    /// The file with the token that the scheduler knows us by; or the token itself in `LIGHTHAUL_SCHEDULER_TOKEN`
+    #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// The key that the scheduler must show (sha256:...), instead of a known one or a certificate
     #[arg(long, value_name = "KEY", env = "LIGHTHAUL_PIN")]
@@ -190,7 +190,7 @@ pub(crate) struct Booked {
     pub(crate) book: bool,
     #[command(flatten)]
     pub(crate) at: At,
-    /// The file with the token that the scheduler knows us by [default: as the daemon does]
+    /// The file with the token that the scheduler knows us by; or the token itself in `LIGHTHAUL_SCHEDULER_TOKEN`
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE")]
     pub(crate) scheduler_token: Option<PathBuf>,
     /// What the scheduler calls this host, or the one that sends if both are others [default: its name]

@@ -50,10 +50,9 @@ pub(crate) fn run(args: &Cp, printer: &mut Printer, copy: Copy) -> Result<Summar
 
 /// Which scheduler is asked.
 fn asking(args: &Cp) -> Asking {
-    let token_file = args.booked.scheduler_token.clone();
     Asking {
         at: args.booked.at.clone(),
-        token_file: token_file.or_else(|| args.via.far.token_file.clone()),
+        token_file: args.booked.scheduler_token.clone(),
         pin: None,
         output: Output { json: args.json },
     }

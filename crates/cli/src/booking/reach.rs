@@ -52,7 +52,7 @@ fn check(pin: Option<&str>, name: &str, shown: Fingerprint) -> Result<(), String
     }
 }
 
-/// What the scheduler knows us by.
+/// What the scheduler knows us by; a token for daemons is not for the scheduler to see.
 fn token(asking: &Asking) -> Result<Option<String>, Error> {
     if let Some(path) = &asking.token_file {
         let token = fs::read_to_string(path)
@@ -60,7 +60,7 @@ fn token(asking: &Asking) -> Result<Option<String>, Error> {
         return Ok(Some(token.trim().to_owned()));
     }
     // not a flag, since everybody can see those of others
-    Ok(env::var("LIGHTHAUL_TOKEN").ok())
+    Ok(env::var("LIGHTHAUL_SCHEDULER_TOKEN").ok())
 }
 
 /// Why it failed, with the exit status that says so.

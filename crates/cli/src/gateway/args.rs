@@ -221,7 +221,7 @@ pub(crate) struct Booked {
     pub(crate) book: bool,
     #[command(flatten)]
     pub(crate) at: At,
-    /// The file with the token that the scheduler knows us by
+    /// The file with the token that the scheduler knows us by; or the token itself in `LIGHTHAUL_SCHEDULER_TOKEN`
     #[arg(long, value_name = "FILE", env = "LIGHTHAUL_SCHEDULER_TOKEN_FILE")]
     pub(crate) scheduler_token: Option<PathBuf>,
     /// What the scheduler calls this gateway

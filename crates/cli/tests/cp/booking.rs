@@ -100,7 +100,7 @@ impl Booking {
         let mut command = self.near.lighthaul(words);
         command
             .args(["--scheduler", &self.url])
-            .env("LIGHTHAUL_TOKEN", token)
+            .env("LIGHTHAUL_SCHEDULER_TOKEN", token)
             .env("COLUMNS", "100");
         command
     }
@@ -384,7 +384,7 @@ fn a_copy_books_its_circuit_keeps_to_it_and_gives_back_what_is_left() {
         let paths = [source.to_str().unwrap(), target.as_str()];
         let mut copy = far.copy(&[&hosts[..], more].concat(), &paths);
         copy.args(["--scheduler", &booking.url])
-            .env("LIGHTHAUL_TOKEN", &ada);
+            .env("LIGHTHAUL_SCHEDULER_TOKEN", &ada);
         far.near.run(copy)
     };
     let state = |id: &Value| {
@@ -426,7 +426,7 @@ fn what_comes_here_is_counted_there_before_it_is_booked() {
         let paths = [source.as_str(), target.to_str().unwrap()];
         let mut copy = far.copy(&[hosts.as_slice(), more.as_slice()].concat(), &paths);
         copy.args(["--scheduler", &booking.url])
-            .env("LIGHTHAUL_TOKEN", &ada);
+            .env("LIGHTHAUL_SCHEDULER_TOKEN", &ada);
         assert_valid(&far.near.run(copy).assert_succeeded())
     };
     let done = copy();
@@ -460,7 +460,7 @@ fn a_copy_that_waits_goes_when_others_leave() {
     let hosts = ["--book", "--node", "paris", "--far-node", "milan", "--json"];
     let mut copy = far.copy(&hosts, &[source.to_str().unwrap(), &target]);
     copy.args(["--scheduler", &booking.url])
-        .env("LIGHTHAUL_TOKEN", &ada);
+        .env("LIGHTHAUL_SCHEDULER_TOKEN", &ada);
     let mut copy = Running::start(copy);
     copy.prints("booked");
     // twelve minutes are left to others

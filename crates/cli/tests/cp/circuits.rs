@@ -66,7 +66,7 @@ impl Shaped {
         let options = [options.as_slice(), more.as_slice()].concat();
         let mut copy = self.far.copy(&options, &[source, &target]);
         copy.args(["--scheduler", URL])
-            .env("LIGHTHAUL_TOKEN", &self.token);
+            .env("LIGHTHAUL_SCHEDULER_TOKEN", &self.token);
         copy
     }
 
@@ -88,7 +88,7 @@ impl Shaped {
         let id = id.to_string();
         let words = ["reservations", "--json", "--scheduler", URL, &id];
         let mut ask = self.far.near.lighthaul(&words);
-        ask.env("LIGHTHAUL_TOKEN", &self.token);
+        ask.env("LIGHTHAUL_SCHEDULER_TOKEN", &self.token);
         let outcome = self.far.near.run(ask).assert_succeeded();
         event(&outcome.out[0])["state"].clone()
     }

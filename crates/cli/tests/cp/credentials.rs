@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use crate::booking::Booking;
 use crate::far::Far;
 use crate::running::Outcome;
 
@@ -125,6 +126,46 @@ fn a_token_is_not_said_to_a_daemon_that_was_never_met() {
     near.run(copy)
         .assert_failed(13, "is not known here: compare it with");
     assert!(it.far.names().is_empty());
+}
+
+#[test]
+fn token_goes_only_to_the_one_that_it_was_given_for() {
+    let it = Stranger::at("token-split");
+    let booking = Booking::start("token-split-books", &["--no-tls"]);
+    let ada = booking.token("ada", "user");
+    let robot = it.token(&[]);
+    let near = &it.far.near;
+    let list = |variable: &str, token: &str| {
+        let mut list = near.lighthaul(&["reservations", "--scheduler", &booking.url]);
+        list.env(variable, token);
+        near.run(list)
+    };
+    list("LIGHTHAUL_SCHEDULER_TOKEN", &ada).assert_succeeded();
+    for variable in ["LIGHTHAUL_TOKEN", "LIGHTHAUL_TOKEN_FILE"] {
+        list(variable, &ada).assert_failed(13, "nothing says who asks");
+    }
+    let copy = |tokens: &[(&str, &str)], options: &[&str]| {
+        let mut copy = near.cp(options);
+        let place = format!("lh://127.0.0.1:{}/y", it.far.port);
+        copy.args(["--pin", &it.far.pin, "--key"])
+            .arg(near.at("stranger"));
+        copy.args(["--scheduler", &booking.url])
+            .args(["--node", "paris", "--far-node", "milan"]);
+        copy.envs(tokens.iter().copied()).arg(&it.file).arg(place);
+        near.run(copy)
+    };
+    let scheduler = ("LIGHTHAUL_SCHEDULER_TOKEN", ada.as_str());
+    let daemon = ("LIGHTHAUL_TOKEN", robot.as_str());
+    // a daemon that had seen a token would say that it does not know it
+    for options in [&[][..], &["--book"]] {
+        copy(&[scheduler], options).assert_failed(13, "your key is not allowed there");
+    }
+    copy(&[daemon], &["--book"]).assert_failed(13, "nothing says who asks");
+    let file = near.file("robot", 0);
+    fs::write(&file, &robot).unwrap();
+    let shown = ["--book", "--token-file", file.to_str().unwrap()];
+    copy(&[], &shown).assert_failed(13, "nothing says who asks");
+    copy(&[scheduler, daemon], &["--book"]).assert_succeeded();
 }
 
 #[test]

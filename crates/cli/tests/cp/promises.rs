@@ -264,7 +264,7 @@ fn certificate_of_a_trusted_authority_is_enough_to_know_the_scheduler() {
     let near = &booking.near;
     let list = |url: &str, authorities: &Path| {
         let mut list = near.lighthaul(&["reservations", "--scheduler", url]);
-        list.env("LIGHTHAUL_TOKEN", &ada)
+        list.env("LIGHTHAUL_SCHEDULER_TOKEN", &ada)
             .env("SSL_CERT_FILE", authorities)
             .env_remove("SSL_CERT_DIR");
         near.run(list)

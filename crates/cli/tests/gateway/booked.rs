@@ -64,7 +64,7 @@ impl Booked {
         let mut ask = lab.command("a", PROGRAM).unwrap();
         ask.args(["reservations", "--json", "--scheduler", URL])
             .env("XDG_CONFIG_HOME", self.pair.scratch.at("config"))
-            .env("LIGHTHAUL_TOKEN", &self.token);
+            .env("LIGHTHAUL_SCHEDULER_TOKEN", &self.token);
         let outcome = Running::start(ask).finish();
         let lines = outcome.assert_succeeded().out;
         lines.iter().map(|line| event(line)).collect()

@@ -59,7 +59,9 @@ impl Books {
         let token = token.map_err(|why| why.to_string())?;
         let words = [words, &["--json", "--scheduler", url]].concat();
         let mut command = self.program.command(&self.config(), &words);
-        let output = command.env("LIGHTHAUL_TOKEN", token.trim()).output();
+        let output = command
+            .env("LIGHTHAUL_SCHEDULER_TOKEN", token.trim())
+            .output();
         super::program::printed(&words, &output.map_err(|why| why.to_string())?)
     }
 

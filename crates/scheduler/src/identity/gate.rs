@@ -19,7 +19,7 @@ pub struct Gate {
 pub enum Denied {
     /// Nothing was shown.
     #[error(
-        "nothing says who asks: show a token, in LIGHTHAUL_TOKEN or with --token-file; over HTTP as Authorization: Bearer TOKEN"
+        "nothing says who asks: show a token, in LIGHTHAUL_SCHEDULER_TOKEN or in a file (--token-file, with cp --scheduler-token); over HTTP as Authorization: Bearer TOKEN"
     )]
     Nobody,
     /// What was shown is not known.

@@ -59,7 +59,7 @@ pub(crate) fn compare(
             cp.args(["cp", "--json", "--progress", "none", "--quiet"]);
             cp.args(options)
                 .args(["--far-node", "b", "--scheduler", SCHEDULER]);
-            cp.env("LIGHTHAUL_TOKEN", token.trim());
+            cp.env("LIGHTHAUL_SCHEDULER_TOKEN", token.trim());
             daemon.known_to(&mut cp);
             cp.arg(file(&format!("part{nth}")));
             cp.arg(format!("lh://b/{name}{nth}"));
