@@ -87,25 +87,33 @@ pub(crate) fn run(args: &Scheduler) -> Result<(), Error> {
 
 /// Where the books are kept.
 fn store(args: &Scheduler) -> Result<Box<dyn Store>, Error> {
-    let place = args.store.clone();
-    if let Some(server) = place.as_ref().filter(|place| place.starts_with("postgres")) {
-        let here = || format!("{}://{}", scheme(args), args.listen);
-        let url = args.url.clone().unwrap_or_else(here);
-        return Ok(Box::new(Postgres::open(server, &url).map_err(failed)?));
+    if let Some(server) = server(args) {
+        let store = Postgres::open(server, &url(args));
+        return Ok(Box::new(store.map_err(failed)?));
     }
-    let path = match place {
-        Some(place) => named(&place)?,
+    let path = match &args.store {
+        Some(place) => named(place)?,
         None => usual()?,
     };
     Ok(Box::new(Sqlite::open(&path).map_err(failed)?))
 }
 
-/// Where it is remembered how far the books have come: beside the file with them, or for a server in this host's folder.
+/// The `PostgreSQL` server that keeps the books, if one does.
+fn server(args: &Scheduler) -> Option<&str> {
+    let place = args.store.as_deref();
+    place.filter(|place| place.starts_with("postgres"))
+}
+
+/// Where other instances ask this one.
+fn url(args: &Scheduler) -> String {
+    let here = || format!("{}://{}", scheme(args), args.listen);
+    args.url.clone().unwrap_or_else(here)
+}
+
+/// Where it is remembered how far the books have come: beside the file with them, or for a server in this host's folder, by
+/// the server and the URL of this instance. Several instances of this host may share a server, and each has its own note.
 fn seen(args: &Scheduler) -> PathBuf {
-    let server = args
-        .store
-        .as_ref()
-        .filter(|place| place.starts_with("postgres"));
+    let server = server(args);
     let Some(server) = server else {
         let books = args
             .store
@@ -113,7 +121,8 @@ fn seen(args: &Scheduler) -> PathBuf {
             .map_or_else(places::books, PathBuf::from);
         return with_end(&books, "seen");
     };
-    let hash = Fingerprint::of_token(server).to_string();
+    let instance = format!("{server} {}", url(args));
+    let hash = Fingerprint::of_token(&instance).to_string();
     let hash: String = hash.chars().skip("sha256:".len()).take(16).collect();
     with_end(&places::books(), &format!("{hash}.seen"))
 }
@@ -323,7 +332,39 @@ fn failed(refused: Refused) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::args::{self, Cli};
+
+    fn note(line: &str) -> PathBuf {
+        let words = ["lighthaul", "scheduler", "--topology", "t"];
+        let words = words.into_iter().chain(line.split_whitespace());
+        let args::Command::Scheduler(scheduler) = Cli::parse_from(words).command.unwrap() else {
+            panic!("it is another command");
+        };
+        seen(&scheduler)
+    }
+
+    #[test]
+    fn each_instance_of_a_store_has_a_note_of_its_own() {
+        let store = "--store postgres://books@db/books";
+        let one = note(&format!("{store} --listen 127.0.0.1:4811"));
+        let again = note(&format!("{store} --listen 127.0.0.1:4811"));
+        assert_eq!(one, again);
+        for other in [
+            format!("{store} --listen 127.0.0.1:4812"),
+            format!("{store} --listen 127.0.0.1:4811 --url https://two.example.org:4811"),
+            "--store postgres://books@db/others --listen 127.0.0.1:4811".to_owned(),
+        ] {
+            assert_ne!(one, note(&other), "{other}");
+        }
+        // a file with books has one instance
+        for listen in ["127.0.0.1:4811", "127.0.0.1:4812"] {
+            let note = note(&format!("--store /srv/books --listen {listen}"));
+            assert_eq!(note, Path::new("/srv/books.seen"));
+        }
+    }
 
     #[test]
     fn books_are_not_kept_where_nobody_meant_them_to_be() {

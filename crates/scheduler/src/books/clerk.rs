@@ -64,6 +64,7 @@ impl Clerk {
         let back = self.now.0.saturating_sub(now.0);
         if back <= BACK_MAX {
             self.now = self.now.max(now);
+            self.memory.sync(self.now);
             return;
         }
         let seconds = back / 1_000_000_000;

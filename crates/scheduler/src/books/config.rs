@@ -36,7 +36,7 @@ pub struct Config {
     pub events_max: u64,
     /// How many bookings are packed again when somebody leaves something to others; none if zero.
     pub repack_max: usize,
-    /// Where it is remembered how far the store has come, from one start to the next.
+    /// Where it is remembered how far the store has come, from one start to the next: a file of this instance alone.
     pub seen: Option<PathBuf>,
     /// Whether a store that went backwards is taken, once.
     pub accept_restored: bool,

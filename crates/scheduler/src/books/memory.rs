@@ -5,10 +5,14 @@
 //!
 //! ```text
 //! bound on disk --> batch in the store --> mark written --> answer
+//!                                                   `--> mark on disk, once a second
 //! ```
 //!
-//! The mark is exact after a stop and after a kill. A power cut may take the latest marks, but not the bound: numbers up to it
-//! are not given again, even if it cannot be seen that the store lacks them.
+//! The mark is exact after a stop and after a kill. A power cut may take the marks of the last second or two, but not the
+//! bound: numbers up to it are not given again, even if it cannot be seen that the store lacks them. An answer waits for the
+//! disk of the store alone: to wait for that of the mark, too, would take twice as long and protect no number.
+//!
+//! Each instance has a note of its own. In one that two wrote, the mark of the one that lags would replace that of the other.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -20,6 +24,7 @@ use lighthaul_io::identity::Fingerprint;
 
 use crate::error::{Error, Result};
 use crate::store::{Mark, Store};
+use crate::word::Moment;
 
 /// The farthest point of a store's history that was seen.
 #[derive(Debug)]
@@ -33,6 +38,8 @@ pub(super) struct Memory {
     is_damaged: bool,
     /// Numbers up to this one may have been given in a history that is lost.
     floor: u64,
+    /// Time at which the disk was last asked to take the note.
+    synced: Moment,
 }
 
 /// A file with a mark and a bound in it.
@@ -44,6 +51,8 @@ struct Note {
     bound: u64,
     /// True if it could not be written the last time.
     has_failed: bool,
+    /// True if the disk may not have what was written last.
+    is_unsynced: bool,
 }
 
 impl Memory {
@@ -58,6 +67,7 @@ impl Memory {
             note: None,
             is_damaged: false,
             floor: 0,
+            synced: Moment(0),
         };
         let Some(path) = path else {
             return Ok(memory);
@@ -85,6 +95,7 @@ impl Memory {
             file: None,
             bound: memory.floor,
             has_failed: false,
+            is_unsynced: false,
         });
         Ok(memory)
     }
@@ -159,6 +170,15 @@ impl Memory {
         }
     }
 
+    /// Has the disk take what was written, at most once a second.
+    pub(super) fn sync(&mut self, now: Moment) {
+        let is_unsynced = self.note.as_ref().is_some_and(|note| note.is_unsynced);
+        if is_unsynced && now.0.abs_diff(self.synced.0) >= SYNC_EVERY {
+            self.synced = now;
+            self.write(true);
+        }
+    }
+
     /// Writes it down; `durably` waits for the disk.
     fn write(&mut self, durably: bool) {
         let (Some(note), Some(seen)) = (&mut self.note, &self.seen) else {
@@ -175,6 +195,7 @@ impl Memory {
             );
         }
         note.has_failed = written.is_err();
+        note.is_unsynced = !durably || written.is_err();
     }
 }
 
@@ -244,12 +265,41 @@ fn parse(octets: &[u8]) -> Option<(Mark, u64)> {
 const JUMP: u64 = 1_000_000;
 /// Numbers that the bound is ahead.
 const STEP: u64 = 1000;
+/// Time from one sync of a mark to the next, in nanoseconds.
+const SYNC_EVERY: u64 = 1_000_000_000;
 /// Octets of the line of a note.
 const LEN: usize = 255;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_reach_the_disk_at_most_once_a_second() {
+        let name = format!("lighthaul-mark-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut memory = Memory::open(Some(path.clone()), false).unwrap();
+        let is_unsynced = |memory: &Memory| memory.note.as_ref().unwrap().is_unsynced;
+        let begin = Moment(1_800_000_000 * SYNC_EVERY);
+        memory.keep(Mark {
+            epoch: "abc".to_owned(),
+            seq: 0,
+        });
+        memory.reserve(1);
+        assert!(!is_unsynced(&memory), "a bound is on the disk at once");
+        for (later, stays) in [(0, false), (SYNC_EVERY - 1, true), (SYNC_EVERY, false)] {
+            memory.advance(later + 1);
+            assert!(is_unsynced(&memory));
+            memory.sync(Moment(begin.0 + later));
+            assert_eq!(is_unsynced(&memory), stays, "after {later} ns");
+        }
+        // also when the clock was set back
+        memory.advance(9);
+        memory.sync(Moment(1));
+        assert!(!is_unsynced(&memory));
+        drop(memory);
+        fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn only_whole_lines_are_read() {
