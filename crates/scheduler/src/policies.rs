@@ -15,14 +15,15 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::{fs, mem};
+use std::mem;
+use std::path::Path;
+use std::sync::Arc;
 
 use lighthaul_base::Rate;
 use lighthaul_base::position::fault_in;
+use lighthaul_io::watched_file::WatchedFile;
 use serde::Deserialize;
 use toml::Value;
-
 use tracing::{error, info};
 
 use crate::books::{Policy, Quota};
@@ -39,42 +40,48 @@ pub struct Policies {
 }
 
 /// A file of policies that is read again when it changes.
+///
+/// A change counts once two looks in a row found it: an editor may empty a file that it is about to fill, and policies that are
+/// not there would allow more than those that are.
 #[derive(Debug)]
 pub struct Watch {
-    path: PathBuf,
+    file: WatchedFile<Text>,
     usual: Policy,
     /// Text that was read last, or the reason that it could not be read.
-    read: Text,
+    read: Arc<Text>,
     /// True if the last text has been taken over or refused.
     is_settled: bool,
+    /// The fault that was logged last; nothing if the text had none.
+    fault: Option<String>,
 }
 
 impl Watch {
     /// The policies of the file at `path`, whose changes are looked for from now on; what it leaves open is as in `usual`.
     pub fn begin(path: &Path, usual: Policy) -> Result<(Self, Policies)> {
-        let read = text(path);
+        let file = WatchedFile::new(path.to_owned());
+        let read = text(&file);
         let place = path.display();
         let wrong = |why| Error::Misuse(format!("cannot use the policies in {place}: {why}"));
-        let policies = match &read {
+        let policies = match &*read {
             Ok(text) => parse(text, &usual).map_err(|why| wrong(why.to_string())),
             Err(why) => Err(wrong(why.clone())),
         };
         let watch = Self {
-            read,
-            path: path.to_owned(),
+            file,
             usual,
+            read,
             is_settled: true,
+            fault: None,
         };
         policies.map(|policies| (watch, policies))
     }
 
-    /// Returns the policies of the file if they are new. The file must say so twice in a row, since an editor may empty a file that it is about
-    /// to fill.
+    /// Returns the policies of the file if they are new.
     ///
-    /// A policy that makes no sense is logged, and its holder may book nothing; where no policy can be told from another,
-    /// those that were read before stay.
+    /// A policy that makes no sense keeps its holder from booking anything; where no policy can be told from another, those
+    /// that were read before stay. A fault is logged when it appears.
     pub fn look(&mut self) -> Option<Policies> {
-        let read = text(&self.path);
+        let read = text(&self.file);
         if read != self.read {
             self.read = read;
             self.is_settled = false;
@@ -83,43 +90,56 @@ impl Watch {
         if mem::replace(&mut self.is_settled, true) {
             return None;
         }
-        let policies = match &self.read {
+        let (policies, fault) = match &*self.read {
             Ok(text) => self.take(text),
-            Err(why) => Err(why.clone()),
+            Err(why) => (None, Some(self.stays(why))),
         };
-        let place = self.path.display();
+        if let Some(fault) = self.new_fault(fault) {
+            error!("{fault}");
+        }
         policies
-            .inspect_err(|why| {
-                error!("the policies stay as they were, since {place} cannot be used: {why}");
-            })
-            .ok()
     }
 
-    /// The policies in `text`, without those that make no sense.
-    fn take(&self, text: &str) -> Taken {
-        let place = self.path.display();
+    /// Returns the policies in `text`, without those that make no sense, and the fault that it has.
+    fn take(&self, text: &str) -> (Option<Policies>, Option<String>) {
+        let place = self.file.path().display();
         let why = match parse(text, &self.usual) {
             Ok(policies) => {
                 info!("the policies are those of {place} now");
-                return Ok(policies);
+                return (Some(policies), None);
             }
             Err(why) => why.to_string(),
         };
-        let (policies, barred) = parse_each(text, &self.usual)
-            .ok_or(&why)
-            .map_err(String::clone)?;
+        let Some((policies, barred)) = parse_each(text, &self.usual) else {
+            return (None, Some(self.stays(&why)));
+        };
         let barred = barred.join(", ");
-        error!("{place} allows {barred} nothing until this is mended: {why}");
-        Ok(policies)
+        let fault = format!("{place} allows {barred} nothing until this is mended: {why}");
+        (Some(policies), Some(fault))
+    }
+
+    fn stays(&self, why: &str) -> String {
+        let place = self.file.path().display();
+        format!("the policies stay as they were, since {place} cannot be used: {why}")
+    }
+
+    /// Remembers the fault of a text, and returns it if the text before had another one or none.
+    fn new_fault(&mut self, fault: Option<String>) -> Option<String> {
+        let before = mem::replace(&mut self.fault, fault);
+        self.fault.clone().filter(|_| self.fault != before)
     }
 }
 
 type Text = std::result::Result<String, String>;
-type Taken = std::result::Result<Policies, String>;
 
-/// Reads the file, or returns the reason that it cannot be read.
-fn text(path: &Path) -> Text {
-    fs::read_to_string(path).map_err(|why| why.to_string())
+/// Reads the file if it has changed; returns its text, or the reason that it cannot be read.
+fn text(file: &WatchedFile<Text>) -> Arc<Text> {
+    let text = |octets: Option<Vec<u8>>, _: Option<&Text>| {
+        let octets = octets.ok_or_else(|| "there is no such file".to_owned());
+        Ok(octets.and_then(|octets| String::from_utf8(octets).map_err(|why| why.to_string())))
+    };
+    file.parsed(text)
+        .unwrap_or_else(|why| Arc::new(Err(why.to_string())))
 }
 
 /// Reads the text of such a file.
@@ -229,6 +249,7 @@ impl Written {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::time::Duration;
 
     use super::*;
@@ -287,6 +308,8 @@ mod tests {
         };
         assert_eq!(barred.listed["ada"], Policy::nothing());
         assert_eq!(barred.listed["ben"].quota.reservations, 7);
+        let fault = watch.fault.clone().unwrap();
+        assert!(fault.contains("allows ada nothing"), "{fault}");
         // all that is not said is as in a policy that makes no sense
         write("[default]\nahead = 'soon'\n[identity.ben]\nreservations = 7");
         let [_, Some(barred), _] = sees(&mut watch) else {
@@ -305,6 +328,38 @@ mod tests {
             panic!("a change was not seen");
         };
         assert_eq!(open, Policies::default());
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn fault_is_logged_when_it_appears_and_not_again_while_it_stays() {
+        let path = std::env::temp_dir().join(format!("policies-fault-{}", std::process::id()));
+        fs::write(&path, "").unwrap();
+        let (mut watch, _) = Watch::begin(&path, Policy::default()).unwrap();
+        let mut logged = |fault: Option<&str>| watch.new_fault(fault.map(str::to_owned)).is_some();
+        assert_eq!([logged(Some("a")), logged(Some("a"))], [true, false]);
+        assert_eq!([logged(Some("b")), logged(None)], [true, false]);
+        assert!(logged(Some("b")));
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn edit_of_equal_length_and_time_is_seen() {
+        let path = std::env::temp_dir().join(format!("policies-tick-{}", std::process::id()));
+        let write = |count: u32| {
+            fs::write(&path, format!("[default]\nreservations = {count}")).unwrap();
+            let file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH)
+                .unwrap();
+        };
+        write(5);
+        let (mut watch, _) = Watch::begin(&path, Policy::default()).unwrap();
+        for count in [6, 7, 8] {
+            write(count);
+            assert_eq!(watch.look(), None);
+            let policies = watch.look().unwrap();
+            assert_eq!(policies.default.quota.reservations, count as usize);
+        }
         fs::remove_file(&path).unwrap();
     }
 
