@@ -268,6 +268,11 @@ impl Books {
         self.read(|ledger, _| Ok(ledger.calendar.clone()))
     }
 
+    /// Steps of reservations that were looked at since the books were read, for tests of what a change costs.
+    pub fn effort(&self) -> Result<u64> {
+        self.read(|ledger, _| Ok(ledger.effort.steps()))
+    }
+
     /// Does what an owner may do, and answers with the reservation.
     fn turn(&self, who: &Who, id: u64, why: &str, verb: Verb) -> Result<Reservation> {
         self.change_one(who, id, |ledger, now| {

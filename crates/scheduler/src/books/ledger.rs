@@ -7,6 +7,7 @@ use lighthaul_schedule::{Calendar, Id, Topology};
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;
+use super::effort::Effort;
 use super::quota::Tally;
 use super::record::{self, Record};
 use super::resize::STEPS_MAX;
@@ -39,6 +40,8 @@ pub(super) struct Ledger {
     /// Steps that the next repack may look at, and the time at which that was so.
     pub(super) repack_steps: usize,
     pub(super) repack_at: Moment,
+    /// Steps that were looked at.
+    pub(super) effort: Effort,
     /// When what is over is forgotten next.
     pub(super) forget_at: Moment,
     changed: Changed,
@@ -82,6 +85,7 @@ impl Ledger {
             is_freed: false,
             repack_steps: STEPS_MAX,
             repack_at: Moment(0),
+            effort: Effort::default(),
             forget_at: Moment(0),
             changed: Changed::default(),
         })

@@ -6,11 +6,12 @@
 //! - `reserve`, `life`, `resize`, `outage`, `tick`: what changes them; `view`: what is read of them
 //! - [`policy`]: what an identity may book; `rivals`: reservations of the same packets, or of one owner; `rates`: the rates of
 //!   one owner together; `moves`: what reservations may be moved to
-//! - `clerk`: how ledger and store are kept in step; `memory`: how one that went backwards is seen; `follow`: how they come from a store; `quota`: what owners have; `shares`: what is kept of each
+//! - `clerk`: how ledger and store are kept in step; `memory`: how one that went backwards is seen; `follow`: how they come from a store; `quota`: what owners have; `shares`: what is kept of each; `effort`: what a change costs
 
 mod ask;
 mod clerk;
 pub mod config;
+mod effort;
 mod follow;
 pub mod handle;
 mod ledger;

@@ -78,12 +78,15 @@ impl<'a> Moves<'a> {
         let (id, owner) = (record.reservation.id, record.reservation.owner.as_str());
         if self.displaced.remove(&id) {
             // it was looked for within the limit
+            self.rivals.effort.add(steps);
             self.rates_of(owner).add(steps);
             return true;
         }
         // of one booking that is moved twice, the steps of the first move count
         let own = self.rivals.moved.get(&id).cloned();
         let own = own.unwrap_or_else(|| record.reservation.steps.clone());
+        self.rivals.effort.add(&own);
+        self.rivals.effort.add(steps);
         let rates = self.rates_of(owner);
         rates.remove(&own);
         let (most, beside) = rates.peak(steps);
@@ -111,6 +114,7 @@ impl MoveRules for Moves<'_> {
         for record in ids.iter().filter_map(|id| records.get(&id.0)) {
             let reservation = &record.reservation;
             if self.limit_of(record).is_some() && self.displaced.insert(reservation.id) {
+                self.rivals.effort.add(&reservation.steps);
                 self.rates_of(&reservation.owner).remove(&reservation.steps);
             }
         }

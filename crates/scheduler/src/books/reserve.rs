@@ -126,6 +126,7 @@ impl Ledger {
             config: &self.config,
             records: &self.records,
             tally: &self.tally,
+            effort: &self.effort,
             moved: BTreeMap::new(),
         }
     }

@@ -99,6 +99,7 @@ impl Ledger {
             config: &self.config,
             records: &self.records,
             tally: &self.tally,
+            effort: &self.effort,
             moved: BTreeMap::new(),
         };
         let mut rules = Moves::new(rivals, now);

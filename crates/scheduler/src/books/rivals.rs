@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use lighthaul_schedule::Topology;
 
 use super::config::Config;
+use super::effort::Effort;
 use super::quota::Tally;
 use super::rates::Rates;
 use super::record::Record;
@@ -20,6 +21,7 @@ pub(super) struct Rivals<'a> {
     pub(super) config: &'a Config,
     pub(super) records: &'a BTreeMap<u64, Record>,
     pub(super) tally: &'a Tally,
+    pub(super) effort: &'a Effort,
     /// Steps of those that were moved and are not written down yet.
     pub(super) moved: BTreeMap<u64, Vec<Step>>,
 }
@@ -99,6 +101,7 @@ impl Rivals<'_> {
             return Ok(());
         }
         let rates = self.tally.rates(wish.owner);
+        self.effort.add(wish.steps);
         let (most, beside) = rates.map_or_else(
             || Rates::default().peak(wish.steps),
             |rates| rates.peak(wish.steps),
@@ -108,7 +111,9 @@ impl Rivals<'_> {
 
     fn steps(&self, id: u64) -> Option<&[Step]> {
         let moved = self.moved.get(&id).map(Vec::as_slice);
-        moved.or_else(|| Some(&self.records.get(&id)?.reservation.steps))
+        let steps = moved.or_else(|| Some(&self.records.get(&id)?.reservation.steps))?;
+        self.effort.add(steps);
+        Some(steps)
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_circuit::reservation::State;
-use lighthaul_io::clock::Clock;
 use lighthaul_schedule::{Link, Topology};
 use lighthaul_scheduler::Error;
 use lighthaul_scheduler::books::{Books, Config, Policy, Who};
@@ -203,17 +202,18 @@ fn many_reservations_of_many_steps_under_one_rate_limit_do_not_stop_the_calendar
         rate_max: Some(Bps(1_000_000)),
         ..all_for(1)
     };
-    let clock = Clock::start();
-    let begun = clock.now();
     let bound: Vec<Reservation> = (0..MANY)
         .map(|_| books.reserve(&ada(), &new, None).unwrap())
         .collect();
     assert!(bound.iter().all(|bound| bound.steps.len() == MANY as usize));
+    // each is compared with a sum of the others, which costs as much as it has steps
+    let reserved = books.effort().unwrap();
+    assert!(reserved <= 2 * MANY * MANY, "{reserved}");
     books.release(&ben(), fixed[0], "").unwrap();
-    let took = clock.now().since(begun);
+    let moved = books.effort().unwrap() - reserved;
+    assert!((MANY * MANY..=4 * MANY * MANY).contains(&moved), "{moved}");
     for bound in &bound {
         let now = books.get(&ada(), bound.id).unwrap();
         assert!(now.promised_end < bound.promised_end);
     }
-    assert!(took < Duration::from_mins(1), "{took:?}");
 }
