@@ -5,6 +5,7 @@ mod changed;
 mod fair;
 mod granted;
 mod kept;
+mod moved;
 mod refused;
 
 use std::sync::Arc;
