@@ -364,7 +364,13 @@ pub(crate) mod tests {
             "tcp",
             "all",
         ];
-        let order_of_six = ["2001:db8::1", "2001:db8::/127", "2001:db8::/32", "::/0"];
+        let order_of_six = [
+            "2001:db8::1",
+            "2001:db8::/127",
+            "2001:db8::/32",
+            "::/0",
+            "tcp 80",
+        ];
         for order in [&order[..], &order_of_six] {
             let breadths: Vec<u16> = order
                 .iter()
