@@ -157,3 +157,16 @@ fn restore(calendar: &mut Calendar, config: &Config, now: Moment, record: &Recor
 
 /// How many of many are named.
 const NAMED_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn first_eight_of_many_are_named_and_the_rest_is_counted() {
+        let text = |count: usize| shortened(0..count, " ");
+        assert_eq!(text(0), "");
+        assert_eq!(text(8), "0 1 2 3 4 5 6 7");
+        assert_eq!(text(10), "0 1 2 3 4 5 6 7 and 2 more");
+    }
+}

@@ -431,4 +431,28 @@ mod tests {
             assert_eq!(work(&step, from, till), bits);
         }
     }
+
+    #[test]
+    fn memory_of_a_reservation_counts_all_that_it_holds() {
+        let empty = record(&[], 30);
+        // maps and sets have both once more
+        let least = 2 * (size_of::<Reservation>() + "ada".len()) as u64;
+        assert_eq!((empty.bytes(), bytes(&empty.reservation)), (least, least));
+        let link = || vec!["link".to_owned()];
+        let named = size_of::<String>() + "link".len();
+        let line = size_of::<JournalLine>() + "ada".len() + "because".len();
+        let grows = |change: &dyn Fn(&mut Record), by: usize| {
+            let mut larger = empty.clone();
+            change(&mut larger);
+            assert_eq!(larger.bytes(), least + by as u64);
+        };
+        grows(&|one| one.reservation.path = link(), named);
+        grows(&|one| one.reservation.request.path = Some(link()), named);
+        let steps = record(&[(5, 20)], 20).reservation.steps;
+        grows(
+            &|one| one.reservation.steps.clone_from(&steps),
+            size_of::<Step>(),
+        );
+        grows(&|one| act(1, |act| one.note(act, Verb::Extend)), line);
+    }
 }
