@@ -1,8 +1,8 @@
 //! Bookings that are packed again over two links side by side.
 
 use lighthaul_schedule::{
-    Calendar, Config, Grant, Id, Link, MoveRules, Need, NoRules, Path, Refusal, RepackLimits,
-    Request, Scope, Shape, Topology, Way,
+    Calendar, Capacity, Config, Grant, Id, Link, MoveRules, Need, NoRules, Path, RateLimit,
+    Refusal, RepackLimits, Request, Scope, Shape, Topology, Way,
 };
 
 use super::{at, calendar, file, gbps, nanos, occupy, steps};
@@ -23,6 +23,27 @@ impl MoveRules for Strict {
         if self.grants {
             return Err(Refusal::Missing(id));
         }
+        Ok(())
+    }
+}
+
+/// Rules that leave a booking a part of a rate.
+struct Limited {
+    left: Capacity,
+    less: u64,
+}
+
+impl MoveRules for Limited {
+    fn may_take(&self, _id: Id, _path: &Path, _topology: &Topology) -> bool {
+        true
+    }
+
+    fn rate_limit(&self, _id: Id) -> Option<RateLimit<'_>> {
+        let (left, less) = (&self.left, self.less);
+        Some(RateLimit { left, less })
+    }
+
+    fn check(&mut self, _id: Id, _was: &Grant, _new: &Grant) -> Result<(), Refusal> {
         Ok(())
     }
 }
@@ -131,6 +152,22 @@ fn repack_prefers_the_shorter_path_where_neither_ends_earlier() {
     calendar.release(at(0), Id(1)).unwrap();
     assert_eq!(repack(&mut calendar, &mut NoRules), 1);
     assert_eq!(place(&calendar, 2), ("link".to_owned(), 0, 80));
+}
+
+#[test]
+fn repack_keeps_to_the_rate_that_rules_leave() {
+    let mut calendar = calendar(4, 0, Config::default());
+    let before = occupy(&mut calendar, 0, 100, 4);
+    let request = file(&calendar, 20, 4);
+    calendar.book(at(0), Id(1), &request).unwrap();
+    let now = |calendar: &Calendar| steps(calendar.booking(Id(1)).unwrap().grant());
+    assert_eq!(now(&calendar), [(100, 140, 4)]);
+    calendar.release(at(0), before).unwrap();
+    let (left, less) = (Capacity::new(3_000_000_000), 1_000_000_000);
+    assert_eq!(repack(&mut calendar, &mut Limited { left, less }), 1);
+    assert_eq!(now(&calendar), [(0, 80, 2)]);
+    assert_eq!(repack(&mut calendar, &mut NoRules), 1);
+    assert_eq!(now(&calendar), [(0, 40, 4)]);
 }
 
 #[test]
