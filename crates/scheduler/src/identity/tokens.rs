@@ -295,6 +295,28 @@ mod tests {
     }
 
     #[test]
+    fn bad_line_is_logged_when_it_appears_and_once() {
+        let folder = folder("log");
+        let (path, log) = (folder.join("tokens"), folder.join("log"));
+        let file = Arc::new(fs::File::create(&log).unwrap());
+        let logs = tracing_subscriber::fmt().with_writer(file).finish();
+        let bad = line("a", "alice root");
+        tracing::subscriber::with_default(logs, || {
+            fs::write(&path, &bad).unwrap();
+            let tokens = Tokens::open(&path).unwrap();
+            fs::write(&path, format!("{bad}{bad}")).unwrap();
+            assert_eq!(tokens.bearer("a", 0), None);
+        });
+        let log = fs::read_to_string(&log).unwrap();
+        let faults = log
+            .lines()
+            .filter_map(|line| line.split_once("lets nobody in by "));
+        let lines: Vec<&str> = faults.map(|(_, fault)| &fault[..7]).collect();
+        assert_eq!(lines, ["line 1:", "line 2:"], "{log}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn bad_line_keeps_out_the_token_that_it_names_anywhere() {
         let folder = folder("bad");
         let path = folder.join("tokens");
