@@ -1,6 +1,6 @@
 //! Where programs come in: listeners, and what is said before their own bytes flow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -88,6 +88,7 @@ impl Doors {
             poll,
             clock: Clock::start(),
             guests: BTreeMap::new(),
+            late: BTreeSet::new(),
             sign: sign.clone(),
         };
         thread::Builder::new()
@@ -112,6 +113,8 @@ struct Porter {
     clock: Clock,
     guests: BTreeMap<u64, Guest>,
     last_token: u64,
+    /// Doors where programs may still wait, since not all could be let in.
+    late: BTreeSet<usize>,
     sign: Sign,
 }
 
@@ -142,6 +145,10 @@ impl Porter {
             }
             let now = self.clock.now();
             self.guests.retain(|_, guest| guest.until > now);
+            // no event comes again of those that wait already
+            for nth in std::mem::take(&mut self.late) {
+                self.accept(nth);
+            }
         }
     }
 
@@ -161,8 +168,9 @@ impl Porter {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    // a program may be gone again, or there are too many files: the next event tries again
+                    // a program may be gone again, or there are too many files: it waits till there are fewer
                     debug!("a program could not be let in: {error}");
+                    self.late.insert(nth);
                     return;
                 }
             };

@@ -10,6 +10,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::pause;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::pair::{LONG, Pair, inner};
 use crate::programs::echo;
@@ -44,6 +45,34 @@ fn of_many_short_sessions_none_is_lost_and_none_leaves_anything() {
     for (id, before) in ids.into_iter().zip(before) {
         becomes_true("no file is left open", || files(id) <= before);
     }
+}
+
+#[test]
+fn a_program_that_finds_no_file_to_be_let_in_with_is_let_in_later() {
+    let name = "a_program_that_finds_no_file_to_be_let_in_with_is_let_in_later";
+    let forward = ["--forward", "127.0.0.1:7001=10.77.0.2:7001"];
+    let Some(pair) = Pair::start_with(name, &forward, &[]) else {
+        return;
+    };
+    let listen = || std::net::TcpListener::bind("10.77.0.2:7001");
+    let listener = pair.stage.lab.within("b", listen).unwrap();
+    let target = echo(listener, 1);
+    let ingress = Pid::from_raw(inner(&pair.ingress).try_into().unwrap());
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let limit = |current| prlimit(ingress, Resource::Nofile, Rlimit { current, maximum }).unwrap();
+    limit(Some(3));
+    let call = || TcpStream::connect_timeout(&"127.0.0.1:7001".parse().unwrap(), LONG);
+    let mut stream = pair.stage.lab.within("a", call).unwrap();
+    // no other program calls after it
+    pause(Duration::from_millis(300));
+    limit(maximum);
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.write_all(b"here").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).unwrap();
+    assert_eq!(heard, "here");
+    target.join().unwrap();
 }
 
 /// What one of those does who share the calls: each on time, unless too many before it still wait.
