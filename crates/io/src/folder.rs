@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{Advice, AtFlags, Dir, Mode, OFlags, fadvise, mkdirat, unlinkat};
+use rustix::fs::{Advice, AtFlags, Mode, OFlags, fadvise, mkdirat, unlinkat};
 
 use crate::beneath;
 use crate::durable::sync_names;
@@ -32,8 +32,7 @@ impl Folder {
     pub fn enter(&self, name: &OsStr) -> io::Result<Self> {
         let flags = FOLDER | OFlags::NOFOLLOW;
         let fd = beneath::open(&self.fd, name, flags, Mode::empty())?;
-        let list = Some(Dir::read_from(&fd)?);
-        Ok(Self { fd, list })
+        Ok(Self::of(fd))
     }
 
     /// Creates the folder `name`.

@@ -135,9 +135,7 @@ impl Ground {
 
     /// Opens the folder at `path` for listing.
     pub fn folder(&self, path: &Path) -> io::Result<Folder> {
-        let fd = self.open(path, FOLDER)?;
-        let list = Some(Dir::read_from(&fd)?);
-        Ok(Folder { fd, list })
+        Ok(Folder::of(self.open(path, FOLDER)?))
     }
 
     /// Opens the folder that contains `path`, and returns it with the path's last name. Returns
@@ -221,15 +219,35 @@ fn blocking(file: File) -> io::Result<File> {
 #[derive(Debug)]
 pub struct Folder {
     pub(crate) fd: OwnedFd,
-    pub(crate) list: Option<Dir>,
+    list: Listing,
+}
+
+/// Progress of a listing, which takes one more descriptor until its end.
+#[derive(Debug)]
+enum Listing {
+    Ahead,
+    Open(Dir),
+    Over,
 }
 
 impl Folder {
+    /// Returns a folder that is open as `fd`.
+    pub(crate) const fn of(fd: OwnedFd) -> Self {
+        let list = Listing::Ahead;
+        Self { fd, list }
+    }
+
     /// Returns the next names, at most `max`, sorted. Empty after the last name.
     pub fn names(&mut self, max: usize) -> io::Result<Vec<OsString>> {
+        if matches!(self.list, Listing::Ahead) {
+            self.list = Listing::Open(Dir::read_from(&self.fd)?);
+        }
         let mut names = Vec::new();
-        while names.len() < max {
-            let Some(item) = self.list.as_mut().and_then(Dir::read) else {
+        while names.len() < max
+            && let Listing::Open(list) = &mut self.list
+        {
+            let Some(item) = list.read() else {
+                self.list = Listing::Over;
                 break;
             };
             let item = item?;
@@ -240,11 +258,6 @@ impl Folder {
         }
         names.sort_unstable();
         Ok(names)
-    }
-
-    /// Ends the listing, for example after a read error.
-    pub fn exhaust(&mut self) {
-        self.list = None;
     }
 
     /// Returns the attributes of `name`; of a symbolic link, those of the link itself.

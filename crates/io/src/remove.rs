@@ -89,12 +89,13 @@ fn empty(folder: impl AsFd, name: &OsStr, path: &[u8], removal: &Removal<'_>) ->
         ..*removal
     };
     let mut gone = true;
-    for item in Dir::read_from(&inner)? {
+    let mut inner = Dir::new(inner)?;
+    while let Some(item) = inner.read() {
         let item = item?;
         let name = item.file_name().to_bytes();
         if !matches!(name, b"." | b"..") {
             let path = [path, b"/", name].concat();
-            gone &= remove(&inner, OsStr::from_bytes(name), &path, &deeper)?;
+            gone &= remove(inner.fd()?, OsStr::from_bytes(name), &path, &deeper)?;
         }
     }
     Ok(gone)

@@ -18,6 +18,8 @@ use crate::receive::names::is_hidden;
 const NAMES_MAX: usize = 1 << 16;
 /// How deep folders may lie in each other: no path is longer.
 const DEPTH_MAX: usize = 2048;
+/// Folders that are open at a time, those that the walk is in last.
+const OPEN_MAX: usize = 32;
 
 /// Something that was found.
 #[derive(Debug)]
@@ -50,7 +52,12 @@ pub struct Walk {
 /// A folder that the walk is in.
 #[derive(Debug)]
 struct Level {
-    folder: Folder,
+    /// Closed while the walk is far below.
+    folder: Option<Folder>,
+    /// Number of times that names were read.
+    reads: usize,
+    /// There are no more, say since reading them failed.
+    is_over: bool,
     names: IntoIter<OsString>,
     place: PathBuf,
     /// Its path among the entries; empty at the top.
@@ -136,8 +143,13 @@ impl Walk {
     }
 
     fn enter(&mut self, folder: Folder, place: PathBuf, path: Vec<u8>, leave: Option<Entry>) {
+        if let Some(above) = self.stack.len().checked_sub(OPEN_MAX) {
+            self.stack[above].folder = None;
+        }
         self.stack.push(Level {
-            folder,
+            folder: Some(folder),
+            reads: 0,
+            is_over: false,
             names: Vec::new().into_iter(),
             place,
             path,
@@ -170,9 +182,10 @@ impl Walk {
             path.push(b'/');
         }
         path.extend_from_slice(name.as_bytes());
-        let look = level.folder.look(name).and_then(|meta| {
+        let folder = level.folder.as_ref()?;
+        let look = folder.look(name).and_then(|meta| {
             let link = meta.kind == FileType::Symlink;
-            Ok((meta, link.then(|| level.folder.link(name)).transpose()?))
+            Ok((meta, link.then(|| folder.link(name)).transpose()?))
         });
         Some(match look {
             Ok((meta, link)) => self.found(place, path, meta, link),
@@ -230,16 +243,35 @@ impl Walk {
     }
 
     /// The next name in the folder that the walk is in; the end of that folder if there is none.
-    fn next_in(level: &mut Level) -> Result<Option<OsString>, Error> {
+    fn next_in(ground: &Ground, level: &mut Level) -> Result<Option<OsString>, Error> {
+        if level.is_over {
+            return Ok(None);
+        }
+        let place = level.place.clone();
+        let failed = |error| Error::file(Code::Open, "cannot read", &place, &error);
+        if level.folder.is_none() {
+            level.folder = Some(level.reopened(ground).map_err(failed)?);
+        }
         if let Some(name) = level.names.next() {
             return Ok(Some(name));
         }
-        let names = level
-            .folder
-            .names(NAMES_MAX)
-            .map_err(|error| Error::file(Code::Open, "cannot read", &level.place, &error))?;
-        level.names = names.into_iter();
+        if let Some(folder) = &mut level.folder {
+            level.reads += 1;
+            let names = folder.names(NAMES_MAX);
+            level.names = names.map_err(failed)?.into_iter();
+        }
         Ok(level.names.next())
+    }
+}
+
+impl Level {
+    /// Opens the folder again, which was closed to go deeper, where its names were read up to.
+    fn reopened(&self, ground: &Ground) -> std::io::Result<Folder> {
+        let mut folder = ground.folder(&self.place)?;
+        for _ in 0..self.reads {
+            folder.names(NAMES_MAX)?;
+        }
+        Ok(folder)
     }
 }
 
@@ -252,7 +284,7 @@ impl Iterator for Walk {
                 let (source, path) = self.sources.next()?;
                 return Some(self.source(source, path));
             };
-            match Self::next_in(level) {
+            match Self::next_in(&self.ground, level) {
                 Ok(Some(name)) => return self.item(&name),
                 Ok(None) => {
                     let left = self.stack.pop()?;
@@ -262,7 +294,7 @@ impl Iterator for Walk {
                 }
                 Err(error) => {
                     // it is over, and its end is told next
-                    level.folder.exhaust();
+                    level.is_over = true;
                     let path = level.path.clone();
                     return Some(Found::Failed(path, error));
                 }
@@ -313,5 +345,42 @@ fn name_of(kind: FileType) -> &'static str {
         "device"
     } else {
         "thing of no known kind"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_deep_tree_is_walked_whole_with_few_folders_open() {
+        const DEPTH: usize = 3 * OPEN_MAX;
+        let top = std::env::temp_dir().join(format!("lighthaul-walk-{}", std::process::id()));
+        let mut folder = top.clone();
+        for _ in 0..DEPTH {
+            folder.push("m");
+            fs::create_dir_all(&folder).unwrap();
+            // what comes before the way down, and what comes behind it
+            ["a", "z"].map(|name| fs::write(folder.join(name), name).unwrap());
+        }
+        let ground = Arc::new(Ground::anywhere());
+        let mut walk = Walk::at(ground, top.clone(), b"top".to_vec(), Rules::default());
+        let (mut names, mut most) = (Vec::new(), 0);
+        while let Some(found) = walk.next() {
+            let Found::Entry(entry, ..) = found else {
+                panic!("{found:?}");
+            };
+            if matches!(entry.kind, Kind::File(_)) {
+                names.push(entry.path);
+            }
+            let open = walk.stack.iter().filter(|level| level.folder.is_some());
+            most = most.max(open.count());
+        }
+        fs::remove_dir_all(top).unwrap();
+        assert!(names.is_sorted() && most <= OPEN_MAX + 1, "{most}");
+        names.dedup();
+        assert_eq!(names.len(), 2 * DEPTH);
     }
 }
