@@ -25,6 +25,11 @@ impl Prefix {
         Self { address, len }
     }
 
+    /// Returns the first address of the block.
+    pub const fn address(self) -> IpAddr {
+        self.address
+    }
+
     /// Returns the block that a single host can control: one IPv4 address (/32), or one IPv6 /64.
     pub fn host(address: IpAddr) -> Self {
         Self::all(address)[0]

@@ -1,70 +1,99 @@
-//! Max-min fair shares of a limited number of seats: sessions, connections or links, counted per identity and
-//! address.
+//! Max-min fair shares of a host's resources: sessions, connections, links, memory, threads and open files.
 //!
-//! Limits apply to one identity, one host, one site and all of them together. When no seat is free, a request may
-//! still take one over: the newest seat of the identity that holds the most. It does so only if the requesting
-//! identity then still holds fewer seats. Shares converge to equal shares (max-min fairness), and no set of greedy
-//! identities can lock another identity out.
+//! A holder has one seat, which uses a number of units of each resource. Limits apply to one identity, one host, one
+//! site and all of them together. Where a group is full, a newcomer first revokes the seat in it that has been idle
+//! longest. Else it revokes the newest seat of the identity that uses the most in the group, if that is more than the
+//! newcomer will use. Shares converge to equal shares (max-min fairness), and no set of greedy identities can lock
+//! another identity out.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
 use crate::prefix::Prefix;
 
-/// Maximum numbers of seats.
+/// Maximum numbers of units of one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum for all identities together.
-    pub all: u32,
+    pub all: u64,
     /// Maximum for one identity.
-    pub identity: u32,
+    pub identity: u64,
     /// Maximum for one host: an IPv4 address, or an IPv6 /64.
-    pub host: u32,
+    pub host: u64,
     /// Maximum for one site: an IPv4 /24, or an IPv6 /56 or /48.
-    pub site: u32,
+    pub site: u64,
 }
 
-/// Reason for the refusal of a seat. Each variant carries the limit that was reached.
+impl Limits {
+    /// Returns the usual parts of `all` units: half for one identity, three quarters for a host, seven eighths for a
+    /// site.
+    pub const fn parts_of(all: u64) -> Self {
+        Self {
+            all,
+            identity: all / 2,
+            host: all - all / 4,
+            site: all - all / 8,
+        }
+    }
+}
+
+/// The group of holders that has no room for a newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
-    /// The identity holds as many seats as one identity may.
-    Identity(u32),
-    /// The host holds as many seats as one host may, and no other identity there holds enough to give one up.
-    Host(u32),
-    /// The site holds as many seats as one site may, and no other identity there holds enough to give one up.
-    Site(u32),
-    /// All seats are taken, and no other identity holds enough to give one up.
-    All(u32),
+pub enum Within {
+    /// The holders of the newcomer's identity.
+    Identity,
+    /// Those on its host.
+    Host,
+    /// Those at its site.
+    Site,
+    /// All holders.
+    All,
+}
+
+/// Reason for the refusal of a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// Index of the resource in the limits.
+    pub resource: usize,
+    /// The group of holders that has used it up.
+    pub within: Within,
+    /// Limit that was reached.
+    pub most: u64,
 }
 
 /// A seat that was granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seated {
     /// Number of the seat, to be passed to [`Seats::leave`].
     pub number: u64,
-    /// Number of the seat that was revoked to make room. The caller must end the session of its holder.
-    pub revoked: Option<u64>,
+    /// Numbers of the seats that were revoked to make room. The caller must end their holders.
+    pub revoked: Vec<u64>,
 }
 
-/// Seats and their holders. `I` is the type of an identity.
+/// Seats and their holders. `I` is the type of an identity, `N` the number of resources.
 #[derive(Debug)]
-pub struct Seats<I> {
-    limits: Limits,
+pub struct Seats<I, const N: usize> {
+    limits: [Limits; N],
     /// Holders by seat number: the highest number is the newest seat.
-    held: BTreeMap<u64, Holder<I>>,
+    held: BTreeMap<u64, Holder<I, N>>,
     next: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Holder<I> {
-    identity: I,
+#[derive(Clone, Debug)]
+struct Holder<I, const N: usize> {
+    /// `None` for a stranger.
+    identity: Option<I>,
     places: [Prefix; 3],
+    uses: [u64; N],
+    /// Start of the holder's idle time; `None` while it may not be revoked for that.
+    idle: Option<u64>,
 }
 
-impl<I: Copy + Ord> Seats<I> {
-    /// Returns an empty set of seats with these `limits`.
-    pub const fn new(limits: Limits) -> Self {
+impl<I: Clone + Ord, const N: usize> Seats<I, N> {
+    /// Returns an empty set of seats, with `limits` for each resource.
+    pub const fn new(limits: [Limits; N]) -> Self {
         Self {
             limits,
             held: BTreeMap::new(),
@@ -77,30 +106,71 @@ impl<I: Copy + Ord> Seats<I> {
         self.held.len()
     }
 
-    /// Takes a seat for `identity`, which connects from `address`.
-    pub fn take(&mut self, identity: I, address: IpAddr) -> Result<Seated, Full> {
+    /// Takes a seat that uses so many units of each resource. `identity` is `None` for a stranger.
+    pub fn take(
+        &mut self,
+        identity: Option<I>,
+        address: IpAddr,
+        uses: [u64; N],
+    ) -> Result<Seated, Full> {
         let newcomer = Holder {
             identity,
             places: Prefix::all(address),
+            uses,
+            idle: None,
         };
-        let most = self.limits.identity;
-        if self.count(|holder| holder.identity == identity) >= most {
-            return Err(Full::Identity(most));
-        }
-        let revoked = match self.bottleneck(&newcomer) {
-            None => None,
-            Some((within, full)) => Some(
-                self.newest_seat_of_largest_holder(&newcomer, within)
-                    .ok_or(full)?,
-            ),
-        };
-        if let Some(number) = revoked {
-            self.held.remove(&number);
-        }
         let number = self.next;
+        let revoked = self.seat(number, newcomer)?;
         self.next += 1;
-        self.held.insert(number, newcomer);
         Ok(Seated { number, revoked })
+    }
+
+    /// Changes the units that seat `number` uses, and returns the seats that were revoked for it. An error leaves all
+    /// as it was. A seat that another holder got stays with it.
+    pub fn reuse(&mut self, number: u64, uses: [u64; N]) -> Result<Vec<u64>, Full> {
+        self.change(number, |holder| holder.uses = uses)
+    }
+
+    /// Assigns seat `number`, of a stranger so far, to `identity`, and returns the seats that were revoked for it.
+    pub fn identify(&mut self, number: u64, identity: I) -> Result<Vec<u64>, Full> {
+        self.change(number, |holder| holder.identity = Some(identity))
+    }
+
+    /// Sets the start of the idle time of seat `number`. The least number is idle longest.
+    pub fn note_idle(&mut self, number: u64, since: Option<u64>) {
+        if let Some(holder) = self.held.get_mut(&number) {
+            holder.idle = since;
+        }
+    }
+
+    /// Returns the identity that holds seat `number`; nothing for a free seat and for a stranger's.
+    pub fn identity(&self, number: u64) -> Option<&I> {
+        self.held.get(&number)?.identity.as_ref()
+    }
+
+    /// Revokes the seat that has been idle longest of all, and returns its number.
+    pub fn take_idle(&mut self) -> Option<u64> {
+        let idle = longest_idle(self.held.iter())?;
+        self.held.remove(&idle);
+        Some(idle)
+    }
+
+    /// Returns the units of a resource that seat `number` could use besides without a revocation.
+    pub fn spare(&self, number: u64, resource: usize) -> u64 {
+        let Some(holder) = self.held.get(&number) else {
+            return 0;
+        };
+        let spare = |(within, group): (Within, Group<'_, I>)| {
+            let most = self.limits[resource].of(within);
+            most.saturating_sub(self.used(resource, &group, |_| true))
+        };
+        holder
+            .groups()
+            .into_iter()
+            .flatten()
+            .map(spare)
+            .min()
+            .unwrap_or(0)
     }
 
     /// Releases a seat. A number that was released or revoked before is ignored.
@@ -108,68 +178,165 @@ impl<I: Copy + Ord> Seats<I> {
         self.held.remove(&number);
     }
 
-    /// Returns the group without a free seat for `newcomer`, and the error for it: its host, its site, or (`None`)
-    /// all.
-    fn bottleneck(&self, newcomer: &Holder<I>) -> Option<(Option<Prefix>, Full)> {
-        let [host, sites @ ..] = newcomer.places;
-        let count = |place| self.count(|holder| holder.places.contains(&place));
-        if count(host) >= self.limits.host {
-            return Some((Some(host), Full::Host(self.limits.host)));
-        }
-        let full = sites
-            .into_iter()
-            .find(|site| count(*site) >= self.limits.site);
-        if full.is_some() {
-            return Some((full, Full::Site(self.limits.site)));
-        }
-        let all = self.limits.all;
-        (self.held.len() >= all as usize).then_some((None, Full::All(all)))
+    fn change(
+        &mut self,
+        number: u64,
+        change: impl FnOnce(&mut Holder<I, N>),
+    ) -> Result<Vec<u64>, Full> {
+        let Some(mut holder) = self.held.get(&number).cloned() else {
+            return Ok(Vec::new());
+        };
+        change(&mut holder);
+        self.seat(number, holder)
     }
 
-    /// Returns the newest seat of the identity with the most seats in `within`. Returns `None` unless that identity
-    /// holds at least two seats more than the newcomer does.
-    fn newest_seat_of_largest_holder(
+    /// Gives `newcomer` the seat `number`, perhaps its own; returns the seats that have to leave.
+    fn seat(&mut self, number: u64, newcomer: Holder<I, N>) -> Result<Vec<u64>, Full> {
+        let leaving = self.make_room(number, &newcomer)?;
+        self.held.retain(|number, _| !leaving.contains(number));
+        self.held.insert(number, newcomer);
+        Ok(leaving)
+    }
+
+    fn make_room(&self, number: u64, newcomer: &Holder<I, N>) -> Result<Vec<u64>, Full> {
+        let mut leaving = Vec::new();
+        for (resource, limits) in self.limits.iter().enumerate() {
+            let wanted = newcomer.uses[resource];
+            for (within, group) in newcomer.groups().into_iter().flatten() {
+                let most = limits.of(within);
+                let full = Full {
+                    resource,
+                    within,
+                    most,
+                };
+                loop {
+                    let stays = |other: u64| other != number && !leaving.contains(&other);
+                    let used = self.used(resource, &group, stays);
+                    if wanted == 0 || used.saturating_add(wanted) <= most {
+                        break;
+                    }
+                    let victim = self.victim((resource, wanted), newcomer, &group, stays);
+                    leaving.push(victim.ok_or(full)?);
+                }
+            }
+        }
+        Ok(leaving)
+    }
+
+    fn used(&self, resource: usize, group: &Group<'_, I>, counts: impl Fn(u64) -> bool) -> u64 {
+        let held = self.held.iter();
+        let held = held.filter(|(number, holder)| counts(**number) && group.has(holder));
+        held.map(|(_, holder)| holder.uses[resource]).sum()
+    }
+
+    /// The seat in a full group that makes room for a newcomer, if one has to.
+    fn victim(
         &self,
-        newcomer: &Holder<I>,
-        within: Option<Prefix>,
+        (resource, wanted): (usize, u64),
+        newcomer: &Holder<I, N>,
+        group: &Group<'_, I>,
+        stays: impl Fn(u64) -> bool,
     ) -> Option<u64> {
-        let is_in = |holder: &Holder<I>| within.is_none_or(|place| holder.places.contains(&place));
-        let mut seats: BTreeMap<I, (u32, u64)> = BTreeMap::new();
-        for (number, holder) in self.held.iter().filter(|(_, holder)| is_in(holder)) {
-            let (count, newest) = seats.entry(holder.identity).or_default();
-            *count += 1;
+        let there = || {
+            let held = self.held.iter().filter(|(number, _)| stays(**number));
+            held.filter(|(_, holder)| group.has(holder) && holder.uses[resource] > 0)
+        };
+        if let Some(idle) = longest_idle(there()) {
+            return Some(idle);
+        }
+        let mut shares: BTreeMap<&I, (u64, u64)> = BTreeMap::new();
+        for (number, holder) in there() {
+            let Some(identity) = &holder.identity else {
+                continue;
+            };
+            let (uses, newest) = shares.entry(identity).or_default();
+            *uses += holder.uses[resource];
             *newest = *number;
         }
-        let own = seats.get(&newcomer.identity).map_or(0, |(count, _)| *count);
-        let newest_seat_of_largest_holder = seats.into_values().max();
-        newest_seat_of_largest_holder
-            .filter(|(count, _)| *count > own + 1)
+        let own = newcomer.identity.as_ref();
+        let own = own
+            .and_then(|own| shares.get(own))
+            .map_or(0, |(uses, _)| *uses);
+        let richest = shares.into_values().max();
+        richest
+            .filter(|(uses, _)| *uses > own.saturating_add(wanted))
             .map(|(_, newest)| newest)
     }
+}
 
-    fn count(&self, counts: impl Fn(&Holder<I>) -> bool) -> u32 {
-        self.held.values().filter(|holder| counts(holder)).count() as u32
+/// Holders that share a limit.
+enum Group<'a, I> {
+    Identity(&'a I),
+    Place(Prefix),
+    All,
+}
+
+impl<I: Ord> Group<'_, I> {
+    fn has<const N: usize>(&self, holder: &Holder<I, N>) -> bool {
+        match self {
+            Self::Identity(identity) => holder.identity.as_ref() == Some(identity),
+            Self::Place(place) => holder.places.contains(place),
+            Self::All => true,
+        }
     }
+}
+
+impl<I, const N: usize> Holder<I, N> {
+    /// The groups it is in, smallest first.
+    fn groups(&self) -> [Option<(Within, Group<'_, I>)>; 5] {
+        let identity = self.identity.as_ref().map(Group::Identity);
+        let [host, part, site] = self.places.map(Group::Place);
+        [
+            identity.map(|identity| (Within::Identity, identity)),
+            Some((Within::Host, host)),
+            Some((Within::Site, part)),
+            Some((Within::Site, site)),
+            Some((Within::All, Group::All)),
+        ]
+    }
+}
+
+impl Limits {
+    const fn of(&self, within: Within) -> u64 {
+        match within {
+            Within::Identity => self.identity,
+            Within::Host => self.host,
+            Within::Site => self.site,
+            Within::All => self.all,
+        }
+    }
+}
+
+/// The seat that has been idle longest, one of a stranger before others.
+fn longest_idle<'a, I: 'a, const N: usize>(
+    held: impl Iterator<Item = (&'a u64, &'a Holder<I, N>)>,
+) -> Option<u64> {
+    let idle = held.filter_map(|(number, holder)| {
+        let since = holder.idle?;
+        Some((holder.identity.is_some(), since, *number))
+    });
+    idle.min().map(|(_, _, number)| number)
 }
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Identity(most) => {
+        let most = self.most;
+        match self.within {
+            Within::Identity => {
                 write!(
                     f,
                     "your key already holds {most}, the most that one key may have"
                 )
             }
-            Self::Host(most) => write!(
+            Within::Host => write!(
                 f,
                 "your address already holds {most}, the most that one address may have"
             ),
-            Self::Site(most) => write!(
+            Within::Site => write!(
                 f,
                 "your network already holds {most}, the most that one network may have"
             ),
-            Self::All(most) => write!(f, "all {most} are in use"),
+            Within::All => write!(f, "all {most} are in use"),
         }
     }
 }
@@ -177,7 +344,6 @@ impl fmt::Display for Full {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     const LIMITS: Limits = Limits {
@@ -191,75 +357,245 @@ mod tests {
         IpAddr::from([10, 0, site, host])
     }
 
+    fn full(within: Within, most: u64) -> Full {
+        Full {
+            resource: 0,
+            within,
+            most,
+        }
+    }
+
     #[test]
     fn one_identity_cannot_take_all_seats() {
-        let mut seats = Seats::new(LIMITS);
-        let mut take = |who: u8| seats.take(who, address(who, 1));
+        let mut seats = Seats::new([LIMITS]);
+        let mut take = |who: u8| seats.take(Some(who), address(who, 1), [1]);
         for _ in 0..6 {
             take(1).unwrap();
         }
-        assert_eq!(take(1), Err(Full::Identity(6)));
-        assert_eq!(take(2).unwrap().revoked, None);
+        assert_eq!(take(1), Err(full(Within::Identity, 6)));
+        assert_eq!(take(2).unwrap().revoked, []);
     }
 
     #[test]
     fn full_table_revokes_newest_seat_of_largest_holder_until_shares_are_equal() {
-        let mut seats = Seats::new(LIMITS);
+        let mut seats = Seats::new([LIMITS]);
         for who in [1, 1, 1, 1, 1, 1, 2, 2] {
-            seats.take(who, address(who, 1)).unwrap();
+            seats.take(Some(who), address(who, 1), [1]).unwrap();
         }
         // identity 1 loses its newest seat, then two more, until identity 3 holds as many
-        assert_eq!(seats.take(3, address(3, 1)).unwrap().revoked, Some(5));
-        assert_eq!(seats.take(3, address(3, 1)).unwrap().revoked, Some(4));
-        assert_eq!(seats.take(3, address(3, 1)).unwrap().revoked, Some(3));
-        assert_eq!(seats.take(3, address(3, 1)), Err(Full::All(8)));
+        let take = |seats: &mut Seats<u8, 1>| seats.take(Some(3), address(3, 1), [1]);
+        assert_eq!(take(&mut seats).unwrap().revoked, [5]);
+        assert_eq!(take(&mut seats).unwrap().revoked, [4]);
+        assert_eq!(take(&mut seats).unwrap().revoked, [3]);
+        assert_eq!(take(&mut seats), Err(full(Within::All, 8)));
         seats.leave(0);
-        assert_eq!(seats.take(3, address(3, 1)).unwrap().revoked, None);
+        assert_eq!(take(&mut seats).unwrap().revoked, []);
     }
 
     #[test]
     fn host_and_site_limits_apply_separately() {
-        let mut seats = Seats::new(Limits {
+        let mut seats = Seats::new([Limits {
             host: 2,
             site: 3,
             ..LIMITS
-        });
-        let mut take = |who: u8, site, host| seats.take(who, address(site, host));
+        }]);
+        let mut take = |who: u8, site, host| seats.take(Some(who), address(site, host), [1]);
         take(1, 0, 1).unwrap();
         take(2, 0, 1).unwrap();
-        assert_eq!(take(3, 0, 1), Err(Full::Host(2)));
+        assert_eq!(take(3, 0, 1), Err(full(Within::Host, 2)));
         take(3, 0, 2).unwrap();
-        assert_eq!(take(4, 0, 3), Err(Full::Site(3)));
+        assert_eq!(take(4, 0, 3), Err(full(Within::Site, 3)));
         take(4, 1, 1).unwrap();
+    }
+
+    #[test]
+    fn weighted_resources_are_bounded_and_equalized_per_identity() {
+        let files = Limits {
+            all: 100,
+            identity: 80,
+            ..Limits::parts_of(u64::MAX)
+        };
+        let mut seats = Seats::new([LIMITS, files]);
+        let greedy = seats.take(Some(1), address(1, 1), [1, 40]).unwrap().number;
+        let more = seats.take(Some(1), address(1, 1), [1, 40]).unwrap().number;
+        let refused = seats.reuse(greedy, [1, 41]).unwrap_err();
+        assert_eq!((refused.resource, refused.within), (1, Within::Identity));
+        assert_eq!(seats.spare(more, 1), 0);
+        // there is room for 20, and for more its newest seat goes
+        let honest = seats.take(Some(2), address(2, 1), [1, 20]).unwrap();
+        assert_eq!(
+            (seats.spare(honest.number, 1), honest.revoked),
+            (0, [].into())
+        );
+        assert_eq!(seats.reuse(honest.number, [1, 50]).unwrap(), [more]);
+        assert_eq!(seats.reuse(more, [1, 90]), Ok(Vec::new()), "it is gone");
+        assert_eq!(seats.spare(honest.number, 1), 10);
+    }
+
+    #[test]
+    fn idle_seats_are_revoked_first_and_those_of_strangers_before_others() {
+        let mut seats = Seats::new([Limits { all: 3, ..LIMITS }]);
+        let numbers = [None, Some(1), None].map(|who| {
+            let seated = seats.take(who, address(1, 1), [1]).unwrap();
+            seats.note_idle(seated.number, Some(9 - seated.number));
+            seated.number
+        });
+        seats.identify(numbers[2], 2).unwrap();
+        let mut left = Vec::new();
+        for _ in 0..3 {
+            left.extend(seats.take(Some(3), address(2, 1), [1]).unwrap().revoked);
+        }
+        assert_eq!(left, [numbers[0], numbers[2], numbers[1]]);
+        assert_eq!(seats.take_idle(), None);
+    }
+
+    /// A reference that follows the words at the top of this page, with lists and loops.
+    #[derive(Clone, Debug, Default)]
+    struct Reference(Vec<Taken>);
+
+    /// Number, identity, address, uses and since when it is idle.
+    type Taken = (u64, Option<u8>, IpAddr, [u64; 2], Option<u64>);
+
+    impl Reference {
+        fn groups(who: Option<u8>, address: IpAddr) -> Vec<(Within, u8)> {
+            let identity = who.map(|_| (Within::Identity, 0));
+            let places = [(Within::Host, 32), (Within::Site, 24), (Within::All, 0)];
+            let _ = address;
+            identity.into_iter().chain(places).collect()
+        }
+
+        /// Returns true where the newcomer `one` and `other` are in the same group.
+        fn is_in(
+            (within, bits): (Within, u8),
+            one: (Option<u8>, IpAddr),
+            other: (Option<u8>, IpAddr),
+        ) -> bool {
+            match within {
+                Within::Identity => one.0 == other.0,
+                Within::Host | Within::Site | Within::All => {
+                    Prefix::of(one.1, bits) == Prefix::of(other.1, bits)
+                }
+            }
+        }
+
+        fn seat(
+            &mut self,
+            limits: &[Limits; 2],
+            number: u64,
+            (who, address, uses): (Option<u8>, IpAddr, [u64; 2]),
+        ) -> Result<Vec<u64>, Full> {
+            let idle = self
+                .0
+                .iter()
+                .find(|seat| seat.0 == number)
+                .and_then(|seat| seat.4);
+            let mut rest = self.clone();
+            rest.0.retain(|seat| seat.0 != number);
+            let mut left = Vec::new();
+            for resource in 0..2 {
+                for group in Self::groups(who, address) {
+                    let most = limits[resource].of(group.0);
+                    loop {
+                        let there: Vec<_> = rest
+                            .0
+                            .iter()
+                            .filter(|seat| Self::is_in(group, (who, address), (seat.1, seat.2)))
+                            .collect();
+                        let sum: u64 = there.iter().map(|seat| seat.3[resource]).sum();
+                        if uses[resource] == 0 || sum + uses[resource] <= most {
+                            break;
+                        }
+                        let using = || there.iter().filter(|seat| seat.3[resource] > 0);
+                        let idle = using().filter(|seat| seat.4.is_some());
+                        let idle = idle.min_by_key(|seat| (seat.1.is_some(), seat.4, seat.0));
+                        let mut best: Option<(u64, u64)> = None;
+                        for identity in 0..5 {
+                            let own = || using().filter(|seat| seat.1 == Some(identity));
+                            let sum = own().map(|seat| seat.3[resource]).sum();
+                            let newest = own().map(|seat| seat.0).max().unwrap_or(0);
+                            best = best.max(Some((sum, newest)));
+                        }
+                        let own = using().filter(|seat| who.is_some() && seat.1 == who);
+                        let own: u64 = own.map(|seat| seat.3[resource]).sum();
+                        let rich = best.filter(|(sum, _)| *sum > own + uses[resource]);
+                        let victim = idle.map(|seat| seat.0);
+                        let victim = victim.or_else(|| rich.map(|(_, newest)| newest));
+                        let victim = victim.ok_or(Full {
+                            resource,
+                            within: group.0,
+                            most,
+                        })?;
+                        left.push(victim);
+                        rest.0.retain(|seat| seat.0 != victim);
+                    }
+                }
+            }
+            rest.0.push((number, who, address, uses, idle));
+            *self = rest;
+            Ok(left)
+        }
     }
 
     proptest! {
         #[test]
-        fn limits_hold_and_greedy_identity_cannot_lock_out_others(
-            calls in proptest::collection::vec((0_u8..5, 0_u8..3, 0_u8..3, any::<bool>()), 0..200),
+        fn seats_match_a_reference_of_lists_and_keep_every_limit(
+            calls in proptest::collection::vec(
+                (0_u8..6, 0_u8..3, 0_u8..3, 0_u64..3, 0_u64..9, 0_u8..8, 0_usize..9),
+                0..120,
+            ),
         ) {
-            let limits = Limits { all: 7, identity: 4, host: 5, site: 6 };
+            let limits = [
+                Limits { all: 7, identity: 4, host: 5, site: 6 },
+                Limits { all: 30, identity: 15, host: 22, site: 26 },
+            ];
             let mut seats = Seats::new(limits);
-            let mut numbers = Vec::new();
-            for (who, site, host, leaves) in calls {
-                let of = |seats: &Seats<u8>, who: u8| seats.count(|holder| holder.identity == who);
-                let most = (0..5).map(|who| of(&seats, who)).max().unwrap_or(0);
-                let own = of(&seats, who);
-                match seats.take(who, address(site, host)) {
-                    Ok(seated) => numbers.push(seated.number),
-                    Err(Full::All(_)) => prop_assert!(most <= own + 1),
-                    Err(_) => {}
+            let mut reference = Reference::default();
+            for (who, site, host, seat, files, act, nth) in calls {
+                let known = (who < 5).then_some(who);
+                let (address, uses) = (address(site, host), [seat, files]);
+                let there = reference.0.get(nth).copied();
+                match (act, there) {
+                    (0, Some((number, ..))) => {
+                        seats.leave(number);
+                        reference.0.retain(|seat| seat.0 != number);
+                    }
+                    (1, Some((number, ..))) => {
+                        seats.note_idle(number, Some(files));
+                        reference.0[nth].4 = Some(files);
+                    }
+                    (2, Some((number, known, address, ..))) => {
+                        let expected = reference.seat(&limits, number, (known, address, uses));
+                        prop_assert_eq!(seats.reuse(number, uses), expected);
+                    }
+                    (3, Some((number, None, address, uses, _))) => {
+                        let expected =
+                            reference.seat(&limits, number, (Some(0), address, uses));
+                        prop_assert_eq!(seats.identify(number, 0), expected);
+                    }
+                    _ => {
+                        let number = seats.next;
+                        let expected = reference.seat(&limits, number, (known, address, uses));
+                        let seated = seats.take(known, address, uses);
+                        prop_assert_eq!(seated.map(|seated| seated.revoked), expected);
+                    }
                 }
-                if leaves && let Some(number) = numbers.pop() {
-                    seats.leave(number);
-                }
-                prop_assert!(seats.taken() <= 7);
-                for who in 0..5 {
-                    prop_assert!(of(&seats, who) <= 4);
-                }
-                for site in 0..3 {
-                    let places = Prefix::all(address(site, 0));
-                    prop_assert!(seats.count(|holder| holder.places[1] == places[1]) <= 6);
+                prop_assert_eq!(seats.taken(), reference.0.len());
+                for (resource, limits) in limits.iter().enumerate() {
+                    let sum = |is: &dyn Fn(Option<u8>, IpAddr) -> bool| -> u64 {
+                        let held = reference.0.iter().filter(|seat| is(seat.1, seat.2));
+                        held.map(|seat| seat.3[resource]).sum()
+                    };
+                    prop_assert!(sum(&|_, _| true) <= limits.all);
+                    for one in 0..5 {
+                        prop_assert!(sum(&|who, _| who == Some(one)) <= limits.identity);
+                    }
+                    for (site, host) in (0..3).flat_map(|site| [0, 1, 2].map(|host| (site, host))) {
+                        let place = tests::address(site, host);
+                        let at = |bits| Prefix::of(place, bits);
+                        let in_place = |bits| move |_: Option<u8>, a| Prefix::of(a, bits) == at(bits);
+                        prop_assert!(sum(&in_place(32)) <= limits.host);
+                        prop_assert!(sum(&in_place(24)) <= limits.site);
+                    }
                 }
             }
         }

@@ -314,7 +314,7 @@ pub(crate) struct ServeLimits {
     /// Take at most this many connections of one key for ptcp, besides one for each session
     #[arg(long, value_name = "N", default_value_t = 512, env = "LIGHTHAUL_MAX_CONNECTIONS_PER_KEY", value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_connections_per_key: u32,
-    /// Hold at most about this much received data in memory, in bytes; one key gets a quarter
+    /// Use at most this much memory for sessions; one key gets half
     #[arg(
         long,
         value_name = "SIZE",
@@ -322,6 +322,12 @@ pub(crate) struct ServeLimits {
         env = "LIGHTHAUL_MAX_MEMORY"
     )]
     pub(crate) max_memory: Size,
+    /// Run at most this many threads for sessions; one key gets half
+    #[arg(long, value_name = "N", default_value_t = 8192, env = "LIGHTHAUL_MAX_THREADS", value_parser = value_parser!(u64).range(16..))]
+    pub(crate) max_threads: u64,
+    /// Open at most this many files for sessions; one key gets half [default: what the system allows]
+    #[arg(long, value_name = "N", env = "LIGHTHAUL_MAX_OPEN_FILES", value_parser = value_parser!(u64).range(64..))]
+    pub(crate) max_open_files: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

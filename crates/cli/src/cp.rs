@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::ground::Ground;
+use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::digest;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
@@ -127,6 +128,7 @@ fn push(
             options: options(args)?,
             said: session.clock.now(),
             theirs,
+            budget: Budget::default(),
         };
         passage::tell(args, printer)?;
         let mut watcher = |sight| printer.watch(sight);
@@ -161,7 +163,7 @@ fn pull(
             options: options(args)?,
             names,
             permit: receive::Permit::ALL,
-            memory: None,
+            budget: Budget::default(),
         };
         passage::tell(args, printer)?;
         let mut watcher = |sight| printer.watch(sight);

@@ -106,16 +106,18 @@ fn limits(args: &ServeLimits) -> Limits {
     let usual = Limits::default();
     Limits {
         sessions: seats::Limits {
-            all: args.max_sessions,
-            identity: args.max_sessions_per_key,
-            host: args.max_sessions_per_address,
-            site: args.max_sessions_per_network,
+            all: args.max_sessions.into(),
+            identity: args.max_sessions_per_key.into(),
+            host: args.max_sessions_per_address.into(),
+            site: args.max_sessions_per_network.into(),
         },
         connections: seats::Limits {
-            identity: args.max_connections_per_key,
+            identity: args.max_connections_per_key.into(),
             ..usual.connections
         },
-        memory: usize::try_from(args.max_memory.0).unwrap_or(usize::MAX),
+        memory: args.max_memory.0,
+        threads: args.max_threads,
+        files: args.max_open_files.unwrap_or(usual.files),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lighthaul_base::Rate;
+use lighthaul_base::{Rate, Size};
 use lighthaul_gateway::call::Joint;
 use lighthaul_gateway::line::Line;
 use lighthaul_gateway::settings::Settings;
@@ -48,7 +48,7 @@ impl Gateways {
     /// No link yet.
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
-            called: LinkTable::new(settings.links),
+            called: LinkTable::new(&settings),
             settings,
             began: Mutex::default(),
             draining: AtomicBool::new(false),
@@ -72,8 +72,7 @@ impl Gateways {
         let greeting = Greeting::decode(words).map_err(|_| unclear())?;
         let hold = self
             .called
-            .hold((session.peer, greeting.link), session.peer_address().ip())
-            .map_err(|full| Error::new(Code::Network, full.to_string()))?;
+            .hold((session.peer, greeting.link), session.peer_address().ip())?;
         let result = self.agree_and_carry(session, door, (&hold, &greeting), plain);
         if let Err(error) = &result
             && error.code == Code::Permission
@@ -130,8 +129,9 @@ impl Gateways {
         carry(session, &line, path, &agreed)
     }
 
-    /// Counts a link that this gateway has begun among its own.
+    /// Counts a link that this gateway has begun among its own; to be called before it has sessions.
     pub fn include(&self, peer: &str, line: Line) {
+        line.share_sessions(self.called.own());
         self.began().push((peer.to_owned(), line));
     }
 
@@ -174,8 +174,12 @@ impl Gateways {
 impl Outgoing {
     /// A link that has no connection yet.
     pub fn new(settings: Arc<Settings>, plain: bool) -> io::Result<Self> {
+        let own = Settings {
+            memory: Size(settings.memory.0 / 2),
+            ..Settings::clone(&settings)
+        };
         Ok(Self {
-            line: Line::start(Arc::clone(&settings))?,
+            line: Line::start(Arc::new(own))?,
             settings,
             name: random_octets(),
             plain,

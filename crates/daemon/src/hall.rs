@@ -1,4 +1,4 @@
-//! Who holds which sessions and connections of a daemon: the shares of [`lighthaul_base::seats`], across threads.
+//! Shares of a daemon between its callers: [`lighthaul_base::seats`], across threads.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,16 +9,15 @@ use lighthaul_io::identity::Fingerprint;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::session::Halt;
 
-/// Seats of one kind.
+use crate::cost::{Cost, NAMES, RESOURCES};
+
+/// Seats of a daemon, and what their holders use.
 #[derive(Debug)]
-pub(crate) struct Hall {
-    what: &'static str,
-    held: Mutex<Held>,
-}
+pub(crate) struct Hall(Mutex<Held>);
 
 #[derive(Debug)]
 struct Held {
-    seats: Seats<Fingerprint>,
+    seats: Seats<Fingerprint, RESOURCES>,
     /// How holders are asked to leave.
     halts: BTreeMap<u64, Arc<Halt>>,
 }
@@ -28,6 +27,7 @@ struct Held {
 pub(crate) struct Seat {
     hall: Arc<Hall>,
     number: u64,
+    cost: Cost,
 }
 
 impl Drop for Seat {
@@ -38,37 +38,64 @@ impl Drop for Seat {
     }
 }
 
-impl Hall {
-    /// Returns free seats within `limits`, of what the plural `what` names.
-    pub(crate) fn new(what: &'static str, limits: Limits) -> Arc<Self> {
-        Arc::new(Self {
-            what,
-            held: Mutex::new(Held {
-                seats: Seats::new(limits),
-                halts: BTreeMap::new(),
-            }),
-        })
+impl Seat {
+    /// Has the holder use `least` besides, and a part of what is spare up to `most`; answers what it got.
+    pub(crate) fn extend(&mut self, (least, most): (Cost, Cost)) -> Result<Cost, Error> {
+        let mut held = self.hall.lock();
+        // other sessions may have to leave for the least, and none for more
+        held.reuse(self.number, self.cost.plus(least))?;
+        let gets = least.shared(most, |resource| held.seats.spare(self.number, resource));
+        held.reuse(self.number, self.cost.plus(gets))?;
+        self.cost = self.cost.plus(gets);
+        Ok(gets)
+    }
+}
+
+impl Held {
+    fn reuse(&mut self, number: u64, cost: Cost) -> Result<(), Error> {
+        let left = self
+            .seats
+            .reuse(number, cost.uses())
+            .map_err(|full| refuse(NAMES[full.resource], full))?;
+        self.send_away(&left);
+        Ok(())
     }
 
-    /// Takes a seat for `identity`, which calls from `address`; who holds most may have to leave for it, by its halt.
+    /// Has holders leave whose seats others got.
+    fn send_away(&mut self, left: &[u64]) {
+        for halt in left.iter().filter_map(|number| self.halts.remove(number)) {
+            halt.stop(Error::new(Code::Network, MAKE_ROOM));
+        }
+    }
+}
+
+impl Hall {
+    /// Returns free seats, with limits for each resource.
+    pub(crate) fn new(limits: [Limits; RESOURCES]) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Held {
+            seats: Seats::new(limits),
+            halts: BTreeMap::new(),
+        })))
+    }
+
+    /// Takes a seat for `identity`, which calls from `address` and uses what `cost` says; who holds most may have to
+    /// leave for it, by its halt.
     pub(crate) fn sit(
         self: &Arc<Self>,
-        identity: Fingerprint,
-        address: IpAddr,
+        (identity, address): (Fingerprint, IpAddr),
+        cost: Cost,
         halt: &Arc<Halt>,
     ) -> Result<Seat, Error> {
         let mut held = self.lock();
-        let taken = held.seats.take(identity, address);
-        let taken = taken.map_err(|full| self.refuse(full))?;
-        let leaves = taken.revoked.and_then(|number| held.halts.remove(&number));
-        held.halts.insert(taken.number, Arc::clone(halt));
+        let seated = held.seats.take(Some(identity), address, cost.uses());
+        let seated = seated.map_err(|full| refuse(NAMES[full.resource], full))?;
+        held.send_away(&seated.revoked);
+        held.halts.insert(seated.number, Arc::clone(halt));
         drop(held);
-        if let Some(leaves) = leaves {
-            leaves.stop(self.make_room());
-        }
         Ok(Seat {
             hall: Arc::clone(self),
-            number: taken.number,
+            number: seated.number,
+            cost,
         })
     }
 
@@ -77,44 +104,50 @@ impl Hall {
         self.lock().seats.taken()
     }
 
-    fn refuse(&self, full: Full) -> Error {
-        let text = format!("no {} are free there: {full}; try again later", self.what);
-        Error::new(Code::Network, text)
-    }
-
-    fn make_room(&self) -> Error {
-        let text = format!(
-            "the {} there are all in use and others wait, so that the newest of the key that holds most ended; try again later",
-            self.what
-        );
-        Error::new(Code::Network, text)
-    }
-
     fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Returns the error of a caller that gets nothing of `what`.
+pub(crate) fn refuse(what: &str, full: Full) -> Error {
+    let text = format!("no {what} are free there: {full}; try again later");
+    Error::new(Code::Network, text)
+}
+
+const MAKE_ROOM: &str = "all shares are in use there and others wait, so that the newest session of the key that holds most ended; try again later";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn who_holds_most_leaves_for_who_holds_nothing_and_is_told() {
-        let limits = Limits {
+    fn hall(files: u64) -> Arc<Hall> {
+        let few = Limits {
             all: 4,
             identity: 4,
             host: 4,
             site: 4,
         };
-        let hall = Hall::new("sessions", limits);
-        let key = |digit| Fingerprint::from_octets([digit; 32]);
+        let much = Limits::parts_of(1 << 20);
+        Hall::new([few, much, much, much, Limits::parts_of(files)])
+    }
+
+    fn sit(hall: &Arc<Hall>, digit: u8, halt: &Arc<Halt>) -> Result<Seat, Error> {
+        let key = Fingerprint::from_octets([digit; 32]);
+        hall.sit((key, [10, 0, 0, digit].into()), Cost::SESSION, halt)
+    }
+
+    #[test]
+    fn who_holds_most_leaves_for_who_holds_nothing_and_is_told() {
+        let hall = hall(1 << 20);
         let halts: Vec<_> = (0..4).map(|_| Arc::<Halt>::default()).collect();
-        let sit = |digit, halt: &Arc<Halt>| hall.sit(key(digit), [10, 0, 0, digit].into(), halt);
-        let seats: Vec<_> = halts.iter().map(|halt| sit(1, halt).unwrap()).collect();
-        let error = sit(1, &Arc::default()).unwrap_err();
+        let seats: Vec<_> = halts
+            .iter()
+            .map(|halt| sit(&hall, 1, halt).unwrap())
+            .collect();
+        let error = sit(&hall, 1, &Arc::default()).unwrap_err();
         assert!(error.text.contains("your key already holds 4"), "{error}");
-        let newcomer = sit(2, &Arc::default()).unwrap();
+        let newcomer = sit(&hall, 2, &Arc::default()).unwrap();
         assert_eq!(halts[3].check().unwrap_err().code, Code::Network);
         assert!(halts[..3].iter().all(|halt| halt.check().is_ok()));
         // the seat that was taken from it is not given back twice
@@ -122,5 +155,35 @@ mod tests {
         assert_eq!(hall.taken(), 1);
         drop(newcomer);
         assert_eq!((hall.taken(), hall.lock().halts.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_session_gets_what_it_needs_or_is_refused_in_words_and_more_where_it_is_spare() {
+        let hall = hall(80_000);
+        let files = |least, most| {
+            let cost = |files| Cost {
+                files,
+                ..Cost::default()
+            };
+            (cost(least), cost(most))
+        };
+        let mut seats = [1, 1, 2].map(|digit| sit(&hall, digit, &Arc::default()).unwrap());
+        assert_eq!(seats[0].extend(files(100, 500)).unwrap().files, 500);
+        assert_eq!(
+            seats[1].extend(files(30_000, 80_000)).unwrap().files,
+            31_347
+        );
+        let error = seats[0].extend(files(20_000, 20_000)).unwrap_err();
+        assert!(
+            error
+                .text
+                .starts_with("no open files are free there: your key already holds 40000"),
+            "{error}"
+        );
+        // another key is not touched by that
+        assert_eq!(
+            seats[2].extend(files(20_000, 20_000)).unwrap().files,
+            20_000
+        );
     }
 }

@@ -2,18 +2,24 @@
 //!
 //! A link is in the table from its first connection on. As long as a connection of it is being made or carries it, the link stays;
 //! between connections it stays while it keeps sessions or octets for its peer to come back to. Only a key that
-//! has more than its share loses links to others.
+//! has more than its share loses links to others. Links, their memory and the sessions of programs are shared as
+//! [`lighthaul_base::seats`] has it.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lighthaul_base::Size;
+use lighthaul_base::seats::{Full, Limits, Seats, Within};
 use lighthaul_gateway::line::Line;
-use lighthaul_gateway::prefix::Prefix;
-use lighthaul_gateway::settings::{LinkLimits, Settings};
+use lighthaul_gateway::settings::{Quota, Settings};
 use lighthaul_io::identity::Fingerprint;
+use lighthaul_io::poller::raise_open_file_limit;
+use lighthaul_transfer::error::Error;
+
+use crate::hall::refuse;
 
 /// Key of the gateway that calls, and the name that it gave the link.
 pub(crate) type Name = (Fingerprint, [u8; 16]);
@@ -21,24 +27,36 @@ pub(crate) type Name = (Fingerprint, [u8; 16]);
 /// All links that others have begun.
 #[derive(Debug)]
 pub(crate) struct LinkTable {
-    limits: LinkLimits,
     entries: Mutex<BTreeMap<Name, Entry>>,
-    /// Number of the next link.
-    next: AtomicU64,
+    shares: Shares,
+    lease: u64,
 }
+
+type Shares = Arc<Mutex<Seats<Fingerprint, RESOURCES>>>;
 
 #[derive(Debug)]
 struct Entry {
-    /// Counts up from link to link.
-    number: u64,
-    /// Address that the link was begun from, or the network of 64 bits that it is in.
-    from: Option<Prefix>,
+    /// Its part of the limits.
+    share: Arc<Share>,
     /// Nothing until both gateways have agreed on the link.
     line: Option<Line>,
     /// Connections of this link that are being made or carry it.
     connections: usize,
-    /// Sessions of all links with this key.
-    sessions: Arc<AtomicUsize>,
+}
+
+/// A link's part of the limits, given back when this is dropped.
+#[derive(Debug)]
+struct Share {
+    shares: Shares,
+    /// Counts up from link to link.
+    number: u64,
+    /// One, unless it is this gateway's own.
+    links: u64,
+    /// MiB, and sessions for which there is room.
+    memory: AtomicU64,
+    sessions: AtomicU64,
+    /// Sessions for which room is taken ahead of them.
+    lease: u64,
 }
 
 /// A connection's hold on its link; the link stays in the table at least as long, unless its key has more than its share.
@@ -46,90 +64,95 @@ struct Entry {
 pub(crate) struct Hold<'a> {
     table: &'a LinkTable,
     name: Name,
-    number: u64,
+    share: Arc<Share>,
 }
 
 impl LinkTable {
     /// Returns a table without a link.
-    pub(crate) fn new(limits: LinkLimits) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let limits = limits(settings, raise_open_file_limit());
+        // a small number is counted one by one
+        let is_large = limits[SESSIONS].identity >= 64 * LEASE;
         Self {
-            limits,
             entries: Mutex::default(),
-            next: AtomicU64::new(0),
+            shares: Arc::new(Mutex::new(Seats::new(limits))),
+            lease: if is_large { LEASE } else { 0 },
         }
     }
 
     /// Takes hold of the link `name`, which need not exist yet, for a connection from an address.
-    pub(crate) fn hold(&self, name: Name, from: IpAddr) -> Result<Hold<'_>, TooManyLinks> {
+    pub(crate) fn hold(&self, name: Name, from: IpAddr) -> Result<Hold<'_>, Error> {
         let mut entries = self.lock();
         let mut left = retain(&mut entries, |_, entry| !entry.is_unused());
-        let held = self.enter(&mut entries, name, host(from));
+        let held = self.enter(&mut entries, name, from);
         drop(entries);
-        let held = held.map(|(number, more)| {
+        let held = held.map(|(share, more)| {
             left.extend(more);
-            number
+            share
         });
         end(&left);
-        held.map(|number| Hold {
+        let share = held.map_err(|full| refuse(NAMES[full.resource], full))?;
+        Ok(Hold {
             table: self,
             name,
-            number,
+            share,
         })
     }
 
-    /// Counts a connection of a link; answers the link's number, and the link that has to leave for it.
+    /// Counts a connection of a link; answers what the link may use, and the links that have to leave for it.
     fn enter(
         &self,
         entries: &mut BTreeMap<Name, Entry>,
         name: Name,
-        from: Option<Prefix>,
-    ) -> Result<(u64, Option<Line>), TooManyLinks> {
+        from: IpAddr,
+    ) -> Result<(Arc<Share>, Vec<Line>), Full> {
         if let Some(entry) = entries.get_mut(&name) {
             entry.connections += 1;
-            return Ok((entry.number, None));
+            return Ok((Arc::clone(&entry.share), Vec::new()));
         }
-        let left = self.make_room(entries, name.0, from)?;
-        let number = self.next.fetch_add(1, Relaxed);
-        insert(entries, name, (number, from));
-        Ok((number, left))
+        let mut left = Vec::new();
+        let take = || lock(&self.shares).take(Some(name.0), from, ONE);
+        let seated = match take() {
+            // a key at its limit loses a link that is waiting for its connection to come back
+            Err(full) if full.within != Within::All => {
+                let waiting = oldest_waiting(entries, name.0).ok_or(full)?;
+                left.extend(entries.remove(&waiting).and_then(Entry::leave));
+                take()?
+            }
+            seated => seated?,
+        };
+        left.extend(retain(entries, |_, entry| {
+            !seated.revoked.contains(&entry.share.number)
+        }));
+        let share = Arc::new(Share {
+            shares: Arc::clone(&self.shares),
+            number: seated.number,
+            links: ONE[0],
+            memory: AtomicU64::new(0),
+            sessions: AtomicU64::new(0),
+            lease: self.lease,
+        });
+        let entry = Entry {
+            share: Arc::clone(&share),
+            line: None,
+            connections: 1,
+        };
+        entries.insert(name, entry);
+        Ok((share, left))
     }
 
-    /// Makes room for one more link of `key`; answers the link that has to leave for it.
-    ///
-    /// A key or address at its limit loses a link that is waiting for its connection to come back. Where all are in use, the key
-    /// with the most links loses its newest one, if it has more than the newcomer will.
-    fn make_room(
-        &self,
-        entries: &mut BTreeMap<Name, Entry>,
-        key: Fingerprint,
-        from: Option<Prefix>,
-    ) -> Result<Option<Line>, TooManyLinks> {
-        let of_key = |name: &Name, _: &Entry| name.0 == key;
-        let of_host = |_: &Name, entry: &Entry| entry.from == from;
-        let limits = self.limits;
-        let count = |entries: &BTreeMap<Name, Entry>, is: &dyn Fn(&Name, &Entry) -> bool| {
-            entries
-                .iter()
-                .filter(|(name, entry)| is(name, entry))
-                .count()
-        };
-        let is_waiting = |entry: &Entry| entry.connections == 0;
-        let victim = if count(entries, &of_key) >= limits.key {
-            let own = entries.iter().filter(|(name, entry)| of_key(name, entry));
-            let oldest = oldest(own.filter(|(_, entry)| is_waiting(entry)));
-            oldest.ok_or(TooManyLinks::Key(limits.key))?
-        } else if count(entries, &of_host) >= limits.address {
-            let own = entries
-                .iter()
-                .filter(|(name, entry)| of_host(name, entry) && of_key(name, entry));
-            let oldest = oldest(own.filter(|(_, entry)| is_waiting(entry)));
-            oldest.ok_or(TooManyLinks::Address(limits.address))?
-        } else if entries.len() >= limits.all {
-            greediest(entries, key).ok_or(TooManyLinks::All(limits.all))?
-        } else {
-            return Ok(None);
-        };
-        Ok(entries.remove(&victim).and_then(|entry| entry.line))
+    /// Leave for a link that this gateway has begun to have sessions of programs here.
+    pub(crate) fn own(&self) -> Arc<dyn Quota> {
+        let seated = lock(&self.shares).take(None, Ipv4Addr::LOCALHOST.into(), [0; RESOURCES]);
+        Arc::new(Share {
+            shares: Arc::clone(&self.shares),
+            // a seat that uses nothing is never refused
+            number: seated.map_or(u64::MAX, |seated| seated.number),
+            links: 0,
+            memory: AtomicU64::new(0),
+            sessions: AtomicU64::new(0),
+            lease: self.lease,
+        })
     }
 
     /// Every link and its caller's key.
@@ -142,7 +165,7 @@ impl LinkTable {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.entries)
     }
 }
 
@@ -150,7 +173,8 @@ impl Hold<'_> {
     /// Returns the link, if it has begun and not ended.
     pub(crate) fn line(&self) -> Option<Line> {
         let entries = self.table.lock();
-        let line = self.of(entries.get(&self.name))?.line.clone()?;
+        let entry = entries.get(&self.name);
+        let line = entry.filter(|entry| self.is_of(entry))?.line.clone()?;
         (!line.is_over()).then_some(line)
     }
 
@@ -159,20 +183,25 @@ impl Hold<'_> {
         let mut entries = self.table.lock();
         let entry = entries
             .get_mut(&self.name)
-            .filter(|entry| entry.number == self.number)
+            .filter(|entry| self.is_of(entry))
             .ok_or_else(|| io::Error::other("another gateway got its place"))?;
         if let Some(line) = entry.line.clone().filter(|line| !line.is_over()) {
             return Ok(line);
         }
-        let line = Line::start(Arc::clone(settings))?;
-        line.share_sessions(&entry.sessions);
+        let memory = self.share.take_memory(settings.memory);
+        let settings = Settings {
+            memory,
+            ..Settings::clone(settings)
+        };
+        let line = Line::start(Arc::new(settings))?;
+        line.share_sessions(Arc::clone(&self.share) as Arc<dyn Quota>);
         entry.line = Some(line.clone());
         Ok(line)
     }
 
-    /// The entry that is held, unless it was replaced.
-    fn of<'a>(&self, entry: Option<&'a Entry>) -> Option<&'a Entry> {
-        entry.filter(|entry| entry.number == self.number)
+    /// Returns true for the entry that is held, and false for one that replaced it.
+    fn is_of(&self, entry: &Entry) -> bool {
+        entry.share.number == self.share.number
     }
 }
 
@@ -180,7 +209,7 @@ impl Drop for Hold<'_> {
     fn drop(&mut self) {
         let mut entries = self.table.lock();
         let entry = entries.get_mut(&self.name);
-        if let Some(entry) = entry.filter(|entry| entry.number == self.number) {
+        if let Some(entry) = entry.filter(|entry| self.is_of(entry)) {
             entry.connections -= 1;
         }
         let left = retain(&mut entries, |name, entry| {
@@ -191,17 +220,96 @@ impl Drop for Hold<'_> {
     }
 }
 
+impl Share {
+    /// Takes half of the memory that its key has left, of `most` for all of its links.
+    fn take_memory(&self, most: Size) -> Size {
+        let mut shares = lock(&self.shares);
+        let spare = shares.spare(self.number, MEMORY) + self.memory.load(Relaxed);
+        let mib = spare.div_ceil(2);
+        self.memory.store(mib, Relaxed);
+        self.apply(&mut shares, self.sessions.load(Relaxed));
+        Size((mib << 20).min(most.0).max(MEMORY_MIN))
+    }
+
+    /// Has it use what it says from now on, and so many sessions; answers whether it may.
+    fn apply(&self, shares: &mut Seats<Fingerprint, RESOURCES>, sessions: u64) -> bool {
+        // no link ends for a session of another link
+        let more = sessions.saturating_sub(self.sessions.load(Relaxed));
+        let may = shares.spare(self.number, SESSIONS) >= more;
+        if may {
+            self.sessions.store(sessions, Relaxed);
+        }
+        let (sessions, memory) = (self.sessions.load(Relaxed), self.memory.load(Relaxed));
+        may && shares
+            .reuse(self.number, [self.links, sessions, memory])
+            .is_ok()
+    }
+}
+
+impl Quota for Share {
+    fn may_have(&self, sessions: usize) -> bool {
+        let wanted = sessions as u64;
+        let has = self.sessions.load(Relaxed);
+        if wanted <= has && has <= wanted + 2 * self.lease {
+            return true;
+        }
+        let mut shares = lock(&self.shares);
+        self.apply(&mut shares, wanted + self.lease) || self.apply(&mut shares, wanted)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        lock(&self.shares).leave(self.number);
+    }
+}
+
 impl Entry {
+    /// Gives back the part of the limits; returns the link, whose thread may still hold that.
+    fn leave(self) -> Option<Line> {
+        lock(&self.share.shares).leave(self.share.number);
+        self.line
+    }
+
     fn is_unused(&self) -> bool {
         let kept = |line: &Line| !line.is_over() && line.status().is_kept();
         self.connections == 0 && !self.line.as_ref().is_some_and(kept)
     }
 }
 
+/// Limits of each resource, where this process may have so many files. A session takes a file, or two for a moment.
+fn limits(settings: &Settings, files: u64) -> [Limits; RESOURCES] {
+    let links = settings.links;
+    let of_all = |all| Limits {
+        all,
+        identity: u64::MAX,
+        host: u64::MAX,
+        site: u64::MAX,
+    };
+    // the rest is for connections between gateways, and for who is not let in yet
+    let sessions = files / 8 * 3;
+    [
+        Limits {
+            identity: links.key as u64,
+            host: links.address as u64,
+            ..of_all(links.all as u64)
+        },
+        Limits {
+            identity: (settings.sessions_max as u64).min(sessions / 2),
+            host: sessions - sessions / 4,
+            ..of_all(sessions)
+        },
+        Limits {
+            identity: settings.memory.0 >> 20,
+            ..of_all(u64::MAX)
+        },
+    ]
+}
+
 /// Removes all entries but those to keep; answers the links of the others.
 fn retain(entries: &mut BTreeMap<Name, Entry>, keep: impl Fn(&Name, &Entry) -> bool) -> Vec<Line> {
     let left = entries.extract_if(.., |name, entry| !keep(name, entry));
-    left.filter_map(|(_, entry)| entry.line).collect()
+    left.filter_map(|(_, entry)| entry.leave()).collect()
 }
 
 /// Ends links that left the table. To be called without its lock, since a link's thread may be busy.
@@ -209,57 +317,28 @@ fn end(lines: &[Line]) {
     lines.iter().for_each(Line::end);
 }
 
-/// Adds a link that has one connection and no line yet.
-fn insert(entries: &mut BTreeMap<Name, Entry>, name: Name, (number, from): (u64, Option<Prefix>)) {
-    let mut own = entries.iter().filter(|(other, _)| other.0 == name.0);
-    let sessions = own.next().map(|(_, entry)| Arc::clone(&entry.sessions));
-    let entry = Entry {
-        number,
-        from,
-        line: None,
-        connections: 1,
-        sessions: sessions.unwrap_or_default(),
-    };
-    entries.insert(name, entry);
-}
-
-fn oldest<'a>(entries: impl Iterator<Item = (&'a Name, &'a Entry)>) -> Option<Name> {
-    let oldest = entries.min_by_key(|(_, entry)| entry.number);
+/// The oldest link of `key` that has no connection.
+fn oldest_waiting(entries: &BTreeMap<Name, Entry>, key: Fingerprint) -> Option<Name> {
+    let own = entries.iter().filter(|(name, _)| name.0 == key);
+    let waiting = own.filter(|(_, entry)| entry.connections == 0);
+    let oldest = waiting.min_by_key(|(_, entry)| entry.share.number);
     oldest.map(|(name, _)| *name)
 }
 
-/// Returns the newest link of the key that has the most, if those are more than `key` will have.
-fn greediest(entries: &BTreeMap<Name, Entry>, key: Fingerprint) -> Option<Name> {
-    let mut counts: BTreeMap<Fingerprint, usize> = BTreeMap::new();
-    for (key, _) in entries.keys() {
-        *counts.entry(*key).or_default() += 1;
-    }
-    let own = counts.get(&key).copied().unwrap_or(0);
-    let (most, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-    let theirs = entries.iter().filter(|(name, _)| name.0 == most);
-    let newest = theirs.max_by_key(|(_, entry)| entry.number);
-    newest.filter(|_| count > own + 1).map(|(name, _)| *name)
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the addresses that one host can have for itself.
-fn host(address: IpAddr) -> Option<Prefix> {
-    let address = address.to_canonical();
-    Prefix::new(address, if address.is_ipv4() { 32 } else { 64 })
-}
-
-/// Why a link cannot begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TooManyLinks {
-    /// Its key has as many as one may.
-    #[error("all {0} links that one key may have there are in use; try again later")]
-    Key(usize),
-    /// Its address has.
-    #[error("all {0} links that one address may have there are in use; try again later")]
-    Address(usize),
-    /// There are too many, and no key has more than its share.
-    #[error("all {0} links are in use there; try again later")]
-    All(usize),
-}
+/// Resources of links: one link, sessions of programs, MiB of memory.
+const RESOURCES: usize = 3;
+const NAMES: [&str; RESOURCES] = ["links", "sessions", "MiB of memory"];
+const ONE: [u64; RESOURCES] = [1, 0, 0];
+const SESSIONS: usize = 1;
+const MEMORY: usize = 2;
+/// With less, a link has no room for a slab.
+const MEMORY_MIN: u64 = 4 << 20;
+/// Sessions for which room is taken at a time where very many are allowed.
+const LEASE: u64 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -268,6 +347,7 @@ mod tests {
 
     use lighthaul_base::Size;
     use lighthaul_gateway::allowed::Allowed;
+    use lighthaul_gateway::settings::LinkLimits;
     use lighthaul_io::wait::pause;
 
     fn settings() -> Arc<Settings> {
@@ -294,7 +374,10 @@ mod tests {
     };
 
     fn table(all: usize, key: usize, address: usize) -> LinkTable {
-        LinkTable::new(LinkLimits { all, key, address })
+        LinkTable::new(&Settings {
+            links: LinkLimits { all, key, address },
+            ..Settings::clone(&settings())
+        })
     }
 
     fn address(last: u8) -> IpAddr {
@@ -369,18 +452,46 @@ mod tests {
 
     #[test]
     fn a_key_and_an_address_have_limits_and_lose_only_links_without_connection() {
-        let table = table(9, 3, 4);
+        let table = table(20, 3, 5);
         let mut holds: Vec<_> = (0..3)
             .map(|nth| table.hold((name(1).0, [nth; 16]), address(1)).unwrap())
             .collect();
         let more = |key, nth, from| table.hold((name(key).0, [nth; 16]), address(from));
-        assert_eq!(more(1, 3, 2).unwrap_err(), TooManyLinks::Key(3));
+        let told = |error: Error| error.text;
+        let refused = told(more(1, 3, 2).unwrap_err());
+        assert!(refused.contains("your key already holds 3"), "{refused}");
         assert!(more(1, 0, 1).is_ok(), "it is there already");
-        let _other = more(2, 0, 1).unwrap();
-        assert_eq!(more(3, 0, 1).unwrap_err(), TooManyLinks::Address(4));
-        let _elsewhere = more(3, 0, 2).unwrap();
-        holds.pop();
+        let _others = [2, 3, 4, 5, 6].map(|key| more(key, 0, 2).unwrap());
+        let refused = told(more(7, 0, 2).unwrap_err());
+        assert!(
+            refused.contains("your address already holds 5"),
+            "{refused}"
+        );
+        // also where the link of a connection that is gone still has a thread
+        let _line = holds[0].begin(&settings()).unwrap();
+        holds.remove(0);
         assert!(more(1, 3, 1).is_ok());
+    }
+
+    #[test]
+    fn links_of_one_key_share_memory_and_sessions_and_leave_those_of_others_alone() {
+        let limits = Settings {
+            memory: Size(256 << 20),
+            sessions_max: 300,
+            ..Settings::clone(&settings())
+        };
+        let table = LinkTable::new(&limits);
+        let hold = |key, nth| table.hold((name(key).0, [nth; 16]), address(key)).unwrap();
+        let memory = |hold: &Hold<'_>| hold.share.take_memory(limits.memory).0 >> 20;
+        let own: Vec<_> = (0..8).map(|nth| hold(1, nth)).collect();
+        let gets: Vec<_> = own.iter().map(memory).collect();
+        assert_eq!(gets, [128, 64, 32, 16, 8, 4, 4, 4]);
+        assert!(own[0].share.may_have(200) && own[1].share.may_have(60));
+        assert!(!own[1].share.may_have(101) && own[1].share.may_have(100));
+        let other = hold(2, 0);
+        assert!(other.share.may_have(300) && memory(&other) == 128);
+        // what is given back is there for others
+        assert!(own[0].share.may_have(0) && own[1].share.may_have(280));
     }
 
     #[test]
@@ -403,13 +514,14 @@ mod tests {
         }
         assert!(greedy[5].begin(&settings).is_err() && greedy[0].line().is_some());
         let one_more = |key| table.hold(name(key), address(key)).map(drop);
-        assert_eq!(one_more(7), Ok(()));
+        assert!(one_more(7).is_ok());
         assert!(
             honest.iter().all(|hold| hold.begin(&settings).is_ok()),
             "nobody else left"
         );
         let _seventh = table.hold(name(7), address(7)).unwrap();
         let _eighth = table.hold(name(8), address(8)).unwrap();
-        assert_eq!(one_more(9), Err(TooManyLinks::All(8)));
+        let refused = one_more(9).unwrap_err().text;
+        assert!(refused.contains("all 8 are in use"), "{refused}");
     }
 }

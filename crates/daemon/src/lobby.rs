@@ -14,11 +14,11 @@ use lighthaul_base::prefix::Prefix;
 use lighthaul_io::wait::Sign;
 
 /// Callers of all hosts.
-const CALLERS_MAX: usize = 128;
-/// Places that only hosts get which are known.
-const KEPT: usize = 32;
-/// Callers of one host that is not known; hosts behind one translator share it.
-const HOST_MAX: usize = 16;
+pub(crate) const CALLERS_MAX: u64 = 128;
+/// The part of places that only hosts get which are known.
+const KEPT: usize = 4;
+/// The part of places that one host gets that is not known; hosts behind one translator share it.
+const HOST: usize = 8;
 /// How long a caller may take to show its key, in all.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a stranger is safe from another that wants its place; a handshake over a long path fits.
@@ -32,8 +32,9 @@ pub(crate) struct Lobby {
     sign: Sign,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Callers {
+    most: usize,
     /// By their number, so the first is the one that came first.
     here: BTreeMap<u64, Caller>,
     next: u64,
@@ -62,10 +63,14 @@ impl Drop for Place {
 }
 
 impl Lobby {
-    /// Returns an empty lobby.
-    pub(crate) fn start() -> io::Result<Arc<Self>> {
+    /// Returns an empty lobby with room for so many callers.
+    pub(crate) fn start(most: u64) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            callers: Mutex::default(),
+            callers: Mutex::new(Callers {
+                most: usize::try_from(most).unwrap_or(usize::MAX),
+                here: BTreeMap::new(),
+                next: 0,
+            }),
             sign: Sign::new()?,
         }))
     }
@@ -128,13 +133,17 @@ impl Lobby {
 
 impl Callers {
     fn has_room(&self, newcomer: &Caller) -> bool {
-        if newcomer.is_known || self.here.len() >= CALLERS_MAX {
-            return self.here.len() < CALLERS_MAX;
+        if newcomer.is_known || self.here.len() >= self.most {
+            return self.here.len() < self.most;
         }
         let strangers = || self.here.values().filter(|caller| !caller.is_known);
         let host = newcomer.places[0];
         let of_host = strangers().filter(|caller| caller.places[0] == host);
-        strangers().count() < CALLERS_MAX - KEPT && of_host.count() < HOST_MAX
+        strangers().count() < self.most - self.most / KEPT && of_host.count() < self.host_max()
+    }
+
+    fn host_max(&self) -> usize {
+        (self.most / HOST).max(1)
     }
 
     /// Whose place `newcomer` gets: the stranger that has been here longest and long enough, of its own host where
@@ -143,7 +152,7 @@ impl Callers {
         let strangers = || self.here.iter().filter(|(_, caller)| !caller.is_known);
         let is_of = |caller: &Caller| caller.places[0] == newcomer.places[0];
         let of_host = || strangers().filter(|(_, caller)| is_of(caller));
-        let oldest = if !newcomer.is_known && of_host().count() >= HOST_MAX {
+        let oldest = if !newcomer.is_known && of_host().count() >= self.host_max() {
             of_host().next()
         } else {
             let mut sites: BTreeMap<Prefix, usize> = BTreeMap::new();
@@ -165,6 +174,9 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+
+    const MOST: usize = CALLERS_MAX as usize;
+    const HOST_MAX: usize = MOST / HOST;
 
     /// Both ends of a connection.
     #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
@@ -194,7 +206,7 @@ mod tests {
 
     #[test]
     fn one_address_cannot_take_the_room_from_others() {
-        let lobby = Lobby::start().unwrap();
+        let lobby = Lobby::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, now| lobby.enter(&tcp, address(last), false, at(now));
         let here: Vec<_> = (0..50).filter_map(|_| enter(1, 0)).collect();
@@ -210,7 +222,7 @@ mod tests {
 
     #[test]
     fn who_waited_longest_makes_room_and_notices() {
-        let lobby = Lobby::start().unwrap();
+        let lobby = Lobby::start(CALLERS_MAX).unwrap();
         let (mut near, tcp) = pair();
         let (_other, more) = pair();
         let _first = lobby.enter(&tcp, address(1), false, at(0)).unwrap();
@@ -224,24 +236,24 @@ mod tests {
 
     #[test]
     fn strangers_have_a_bound_and_keep_no_known_host_out() {
-        let lobby = Lobby::start().unwrap();
+        let lobby = Lobby::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, is_known| lobby.enter(&tcp, address(last), is_known, at(0));
         let mut here = Vec::new();
         here.extend((0..=255).filter_map(|last| enter(last, false)));
-        assert_eq!(here.len(), CALLERS_MAX - KEPT);
+        assert_eq!(here.len(), MOST - MOST / KEPT);
         // first the places that are kept for them, then those of strangers
-        for _ in 0..CALLERS_MAX {
+        for _ in 0..MOST {
             here.push(enter(7, true).unwrap());
         }
-        assert_eq!(lobby.lock().here.len(), CALLERS_MAX);
+        assert_eq!(lobby.lock().here.len(), MOST);
         assert!(enter(7, true).is_none() && enter(8, false).is_none());
-        assert_eq!(lobby.count(address(1)), CALLERS_MAX);
+        assert_eq!(lobby.count(address(1)), MOST);
     }
 
     #[test]
     fn nobody_stays_for_ever() {
-        let lobby = Lobby::start().unwrap();
+        let lobby = Lobby::start(CALLERS_MAX).unwrap();
         let ((mut near, tcp), (mut other, more)) = (pair(), pair());
         let _old = lobby.enter(&tcp, address(1), false, at(0)).unwrap();
         let _new = lobby.enter(&more, address(1), false, at(5000)).unwrap();
@@ -254,7 +266,7 @@ mod tests {
 
     #[test]
     fn caller_in_time_stays() {
-        let lobby = Lobby::start().unwrap();
+        let lobby = Lobby::start(CALLERS_MAX).unwrap();
         let (near, tcp) = pair();
         let _place = lobby.enter(&tcp, address(1), false, at(0)).unwrap();
         lobby.sweep(at(9999));
@@ -263,7 +275,7 @@ mod tests {
 
     #[test]
     fn known_hosts_take_the_reserved_places_before_those_of_strangers() {
-        let lobby = Lobby::start().unwrap();
+        let lobby = Lobby::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, is_known| lobby.enter(&tcp, address(last), is_known, at(0)).unwrap();
         let strangers: Vec<_> = (0..96).map(|last| enter(last, false)).collect();
@@ -276,7 +288,7 @@ mod tests {
 
     #[test]
     fn host_with_all_its_places_gets_one_of_its_own() {
-        let lobby = Lobby::start().unwrap();
+        let lobby = Lobby::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, millis| lobby.enter(&tcp, address(last), false, at(millis));
         // others came before, from a host of the same site and from one of a larger site
@@ -292,7 +304,7 @@ mod tests {
 
     #[test]
     fn full_lobby_makes_room_at_the_largest_site() {
-        let lobby = Lobby::start().unwrap();
+        let lobby = Lobby::start(CALLERS_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |third: u8, last: u8, is_known, millis| {
             let address = [10, 0, third, last].into();
@@ -304,7 +316,7 @@ mod tests {
             here.extend((0..16).filter_map(|_| enter(third, last, false, 0)));
         }
         here.extend((0..32).filter_map(|_| enter(1, 0, true, 0)));
-        assert_eq!(here.len(), CALLERS_MAX);
+        assert_eq!(here.len() as u64, CALLERS_MAX);
         let is_gone = |place: &&Place| !lobby.lock().here.contains_key(&place.number);
         let gone = || -> Vec<u64> { here.iter().filter(is_gone).map(|p| p.number).collect() };
         let _known = enter(1, 0, true, 0).unwrap();

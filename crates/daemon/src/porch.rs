@@ -24,7 +24,7 @@ use crate::crowd::Crowd;
 use crate::lobby::{Lobby, Place};
 
 /// Callers that wait at most.
-pub(crate) const CALLERS_MAX: usize = 2048;
+pub(crate) const CALLERS_MAX: u64 = 2048;
 /// Callers of one host, where hosts behind one translator count as one.
 const HOST_MAX: usize = 256;
 /// How long a caller may take for its first message.
@@ -99,7 +99,7 @@ impl Porch {
         listener: &TcpListener,
         lobby: Arc<Lobby>,
         known: Arc<Acquaintances>,
-        most: usize,
+        most: u64,
     ) -> io::Result<Self> {
         let poller = Poller::new()?;
         poller.add(listener, LISTENER)?;
@@ -110,7 +110,7 @@ impl Porch {
             known,
             here: BTreeMap::new(),
             next: LOBBY + 1,
-            most: most.min(CALLERS_MAX),
+            most: usize::try_from(most.max(1)).unwrap_or(usize::MAX),
             crowds: Default::default(),
             hosts: Crowd::default(),
             ready: BTreeSet::new(),
@@ -290,10 +290,10 @@ mod tests {
 
     /// A porch with room for so many, its listener, and a clock.
     #[expect(clippy::disallowed_methods, reason = "a test is a world of its own")]
-    fn porch(most: usize) -> (Porch, TcpListener, Clock) {
+    fn porch(most: u64) -> (Porch, TcpListener, Clock) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
-        let lobby = Lobby::start().unwrap();
+        let lobby = Lobby::start(99).unwrap();
         let porch = Porch::new(&listener, lobby, Arc::default(), most).unwrap();
         (porch, listener, Clock::start())
     }

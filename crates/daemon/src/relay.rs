@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tls;
+use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::list::Heard;
 use lighthaul_transfer::message::{Hello, Message};
@@ -38,7 +39,7 @@ const NAME_MAX: usize = 255;
 pub(crate) fn run(
     session: &Session,
     (finds, list): (Finds, Option<Heard>),
-    relay: Relay,
+    (relay, budget): (Relay, Budget),
     mut hello: Hello,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
@@ -73,7 +74,7 @@ pub(crate) fn run(
         let settings = send::Settings {
             theirs,
             said: far.clock.now(),
-            ..sending(&far, hello)?
+            ..sending(&far, hello, budget)?
         };
         send::send(&far, &door, finds, settings, &mut both)
     });

@@ -22,14 +22,14 @@ use tracing::{debug, field, info, info_span, warn};
 
 use crate::acquaintances::Acquaintances;
 use crate::admission::{FAREWELL, Guest, NotAdmitted, Refused, Ticket, admit};
+use crate::cost::{Cost, RESOURCES};
 use crate::dispatch::Sessions;
 use crate::exporter;
 use crate::gateways::Gateways;
 use crate::hall::{Hall, Seat};
 use crate::invitation::Invitations;
 use crate::joins::Joins;
-use crate::lobby::Lobby;
-use crate::memory::Memory;
+use crate::lobby::{self, Lobby};
 use crate::metrics::{Metrics, Refusal};
 use crate::porch::{self, Arrival, Porch};
 use crate::rights::Rights;
@@ -43,10 +43,12 @@ pub const GREETING: &str = "lighthaul-1";
 const LISTEN: Duration = Duration::from_millis(200);
 /// How often lists are looked at while nobody calls.
 const LISTS: Duration = Duration::from_secs(1);
-/// Files that a session may need: its connections, sockets, and what it writes and reads.
-const FILES_OF_SESSION: u64 = 48;
-/// Sessions of which there is room on every host.
-const SESSIONS_MIN: u32 = 16;
+/// Files of a caller that shakes hands.
+const FILES_OF_HANDSHAKE: u64 = 8;
+/// Files of the daemon itself: its sockets, lists and log.
+const FILES_OWN: u64 = 64;
+/// Files that are kept for sessions that have lost their seats and not ended yet.
+const FILES_LEAVING_MAX: u64 = 4096;
 /// How long sessions get to clean up.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -78,8 +80,12 @@ pub struct Limits {
     pub sessions: seats::Limits,
     /// Connections that carry packets besides those of sessions (ptcp).
     pub connections: seats::Limits,
-    /// Bytes for what is received and not written yet, of all sessions.
-    pub memory: usize,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Open files; never more than the system allows, but for what callers use before they are let in.
+    pub files: u64,
 }
 
 impl Default for Limits {
@@ -94,8 +100,36 @@ impl Default for Limits {
             sessions: limits(256, 64, 192, 224),
             connections: limits(2048, 512, 1024, 1536),
             memory: 4 << 30,
+            threads: 8192,
+            files: u64::MAX,
         }
     }
+}
+
+impl Limits {
+    /// Limits of each resource on a host that lets this process have so many files.
+    fn of_resources(&self, files: u64) -> [seats::Limits; RESOURCES] {
+        let kept = FILES_OWN + (files / 16).min(FILES_LEAVING_MAX);
+        let strangers = porch_max(files) + lobby_max(files) * FILES_OF_HANDSHAKE;
+        let files = self.files.min(files.saturating_sub(kept + strangers));
+        [
+            self.sessions,
+            self.connections,
+            seats::Limits::parts_of(self.memory >> 20),
+            seats::Limits::parts_of(self.threads),
+            seats::Limits::parts_of(files),
+        ]
+    }
+}
+
+/// Callers that may wait for their turn where this process may have so many files, each with one.
+fn porch_max(files: u64) -> u64 {
+    (files / 8).min(porch::CALLERS_MAX)
+}
+
+/// Callers that may shake hands where this process may have so many files.
+fn lobby_max(files: u64) -> u64 {
+    (files / 8 / FILES_OF_HANDSHAKE).clamp(1, lobby::CALLERS_MAX)
 }
 
 /// Who may call.
@@ -130,9 +164,7 @@ pub(crate) struct Service {
     pub(crate) joins: Joins,
     pub(crate) tries: Tries,
     pub(crate) judge: Judge,
-    pub(crate) memory: Arc<Memory>,
-    sessions_held: Arc<Hall>,
-    connections_held: Arc<Hall>,
+    hall: Arc<Hall>,
     known: Arc<Acquaintances>,
     lobby: Arc<Lobby>,
     refused: Refused,
@@ -153,9 +185,17 @@ impl Server {
             None => Metrics::new(),
         };
         let files = raise_open_file_limit();
-        let mut most = settings.limits;
-        let fitting = u32::try_from(files / FILES_OF_SESSION).unwrap_or(u32::MAX);
-        most.sessions.all = most.sessions.all.min(fitting.max(SESSIONS_MIN));
+        let limits = match (&settings.welcome, &settings.gateway) {
+            // there is one caller, which shares with none
+            (Welcome::Only(_), _) => [seats::Limits::parts_of(u64::MAX); RESOURCES],
+            (Welcome::Listed { .. }, None) => settings.limits.of_resources(files),
+            // most files are for the sessions of programs
+            (Welcome::Listed { .. }, Some(_)) => {
+                let mut limits = settings.limits;
+                limits.files = limits.files.min(files / 4);
+                limits.of_resources(files)
+            }
+        };
         let service = Arc::new(Service {
             judge: Judge::of(&settings.welcome),
             settings,
@@ -164,11 +204,9 @@ impl Server {
             invitations: Invitations::default(),
             joins: Joins::default(),
             tries: Tries::default(),
-            memory: Memory::new(most.memory),
-            sessions_held: Hall::new("sessions", most.sessions),
-            connections_held: Hall::new("connections", most.connections),
+            hall: Hall::new(limits),
             known: Arc::default(),
-            lobby: Lobby::start()?,
+            lobby: Lobby::start(lobby_max(files))?,
             refused: Refused::default(),
             clock: Clock::start(),
         });
@@ -211,7 +249,7 @@ impl Server {
             }
         })?;
         let until = service.clock.now() + GRACE;
-        let sessions = || service.sessions_held.taken();
+        let sessions = || service.hall.taken();
         info!("stopping, with {} sessions to end", sessions());
         while sessions() > 0 && service.clock.now() < until {
             thread::park_timeout(LISTEN / 4);
@@ -223,8 +261,7 @@ impl Server {
     fn take_callers(&self, go_on: &dyn Fn() -> bool, receive: impl Fn(Arrival)) -> io::Result<()> {
         let service = &self.service;
         let (lobby, known) = (Arc::clone(&service.lobby), Arc::clone(&service.known));
-        let most = usize::try_from(self.files / 4).unwrap_or(usize::MAX);
-        let mut porch = Porch::new(&self.listener, lobby, known, most.min(porch::CALLERS_MAX))?;
+        let mut porch = Porch::new(&self.listener, lobby, known, porch_max(self.files))?;
         let now = || service.clock.now();
         let mut looked = Instant::ZERO;
         while go_on() {
@@ -258,9 +295,13 @@ impl Server {
                     return;
                 };
                 drop(arrival.place);
+                let seat = match service.seat(&guest, arrival.from) {
+                    Ok(seat) => seat,
+                    Err(error) => return guest.session.give_up_within(&error, FAREWELL),
+                };
                 attended.store(true, Ordering::Relaxed);
                 // what goes wrong is said to the caller, whose terminal this one's may be
-                if !matches!(attend(guest, &service), Attended::Joined(_)) {
+                if !matches!(attend(guest, seat, &service), Attended::Joined(_)) {
                     done.send(Ok(())).ok();
                 }
             });
@@ -293,7 +334,7 @@ impl Service {
             }
         };
         drop(place);
-        match attend(guest, self) {
+        match attend(guest, seat, self) {
             Attended::Joined(Ok(())) => debug!("joined a session"),
             Attended::Ended(Ok(summary)) => {
                 let seconds = summary.elapsed.as_secs_f64();
@@ -302,17 +343,15 @@ impl Service {
             }
             Attended::Joined(Err(error)) | Attended::Ended(Err(error)) => warn!("{error}"),
         }
-        drop(seat);
     }
 
     /// A seat for a session; for a further connection, one that it holds by itself for as long as it lasts.
     fn seat(&self, guest: &Guest, from: SocketAddr) -> Result<Option<Seat>, Error> {
-        let (identity, halt) = (guest.identity, &guest.session.halt);
-        let is_join = matches!(guest.ticket, Ticket::Join(_));
-        if !is_join {
-            return self.sessions_held.sit(identity, from.ip(), halt).map(Some);
+        let (holder, halt) = ((guest.identity, from.ip()), &guest.session.halt);
+        if !matches!(guest.ticket, Ticket::Join(_)) {
+            return self.hall.sit(holder, Cost::SESSION, halt).map(Some);
         }
-        let seat = self.connections_held.sit(identity, from.ip(), halt)?;
+        let seat = self.hall.sit(holder, Cost::CONNECTION, halt)?;
         guest.session.control.attach(seat);
         Ok(None)
     }

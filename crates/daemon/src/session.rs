@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use lighthaul_base::{Instant, Rate, Timetable};
 use lighthaul_io::identity::Fingerprint;
+use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::files::far;
 use lighthaul_transfer::files::work::Scope;
@@ -24,6 +25,8 @@ use lighthaul_transfer::{checkup, probe, protocol, receive, send};
 use crate::admission::{Guest, Ticket};
 use crate::caps;
 use crate::carry::carry;
+use crate::cost::Cost;
+use crate::hall::Seat;
 use crate::metrics::Meter;
 use crate::relay;
 use crate::rights::Rights;
@@ -49,14 +52,14 @@ enum First {
 }
 
 /// Does what a welcome caller wants; a failure is told to the caller, too.
-pub(crate) fn attend(guest: Guest, service: &Service) -> Attended {
+pub(crate) fn attend(guest: Guest, mut seat: Option<Seat>, service: &Service) -> Attended {
     let first = match &guest.ticket {
         Ticket::Join(join) => Ok(First::Join(*join)),
         Ticket::Own(_) | Ticket::Invited(_) => understand(&guest.session),
     };
     match first {
         Ok(First::Join(join)) => Attended::Joined(service.joins.hand_over(guest.session, &join)),
-        Ok(First::Hello(hello)) => Attended::Ended(converse(&guest, *hello, service)),
+        Ok(First::Hello(hello)) => Attended::Ended(converse((&guest, &mut seat), *hello, service)),
         Err(error) => {
             guest.session.give_up(&error);
             Attended::Ended(Err(error))
@@ -65,7 +68,11 @@ pub(crate) fn attend(guest: Guest, service: &Service) -> Attended {
 }
 
 /// Does what `hello` says, for as long as the caller may have that done.
-fn converse(guest: &Guest, hello: Hello, service: &Service) -> Result<Summary, Error> {
+fn converse(
+    (guest, seat): (&Guest, &mut Option<Seat>),
+    hello: Hello,
+    service: &Service,
+) -> Result<Summary, Error> {
     let (session, ticket) = (&guest.session, &guest.ticket);
     let asked = hello.clone();
     let judge = || match ticket {
@@ -87,8 +94,11 @@ fn converse(guest: &Guest, hello: Hello, service: &Service) -> Result<Summary, E
                 // its host's is the one that counts
                 Ticket::Invited(_) | Ticket::Join(_) => None,
             };
+            let wanted = Cost::of(&hello);
+            let share = seat.as_mut().map(|seat| seat.extend(wanted));
+            let budget = share.transpose()?.unwrap_or(wanted.1).budget(wanted.0);
             let mut meter = service.metrics.meter(part);
-            let result = fulfil(guest, hello, service, &mut meter);
+            let result = fulfil((guest, budget), hello, service, &mut meter);
             meter.end(result.as_ref().map_err(|error| error.code));
             result
         });
@@ -203,7 +213,7 @@ const fn direction(request: &Request) -> &'static str {
 }
 
 fn fulfil(
-    guest: &Guest,
+    (guest, budget): (&Guest, Budget),
     hello: Hello,
     service: &Service,
     meter: &mut Meter<'_>,
@@ -230,8 +240,7 @@ fn fulfil(
     let result = if let Request::Gateway(words) = &hello.request {
         link(session, &door, words, &hello, service)
     } else {
-        let ring = service.memory.take(guest.identity);
-        work(session, &door, hello, (rights, ring.bytes()), meter)
+        work(session, &door, hello, (rights, budget), meter)
     };
     lock().remove(&number);
     result
@@ -241,7 +250,7 @@ fn work(
     session: &Session,
     door: &Door<'_>,
     hello: Hello,
-    (rights, memory): (&Rights, usize),
+    (rights, budget): (&Rights, Budget),
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
     let mut watcher = |sight: Sight| meter.see(&sight);
@@ -258,7 +267,7 @@ fn work(
                 options: hello.options,
                 names: None,
                 permit: rights.permit(),
-                memory: Some(memory),
+                budget,
             };
             receive::receive(session, door, landing, settings, &mut watcher)
         }
@@ -293,14 +302,15 @@ fn work(
             let paths = paths.iter().map(|path| PathBuf::from(os_path(path)));
             let finds = finds(rights, paths.collect(), &hello.options, None)?;
             session.say(&Message::Welcome(protocol::names()))?;
-            let settings = sending(session, hello)?;
+            let settings = sending(session, hello, budget)?;
             send::send(session, door, finds, settings, &mut watcher)
         }
         Request::Relay(ref relay) => {
             let paths = relay.paths.iter().map(|path| PathBuf::from(os_path(path)));
             let (list, names) = hello.options.listed.then(Heard::new).unzip();
             let finds = finds(rights, paths.collect(), &hello.options, names)?;
-            relay::run(session, (finds, list), relay.clone(), hello, &mut watcher)
+            let relay = (relay.clone(), budget);
+            relay::run(session, (finds, list), relay, hello, &mut watcher)
         }
         Request::Stream(ref wanted) => carry(session, door, wanted, &hello, rights),
         Request::Expect(..) => Err(Error::new(Code::Usage, "nobody is expected there")),
@@ -325,7 +335,11 @@ fn link(
 }
 
 /// How to send what somebody wants.
-pub(crate) fn sending(session: &Session, hello: Hello) -> Result<send::Settings, Error> {
+pub(crate) fn sending(
+    session: &Session,
+    hello: Hello,
+    budget: Budget,
+) -> Result<send::Settings, Error> {
     let rate = match hello.rate_bps {
         Some(bps) => Some(
             Rate::from_bps(bps)
@@ -340,6 +354,7 @@ pub(crate) fn sending(session: &Session, hello: Hello) -> Result<send::Settings,
         options: hello.options,
         said: Instant::ZERO + session.clock.now().since(Instant::ZERO + session.rtt / 2),
         theirs: hello.protocols,
+        budget,
     })
 }
 

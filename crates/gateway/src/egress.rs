@@ -25,7 +25,7 @@ impl Hub {
             link.answer(id, false, &word::encode_refusal(Refusal::Broken));
             return;
         };
-        let full = self.status.shared_sessions() >= self.settings.sessions_max || self.draining;
+        let full = self.is_full();
         let is_known = matches!(target.host, Host::Ip(_));
         if full || !(is_known || self.resolver.ask(id, target.clone())) {
             self.status.refused();

@@ -233,7 +233,7 @@ impl Hub {
 
     /// Takes a program in.
     fn welcome(&mut self, link: &mut Link, newcomer: Newcomer) {
-        if self.sessions.len() >= self.settings.sessions_max || self.draining {
+        if self.is_full() {
             self.status.refused();
             turn_away(newcomer, Refusal::Busy);
             return;
@@ -267,6 +267,12 @@ impl Hub {
         let token = self.enter(session);
         self.greeted.insert(token, Greeted { target, handshake });
         self.connect(link, token, socket);
+    }
+
+    /// Returns true if no session more may begin.
+    pub(crate) fn is_full(&self) -> bool {
+        let count = self.sessions.len() + 1;
+        self.draining || !self.status.may_have(count, self.settings.sessions_max)
     }
 
     /// What a session goes by here.

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
@@ -26,7 +25,7 @@ use crate::capture::refusal::Refusal;
 use crate::depot::{Depot, Shelf};
 use crate::hub::{After, Hub, turn_away};
 use crate::resolve::Resolver;
-use crate::settings::Settings;
+use crate::settings::{Quota, Settings};
 use crate::status::Status;
 use crate::streamer::Streamer;
 
@@ -82,8 +81,8 @@ impl Line {
     }
 
     /// Counts its sessions together with those of other links; to be called before there are any.
-    pub fn share_sessions(&self, sessions: &Arc<AtomicUsize>) {
-        self.status.share(sessions);
+    pub fn share_sessions(&self, quota: Arc<dyn Quota>) {
+        self.status.share(quota);
     }
 
     /// Takes a program in.

@@ -1,5 +1,6 @@
 //! What a gateway is told.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ pub struct Settings {
     pub rate: Option<Rate>,
     /// The channel is booked: it carries what [`Line::follow`](crate::line::Line::follow) is told, and a policer takes bursts of a millisecond.
     pub booked: bool,
-    /// Memory for each link: half of it for what comes, half for what leaves.
+    /// Memory for all links of one key: half of it for what comes, half for what leaves.
     pub memory: Size,
     /// A slab has at most so much.
     pub slab: Size,
@@ -46,6 +47,12 @@ pub struct LinkLimits {
     pub key: usize,
     /// Of those at one address: of IPv4, or a /64 of IPv6.
     pub address: usize,
+}
+
+/// Leave to have sessions, which links share.
+pub trait Quota: Debug + Send + Sync {
+    /// Returns true if a link may have so many sessions from now on. A smaller number gives some back.
+    fn may_have(&self, sessions: usize) -> bool;
 }
 
 impl Settings {

@@ -8,6 +8,7 @@ use lighthaul_io::wait::Sign;
 use lighthaul_proto::slabs::Link;
 
 use crate::depot::Depot;
+use crate::settings::Quota;
 
 /// The counters of one link.
 #[derive(Debug, Default)]
@@ -39,8 +40,8 @@ pub struct Status {
     /// Whether there is a link to go on with.
     kept: AtomicBool,
     refused_by_peer: AtomicBool,
-    /// Sessions of all links that share one limit with this one.
-    shared: OnceLock<Arc<AtomicUsize>>,
+    /// Leave to have sessions, if other links share it.
+    quota: OnceLock<Arc<dyn Quota>>,
 }
 
 /// What they say at one moment.
@@ -141,21 +142,21 @@ impl Status {
 
     pub(crate) fn sessions(&self, count: usize) {
         let before = self.sessions.swap(count, Relaxed);
-        if let Some(shared) = self.shared.get() {
-            // wraps where it shrinks
-            shared.fetch_add(count.wrapping_sub(before), Relaxed);
+        if count < before
+            && let Some(quota) = self.quota.get()
+        {
+            quota.may_have(count);
         }
     }
 
     /// Counts its sessions together with those of other links; to be called before there are any.
-    pub(crate) fn share(&self, sessions: &Arc<AtomicUsize>) {
-        self.shared.set(Arc::clone(sessions)).ok();
+    pub(crate) fn share(&self, quota: Arc<dyn Quota>) {
+        self.quota.set(quota).ok();
     }
 
-    /// Sessions of all links that share one limit with this one.
-    pub(crate) fn shared_sessions(&self) -> usize {
-        let shared = self.shared.get().map(|shared| shared.load(Relaxed));
-        shared.unwrap_or_else(|| self.sessions.load(Relaxed))
+    /// Returns true if there may be so many sessions, where `most` is the limit of this link alone.
+    pub(crate) fn may_have(&self, count: usize, most: usize) -> bool {
+        count <= most && self.quota.get().is_none_or(|quota| quota.may_have(count))
     }
 
     pub(crate) fn ended(&self) {
@@ -243,22 +244,34 @@ impl Status {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
-    #[test]
-    fn links_of_one_key_share_their_sessions() {
-        let shared = Arc::<AtomicUsize>::default();
-        let (one, other) = (Status::default(), Status::default());
-        one.share(&shared);
-        other.share(&shared);
-        for (ours, theirs, all) in [(3, 0, 3), (3, 4, 7), (1, 4, 5), (0, 4, 4), (0, 0, 0)] {
-            one.sessions(ours);
-            other.sessions(theirs);
-            assert_eq!((one.shared_sessions(), other.shared_sessions()), (all, all));
-            assert_eq!(one.sight().sessions, ours as u64);
+    /// Leave to have five sessions, and the numbers that were asked for.
+    #[derive(Debug, Default)]
+    struct Five(Mutex<Vec<usize>>);
+
+    impl Quota for Five {
+        fn may_have(&self, sessions: usize) -> bool {
+            self.0.lock().unwrap().push(sessions);
+            sessions <= 5
         }
-        let alone = Status::default();
-        alone.sessions(5);
-        assert_eq!(alone.shared_sessions(), 5);
+    }
+
+    #[test]
+    fn a_link_asks_for_more_sessions_and_gives_back_those_that_ended() {
+        let (quota, status) = (Arc::<Five>::default(), Status::default());
+        assert!(
+            status.may_have(9, 9) && !status.may_have(9, 8),
+            "a limit of its own"
+        );
+        status.share(Arc::clone(&quota) as Arc<dyn Quota>);
+        assert!(status.may_have(5, 9) && !status.may_have(6, 9) && !status.may_have(5, 4));
+        for count in [3, 5, 2] {
+            status.sessions(count);
+            assert_eq!(status.sight().sessions, count as u64);
+        }
+        assert_eq!(*quota.0.lock().unwrap(), [5, 6, 2]);
     }
 }

@@ -133,8 +133,8 @@ impl Streamer {
     }
 
     fn welcome(&mut self, newcomer: Newcomer) {
-        let count = self.calling.len() + self.streams.len();
-        if self.draining || count >= self.settings.sessions_max {
+        let count = self.calling.len() + self.streams.len() + 1;
+        if self.draining || !self.status.may_have(count, self.settings.sessions_max) {
             self.refuse(newcomer, Refusal::Busy);
             return;
         }

@@ -38,8 +38,10 @@ pub trait Sink: Send + 'static {
 
 /// Approximate length of a block, in bytes.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Blocks that may be incomplete at a time. Beyond that, the lowest block is written with gaps.
+/// Blocks that may be incomplete at a time, where packets are datagrams. Beyond that, the lowest block is written with gaps.
 const FILLING_MAX: usize = 24;
+/// Blocks that are filling or written, without which a receiver cannot continue.
+const BLOCKS_MIN: usize = 4;
 
 /// Block that still receives packets.
 struct Filling {
@@ -65,6 +67,7 @@ pub struct Blocks<K: Sink> {
     spare: Vec<Block>,
     allocated: usize,
     limit: usize,
+    filling_max: usize,
     jobs: Option<Sender<Job<K::Object>>>,
     done: Receiver<Result<Option<Block>, Error>>,
     waiting: Arc<AtomicUsize>,
@@ -83,10 +86,17 @@ impl<K: Sink> Blocks<K> {
             packet_len.is_multiple_of(32) && packet_len > 0,
             "the packet length is a multiple of 32"
         );
-        // 32 * 128 = 4096: so many packets fill whole pages.
-        let unit = 128 * packet_len;
+        // the fewest packets that fill whole pages: at most 128
+        let unit = packet_len << PAGE.ilog2().saturating_sub(packet_len.trailing_zeros());
         let block_len = unit * BLOCK_BYTES.div_ceil(unit);
         assert!(block_len.is_multiple_of(PAGE), "blocks are whole pages");
+        let limit = (ring_bytes / block_len).max(BLOCKS_MIN);
+        let filling_max = if packet_len.is_multiple_of(PAGE) {
+            // such packets come on streams, of which one may be far behind the others
+            limit - limit / 8
+        } else {
+            (limit - BLOCKS_MIN).clamp(BLOCKS_MIN / 2, FILLING_MAX)
+        };
         let (jobs, todo) = channel::<Job<K::Object>>();
         let (answers, done) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -114,7 +124,8 @@ impl<K: Sink> Blocks<K> {
             filling: BTreeMap::new(),
             spare: Vec::new(),
             allocated: 0,
-            limit: (ring_bytes / block_len).max(FILLING_MAX + 4),
+            limit,
+            filling_max,
             jobs: Some(jobs),
             done,
             waiting,
@@ -181,7 +192,7 @@ impl<K: Sink> Blocks<K> {
     }
 
     fn fresh(&mut self) -> Result<Block, Error> {
-        if self.filling.len() >= FILLING_MAX
+        if self.filling.len() >= self.filling_max
             && let Some((index, filling)) = self.filling.pop_first()
         {
             self.dispatch(index, filling)?;
@@ -303,6 +314,43 @@ fn gone() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Nowhere;
+
+    impl Sink for Nowhere {
+        type Object = ();
+
+        fn begin(&mut self, (): ()) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn write(&mut self, _offset: u64, _bytes: &[u8]) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn end(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_receiver_of_any_packets_works_with_a_few_mebibytes() {
+        for packet_len in [32, 1408, 8928, 65_536] {
+            let mut blocks = Blocks::start(Nowhere, packet_len, 0).unwrap();
+            let len = 64 << 20;
+            blocks.begin((), len).unwrap();
+            // the last packets of each block are late
+            let packets = len / u64::from(packet_len);
+            for number in (0..packets).filter(|number| number % 900 != 899) {
+                let span = Span::new(number * u64::from(packet_len), packet_len);
+                blocks.slot(span).unwrap().unwrap().fill(1);
+                blocks.placed(span).unwrap();
+            }
+            assert!(blocks.allocated * blocks.block_len <= 6 << 20, "{blocks:?}");
+            blocks.end().unwrap();
+            blocks.finish().1.unwrap();
+        }
+    }
 
     #[test]
     fn runs_join_adjacent_present_packets() {

@@ -29,7 +29,9 @@ pub trait Source: Send + 'static {
 
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_SPANS_MAX: usize = 256;
-const BATCHES: usize = 24;
+/// Batches with which the machine never waits, and without which it cannot continue.
+const BATCHES_MAX: usize = 24;
+const BATCHES_MIN: usize = 4;
 
 /// Order to the reader thread.
 enum Job<O> {
@@ -72,12 +74,13 @@ pub struct ReadAhead<S: Source> {
 }
 
 impl<S: Source> ReadAhead<S> {
-    /// Starts the thread that reads from `source`, in multiples of `packet_len` bytes.
-    pub fn start(source: S, packet_len: u32) -> Result<Self, Error> {
+    /// Starts the thread that reads from `source`, in multiples of `packet_len` bytes, with about `memory` bytes of buffers.
+    pub fn start(source: S, packet_len: u32, memory: usize) -> Result<Self, Error> {
         let packet_len = packet_len as usize;
         let batch_len = packet_len * (BATCH_BYTES / packet_len).max(1);
-        let (requests, asked) = sync_channel::<Job<S::Object>>(BATCHES + 1);
-        let (answers, ready) = sync_channel(BATCHES);
+        let batches = (memory / batch_len).clamp(BATCHES_MIN, BATCHES_MAX);
+        let (requests, asked) = sync_channel::<Job<S::Object>>(batches + 1);
+        let (answers, ready) = sync_channel(batches);
         let mut source = source;
         thread::Builder::new()
             .name("reader".into())
@@ -97,7 +100,7 @@ impl<S: Source> ReadAhead<S> {
                 }
             })
             .map_err(|error| Error::world("cannot start the reader thread", error))?;
-        let spare = (0..BATCHES)
+        let spare = (0..batches)
             .map(|_| Batch {
                 spans: Vec::new(),
                 block: Block::new(batch_len),
@@ -377,7 +380,12 @@ mod tests {
 
     #[test]
     fn retransmission_pass_is_read_ahead() {
-        let mut store = ReadAhead::start(Numbers, PACKET).unwrap();
+        for memory in [0, usize::MAX] {
+            read_passes(ReadAhead::start(Numbers, PACKET, memory).unwrap());
+        }
+    }
+
+    fn read_passes(mut store: ReadAhead<Numbers>) {
         store.begin(()).unwrap();
         for numbers in [(0..200).collect(), vec![3, 4, 90, 199], vec![3, 199]] {
             let spans = numbers.iter().map(|number| packet(*number)).collect();

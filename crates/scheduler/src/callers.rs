@@ -6,12 +6,14 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_base::prefix::Prefix;
+use lighthaul_base::seats::{self, Seats};
 use lighthaul_io::clock::Clock;
 use tokio::sync::Notify;
 
@@ -40,6 +42,23 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// As seats have them.
+    fn seats(&self) -> seats::Limits {
+        let (all, each) = (
+            self.connections.max(1) as u64,
+            self.connections_each.max(1) as u64,
+        );
+        seats::Limits {
+            all,
+            identity: each,
+            // each site counts as one host
+            host: each,
+            site: all,
+        }
+    }
+}
+
 /// All connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Callers(Arc<Inner>);
@@ -51,10 +70,11 @@ struct Inner {
     table: Mutex<Table>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
-    next: u64,
-    all: BTreeMap<u64, Line>,
+    /// Every connection is idle since it last made progress.
+    seats: Seats<String, 1>,
+    open: BTreeMap<u64, Line>,
     /// Addresses of strangers that were stuck, and till when they displace nobody.
     stuck: Lately,
     /// Addresses from which somebody was identified, and till when that counts.
@@ -63,36 +83,33 @@ struct Table {
 
 /// Addresses, and till when something holds of them.
 #[derive(Debug, Default)]
-struct Lately(BTreeMap<IpAddr, u64>);
+struct Lately(BTreeMap<Prefix, u64>);
 
 impl Lately {
-    fn note(&mut self, prefix: IpAddr, now: u64, lasting: Duration) {
+    fn note(&mut self, site: Prefix, now: u64, lasting: Duration) {
         if self.0.len() >= LATELY_MAX {
             self.0.retain(|_, till| *till > now);
         }
         if self.0.len() < LATELY_MAX {
             self.0
-                .insert(prefix, now.saturating_add(lasting.as_nanos() as u64));
+                .insert(site, now.saturating_add(lasting.as_nanos() as u64));
         }
     }
 
-    fn has(&self, prefix: IpAddr, now: u64) -> bool {
-        self.0.get(&prefix).is_some_and(|till| *till > now)
+    fn has(&self, site: Prefix, now: u64) -> bool {
+        self.0.get(&site).is_some_and(|till| *till > now)
     }
 }
 
 /// One connection in the table.
 #[derive(Debug)]
 struct Line {
-    prefix: IpAddr,
-    name: Option<String>,
+    site: Prefix,
     state: Arc<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// When it last made progress.
-    progress: AtomicU64,
     /// When the next request of a stranger is due.
     paced: AtomicU64,
     end: Notify,
@@ -112,7 +129,12 @@ impl Callers {
         Self(Arc::new(Inner {
             limits,
             clock: Clock::start(),
-            table: Mutex::default(),
+            table: Mutex::new(Table {
+                seats: Seats::new([limits.seats()]),
+                open: BTreeMap::new(),
+                stuck: Lately::default(),
+                known: Lately::default(),
+            }),
         }))
     }
 
@@ -120,45 +142,38 @@ impl Callers {
     /// whose connections were stuck just now, unless somebody was identified there.
     pub(crate) fn admit(&self, address: IpAddr) -> Option<Connection> {
         let now = self.0.clock.now().as_nanos();
-        let prefix = prefix(address);
+        let site = site(address);
+        let mut table = self.table();
+        let may = table.known.has(site, now) || !table.stuck.has(site, now);
+        if table.open.len() >= self.0.limits.connections && !may {
+            return None;
+        }
+        let seated = table.seats.take(None, site.address(), [1]).ok()?;
+        table.seats.note_idle(seated.number, Some(now));
+        table.end(&seated.revoked, now);
         let state = Arc::new(State {
-            progress: AtomicU64::new(now),
             paced: AtomicU64::new(now),
             end: Notify::new(),
         });
-        let mut table = self.table();
-        let Limits {
-            connections,
-            connections_each,
-            ..
-        } = self.0.limits;
-        table.make_room(connections_each, |line| line.prefix == prefix);
-        let may = table.known.has(prefix, now) || !table.stuck.has(prefix, now);
-        if table.all.len() >= connections {
-            let displaced = may.then(|| table.end_one(|_| true))?;
-            if let Some(stuck) = displaced {
-                table.stuck.note(stuck, now, STUCK);
-            }
-        }
-        let id = table.next;
-        table.next += 1;
         let line = Line {
-            prefix,
-            name: None,
+            site,
             state: Arc::clone(&state),
         };
-        table.all.insert(id, line);
+        table.open.insert(seated.number, line);
         drop(table);
         Some(Connection {
             callers: self.clone(),
-            id,
+            id: seated.number,
             state,
         })
     }
 
     /// Ends the connection that is stuck for longest.
     pub(crate) fn shed(&self) {
-        self.table().end_one(|_| true);
+        let now = self.0.clock.now().as_nanos();
+        let mut table = self.table();
+        let stuck = table.seats.take_idle();
+        table.end(stuck.as_slice(), now);
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -167,26 +182,14 @@ impl Callers {
 }
 
 impl Table {
-    /// Ends connections of a kind till there is room for one more.
-    fn make_room(&mut self, most: usize, is_meant: impl Fn(&Line) -> bool) {
-        let count = self.all.values().filter(|line| is_meant(line)).count();
-        for _ in most.max(1)..=count {
-            self.end_one(&is_meant);
+    /// Ends connections whose seats are taken; those of strangers were stuck.
+    fn end(&mut self, left: &[u64], now: u64) {
+        for line in left.iter().filter_map(|number| self.open.remove(number)) {
+            line.state.end.notify_one();
+            if !self.known.has(line.site, now) {
+                self.stuck.note(line.site, now, STUCK);
+            }
         }
-    }
-
-    /// Ends a connection of a kind: one of a stranger before others, and the one without progress for longest. Returns the
-    /// address of a stranger.
-    fn end_one(&mut self, is_meant: impl Fn(&Line) -> bool) -> Option<IpAddr> {
-        let meant = self.all.iter().filter(|(_, line)| is_meant(line));
-        let worst = meant.min_by_key(|(id, line)| {
-            let progress = line.state.progress.load(Ordering::Relaxed);
-            (line.name.is_some(), progress, **id)
-        });
-        let id = worst.map(|(id, _)| *id)?;
-        let line = self.all.remove(&id)?;
-        line.state.end.notify_one();
-        line.name.is_none().then_some(line.prefix)
     }
 }
 
@@ -194,45 +197,46 @@ impl Connection {
     /// Notes that the peer has taken something.
     pub(crate) fn progress(&self) {
         let now = self.callers.0.clock.now().as_nanos();
-        self.state.progress.store(now, Ordering::Relaxed);
+        self.callers.table().seats.note_idle(self.id, Some(now));
     }
 
     /// Notes that its peer takes nothing.
     pub(crate) fn is_stuck(&self) {
         let now = self.callers.0.clock.now().as_nanos();
         let mut table = self.callers.table();
-        if let Some(prefix) = table.all.get(&self.id).map(|line| line.prefix) {
-            table.stuck.note(prefix, now, STUCK);
+        if let Some(site) = table.open.get(&self.id).map(|line| line.site) {
+            table.stuck.note(site, now, STUCK);
         }
     }
 
     /// Notes whose it is; an identity that has its share loses another connection.
     pub(crate) fn identify(&self, name: &str) {
         let mut table = self.callers.table();
-        let is_known = |line: &Line| line.name.as_deref() == Some(name);
-        if table.all.get(&self.id).is_none_or(is_known) {
+        let is_known = table
+            .seats
+            .identity(self.id)
+            .is_some_and(|known| known == name);
+        let Some(site) = table.open.get(&self.id).map(|line| line.site) else {
+            return;
+        };
+        if is_known {
             return;
         }
         let now = self.callers.0.clock.now().as_nanos();
-        table.make_room(self.callers.0.limits.connections_each, is_known);
-        if let Some(line) = table.all.get_mut(&self.id) {
-            line.name = Some(name.to_owned());
-            let prefix = line.prefix;
-            table.known.note(prefix, now, KNOWN);
-        }
+        // all are idle, so that one of them makes room
+        let left = table
+            .seats
+            .identify(self.id, name.to_owned())
+            .unwrap_or_default();
+        table.known.note(site, now, KNOWN);
+        table.end(&left, now);
     }
 
     /// How long a request has to wait: those of strangers have a pace, those of others the limit of their identity.
     pub(crate) fn pause(&self) -> Duration {
-        let line = self.callers.table();
-        if line
-            .all
-            .get(&self.id)
-            .is_some_and(|line| line.name.is_some())
-        {
+        if self.callers.table().seats.identity(self.id).is_some() {
             return Duration::ZERO;
         }
-        drop(line);
         let now = self.callers.0.clock.now();
         let due = Instant::from_nanos(self.state.paced.load(Ordering::Relaxed)).max(now);
         let next = due + PACE;
@@ -253,18 +257,19 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.callers.table().all.remove(&self.id);
+        let mut table = self.callers.table();
+        table.open.remove(&self.id);
+        table.seats.leave(self.id);
     }
 }
 
-/// The first address of those that one site has: an address of IPv4, a /48 of IPv6.
-fn prefix(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0).into()
-        }
-        v4 @ IpAddr::V4(_) => v4,
+/// The site that an address is one of: itself for IPv4, a /48 of IPv6.
+fn site(address: IpAddr) -> Prefix {
+    let [host, _, site] = Prefix::all(address);
+    if address.to_canonical().is_ipv4() {
+        host
+    } else {
+        site
     }
 }
 
@@ -295,7 +300,11 @@ mod tests {
     }
 
     fn stuck_since(connection: &Connection, nanos: u64) {
-        connection.state.progress.store(nanos, Ordering::Relaxed);
+        connection
+            .callers
+            .table()
+            .seats
+            .note_idle(connection.id, Some(nanos));
     }
 
     fn address(text: &str) -> IpAddr {
@@ -364,8 +373,10 @@ mod tests {
             ("::ffff:10.0.0.1", "10.0.0.1", true),
             ("10.0.0.1", "10.0.0.2", false),
         ] {
-            let [one, other] = [one, other].map(|text| prefix(address(text)));
-            assert_eq!(one == other, is_same, "{one} {other}");
+            let callers = callers(10, 1);
+            let first = callers.admit(address(one)).unwrap();
+            let _second = callers.admit(address(other)).unwrap();
+            assert_eq!(has_ended(&first), is_same, "{one} {other}");
         }
     }
 

@@ -12,6 +12,7 @@ use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use lighthaul_io::poller::raise_open_file_limit;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -105,7 +106,10 @@ impl Server {
             listener,
             tls,
             router: router(desk.clone(), forwarder, &settings.limits),
-            callers: Callers::new(settings.limits),
+            callers: Callers::new(Limits {
+                connections: connections(settings.limits.connections),
+                ..settings.limits
+            }),
             desk,
             runtime,
             circuits: settings.circuits,
@@ -150,6 +154,13 @@ impl Server {
         drop((keeper, last));
         Ok(stopped?)
     }
+}
+
+/// Connections of which at most `most` are wanted, as far as the system allows: a quarter of the files is for the store,
+/// devices and issuers.
+fn connections(most: usize) -> usize {
+    let files = usize::try_from(raise_open_file_limit()).unwrap_or(usize::MAX);
+    most.min(files - files / 4)
 }
 
 /// The thread that keeps circuits; they go when it is dropped.
@@ -217,6 +228,8 @@ async fn accept(
     router: Router,
     callers: Callers,
 ) {
+    // when it was last said that none can be accepted
+    let mut last = None;
     loop {
         match listener.accept().await {
             Ok((tcp, peer)) => {
@@ -232,7 +245,10 @@ async fn accept(
                 });
             }
             Err(why) => {
-                warn!("cannot accept a connection: {why}");
+                if last.is_none_or(|last: tokio::time::Instant| last.elapsed() >= BREATH) {
+                    warn!("cannot accept a connection: {why}");
+                    last = Some(tokio::time::Instant::now());
+                }
                 callers.shed();
                 sleep(PAUSE).await;
             }

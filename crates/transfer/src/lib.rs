@@ -9,6 +9,7 @@
 //! - `crew`: the threads of a transfer, and `board`, what they show; `alive`: that they are there; `notes`: what is told once; `sentence`: what a
 //!   peer says, made harmless
 //! - [`probe`], [`measure`]: what a path and its hosts can do
+//! - [`budget`]: how much one copy may hold
 //! - [`options`]: what somebody wants; [`filter`]: which files of a tree are taken; [`hard_links`]: which are the same;
 //!   [`names`]: which a target does not take
 //! - [`checkup`]: what stands between two hosts
@@ -18,6 +19,7 @@
 //! - [`relay`]: what is said of a copy between two others
 //! - [`watch`]: what an onlooker sees; [`error`]: why it failed
 
+pub mod budget;
 pub mod checkup;
 pub mod choose;
 pub mod credential;

@@ -114,6 +114,9 @@ pub(crate) struct Scheduler {
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=100_000))]
     pub(crate) questions_max: u32,
     /// Connections at one time; beyond them the one that is stuck for longest ends
+    ///
+    /// Never more than three quarters of the files that may be open. A caller has 10 s for the TLS handshake, for the head of
+    /// a request and for its body, and 10 s to take some of an answer. Answers on their way take at most 64 MiB together.
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub(crate) connections_max: usize,
     /// Connections of one address (one /48 of IPv6), and of one identity

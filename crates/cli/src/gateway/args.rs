@@ -75,8 +75,8 @@ pub(crate) struct Gateway {
     pub(crate) rate: Option<Rate>,
     #[command(flatten)]
     pub(crate) booked: Booked,
-    /// Memory for each link, in and out
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    /// Memory for all links of one key, in and out; each takes half of what the others leave
+    #[arg(long, value_name = "SIZE", default_value = "2GiB")]
     pub(crate) memory: Size,
     /// The largest slab
     #[arg(long, value_name = "SIZE", default_value = "8MiB")]
@@ -90,7 +90,7 @@ pub(crate) struct Gateway {
     /// How long a program or target may be silent before its host is asked whether it is still there
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = lighthaul_lab::quantity::duration)]
     pub(crate) keepalive: Duration,
-    /// Most sessions of one link, and of all links of one key
+    /// Most sessions of one link, and of all links of one key; at most three sixteenths of the files that may be open
     #[arg(long, value_name = "COUNT", default_value_t = 65_536)]
     pub(crate) sessions: usize,
     #[command(flatten)]

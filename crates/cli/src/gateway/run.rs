@@ -251,7 +251,7 @@ fn starting(error: &std::io::Error) -> Error {
     )
 }
 
-/// With less, a link has no room for a slab.
-const MEMORY_MIN: u64 = 4 << 20;
+/// With less, a link has no room for a slab: it takes half of it.
+const MEMORY_MIN: u64 = 8 << 20;
 /// How often it is looked whether somebody asked to stop.
 const LOOK: Duration = Duration::from_millis(100);

@@ -17,7 +17,7 @@ const NOBODY: &str = "sha256:000000000000000000000000000000000000000000000000000
 /// A scheduler of two links in a row, and those who ask it.
 pub(crate) struct Booking {
     pub(crate) near: Near,
-    scheduler: Running,
+    pub(crate) scheduler: Running,
     pub(crate) url: String,
     /// What accepts its key, word by word.
     trust: String,

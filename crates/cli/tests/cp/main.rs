@@ -17,6 +17,7 @@ mod families;
 mod far;
 mod files;
 mod hashes;
+mod hoarders;
 mod holes;
 mod inplace;
 mod keys;

@@ -31,7 +31,8 @@ fn a_host_that_vanishes_ends_its_sessions() {
 #[test]
 fn who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory() {
     let name = "who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory";
-    let memory = ["--memory", "32MiB"];
+    // a link takes half
+    let memory = ["--memory", "64MiB"];
     let Some(pair) = Pair::start_alone(name, &memory, &memory) else {
         return;
     };
@@ -69,7 +70,8 @@ fn who_reads_nothing_holds_up_nobody_and_takes_no_more_than_its_memory() {
 #[test]
 fn five_hundred_that_do_not_read_take_no_more_than_the_memory_there_is() {
     let name = "five_hundred_that_do_not_read_take_no_more_than_the_memory_there_is";
-    let memory = ["--memory", "128MiB"];
+    // a link takes half
+    let memory = ["--memory", "256MiB"];
     let Some(pair) = Pair::start_with(name, &memory, &memory) else {
         return;
     };

@@ -15,7 +15,7 @@ fn begin(ends: &mut Ends) -> thread::JoinHandle<std::io::Result<()>> {
 }
 
 /// What an egress is told so that most of what a target says is not said yet, and that it soon gives up.
-const SMALL: [&str; 4] = ["--memory", "32MiB", "--patience", "2s"];
+const SMALL: [&str; 4] = ["--memory", "64MiB", "--patience", "2s"];
 
 /// Insists that a new program is carried.
 fn assert_carries(pair: &Pair) {

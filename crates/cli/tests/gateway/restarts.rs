@@ -142,7 +142,7 @@ fn start_egress(stage: &Stage, scratch: &Scratch) -> Running {
         .args(["--listen", "0.0.0.0:4810", "--rate", "900Mb/s"])
         .args([
             "--memory",
-            "16MiB",
+            "32MiB",
             "--allow",
             "10.77.0.2:7001",
             "--allowed",
@@ -174,7 +174,7 @@ fn start_ingress(stage: &Stage, scratch: &Scratch, (nth, pin): (usize, &str)) ->
         .env("XDG_STATE_HOME", scratch.at("state"))
         .args(["--peer", &format!("{}:4810", address(nth, 2)), "--pin", pin])
         .args(["--forward", &format!("{}={B}:7001", door(nth))])
-        .args(["--rate", "14Mb/s", "--memory", "16MiB", "--key"])
+        .args(["--rate", "14Mb/s", "--memory", "32MiB", "--key"])
         .arg(key)
         .arg("--status-socket")
         .arg(board(scratch, nth));

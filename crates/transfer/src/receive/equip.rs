@@ -19,8 +19,6 @@ use crate::error::{Code, Error};
 use crate::machine::Learned;
 use crate::message::Offer;
 
-/// Memory for blocks, filling and waiting to be written, of all lanes.
-const RING_BYTES: usize = 256 << 20;
 /// Objects that may be announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;
 
@@ -33,9 +31,10 @@ impl<'a> Receiving<'a, '_> {
         files: &TempFiles,
         outlets: &mut Outlets,
     ) -> Result<Vec<ReceiveLane<'a>>, Error> {
-        let ring_bytes = self.settings.memory.unwrap_or(RING_BYTES) / lanes.len();
+        let ring_bytes = self.settings.budget.memory / lanes.len().max(1);
+        let open_max = self.settings.budget.open_max(lanes.len());
         let equip = |(number, lane)| {
-            let sink = self.sink(files, outlets.jobs.clone())?;
+            let sink = self.sink((files, open_max), outlets.jobs.clone())?;
             let (announce, objects) = sync_channel(ANNOUNCED_MAX);
             outlets.lanes.push(announce);
             Ok(ReceiveLane {
@@ -54,12 +53,17 @@ impl<'a> Receiving<'a, '_> {
     }
 
     /// What a lane writes to.
-    fn sink(&self, files: &TempFiles, jobs: Sender<Job>) -> Result<FileSink, Error> {
+    fn sink(
+        &self,
+        (files, open_max): (&TempFiles, usize),
+        jobs: Sender<Job>,
+    ) -> Result<FileSink, Error> {
         let failed = |e| Error::file(Code::Io, "cannot open", &files.target, &e);
         Ok(FileSink {
             crew: Arc::clone(self.crew),
             files: files.another().map_err(failed)?,
             kind: self.settings.options.digest,
+            open_max,
             jobs,
             object: None,
         })
@@ -72,6 +76,8 @@ impl<'a> Receiving<'a, '_> {
             root: root.another().map_err(failed)?,
             target: target.to_owned(),
             boot: self.settings.boot(),
+            crew: Arc::clone(self.crew),
+            journals: self.settings.budget.journals(),
             sparse: self.settings.options.sparse,
         })
     }

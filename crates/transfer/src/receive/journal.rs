@@ -13,6 +13,7 @@ use std::io::{self, Read, Write};
 use lighthaul_base::Malformed;
 use lighthaul_io::disk::Look;
 
+use crate::budget::Permit;
 use crate::digest::Kind;
 use crate::message::Span;
 
@@ -29,6 +30,7 @@ const RANGES_MAX: usize = 1 << 12;
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
+    _permit: Permit,
 }
 
 /// Which file a journal is about.
@@ -84,7 +86,11 @@ impl Journal {
     }
 
     /// Begins `file` anew, with the records that are held already.
-    pub(crate) fn begin(mut file: File, subject: Subject, held: &[Record]) -> io::Result<Self> {
+    pub(crate) fn begin(
+        (mut file, permit): (File, Permit),
+        subject: Subject,
+        held: &[Record],
+    ) -> io::Result<Self> {
         let mut octets = header(subject).to_vec();
         for record in held {
             octets.extend_from_slice(&encode(*record));
@@ -92,7 +98,10 @@ impl Journal {
         io::Seek::rewind(&mut file)?;
         file.write_all(&octets)?;
         file.set_len(octets.len() as u64)?;
-        Ok(Self { file })
+        Ok(Self {
+            file,
+            _permit: permit,
+        })
     }
 
     /// Notes a range that is written and compared.

@@ -27,6 +27,7 @@ use super::publish::{Job, Publisher};
 use super::sink::Incoming;
 use crate::alive::Alive;
 use crate::board::Board;
+use crate::budget::Budget;
 use crate::crew::Crew;
 use crate::error::{Code, Error};
 use crate::join::join;
@@ -67,8 +68,8 @@ pub struct Settings {
     pub options: Options,
     /// What the peer may set.
     pub permit: Permit,
-    /// Bytes for what has come and is not written yet, if not as many as are usual.
-    pub memory: Option<usize>,
+    /// Limits of its memory and open files.
+    pub budget: Budget,
 }
 
 impl Settings {

@@ -20,8 +20,6 @@ use crate::object::{LARGE, Layout};
 
 /// What a mode must allow for a file to be opened once more by its owner.
 const OPEN: u32 = 0o600;
-/// Files kept open at a time.
-const OPEN_MAX: usize = 64;
 
 /// An object that is coming.
 #[derive(Debug)]
@@ -45,6 +43,8 @@ pub(crate) struct FileSink {
     pub(crate) crew: Arc<Crew>,
     pub(crate) files: TempFiles,
     pub(crate) kind: Kind,
+    /// Files that are kept open at a time.
+    pub(crate) open_max: usize,
     /// Hears of objects that have come.
     pub(crate) jobs: Sender<Job>,
     pub(crate) object: Option<Writing>,
@@ -132,7 +132,7 @@ impl FileSink {
         file: &Pending,
     ) -> Result<Option<&'w mut OutputFile>, Error> {
         if !writing.open.contains_key(&file.number) {
-            while writing.open.len() >= OPEN_MAX {
+            while writing.open.len() >= self.open_max {
                 writing.open.pop_first();
             }
             match self.files.open(file) {

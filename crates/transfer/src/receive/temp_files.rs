@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use lighthaul_io::disk::{OutputFile, Root};
 use lighthaul_io::ground::Meta;
@@ -11,6 +12,8 @@ use rustix::fs::FileType;
 
 use super::journal::{Journal, Subject, merged, missing, within, within_file};
 use super::ledger::{Fill, Pending};
+use crate::budget::{Permit, Permits};
+use crate::crew::Crew;
 use crate::error::{Code, Error};
 use crate::object::LARGE;
 
@@ -24,6 +27,9 @@ pub(crate) struct TempFiles {
     pub(crate) boot: u64,
     /// Zeros are not written.
     pub(crate) sparse: bool,
+    pub(crate) crew: Arc<Crew>,
+    /// Leave to have journals open.
+    pub(crate) journals: Permits,
 }
 
 impl TempFiles {
@@ -32,6 +38,8 @@ impl TempFiles {
         Ok(Self {
             root: self.root.another()?,
             target: self.target.clone(),
+            crew: Arc::clone(&self.crew),
+            journals: self.journals.clone(),
             ..*self
         })
     }
@@ -39,6 +47,9 @@ impl TempFiles {
     /// The temporary file of `file`, made if need be; nothing if that file has failed. A file that cannot be opened has
     /// failed from then on.
     pub(crate) fn open(&mut self, file: &Pending) -> Result<Option<OutputFile>, Error> {
+        // others are heard of while this waits
+        let begins = file.resumable && !file.fill().created;
+        let permit = begins.then(|| self.journals.take(&self.crew)).transpose();
         let mut fill = file.fill();
         if fill.failed {
             return Ok(None);
@@ -46,7 +57,8 @@ impl TempFiles {
         let opened = if fill.created {
             self.reopen(file, &fill)
         } else {
-            self.create(file, &mut fill).and_then(|output| {
+            let output = permit.and_then(|permit| self.create(file, &mut fill, permit));
+            output.and_then(|output| {
                 fill.inode = Some(output.inode()?);
                 Ok(output)
             })
@@ -84,14 +96,19 @@ impl TempFiles {
     }
 
     /// Makes the temporary file, or goes on with one that an earlier run left.
-    fn create(&mut self, file: &Pending, fill: &mut Fill) -> io::Result<OutputFile> {
+    fn create(
+        &mut self,
+        file: &Pending,
+        fill: &mut Fill,
+        permit: Option<Permit>,
+    ) -> io::Result<OutputFile> {
         let (size, root) = (file.entry.size(), &mut self.root);
         if let Some(folder) = file.apart() {
             root.make_folder(folder)?;
         }
         let sparse = self.sparse || file.entry.data.is_some();
-        if file.resumable {
-            return self.go_on(file, fill, sparse);
+        if let Some(permit) = permit {
+            return self.go_on(file, fill, (sparse, permit));
         }
         let output = begin(root, file)?;
         if sparse {
@@ -103,7 +120,12 @@ impl TempFiles {
     }
 
     /// Goes on with a file that has a journal, or begins one.
-    fn go_on(&mut self, file: &Pending, fill: &mut Fill, sparse: bool) -> io::Result<OutputFile> {
+    fn go_on(
+        &mut self,
+        file: &Pending,
+        fill: &mut Fill,
+        (sparse, permit): (bool, Permit),
+    ) -> io::Result<OutputFile> {
         let root = &mut self.root;
         let locked = root.lock(&file.journal)?;
         let subject = Subject {
@@ -136,7 +158,7 @@ impl TempFiles {
             }
             return Err(error);
         }
-        fill.journal = Some(Journal::begin(locked, subject, &fill.held)?);
+        fill.journal = Some(Journal::begin((locked, permit), subject, &fill.held)?);
         Ok(output)
     }
 }

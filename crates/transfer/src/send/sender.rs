@@ -24,6 +24,7 @@ use super::scan::Scan;
 use super::source::FileSource;
 use crate::alive::Alive;
 use crate::board::Board;
+use crate::budget::Budget;
 use crate::choose::{Choice, Facts, choose, is_little};
 use crate::crew::Crew;
 use crate::ease::Ease;
@@ -60,6 +61,8 @@ pub struct Settings {
     pub said: Instant,
     /// The names of the protocols that the peer has.
     pub theirs: Vec<String>,
+    /// Limits of its memory and open files.
+    pub budget: Budget,
 }
 
 impl Settings {
@@ -235,13 +238,18 @@ impl<'a> Sending<'a, '_> {
         };
         let crew = self.crew;
         scope.spawn(move || crew.run(|| held.run()));
+        let budget = self.settings.budget;
+        let (memory, open_max) = (
+            budget.memory / lanes.len().max(1),
+            budget.open_max(lanes.len()),
+        );
         for (number, mut lane) in lanes.into_iter().enumerate() {
             // a circuit's rate is its vector's
             lane.share = common.trc.is_none().then(|| Arc::clone(&share));
             let (told, reports) = channel();
-            let source =
-                FileSource::new(Arc::clone(&self.ground), self.settings.options.digest, told);
-            let store = ReadAhead::start(source, offer.packet_len)?;
+            let kind = self.settings.options.digest;
+            let source = FileSource::new(Arc::clone(&self.ground), (kind, open_max), told);
+            let store = ReadAhead::start(source, offer.packet_len, memory)?;
             let (crew, common, done) = (self.crew, common.clone(), done.clone());
             scope.spawn(move || {
                 let lane = SendLane {

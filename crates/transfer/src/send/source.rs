@@ -14,14 +14,13 @@ use crate::digest::{Kind, Taking};
 use crate::error::{Code, Error};
 use crate::message::Report;
 
-/// Files kept open at a time.
-const OPEN_MAX: usize = 64;
-
 /// Reads the objects of one lane.
 #[derive(Debug)]
 pub(crate) struct FileSource {
     ground: Arc<Ground>,
     kind: Kind,
+    /// Files that are kept open at a time.
+    open_max: usize,
     /// Hears what is to be said of each object, as soon as all of it has been read.
     reports: Sender<(u64, Vec<Report>)>,
     object: Option<Reading>,
@@ -31,6 +30,7 @@ pub(crate) struct FileSource {
 #[derive(Debug)]
 struct Reading {
     plan: Arc<Plan>,
+    open_max: usize,
     /// Open files, by the number of their entry.
     open: BTreeMap<u64, InputFile>,
     /// Digests by piece, while they are being taken.
@@ -46,12 +46,13 @@ impl FileSource {
     /// A source below `ground`.
     pub(crate) fn new(
         ground: Arc<Ground>,
-        kind: Kind,
+        (kind, open_max): (Kind, usize),
         reports: Sender<(u64, Vec<Report>)>,
     ) -> Self {
         Self {
             ground,
             kind,
+            open_max,
             reports,
             object: None,
         }
@@ -59,10 +60,11 @@ impl FileSource {
 }
 
 impl Reading {
-    fn new(plan: Arc<Plan>) -> Self {
+    fn new(plan: Arc<Plan>, open_max: usize) -> Self {
         let pieces = plan.layout.pieces().len();
         Self {
             plan,
+            open_max,
             open: BTreeMap::new(),
             taking: BTreeMap::new(),
             done: vec![None; pieces],
@@ -116,7 +118,7 @@ impl Reading {
     fn file(&mut self, ground: &Ground, index: usize) -> std::io::Result<&InputFile> {
         let entry = self.plan.layout.pieces()[index].entry;
         if !self.open.contains_key(&entry) {
-            while self.open.len() >= OPEN_MAX {
+            while self.open.len() >= self.open_max {
                 self.open.pop_first();
             }
             let item = Arc::clone(&self.plan.items[index]);
@@ -167,7 +169,7 @@ impl Source for FileSource {
     type Object = Arc<Plan>;
 
     fn begin(&mut self, plan: Arc<Plan>) {
-        self.object = Some(Reading::new(plan));
+        self.object = Some(Reading::new(plan, self.open_max));
     }
 
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), World> {
