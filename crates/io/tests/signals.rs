@@ -13,15 +13,12 @@ const APART: Duration = TOGETHER.saturating_mul(2);
 
 #[test]
 fn signals_that_come_together_count_as_one() {
-    assert_eq!(
-        status_of("process_that_is_signalled_as_timeout_does").code(),
-        Some(0)
-    );
+    assert_eq!(status_of("inside_two_signals_at_once").code(), Some(0));
 }
 
 #[test]
 #[ignore = "called by signals_that_come_together_count_as_one"]
-fn process_that_is_signalled_as_timeout_does() {
+fn inside_two_signals_at_once() {
     handle_signals().unwrap();
     raise(Signal::SIGINT);
     raise(Signal::SIGTERM);
@@ -29,16 +26,13 @@ fn process_that_is_signalled_as_timeout_does() {
 }
 
 #[test]
-fn second_signal_ends_the_process() {
-    assert_eq!(
-        status_of("process_that_is_signalled_twice").code(),
-        Some(130)
-    );
+fn second_signal_ends_a_program() {
+    assert_eq!(status_of("inside_two_signals").code(), Some(130));
 }
 
 #[test]
-#[ignore = "called by second_signal_ends_the_process"]
-fn process_that_is_signalled_twice() {
+#[ignore = "called by second_signal_ends_a_program"]
+fn inside_two_signals() {
     handle_signals().unwrap();
     raise(Signal::SIGTERM);
     assert!(is_requested());
@@ -47,13 +41,13 @@ fn process_that_is_signalled_twice() {
 }
 
 #[test]
-fn process_with_work_to_finish_ends_at_the_third_signal() {
-    assert_eq!(status_of("process_with_work_to_finish").code(), Some(143));
+fn gentle_end_takes_three_signals() {
+    assert_eq!(status_of("inside_gentle_end").code(), Some(143));
 }
 
 #[test]
-#[ignore = "called by process_with_work_to_finish_ends_at_the_third_signal"]
-fn process_with_work_to_finish() {
+#[ignore = "called by gentle_end_takes_three_signals"]
+fn inside_gentle_end() {
     handle_signals_gracefully().unwrap();
     raise(Signal::SIGTERM);
     raise(Signal::SIGTERM);
@@ -66,11 +60,12 @@ fn process_with_work_to_finish() {
 }
 
 fn status_of(test: &str) -> ExitStatus {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let this = std::env::current_exe().expect("the path of this test");
+    let mut command = Command::new(this);
     command.args(["--exact", "--ignored", test]);
-    command.status().unwrap()
+    command.status().expect("a child that has ended")
 }
 
 fn raise(signal: Signal) {
-    raise_here(signal).unwrap();
+    raise_here(signal).expect("a signal that was raised");
 }
