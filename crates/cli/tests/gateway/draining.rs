@@ -3,6 +3,9 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
+use lighthaul_io::interrupt::TOGETHER;
+use lighthaul_io::wait::pause;
+
 use crate::pair::{Pair, SOCKS, signal};
 use crate::programs::{assert_reset, hear, tell};
 use crate::running::becomes_true;
@@ -66,6 +69,8 @@ fn who_stops_a_gateway_twice_cuts_its_sessions_off() {
     let mut ends = pair.session();
     signal(&pair.ingress, "TERM");
     pair.ingress.says("stopping, with 1 sessions to end");
+    // signals less than that apart count as one
+    pause(2 * TOGETHER);
     signal(&pair.ingress, "TERM");
     assert_reset("the program", &mut ends.program);
     let outcome = pair.ingress.finish();
