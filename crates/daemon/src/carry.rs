@@ -34,13 +34,14 @@ pub(crate) fn carry(
     }
     let file = stream::end::open(&ground, &path, wanted.to)?;
     session.say(&Message::Welcome(Vec::new()))?;
+    let settings = stream::run::Settings {
+        plain: hello.plain,
+        rate: hello.rate_bps.and_then(Rate::from_bps),
+        silence_max: hello.options.patience(),
+    };
     let report = if wanted.to {
-        stream::run::receive(session, door, wanted, file, hello.plain)?
+        stream::run::receive(session, door, wanted, file, settings)?
     } else {
-        let settings = stream::run::Settings {
-            plain: hello.plain,
-            rate: hello.rate_bps.and_then(Rate::from_bps),
-        };
         stream::run::send(session, door, wanted, file, settings)?
     };
     Ok(Summary {

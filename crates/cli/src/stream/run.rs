@@ -9,6 +9,7 @@ use std::time::Duration;
 use lighthaul_io::ground::Ground;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request};
+use lighthaul_transfer::options::Options;
 use lighthaul_transfer::path::Door;
 use lighthaul_transfer::session::Session;
 use lighthaul_transfer::stream::run::Settings;
@@ -80,14 +81,15 @@ fn carry(args: &Stream, session: &Session, wanted: &Wanted, file: File) -> Resul
         }
     }
     let door = Door::Caller(!args.no_udp && !args.via.through.is_any());
+    let settings = Settings {
+        plain: args.plain,
+        rate: args.rate,
+        silence_max: Options::default().patience(),
+    };
     if wanted.to {
-        let settings = Settings {
-            plain: args.plain,
-            rate: args.rate,
-        };
         streams::send(session, &door, wanted, file, settings)
     } else {
-        streams::receive(session, &door, wanted, file, args.plain)
+        streams::receive(session, &door, wanted, file, settings)
     }
 }
 

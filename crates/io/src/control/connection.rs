@@ -53,6 +53,13 @@ impl Control {
         self.shared.sign.raise();
     }
 
+    /// Ends the connection when nothing arrives from the peer for `silence_max`. Time in which the receive queue is
+    /// full does not count.
+    pub fn limit_silence(&self, silence_max: Duration) {
+        self.shared.lock().silence_max = Some(silence_max);
+        self.shared.sign.raise();
+    }
+
     /// Keeps `attachment` until the connection has released its memory, thread and descriptors, and then
     /// drops it.
     pub fn attach(&self, attachment: impl Any + Send + Sync) {

@@ -56,6 +56,9 @@ pub(super) struct ConnectionThread {
     untold: usize,
     /// True once `TCP_USER_TIMEOUT` is set.
     impatient: bool,
+    clock: Clock,
+    /// Last time at which octets arrived, or at which reading was paused.
+    heard: Instant,
 }
 
 impl ConnectionThread {
@@ -72,6 +75,8 @@ impl ConnectionThread {
             arrived: Vec::new(),
             untold: 0,
             impatient: false,
+            clock: Clock::start(),
+            heard: Instant::ZERO,
         }
     }
 
@@ -93,7 +98,7 @@ impl ConnectionThread {
     }
 
     fn exchange(&mut self) -> io::Result<()> {
-        let clock = Clock::start();
+        let clock = self.clock;
         let mut linger = None;
         loop {
             self.shared.sign.lower();
@@ -123,8 +128,11 @@ impl ConnectionThread {
             } else {
                 &mut watches
             };
+            if paused {
+                self.heard = clock.now();
+            }
             let until = linger.map_or(Instant::NEVER, |_| clock.now() + LOOK);
-            wait(clock, watches, until)?;
+            wait(clock, watches, until.min(self.check_silence()?))?;
             self.shared.sign.drain();
         }
     }
@@ -136,6 +144,18 @@ impl ConnectionThread {
             let fd = self.tcp.as_raw_fd();
             sockopt::set(fd, libc::SOL_TCP, libc::TCP_USER_TIMEOUT, SILENCE_MILLIS).ok();
         }
+    }
+
+    /// Fails after too long a silence of the peer. Returns the time at which its silence is too long.
+    fn check_silence(&self) -> io::Result<Instant> {
+        let Some(silence_max) = self.shared.lock().silence_max else {
+            return Ok(Instant::NEVER);
+        };
+        if self.clock.now().since(self.heard) > silence_max {
+            let text = format!("nothing came for {} s", silence_max.as_secs_f32());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+        Ok(self.heard + silence_max + LOOK)
     }
 
     /// Writes queued frames to TCP. Returns whether all are written, and whether reading must
@@ -223,9 +243,12 @@ impl ConnectionThread {
             let mut watch = Watch::read(self.tcp.as_raw_fd());
             watch.write = true;
             wait(clock, &mut [watch], clock.now() + LOOK)?;
-            if !self.paused() {
+            if self.paused() {
+                self.heard = self.clock.now();
+            } else {
                 self.read_in()?;
             }
+            self.check_silence()?;
         }
         Ok(())
     }
@@ -262,6 +285,7 @@ impl ConnectionThread {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(error),
         };
+        self.heard = self.clock.now();
         self.understand(came)?;
         Ok(true)
     }

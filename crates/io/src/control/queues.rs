@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::frame::{FRAME_MAX, Frame};
 use crate::seal::Key;
@@ -37,6 +38,8 @@ pub(super) struct Queues {
     pub(super) unauthorized: bool,
     /// True for one of many connections of one transfer.
     pub(super) limited: bool,
+    /// Longest silence of the peer before the connection ends; `None` for no limit.
+    pub(super) silence_max: Option<Duration>,
     /// Keys for frames after TLS. An empty frame in the outgoing queue marks the change.
     pub(super) seals: Option<Seals>,
     /// Reason why the connection has ended.

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
-use lighthaul_io::control::{Control, FRAME_MAX};
+use lighthaul_io::control::{Control, FRAME_MAX, Frame};
 use lighthaul_io::error::Error;
+use lighthaul_io::wait::pause;
 use rustls::Connection;
 
 use crate::pair::connect;
@@ -61,6 +62,41 @@ fn end(control: &Control) -> String {
         let Err(error) = heard else { continue };
         assert!(matches!(error, Error::Network(_)), "{error}");
         return error.to_string();
+    }
+}
+
+#[test]
+fn silent_peer_ends_the_connection() {
+    let (control, mut peer) = start();
+    let stream = control.open(0).unwrap();
+    control.limit_silence(Duration::from_millis(300));
+    // each octet of a frame is a sign of life
+    for octet in header(2, 0, 0, 0).into_iter().chain(*b"ab") {
+        pause(Duration::from_millis(50));
+        peer.say(&[octet]).unwrap();
+    }
+    let frame = stream.receive(Clock::start(), Instant::ZERO + Duration::from_secs(30));
+    assert_eq!(frame.unwrap().octets, b"ab");
+    let why = end(&control);
+    assert!(why.contains("nothing came for 0.3 s"), "{why}");
+}
+
+#[test]
+fn full_receive_queue_is_no_silence() {
+    let [(tcp, tls), (peer_tcp, peer_tls)] = connect();
+    let control = Control::start(tcp, tls).unwrap();
+    let stream = control.open(0).unwrap();
+    let peer = Control::start(peer_tcp, peer_tls).unwrap();
+    let from = peer.open(0).unwrap();
+    for _ in 0..8 {
+        from.send(&Frame::message(vec![0; 1 << 20])).unwrap();
+    }
+    control.limit_silence(Duration::from_millis(200));
+    pause(Duration::from_millis(800));
+    let clock = Clock::start();
+    for _ in 0..8 {
+        let frame = stream.receive(clock, Instant::ZERO + Duration::from_secs(30));
+        assert_eq!(frame.unwrap().octets.len(), 1 << 20);
     }
 }
 

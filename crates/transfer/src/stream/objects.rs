@@ -221,12 +221,13 @@ struct Carrier<'a> {
 impl Carrier<'_> {
     /// The peer has nothing to say meanwhile, but that it fails.
     fn look(&mut self) -> Result<Next, World> {
-        match self.session.heard() {
-            Ok(None) => return Ok(Next::Continue),
-            Ok(Some(_)) => self.failed = Some(out_of_turn()),
-            Err(error) => self.failed = Some(error),
-        }
-        Err(World::Interrupted)
+        check_both(self.session).map_or_else(
+            |error| {
+                self.failed = Some(error);
+                Err(World::Interrupted)
+            },
+            |()| Ok(Next::Continue),
+        )
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a stream begins and ends, whichever way it goes.
 
 use std::fs::File;
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
@@ -10,6 +11,7 @@ use lighthaul_proto::fec::wire::HEAD_LEN;
 
 use super::word::{Kind, Report, Wanted, Word};
 use super::{messages, objects};
+use crate::alive::Alive;
 use crate::error::{Code, Error};
 use crate::message::{Message, Offer};
 use crate::mover;
@@ -19,12 +21,14 @@ use crate::protocol::Protocol;
 use crate::session::Session;
 
 /// How our side wants it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Datagrams are not encrypted.
     pub plain: bool,
-    /// The rate on the wire that is never exceeded; measured if nobody says.
+    /// The rate on the wire that is never exceeded; `None` to measure the path.
     pub rate: Option<Rate>,
+    /// Longest silence of the peer before the stream fails.
+    pub silence_max: Duration,
 }
 
 /// A stream that both sides are ready for.
@@ -69,6 +73,25 @@ pub fn send(
     };
     let message_len = message_len(&path);
     say(session, Word::Begin(offer, message_len))?;
+    session.control.limit_silence(settings.silence_max);
+    thread::scope(|scope| {
+        let _alive = Alive::say(scope, session);
+        send_from(
+            file,
+            (session, wanted),
+            (path, offer, message_len),
+            settings,
+        )
+    })
+}
+
+/// Sends as [`send`] has agreed with the peer.
+fn send_from(
+    file: File,
+    (session, wanted): (&Session, &Wanted),
+    (path, offer, message_len): (Path, Offer, u32),
+    settings: Settings,
+) -> Result<Report, Error> {
     answer_clocks(session)?;
     let ready = Ready {
         session,
@@ -98,7 +121,7 @@ pub fn receive(
     door: &Door<'_>,
     wanted: &Wanted,
     file: File,
-    plain: bool,
+    settings: Settings,
 ) -> Result<Report, Error> {
     let mut path = explore(session, door, false, 1)?;
     let Message::Stream(Word::Begin(offer, message_len)) = path.listen(session)? else {
@@ -107,12 +130,31 @@ pub fn receive(
     if ![Protocol::Rbudp, Protocol::Tcp].contains(&offer.protocol) {
         return Err(out_of_turn());
     }
+    session.control.limit_silence(settings.silence_max);
+    thread::scope(|scope| {
+        let _alive = Alive::say(scope, session);
+        receive_into(
+            file,
+            (session, wanted),
+            (path, offer, message_len),
+            settings,
+        )
+    })
+}
+
+/// Receives as [`receive`] has agreed with the peer.
+fn receive_into(
+    file: File,
+    (session, wanted): (&Session, &Wanted),
+    (path, offer, message_len): (Path, Offer, u32),
+    settings: Settings,
+) -> Result<Report, Error> {
     let ahead_nanos = ask_clocks(session)?;
     let ready = Ready {
         session,
         wanted,
         offer,
-        plain,
+        plain: settings.plain,
         message_len,
         ahead_nanos,
         lane: the_lane(session, &offer, path)?,
@@ -130,12 +172,13 @@ pub(super) fn say(session: &Session, word: Word) -> Result<(), Error> {
     session.say(&Message::Stream(word))
 }
 
-/// The peer's next word, for which it may take its time: a stream may rest.
+/// Waits for the peer's next word as long as the peer is alive: a stream may rest.
 pub(super) fn hear(session: &Session) -> Result<Word, Error> {
     loop {
         interrupt::check()?;
         match session.hear_for(LOOK) {
             Ok(Message::Stream(word)) => return Ok(word),
+            Ok(Message::Alive) => {}
             Ok(_) => return Err(out_of_turn()),
             Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
             Err(error) => return Err(error),
@@ -152,7 +195,13 @@ pub(super) fn check(session: &Session) -> Result<(), Error> {
 /// Fails if either side has ended the stream, at a time when the peer has nothing else to say.
 pub(super) fn check_both(session: &Session) -> Result<(), Error> {
     check(session)?;
-    session.heard()?.map_or(Ok(()), |_| Err(out_of_turn()))
+    loop {
+        match session.heard()? {
+            None => return Ok(()),
+            Some(Message::Alive) => {}
+            Some(_) => return Err(out_of_turn()),
+        }
+    }
 }
 
 pub(super) fn out_of_turn() -> Error {
