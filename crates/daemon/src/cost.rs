@@ -38,7 +38,13 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// A session that has asked for nothing yet: its thread, its connection's, and the one that judges it.
+    /// A caller that has said nothing yet: its thread, that of its connection, and the one that judges it.
+    pub(crate) const CALLER: Self = Self {
+        sessions: 0,
+        connections: 1,
+        ..Self::SESSION
+    };
+    /// A session that has asked for nothing yet.
     pub(crate) const SESSION: Self = Self {
         sessions: 1,
         connections: 0,

@@ -12,6 +12,7 @@ use lighthaul_gateway::call::Joint;
 use lighthaul_gateway::line::Line;
 use lighthaul_gateway::settings::Settings;
 use lighthaul_gateway::word::Greeting;
+use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::identity::random_octets;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
@@ -64,15 +65,16 @@ impl Gateways {
     /// link's sessions, too.
     pub(crate) fn answer(
         &self,
-        session: &Session,
+        (session, identity): (&Session, Fingerprint),
         door: &Door<'_>,
         words: &[u8],
         plain: bool,
     ) -> Result<(), Error> {
         let greeting = Greeting::decode(words).map_err(|_| unclear())?;
-        let hold = self
-            .called
-            .hold((session.peer, greeting.link), session.peer_address().ip())?;
+        let hold = self.called.hold(
+            (session.peer, greeting.link),
+            (identity, session.peer_address().ip()),
+        )?;
         let result = self.agree_and_carry(session, door, (&hold, &greeting), plain);
         if let Err(error) = &result
             && error.code == Code::Permission

@@ -39,6 +39,13 @@ impl Drop for Seat {
 }
 
 impl Seat {
+    /// Replaces what the holder uses by `cost`. An error leaves it as it was.
+    pub(crate) fn exchange(&mut self, cost: Cost) -> Result<(), Error> {
+        self.hall.lock().reuse(self.number, cost)?;
+        self.cost = cost;
+        Ok(())
+    }
+
     /// Has the holder use `least` besides, and a part of what is spare up to `most`; answers what it got.
     pub(crate) fn extend(&mut self, (least, most): (Cost, Cost)) -> Result<Cost, Error> {
         let mut held = self.hall.lock();

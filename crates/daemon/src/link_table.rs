@@ -23,6 +23,8 @@ use crate::hall::refuse;
 
 /// Key of the gateway that calls, and the name that it gave the link.
 pub(crate) type Name = (Fingerprint, [u8; 16]);
+/// Identity whose share of the gateway a link uses (of the key, or of what vouches for it), and its address.
+pub(crate) type Caller = (Fingerprint, IpAddr);
 
 /// All links that others have begun.
 #[derive(Debug)]
@@ -36,6 +38,7 @@ type Shares = Arc<Mutex<Seats<Fingerprint, RESOURCES>>>;
 
 #[derive(Debug)]
 struct Entry {
+    identity: Fingerprint,
     /// Its part of the limits.
     share: Arc<Share>,
     /// Nothing until both gateways have agreed on the link.
@@ -80,11 +83,11 @@ impl LinkTable {
         }
     }
 
-    /// Takes hold of the link `name`, which need not exist yet, for a connection from an address.
-    pub(crate) fn hold(&self, name: Name, from: IpAddr) -> Result<Hold<'_>, Error> {
+    /// Takes hold of the link `name`, which need not exist yet, for a connection of `caller`.
+    pub(crate) fn hold(&self, name: Name, caller: Caller) -> Result<Hold<'_>, Error> {
         let mut entries = self.lock();
         let mut left = retain(&mut entries, |_, entry| !entry.is_unused());
-        let held = self.enter(&mut entries, name, from);
+        let held = self.enter(&mut entries, name, caller);
         drop(entries);
         let held = held.map(|(share, more)| {
             left.extend(more);
@@ -104,18 +107,18 @@ impl LinkTable {
         &self,
         entries: &mut BTreeMap<Name, Entry>,
         name: Name,
-        from: IpAddr,
+        (identity, from): Caller,
     ) -> Result<(Arc<Share>, Vec<Line>), Full> {
         if let Some(entry) = entries.get_mut(&name) {
             entry.connections += 1;
             return Ok((Arc::clone(&entry.share), Vec::new()));
         }
         let mut left = Vec::new();
-        let take = || lock(&self.shares).take(Some(name.0), from, ONE);
+        let take = || lock(&self.shares).take(Some(identity), from, ONE);
         let seated = match take() {
             // a key at its limit loses a link that is waiting for its connection to come back
             Err(full) if full.within != Within::All => {
-                let waiting = oldest_waiting(entries, name.0).ok_or(full)?;
+                let waiting = oldest_waiting(entries, identity).ok_or(full)?;
                 left.extend(entries.remove(&waiting).and_then(Entry::leave));
                 take()?
             }
@@ -133,6 +136,7 @@ impl LinkTable {
             lease: self.lease,
         });
         let entry = Entry {
+            identity,
             share: Arc::clone(&share),
             line: None,
             connections: 1,
@@ -292,12 +296,14 @@ fn limits(settings: &Settings, files: u64) -> [Limits; RESOURCES] {
         Limits {
             identity: links.key as u64,
             host: links.address as u64,
-            ..of_all(links.all as u64)
+            site: Limits::parts_of(links.all as u64)
+                .site
+                .max(links.address as u64),
+            all: links.all as u64,
         },
         Limits {
             identity: (settings.sessions_max as u64).min(sessions / 2),
-            host: sessions - sessions / 4,
-            ..of_all(sessions)
+            ..Limits::parts_of(sessions)
         },
         Limits {
             identity: settings.memory.0 >> 20,
@@ -317,9 +323,11 @@ fn end(lines: &[Line]) {
     lines.iter().for_each(Line::end);
 }
 
-/// The oldest link of `key` that has no connection.
-fn oldest_waiting(entries: &BTreeMap<Name, Entry>, key: Fingerprint) -> Option<Name> {
-    let own = entries.iter().filter(|(name, _)| name.0 == key);
+/// The oldest link of `identity` that has no connection.
+fn oldest_waiting(entries: &BTreeMap<Name, Entry>, identity: Fingerprint) -> Option<Name> {
+    let own = entries
+        .iter()
+        .filter(|(_, entry)| entry.identity == identity);
     let waiting = own.filter(|(_, entry)| entry.connections == 0);
     let oldest = waiting.min_by_key(|(_, entry)| entry.share.number);
     oldest.map(|(name, _)| *name)
@@ -380,12 +388,17 @@ mod tests {
         })
     }
 
-    fn address(last: u8) -> IpAddr {
-        IpAddr::from([10, 0, 0, last])
+    /// A host, each on a network of its own.
+    fn address(nth: u8) -> IpAddr {
+        IpAddr::from([10, 0, nth, 1])
     }
 
     fn name(nth: u8) -> Name {
         (Fingerprint::from_octets([nth; 32]), [nth; 16])
+    }
+
+    fn hold(table: &LinkTable, name: Name, from: u8) -> Result<Hold<'_>, Error> {
+        table.hold(name, (name.0, address(from)))
     }
 
     /// Insists that a line's thread ends soon.
@@ -404,7 +417,7 @@ mod tests {
         let (table, settings) = (table(256, 256, 256), settings());
         let holds: Vec<_> = (0..64)
             .map(|nth| {
-                let hold = table.hold(name(nth), address(nth)).unwrap();
+                let hold = hold(&table, name(nth), nth).unwrap();
                 let line = hold.begin(&settings).unwrap();
                 (hold, line)
             })
@@ -420,16 +433,16 @@ mod tests {
     #[test]
     fn a_link_that_nothing_holds_any_more_ends() {
         let (table, settings) = (table(256, 256, 256), settings());
-        let hold = table.hold(name(1), address(1)).unwrap();
+        let first = hold(&table, name(1), 1).unwrap();
         assert!(
-            hold.line().is_none() && table.all().is_empty(),
+            first.line().is_none() && table.all().is_empty(),
             "no thread for a greeting"
         );
-        let again = table.hold(name(1), address(1)).unwrap();
-        let line = hold.begin(&settings).unwrap();
+        let again = hold(&table, name(1), 1).unwrap();
+        let line = first.begin(&settings).unwrap();
         assert!(again.begin(&settings).is_ok());
         assert_eq!(table.all().len(), 1, "two connections of one link");
-        drop(hold);
+        drop(first);
         assert!(
             again.line().is_some(),
             "the other connection still holds it"
@@ -442,21 +455,21 @@ mod tests {
     #[test]
     fn a_link_that_has_ended_begins_anew() {
         let (table, settings) = (table(256, 256, 256), settings());
-        let hold = table.hold(name(1), address(1)).unwrap();
-        let line = hold.begin(&settings).unwrap();
+        let first = hold(&table, name(1), 1).unwrap();
+        let line = first.begin(&settings).unwrap();
         line.end();
         assert_ends(&line);
-        assert!(hold.line().is_none());
-        assert!(!hold.begin(&settings).unwrap().is_over());
+        assert!(first.line().is_none());
+        assert!(!first.begin(&settings).unwrap().is_over());
     }
 
     #[test]
     fn a_key_and_an_address_have_limits_and_lose_only_links_without_connection() {
         let table = table(20, 3, 5);
         let mut holds: Vec<_> = (0..3)
-            .map(|nth| table.hold((name(1).0, [nth; 16]), address(1)).unwrap())
+            .map(|nth| hold(&table, (name(1).0, [nth; 16]), 1).unwrap())
             .collect();
-        let more = |key, nth, from| table.hold((name(key).0, [nth; 16]), address(from));
+        let more = |key, nth, from| hold(&table, (name(key).0, [nth; 16]), from);
         let told = |error: Error| error.text;
         let refused = told(more(1, 3, 2).unwrap_err());
         assert!(refused.contains("your key already holds 3"), "{refused}");
@@ -481,7 +494,7 @@ mod tests {
             ..Settings::clone(&settings())
         };
         let table = LinkTable::new(&limits);
-        let hold = |key, nth| table.hold((name(key).0, [nth; 16]), address(key)).unwrap();
+        let hold = |key, nth| hold(&table, (name(key).0, [nth; 16]), key).unwrap();
         let memory = |hold: &Hold<'_>| hold.share.take_memory(limits.memory).0 >> 20;
         let own: Vec<_> = (0..8).map(|nth| hold(1, nth)).collect();
         let gets: Vec<_> = own.iter().map(memory).collect();
@@ -498,7 +511,7 @@ mod tests {
     fn a_key_with_more_than_its_share_makes_room_for_others() {
         let (table, settings) = (table(8, 6, 8), settings());
         let greedy: Vec<_> = (0..6)
-            .map(|nth| table.hold((name(1).0, [nth; 16]), address(1)).unwrap())
+            .map(|nth| hold(&table, (name(1).0, [nth; 16]), 1).unwrap())
             .collect();
         let lines: Vec<_> = greedy
             .iter()
@@ -506,22 +519,50 @@ mod tests {
             .collect();
         let mut honest = Vec::new();
         for key in 2..7 {
-            honest.push(table.hold(name(key), address(key)).unwrap());
+            honest.push(hold(&table, name(key), key).unwrap());
         }
         assert_eq!(table.all().len(), 3, "the newest of six have left");
         for line in &lines[3..] {
             assert_ends(line);
         }
         assert!(greedy[5].begin(&settings).is_err() && greedy[0].line().is_some());
-        let one_more = |key| table.hold(name(key), address(key)).map(drop);
+        let one_more = |key| hold(&table, name(key), key).map(drop);
         assert!(one_more(7).is_ok());
         assert!(
             honest.iter().all(|hold| hold.begin(&settings).is_ok()),
             "nobody else left"
         );
-        let _seventh = table.hold(name(7), address(7)).unwrap();
-        let _eighth = table.hold(name(8), address(8)).unwrap();
+        let _seventh = hold(&table, name(7), 7).unwrap();
+        let _eighth = hold(&table, name(8), 8).unwrap();
         let refused = one_more(9).unwrap_err().text;
         assert!(refused.contains("all 8 are in use"), "{refused}");
+    }
+
+    #[test]
+    fn keys_of_one_identity_share_its_limit() {
+        let table = table(20, 3, 5);
+        let identity = name(1).0;
+        let more = |key| table.hold(name(key), (identity, address(key)));
+        let _three = [1, 2, 3].map(|key| more(key).unwrap());
+        let refused = more(4).unwrap_err().text;
+        assert!(refused.contains("your key already holds 3"), "{refused}");
+        assert!(hold(&table, name(4), 4).is_ok());
+    }
+
+    #[test]
+    fn hosts_of_one_network_leave_room_for_others() {
+        let table = table(16, 16, 8);
+        let settled: Vec<_> = (0..20)
+            .filter_map(|nth| {
+                let from = IpAddr::from([10, 0, 0, nth]);
+                table.hold(name(nth), (name(nth).0, from)).ok()
+            })
+            .collect();
+        assert_eq!(settled.len(), 14);
+        assert!(
+            table
+                .hold(name(30), (name(30).0, [10, 9, 0, 1].into()))
+                .is_ok()
+        );
     }
 }

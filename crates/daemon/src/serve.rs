@@ -21,7 +21,7 @@ use lighthaul_transfer::error::{Code, Error};
 use tracing::{debug, field, info, info_span, warn};
 
 use crate::acquaintances::Acquaintances;
-use crate::admission::{FAREWELL, Guest, NotAdmitted, Refused, Ticket, admit};
+use crate::admission::{FAREWELL, Guest, NotAdmitted, Refused, admit};
 use crate::cost::{Cost, RESOURCES};
 use crate::dispatch::Sessions;
 use crate::exporter;
@@ -345,15 +345,10 @@ impl Service {
         }
     }
 
-    /// A seat for a session; for a further connection, one that it holds by itself for as long as it lasts.
-    fn seat(&self, guest: &Guest, from: SocketAddr) -> Result<Option<Seat>, Error> {
-        let (holder, halt) = ((guest.identity, from.ip()), &guest.session.halt);
-        if !matches!(guest.ticket, Ticket::Join(_)) {
-            return self.hall.sit(holder, Cost::SESSION, halt).map(Some);
-        }
-        let seat = self.hall.sit(holder, Cost::CONNECTION, halt)?;
-        guest.session.control.attach(seat);
-        Ok(None)
+    /// Takes a seat for a caller that has not said yet whether it opens a session or joins one.
+    fn seat(&self, guest: &Guest, from: SocketAddr) -> Result<Seat, Error> {
+        let holder = (guest.identity, from.ip());
+        self.hall.sit(holder, Cost::CALLER, &guest.session.halt)
     }
 
     fn refuse(&self, why: NotAdmitted) {

@@ -22,12 +22,12 @@ use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::{Sight, Summary};
 use lighthaul_transfer::{checkup, probe, protocol, receive, send};
 
-use crate::admission::{Guest, Ticket};
+use crate::admission::{FAREWELL, Guest, Ticket};
 use crate::caps;
 use crate::carry::carry;
 use crate::cost::Cost;
 use crate::hall::Seat;
-use crate::metrics::Meter;
+use crate::metrics::{Meter, Refusal};
 use crate::relay;
 use crate::rights::Rights;
 use crate::serve::{Service, Settings};
@@ -51,25 +51,41 @@ enum First {
     Join(Join),
 }
 
-/// Does what a welcome caller wants; a failure is told to the caller, too.
-pub(crate) fn attend(guest: Guest, mut seat: Option<Seat>, service: &Service) -> Attended {
+/// Serves an admitted caller, which is told of a failure, too.
+pub(crate) fn attend(guest: Guest, mut seat: Seat, service: &Service) -> Attended {
     let first = match &guest.ticket {
         Ticket::Join(join) => Ok(First::Join(*join)),
         Ticket::Own(_) | Ticket::Invited(_) => understand(&guest.session),
     };
-    match first {
-        Ok(First::Join(join)) => Attended::Joined(service.joins.hand_over(guest.session, &join)),
-        Ok(First::Hello(hello)) => Attended::Ended(converse((&guest, &mut seat), *hello, service)),
+    let first = match first {
+        Ok(first) => first,
         Err(error) => {
             guest.session.give_up(&error);
-            Attended::Ended(Err(error))
+            return Attended::Ended(Err(error));
         }
+    };
+    let cost = match first {
+        First::Hello(_) => Cost::SESSION,
+        First::Join(_) => Cost::CONNECTION,
+    };
+    if let Err(error) = seat.exchange(cost) {
+        service.metrics.refuse(Refusal::Busy, 1);
+        guest.session.give_up_within(&error, FAREWELL);
+        return Attended::Ended(Err(error));
+    }
+    match first {
+        First::Join(join) => {
+            // held until the connection ends
+            guest.session.control.attach(seat);
+            Attended::Joined(service.joins.hand_over(guest.session, &join))
+        }
+        First::Hello(hello) => Attended::Ended(converse((&guest, seat), *hello, service)),
     }
 }
 
 /// Does what `hello` says, for as long as the caller may have that done.
 fn converse(
-    (guest, seat): (&Guest, &mut Option<Seat>),
+    (guest, mut seat): (&Guest, Seat),
     hello: Hello,
     service: &Service,
 ) -> Result<Summary, Error> {
@@ -95,8 +111,7 @@ fn converse(
                 Ticket::Invited(_) | Ticket::Join(_) => None,
             };
             let wanted = Cost::of(&hello);
-            let share = seat.as_mut().map(|seat| seat.extend(wanted));
-            let budget = share.transpose()?.unwrap_or(wanted.1).budget(wanted.0);
+            let budget = seat.extend(wanted)?.budget(wanted.0);
             let mut meter = service.metrics.meter(part);
             let result = fulfil((guest, budget), hello, service, &mut meter);
             meter.end(result.as_ref().map_err(|error| error.code));
@@ -238,7 +253,7 @@ fn fulfil(
     let (_open, joins) = service.joins.open(session, guest.identity);
     let door = Door::Called(&arrivals, &joins);
     let result = if let Request::Gateway(words) = &hello.request {
-        link(session, &door, words, &hello, service)
+        link(guest, &door, words, &hello, service)
     } else {
         work(session, &door, hello, (rights, budget), meter)
     };
@@ -320,7 +335,7 @@ fn work(
 
 /// Carries sessions of programs for another gateway.
 fn link(
-    session: &Session,
+    guest: &Guest,
     door: &Door<'_>,
     words: &[u8],
     hello: &Hello,
@@ -329,8 +344,9 @@ fn link(
     let Some(gateway) = &service.settings.gateway else {
         return Err(Error::new(Code::Usage, "there is no gateway there"));
     };
+    let session = &guest.session;
     session.say(&Message::Welcome(Vec::new()))?;
-    gateway.answer(session, door, words, hello.plain)?;
+    gateway.answer((session, guest.identity), door, words, hello.plain)?;
     Ok(Summary::default())
 }
 
