@@ -26,41 +26,55 @@ impl Default for Budget {
 }
 
 impl Budget {
+    /// Returns the bytes of memory and the number of open files with data for one of `lanes` lanes.
+    pub(crate) fn of_lane(self, lanes: usize) -> (usize, usize) {
+        (self.memory / lanes.max(1), self.open_max(lanes))
+    }
+
     /// Files with data that one of so many lanes may have open; writing takes two descriptors for each.
-    pub(crate) fn open_max(self, lanes: usize) -> usize {
+    fn open_max(self, lanes: usize) -> usize {
         (self.files / 4 / lanes.max(1)).clamp(2, OPEN_MAX)
     }
 
-    /// Leave to have journals open.
-    pub(crate) fn journals(self) -> Permits {
+    /// Returns the slots for open journals.
+    pub(crate) fn journals(self) -> Slots {
         let free = (self.files / 2).max(1);
-        Permits(Arc::new((Mutex::new(free), Condvar::new())))
+        Slots(Arc::new((Mutex::new(free), Condvar::new())))
     }
 }
 
-/// Leave to have a bounded number of something; a clone is the same.
+/// Counting semaphore: a bounded number of open files. Clones share the count.
 #[derive(Clone, Debug)]
-pub(crate) struct Permits(Arc<(Mutex<usize>, Condvar)>);
+pub(crate) struct Slots(Arc<(Mutex<usize>, Condvar)>);
 
-/// Leave to have one, given back when this is dropped.
+/// One of the [`Slots`], returned when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Permit(Permits);
+pub(crate) struct Slot(Slots);
 
-impl Drop for Permit {
+#[cfg(test)]
+impl Slot {
+    /// Returns the only slot of a set of its own.
+    pub(crate) fn alone() -> Self {
+        let slots = Budget::default().journals();
+        slots.take(&Crew::default()).unwrap()
+    }
+}
+
+impl Drop for Slot {
     fn drop(&mut self) {
         *self.0.lock() += 1;
         self.0.0.1.notify_one();
     }
 }
 
-impl Permits {
-    /// Waits for leave, until the crew has failed, and no longer than [`PATIENCE`].
-    pub(crate) fn take(&self, crew: &Crew) -> io::Result<Permit> {
+impl Slots {
+    /// Waits for a free slot, until the crew has failed, at most [`PATIENCE`].
+    pub(crate) fn take(&self, crew: &Crew) -> io::Result<Slot> {
         let mut free = self.lock();
         for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
             if *free > 0 {
                 *free -= 1;
-                return Ok(Permit(self.clone()));
+                return Ok(Slot(self.clone()));
             }
             crew.check().map_err(io::Error::other)?;
             let waited = self.0.1.wait_timeout(free, LOOK);
@@ -87,7 +101,7 @@ mod tests {
     use crate::error::{Code, Error};
 
     #[test]
-    fn leave_is_bounded_comes_back_and_is_not_waited_for_once_the_copy_has_failed() {
+    fn slots_are_bounded_and_returned_and_waiting_ends_when_the_copy_fails() {
         let (crew, budget) = (
             Crew::default(),
             Budget {
@@ -95,16 +109,16 @@ mod tests {
                 files: 4,
             },
         );
-        let permits = budget.journals();
-        let both = [(); 2].map(|()| permits.take(&crew).unwrap());
+        let slots = budget.journals();
+        let both = [(); 2].map(|()| slots.take(&crew).unwrap());
         std::thread::scope(|scope| {
-            let third = scope.spawn(|| permits.take(&crew).unwrap());
+            let third = scope.spawn(|| slots.take(&crew).unwrap());
             drop(both);
             drop(third.join().unwrap());
         });
-        let _both = [(); 2].map(|()| permits.take(&crew).unwrap());
+        let _both = [(); 2].map(|()| slots.take(&crew).unwrap());
         crew.fail(Error::new(Code::Io, "it is over"));
-        assert!(permits.take(&crew).is_err());
+        assert!(slots.take(&crew).is_err());
     }
 
     #[test]

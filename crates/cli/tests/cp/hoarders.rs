@@ -8,7 +8,7 @@ use lighthaul_io::identity::Identity;
 use lighthaul_io::tls::Side;
 use lighthaul_io::wait::pause;
 use lighthaul_testkit::Turn;
-use lighthaul_transfer::error::Error;
+use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::protocol;
@@ -32,7 +32,8 @@ fn let_in(far: &Far, name: &str) -> Identity {
 
 /// A session that has shaken hands and says nothing, unless it is refused.
 fn silent(far: &Far, identity: &Identity) -> Result<Session, Error> {
-    let tcp = TcpStream::connect(("127.0.0.1", far.port)).unwrap();
+    let tcp = TcpStream::connect(("127.0.0.1", far.port))
+        .map_err(|error| Error::new(Code::Network, error.to_string()))?;
     let session = Session::start(tcp, Side::Client, identity)?;
     match session.hear_for(Duration::from_millis(50)) {
         Err(error) if session.was_told() => Err(error),
@@ -73,6 +74,21 @@ fn assert_no_file_was_missing(far: Far) {
     daemon.signal("TERM");
     assert!(!daemon.finish().said("Too many open files"));
     drop(near);
+}
+
+#[test]
+fn further_connections_of_a_copy_take_no_sessions() {
+    let far = Far::start(
+        "connections",
+        &["--max-sessions", "2", "--max-sessions-per-key", "1"],
+    );
+    let file = far.near.file("large", 30_000_000);
+    let options = ["--protocol", "ptcp", "--streams", "8"];
+    far.push(&options, &[&file], "large").assert_succeeded();
+    let back = far.near.at("back");
+    let pull = far.run(&options, &[&far.place("large"), back.to_str().unwrap()]);
+    pull.assert_succeeded();
+    assert_eq!(fs::read(back).unwrap(), fs::read(file).unwrap());
 }
 
 #[test]

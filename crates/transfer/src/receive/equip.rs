@@ -31,8 +31,7 @@ impl<'a> Receiving<'a, '_> {
         files: &TempFiles,
         outlets: &mut Outlets,
     ) -> Result<Vec<ReceiveLane<'a>>, Error> {
-        let ring_bytes = self.settings.budget.memory / lanes.len().max(1);
-        let open_max = self.settings.budget.open_max(lanes.len());
+        let (ring_bytes, open_max) = self.settings.budget.of_lane(lanes.len());
         let equip = |(number, lane)| {
             let sink = self.sink((files, open_max), outlets.jobs.clone())?;
             let (announce, objects) = sync_channel(ANNOUNCED_MAX);

@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use lighthaul_base::Malformed;
 use lighthaul_io::disk::Look;
 
-use crate::budget::Permit;
+use crate::budget::Slot;
 use crate::digest::Kind;
 use crate::message::Span;
 
@@ -30,7 +30,7 @@ const RANGES_MAX: usize = 1 << 12;
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
-    _permit: Permit,
+    _slot: Slot,
 }
 
 /// Which file a journal is about.
@@ -87,7 +87,7 @@ impl Journal {
 
     /// Begins `file` anew, with the records that are held already.
     pub(crate) fn begin(
-        (mut file, permit): (File, Permit),
+        (mut file, slot): (File, Slot),
         subject: Subject,
         held: &[Record],
     ) -> io::Result<Self> {
@@ -98,10 +98,7 @@ impl Journal {
         io::Seek::rewind(&mut file)?;
         file.write_all(&octets)?;
         file.set_len(octets.len() as u64)?;
-        Ok(Self {
-            file,
-            _permit: permit,
-        })
+        Ok(Self { file, _slot: slot })
     }
 
     /// Notes a range that is written and compared.
@@ -402,9 +399,9 @@ mod tests {
         };
         // a longer one, of an earlier run, is replaced as a whole
         let held = [(0, 100), (300, 400), (600, 700)].map(written);
-        Journal::begin(open(), SUBJECT, &held).unwrap();
+        Journal::begin((open(), Slot::alone()), SUBJECT, &held).unwrap();
         assert_eq!(Journal::read(&open(), SUBJECT).unwrap(), held);
-        let mut journal = Journal::begin(open(), SUBJECT, &held[..1]).unwrap();
+        let mut journal = Journal::begin((open(), Slot::alone()), SUBJECT, &held[..1]).unwrap();
         journal.append(held[2]).unwrap();
         assert_eq!(Journal::read(&open(), SUBJECT).unwrap(), [held[0], held[2]]);
         std::fs::remove_file(path).unwrap();

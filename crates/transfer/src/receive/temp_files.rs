@@ -12,7 +12,7 @@ use rustix::fs::FileType;
 
 use super::journal::{Journal, Subject, merged, missing, within, within_file};
 use super::ledger::{Fill, Pending};
-use crate::budget::{Permit, Permits};
+use crate::budget::{Slot, Slots};
 use crate::crew::Crew;
 use crate::error::{Code, Error};
 use crate::object::LARGE;
@@ -28,8 +28,8 @@ pub(crate) struct TempFiles {
     /// Zeros are not written.
     pub(crate) sparse: bool,
     pub(crate) crew: Arc<Crew>,
-    /// Leave to have journals open.
-    pub(crate) journals: Permits,
+    /// Slots for open journals.
+    pub(crate) journals: Slots,
 }
 
 impl TempFiles {
@@ -49,7 +49,7 @@ impl TempFiles {
     pub(crate) fn open(&mut self, file: &Pending) -> Result<Option<OutputFile>, Error> {
         // others are heard of while this waits
         let begins = file.resumable && !file.fill().created;
-        let permit = begins.then(|| self.journals.take(&self.crew)).transpose();
+        let slot = begins.then(|| self.journals.take(&self.crew)).transpose();
         let mut fill = file.fill();
         if fill.failed {
             return Ok(None);
@@ -57,7 +57,7 @@ impl TempFiles {
         let opened = if fill.created {
             self.reopen(file, &fill)
         } else {
-            let output = permit.and_then(|permit| self.create(file, &mut fill, permit));
+            let output = slot.and_then(|slot| self.create(file, &mut fill, slot));
             output.and_then(|output| {
                 fill.inode = Some(output.inode()?);
                 Ok(output)
@@ -100,15 +100,15 @@ impl TempFiles {
         &mut self,
         file: &Pending,
         fill: &mut Fill,
-        permit: Option<Permit>,
+        slot: Option<Slot>,
     ) -> io::Result<OutputFile> {
         let (size, root) = (file.entry.size(), &mut self.root);
         if let Some(folder) = file.apart() {
             root.make_folder(folder)?;
         }
         let sparse = self.sparse || file.entry.data.is_some();
-        if let Some(permit) = permit {
-            return self.go_on(file, fill, (sparse, permit));
+        if let Some(slot) = slot {
+            return self.go_on(file, fill, (sparse, slot));
         }
         let output = begin(root, file)?;
         if sparse {
@@ -124,7 +124,7 @@ impl TempFiles {
         &mut self,
         file: &Pending,
         fill: &mut Fill,
-        (sparse, permit): (bool, Permit),
+        (sparse, slot): (bool, Slot),
     ) -> io::Result<OutputFile> {
         let root = &mut self.root;
         let locked = root.lock(&file.journal)?;
@@ -158,7 +158,7 @@ impl TempFiles {
             }
             return Err(error);
         }
-        fill.journal = Some(Journal::begin((locked, permit), subject, &fill.held)?);
+        fill.journal = Some(Journal::begin((locked, slot), subject, &fill.held)?);
         Ok(output)
     }
 }

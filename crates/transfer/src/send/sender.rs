@@ -239,10 +239,7 @@ impl<'a> Sending<'a, '_> {
         let crew = self.crew;
         scope.spawn(move || crew.run(|| held.run()));
         let budget = self.settings.budget;
-        let (memory, open_max) = (
-            budget.memory / lanes.len().max(1),
-            budget.open_max(lanes.len()),
-        );
+        let (memory, open_max) = budget.of_lane(lanes.len());
         for (number, mut lane) in lanes.into_iter().enumerate() {
             // a circuit's rate is its vector's
             lane.share = common.trc.is_none().then(|| Arc::clone(&share));

@@ -363,7 +363,9 @@ mod tests {
             folder.push("m");
             fs::create_dir_all(&folder).unwrap();
             // what comes before the way down, and what comes behind it
-            ["a", "z"].map(|name| fs::write(folder.join(name), name).unwrap());
+            for name in ["a", "z"] {
+                fs::write(folder.join(name), name).unwrap();
+            }
         }
         let ground = Arc::new(Ground::anywhere());
         let mut walk = Walk::at(ground, top.clone(), b"top".to_vec(), Rules::default());

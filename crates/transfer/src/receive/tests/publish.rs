@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::bench::SECONDS;
 use super::judged::{file, leave};
 use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, synced, whole};
+use crate::budget::Slot;
 use crate::error::{Code, Error};
 use crate::manifest::Entry;
 use crate::message::Report;
@@ -492,7 +493,8 @@ fn clean_removes_what_no_later_run_can_use() {
             fill.unproved -= proved;
             fill.held = is_held.then_some(record).into_iter().collect();
             let open = File::create(&journal).unwrap();
-            fill.journal = Some(Journal::begin(open, subject(&file), &[]).unwrap());
+            fill.journal =
+                Some(Journal::begin((open, Slot::alone()), subject(&file), &[]).unwrap());
         }
         stage.run(Vec::new()).unwrap_err();
         let place = stage.bench.target("").join(&file.temporary);

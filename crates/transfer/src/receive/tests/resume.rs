@@ -9,6 +9,7 @@ use lighthaul_testkit::lacks_root;
 
 use super::bench::{Bench, octets};
 use super::judged::file;
+use crate::budget::Slot;
 use crate::digest::Kind;
 use crate::manifest::Entry;
 use crate::message::{COMPARED_MAX, Span};
@@ -78,7 +79,12 @@ impl Resumed {
             passage,
         });
         let file = File::create(self.journal()).unwrap();
-        Journal::begin(file, self.subject(), &records.collect::<Vec<_>>()).unwrap();
+        Journal::begin(
+            (file, Slot::alone()),
+            self.subject(),
+            &records.collect::<Vec<_>>(),
+        )
+        .unwrap();
     }
 
     /// Holds the journal, as a run does that writes the file.

@@ -9,6 +9,7 @@ use lighthaul_io::disk::Root;
 use super::bench::Bench;
 use super::judged::{file, writer};
 use crate::board::Board;
+use crate::budget::Slot;
 use crate::crew::Crew;
 use crate::digest::{self, Digest, Taking};
 use crate::error::Error;
@@ -61,7 +62,7 @@ impl Stage {
         let pending = self.pend(number, file(path, bytes.len() as u64), bytes, true);
         let journal = self.bench.target("").join(&pending.journal);
         let file = File::create(journal).unwrap();
-        let journal = Journal::begin(file, subject(&pending), &[]).unwrap();
+        let journal = Journal::begin((file, Slot::alone()), subject(&pending), &[]).unwrap();
         pending.fill().journal = Some(journal);
         pending
     }

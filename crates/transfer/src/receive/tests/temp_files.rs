@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use lighthaul_io::disk::Root;
@@ -12,6 +13,7 @@ use rustix::fs::FileType;
 
 use super::bench::{Bench, sessions};
 use super::judged::file;
+use crate::budget::{Budget, Slot};
 use crate::crew::Crew;
 use crate::digest::{Kind, Taking};
 use crate::error::Code;
@@ -35,6 +37,8 @@ fn files(bench: &Bench, sparse: bool) -> TempFiles {
         target: bench.target(""),
         boot: 0,
         sparse,
+        crew: Arc::default(),
+        journals: Budget::default().journals(),
     }
 }
 
@@ -222,7 +226,7 @@ fn compare(
     there.expect_digests(&[(2, 6)], Kind::Crc128, vec![record]);
     bench.leave("a.part", "0123456789");
     let journal = File::create(bench.target("a.journal")).unwrap();
-    Journal::begin(journal, subject(&there), noted).unwrap();
+    Journal::begin((journal, Slot::alone()), subject(&there), noted).unwrap();
     let (crew, ledger) = (Crew::default(), Ledger::default());
     ledger.expect(there);
     let before = ledger.wanted();
