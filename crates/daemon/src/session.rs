@@ -305,6 +305,7 @@ fn work(
                 ground: &ground,
                 writable: !rights.read_only,
                 special: rights.special,
+                halt: &session.halt,
             };
             session.say(&Message::Welcome(protocol::names()))?;
             let entries = far::answer(session, scope, &verb)?;

@@ -1,5 +1,6 @@
 //! Block device that records its writes, with the faults of a failing device.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fuser::Errno;
@@ -33,6 +34,8 @@ pub enum Fault {
     Full(usize),
     /// Every flush fails with EIO once the recording has this many events. Writes succeed.
     Flushes(usize),
+    /// Every write that contains these bytes stores them with one bit flipped. Nothing fails.
+    Alters(&'static [u8]),
 }
 
 impl Device {
@@ -96,13 +99,23 @@ impl Device {
         let refusal = match state.fault {
             Fault::Writes(from) if place >= from => Some(Errno::EIO),
             Fault::Full(from) if place >= from => Some(Errno::ENOSPC),
-            Fault::None | Fault::Writes(_) | Fault::Full(_) | Fault::Flushes(_) => None,
+            Fault::None
+            | Fault::Writes(_)
+            | Fault::Full(_)
+            | Fault::Flushes(_)
+            | Fault::Alters(_) => None,
         };
         if let Some(errno) = refusal {
             state.refused += 1;
             return Err(errno);
         }
-        state.recording.write(offset, bytes);
+        let mut bytes = Cow::from(bytes);
+        if let Fault::Alters(mark) = state.fault
+            && let Some(at) = bytes.windows(mark.len()).position(|found| found == mark)
+        {
+            bytes.to_mut()[at] ^= 1;
+        }
+        state.recording.write(offset, &bytes);
         Ok(())
     }
 

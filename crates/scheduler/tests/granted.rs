@@ -29,7 +29,7 @@ use lighthaul_scheduler::word::{
 };
 use shelf::Shelf;
 
-/// Requests in all; `LIGHTHAUL_GRANTED_CASES=100000` has the long form.
+/// `LIGHTHAUL_GRANTED_CASES` sets the number of requests; `.ci/run` makes 100,000.
 #[test]
 fn whatever_was_granted_is_provisioned_on_a_healthy_device() {
     #[expect(clippy::disallowed_methods, reason = "how long it is to take")]

@@ -162,7 +162,7 @@ impl Taking {
     }
 
     /// Digest of the `size` bytes that `read` reads; fails with `UnexpectedEof` if there are fewer.
-    pub(crate) fn of(
+    pub fn of(
         kind: Kind,
         size: u64,
         mut read: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,

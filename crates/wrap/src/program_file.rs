@@ -14,6 +14,8 @@ pub(crate) enum Obstacle {
     ForeignRights,
     /// Its dynamic linker takes libraries of another architecture.
     OtherArchitecture,
+    /// It may be run but not read.
+    Unreadable,
 }
 
 impl Obstacle {
@@ -22,6 +24,7 @@ impl Obstacle {
             Self::Static => "is linked statically",
             Self::ForeignRights => "runs with the rights of another user",
             Self::OtherArchitecture => "is of another architecture than this library",
+            Self::Unreadable => "cannot be read, so nobody knows how it is linked",
         }
     }
 }
@@ -31,10 +34,12 @@ impl Obstacle {
 pub(crate) fn obstacle(folder: c_int, path: &CStr) -> Option<Obstacle> {
     let (mut folder, mut path) = (folder, path.to_owned());
     for _ in 0..SCRIPTS_MAX {
-        let (head, foreign) = look(folder, &path)?;
-        if foreign {
+        if foreign_rights(folder, &path)? {
             return Some(Obstacle::ForeignRights);
         }
+        let Some(head) = read_head(folder, &path) else {
+            return may_run(folder, &path).then_some(Obstacle::Unreadable);
+        };
         match interpreter(&head) {
             Some(next) => (folder, path) = (libc::AT_FDCWD, next),
             None => return of_elf(&head),
@@ -43,14 +48,13 @@ pub(crate) fn obstacle(folder: c_int, path: &CStr) -> Option<Obstacle> {
     None
 }
 
-/// Reads the beginning of a file, and whether it runs with foreign rights.
-fn look(folder: c_int, path: &CStr) -> Option<(Vec<u8>, bool)> {
+/// Reads the beginning of a file; nothing if it cannot be opened.
+fn read_head(folder: c_int, path: &CStr) -> Option<Vec<u8>> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: the path is a string of C.
     let fd = unsafe { libc::openat(folder, path.as_ptr(), flags) };
     if fd < 0 {
-        // it may run all the same
-        return foreign_rights(folder, path).map(|foreign| (Vec::new(), foreign));
+        return None;
     }
     let mut head = vec![0_u8; HEAD];
     // SAFETY: there is room for that many octets.
@@ -58,9 +62,16 @@ fn look(folder: c_int, path: &CStr) -> Option<(Vec<u8>, bool)> {
     // SAFETY: the descriptor is ours.
     unsafe { libc::close(fd) };
     head.truncate(usize::try_from(len).unwrap_or(0));
-    Some((head, foreign_rights(folder, path)?))
+    Some(head)
 }
 
+/// True if this user may run the file.
+fn may_run(folder: c_int, path: &CStr) -> bool {
+    // SAFETY: the path is a string of C.
+    unsafe { libc::faccessat(folder, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) == 0 }
+}
+
+/// True if the program runs with rights that its caller does not have; nothing if there is no such file.
 fn foreign_rights(folder: c_int, path: &CStr) -> Option<bool> {
     // SAFETY: zeros are a status.
     let mut status: libc::stat = unsafe { zeroed() };

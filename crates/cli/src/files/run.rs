@@ -6,6 +6,7 @@ use lighthaul_transfer::files::far::hear;
 use lighthaul_transfer::files::verb::Verb;
 use lighthaul_transfer::files::work::{Scope, work};
 use lighthaul_transfer::message::{MESSAGE_MAX, Message, Request};
+use lighthaul_transfer::session::Halt;
 
 use super::args::{Ls, Mkdir, Places, Rm, Stat};
 use super::show::{Form, Shower};
@@ -86,6 +87,7 @@ fn one(place: &Place, via: &Via, shower: &mut Shower, verb: Verb) -> Result<(), 
             ground: &Ground::anywhere(),
             writable: true,
             special: true,
+            halt: &Halt::default(),
         };
         return work(scope, &verb, &mut |answer| shower.take(answer)).map(|_| ());
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufWriter, Stdout, Write, stdout};
 
 use jiff::Timestamp;
+use lighthaul_base::escape::escape_json;
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::files::verb::{Answer, Kind, Listed};
 use serde_json::{Map, Value, json};
@@ -81,7 +82,7 @@ impl Shower {
             let event = json!({
                 "v": 1, "type": "end", "entries": self.done, "failures": self.failures,
             });
-            self.line(&event.to_string())?;
+            self.line_json(&event)?;
         }
         self.out.flush().map_err(|e| closed(&e))?;
         let mut codes = self.codes.into_iter();
@@ -98,21 +99,24 @@ impl Shower {
         say(&format!("lighthaul: {text}"));
         if self.output.json {
             let event = json!({"v": 1, "type": "error", "code": code, "text": text});
-            self.line(&event.to_string())?;
+            self.line_json(&event)?;
         }
         Ok(())
     }
 
     fn release(&mut self) -> Result<(), Error> {
         for listed in std::mem::take(&mut self.held) {
-            let line = match (self.output.json, self.form) {
-                (true, _) => event(&listed).to_string(),
-                (false, Form::Names) => shown(&listed.path),
-                (false, Form::Long) => long(&listed),
-            };
-            self.line(&line)?;
+            match (self.output.json, self.form) {
+                (true, _) => self.line_json(&event(&listed))?,
+                (false, Form::Names) => self.line(&shown(&listed.path))?,
+                (false, Form::Long) => self.line(&long(&listed))?,
+            }
         }
         Ok(())
+    }
+
+    fn line_json(&mut self, event: &Value) -> Result<(), Error> {
+        self.line(&escape_json(&event.to_string()))
     }
 
     fn line(&mut self, text: &str) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 use std::io::{BufWriter, IsTerminal, Stdout, Write, stderr, stdout};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use lighthaul_base::escape::escape_json;
 use lighthaul_base::{Instant, Rate, Size};
 use lighthaul_io::clock::Clock;
 use lighthaul_transfer::error::{Code, Error};
@@ -88,6 +89,10 @@ impl<'a> Shower<'a> {
             .map_err(|e| closed(&e))
     }
 
+    fn print_json(&mut self, event: &Value) -> Result<(), Error> {
+        self.print(escape_json(&event.to_string()).as_bytes())
+    }
+
     /// Prints an event of this type about `path`.
     pub(crate) fn event(&mut self, kind: &str, path: &[u8], more: Value) -> Result<(), Error> {
         let mut event = Map::new();
@@ -97,8 +102,7 @@ impl<'a> Shower<'a> {
         if let Value::Object(more) = more {
             event.extend(more);
         }
-        let event = Value::from(event).to_string();
-        self.print(event.as_bytes())
+        self.print_json(&Value::from(event))
     }
 
     /// Tells of a file that failed: in which way, in one word, and why.
@@ -119,7 +123,7 @@ impl<'a> Shower<'a> {
             let end = json!({
                 "v": 1, "type": "end", "entries": self.files, "failures": self.failures,
             });
-            self.print(end.to_string().as_bytes())?;
+            self.print_json(&end)?;
         }
         self.close_line();
         self.out.flush().map_err(|e| closed(&e))

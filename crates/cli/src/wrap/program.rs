@@ -48,10 +48,13 @@ pub(super) fn check(path: &Path, library: &Path) -> Result<(), Trouble> {
     let mut path = path.to_owned();
     for _ in 0..SCRIPTS_MAX {
         let metadata = path.metadata().map_err(unread)?;
-        let Ok(file) = File::open(&path) else {
-            // it may be run all the same
-            return Ok(());
-        };
+        let file = File::open(&path).map_err(|why| {
+            Trouble::blocked(format!(
+                "cannot read {}: {why}; it may be linked so that it cannot be captured: let this user read it, or have \
+                 the gateway capture this user",
+                path.display()
+            ))
+        })?;
         if let Some(next) = interpreter(&file).map_err(unread)? {
             path = next;
             continue;

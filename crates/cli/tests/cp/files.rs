@@ -79,6 +79,36 @@ fn names_that_are_no_text_are_shown_and_json_has_their_octets() {
 }
 
 #[test]
+fn json_shows_no_hidden_characters_of_names() {
+    let far = Far::start("ls-hidden", &["--root", "ROOT"]);
+    let name = "a\u{202e}b\u{9b}c";
+    fs::write(far.target.join(name), "x").unwrap();
+    let here = far.target.to_str().unwrap();
+    let manifest = far.near.file("manifest", 0);
+    let words = ["manifest", "--json", here];
+    let listed = far.near.run(far.near.lighthaul(&words)).assert_succeeded();
+    fs::write(&manifest, format!("{}  {name}\n", "0".repeat(64))).unwrap();
+    let words = [
+        "verify",
+        "--json",
+        "--hash",
+        "sha256",
+        manifest.to_str().unwrap(),
+        here,
+    ];
+    let verified = far.near.run(far.near.lighthaul(&words));
+    for outcome in [
+        listed,
+        verified,
+        run(&far, &["ls", "--json", &place(&far, "")]).assert_succeeded(),
+        run(&far, &["rm", "--json", &place(&far, name)]).assert_succeeded(),
+    ] {
+        let out = outcome.out.concat();
+        assert!(!out.contains(['\u{202e}', '\u{9b}']), "{out}");
+    }
+}
+
+#[test]
 fn a_place_is_looked_at_and_its_links_are_not_followed() {
     let far = Far::start("stat", &["--root", "ROOT"]);
     fs::write(far.target.join("x"), "12345").unwrap();

@@ -6,6 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use lighthaul_transfer::digest::{Digest, Kind, Taking};
+
 use crate::far::Far;
 use crate::resume::{SLOWLY, stopped_at};
 use crate::scratch::{look, names, noise, tree};
@@ -241,6 +243,11 @@ fn resume_survives_any_journal() {
         fs::read(left.journal()).unwrap()
     };
     let version = |version: &[u8; 2]| [&whole[..6], version, &whole[8..]].concat();
+    let flipped = |at: usize| {
+        let mut journal = whole.clone();
+        journal[at] ^= 1;
+        journal
+    };
     for (what, journal) in [
         ("truncated", whole[..whole.len() - 3].to_vec()),
         ("without records", whole[..20].to_vec()),
@@ -249,6 +256,9 @@ fn resume_survives_any_journal() {
         ("a later version", version(b"99")),
         ("of another run", other),
         ("noise", noise(500, 5)),
+        ("a bit of its head", flipped(12)),
+        ("a bit of a record", flipped(whole.len() - 9)),
+        ("the last bit", flipped(whole.len() - 1)),
     ] {
         left.restore();
         fs::write(left.journal(), journal).unwrap();
@@ -283,6 +293,64 @@ fn checksum_keeps_times_and_finds_bytes_of_the_same_size_and_time() {
     let outcome = far.push(&options, &[&source], "x").assert_succeeded();
     assert_eq!(outcome.event("summary")["bytes_moved"], 70_000);
     assert!(look(&there) == look(&source));
+}
+
+/// A CRC is linear: bits of a file can be chosen whose flips cancel out.
+#[test]
+fn checksum_finds_bytes_that_a_crc_does_not() {
+    let crc = |bytes: &[u8]| {
+        let read = |at: u64, buffer: &mut [u8]| {
+            buffer.copy_from_slice(&bytes[at as usize..][..buffer.len()]);
+            Ok(buffer.len())
+        };
+        match Taking::of(Kind::Crc128, bytes.len() as u64, read).unwrap() {
+            Digest::Crc128(one, two) => (u128::from(one) << 64) | u128::from(two),
+            other => panic!("{other:?}"),
+        }
+    };
+    let bytes = noise(1000, 7);
+    let before = crc(&bytes);
+    let flip = |bits: &[usize]| {
+        let mut other = bytes.clone();
+        for bit in bits {
+            other[bit / 8] ^= 1 << (bit % 8);
+        }
+        other
+    };
+    // 129 differences of 128 bits depend on each other: Gaussian elimination finds those that cancel out
+    let mut rows: Vec<(u128, Vec<usize>)> = Vec::new();
+    let mut forged = None;
+    for bit in 0..=128 {
+        let (mut row, mut bits) = (crc(&flip(&[bit])) ^ before, vec![bit]);
+        for (other, others) in &rows {
+            if row.leading_zeros() == other.leading_zeros() && row != 0 {
+                row ^= other;
+                for bit in others {
+                    match bits.iter().position(|have| have == bit) {
+                        Some(at) => drop(bits.swap_remove(at)),
+                        None => bits.push(*bit),
+                    }
+                }
+            }
+        }
+        if row == 0 {
+            forged = Some(flip(&bits));
+            break;
+        }
+        rows.push((row, bits));
+        rows.sort_by_key(|(row, _)| row.leading_zeros());
+    }
+    let forged = forged.unwrap();
+    assert!(forged != bytes && crc(&forged) == before);
+    let far = Far::start("proof-forged", &[]);
+    let source = far.near.file("x", 0);
+    fs::write(&source, &bytes).unwrap();
+    far.push(&[], &[&source], "x").assert_succeeded();
+    let time = fs::metadata(&source).unwrap().modified().unwrap();
+    fs::write(far.target.join("x"), &forged).unwrap();
+    set_time(&far.target.join("x"), time);
+    far.push(&["-c"], &[&source], "x").assert_succeeded();
+    assert!(fs::read(far.target.join("x")).unwrap() == bytes);
 }
 
 #[test]

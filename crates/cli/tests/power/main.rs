@@ -9,7 +9,11 @@ use std::fs;
 use std::path::Path;
 
 use lighthaul_io::clock::unix_nanos;
+use lighthaul_powercut::device::Fault;
+use lighthaul_powercut::filesystem::FileSystem;
+use lighthaul_powercut::rig::Rig;
 use lighthaul_powercut::sandbox;
+use lighthaul_powercut::scenarios::program::Program;
 use lighthaul_powercut::scenarios::round::Round;
 use lighthaul_testkit::lacks;
 
@@ -52,6 +56,15 @@ fn failing_devices_are_reported_and_leave_no_wrong_file() {
     );
 }
 
+#[test]
+fn reading_the_device_back_finds_bytes_that_it_altered() {
+    start(
+        "reading_the_device_back_finds_bytes_that_it_altered",
+        "alters",
+        "altered",
+    );
+}
+
 /// Runs the test below with these scenarios, in a sandbox.
 #[expect(
     clippy::print_stdout,
@@ -84,6 +97,10 @@ fn inside() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("power-{}-{what}", names[0]));
     fs::remove_dir_all(&folder).ok();
     fs::create_dir_all(&folder).unwrap();
+    if what == "alters" {
+        copy_to_altering_device(&folder);
+        return fs::remove_dir_all(&folder).unwrap();
+    }
     let fails = what == "faults";
     let round = Round {
         program: Path::new(env!("CARGO_BIN_EXE_lighthaul")),
@@ -101,6 +118,36 @@ fn inside() {
     let left = (total.skipped, total.faults);
     assert_eq!(left, (0, 0), "repeat with {SEED}={seed}");
     fs::remove_dir_all(&folder).ok();
+}
+
+/// Copies a file to a device that silently stores other bytes, which `--verify=disk` notices.
+fn copy_to_altering_device(folder: &Path) {
+    const MARK: &[u8] = b"stored with one bit flipped";
+    let aside = folder.join("aside");
+    fs::create_dir_all(&aside).unwrap();
+    let mut bytes: Vec<u8> = (0..1_u32 << 20).map(|n| (n % 251) as u8).collect();
+    bytes[600_000..600_000 + MARK.len()].copy_from_slice(MARK);
+    let source = aside.join("source");
+    fs::write(&source, &bytes).unwrap();
+    let empty = FileSystem::Ext4.make(folder).unwrap();
+    let rig = Rig::start(folder, "altering", empty).unwrap();
+    rig.device().fail(Fault::Alters(MARK));
+    let disk = rig.mount(FileSystem::Ext4).unwrap();
+    let program = Program::new(Path::new(env!("CARGO_BIN_EXE_lighthaul")), &aside);
+    let copy = |option: &str, name: &str| {
+        let (_server, address) = program.serve_folder(&aside, disk.path()).unwrap();
+        let target = format!("lh://{address}/{name}");
+        let words = ["cp", option, source.to_str().unwrap(), &target];
+        program.run(&aside, &words)
+    };
+    copy("--verify=disk", "read-back").unwrap_err();
+    let why = copy("--verify=disk", "read-back").unwrap_err();
+    assert!(why.contains("exit status: 12"), "{why}");
+    assert!(!disk.path().join("read-back").exists());
+    copy("--hash=blake3", "not-read").unwrap();
+    disk.unmount().unwrap();
+    let disk = rig.mount(FileSystem::Ext4).unwrap();
+    assert!(fs::read(disk.path().join("not-read")).unwrap() != bytes);
 }
 
 const SEED: &str = "LIGHTHAUL_POWERCUT_SEED";

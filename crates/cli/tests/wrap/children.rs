@@ -3,13 +3,15 @@
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use lighthaul_testkit::{lacks_root, lacks_tool};
 
 use crate::gateway::Gateway;
 use crate::refused::Scratch;
-use crate::wrapping::{LIBRARY, run, wrap};
+use crate::wrapping::{LIBRARY, LIGHTHAUL, run, wrap};
 
 /// A command of bash that prints what a host elsewhere says.
 const HEAR: &str = "exec 3<>/dev/tcp/203.0.113.7/80 && cat <&3";
@@ -112,6 +114,29 @@ fn programs_that_cannot_be_captured_are_not_started_by_others() {
         let (_, out, err) = run(wrap("127.0.0.1:9".parse().unwrap()).args(words).arg(path));
         assert_eq!(out, "status 126\n", "{err}");
         assert_eq!(err.matches("is linked statically").count(), 1, "{err}");
+    }
+}
+
+#[test]
+fn programs_that_cannot_be_read_are_not_started() {
+    let name = "programs_that_cannot_be_read_are_not_started";
+    if lacks_root(name) {
+        return;
+    }
+    wrap("127.0.0.1:9".parse().unwrap()); // builds the library
+    let scratch = Scratch::new("wrap-unreadable");
+    for file in [Path::new(LIGHTHAUL), &LIBRARY] {
+        fs::copy(file, scratch.0.join(file.file_name().unwrap())).unwrap();
+    }
+    let program = scratch.program("unreadable", &without_interpreter(), 0o711);
+    let program = program.to_str().unwrap();
+    for words in [&[program][..], &["sh", "-c", "\"$0\"", program]] {
+        let mut command = Command::new(scratch.0.join("lighthaul"));
+        command.env("XDG_CONFIG_HOME", scratch.0.join("config"));
+        command.args(["wrap", "--socks", "127.0.0.1:9", "--"]);
+        let (code, out, err) = run(command.args(words).uid(65534).gid(65534));
+        assert_eq!((code, out.as_str()), (Some(126), ""), "{err}");
+        assert!(err.contains("cannot") && err.contains("read"), "{err}");
     }
 }
 

@@ -97,28 +97,8 @@ impl Copies {
 
     /// Starts the daemon. Returns it with its address.
     fn serve(&self, disk: &Path) -> Result<(Server, String), String> {
-        let at = |name: &str| self.program.aside.join(name).to_string_lossy().into_owned();
-        let key = self.program.run(&self.config(), &["key"])?;
-        let allowed = at("allowed");
-        let allow = ["allow", key.trim(), "--allowed", &allowed];
-        self.program.run(&self.config(), &allow)?;
-        let root = self.root(disk).0.to_string_lossy().into_owned();
-        let host = at("host_key");
-        let words = [
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--key",
-            &host,
-            "--allowed",
-            &allowed,
-        ];
-        let words = [words.as_slice(), &["--root", &root]].concat();
-        let mut serve = self.program.command(&self.config(), &words);
-        let (server, line) = self.program.serve(&mut serve, "listening on ")?;
-        let address = line.split("listening on ").nth(1).unwrap_or_default();
-        let address = address.split([' ', ',', ';']).next().unwrap_or_default();
-        Ok((server, address.trim().to_owned()))
+        self.program
+            .serve_folder(&self.config(), &self.root(disk).0)
     }
 
     fn words(&self, disk: &Path, address: &str, rate: &str) -> Vec<String> {

@@ -35,6 +35,31 @@ impl Program {
         printed(words, &output.map_err(|why| why.to_string())?)
     }
 
+    /// Starts a daemon that serves `root` to the key of `config`. Returns it with its address.
+    pub fn serve_folder(&self, config: &Path, root: &Path) -> Result<(Server, String), String> {
+        let at = |name: &str| self.aside.join(name).to_string_lossy().into_owned();
+        let (host, allowed) = (at("host_key"), at("allowed"));
+        let key = self.run(config, &["key"])?;
+        self.run(config, &["allow", key.trim(), "--allowed", &allowed])?;
+        let root = root.to_string_lossy();
+        let words = [
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--key",
+            &host,
+            "--allowed",
+            &allowed,
+            "--root",
+            &root,
+        ];
+        let mut serve = self.command(config, &words);
+        let (server, line) = self.serve(&mut serve, "listening on ")?;
+        let address = line.split("listening on ").nth(1).unwrap_or_default();
+        let address = address.split([' ', ',', ';']).next().unwrap_or_default();
+        Ok((server, address.trim().to_owned()))
+    }
+
     /// Starts a server, and waits for a line with `word` on its standard error. Returns the server
     /// and that line.
     pub fn serve(&self, command: &mut Command, word: &str) -> Result<(Server, String), String> {

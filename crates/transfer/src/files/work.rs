@@ -16,6 +16,7 @@ use lighthaul_io::interrupt;
 use crate::error::{Code, Error};
 use crate::files::verb::{Answer, Kind, Listed, Verb};
 use crate::receive::special;
+use crate::session::Halt;
 
 /// Where files may be listed and changed.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,8 @@ pub struct Scope<'a> {
     pub writable: bool,
     /// Whether devices, FIFOs and sockets may be removed.
     pub special: bool,
+    /// Ends the work when the rights of its caller end.
+    pub halt: &'a Halt,
 }
 
 /// Does what `verb` says and hands every piece of the answer to `say`. What fails is part of the answer,
@@ -43,6 +46,7 @@ pub fn work(
     let mut worker = Worker {
         ground: scope.ground,
         special: scope.special,
+        halt: scope.halt,
         say,
         clock,
         said: clock.now(),
@@ -71,6 +75,7 @@ pub fn work(
 struct Worker<'a> {
     ground: &'a Ground,
     special: bool,
+    halt: &'a Halt,
     say: &'a mut dyn FnMut(Answer) -> Result<(), Error>,
     clock: Clock,
     said: Instant,
@@ -201,7 +206,7 @@ impl Worker<'_> {
         path: &Path,
         levels: Option<usize>,
     ) -> Result<(), Error> {
-        interrupt::check()?;
+        self.check()?;
         let there = folder.look(name).ok().filter(|_| !self.special);
         if let Some(what) = there.and_then(|meta| special(meta.kind)) {
             let text = format!(
@@ -310,12 +315,18 @@ impl Worker<'_> {
 
     /// Lets whoever waits know that the work goes on.
     fn stir(&mut self) -> Result<(), Error> {
+        self.check()?;
         if self.clock.now().since(self.said) < STIR {
             return Ok(());
         }
-        interrupt::check()?;
         self.flush()?;
         self.say(Answer::Busy(self.done))
+    }
+
+    /// Fails if the session was halted or the user has interrupted the command.
+    fn check(&self) -> Result<(), Error> {
+        self.halt.check()?;
+        Ok(interrupt::check()?)
     }
 
     fn fail(&mut self, what: &str, path: &Path, error: &io::Error) -> Result<(), Error> {
@@ -389,6 +400,7 @@ mod tests {
             ground: &ground,
             writable: false,
             special: false,
+            halt: &Halt::default(),
         };
         let paths = vec![b"lighthaul-is-not-made".to_vec()];
         let verbs = [
@@ -409,5 +421,30 @@ mod tests {
         assert!(!Path::new("lighthaul-is-not-made").exists());
         let verb = Verb::Stat(vec![b".".to_vec()]);
         assert_eq!(work(scope, &verb, &mut |_| Ok(())), Ok(1));
+    }
+
+    #[test]
+    fn removal_ends_when_the_session_is_halted() {
+        let top = std::env::temp_dir().join(format!("lighthaul-halted-{}", std::process::id()));
+        for name in ["a", "b", "c"] {
+            std::fs::create_dir_all(top.join(name)).unwrap();
+        }
+        let (ground, halt) = (Ground::anywhere(), Halt::default());
+        let scope = Scope {
+            ground: &ground,
+            writable: true,
+            special: false,
+            halt: &halt,
+        };
+        let paths = vec![top.as_os_str().as_bytes().to_vec()];
+        let verb = Verb::Remove {
+            paths,
+            recursive: true,
+        };
+        let denied = Error::new(Code::Permission, "your key is not allowed there");
+        halt.stop(denied.clone());
+        assert_eq!(work(scope, &verb, &mut |_| Ok(())), Err(denied));
+        assert_eq!(std::fs::read_dir(&top).unwrap().count(), 3);
+        std::fs::remove_dir_all(&top).unwrap();
     }
 }

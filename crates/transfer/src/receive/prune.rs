@@ -112,7 +112,9 @@ impl Judge<'_> {
         let mut root = place.root.another()?;
         let gone = RefCell::new(Vec::new());
         let removed = {
-            let keep = |path: &[u8], kind| self.keeps(place, path, kind);
+            // a transfer that has failed, or whose caller may no longer write, removes nothing more
+            let keep =
+                |path: &[u8], kind| self.crew.check().is_err() || self.keeps(place, path, kind);
             let note = |path: &[u8]| {
                 gone.borrow_mut().push(path.to_vec());
                 if gone.borrow().len() >= REMOVED_MAX {
