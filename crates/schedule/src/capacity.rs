@@ -1,11 +1,8 @@
 //! What is left of a link over time: steps, exact, in an order that a million of them do not slow down.
 
-use alloc::vec;
-use alloc::vec::Vec;
-use core::ops::Range;
-
 use lighthaul_base::Instant;
 
+use crate::blocks::Blocks;
 use crate::cursor::Cursor;
 
 /// A capacity function, the paper's gamma(t) (section 3): from each point till the next so many bits a second are
@@ -18,26 +15,7 @@ use crate::cursor::Cursor;
 #[derive(Clone, Debug)]
 pub struct Capacity {
     whole: u64,
-    /// The first moment of each block, close together, for the search.
-    starts: Vec<Instant>,
-    pub(crate) blocks: Vec<Block>,
-}
-
-/// A row of points, never empty.
-#[derive(Clone, Debug)]
-pub(crate) struct Block {
-    pub(crate) points: Vec<Point>,
-    /// To be added to every point; wraps, since most of it takes away.
-    pub(crate) owed: u64,
-    pub(crate) least: u64,
-    pub(crate) most: u64,
-}
-
-/// From when on so much is free; without what its block owes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Point {
-    pub(crate) at: Instant,
-    pub(crate) free: u64,
+    blocks: Blocks,
 }
 
 /// A time in which the same is free, perhaps nothing.
@@ -54,14 +32,9 @@ pub struct Free {
 impl Capacity {
     /// A link of `bps` bits a second that nobody has booked.
     pub fn new(bps: u64) -> Self {
-        let point = Point {
-            at: Instant::ZERO,
-            free: bps,
-        };
         Self {
             whole: bps,
-            starts: vec![Instant::ZERO],
-            blocks: vec![Block::of(vec![point], 0)],
+            blocks: Blocks::new(bps),
         }
     }
 
@@ -98,27 +71,17 @@ impl Capacity {
         if from >= till {
             return self.whole;
         }
-        let (first, begin) = self.find(from);
-        let last = self.starts.partition_point(|start| *start < till) - 1;
-        let blocks = self.blocks[first..=last].iter().enumerate();
-        let least = blocks.map(|(nth, block)| {
-            let begin = if nth == 0 { begin } else { 0 };
-            let end = block.points.partition_point(|point| point.at < till);
-            block.least_of(begin..end)
-        });
-        least.min().unwrap_or(self.whole)
+        self.blocks.least(from, till)
     }
 
     /// How many steps there are.
     pub fn len(&self) -> usize {
-        self.blocks.iter().map(|block| block.points.len()).sum()
+        self.blocks.points()
     }
 
     /// Whether nothing is booked.
     pub fn is_empty(&self) -> bool {
-        self.blocks.len() == 1
-            && self.blocks[0].points.len() == 1
-            && self.blocks[0].least == self.whole
+        self.blocks.points() == 1 && self.blocks.least(Instant::ZERO, Instant::NEVER) == self.whole
     }
 
     /// Takes `bps` bits a second away from one moment till another; they must be there.
@@ -133,26 +96,12 @@ impl Capacity {
 
     /// Forgets what was before a moment, of which nobody will ask again.
     pub fn forget(&mut self, before: Instant) {
-        let (block, point) = self.find(before);
-        self.blocks.drain(..block);
-        self.starts.drain(..block);
-        let first = &mut self.blocks[0];
-        first.points.drain(..point);
-        first.points[0].at = Instant::ZERO;
-        first.count();
-        self.starts[0] = Instant::ZERO;
+        self.blocks.forget(before);
     }
 
     /// A place in it from which to look on.
     pub(crate) fn cursor(&self, at: Instant) -> Cursor<'_> {
-        Cursor::new(self, at)
-    }
-
-    /// The block and the point in it whose step a moment is in.
-    pub(crate) fn find(&self, at: Instant) -> (usize, usize) {
-        let block = self.starts.partition_point(|start| *start <= at) - 1;
-        let points = &self.blocks[block].points;
-        (block, points.partition_point(|point| point.at <= at) - 1)
+        Cursor::new(&self.blocks, at)
     }
 
     /// Adds `by`, which wraps, from one moment till another.
@@ -160,93 +109,7 @@ impl Capacity {
         if from >= till || by == 0 {
             return;
         }
-        self.cut(till);
-        self.cut(from);
-        let (first, begin) = self.find(from);
-        let (last, end) = self.find(till);
-        for nth in first..=last {
-            let block = &mut self.blocks[nth];
-            let begin = if nth == first { begin } else { 0 };
-            let end = if nth == last { end } else { block.points.len() };
-            block.shift(begin..end, by);
-            let fits = block.least <= self.whole && block.most <= self.whole;
-            assert!(
-                fits,
-                "more was taken than was free, or more given than was taken"
-            );
-        }
-        self.join(till);
-        self.join(from);
-    }
-
-    /// Has a point at a moment, without a change of what is free.
-    fn cut(&mut self, at: Instant) {
-        let (nth, point) = self.find(at);
-        let points = &mut self.blocks[nth].points;
-        let before = points[point];
-        if before.at == at {
-            return;
-        }
-        points.insert(point + 1, Point { at, ..before });
-        if points.len() > POINTS_MAX {
-            let back = points.split_off(POINTS_MAX / 2);
-            let start = back[0].at;
-            let back = Block::of(back, self.blocks[nth].owed);
-            self.blocks[nth].count();
-            self.blocks.insert(nth + 1, back);
-            self.starts.insert(nth + 1, start);
-        }
-    }
-
-    /// Takes away the point at a moment if what is free does not change there.
-    fn join(&mut self, at: Instant) {
-        let (nth, point) = self.find(at);
-        let free = self.blocks[nth].free(point);
-        let before = match (nth, point) {
-            (0, 0) => return,
-            (_, 0) => self.blocks[nth - 1].free(self.blocks[nth - 1].points.len() - 1),
-            _ => self.blocks[nth].free(point - 1),
-        };
-        if before != free {
-            return;
-        }
-        self.blocks[nth].points.remove(point);
-        match self.blocks[nth].points.first() {
-            None => {
-                self.blocks.remove(nth);
-                self.starts.remove(nth);
-            }
-            Some(first) => {
-                if point == 0 {
-                    self.starts[nth] = first.at;
-                    self.blocks[nth].count();
-                }
-                self.merge(nth);
-            }
-        }
-    }
-
-    /// Lets a block that has become small be part of the next one.
-    fn merge(&mut self, nth: usize) {
-        let small = self.blocks[nth].points.len() < POINTS_MAX / 8;
-        let next = self
-            .blocks
-            .get(nth + 1)
-            .map_or(POINTS_MAX, |block| block.points.len());
-        if !small || next > POINTS_MAX / 2 {
-            return;
-        }
-        let back = self.blocks.remove(nth + 1);
-        self.starts.remove(nth + 1);
-        let block = &mut self.blocks[nth];
-        let owed = back.owed.wrapping_sub(block.owed);
-        block
-            .points
-            .extend(back.points.into_iter().map(|point| Point {
-                free: point.free.wrapping_add(owed),
-                ..point
-            }));
-        block.count();
+        self.blocks.shift(from, till, by, self.whole);
     }
 }
 
@@ -262,68 +125,15 @@ impl PartialEq for Capacity {
 
 impl Eq for Capacity {}
 
-impl Block {
-    fn of(points: Vec<Point>, owed: u64) -> Self {
-        let mut block = Self {
-            points,
-            owed,
-            least: 0,
-            most: 0,
-        };
-        block.count();
-        block
-    }
-
-    /// What is free from a point on.
-    pub(crate) fn free(&self, point: usize) -> u64 {
-        self.points[point].free.wrapping_add(self.owed)
-    }
-
-    /// Returns the least that is free from some of its points on.
-    fn least_of(&self, range: Range<usize>) -> u64 {
-        if range.len() == self.points.len() {
-            return self.least;
-        }
-        let frees = self.points[range].iter().map(|point| point.free);
-        let frees = frees.map(|free| free.wrapping_add(self.owed));
-        frees.min().unwrap_or(u64::MAX)
-    }
-
-    fn shift(&mut self, range: Range<usize>, by: u64) {
-        if range.is_empty() {
-            return;
-        }
-        if range.len() == self.points.len() {
-            self.owed = self.owed.wrapping_add(by);
-            self.least = self.least.wrapping_add(by);
-            self.most = self.most.wrapping_add(by);
-            return;
-        }
-        for point in &mut self.points[range] {
-            point.free = point.free.wrapping_add(by);
-        }
-        self.count();
-    }
-
-    /// Finds its least and most again.
-    fn count(&mut self) {
-        let frees = self
-            .points
-            .iter()
-            .map(|point| point.free.wrapping_add(self.owed));
-        (self.least, self.most) = frees.fold((u64::MAX, 0), |(least, most), free| {
-            (least.min(free), most.max(free))
-        });
-    }
-}
-
-/// Points in a block: as many as are moved about as fast as a block is found.
-const POINTS_MAX: usize = 256;
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::blocks::POINTS_MAX;
 
     fn at(nanos: usize) -> Instant {
         Instant::from_nanos(nanos as u64)
@@ -355,8 +165,8 @@ mod tests {
     /// The blocks agree with the points in them.
     fn assert_sound(capacity: &Capacity) {
         let mut before: Option<(Instant, u64)> = None;
-        assert_eq!(capacity.starts.len(), capacity.blocks.len());
-        for (start, block) in capacity.starts.iter().zip(&capacity.blocks) {
+        assert_eq!(capacity.blocks.starts.len(), capacity.blocks.rows.len());
+        for (start, block) in capacity.blocks.starts.iter().zip(&capacity.blocks.rows) {
             assert_eq!(*start, block.points[0].at);
             assert!(block.points.len() <= POINTS_MAX);
             let frees: Vec<u64> = (0..block.points.len()).map(|nth| block.free(nth)).collect();

@@ -8,11 +8,12 @@ use core::cmp::{Ordering, Reverse};
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Step;
 
-use crate::calendar::{Booking, Calendar, Id};
-use crate::capacity::Capacity;
+use crate::booking::{Booking, Id};
+use crate::calendar::Calendar;
 use crate::grant::Grant;
 use crate::path::Path;
 use crate::plan::{Ask, Field, Goal};
+use crate::rate_limit::RateLimit;
 use crate::refusal::{Counter, Refusal};
 use crate::request::{Detail, Need, Shape};
 use crate::topology::Topology;
@@ -45,15 +46,6 @@ pub trait MoveRules {
 
     /// Refuses a grant in place of the one that a booking has; what is not refused is granted.
     fn check(&mut self, id: Id, was: &Grant, new: &Grant) -> Result<(), Refusal>;
-}
-
-/// A highest rate that differs over time: what a capacity function has beyond some of it.
-#[derive(Clone, Copy, Debug)]
-pub struct RateLimit<'a> {
-    /// The capacity function.
-    pub left: &'a Capacity,
-    /// Bits a second of it that are not there.
-    pub less: u64,
 }
 
 /// Allows every move.

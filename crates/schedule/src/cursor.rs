@@ -2,22 +2,22 @@
 
 use lighthaul_base::Instant;
 
-use crate::capacity::{Block, Capacity};
+use crate::blocks::{Block, Blocks};
 
 /// A moment and the step that it is in; the next step is then a step away and no search.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
-    capacity: &'a Capacity,
+    blocks: &'a Blocks,
     block: usize,
     point: usize,
     now: Instant,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(capacity: &'a Capacity, at: Instant) -> Self {
-        let (block, point) = capacity.find(at);
+    pub(crate) fn new(blocks: &'a Blocks, at: Instant) -> Self {
+        let (block, point) = blocks.find(at);
         Self {
-            capacity,
+            blocks,
             block,
             point,
             now: at,
@@ -52,7 +52,7 @@ impl<'a> Cursor<'a> {
             self.point = 0;
         }
         if self.change().is_some_and(|change| change <= at) {
-            *self = Self::new(self.capacity, at);
+            *self = Self::new(self.blocks, at);
         }
     }
 
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
     /// The first moment from here on when what is free is wanted, which `may` says of whole blocks.
     fn next(&self, wanted: impl Fn(u64) -> bool, may: impl Fn(&Block) -> bool) -> Instant {
         let mut begin = self.point;
-        for block in &self.capacity.blocks[self.block..] {
+        for block in &self.blocks.rows[self.block..] {
             if may(block) {
                 let mut points = block.points[begin..].iter();
                 if let Some(point) = points.find(|p| wanted(p.free.wrapping_add(block.owed))) {
@@ -85,13 +85,13 @@ impl<'a> Cursor<'a> {
     fn change(&self) -> Option<Instant> {
         let next = self.row().points.get(self.point + 1);
         let next = next.or_else(|| {
-            let block = self.capacity.blocks.get(self.block + 1);
+            let block = self.blocks.rows.get(self.block + 1);
             block.map(|block| &block.points[0])
         });
         next.map(|point| point.at)
     }
 
     fn row(&self) -> &'a Block {
-        &self.capacity.blocks[self.block]
+        &self.blocks.rows[self.block]
     }
 }

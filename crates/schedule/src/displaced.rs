@@ -1,24 +1,15 @@
-//! Links that will be out.
+//! What becomes of bookings when links will be out.
 
 use alloc::vec::Vec;
 
 use lighthaul_base::Instant;
 
-use crate::calendar::{Calendar, Id};
+use crate::booking::Id;
+use crate::calendar::Calendar;
 use crate::change::{MoveRules, Moved, NoRules};
+use crate::outage::Outage;
 use crate::refusal::Refusal;
 use crate::topology::LinkId;
-
-/// A time in which a link carries nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outage {
-    /// The link.
-    pub link: LinkId,
-    /// Its first moment.
-    pub from: Instant,
-    /// The first moment after it.
-    pub till: Instant,
-}
 
 /// What became of the bookings that an outage has put out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use core::time::Duration;
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
 
-use crate::change::RateLimit;
 use crate::config::Config;
 use crate::fbls;
 use crate::grant::Grant;
 use crate::path::Path;
+use crate::rate_limit::RateLimit;
 use crate::refusal::Refusal;
 use crate::request::{Detail, Need, Request, Shape};
 use crate::stock::{Owner, Stock};

@@ -4,7 +4,7 @@ use core::fmt;
 
 use lighthaul_base::{Instant, Rate};
 
-use crate::calendar::Id;
+use crate::booking::Id;
 use crate::request::Need;
 
 /// Why something is not booked; nothing has changed then.

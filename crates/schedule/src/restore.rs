@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Step;
 
-use crate::calendar::{Booking, Calendar, Id};
+use crate::booking::{Booking, Id};
+use crate::calendar::Calendar;
 use crate::grant::Grant;
 use crate::path::Path;
 use crate::refusal::Refusal;

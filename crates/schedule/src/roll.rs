@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use lighthaul_base::Instant;
 
-use crate::calendar::{Booking, Id};
+use crate::booking::{Booking, Id};
 
 /// All bookings of a calendar.
 ///
