@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_schedule::Owner;
 
-use super::policy::Policy;
+use super::policy::{Policy, Quota};
 use crate::error::{Error, Result};
 
 /// The rules and bounds of the books.
@@ -44,15 +44,6 @@ pub struct Config {
     pub notice: Duration,
 }
 
-/// What one owner may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quota {
-    /// How many reservations at once.
-    pub reservations: usize,
-    /// How many bytes in each window.
-    pub bytes: u64,
-}
-
 impl Default for Config {
     /// Holds of 120 s, answers kept for 24 h in 64 MiB, a history of 90 days in 256 MiB, and up to 1000 reservations an owner.
     fn default() -> Self {
@@ -75,15 +66,6 @@ impl Default for Config {
             seen: None,
             accept_restored: false,
             notice: Duration::from_secs(10),
-        }
-    }
-}
-
-impl Default for Quota {
-    fn default() -> Self {
-        Self {
-            reservations: 1000,
-            bytes: u64::MAX,
         }
     }
 }
