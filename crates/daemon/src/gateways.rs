@@ -1,5 +1,5 @@
 //! Links between this gateway and others: who calls whom, and what both agree on before pages flow.
-//! What is to be seen of them: `links`.
+//! What is to be seen of them: `seen`, `links`.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use lighthaul_transfer::session::{LANES, Session};
 use tracing::{info, warn};
 
 use crate::link_table::{Hold, LinkTable};
-use crate::links::Seen;
+use crate::seen::Seen;
 
 /// All links of this gateway.
 #[derive(Debug)]

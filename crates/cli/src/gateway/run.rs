@@ -8,7 +8,8 @@ use std::time::Duration;
 use lighthaul_base::Size;
 use lighthaul_daemon::gateways::{Gateways, Outgoing};
 use lighthaul_daemon::links;
-use lighthaul_daemon::serve::{self, Server, Welcome};
+use lighthaul_daemon::serve::Server;
+use lighthaul_daemon::settings::{self as daemon, Welcome};
 use lighthaul_gateway::allowed::Allowed;
 use lighthaul_gateway::door::Ways;
 use lighthaul_gateway::line::Line;
@@ -223,7 +224,7 @@ fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Resul
     let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
     info!("this gateway's key is {key}");
     info!("gateways with keys in {} may call", allowed.display());
-    let server = Server::listen(serve::Settings {
+    let server = Server::listen(daemon::Settings {
         address,
         identity,
         welcome: Welcome::Listed {
@@ -234,7 +235,7 @@ fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Resul
         plain: args.plain,
         relay: false,
         gateway: Some(Arc::clone(gateways)),
-        limits: serve::Limits::default(),
+        limits: daemon::Limits::default(),
     })
     .map_err(listening)?;
     info!(
