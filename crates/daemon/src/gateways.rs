@@ -10,6 +10,7 @@ use std::time::Duration;
 use lighthaul_base::{Rate, Size};
 use lighthaul_gateway::call::Joint;
 use lighthaul_gateway::line::Line;
+use lighthaul_gateway::link_thread;
 use lighthaul_gateway::settings::Settings;
 use lighthaul_gateway::word::Greeting;
 use lighthaul_io::identity::Fingerprint;
@@ -181,7 +182,7 @@ impl Outgoing {
             ..Settings::clone(&settings)
         };
         Ok(Self {
-            line: Line::start(Arc::new(own))?,
+            line: link_thread::start(Arc::new(own))?,
             settings,
             name: random_octets(),
             plain,

@@ -12,7 +12,7 @@ use lighthaul_daemon::serve::Server;
 use lighthaul_daemon::settings::{self as daemon, Welcome};
 use lighthaul_gateway::allowed::Allowed;
 use lighthaul_gateway::door::Ways;
-use lighthaul_gateway::line::Line;
+use lighthaul_gateway::link_thread;
 use lighthaul_gateway::settings::{LinkLimits, Settings};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::{interrupt, tls};
@@ -137,7 +137,7 @@ fn ways(args: &Gateway, outgoing: &Outgoing, gateways: &Gateways) -> Result<Ways
     };
     if !args.direct.is_empty() {
         let settings = gateways.settings();
-        let line = Line::start_direct(Arc::clone(settings)).map_err(|e| starting(&e))?;
+        let line = link_thread::start_direct(Arc::clone(settings)).map_err(|e| starting(&e))?;
         gateways.include("direct", line.clone());
         ways.direct = Some((Arc::clone(&settings.direct), line));
     }
