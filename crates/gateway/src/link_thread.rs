@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Trc};
-use lighthaul_io::seal::TAG_LEN;
+use lighthaul_io::cipher::TAG_LEN;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::drive::{Counters, Lane, run};
 use lighthaul_io::error::Error;
