@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lighthaul_schedule::Owner;
+use lighthaul_calendar::Owner;
 
 use super::policy::{Policy, Quota};
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Those of the calendar; its shares are made of `shares`.
-    pub calendar: lighthaul_schedule::Config,
+    pub calendar: lighthaul_calendar::Config,
     /// How many thousandths of every link are kept for whom.
     pub shares: BTreeMap<String, u16>,
     /// How long is held what nobody commits.
@@ -48,9 +48,9 @@ impl Default for Config {
     /// Holds of 120 s, answers kept for 24 h in 64 MiB, a history of 90 days in 256 MiB, and up to 1000 reservations an owner.
     fn default() -> Self {
         Self {
-            calendar: lighthaul_schedule::Config {
+            calendar: lighthaul_calendar::Config {
                 steps_max: 512,
-                ..lighthaul_schedule::Config::default()
+                ..lighthaul_calendar::Config::default()
             },
             shares: BTreeMap::new(),
             hold: Duration::from_mins(2),
@@ -113,12 +113,12 @@ impl Config {
     }
 
     /// The calendar's rules.
-    pub(crate) fn calendar(&self) -> lighthaul_schedule::Config {
+    pub(crate) fn calendar(&self) -> lighthaul_calendar::Config {
         let shares = self
             .shares
             .iter()
             .map(|(name, share)| (self.number_of(name), *share));
-        lighthaul_schedule::Config {
+        lighthaul_calendar::Config {
             shares: shares.collect(),
             ..self.calendar.clone()
         }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lighthaul_calendar::{Calendar, Id, Topology};
 use lighthaul_circuit::reservation::{Verb, WHY_MAX};
-use lighthaul_schedule::{Calendar, Id, Topology};
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use lighthaul_calendar::{Id, Kept, RepackLimits, Scope};
 use lighthaul_circuit::reservation::Verb;
-use lighthaul_schedule::{Id, Kept, RepackLimits, Scope};
 
 use super::ask;
 use super::ledger::{Ledger, REPACK_STEPS_MAX};
@@ -26,7 +26,7 @@ impl Ledger {
         let now = act.now;
         let record = self.record(act.who, id)?;
         if !record.is_live() {
-            return Err(Error::Refused(lighthaul_schedule::Refusal::Over(Id(id))));
+            return Err(Error::Refused(lighthaul_calendar::Refusal::Over(Id(id))));
         }
         let full = ask::changed(&record.reservation.request, change)?;
         let need = ask::need(&full)?;

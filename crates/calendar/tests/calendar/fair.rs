@@ -1,7 +1,7 @@
 //! Shares and priorities.
 
 use lighthaul_base::Rng;
-use lighthaul_schedule::{Calendar, Config, Id, Owner, RepackLimits, Request, Scope};
+use lighthaul_calendar::{Calendar, Config, Id, Owner, RepackLimits, Request, Scope};
 
 use super::{at, calendar, file, occupy, steps};
 

@@ -1,7 +1,7 @@
 //! Bookings that change.
 
 use lighthaul_base::{Instant, Rng};
-use lighthaul_schedule::{
+use lighthaul_calendar::{
     Booking, Calendar, Config, Id, Need, NoRules, Outage, Refusal, RepackLimits, Request, Scope,
     Shape,
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::trc::Step;
-use lighthaul_schedule::{Calendar, Config, Detail, Id, Link, Need, Request, Shape, Topology};
+use lighthaul_calendar::{Calendar, Config, Detail, Id, Link, Need, Request, Shape, Topology};
 
 use super::{at, calendar, file, gbps, nanos, occupy, steps};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_schedule::{Config, Id, Need, Refusal, Request, Topology, Way};
+use lighthaul_calendar::{Config, Id, Need, Refusal, Request, Topology, Way};
 
 use super::{at, calendar, file, gbps, nanos, occupy};
 

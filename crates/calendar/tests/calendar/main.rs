@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
-use lighthaul_schedule::{
+use lighthaul_calendar::{
     Calendar, Config, Detail, Grant, Id, Link, LinkId, Need, Owner, Path, Request, Shape, Topology,
     Way,
 };

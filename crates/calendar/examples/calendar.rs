@@ -1,5 +1,5 @@
 //! How many bookings a calendar takes in a second, with many outstanding:
-//! `cargo run --release -p lighthaul-schedule --example calendar [MOST]`.
+//! `cargo run --release -p lighthaul-calendar --example calendar [MOST]`.
 //!
 //! Files as in section 3.3 of the paper (bounded Pareto, 500 MB to 100 GB; 1, 5 or 10 of 100 channels of 10 Gb/s). The
 //! calendar is filled until so many are outstanding; then some are released and as many booked, again and again. Time is
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
-use lighthaul_schedule::{
+use lighthaul_calendar::{
     Calendar, Config, Detail, Id, Link, Need, NodeId, Owner, Path, Request, Shape, Topology, Way,
 };
 use nix::time::{ClockId, clock_gettime};
@@ -229,7 +229,7 @@ impl World {
 fn list(world: &mut World, size: u64) -> String {
     let mut points = vec![(0, 100 * CHANNEL)];
     // the list itself would take hours to fill, so its points are taken from a capacity function
-    let mut capacity = lighthaul_schedule::Capacity::new(100 * CHANNEL);
+    let mut capacity = lighthaul_calendar::Capacity::new(100 * CHANNEL);
     let mut rng = world.rng.clone();
     let mut wish = move |long| (rng.below(long), bytes(&mut rng), rate(&mut rng).as_bps());
     let mut booked = 0;

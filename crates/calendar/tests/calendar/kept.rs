@@ -1,6 +1,6 @@
 //! What holds whatever is asked for.
 
-use lighthaul_schedule::{Config, Id, RepackLimits, Request, Scope};
+use lighthaul_calendar::{Config, Id, RepackLimits, Request, Scope};
 use proptest::prelude::*;
 
 use super::{at, calendar, file, nanos};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate};
-use lighthaul_schedule::{
+use lighthaul_calendar::{
     Booking, Calendar, Config, Counter, Detail, Grant, Id, Link, LinkId, Need, Outage, Owner,
     Refusal, RepackLimits, Request, Scope, Shape, Topology, Way,
 };

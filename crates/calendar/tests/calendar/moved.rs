@@ -1,6 +1,6 @@
 //! Bookings that are packed again over two links side by side.
 
-use lighthaul_schedule::{
+use lighthaul_calendar::{
     Calendar, Capacity, Config, Grant, Id, Link, MoveRules, Need, NoRules, Path, RateLimit,
     Refusal, RepackLimits, Request, Scope, Shape, Topology, Way,
 };
