@@ -1,10 +1,11 @@
 //! The real world's decoders: frames, fingerprints, probes, what files have.
 
+use lighthaul_io::cipher::Cipher;
 use lighthaul_io::control::{Assembly, Frame};
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::metadata::Extras;
 use lighthaul_io::probe::{LENGTHS, Prober};
-use lighthaul_io::seal::{Cipher, Key};
+use lighthaul_io::seal::Key;
 
 /// Puts frames together from octets; in whatever parts they come, the frames are the same. Nobody without the key can
 /// make one that passes where they are sealed.

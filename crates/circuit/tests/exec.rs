@@ -12,7 +12,7 @@ use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Capabilities, Change, Driver, Standing};
 use lighthaul_circuit::error::Error;
 use lighthaul_circuit::exec::Exec;
-use lighthaul_circuit::exec::driver::Config;
+use lighthaul_circuit::exec::config::Config;
 use lighthaul_circuit::keeper::Event;
 use lighthaul_circuit::sim::{Sim, Temper};
 use lighthaul_io::clock::Clock;

@@ -1,8 +1,7 @@
 //! From a connection to somebody with a name and rights, or to somebody who was turned away.
 
-use std::collections::BTreeSet;
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_io::identity::Fingerprint;
@@ -16,7 +15,7 @@ use lighthaul_transfer::session::Session;
 
 use crate::invitation::Invitation;
 use crate::rights::Rights;
-use crate::serve::Service;
+use crate::service::Service;
 use crate::standing::NotAllowed;
 
 /// Somebody who was let in.
@@ -122,23 +121,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a caller that is sent away may take to hear why.
 pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Keys that were refused, so that each is logged once and not with every call.
-#[derive(Debug, Default)]
-pub(crate) struct Refused {
-    keys: Mutex<BTreeSet<Fingerprint>>,
-}
-
-impl Refused {
-    /// Whether `key` is refused for the first time; beyond so many keys, nobody is told any more.
-    pub(crate) fn is_news(&self, key: Fingerprint) -> bool {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.len() < KEYS_MAX && keys.insert(key)
-    }
-}
-
-/// Keys are made in no time; a log has an end.
-const KEYS_MAX: usize = 1000;
-
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
@@ -154,7 +136,8 @@ mod tests {
     use lighthaul_transfer::options::Options;
 
     use super::*;
-    use crate::serve::{Limits, Server, Settings, Welcome};
+    use crate::serve::Server;
+    use crate::settings::{Limits, Settings, Welcome};
 
     /// A daemon, and the folder of its lists, which is removed with it.
     struct Daemon {
@@ -315,17 +298,6 @@ mod tests {
         wrong.secret[31] ^= 1;
         let (_further, admitted) = call(&daemon, &listed, &Message::Join(wrong));
         assert!(matches!(admitted, Err(NotAdmitted::Unknown(_))));
-    }
-
-    #[test]
-    fn each_refused_key_is_logged_once_and_no_more_than_so_many() {
-        let refused = Refused::default();
-        let key = |nth: usize| Fingerprint::of_token(&nth.to_string());
-        for nth in 0..KEYS_MAX {
-            assert!(refused.is_news(key(nth)), "{nth}");
-            assert!(!refused.is_news(key(nth)), "{nth}");
-        }
-        assert!(!refused.is_news(key(KEYS_MAX)) && !refused.is_news(key(KEYS_MAX + 1)));
     }
 
     /// The request of an invited caller.

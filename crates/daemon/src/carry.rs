@@ -1,5 +1,7 @@
 //! A stream between a caller and a pipe or file here.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_base::Rate;
@@ -13,7 +15,6 @@ use lighthaul_transfer::stream::word::Wanted;
 use lighthaul_transfer::watch::Summary;
 
 use crate::rights::Rights;
-use crate::session::os_path;
 
 /// Carries a stream between a caller and a pipe or file here.
 pub(crate) fn carry(
@@ -23,7 +24,7 @@ pub(crate) fn carry(
     hello: &Hello,
     rights: &Rights,
 ) -> Result<Summary, Error> {
-    let path = PathBuf::from(os_path(&wanted.path));
+    let path = PathBuf::from(OsStr::from_bytes(&wanted.path));
     let ground = rights.ground()?;
     if !rights.special && is_device(&ground, &path) {
         let text = format!(

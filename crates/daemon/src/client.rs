@@ -15,7 +15,7 @@ use lighthaul_io::tls::{self, Side};
 use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::session::{Call, Session};
 
-use crate::serve::GREETING;
+use crate::greeting::GREETING;
 
 /// Calls the daemon at `host` and `port`. Whether its key is right is for the caller to decide.
 pub fn call(host: &str, port: u16, identity: &Identity) -> Result<Session, Error> {

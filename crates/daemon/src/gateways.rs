@@ -1,5 +1,5 @@
 //! Links between this gateway and others: who calls whom, and what both agree on before pages flow.
-//! What is to be seen of them: `links`.
+//! What is to be seen of them: `seen`, `links`.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,7 @@ use std::time::Duration;
 use lighthaul_base::{Rate, Size};
 use lighthaul_gateway::call::Joint;
 use lighthaul_gateway::line::Line;
+use lighthaul_gateway::link_thread;
 use lighthaul_gateway::settings::Settings;
 use lighthaul_gateway::word::Greeting;
 use lighthaul_io::identity::Fingerprint;
@@ -22,7 +23,7 @@ use lighthaul_transfer::session::{LANES, Session};
 use tracing::{info, warn};
 
 use crate::link_table::{Hold, LinkTable};
-use crate::links::Seen;
+use crate::seen::Seen;
 
 /// All links of this gateway.
 #[derive(Debug)]
@@ -181,7 +182,7 @@ impl Outgoing {
             ..Settings::clone(&settings)
         };
         Ok(Self {
-            line: Line::start(Arc::new(own))?,
+            line: link_thread::start(Arc::new(own))?,
             settings,
             name: random_octets(),
             plain,

@@ -1,15 +1,17 @@
 //! Floor 4: introduces the services to each other.
 //!
-//! - [`serve`]: the daemon; [`client`]: calling one
+//! - [`serve`]: the daemon; [`settings`]: how it serves; `service`: what its sessions share; [`client`]: calling one;
+//!   `greeting`: what a far side says first
 //! - [`known`]: the daemons that a user knows; [`allowed`]: the keys that a daemon knows, and their [`rights`];
 //!   [`statement`]: what an authority signs for a key
-//! - [`gateways`]: links between gateways; [`links`]: what is to be seen of them; `link_table`: those that others have begun
+//! - [`gateways`]: links between gateways; [`seen`]: what is to be seen of each; [`links`]: what Prometheus sees of them;
+//!   `link_table`: those that others have begun
 //! - [`third`]: having one daemon send to another; `relay` and `invitation`: what those two do then
 //! - `porch`, `client_hello`, `crowd`: callers before their first message; `lobby`: while they shake hands;
-//!   `acquaintances`: who comes first; `admission`: who is let in; `joins`: further connections of one that is in
+//!   `acquaintances`: who comes first; `admission`: who is let in; `refused`: keys that are not; `joins`: further connections of one that is in
 //! - `hall`, `memory`: everybody's share of sessions, connections and memory; `caps`: the most that may be asked for
 //! - `standing`: what a caller may do, by the lists of `roster`; `warden`: whether it may go on; `tries`: a copy that
-//!   comes again; `carry`: streams
+//!   comes again; `sending`: how files are sent; `carry`: streams
 
 pub mod allowed;
 pub mod client;
@@ -17,7 +19,9 @@ pub mod gateways;
 pub mod known;
 pub mod links;
 pub mod rights;
+pub mod seen;
 pub mod serve;
+pub mod settings;
 pub mod statement;
 pub mod third;
 
@@ -30,6 +34,7 @@ mod cost;
 mod crowd;
 mod dispatch;
 mod exporter;
+mod greeting;
 mod hall;
 mod invitation;
 mod joins;
@@ -37,8 +42,11 @@ mod link_table;
 mod lobby;
 mod metrics;
 mod porch;
+mod refused;
 mod relay;
 mod roster;
+mod sending;
+mod service;
 mod session;
 mod standing;
 mod tries;

@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lighthaul_base::Size;
 use lighthaul_base::seats::{Full, Limits, Seats, Within};
 use lighthaul_gateway::line::Line;
-use lighthaul_gateway::settings::{Quota, Settings};
+use lighthaul_gateway::link_thread;
+use lighthaul_gateway::quota::Quota;
+use lighthaul_gateway::settings::Settings;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::poller::raise_open_file_limit;
 use lighthaul_transfer::error::Error;
@@ -197,7 +199,7 @@ impl Hold<'_> {
             memory,
             ..Settings::clone(settings)
         };
-        let line = Line::start(Arc::new(settings))?;
+        let line = link_thread::start(Arc::new(settings))?;
         line.share_sessions(Arc::clone(&self.share) as Arc<dyn Quota>);
         entry.line = Some(line.clone());
         Ok(line)

@@ -1,11 +1,10 @@
-//! What is to be seen of links between gateways: for people, for programs, and for Prometheus.
+//! What Prometheus sees of links between gateways.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use lighthaul_gateway::line::Line;
 use lighthaul_gateway::status::Sight;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -17,33 +16,7 @@ use prometheus_client::registry::Unit;
 use crate::exporter;
 use crate::gateways::Gateways;
 use crate::metrics::Metrics;
-
-/// One link at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// Whom this gateway has called, or the key of who has called it.
-    pub peer: String,
-    /// Whether this gateway has called.
-    pub is_ours: bool,
-    /// What it counts.
-    pub sight: Sight,
-}
-
-impl Seen {
-    pub(crate) fn of(peer: String, is_ours: bool, line: &Line) -> Self {
-        let sight = line.status().sight();
-        Self {
-            peer,
-            is_ours,
-            sight,
-        }
-    }
-
-    /// Who began it, as a word.
-    pub const fn side(&self) -> &'static str {
-        if self.is_ours { "caller" } else { "called" }
-    }
-}
+use crate::seen::Seen;
 
 /// Shows `/metrics` where a gateway has no daemon that does; answers where.
 pub fn export(address: SocketAddr, gateways: &Arc<Gateways>) -> io::Result<SocketAddr> {

@@ -19,7 +19,7 @@ use lighthaul_transfer::watch::{Sight, Summary, Watcher};
 use tracing::{debug, info};
 
 use crate::client::call;
-use crate::session::sending;
+use crate::sending::sending;
 
 /// How long a target that cannot be reached takes to be given up, whatever is wrong with it: neither the
 /// words nor the time tell a caller what else there is in our network.

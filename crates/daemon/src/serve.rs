@@ -2,7 +2,6 @@
 
 use std::io::{self, BufRead};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -11,34 +10,31 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, seats};
 use lighthaul_io::clock::Clock;
-use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::interrupt;
 use lighthaul_io::poller::raise_open_file_limit;
 use lighthaul_io::udp::Udp;
 use lighthaul_io::{tcp, tls};
-use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
 use tracing::{debug, field, info, info_span, warn};
 
-use crate::acquaintances::Acquaintances;
-use crate::admission::{FAREWELL, Guest, NotAdmitted, Refused, admit};
+use crate::admission::{FAREWELL, Guest, NotAdmitted, admit};
 use crate::cost::{Cost, RESOURCES};
 use crate::dispatch::Sessions;
 use crate::exporter;
-use crate::gateways::Gateways;
+use crate::greeting::GREETING;
 use crate::hall::{Hall, Seat};
 use crate::invitation::Invitations;
 use crate::joins::Joins;
 use crate::lobby::{self, Lobby};
 use crate::metrics::{Metrics, Refusal};
 use crate::porch::{self, Arrival, Porch};
-use crate::rights::Rights;
+use crate::refused::Refused;
+use crate::service::Service;
 use crate::session::{Attended, attend};
+use crate::settings::{Limits, Settings, Welcome};
 use crate::standing::Judge;
 use crate::tries::Tries;
 
-/// The word that starts the line in which a far side says where it listens.
-pub const GREETING: &str = "lighthaul-1";
 /// How often a listener looks whether it is to stop.
 const LISTEN: Duration = Duration::from_millis(200);
 /// How often lists are looked at while nobody calls.
@@ -51,60 +47,6 @@ const FILES_OWN: u64 = 64;
 const FILES_LEAVING_MAX: u64 = 4096;
 /// How long sessions get to clean up.
 const GRACE: Duration = Duration::from_secs(10);
-
-/// How to serve.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Where to listen, for TCP and UDP.
-    pub address: SocketAddr,
-    /// The daemon's key.
-    pub identity: Identity,
-    /// Who may call.
-    pub welcome: Welcome,
-    /// Paths start here; nothing outside can be named.
-    pub root: Option<PathBuf>,
-    /// Datagrams may be plain if the client wants that, too.
-    pub plain: bool,
-    /// Clients may have files sent to other daemons.
-    pub relay: bool,
-    /// Sessions of programs that come in from other gateways; without one, files are served.
-    pub gateway: Option<Arc<Gateways>>,
-    /// How much callers may use.
-    pub limits: Limits,
-}
-
-/// How much the callers of a daemon may use together and each.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Sessions at a time.
-    pub sessions: seats::Limits,
-    /// Connections that carry packets besides those of sessions (ptcp).
-    pub connections: seats::Limits,
-    /// Bytes of memory.
-    pub memory: u64,
-    /// Threads.
-    pub threads: u64,
-    /// Open files; never more than the system allows, but for what callers use before they are let in.
-    pub files: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        let limits = |all, identity, host, site| seats::Limits {
-            all,
-            identity,
-            host,
-            site,
-        };
-        Self {
-            sessions: limits(256, 64, 192, 224),
-            connections: limits(2048, 512, 1024, 1536),
-            memory: 4 << 30,
-            threads: 8192,
-            files: u64::MAX,
-        }
-    }
-}
 
 impl Limits {
     /// Limits of each resource on a host that lets this process have so many files.
@@ -132,43 +74,12 @@ fn lobby_max(files: u64) -> u64 {
     (files / 8 / FILES_OF_HANDSHAKE).clamp(1, lobby::CALLERS_MAX)
 }
 
-/// Who may call.
-#[derive(Clone, Debug)]
-pub enum Welcome {
-    /// Whoever these files let in.
-    Listed {
-        /// Keys, and authorities that vouch for others.
-        keys: PathBuf,
-        /// Tokens.
-        tokens: PathBuf,
-    },
-    /// This one alone.
-    Only(Fingerprint),
-}
-
 /// A daemon that listens.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
     service: Arc<Service>,
     files: u64,
-}
-
-/// What every session of a daemon shares.
-#[derive(Debug)]
-pub(crate) struct Service {
-    pub(crate) settings: Settings,
-    pub(crate) sessions: Sessions,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) invitations: Invitations,
-    pub(crate) joins: Joins,
-    pub(crate) tries: Tries,
-    pub(crate) judge: Judge,
-    hall: Arc<Hall>,
-    known: Arc<Acquaintances>,
-    lobby: Arc<Lobby>,
-    refused: Refused,
-    clock: Clock,
 }
 
 /// How a daemon that serves once ended.
@@ -373,43 +284,6 @@ impl Service {
                 }
             }
         }
-    }
-
-    /// What the holder of `key` may do now, for as long as that is asked.
-    pub(crate) fn rights(
-        &self,
-        key: Fingerprint,
-        credential: Option<&Credential>,
-    ) -> Result<Rights, Error> {
-        let rights = self.judge.rights(key, credential);
-        let (rights, _) = rights.map_err(|why| why.tell(key, self.allow_options()))?;
-        Ok(self.beneath(rights))
-    }
-
-    /// Rights as far as the daemon's own root lets them go.
-    pub(crate) fn beneath(&self, rights: Rights) -> Rights {
-        rights.beneath(self.settings.root.as_deref())
-    }
-
-    /// Options of `lighthaul allow` that a caller needs here.
-    pub(crate) const fn allow_options(&self) -> &'static str {
-        if self.settings.gateway.is_some() {
-            "--gateway "
-        } else {
-            ""
-        }
-    }
-
-    /// Why a session ended, as its caller is to take it: a daemon that is stopped is one to try again.
-    pub(crate) fn ended(&self, error: Error) -> Error {
-        let is_stopped = error.code == Code::Interrupted && interrupt::is_requested();
-        if !is_stopped || matches!(self.settings.welcome, Welcome::Only(_)) {
-            return error;
-        }
-        Error::new(
-            Code::Network,
-            "the daemon there is being stopped; try again in a moment",
-        )
     }
 }
 

@@ -1,10 +1,11 @@
 //! One session of a daemon, from the greeting to the verdict.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
-use lighthaul_base::{Instant, Rate, Timetable};
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::error::{Code, Error};
@@ -30,7 +31,9 @@ use crate::hall::Seat;
 use crate::metrics::{Meter, Refusal};
 use crate::relay;
 use crate::rights::Rights;
-use crate::serve::{Service, Settings};
+use crate::sending::sending;
+use crate::service::Service;
+use crate::settings::Settings;
 use crate::warden::guard;
 
 /// Probes that wait for a session to look at them.
@@ -315,14 +318,19 @@ fn work(
             })
         }
         Request::Send(ref paths) => {
-            let paths = paths.iter().map(|path| PathBuf::from(os_path(path)));
+            let paths = paths
+                .iter()
+                .map(|path| PathBuf::from(OsStr::from_bytes(path)));
             let finds = finds(rights, paths.collect(), &hello.options, None)?;
             session.say(&Message::Welcome(protocol::names()))?;
             let settings = sending(session, hello, budget)?;
             send::send(session, door, finds, settings, &mut watcher)
         }
         Request::Relay(ref relay) => {
-            let paths = relay.paths.iter().map(|path| PathBuf::from(os_path(path)));
+            let paths = relay
+                .paths
+                .iter()
+                .map(|path| PathBuf::from(OsStr::from_bytes(path)));
             let (list, names) = hello.options.listed.then(Heard::new).unzip();
             let finds = finds(rights, paths.collect(), &hello.options, names)?;
             let relay = (relay.clone(), budget);
@@ -351,30 +359,6 @@ fn link(
     Ok(Summary::default())
 }
 
-/// How to send what somebody wants.
-pub(crate) fn sending(
-    session: &Session,
-    hello: Hello,
-    budget: Budget,
-) -> Result<send::Settings, Error> {
-    let rate = match hello.rate_bps {
-        Some(bps) => Some(
-            Rate::from_bps(bps)
-                .ok_or_else(|| Error::new(Code::Usage, "a rate of zero sends nothing"))?,
-        ),
-        None => None,
-    };
-    Ok(send::Settings {
-        plain: hello.plain,
-        rate,
-        limit: limit(&hello.limit)?,
-        options: hello.options,
-        said: Instant::ZERO + session.clock.now().since(Instant::ZERO + session.rtt / 2),
-        theirs: hello.protocols,
-        budget,
-    })
-}
-
 /// What is to be sent of these paths; a list of what of one of them comes from the receiver, if not as these `names`.
 fn finds(
     rights: &Rights,
@@ -397,16 +381,4 @@ fn finds(
             "--files-from needs one folder as its source",
         )),
     }
-}
-
-/// The timetable that somebody wrote, if any.
-fn limit(text: &str) -> Result<Option<Timetable>, Error> {
-    let unknown = |error| Error::new(Code::Usage, format!("{text}: {error}"));
-    (!text.is_empty())
-        .then(|| text.parse().map_err(unknown))
-        .transpose()
-}
-
-pub(crate) fn os_path(path: &[u8]) -> &std::ffi::OsStr {
-    std::os::unix::ffi::OsStrExt::from_bytes(path)
 }

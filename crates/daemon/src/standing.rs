@@ -7,7 +7,7 @@ use lighthaul_transfer::error::{Code, Error};
 
 use crate::rights::Rights;
 use crate::roster::Roster;
-use crate::serve::Welcome;
+use crate::settings::Welcome;
 use crate::statement;
 
 /// The lists that say who may call.

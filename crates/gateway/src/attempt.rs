@@ -184,6 +184,9 @@ const KEEPALIVES: u32 = 4;
 /// The kernel counts in seconds.
 const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
 
+/// How long a target may take to answer.
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! What reaches a link's thread from others.
 
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use lighthaul_base::{Rate, Trc};
@@ -13,7 +14,8 @@ use socket2::Socket;
 
 use crate::bond::Tie;
 use crate::capture::handshake::Handshake;
-use crate::resolve::Found;
+use crate::capture::refusal::Refusal;
+use crate::session::Session;
 use crate::target::Target;
 
 /// A connection of a program that wants to go somewhere.
@@ -59,6 +61,9 @@ pub struct Joint {
     /// Hears why the connection ended.
     pub ended: SyncSender<Error>,
 }
+
+/// The addresses of a target that may be called, or why there are none.
+pub(crate) type Found = Result<Vec<SocketAddr>, Refusal>;
 
 /// What a link's thread is asked for.
 #[derive(Debug)]
@@ -127,7 +132,17 @@ pub(crate) fn calls() -> std::io::Result<(Caller, Calls)> {
     Ok((Caller { queue, sign }, calls))
 }
 
-/// Gateways that a session may cross.
-pub const HOPS_MAX: u8 = 8;
+/// Sends a program away: with words, or with a reset where there are none for it.
+pub(crate) fn turn_away(newcomer: Newcomer, why: Refusal) {
+    let mut session = Session::new(SessionId([0; 16]));
+    session.tie = newcomer.tie;
+    if session.connect(newcomer.socket).is_ok()
+        && let Some(handshake) = newcomer.handshake
+    {
+        session.say(&handshake.answer(Err(why)));
+        session.part();
+    }
+}
+
 /// Calls that wait; a newcomer beyond is sent away.
 const CALLS_MAX: usize = 1 << 10;

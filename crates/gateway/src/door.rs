@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 
 use crate::allowed::Allowed;
 use crate::attempt::look_after;
-use crate::call::{HOPS_MAX, Newcomer};
+use crate::call::Newcomer;
 use crate::capture::connect::Connect;
 use crate::capture::credentials::Credentials;
 use crate::capture::handshake::{Handshake, Progress};
@@ -24,6 +24,7 @@ use crate::capture::transparent;
 use crate::line::Line;
 use crate::poll::Poll;
 use crate::target::Target;
+use crate::word::HOPS_MAX;
 
 /// How a program says where it wants to go.
 #[derive(Clone, Debug)]

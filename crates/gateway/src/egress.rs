@@ -6,16 +6,16 @@ use lighthaul_base::Instant;
 use lighthaul_proto::slabs::{Link, SessionId};
 use tracing::{debug, info, warn};
 
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, CONNECT};
 use crate::bond::{self, Onward};
-use crate::call::Newcomer;
+use crate::call::{Found, Newcomer};
 use crate::capture::refusal::Refusal;
-use crate::hub::{CONNECT, Hub};
+use crate::hub::Hub;
 use crate::line::Line;
-use crate::resolve::{Found, look_up};
+use crate::resolve::look_up;
 use crate::session::Session;
 use crate::target::Host;
-use crate::traffic::promise;
+use crate::window::promise;
 use crate::word::{self, Opening};
 
 impl Hub {
@@ -154,6 +154,7 @@ mod tests {
     use super::*;
     use crate::allowed::Allowed;
     use crate::call::calls;
+    use crate::link_thread;
     use crate::resolve::Resolver;
     use crate::settings::{LinkLimits, Settings};
     use crate::status::Status;
@@ -325,7 +326,7 @@ mod tests {
     #[test]
     fn session_without_leave_goes_on_until_it_has_crossed_its_gateways() {
         let settings = Egress::new(&[], None).hub.settings;
-        let onward = Line::start(settings).unwrap();
+        let onward = link_thread::start(settings).unwrap();
         let mut egress = Egress::new(&[], Some(onward));
         egress.open("127.0.0.1:1", 1);
         assert_eq!((egress.said(), egress.hub.attempts.len()), (Vec::new(), 1));

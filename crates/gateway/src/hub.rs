@@ -21,19 +21,19 @@ use lighthaul_proto::slabs::{Event, Link, SessionId};
 use socket2::Socket;
 use tracing::{debug, info, warn};
 
-use crate::attempt::Attempt;
-use crate::call::{Call, Calls, Joint, Newcomer};
+use crate::attempt::{Attempt, CONNECT};
+use crate::call::{Call, Calls, Found, Joint, Newcomer, turn_away};
 use crate::capture::handshake::Handshake;
 use crate::capture::refusal::Refusal;
 use crate::crc::crc_of;
 use crate::depot::{Depot, Page};
 use crate::poll::Poll;
-use crate::resolve::{Found, Resolver};
+use crate::resolve::Resolver;
 use crate::session::{Piece, Session};
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::target::Target;
-use crate::traffic::promise;
+use crate::window::promise;
 use crate::word::{self, NOWHERE, Opening};
 
 /// A program that waits for word from the other side.
@@ -548,22 +548,8 @@ impl Owner<Link> for Hub {
     }
 }
 
-/// Sends a program away: with words, or with a reset where there are none for it.
-pub(crate) fn turn_away(newcomer: Newcomer, why: Refusal) {
-    let mut session = Session::new(SessionId([0; 16]));
-    session.tie = newcomer.tie;
-    if session.connect(newcomer.socket).is_ok()
-        && let Some(handshake) = newcomer.handshake
-    {
-        session.say(&handshake.answer(Err(why)));
-        session.part();
-    }
-}
-
 /// What calls are known by.
 const SIGN: u64 = u64::MAX;
-/// How long a target may take to answer.
-pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 /// Newcomers who wait for a connection between gateways.
 const WAITING_MAX: usize = 1 << 10;
 /// How often a thread without a connection looks around.

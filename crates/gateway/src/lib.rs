@@ -3,13 +3,13 @@
 //! - [`target`]: where a program wants to go; [`allowed`]: where an egress lets it go; `reserved`: addresses that take a rule of their own, `own`: such as those of this host
 //! - [`capture`]: how programs get in that know nothing of gateways; [`door`]: where they do;
 //!   [`passage`]: how those do that know of them, [`entrance`]: and of where
-//! - [`mod@line`]: one end of a link, with its sessions, whatever becomes of its connections; [`call`]: what it is asked for
-//! - `hub`: all sessions of a link; `traffic`: their bytes between sockets and slabs; `session`: one of them
+//! - [`mod@line`]: one end of a link; [`link_thread`]: the thread that has it; [`call`]: what that is asked for
+//! - `hub`: all sessions of a link; `traffic`: their bytes between sockets and slabs; `window`: how far they may be ahead; `session`: one of them
 //! - `egress`: sessions whose targets are called here; `attempt`, `resolve`: how; `bond`: sessions that go on to a further gateway; `poll`: which sockets are ready; `depot`: where pages lie
 //! - `streamer`: sessions with targets nearby, which cross no link; `conduit`: one direction of such a session
 //! - [`cluster`]: gateways that share one channel, each in its turn; [`address`]: and one address
 //! - [`kernel`]: how it is told what to do with packets for others
-//! - [`word`]: what gateways say to each other; [`settings`]: what they are told; [`status`]: what they count
+//! - [`word`]: what gateways say to each other; [`settings`]: what they are told; [`quota`]: leave to have sessions; [`status`]: what they count
 //! - [`prefix`], [`ports`]: addresses and ports that belong together
 
 pub mod address;
@@ -21,9 +21,11 @@ pub mod door;
 pub mod entrance;
 pub mod kernel;
 pub mod line;
+pub mod link_thread;
 pub mod passage;
 pub mod ports;
 pub mod prefix;
+pub mod quota;
 pub mod settings;
 pub mod status;
 mod streamer;
@@ -43,3 +45,4 @@ mod reserved;
 mod resolve;
 mod session;
 mod traffic;
+mod window;

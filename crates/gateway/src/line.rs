@@ -1,75 +1,28 @@
-//! One end of a link: a thread that has its sessions, whatever becomes of its connections.
+//! One end of a link, which a thread has with its sessions, whatever becomes of its connections.
 
-use std::cell::RefCell;
 use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::thread;
-use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate, Trc};
+use lighthaul_base::Trc;
 use lighthaul_io::clock::Clock;
-use lighthaul_io::drive::{Counters, Lane, run};
-use lighthaul_io::error::Error;
-use lighthaul_io::seal::TAG_LEN;
-use lighthaul_io::train::CONNECTION_LEN;
-use lighthaul_io::udp::header_len;
-use lighthaul_proto::slabs::Link;
-use lighthaul_proto::slabs::config::{Config, PAGES_MAX, PAGES_MIN, SLAB_PAGES_MAX};
-use lighthaul_proto::slabs::wire::HEAD_LEN;
-use tracing::{info, warn};
 
-use crate::call::{Call, Caller, Calls, Joint, Newcomer, calls};
+use crate::call::{Call, Caller, Calls, Joint, Newcomer, calls, turn_away};
 use crate::capture::refusal::Refusal;
-use crate::depot::{Depot, Shelf};
-use crate::hub::{After, Hub, turn_away};
-use crate::resolve::Resolver;
-use crate::settings::{Quota, Settings};
+use crate::quota::Quota;
 use crate::status::Status;
-use crate::streamer::Streamer;
 
 /// Calls the thread of one end of a link; when the last of these is gone, the thread ends.
 #[derive(Clone, Debug)]
 pub struct Line {
-    caller: Caller,
-    status: Arc<Status>,
+    pub(crate) caller: Caller,
+    pub(crate) status: Arc<Status>,
     clock: Clock,
 }
 
 impl Line {
-    /// Starts a thread for an end that has no connection yet.
-    pub fn start(settings: Arc<Settings>) -> io::Result<Self> {
-        let (line, calls) = Self::new()?;
-        let resolver = Resolver::start(Arc::clone(&settings.allowed), line.caller.clone())?;
-        let (status, clock) = (Arc::clone(&line.status), line.clock);
-        thread::Builder::new().name("link".into()).spawn(move || {
-            match Hub::new(settings, Arc::clone(&status), (clock, calls), resolver) {
-                Ok(hub) => Worker { hub, end: None }.run(),
-                Err(error) => warn!("a link could not begin: {error}"),
-            }
-            status.over();
-        })?;
-        Ok(line)
-    }
-
-    /// Starts a thread that calls targets from here: no link, and no connection to another gateway.
-    pub fn start_direct(settings: Arc<Settings>) -> io::Result<Self> {
-        let (line, calls) = Self::new()?;
-        let resolver = Resolver::start(Arc::clone(&settings.direct), line.caller.clone())?;
-        let status = Arc::clone(&line.status);
-        let streamer = Streamer::new(settings, Arc::clone(&status), (line.clock, calls), resolver)?;
-        thread::Builder::new()
-            .name("streamer".into())
-            .spawn(move || {
-                streamer.run();
-                status.over();
-            })?;
-        Ok(line)
-    }
-
     /// Nobody answers its calls yet.
-    fn new() -> io::Result<(Self, Calls)> {
+    pub(crate) fn new() -> io::Result<(Self, Calls)> {
         let (caller, calls) = calls()?;
         let (status, clock) = (Arc::default(), Clock::start());
         let line = Self {
@@ -147,192 +100,3 @@ impl Line {
         &self.status
     }
 }
-
-/// The thread.
-struct Worker {
-    hub: Hub,
-    end: Option<End>,
-}
-
-/// What outlives a connection.
-struct End {
-    link: Link,
-    shelf: Shelf,
-    /// What its channel carries, unless somebody says so from moment to moment.
-    trc: Option<Trc>,
-}
-
-impl Worker {
-    fn run(mut self) {
-        let mut until = Instant::NEVER;
-        loop {
-            match self.hub.wait_for_call(until) {
-                None | Some(After::GiveUp) => {
-                    self.give_up();
-                    until = Instant::NEVER;
-                }
-                Some(After::Pause(answer)) => {
-                    let heard = self.end.as_ref().map(|end| end.link.heard());
-                    answer.send(heard).ok();
-                }
-                Some(After::Join(joint)) => {
-                    self.hub.status.refuse(false);
-                    self.serve(*joint);
-                    until = self.hub.clock.now() + self.hub.settings.patience;
-                }
-                Some(After::End) => {
-                    self.give_up();
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Nobody will come back: all sessions end.
-    fn give_up(&mut self) {
-        self.hub.fail_all();
-        self.end = None;
-        self.hub.status.keep(false);
-    }
-
-    /// Runs the link over a connection until that ends.
-    fn serve(&mut self, joint: Joint) {
-        let again = self.end.is_some() && joint.heard.is_some();
-        if !again {
-            self.give_up();
-        }
-        let ended = joint.ended.clone();
-        let result = self.carry(joint, again);
-        self.hub.status.connected(false, false);
-        match &result {
-            Err(Error::PeerMisbehaved(_)) => self.give_up(),
-            Err(error) => info!("the connection of a link ended: {error}"),
-            Ok(()) => {}
-        }
-        if let Err(error) = result {
-            ended.try_send(error).ok();
-        }
-    }
-
-    fn carry(&mut self, joint: Joint, again: bool) -> Result<(), Error> {
-        let now = self.hub.clock.now();
-        if self.end.is_none() {
-            self.begin(&joint, now)?;
-        }
-        let Some(end) = &mut self.end else {
-            return Ok(());
-        };
-        let misbehaved =
-            |why: lighthaul_proto::slabs::PeerMisbehaved| Error::PeerMisbehaved(why.to_string());
-        end.link
-            .resume(now, joint.heard.unwrap_or(0))
-            .map_err(misbehaved)?;
-        self.hub.status.connected(true, again);
-        let fits = datagram_len(end.link.config().packet_len) <= usize::from(joint.datagram_len);
-        let mut lane = lane(joint, self.hub.clock);
-        // a path that has become narrower carries pages on the stream, which has a rate of its own
-        lane.udp = lane.udp.filter(|_| fits);
-        let booked = || self.hub.trc.clone().or_else(|| end.trc.clone());
-        self.hub.has_datagrams = lane.udp.is_some();
-        let trc = lane.udp.as_ref().and_then(|_| booked());
-        end.link.follow(now, trc);
-        run(&mut end.link, &mut lane, &mut end.shelf, &mut self.hub)
-    }
-
-    /// Begins a link that nothing was said on.
-    fn begin(&mut self, joint: &Joint, now: Instant) -> Result<(), Error> {
-        let settings = &self.hub.settings;
-        let config = config(settings, joint);
-        config
-            .check()
-            .map_err(|why| Error::PeerMisbehaved(why.to_string()))?;
-        let steady = || settings.rate.or(joint.rate).map(Trc::steady);
-        let trc = self.hub.trc.clone().or_else(steady);
-        let depot = Depot::new(
-            config.packet_len,
-            config.page_len(),
-            config.pages_max as usize,
-        );
-        self.hub.depot = Rc::new(RefCell::new(depot));
-        self.hub.status.keep(true);
-        self.end = Some(End {
-            link: Link::new(now, config, trc.clone()),
-            trc,
-            shelf: Shelf::new(&self.hub.depot),
-        });
-        Ok(())
-    }
-}
-
-/// What a link is made of that begins with this connection.
-fn config(settings: &Settings, joint: &Joint) -> Config {
-    let around = CONNECTION_LEN + HEAD_LEN + TAG_LEN;
-    let datagram_len = match usize::from(joint.datagram_len) {
-        0 => DATAGRAM_LEN,
-        len => len,
-    };
-    let packet_len = (datagram_len.saturating_sub(around) / ALIGN * ALIGN).max(ALIGN) as u32;
-    let page_len = u64::from(packet_len) * lighthaul_proto::slabs::config::PAGE_PACKETS;
-    let pages = |bytes: u64| u32::try_from(bytes / page_len).unwrap_or(u32::MAX);
-    Config {
-        packet_len,
-        overhead_len: header_len(joint.stream.peer()) + (CONNECTION_LEN + TAG_LEN) as u32,
-        stream: joint.stream.number(),
-        burst: settings
-            .rate
-            .or(joint.rate)
-            .filter(|_| !settings.booked)
-            .map(|rate| burst(rate, packet_len)),
-        settle: SETTLE,
-        ack_every: ACK,
-        patience: SILENCE,
-        slab_pages: pages(settings.slab.0).clamp(1, SLAB_PAGES_MAX),
-        age: settings.age,
-        pages_max: pages(settings.memory.0 / 2).clamp(PAGES_MIN, PAGES_MAX),
-        window: joint.window.max(page_len as u32),
-    }
-}
-
-/// What leaves at once on a channel that nobody polices, so that a host that is busy for a moment loses nothing of it.
-fn burst(rate: Rate, packet_len: u32) -> u32 {
-    let bytes = rate.bytes_in(BURST).min(BURST_BYTES_MAX);
-    (bytes as u32).max(4 * packet_len)
-}
-
-/// Octets of a datagram with a packet of `packet_len`.
-const fn datagram_len(packet_len: u32) -> usize {
-    CONNECTION_LEN + HEAD_LEN + TAG_LEN + packet_len as usize
-}
-
-/// What the machine talks over.
-fn lane(joint: Joint, clock: Clock) -> Lane {
-    let (seal, open) = joint.keys.unzip();
-    Lane {
-        udp: joint.udp,
-        stream: joint.stream,
-        more: Vec::new(),
-        connection: joint.connection,
-        seal,
-        open,
-        head_len: HEAD_LEN,
-        clock,
-        scatter: None,
-        share: None,
-        competition: None,
-        counters: Arc::<Counters>::default(),
-    }
-}
-
-/// The longest burst: queues take it.
-const BURST: Duration = Duration::from_millis(4);
-const BURST_BYTES_MAX: u64 = 4 << 20;
-/// How long a datagram may be overtaken.
-const SETTLE: Duration = Duration::from_millis(2);
-/// How often it is said what came.
-const ACK: Duration = Duration::from_millis(10);
-/// How long the other gateway may be silent.
-const SILENCE: Duration = Duration::from_secs(5);
-/// Where no datagram passes, pages cross on the stream in pieces of this size.
-const DATAGRAM_LEN: usize = 8192;
-/// Packets have a multiple of this.
-const ALIGN: usize = 32;

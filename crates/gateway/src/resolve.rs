@@ -8,13 +8,10 @@ use std::thread;
 use lighthaul_proto::slabs::SessionId;
 
 use crate::allowed::Allowed;
-use crate::call::{Call, Caller};
+use crate::call::{Call, Caller, Found};
 use crate::capture::refusal::Refusal;
 use crate::own::is_own;
 use crate::target::{Host, Target};
-
-/// The addresses of a target that may be called, or why there are none.
-pub(crate) type Found = Result<Vec<SocketAddr>, Refusal>;
 
 /// Asks for addresses.
 #[derive(Clone, Debug)]

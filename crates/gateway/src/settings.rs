@@ -1,6 +1,5 @@
 //! What a gateway is told.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,12 +46,6 @@ pub struct LinkLimits {
     pub key: usize,
     /// Of those at one address: of IPv4, or a /64 of IPv6.
     pub address: usize,
-}
-
-/// Leave to have sessions, which links share.
-pub trait Quota: Debug + Send + Sync {
-    /// Returns true if a link may have so many sessions from now on. A smaller number gives some back.
-    fn may_have(&self, sessions: usize) -> bool;
 }
 
 impl Settings {

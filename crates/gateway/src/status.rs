@@ -8,7 +8,7 @@ use lighthaul_io::wait::Sign;
 use lighthaul_proto::slabs::Link;
 
 use crate::depot::Depot;
-use crate::settings::Quota;
+use crate::quota::Quota;
 
 /// The counters of one link.
 #[derive(Debug, Default)]

@@ -14,13 +14,12 @@ use lighthaul_proto::slabs::SessionId;
 use socket2::Socket;
 use tracing::{debug, info, warn};
 
-use crate::attempt::Attempt;
-use crate::call::{Call, Calls, Newcomer};
+use crate::attempt::{Attempt, CONNECT};
+use crate::call::{Call, Calls, Found, Newcomer, turn_away};
 use crate::capture::refusal::Refusal;
 use crate::conduit::Conduit;
-use crate::hub::{CONNECT, turn_away};
 use crate::poll::Poll;
-use crate::resolve::{Found, Resolver, look_up};
+use crate::resolve::{Resolver, look_up};
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::target::Host;

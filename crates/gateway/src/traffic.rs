@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_proto::slabs::flow::Flow;
-use lighthaul_proto::slabs::{Link, Plan, SessionId};
+use lighthaul_proto::slabs::{Link, Plan};
 use tracing::debug;
 
 use crate::capture::refusal::Refusal;
 use crate::depot::Depot;
 use crate::hub::Hub;
-use crate::session::ToEdge;
+use crate::window::widen;
 
 impl Hub {
     /// Looks at all sessions that something has happened to, for a moment.
@@ -150,44 +150,6 @@ fn room(link: &Link, depot: &Depot) -> usize {
     most.saturating_sub(waiting).min(depot.room())
 }
 
-/// Promises a session that begins a place for more than its first window, while most of the memory is promised to nobody.
-pub(crate) fn promise(link: &mut Link, session: SessionId) {
-    let config = link.config();
-    let all = u64::from(config.pages_max) * u64::from(config.page_len());
-    if link.unpromised() > all - all / 4 {
-        link.allow(session, BEGINNING.min(all / 64));
-    }
-}
-
-/// Lets a session be further ahead of what its program has taken: by a quarter of what is promised to nobody if the program takes
-/// all that comes, else by its first window, so that those that do not cannot take the memory of those that do. What first windows
-/// need is kept, as far as there is so much.
-fn widen(link: &mut Link, session: SessionId, to_edge: &ToEdge) {
-    let config = *link.config();
-    let (page, least) = (u64::from(config.page_len()), u64::from(config.window));
-    let Some(flow) = link.flow(session) else {
-        return;
-    };
-    let mut window = least;
-    if to_edge.is_drained() {
-        // a window that does not begin with a page has its ends in two
-        let firsts = 2 * link.sessions() as u64;
-        let all = u64::from(config.pages_max);
-        let kept = firsts.clamp(all / 8, all - all / 8);
-        let free = link.unpromised().saturating_sub(kept * page);
-        window = window.max((free + flow.promised(least)) / 4);
-    }
-    let (allowed, limit) = (flow.allowed(), to_edge.written() + window);
-    let news = limit.saturating_sub(allowed);
-    // what makes little difference is not worth a letter, unless a page might not fit without
-    let is_short = to_edge.is_drained() && allowed < to_edge.written() + 2 * page;
-    if is_short || news >= window / 4 {
-        link.allow(session, limit);
-    }
-}
-
-/// What a session may say before it is known how its program takes it.
-const BEGINNING: u64 = 1 << 20;
 /// How much of the channel's time waits for it.
 const AHEAD: Duration = Duration::from_millis(100);
 /// For how long sessions are looked at before datagrams get their turn.

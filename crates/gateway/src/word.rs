@@ -8,7 +8,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use lighthaul_base::{Malformed, Reader};
 
-use crate::call::HOPS_MAX;
 use crate::capture::refusal::Refusal;
 use crate::target::{Host, Target};
 
@@ -117,6 +116,9 @@ pub fn decode_refusal(octets: &[u8]) -> Refusal {
 
 /// No address: what stands where none is known.
 pub const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
+/// Gateways that a session may cross.
+pub const HOPS_MAX: u8 = 8;
 
 const VERSION: u8 = 2;
 

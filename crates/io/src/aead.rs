@@ -4,7 +4,7 @@
 use aws_lc_rs::aead as aws_lc;
 use ring::aead as ring;
 
-use crate::seal::{Cipher, TAG_LEN};
+use crate::cipher::{Cipher, TAG_LEN};
 
 /// Length of a nonce, in octets (RFC 5116, section 2.1).
 pub(crate) const NONCE_LEN: usize = 12;

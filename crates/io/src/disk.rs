@@ -2,11 +2,9 @@
 //!
 //! - [`Root`]: directory that no operation leaves
 //! - [`OutputFile`]: file written at any offset; [`InputFile`]: file read at any offset
-//! - [`Look`]: size and modification time of a file
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -23,9 +21,10 @@ use rustix::process::geteuid;
 use crate::beneath;
 use crate::block::PAGE;
 use crate::clock::unix_nanos;
-use crate::ground::Meta;
+use crate::meta::Meta;
 use crate::mounts::Mounts;
 use crate::space::Space;
+use crate::version::{Look, Version, nanos};
 
 /// Directory that no operation on a path beneath it can leave, not even through symbolic links and
 /// `..`.
@@ -100,6 +99,18 @@ impl Root {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             meta => meta.map(Some),
         }
+    }
+
+    /// Returns the device number of the file system on which `path` is, or would be.
+    pub fn device(&mut self, path: &Path) -> io::Result<u64> {
+        let (folder, _) = self.parent(path)?;
+        Ok(fstat(folder)?.st_dev)
+    }
+
+    /// Returns the free space for `path`, which need not exist.
+    pub fn space(&mut self, path: &Path) -> io::Result<Space> {
+        let (folder, _) = self.parent(path)?;
+        Space::of(folder)
     }
 
     /// Returns the names in the folder `path` that start with `prefix`.
@@ -403,40 +414,6 @@ pub struct InputFile {
     file: File,
 }
 
-/// Version of a file. Another file that was given the same name has another version. So has the same file after any
-/// change, even if its modification time was set back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version {
-    /// Device and inode number.
-    pub inode: (u64, u64),
-    /// Last status change, nanoseconds since 1970.
-    pub changed: i64,
-    /// Size and modification time.
-    pub look: Look,
-}
-
-impl Version {
-    /// Returns a hash of the version, for storing millions of versions.
-    pub fn mark(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (self.inode, self.changed).hash(&mut hasher);
-        let look = self.look;
-        (look.size, look.seconds, look.nanos).hash(&mut hasher);
-        hasher.finish()
-    }
-}
-
-/// Size and modification time of a file at one moment, for detecting changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// Size in bytes.
-    pub size: u64,
-    /// Modification time, seconds since 1970.
-    pub seconds: i64,
-    /// Nanoseconds of the modification time.
-    pub nanos: u32,
-}
-
 impl InputFile {
     /// Opens `path` for sequential reading. The path must not be a symbolic link.
     pub fn open(path: &Path) -> io::Result<Self> {
@@ -495,11 +472,6 @@ impl AsFd for InputFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
-}
-
-/// Nanoseconds since 1970 of a time that the kernel gives in two parts; times that an `i64` does not hold differ still.
-pub(crate) const fn nanos(seconds: i64, nanos: i64) -> i64 {
-    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos)
 }
 
 /// Returns timestamps whose access and modification times are the same moment.

@@ -1,18 +1,16 @@
 //! Floor 2: operating system services for machines.
 //!
-//! - Time and waiting: [`clock`], [`wait`], [`poller`]. Sockets: [`udp`], [`tcp`], [`tls`], [`control`], [`seal`].
+//! - Time and waiting: [`clock`], [`wait`], [`poller`]. Sockets: [`udp`], [`tcp`], [`tls`], [`control`], [`seal`], [`cipher`].
 //! - The event loop of a machine: [`drive`]; its object's bytes: [`store`], [`read_ahead`], [`blocks`], [`memory`].
-//! - Files: [`ground`], [`disk`], [`folder`], [`metadata`], [`sparse`], [`space`], [`durable`], [`watched_file`].
+//! - Files: [`ground`], [`disk`], [`folder`], [`version`], [`meta`], [`metadata`], [`sparse`], [`space`], [`durable`], [`watched_file`].
 //! - The host and the path: [`affinity`], [`heap`], [`dial`], [`hops`], [`grants`], [`probe`], [`tun`], [`namespace`].
-#![expect(
-    unsafe_code,
-    reason = "system calls live here, each behind a safe function"
-)]
+#![expect(unsafe_code, reason = "system calls, behind safe functions")]
 #![expect(clippy::disallowed_methods, reason = "this is the real world")]
 
 pub mod affinity;
 pub mod block;
 pub mod blocks;
+pub mod cipher;
 pub mod clock;
 pub mod competition;
 pub mod control;
@@ -31,6 +29,7 @@ pub mod hops;
 pub mod identity;
 pub mod interrupt;
 pub mod memory;
+pub mod meta;
 pub mod metadata;
 pub mod name_rules;
 pub mod namespace;
@@ -47,6 +46,7 @@ pub mod tls;
 pub mod train;
 pub mod tun;
 pub mod udp;
+pub mod version;
 pub mod wait;
 pub mod watched_file;
 

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use lighthaul_base::{Head, Instant};
 
+use crate::cipher::TAG_LEN;
 use crate::clock::Clock;
-use crate::seal::{Key, TAG_LEN};
+use crate::seal::Key;
 use crate::train::{CONNECTION_LEN, Train};
 use crate::udp::{Udp, header_len};
 use crate::wait::{Watch, wait};

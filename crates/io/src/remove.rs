@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::beneath;
 use crate::disk::Root;
-use crate::ground::Meta;
+use crate::meta::Meta;
 
 /// Limit of nested folders, since each level keeps a descriptor open.
 const DEPTH_MAX: usize = 400;

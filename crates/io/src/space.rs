@@ -4,13 +4,10 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::Path;
 
 use lighthaul_base::Size;
-use rustix::fs::{fstat, fstatvfs};
+use rustix::fs::fstatvfs;
 use rustix::process::{getegid, geteuid};
-
-use crate::disk::Root;
 
 /// Free space of a file system under each of its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,20 +76,6 @@ impl Space {
     pub fn bytes(&self) -> u64 {
         let bytes = self.left.iter().filter_map(|left| left.bytes);
         bytes.min().unwrap_or(u64::MAX)
-    }
-}
-
-impl Root {
-    /// Returns the device number of the file system on which `path` is, or would be.
-    pub fn device(&mut self, path: &Path) -> io::Result<u64> {
-        let (folder, _) = self.parent(path)?;
-        Ok(fstat(folder)?.st_dev)
-    }
-
-    /// Returns the free space for `path`, which need not exist.
-    pub fn space(&mut self, path: &Path) -> io::Result<Space> {
-        let (folder, _) = self.parent(path)?;
-        Space::of(folder)
     }
 }
 

@@ -24,9 +24,10 @@ use rustls::{
     DistinguishedName, ServerConfig, ServerConnection, SignatureScheme,
 };
 
+use crate::cipher::Cipher;
 use crate::error::Error;
 use crate::identity::{Fingerprint, Identity};
-use crate::seal::{Cipher, SECRET_LEN};
+use crate::seal::SECRET_LEN;
 
 /// Length of a record's header: type, version and length (RFC 8446, section 5.1).
 const RECORD_HEAD: usize = 5;

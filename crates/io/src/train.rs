@@ -4,7 +4,8 @@ use std::io;
 
 use lighthaul_base::Head;
 
-use crate::seal::{Key, TAG_LEN};
+use crate::cipher::TAG_LEN;
+use crate::seal::Key;
 use crate::udp::{TRAIN_BYTES_MAX, TRAIN_DATAGRAMS_MAX, Udp};
 
 /// Length of the connection number in front of every head, in octets.

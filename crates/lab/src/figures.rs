@@ -1,10 +1,11 @@
 //! Figures of the papers: from plans to tables and pictures, compared with the accepted tables.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::booking;
 use crate::contest;
 use crate::error::Result;
+use crate::figure::{Figure, keep};
 use crate::file;
 use crate::latency;
 use crate::plan::{Case, Plan, Series};
@@ -18,19 +19,6 @@ use crate::vector::VectorPlan;
 /// Function that measures a case in real time. Returns its goodput in Mb/s, or `None` if this host
 /// cannot measure it.
 pub type Emulate<'a> = &'a mut dyn FnMut(&Case) -> Result<Option<f64>>;
-
-/// Figure that was drawn.
-#[derive(Clone, Debug)]
-pub struct Figure {
-    /// Name of its files.
-    pub name: String,
-    /// Table of its values.
-    pub table: Table,
-    /// Path of the picture.
-    pub picture: PathBuf,
-    /// Differences from the accepted table, as sentences. Measurements are not compared.
-    pub differences: Vec<String>,
-}
 
 /// Redraws every plan in `dir`: `x.toml` becomes `x.csv` and `x.png`.
 ///
@@ -83,19 +71,6 @@ pub fn shared_link_plans(dir: &Path) -> Result<Vec<SharedLinkPlan>> {
     files.map(|file| SharedLinkPlan::read(&file)).collect()
 }
 
-/// Reads the accepted table of the plan `name`. Returns `None` if there is none.
-pub fn accepted(dir: &Path, name: &str) -> Result<Option<Table>> {
-    let file = dir.join(format!("{name}.csv"));
-    if !file.exists() {
-        return Ok(None);
-    }
-    file::read(&file, |_, text| Table::from_csv(text)).map(Some)
-}
-
-/// Relative difference that counts as equal. Simulations repeat exactly, except with another
-/// compiler.
-pub const TOLERANCE: f64 = 0.001;
-
 /// Measures every point and fills the columns of the emulation.
 fn measure(plan: &Plan, table: &mut Table, emulate: &mut Emulate<'_>) -> Result<()> {
     for (nth, value) in plan.values.iter().enumerate() {
@@ -125,28 +100,4 @@ fn is_shared_link(file: &Path) -> bool {
 fn begins(file: &Path, with: &str) -> bool {
     let name = file.file_name().unwrap_or_default();
     name.to_string_lossy().starts_with(with)
-}
-
-/// Writes a figure's table and picture, with the accepted measurements. Compares the table with the
-/// accepted one.
-pub(crate) fn keep(
-    dir: &Path,
-    name: &str,
-    mut table: Table,
-    draw: impl Fn(&Table) -> Result<Vec<u8>>,
-) -> Result<Figure> {
-    let mut differences = Vec::new();
-    if let Some(accepted) = accepted(dir, name)? {
-        differences = table.differences(&accepted, TOLERANCE);
-        table.fill_from(&accepted, EMULATION);
-    }
-    let picture = dir.join(format!("{name}.png"));
-    file::write(&dir.join(format!("{name}.csv")), table.to_csv().as_bytes())?;
-    file::write(&picture, &draw(&table)?)?;
-    Ok(Figure {
-        name: name.into(),
-        table,
-        picture,
-        differences,
-    })
 }

@@ -5,7 +5,7 @@
 //! - [`emulate`]: a running lab, with commands in it; [`core_load`]: load on a core; [`counters`]:
 //!   counters of its links
 //! - [`plan`]: plans of figures; [`simulate`]: their simulation in virtual time; [`table`],
-//!   [`plot`]: results; [`figures`]: all figures
+//!   [`plot`]: results; [`figure`]: one figure; [`figures`]: all of them
 //! - [`vector`]: transfers that follow a TRC vector; [`shared_link_plan`]: several SABUL flows
 //! - [`contest`], [`latency`], [`booking`], [`slabs`]: other kinds of figures; [`picture`]: shapes
 //!   as PNG or SVG
@@ -19,6 +19,7 @@ pub mod counters;
 pub mod description;
 pub mod emulate;
 pub mod error;
+pub mod figure;
 pub mod figures;
 pub mod latency;
 pub mod picture;

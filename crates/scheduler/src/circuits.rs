@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Trc};
+use lighthaul_calendar::{Limits, Topology};
 use lighthaul_circuit::agent::{Agent, Wanted};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::error as circuit;
 use lighthaul_circuit::keeper::{Ending, Event};
 use lighthaul_io::clock::Clock;
-use lighthaul_schedule::{Limits, Topology};
 
 use crate::books::{Books, Role, Who};
 use crate::error::{Error, Result};

@@ -2,8 +2,8 @@
 
 use std::io;
 
+use lighthaul_calendar::{Counter, Need, Refusal};
 use lighthaul_circuit::reservation::{BrokenJournal, Illegal};
-use lighthaul_schedule::{Counter, Need, Refusal};
 
 use crate::word::Moment;
 

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_calendar::Topology;
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Capabilities, Driver, Standing};
 use lighthaul_circuit::reservation::State;
 use lighthaul_circuit::sim::{Sim, Temper};
 use lighthaul_io::clock::{Clock, unix_nanos};
-use lighthaul_schedule::Topology;
 use lighthaul_scheduler::Error;
 use lighthaul_scheduler::books::{Books, Config, Policy};
 use lighthaul_scheduler::circuits::{Circuits, equip};

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
+use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Capabilities, Change, Driver};
 use lighthaul_circuit::flow::Flow;
@@ -19,7 +20,6 @@ use lighthaul_circuit::keeper::{Event, Keeper, Work};
 use lighthaul_circuit::reservation::State;
 use lighthaul_circuit::sim::{Sim, Temper};
 use lighthaul_io::clock::unix_nanos;
-use lighthaul_schedule::{Link, Topology};
 use lighthaul_scheduler::Error;
 use lighthaul_scheduler::books::{Books, Config, Filter, Policy, Role, Who};
 use lighthaul_scheduler::circuits::{Posts, Tender, equip};

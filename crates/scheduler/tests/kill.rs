@@ -16,9 +16,9 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Rng;
+use lighthaul_calendar::Calendar;
 use lighthaul_circuit::reservation::State;
 use lighthaul_io::clock::{Clock, unix_nanos};
-use lighthaul_schedule::Calendar;
 use lighthaul_scheduler::books::{Books, Config, Filter};
 use lighthaul_scheduler::store::sqlite::Sqlite;
 use lighthaul_scheduler::word::{Bytes, Moment, NewReservation, Reservation};

@@ -10,7 +10,6 @@ use crate::ledger::Ledger;
 use crate::link::Link;
 use crate::machine::{Datagram, StreamMessage, TimedMachine};
 use crate::route::{Route, RouteConfig};
-use crate::world::FlowEvent;
 
 /// Path between the left and the right machine of a flow.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +28,15 @@ pub struct FlowConfig {
     pub overhead_len: u32,
     /// Host of the right machine.
     pub host: HostConfig,
+}
+
+/// Event that one of the two machines reported to its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowEvent<L, R> {
+    /// Event of the left machine.
+    Left(L),
+    /// Event of the right machine.
+    Right(R),
 }
 
 /// Pair of a left and a right machine in simulation.

@@ -26,7 +26,7 @@ pub mod world;
 mod machine;
 
 pub use event_queue::EventQueue;
-pub use flow::{Flow, FlowConfig};
+pub use flow::{Flow, FlowConfig, FlowEvent};
 pub use host::{Host, HostConfig};
 pub use ledger::Ledger;
 pub use link::{BurstLoss, Count, Counters, DropReason, Link, LinkConfig, Reorder, Verdict};
@@ -34,4 +34,4 @@ pub use network::Network;
 pub use route::RouteConfig;
 pub use scheduler::Scheduler;
 pub use trace::Trace;
-pub use world::{FlowEvent, World, WorldConfig};
+pub use world::{World, WorldConfig};

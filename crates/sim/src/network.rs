@@ -4,9 +4,8 @@ use alloc::vec::Vec;
 
 use lighthaul_base::{Endpoint, Instant, Load, Rate, Rng};
 
-use crate::flow::{Flow, FlowConfig};
+use crate::flow::{Flow, FlowConfig, FlowEvent};
 use crate::link::{Link, LinkConfig};
-use crate::world::FlowEvent;
 
 /// Simulation of pairs of protocol machines over shared links.
 ///

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Load, Rate};
 
-use crate::flow::{Flow, FlowConfig};
+use crate::flow::{Flow, FlowConfig, FlowEvent};
 use crate::host::{Host, HostConfig};
 use crate::ledger::Ledger;
 use crate::link::{Link, LinkConfig};
@@ -32,15 +32,6 @@ pub struct WorldConfig {
 #[derive(Debug)]
 pub struct World<L, R> {
     network: Network<L, R>,
-}
-
-/// Event that one of the two machines reported to its owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlowEvent<L, R> {
-    /// Event of the left machine.
-    Left(L),
-    /// Event of the right machine.
-    Right(R),
 }
 
 impl<L: Endpoint, R: Endpoint> World<L, R> {

@@ -3,8 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
-use crate::keep;
-
 /// Where the gateway is, and what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gateway {
@@ -49,17 +47,6 @@ pub(crate) fn is_captured(target: SocketAddr, gateway: Option<SocketAddr>) -> bo
 
 /// As `lighthaul wrap` sets it.
 pub(crate) const VARIABLE: &str = "LIGHTHAUL_WRAP";
-
-/// Has the environment read while the program has a single thread still: the dynamic linker calls what it finds in this
-/// section, after libc is ready.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static EARLY: extern "C" fn() = early;
-
-extern "C" fn early() {
-    gateway();
-    keep::early();
-}
 
 #[cfg(test)]
 mod tests {

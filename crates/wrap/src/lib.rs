@@ -11,7 +11,7 @@
 //! - [`connect`], [`fast_open`]: what programs call to connect; [`exec`], `exec_list`: and to start others
 //! - `keep`: the environment that those need; `program_file`: which of them cannot be captured
 //! - `libc_function`: what is called in the end; `complaint`: what the user is told
-//! - `gateway`: where the gateway is; `address`: socket addresses as C has them
+//! - `gateway`: where the gateway is; `early`: what is done before `main`; `address`: socket addresses as C has them
 //! - `handshake`: what is said to the gateway (SOCKS5); `socket`: system calls behind safe functions
 #![expect(
     unsafe_code,
@@ -30,6 +30,7 @@ pub mod fast_open;
 
 mod address;
 mod complaint;
+mod early;
 mod gateway;
 mod handshake;
 mod keep;

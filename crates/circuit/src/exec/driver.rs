@@ -16,9 +16,6 @@
 //!
 //! A rate of zero is a circuit that stands but takes no packets. What is asked for and is so already is a success.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use lighthaul_base::Rate;
 use lighthaul_io::clock::Clock;
 use serde::Serialize;
@@ -27,6 +24,7 @@ use crate::circuit::CircuitId;
 use crate::driver::{Capabilities, Change, Driver, Standing};
 use crate::error::{Error, Result};
 use crate::exec::answer::Answer;
+use crate::exec::config::Config;
 use crate::exec::program;
 use crate::flow::Flow;
 
@@ -36,34 +34,6 @@ pub struct Exec {
     config: Config,
     clock: Clock,
     capabilities: Capabilities,
-}
-
-/// Which program, and how long it may take.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The program.
-    pub program: PathBuf,
-    /// What is said to it before the request.
-    pub arguments: Vec<String>,
-    /// How long it may take to answer.
-    pub limit: Duration,
-}
-
-impl Config {
-    /// Refuses what cannot be.
-    pub fn check(&self) -> Result<()> {
-        if !self.program.is_absolute() {
-            return Err(Error::Misuse(format!(
-                "the driver's program is {}: say where it is from the root on",
-                self.program.display()
-            )));
-        }
-        if self.limit.is_zero() || self.limit > LIMIT_MAX {
-            let why = "a driver's program has at least a moment and at most ten minutes to answer";
-            return Err(Error::Misuse(why.to_owned()));
-        }
-        Ok(())
-    }
 }
 
 impl Exec {
@@ -175,6 +145,5 @@ fn nonsense(config: &Config) -> Error {
 }
 
 const VERSION: u32 = 1;
-const LIMIT_MAX: Duration = Duration::from_mins(10);
 /// How much of an answer an error shows.
 const SHOWN: usize = 200;

@@ -1,9 +1,10 @@
 //! Devices that a program speaks for: it reads one JSON object and writes one.
 //!
-//! - [`driver`]: the driver, and what is said; [`answer`]: what is answered
+//! - [`config`]: which program; [`driver`]: the driver, and what is said; [`answer`]: what is answered
 //! - `program`: running a program that may hang
 
 pub mod answer;
+pub mod config;
 pub mod driver;
 
 mod program;

@@ -12,7 +12,7 @@ use lighthaul_io::wait::{Watch, wait};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::{Error, Result};
-use crate::exec::driver::Config;
+use crate::exec::config::Config;
 
 /// Gives `input` to the program and returns what it said; kills it, with all in its group, when its time is over.
 pub(super) fn run(clock: Clock, config: &Config, input: &[u8]) -> Result<Vec<u8>> {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_circuit::driver::Driver;
-use lighthaul_circuit::exec::driver as exec;
+use lighthaul_circuit::exec::{Exec, config as exec};
 use lighthaul_circuit::linux::Shaper;
 use lighthaul_io::clock::{Clock, unix_nanos};
 use lighthaul_io::durable;
@@ -179,7 +179,7 @@ fn drivers(args: &Scheduler, clock: Clock) -> Result<BTreeMap<String, Box<dyn Dr
             arguments: Vec::new(),
             limit: Duration::from_secs(30),
         };
-        let driver = exec::Exec::open(clock, config).map_err(wrong)?;
+        let driver = Exec::open(clock, config).map_err(wrong)?;
         drivers.insert(name.clone(), Box::new(driver));
     }
     Ok(drivers)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_daemon::gateways::Gateways;
-use lighthaul_daemon::links::Seen;
+use lighthaul_daemon::seen::Seen;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::pause;
 use serde_json::{Value, json};

@@ -4,7 +4,8 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use lighthaul_gateway::capture::credentials::Credentials;
-use lighthaul_gateway::capture::rules::{Rules, Transparent};
+use lighthaul_gateway::capture::rules::Rules;
+use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::capture::transparent::Listeners;
 use lighthaul_gateway::door::{Door, Doors, Kind, Ways, listen};
 use lighthaul_gateway::target::Target;

@@ -8,10 +8,11 @@ use std::time::Duration;
 use lighthaul_base::Size;
 use lighthaul_daemon::gateways::{Gateways, Outgoing};
 use lighthaul_daemon::links;
-use lighthaul_daemon::serve::{self, Server, Welcome};
+use lighthaul_daemon::serve::Server;
+use lighthaul_daemon::settings::{self as daemon, Welcome};
 use lighthaul_gateway::allowed::Allowed;
 use lighthaul_gateway::door::Ways;
-use lighthaul_gateway::line::Line;
+use lighthaul_gateway::link_thread;
 use lighthaul_gateway::settings::{LinkLimits, Settings};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::{interrupt, tls};
@@ -136,7 +137,7 @@ fn ways(args: &Gateway, outgoing: &Outgoing, gateways: &Gateways) -> Result<Ways
     };
     if !args.direct.is_empty() {
         let settings = gateways.settings();
-        let line = Line::start_direct(Arc::clone(settings)).map_err(|e| starting(&e))?;
+        let line = link_thread::start_direct(Arc::clone(settings)).map_err(|e| starting(&e))?;
         gateways.include("direct", line.clone());
         ways.direct = Some((Arc::clone(&settings.direct), line));
     }
@@ -223,7 +224,7 @@ fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Resul
     let allowed = args.allowed.clone().unwrap_or_else(places::allowed_keys);
     info!("this gateway's key is {key}");
     info!("gateways with keys in {} may call", allowed.display());
-    let server = Server::listen(serve::Settings {
+    let server = Server::listen(daemon::Settings {
         address,
         identity,
         welcome: Welcome::Listed {
@@ -234,7 +235,7 @@ fn serve(args: &Gateway, address: SocketAddr, gateways: &Arc<Gateways>) -> Resul
         plain: args.plain,
         relay: false,
         gateway: Some(Arc::clone(gateways)),
-        limits: serve::Limits::default(),
+        limits: daemon::Limits::default(),
     })
     .map_err(listening)?;
     info!(

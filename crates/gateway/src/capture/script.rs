@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::capture::rules::Transparent;
+use crate::capture::settings::Transparent;
 use crate::ports::Ports;
 use crate::prefix::Prefix;
 

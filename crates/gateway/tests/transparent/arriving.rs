@@ -1,6 +1,6 @@
 //! Connections of other hosts.
 
-use lighthaul_gateway::capture::rules::Transparent;
+use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::kernel::error::Error;
 
 use crate::stage::{SERVER, Stage, call, greet, hear};

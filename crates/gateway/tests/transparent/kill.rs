@@ -4,7 +4,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lighthaul_gateway::capture::rules::{Rules, Transparent};
+use lighthaul_gateway::capture::rules::Rules;
+use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::capture::transparent::Listeners;
 use lighthaul_io::namespace::Namespace;
 

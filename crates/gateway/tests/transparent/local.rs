@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use lighthaul_gateway::capture::rules::Transparent;
+use lighthaul_gateway::capture::settings::Transparent;
 
 use crate::stage::{Stage, call, greet, hear};
 

@@ -7,7 +7,8 @@ use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::time::Duration;
 
-use lighthaul_gateway::capture::rules::{Rules, Transparent};
+use lighthaul_gateway::capture::rules::Rules;
+use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::capture::transparent::{Listeners, wanted};
 use lighthaul_gateway::kernel::error::Error;
 use lighthaul_gateway::target::Target;

@@ -24,8 +24,8 @@ const UNSENT_BYTES_MAX: i32 = 256 << 10;
 /// Local end of the control connection. The connection closes when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Control {
-    pub(super) shared: Arc<Shared>,
-    _closer: Arc<Closer>,
+    shared: Arc<Shared>,
+    closer: Arc<Closer>,
 }
 
 impl Control {
@@ -107,7 +107,7 @@ impl Control {
             .spawn(move || thread.run())
             .map_err(failed)?;
         Ok(Self {
-            _closer: Arc::new(Closer(Arc::clone(&shared))),
+            closer: Arc::new(Closer(Arc::clone(&shared))),
             shared,
         })
     }
@@ -123,7 +123,8 @@ impl Control {
         sign.raise();
         drop(queues);
         Ok(Stream {
-            control: self.clone(),
+            shared: Arc::clone(&self.shared),
+            _closer: Arc::clone(&self.closer),
             number,
             sign,
         })

@@ -2,16 +2,17 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
 
-use super::connection::Control;
 use super::frame::{Frame, HEADER};
+use super::queues::{Closer, Shared};
+use crate::cipher::TAG_LEN;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::interrupt;
-use crate::seal::TAG_LEN;
 use crate::wait::{Sign, Watch, wait};
 
 /// Interval at which a waiting thread checks for a signal, which may have woken another thread.
@@ -20,7 +21,8 @@ const LISTEN: Duration = Duration::from_millis(100);
 /// Stream of a control connection, which sends and receives frames.
 #[derive(Debug)]
 pub struct Stream {
-    pub(super) control: Control,
+    pub(super) shared: Arc<Shared>,
+    pub(super) _closer: Arc<Closer>,
     pub(super) number: u16,
     pub(super) sign: Sign,
 }
@@ -30,7 +32,7 @@ impl Stream {
     pub fn woken(&self) {
         self.sign.drain();
         self.sign.lower();
-        let queues = self.control.shared.lock();
+        let queues = self.shared.lock();
         let incoming = queues.incoming.get(&self.number);
         if queues.ended.is_some() || incoming.is_some_and(|i| !i.frames.is_empty()) {
             self.sign.raise();
@@ -39,7 +41,7 @@ impl Stream {
 
     /// Returns the peer's address.
     pub fn peer(&self) -> SocketAddr {
-        self.control.peer()
+        self.shared.peer
     }
 
     /// Returns the stream's number.
@@ -50,7 +52,7 @@ impl Stream {
     /// Reports whether the outgoing queue is below its limit. If not, the stream's descriptor
     /// becomes readable when it is.
     pub fn has_room(&self) -> bool {
-        let queues = self.control.shared.lock();
+        let queues = self.shared.lock();
         queues.outgoing_bytes <= queues.outgoing_max() || queues.ended.is_some()
     }
 
@@ -76,7 +78,7 @@ impl Stream {
         octets.push(if whole { 0 } else { head.len() as u8 });
         octets.extend_from_slice(head);
         octets.extend_from_slice(body);
-        let shared = &self.control.shared;
+        let shared = &self.shared;
         let mut queues = shared.lock();
         if let Some(why) = &queues.ended {
             return Err(Error::Network(why.clone()));
@@ -94,7 +96,7 @@ impl Stream {
         if !self.sign.is_up() {
             return Ok(None);
         }
-        let mut queues = self.control.shared.lock();
+        let mut queues = self.shared.lock();
         let incoming = queues.incoming.get_mut(&self.number);
         let frames = incoming.map(|incoming| &mut incoming.frames);
         let (frame, more) = frames.map_or((None, false), |f| (f.pop_front(), !f.is_empty()));
@@ -114,7 +116,7 @@ impl Stream {
         let resume = was_full && queues.incoming_bytes <= enough;
         drop(queues);
         if resume {
-            self.control.shared.sign.raise();
+            self.shared.sign.raise();
         }
         Ok(Some(frame))
     }

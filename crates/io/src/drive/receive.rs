@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use lighthaul_base::{Endpoint, Instant, Message, Via};
 
 use super::run::Driver;
+use crate::cipher::TAG_LEN;
 use crate::control::Frame;
 use crate::error::Error;
 use crate::probe::connection_of;
-use crate::seal::TAG_LEN;
 use crate::store::Store;
 use crate::train::{CONNECTION_LEN, unique};
 use crate::udp::Received;

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use lighthaul_base::{Endpoint, Instant, Message, Span, Via};
 
 use super::run::Driver;
+use crate::cipher::TAG_LEN;
 use crate::error::Error;
 use crate::scatter::Layout;
-use crate::seal::TAG_LEN;
 use crate::store::Store;
 use crate::train::{CONNECTION_LEN, unique};
 use crate::udp::{Received, TRAIN_DATAGRAMS_MAX};

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rng};
+use lighthaul_io::cipher::Cipher;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Control, Frame, Stream};
 use lighthaul_io::error::Error;
-use lighthaul_io::seal::{Cipher, Key};
+use lighthaul_io::seal::Key;
 
 use crate::pair::{STREAM, connect};
 

@@ -2,7 +2,7 @@
 //! hosts.
 
 use lighthaul_base::{Instant, Rng};
-use lighthaul_schedule::Need;
+use lighthaul_calendar::Need;
 
 /// File to be transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_schedule::path::shortest;
+use lighthaul_calendar::path::shortest;
 
 use super::arrivals::{CLASSES, File, files};
 use super::discipline::{LINK_BPS, ends, topology};

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_schedule::fbls::{Turn, at_run_time};
-use lighthaul_schedule::packet::{fair, fifo};
-use lighthaul_schedule::{
+use lighthaul_calendar::fbls::{Turn, at_run_time};
+use lighthaul_calendar::packet::{fair, fifo};
+use lighthaul_calendar::{
     Arrival, Calendar, Config, Detail, Id, Link, Need, NodeId, Owner, RepackLimits, Request, Scope,
     Shape, Topology, Way,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_base::position::fault_in;
 use lighthaul_base::{Instant, Rate};
-use lighthaul_schedule::{
+use lighthaul_calendar::{
     Calendar, Config, Detail, Id, Link, Need, Owner, Request, Shape, Topology, Way,
 };
 use serde::Deserialize;

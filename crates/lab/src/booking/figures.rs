@@ -7,7 +7,7 @@ use super::example::Example;
 use super::plan::BookingPlan;
 use super::plot::plot;
 use crate::error::Result;
-use crate::figures::{Figure, keep};
+use crate::figure::{Figure, keep};
 use crate::file;
 use crate::table::Table;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::plan::ContestPlan;
 use super::plot::plot;
 use crate::error::Result;
-use crate::figures::{Figure, keep};
+use crate::figure::{Figure, keep};
 use crate::file;
 
 /// Redraws every plan in `dir`, if the folder exists. Repeats the measurements if asked to.

@@ -17,8 +17,9 @@ use lighthaul_io::udp::Udp;
 use lighthaul_proto::sabul::wire::HEAD_LEN;
 use lighthaul_proto::sabul::{self, Mode, Receiver, ReceiverEvent, Sender, SenderEvent};
 
-use super::flow::Meter;
-use super::shared_link::{HostPair, SOURCE, SharedLink, TARGET};
+use super::host_pair::{HostPair, SOURCE, TARGET};
+use super::meter::Meter;
+use super::shared_link::SharedLink;
 use super::tcp::pair;
 use crate::error::{Error, Result};
 

@@ -6,6 +6,7 @@ use lighthaul_base::Rate;
 
 use super::flow::{Flow, FlowProtocol};
 use super::plan::{ContestPlan, Course, Curve, Measurement, Mice, Share, Trial, Trials};
+use super::run::{run, run_beside};
 use super::shared_link::{SharedLink, WIRE_LEN};
 use super::tcp;
 use super::together::together;
@@ -116,7 +117,7 @@ impl Share {
             protocol,
             start: Duration::ZERO,
         });
-        let samples = link.run(&flows, self.till, LOOK)?;
+        let samples = run(link, &flows, self.till, LOOK)?;
         // A sample is taken at the end of its interval.
         let first = (self.from.as_millis() / LOOK.as_millis()) as usize;
         let by = |sample: Option<&Vec<u64>>| sample.map_or(0, |bytes| bytes[0]);
@@ -138,7 +139,7 @@ impl Course {
         let works = self.links.iter().enumerate().map(|(nth, link)| {
             let curves = self.curves.iter().filter(move |curve| curve.1 == nth);
             let flows: Vec<Flow> = curves.map(|curve| curve.2.clone()).collect();
-            move || link.run(&flows, self.till, self.interval)
+            move || run(link, &flows, self.till, self.interval)
         });
         let samples = together(works)?;
         let goodput = |(row, nth): (usize, usize)| {
@@ -175,7 +176,7 @@ impl Mice {
             start: Duration::ZERO,
         };
         let flows = vec![flow; crowd as usize];
-        let mut times = self.link.run_beside(&flows, |hosts, _| {
+        let mut times = run_beside(&self.link, &flows, |hosts, _| {
             hosts.wait(WARM)?;
             tcp::mice(hosts, self)
         })?;

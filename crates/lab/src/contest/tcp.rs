@@ -8,9 +8,9 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::tcp::{connect, connect_by, listen};
 
-use super::flow::Meter;
+use super::host_pair::{HostPair, SOURCE, TARGET};
+use super::meter::Meter;
 use super::plan::Mice;
-use super::shared_link::{HostPair, SOURCE, TARGET};
 use super::together::together;
 use crate::error::{Error, Result};
 

@@ -17,10 +17,11 @@ use lighthaul_proto::rbudp::{
     Config, FeedbackConfig, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
 
-use super::flow::Meter;
+use super::host_pair::HostPair;
 use super::machines::{MeteredOwner, OVERHEAD_LEN, PACKET_LEN, STREAM, lanes, object};
+use super::meter::Meter;
 use super::plan::{Target, Trial, Trials};
-use super::shared_link::HostPair;
+
 use crate::core_load::CoreLoad;
 use crate::error::{Error, Result};
 use crate::settings::LinkSettings;

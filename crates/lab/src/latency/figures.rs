@@ -6,7 +6,7 @@ use super::plan::LatencyPlan;
 use super::plot::plot;
 use super::simulate::simulate;
 use crate::error::Result;
-use crate::figures::{Figure, keep};
+use crate::figure::{Figure, keep};
 use crate::file;
 
 /// Redraws every plan in `dir`, if the folder exists.

@@ -7,7 +7,7 @@ use super::plan::SlabPlan;
 use super::plot::plot;
 use super::simulate::simulate;
 use crate::error::Result;
-use crate::figures::{Figure, accepted, keep};
+use crate::figure::{Figure, accepted, keep};
 use crate::file;
 
 /// Redraws every plan in `dir`, if the folder exists. Measurements are kept.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::panels::{Panel, Sheet};
 use crate::error::{Error, Result};
-use crate::figures::{Figure, keep};
+use crate::figure::{Figure, keep};
 use crate::file;
 use crate::table::{EMULATION, Table};
 

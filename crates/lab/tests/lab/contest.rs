@@ -5,6 +5,7 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_lab::contest::flow::Flow;
 use lighthaul_lab::contest::plan::ContestPlan;
+use lighthaul_lab::contest::run::run;
 use lighthaul_lab::contest::shared_link::SharedLink;
 
 use lighthaul_testkit::Turn;
@@ -28,7 +29,7 @@ fn machines_and_tcp_share_a_link() {
     };
     let flows = [flow("sabul", 0), flow("reno", 0), flow("sabul-swift", 9000)];
     let (time, interval) = (Duration::from_secs(4), Duration::from_millis(500));
-    let samples = link.run(&flows, time, interval).unwrap();
+    let samples = run(&link, &flows, time, interval).unwrap();
     assert_eq!(samples.len(), 8);
     assert!(samples.is_sorted_by(|a, b| a.iter().zip(b).all(|(a, b)| a <= b)));
     let [sabul, reno, late] = samples[7].as_slice() else {

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use lighthaul_base::Rate;
 
-use super::feedback::FeedbackConfig;
+use super::pause::FeedbackConfig;
 use super::wire::HEAD_LEN;
 use crate::parts::PacketLayout;
 use crate::parts::packet_layout::{self, DATAGRAM_BYTES_MAX};

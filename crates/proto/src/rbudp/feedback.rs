@@ -18,50 +18,8 @@ use core::time::Duration;
 
 use lighthaul_base::{Absence, Instant, Load, Rate};
 
+use super::pause::{FeedbackConfig, Pause, PauseMessage};
 use super::receive_window::{Memory, ReceiveWindow};
-
-/// Parameters of pauses, on which both sides agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FeedbackConfig {
-    /// Round-trip time of the path.
-    pub rtt: Duration,
-    /// Maximum length of a pause, and of the time ahead that a pause is requested for.
-    pub pause_max: Duration,
-}
-
-impl FeedbackConfig {
-    /// True if the parameters are within their limits.
-    pub fn is_sane(&self) -> bool {
-        self.rtt <= RTT_MAX && !self.pause_max.is_zero() && self.pause_max <= PAUSE_MAX
-    }
-}
-
-/// Request to pause, relative to the time at which it is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pause {
-    /// Time for which the receiver still accepts data.
-    pub after: Duration,
-    /// Length of the pause after that.
-    pub len: Duration,
-}
-
-impl Pause {
-    /// No pause: the sender may transmit.
-    pub const NONE: Self = Self {
-        after: Duration::ZERO,
-        len: Duration::ZERO,
-    };
-}
-
-/// Message of the receiver to the sender about pauses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PauseMessage {
-    /// Pause for a predicted absence.
-    Pause(Pause),
-    /// Window of the receiver's socket: `after` is the time until the socket is full, and `len` the maximum pause
-    /// after that. It replaces an earlier window, even if its pause has begun. A `len` of zero withdraws the window.
-    Window(Pause),
-}
 
 /// Receiver's half: turns load samples of its host into pause requests.
 #[derive(Clone, Debug)]
@@ -322,10 +280,6 @@ impl PauseTracker {
 
 /// Minimum length of a pause; a shorter one is not worth a message.
 const LEN_MIN: Duration = Duration::from_micros(200);
-/// Upper limit of [`FeedbackConfig::pause_max`].
-const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Upper limit of [`FeedbackConfig::rtt`].
-const RTT_MAX: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
 mod tests {

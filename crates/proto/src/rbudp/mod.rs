@@ -7,12 +7,13 @@
 //!
 //! - [`config`]: parameters on which both sides agree; [`wire`]: message formats
 //! - [`sender`], [`receiver`]: the two state machines
-//! - [`feedback`]: RBUDP+, pauses while other tasks run on the receiver's processor; `receive_window`: windows for
-//!   absences that cannot be predicted
+//! - [`feedback`]: RBUDP+, pauses while other tasks run on the receiver's processor; [`pause`]: requests for them;
+//!   `receive_window`: windows for absences that cannot be predicted
 //! - [`model`]: analytical model of throughput; [`plan`]: parameters for a stream of objects
 pub mod config;
 pub mod feedback;
 pub mod model;
+pub mod pause;
 pub mod plan;
 mod receive_window;
 pub mod receiver;
@@ -20,7 +21,8 @@ pub mod sender;
 pub mod wire;
 
 pub use config::{Config, ConfigError, PACKETS_MAX};
-pub use feedback::{FeedbackConfig, GrantedWindow};
+pub use feedback::GrantedWindow;
+pub use pause::FeedbackConfig;
 pub use receive_window::Memory;
 pub use receiver::{Receiver, ReceiverEvent};
 pub use sender::{PeerMisbehaved, Sender, SenderEvent};

@@ -25,7 +25,7 @@ use core::time::Duration;
 
 use lighthaul_base::{Instant, Load, Rate};
 
-use super::feedback::{FeedbackConfig, Pause};
+use super::pause::{FeedbackConfig, Pause};
 
 /// Estimate of the free space in the receiver's socket, and the state of its advertisements.
 #[derive(Clone, Debug)]
@@ -255,7 +255,8 @@ const COST_MAX: u64 = 8 * COST_ONE;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rbudp::feedback::{Feedback, PauseMessage, PauseTracker};
+    use crate::rbudp::feedback::{Feedback, PauseTracker};
+    use crate::rbudp::pause::PauseMessage;
 
     const MS: Duration = Duration::from_millis(1);
     const CONFIG: FeedbackConfig = FeedbackConfig {

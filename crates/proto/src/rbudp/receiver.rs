@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use lighthaul_base::{Deadline, Endpoint, Instant, Load, Message, Span, Transmit, Via};
 
-use super::feedback::{Feedback, Pause, PauseMessage};
+use super::feedback::Feedback;
+use super::pause::{Pause, PauseMessage};
 use super::receive_window::Memory;
 use super::wire::{self, Control, Packet};
 use super::{Config, PeerMisbehaved};

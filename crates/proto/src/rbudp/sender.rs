@@ -6,7 +6,8 @@ use core::mem;
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
 
 use super::Config;
-use super::feedback::{GrantedWindow, PauseMessage, PauseTracker};
+use super::feedback::{GrantedWindow, PauseTracker};
+use super::pause::PauseMessage;
 use super::wire::{self, Control, Packet};
 use crate::parts::{Events, Pacer, Tally};
 

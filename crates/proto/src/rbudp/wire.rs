@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use lighthaul_base::{Body, Head, Malformed, Reader, Transmit, Via};
 
-use super::feedback::{Pause, PauseMessage};
+use super::pause::{Pause, PauseMessage};
 use crate::parts::Tally;
 
 /// Decoded head of a datagram.

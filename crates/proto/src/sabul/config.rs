@@ -5,8 +5,7 @@ use core::time::Duration;
 
 use lighthaul_base::Rate;
 
-use super::rate::Mode;
-use super::wire::HEAD_LEN;
+use super::wire::{HEAD_LEN, PACKETS_MAX};
 use crate::parts::PacketLayout;
 use crate::parts::packet_layout::{self, DATAGRAM_BYTES_MAX};
 
@@ -34,6 +33,15 @@ pub struct Config {
     pub window_max: u32,
     /// Maximum number of ranges in a loss list.
     pub ranges_max: u32,
+}
+
+/// Set of rate-control rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The paper's rules.
+    Paper,
+    /// Rules with a faster start and recovery, and fairness between flows of different start rate or round-trip time.
+    Swift,
 }
 
 /// Knowledge about a path, from which the sender of the next object starts.
@@ -134,8 +142,6 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// Maximum number of packets in one object.
-pub const PACKETS_MAX: u64 = 1 << 30;
 /// Maximum round-trip time.
 pub const RTT_MAX: Duration = Duration::from_secs(10);
 /// Control period of SABUL: rate control and ACKs happen once per period (section 3.5).

@@ -1,7 +1,7 @@
 //! Flow window: the limit on unacknowledged packets (sections 3.4 and 3.5).
 
 use super::config::Memory;
-use super::rate::Mode;
+use super::config::Mode;
 
 /// Maximum number of unacknowledged packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

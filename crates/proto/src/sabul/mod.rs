@@ -2,7 +2,7 @@
 //!
 //! - [`config`]: parameters on which both sides agree; [`wire`]: message formats
 //! - [`sender`], [`receiver`]: the two state machines, each with a loss list
-//! - [`rate`]: rate control by the paper's rules or by a quicker and fairer set; [`flow`]: flow window
+//! - [`rate`]: rate control by the paper's rules or by a quicker and fairer set; [`sample`]: what it adapts to; [`flow`]: flow window
 //!
 //! Decisions that the paper leaves open: Packets are numbered from the first of the object to its last, so the 32-bit
 //! number never wraps. The loss of the last packets in flight is detected because the sender reports its progress on
@@ -12,11 +12,12 @@ pub mod config;
 pub mod flow;
 pub mod rate;
 pub mod receiver;
+pub mod sample;
 pub mod sender;
 mod swift;
 pub mod wire;
 
-pub use config::{Config, ConfigError, Memory, PACKETS_MAX};
-pub use rate::Mode;
+pub use config::{Config, ConfigError, Memory, Mode};
 pub use receiver::{Receiver, ReceiverEvent};
 pub use sender::{PeerMisbehaved, Sender, SenderEvent};
+pub use wire::PACKETS_MAX;

@@ -9,18 +9,10 @@ use core::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 
-use super::config::{Memory, SYN};
+use super::config::{Memory, Mode, SYN};
+use super::sample::{Interval, Loss};
 use super::swift::Swift;
 use super::wire::Ack;
-
-/// Set of rate-control rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// The paper's rules.
-    Paper,
-    /// Rules with a faster start and recovery, and fairness between flows of different start rate or round-trip time.
-    Swift,
-}
 
 /// Sending rate and the rules that adapt it.
 #[derive(Clone, Debug)]
@@ -28,30 +20,6 @@ pub struct RateControl {
     bps: f64,
     bps_max: f64,
     rules: Rules,
-}
-
-/// Statistics of a SYN interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
-    /// Packets sent.
-    pub sent: u64,
-    /// Packets newly reported as lost.
-    pub lost: u64,
-    /// True if something other than the rate limited the sender, so the path may not sustain a higher rate.
-    pub is_limited_elsewhere: bool,
-    /// Round-trip time.
-    pub rtt: Duration,
-}
-
-/// Loss reported by the receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Loss {
-    /// Last packet of the lost range.
-    pub number: u64,
-    /// First packet that is unsent so far.
-    pub next: u64,
-    /// Round-trip time.
-    pub rtt: Duration,
 }
 
 #[derive(Clone, Debug)]

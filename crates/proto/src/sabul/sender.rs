@@ -8,7 +8,8 @@ use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Spa
 
 use super::config::{Config, Memory, RTT_MAX, SYN};
 use super::flow::FlowWindow;
-use super::rate::{Interval, Loss, RateControl};
+use super::rate::RateControl;
+use super::sample::{Interval, Loss};
 use super::wire::{Ack, Clock, Control, Packet};
 use crate::parts::{Events, LossList, Pacer};
 

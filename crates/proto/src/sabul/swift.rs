@@ -23,7 +23,7 @@ use core::time::Duration;
 use lighthaul_base::Instant;
 
 use super::config::{Memory, SYN};
-use super::rate::{Interval, Loss};
+use super::sample::{Interval, Loss};
 use super::wire::{Ack, Clock};
 
 /// State of the rules.

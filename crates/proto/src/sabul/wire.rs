@@ -14,8 +14,6 @@ use core::ops::Range;
 use lighthaul_base::codec::put_range;
 use lighthaul_base::{Body, Head, Instant, Malformed, Reader, Transmit, Via};
 
-use super::config::PACKETS_MAX;
-
 /// Decoded head of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -160,6 +158,8 @@ impl Control {
     }
 }
 
+/// Maximum number of packets in one object.
+pub const PACKETS_MAX: u64 = 1 << 30;
 /// Length of a datagram's head in octets.
 pub const HEAD_LEN: usize = 12;
 /// Maximum number of ranges in one NAK.

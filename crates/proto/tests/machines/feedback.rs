@@ -4,7 +4,7 @@ use std::iter;
 use std::time::Duration;
 
 use lighthaul_base::{Absence, Endpoint, Instant, Load, Message, Rate};
-use lighthaul_proto::rbudp::feedback::{Pause, PauseMessage};
+use lighthaul_proto::rbudp::pause::{Pause, PauseMessage};
 use lighthaul_proto::rbudp::wire::pause_message;
 use lighthaul_proto::rbudp::{Config, FeedbackConfig, Receiver, Sender, SenderEvent};
 use lighthaul_sim::{HostConfig, World, WorldConfig};

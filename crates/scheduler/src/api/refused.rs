@@ -8,7 +8,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use lighthaul_base::Rate;
-use lighthaul_schedule::{Counter, Need, Refusal};
+use lighthaul_calendar::{Counter, Need, Refusal};
 use utoipa::IntoResponses;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_schedule::{Calendar, Detail, Need, Path, Refusal, Request, Shape, Topology, Way};
+use lighthaul_calendar::{Calendar, Detail, Need, Path, Refusal, Request, Shape, Topology, Way};
 
 use crate::error::{Error, Result};
 use crate::word::{self, Bps, Moment, NewReservation};
@@ -34,7 +34,7 @@ pub(super) fn complete(
                     ..full.clone()
                 },
                 calendar.topology(),
-                lighthaul_schedule::Owner(0),
+                lighthaul_calendar::Owner(0),
             )?
         };
         full.rate_max = match calendar.quote(now.instant(), &fastest) {
@@ -50,7 +50,7 @@ pub(super) fn complete(
 pub(super) fn read(
     full: &NewReservation,
     topology: &Topology,
-    owner: lighthaul_schedule::Owner,
+    owner: lighthaul_calendar::Owner,
 ) -> Result<Request> {
     let rate_max = rate("rate_max", full.rate_max)?.ok_or_else(|| missing("rate_max"))?;
     Ok(Request {
@@ -71,7 +71,7 @@ pub(super) fn read(
 }
 
 /// The number of an interface at which circuits are made.
-fn interface(name: &str, topology: &Topology) -> Result<lighthaul_schedule::LinkId> {
+fn interface(name: &str, topology: &Topology) -> Result<lighthaul_calendar::LinkId> {
     if let Some((id, port)) = topology.interface(name)
         && port.limits.is_some()
     {

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lighthaul_schedule::Owner;
+use lighthaul_calendar::Owner;
 
-use super::policy::Policy;
+use super::policy::{Policy, Quota};
 use crate::error::{Error, Result};
 
 /// The rules and bounds of the books.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Those of the calendar; its shares are made of `shares`.
-    pub calendar: lighthaul_schedule::Config,
+    pub calendar: lighthaul_calendar::Config,
     /// How many thousandths of every link are kept for whom.
     pub shares: BTreeMap<String, u16>,
     /// How long is held what nobody commits.
@@ -44,22 +44,13 @@ pub struct Config {
     pub notice: Duration,
 }
 
-/// What one owner may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quota {
-    /// How many reservations at once.
-    pub reservations: usize,
-    /// How many bytes in each window.
-    pub bytes: u64,
-}
-
 impl Default for Config {
     /// Holds of 120 s, answers kept for 24 h in 64 MiB, a history of 90 days in 256 MiB, and up to 1000 reservations an owner.
     fn default() -> Self {
         Self {
-            calendar: lighthaul_schedule::Config {
+            calendar: lighthaul_calendar::Config {
                 steps_max: 512,
-                ..lighthaul_schedule::Config::default()
+                ..lighthaul_calendar::Config::default()
             },
             shares: BTreeMap::new(),
             hold: Duration::from_mins(2),
@@ -75,15 +66,6 @@ impl Default for Config {
             seen: None,
             accept_restored: false,
             notice: Duration::from_secs(10),
-        }
-    }
-}
-
-impl Default for Quota {
-    fn default() -> Self {
-        Self {
-            reservations: 1000,
-            bytes: u64::MAX,
         }
     }
 }
@@ -131,12 +113,12 @@ impl Config {
     }
 
     /// The calendar's rules.
-    pub(crate) fn calendar(&self) -> lighthaul_schedule::Config {
+    pub(crate) fn calendar(&self) -> lighthaul_calendar::Config {
         let shares = self
             .shares
             .iter()
             .map(|(name, share)| (self.number_of(name), *share));
-        lighthaul_schedule::Config {
+        lighthaul_calendar::Config {
             shares: shares.collect(),
             ..self.calendar.clone()
         }

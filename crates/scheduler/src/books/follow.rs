@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use lighthaul_calendar::{Calendar, Id, Kept, Outage};
 use lighthaul_circuit::reservation::Verb;
-use lighthaul_schedule::{Calendar, Id, Kept, Outage};
 use tracing::warn;
 
 use super::ask;

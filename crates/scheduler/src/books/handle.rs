@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use lighthaul_calendar::{Calendar, Topology};
 use lighthaul_circuit::reservation::Verb;
-use lighthaul_schedule::{Calendar, Topology};
 
 use super::clerk::Clerk;
 use super::config::Config;

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lighthaul_calendar::{Calendar, Id, Topology};
 use lighthaul_circuit::reservation::{Verb, WHY_MAX};
-use lighthaul_schedule::{Calendar, Id, Topology};
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;
 use super::effort::Effort;
 use super::quota::Tally;
 use super::record::{self, Record};
-use super::resize::STEPS_MAX;
 use super::shares::Shares;
 use super::who::{Act, Who};
 use crate::error::{Error, Result};
@@ -83,7 +82,7 @@ impl Ledger {
             due: BTreeSet::new(),
             seq: 0,
             is_freed: false,
-            repack_steps: STEPS_MAX,
+            repack_steps: REPACK_STEPS_MAX,
             repack_at: Moment(0),
             effort: Effort::default(),
             forget_at: Moment(0),
@@ -278,3 +277,6 @@ impl Ledger {
         Ok(Some(batch))
     }
 }
+
+/// Steps that one repack looks at.
+pub(super) const REPACK_STEPS_MAX: usize = 1 << 15;

@@ -31,8 +31,8 @@ mod tick;
 mod view;
 pub mod who;
 
-pub use config::{Config, Quota};
+pub use config::Config;
 pub use handle::{Books, Happened, Standing};
-pub use policy::Policy;
+pub use policy::{Policy, Quota};
 pub use view::Filter;
 pub use who::{Role, Who};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lighthaul_schedule::{Grant, Id, MoveRules, Path, RateLimit, Refusal, Topology};
+use lighthaul_calendar::{Grant, Id, MoveRules, Path, RateLimit, Refusal, Topology};
 
 use super::policy::Policy;
 use super::rates::Rates;

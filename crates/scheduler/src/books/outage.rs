@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use lighthaul_calendar::{Id, Outage};
 use lighthaul_circuit::reservation::Verb;
-use lighthaul_schedule::{Id, Outage};
 
 use super::ledger::Ledger;
 use super::moves::Moves;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_circuit::flow::Prefix;
 
-use super::config::Quota;
 use crate::error::{Error, Result};
 use crate::word::{FlowAt, Moment};
 
@@ -24,6 +23,24 @@ pub struct Policy {
     pub ahead: Option<Duration>,
     /// Number of reservations, and bytes in each window.
     pub quota: Quota,
+}
+
+/// What one owner may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// How many reservations at once.
+    pub reservations: usize,
+    /// How many bytes in each window.
+    pub bytes: u64,
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Self {
+            reservations: 1000,
+            bytes: u64::MAX,
+        }
+    }
 }
 
 impl From<Quota> for Policy {

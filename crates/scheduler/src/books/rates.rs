@@ -1,7 +1,7 @@
 //! The rates of an owner's reservations together, over time.
 
 use lighthaul_base::Rate;
-use lighthaul_schedule::{Capacity, RateLimit};
+use lighthaul_calendar::{Capacity, RateLimit};
 
 use crate::word::Step;
 

@@ -2,8 +2,8 @@
 
 use lighthaul_base::trc::Step as Granted;
 use lighthaul_base::{Instant, Rate};
+use lighthaul_calendar::{Grant, Path, Topology};
 use lighthaul_circuit::reservation::{self, Reservation as Life, State, Transition, Verb};
-use lighthaul_schedule::{Grant, Path, Topology};
 use serde::{Deserialize, Serialize};
 
 use super::who::Act;

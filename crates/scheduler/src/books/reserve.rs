@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use lighthaul_calendar::{Grant, Id, Request};
 use lighthaul_circuit::reservation::{State, Verb};
-use lighthaul_schedule::{Grant, Id, Request};
 
 use super::ask;
 use super::ledger::{Answer, Ledger};
@@ -151,7 +151,7 @@ impl Ledger {
         let nth = self
             .calendar
             .booking(Id(id))
-            .map_or(0, lighthaul_schedule::Booking::nth);
+            .map_or(0, lighthaul_calendar::Booking::nth);
         let hold_till = Moment(now.0.saturating_add(self.config.hold.as_nanos() as u64));
         let reservation = Reservation {
             id,

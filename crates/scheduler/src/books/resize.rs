@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use lighthaul_calendar::{Id, Kept, RepackLimits, Scope};
 use lighthaul_circuit::reservation::Verb;
-use lighthaul_schedule::{Id, Kept, RepackLimits, Scope};
 
 use super::ask;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, REPACK_STEPS_MAX};
 use super::moves::Moves;
 use super::rivals::{Rivals, Wish};
 use super::who::{Act, Role, Who};
@@ -26,7 +26,7 @@ impl Ledger {
         let now = act.now;
         let record = self.record(act.who, id)?;
         if !record.is_live() {
-            return Err(Error::Refused(lighthaul_schedule::Refusal::Over(Id(id))));
+            return Err(Error::Refused(lighthaul_calendar::Refusal::Over(Id(id))));
         }
         let full = ask::changed(&record.reservation.request, change)?;
         let need = ask::need(&full)?;
@@ -90,7 +90,10 @@ impl Ledger {
         let last = std::mem::replace(&mut self.repack_at, now).0;
         let refill = now.0.saturating_sub(last) / NANOS_PER_STEP;
         let refill = usize::try_from(refill).unwrap_or(usize::MAX);
-        let steps = self.repack_steps.saturating_add(refill).min(STEPS_MAX);
+        let steps = self
+            .repack_steps
+            .saturating_add(refill)
+            .min(REPACK_STEPS_MAX);
         let mut limits = RepackLimits {
             bookings: self.config.repack_max,
             steps,
@@ -108,7 +111,7 @@ impl Ledger {
         let looked_at = self.config.repack_max - limits.bookings;
         self.repack_steps = limits.steps.saturating_sub(looked_at * STEPS_EACH);
         // a repack that had not all the steps that it may have goes on with the clock
-        self.is_freed = limits.steps == 0 && steps < STEPS_MAX;
+        self.is_freed = limits.steps == 0 && steps < REPACK_STEPS_MAX;
         let who = Who::new("calendar", Role::Operator);
         for moved in moved {
             let earlier = Duration::as_secs_f64(&moved.was.since(moved.end));
@@ -142,8 +145,6 @@ impl Ledger {
     }
 }
 
-/// Steps that one repack looks at.
-pub(super) const STEPS_MAX: usize = 1 << 15;
 /// Steps that a booking counts for, beside its own.
 const STEPS_EACH: usize = 32;
 /// Time in which the books may look at one more step, in nanoseconds: some 30,000 steps a second, so that a client that books

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use lighthaul_schedule::Topology;
+use lighthaul_calendar::Topology;
 
 use super::config::Config;
 use super::effort::Effort;

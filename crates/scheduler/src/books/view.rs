@@ -1,7 +1,7 @@
 //! What is read of the books.
 
+use lighthaul_calendar::{Id, Link, LinkId, Topology};
 use lighthaul_circuit::reservation::State;
-use lighthaul_schedule::{Id, Link, LinkId, Topology};
 
 use super::ledger::Ledger;
 use super::record;

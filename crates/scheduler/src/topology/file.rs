@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use lighthaul_base::Rate;
-use lighthaul_schedule::Topology;
+use lighthaul_calendar::Topology;
 
 use super::{graphml, toml};
 use crate::error::{Error, Result};

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_schedule::topology::Misuse;
-use lighthaul_schedule::{Link, Topology};
+use lighthaul_calendar::topology::Misuse;
+use lighthaul_calendar::{Link, Topology};
 use roxmltree::{Document, Node};
 
 use super::toml::CHANNEL;

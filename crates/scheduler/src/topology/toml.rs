@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_base::position::fault_in;
-use lighthaul_schedule::topology::Misuse;
-use lighthaul_schedule::{Link, Topology};
+use lighthaul_calendar::topology::Misuse;
+use lighthaul_calendar::{Link, Topology};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};

@@ -214,7 +214,7 @@ fn a_topology_without_what_is_promised_is_refused_and_the_books_stay() {
     let world = World::on(shelf.hand("one"), Config::default());
     let kept = world.books.reserve(&ada(), &all_for(10), None).unwrap();
     let other = || {
-        let link = lighthaul_schedule::Link {
+        let link = lighthaul_calendar::Link {
             name: "other".into(),
             from: "a".into(),
             to: "c".into(),
@@ -223,7 +223,7 @@ fn a_topology_without_what_is_promised_is_refused_and_the_books_stay() {
             guard: std::time::Duration::ZERO,
             cost: 1,
         };
-        lighthaul_schedule::Topology::new(vec!["a".into(), "c".into()], vec![link]).unwrap()
+        lighthaul_calendar::Topology::new(vec!["a".into(), "c".into()], vec![link]).unwrap()
     };
     let clock = || {
         let now = Arc::clone(&world.now);

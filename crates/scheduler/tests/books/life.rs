@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use lighthaul_calendar::Refusal;
 use lighthaul_circuit::reservation::{State, Verb};
-use lighthaul_schedule::Refusal;
 use lighthaul_scheduler::Error;
 use lighthaul_scheduler::books::{Config, Filter};
 use lighthaul_scheduler::word::{

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::{Rate, Rng};
+use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::reservation::State;
-use lighthaul_schedule::{Link, Topology};
 use lighthaul_scheduler::books::{Books, Config, Policy, Who};
 use lighthaul_scheduler::store::sqlite::Sqlite;
 use lighthaul_scheduler::word::{Bps, Bytes, Moment, NewOutage, NewReservation, Reservation, Span};

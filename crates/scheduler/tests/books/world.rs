@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lighthaul_base::Rate;
-use lighthaul_schedule::{Calendar, Topology};
+use lighthaul_calendar::{Calendar, Topology};
 use lighthaul_scheduler::books::{Books, Config, Role, Who};
 use lighthaul_scheduler::store::Store;
 use lighthaul_scheduler::store::sqlite::Sqlite;

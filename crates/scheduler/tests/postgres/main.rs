@@ -139,7 +139,7 @@ fn a_server_that_cannot_be_used_is_named_with_what_to_do() {
 }
 
 /// What is promised from the beginning on.
-fn promised(books: &Books) -> lighthaul_schedule::Calendar {
+fn promised(books: &Books) -> lighthaul_calendar::Calendar {
     let mut calendar = books.snapshot().unwrap();
     calendar.forget(World::at(0).instant());
     calendar

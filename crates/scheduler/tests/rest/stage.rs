@@ -10,9 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_calendar::{Link, Topology};
 use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::identity::Fingerprint;
-use lighthaul_schedule::{Link, Topology};
 use lighthaul_scheduler::books::{Books, Config, Role, Who};
 use lighthaul_scheduler::callers::Limits;
 use lighthaul_scheduler::certificate::Show;

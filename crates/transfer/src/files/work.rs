@@ -10,8 +10,9 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::folder::leaves_root;
-use lighthaul_io::ground::{Folder, Ground, Meta};
+use lighthaul_io::ground::{Folder, Ground};
 use lighthaul_io::interrupt;
+use lighthaul_io::meta::Meta;
 
 use crate::error::{Code, Error};
 use crate::files::verb::{Answer, Kind, Listed, Verb};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use lighthaul_base::Instant;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::disk::Root;
-use lighthaul_io::ground::Meta;
+use lighthaul_io::meta::Meta;
 use lighthaul_io::sparse;
 
 use super::claim::{Claims, is_made};

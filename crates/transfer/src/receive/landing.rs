@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lighthaul_io::disk::Root;
-use lighthaul_io::ground::{Ground, Meta};
+use lighthaul_io::ground::Ground;
+use lighthaul_io::meta::Meta;
 use rustix::fs::FileType;
 
 use crate::error::{Code, Error};

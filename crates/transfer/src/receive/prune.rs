@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use lighthaul_io::control::Frame;
-use lighthaul_io::ground::Meta;
+use lighthaul_io::meta::Meta;
 use lighthaul_io::wait::pause;
 use rustix::fs::FileType;
 

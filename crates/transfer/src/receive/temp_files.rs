@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lighthaul_io::disk::{OutputFile, Root};
-use lighthaul_io::ground::Meta;
+use lighthaul_io::meta::Meta;
 use lighthaul_io::sparse;
 use rustix::fs::FileType;
 

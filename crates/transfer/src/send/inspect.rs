@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use lighthaul_io::ground::{Ground, Meta};
+use lighthaul_io::ground::Ground;
+use lighthaul_io::meta::Meta;
 use lighthaul_io::metadata::{Extras, Keep};
 use lighthaul_io::sparse::DataRanges;
 

@@ -28,7 +28,7 @@ pub(crate) struct Item {
     pub(crate) place: PathBuf,
     /// Bytes when it was listed.
     pub(crate) size: u64,
-    /// Its version when it was listed: see [`lighthaul_io::disk::Version::mark`].
+    /// Its version when it was listed: see [`lighthaul_io::version::Version::mark`].
     pub(crate) version: u64,
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 
 use lighthaul_lab::emulate::Lab;
 
-use super::show::Running;
+use super::running::Running;
 
 /// Running daemon, and the settings that its clients need.
 pub(crate) struct Daemon {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, Command};
+use std::process::{self, Command};
 
 use lighthaul_io::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
@@ -103,16 +103,6 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.0).ok();
-    }
-}
-
-/// Process that is killed when this value is dropped.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use lighthaul_lab::emulate::Lab;
 use serde_json::Value;
 
-use crate::demo::show::Running;
+use crate::demo::running::Running;
 use crate::demo::table::Row;
 use crate::demo::tree::Size;
 

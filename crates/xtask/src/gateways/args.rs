@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
-use super::iperf::Way;
-use super::site::Path;
+use super::path::Path;
+use super::way::Way;
 
 /// Measures programs through gateways, compared with direct connections on the same paths
 #[derive(Debug, Parser)]

@@ -12,9 +12,10 @@ use lighthaul_io::tcp;
 use lighthaul_io::wait::pause;
 
 use super::args::Args;
-use super::site::{PORTS, Path, SHIFT, Site, memory_mib, process};
+use super::path::Path;
+use super::site::{PORTS, SHIFT, Site, memory_mib, process};
 use super::table::Line;
-use crate::demo::show::Running;
+use crate::demo::running::Running;
 
 /// Makes connections that send a message, receive it back and close.
 pub(super) fn measure(site: &Site, path: &Path, args: &Args) -> Result<Line, String> {

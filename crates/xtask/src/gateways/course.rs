@@ -8,10 +8,11 @@ use std::time::Duration;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::pause;
 
-use super::iperf::Way;
-use super::site::{Path, Site, cpu_seconds, settle, within};
+use super::path::Path;
+use super::site::{Site, cpu_seconds, settle, within};
+use super::way::Way;
 use super::{gridftp, iperf};
-use crate::demo::show::Running;
+use crate::demo::running::Running;
 
 /// Program of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

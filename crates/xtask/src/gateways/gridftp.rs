@@ -8,9 +8,10 @@ use std::time::Duration;
 use lighthaul_io::tcp;
 use lighthaul_io::wait::pause;
 
-use super::iperf::{STREAMS, Way};
+use super::iperf::STREAMS;
 use super::site::{SOCKS, Site};
-use crate::demo::show::Running;
+use super::way::Way;
+use crate::demo::running::Running;
 
 /// Starts a server, and waits until it accepts connections.
 pub(super) fn serve(site: &Site) -> Result<Running, String> {

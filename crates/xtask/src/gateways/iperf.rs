@@ -6,42 +6,11 @@ use std::thread;
 
 use serde_json::Value;
 
-use super::site::{PORTS, Path, SHIFT, Site, cpu_seconds, memory_mib};
+use super::path::Path;
+use super::site::{PORTS, SHIFT, Site, cpu_seconds, memory_mib};
 use super::table::Line;
-use crate::demo::show::Running;
-
-/// Route of streams to the server, with their congestion control: of the whole path for direct
-/// streams, of the edges for those through gateways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// Streams through the gateways.
-    Gateways(&'static str),
-    /// Direct streams.
-    Direct(&'static str),
-}
-
-impl Way {
-    /// Returns the congestion control of the senders.
-    pub(super) const fn control(self) -> &'static str {
-        match self {
-            Self::Gateways(control) | Self::Direct(control) => control,
-        }
-    }
-
-    /// Returns the name in tables.
-    pub(super) fn name(self) -> String {
-        match self {
-            Self::Gateways("cubic") => "gateways".to_owned(),
-            Self::Gateways(control) => format!("gateways, {control}"),
-            Self::Direct(control) => format!("direct, {control}"),
-        }
-    }
-
-    /// Returns the name of the column in figures.
-    pub(super) fn column(self) -> String {
-        self.name().replace(", ", "_")
-    }
-}
+use super::way::Way;
+use crate::demo::running::Running;
 
 /// Runs streams for `seconds`, and returns their goodput.
 pub(super) fn measure(site: &Site, path: &Path, way: Way, seconds: u32) -> Result<Line, String> {

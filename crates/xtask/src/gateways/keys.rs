@@ -9,7 +9,8 @@ use lighthaul_io::clock::Clock;
 use lighthaul_io::tcp;
 use lighthaul_io::wait::pause;
 
-use super::site::{PORTS, Path, SHIFT, Site};
+use super::path::Path;
+use super::site::{PORTS, SHIFT, Site};
 use super::table::Line;
 
 /// Sends octets to an echo server, one after another.

@@ -9,7 +9,8 @@ use lighthaul_lab::slabs::measured::MeasuredPlan;
 
 use super::args::{Args, Measurement};
 use super::course::{Course, Program};
-use super::site::{EDGES_MS, Path, Site};
+use super::path::{EDGES_MS, Path};
+use super::site::Site;
 use super::table::{Line, Table};
 use super::{brief, iperf, keys};
 

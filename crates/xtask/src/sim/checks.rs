@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Load, Rate, Rng};
+use lighthaul_proto::parts::TRAIN_BYTES_MAX;
 use lighthaul_sim::{FlowEvent, World};
 
 use super::worlds::Scene;
@@ -91,7 +92,21 @@ fn run_machines<L: Endpoint, R: Endpoint>(
     })
 }
 
+/// Returns the limit of bytes for a sender in trains, which may catch up at 1.05 of its rate.
+pub(super) fn in_trains(rate: Rate, time: Duration) -> u64 {
+    rate.bytes_in(time) * 21 / 20 + TRAIN_BYTES_MAX + 1
+}
+
+/// Returns the limit of bytes for a circuit's policer: the rate, and a burst of a millisecond or
+/// two datagrams.
+pub(super) fn as_policed(rate: Rate, time: Duration) -> u64 {
+    let burst = rate.bytes_in(Duration::from_millis(1));
+    rate.bytes_in(time) + burst.max(2 * DATAGRAM_BYTES_MAX) + 1
+}
+
 /// Interval between checks.
 pub(super) const STEP: Duration = Duration::from_millis(10);
 /// Time limit of a transfer, longer than any needs.
 pub(super) const TILL: Instant = Instant::from_nanos(200_000_000_000_000);
+/// Length above that of any scene's datagrams, headers included.
+const DATAGRAM_BYTES_MAX: u64 = 9000;

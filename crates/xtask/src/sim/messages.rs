@@ -12,8 +12,8 @@ use lighthaul_proto::fec::receiver::DeliveredMessage;
 use lighthaul_proto::fec::{Code, Config, Late, Receiver, ReceiverEvent, SenderEvent};
 use lighthaul_sim::{FlowEvent, World};
 
+use super::checks::in_trains;
 use super::checks::{STEP, TILL};
-use super::pairs::in_trains;
 use super::worlds::{Scene, log_uniform};
 
 /// Runs a message stream in a scene. Returns the datagrams sent, or the check that failed.

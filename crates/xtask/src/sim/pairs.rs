@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use lighthaul_base::trc::Step;
 use lighthaul_base::{Instant, Rate, Trc};
-use lighthaul_proto::parts::TRAIN_BYTES_MAX;
 use lighthaul_proto::{rbudp, sabul, vbtp};
 use lighthaul_sim::FlowEvent;
 
-use super::checks::{MachineChecks, check};
+use super::checks::{MachineChecks, as_policed, check, in_trains};
 use super::messages::run_fec;
 use super::slabs::run_slabs;
 use super::streams::run_stripe;
@@ -30,18 +29,6 @@ pub(super) const PROTOCOLS: [(&str, Protocol); 9] = [
     ("slabs", run_slabs),
     ("token", run_token),
 ];
-
-/// Returns the limit of bytes for a sender in trains, which may catch up at 1.05 of its rate.
-pub(super) fn in_trains(rate: Rate, time: Duration) -> u64 {
-    rate.bytes_in(time) * 21 / 20 + TRAIN_BYTES_MAX + 1
-}
-
-/// Returns the limit of bytes for a circuit's policer: the rate, and a burst of a millisecond or
-/// two datagrams.
-pub(super) fn as_policed(rate: Rate, time: Duration) -> u64 {
-    let burst = rate.bytes_in(Duration::from_millis(1));
-    rate.bytes_in(time) + burst.max(2 * DATAGRAM_BYTES_MAX) + 1
-}
 
 fn run_rbudp(scene: &Scene, pauses: bool) -> Result<u64, String> {
     let feedback = rbudp::FeedbackConfig {
@@ -175,6 +162,3 @@ fn run_sabul(scene: &Scene, mode: sabul::Mode) -> Result<u64, String> {
     };
     check(scene, make, &checks)
 }
-
-/// Length above that of any scene's datagrams, headers included.
-const DATAGRAM_BYTES_MAX: u64 = 9000;

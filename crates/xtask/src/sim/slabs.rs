@@ -11,8 +11,8 @@ use lighthaul_proto::slabs::station::{Program, Station, StationEvent};
 use lighthaul_proto::slabs::{Config, Link, SessionId};
 use lighthaul_sim::{FlowEvent, LinkConfig, World, WorldConfig};
 
+use super::checks::as_policed;
 use super::checks::{STEP, TILL};
-use super::pairs::as_policed;
 use super::worlds::{Scene, log_uniform};
 
 /// Runs sessions between two gateways in a scene. Returns the datagrams sent, or the check that

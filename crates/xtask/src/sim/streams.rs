@@ -11,7 +11,7 @@ use lighthaul_base::{Body, Endpoint, Instant, Message, Rate, Rng, Transmit, Via}
 use lighthaul_proto::stripe::{Config, Receiver, ReceiverEvent, Sender, SenderEvent, Width};
 use lighthaul_sim::Ledger;
 
-use super::pairs::in_trains;
+use super::checks::in_trains;
 use super::worlds::{Scene, log_uniform};
 
 /// Runs an object over streams in a scene. Returns the packets sent, or the check that failed.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::tidy::fault::Fault;
 use crate::tidy::sources::Sources;
-use crate::tidy::{floors, fuzz, links, maps, names, prose, sizes, skips, words};
+use crate::tidy::{circles, floors, fuzz, links, maps, names, prose, sizes, skips, words};
 
 /// Prints all faults. Fails if there is one that must be fixed.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
@@ -25,6 +25,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
 
 fn check(sources: &Sources) -> Vec<Fault> {
     let rules = [
+        circles::check,
         floors::check,
         fuzz::check,
         links::check,

@@ -1,43 +1,15 @@
 //! Detection of source files that decode octets or text from outside.
 
 use crate::tidy::sources::Source;
+use crate::tidy::tokens::tokens;
 
 /// Reports whether a file decodes. Recognizes calls over several lines, with type arguments,
 /// through an import, or passed as a function.
 pub(crate) fn decodes(file: &Source) -> bool {
-    let code: String = file.lines().map(|(_, line)| code(line)).collect();
+    let code: Vec<&str> = file.lines().map(|(_, line)| line).collect();
+    let code = code.join("\n");
     let tokens = tokens(&code);
     (0..tokens.len()).any(|at| is_reader(&tokens, at) || is_function(&tokens, at))
-}
-
-/// Returns the line without its comment, and with a space at the end.
-fn code(line: &str) -> String {
-    let end = line
-        .find("// ")
-        .or_else(|| line.trim_start().starts_with("//").then_some(0));
-    format!("{} ", &line[..end.unwrap_or(line.len())])
-}
-
-/// Splits code into identifiers and punctuation marks, with `::` as one, without white space.
-fn tokens(code: &str) -> Vec<&str> {
-    let mut tokens = Vec::new();
-    let mut rest = code.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let len = if is_word(first) {
-            rest.find(|c| !is_word(c)).unwrap_or(rest.len())
-        } else if rest.starts_with("::") {
-            2
-        } else {
-            first.len_utf8()
-        };
-        tokens.push(&rest[..len]);
-        rest = rest[len..].trim_start();
-    }
-    tokens
-}
-
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
 }
 
 /// Reports whether a library function that decodes is named at this token.

@@ -117,7 +117,7 @@ const PREFIX: &str = "lighthaul-";
 const FLOORS: [(u8, &[&str]); 7] = [
     (0, &["wrap", "testkit"]),
     (1, &["base"]),
-    (2, &["proto", "schedule", "sim", "io"]),
+    (2, &["proto", "calendar", "sim", "io"]),
     (3, &["transfer", "circuit", "gateway"]),
     (4, &["daemon", "lab", "powercut", "scheduler"]),
     (5, &["cli"]),
@@ -125,7 +125,7 @@ const FLOORS: [(u8, &[&str]); 7] = [
 ];
 
 /// Crates without clocks, sockets, files and own randomness.
-const PURE: [&str; 4] = ["base", "proto", "schedule", "sim"];
+const PURE: [&str; 4] = ["base", "proto", "calendar", "sim"];
 
 #[cfg(test)]
 mod tests {

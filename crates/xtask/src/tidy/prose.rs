@@ -179,7 +179,7 @@ const NOT_YET: [&str; 12] = [
     "crates/cli/",
     "crates/daemon/",
     "crates/gateway/",
-    "crates/schedule/",
+    "crates/calendar/",
     "crates/scheduler/",
     "crates/transfer/",
     "crates/wrap/",

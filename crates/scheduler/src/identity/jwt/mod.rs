@@ -3,13 +3,16 @@
 //! Three algorithms are known and each key is good for one of them, so that no token picks how it is checked. Whatever is not
 //! signed by a key of the issuer, for one of the audiences that we answer to, and now, lets nobody in.
 //!
-//! - [`issuer`]: whose signatures count, and what they let somebody do; `signed`: what is signed
+//! - [`issuer`]: whose signatures count, and what they let somebody do; [`invalid`]: why not;
+//!   `signed`: what is signed
 
+pub mod invalid;
 pub mod issuer;
 
 mod signed;
 #[cfg(test)]
 mod tests;
 
-pub use issuer::{Invalid, Issuer};
+pub use invalid::Invalid;
+pub use issuer::Issuer;
 pub(crate) use signed::{is_one, key_id};

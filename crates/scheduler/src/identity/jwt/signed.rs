@@ -4,7 +4,7 @@ use data_encoding::BASE64URL_NOPAD;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::issuer::Invalid;
+use super::invalid::Invalid;
 use crate::identity::jwks::Jwk;
 
 /// Whether `token` looks like one of these, so that no other way in is tried.

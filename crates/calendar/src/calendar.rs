@@ -1,0 +1,526 @@
+//! All bookings of all links.
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use lighthaul_base::trc::{RATE_MIN, Step};
+use lighthaul_base::{Instant, Rate};
+
+use crate::booking::{Booking, Id};
+use crate::capacity::Free;
+use crate::config::{self, Config};
+use crate::grant::Grant;
+use crate::outage::Outage;
+use crate::path::{Path, shortest};
+use crate::plan::{Ask, Field};
+use crate::refusal::{Counter, Refusal};
+use crate::request::{Request, Way};
+use crate::roll::Roll;
+use crate::stock::{Owner, Stock};
+use crate::topology::{LinkId, NodeId, Topology};
+
+/// What is free and what is booked on the links of a topology.
+///
+/// It is told the time and has no chance in it: the same calls in the same order make the same calendar, so who keeps a
+/// journal of them can make it again. What is refused changes nothing.
+#[derive(Clone, Debug)]
+pub struct Calendar {
+    pub(crate) config: Config,
+    topology: Topology,
+    pub(crate) stocks: Vec<Stock>,
+    pub(crate) bookings: Roll,
+    pub(crate) outages: BTreeMap<Id, Outage>,
+    /// What was before this is forgotten.
+    since: Instant,
+    /// The how manieth booking is next.
+    next: u64,
+    /// Paths that were looked for, so as not to look again.
+    paths: BTreeMap<Ends, Vec<Arc<Path>>>,
+}
+
+impl Calendar {
+    /// A calendar without bookings.
+    pub fn new(topology: Topology, config: Config) -> Result<Self, config::Misuse> {
+        config.check()?;
+        let stock = |capacity: Rate, channel: Rate| {
+            Stock::new(capacity.as_bps(), channel.as_bps(), &config.shares)
+        };
+        let links = topology.links();
+        let links = links.map(|(_, link)| stock(link.capacity, link.channel));
+        // nothing crosses an interface of which nothing is known
+        let interfaces = topology.interfaces().iter().map(|port| {
+            let limits = port.limits.map(|limits| (limits.capacity, limits.channel));
+            let (capacity, channel) = limits.unwrap_or((RATE_MIN, RATE_MIN));
+            stock(capacity, channel)
+        });
+        let stocks = links.chain(interfaces).collect();
+        Ok(Self {
+            config,
+            topology,
+            stocks,
+            bookings: Roll::default(),
+            outages: BTreeMap::new(),
+            since: Instant::ZERO,
+            next: 0,
+            paths: BTreeMap::new(),
+        })
+    }
+
+    /// Books a request under a number that is not in use.
+    pub fn book(&mut self, now: Instant, id: Id, request: &Request) -> Result<&Grant, Refusal> {
+        self.check_id(id)?;
+        if self.bookings.len() >= self.config.bookings_max {
+            return Err(Refusal::Full(self.config.bookings_max));
+        }
+        self.remember(&request.way);
+        let grant = self.quote(now, request)?;
+        self.take(request.owner, &grant.path, &grant.steps);
+        let nth = self.next;
+        self.next += 1;
+        let booking = Booking {
+            nth,
+            request: request.clone(),
+            grant,
+        };
+        Ok(&self.bookings.insert(id, booking).grant)
+    }
+
+    /// What would be granted if it were booked now.
+    pub fn quote(&self, now: Instant, request: &Request) -> Result<Grant, Refusal> {
+        let ask = Ask::of(request, now.max(self.since), &self.config)?;
+        let paths = self.paths(&request.way)?;
+        let most = paths.iter().map(|path| path.capacity).max().unwrap_or(0);
+        if let Some(most) = Rate::from_bps(most).filter(|most| request.rate_max > *most) {
+            return Err(Refusal::Rate(most));
+        }
+        let best = self.field().best(&ask, &paths);
+        let end = best.as_ref().map(Grant::end);
+        match (request.deadline, end) {
+            (Some(deadline), Ok(end)) if end <= deadline => best,
+            (Some(deadline), Ok(_) | Err(Refusal::Far(_))) => Err(Refusal::Late(Counter {
+                end: end.ok(),
+                ..self.field().counter(&ask, &paths, request.need, deadline)
+            })),
+            _ => best,
+        }
+    }
+
+    /// What an owner could have of a link, from one moment till another; nothing of a link that there is not.
+    pub fn free(
+        &self,
+        link: LinkId,
+        owner: Owner,
+        from: Instant,
+        till: Instant,
+    ) -> impl Iterator<Item = Free> + '_ {
+        let stock = self.stocks.get(link.0 as usize);
+        stock
+            .into_iter()
+            .flat_map(move |stock| stock.free(owner, from, till))
+    }
+
+    /// The bookings that have something of a link between two moments; how long it takes to find them does not depend on
+    /// how many there are at other times.
+    pub fn allocations(
+        &self,
+        link: LinkId,
+        from: Instant,
+        till: Instant,
+    ) -> impl Iterator<Item = (Id, &Booking)> {
+        let near = self.bookings.between(from, till);
+        near.filter(move |(_, booking)| booking.has(link, from, till))
+    }
+
+    /// All bookings, by their numbers.
+    pub fn bookings(&self) -> impl Iterator<Item = (Id, &Booking)> {
+        self.bookings.all()
+    }
+
+    /// The booking of a number.
+    pub fn booking(&self, id: Id) -> Option<&Booking> {
+        self.bookings.find(id)
+    }
+
+    /// The links that it is about.
+    pub const fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Forgets what was over before a moment, and those bookings; says which. Whoever comes with an earlier `now` finds that
+    /// moment.
+    pub fn forget(&mut self, before: Instant) -> Vec<Id> {
+        let before = before.max(self.since);
+        self.since = before;
+        let over = |booking: &Booking| booking.grant.end() <= before;
+        let begun = self.bookings.between(Instant::ZERO, before);
+        let begun = begun.filter(|(_, booking)| over(booking));
+        let mut ids: Vec<Id> = begun.map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        for id in &ids {
+            self.bookings.remove(*id);
+        }
+        self.outages.retain(|_, outage| outage.till > before);
+        self.stocks
+            .iter_mut()
+            .for_each(|stock| stock.forget(before));
+        ids
+    }
+
+    /// The first moment from `now` on that can still be changed.
+    pub(crate) fn first_from(&self, now: Instant) -> Instant {
+        self.config.slot_from(now.max(self.since))
+    }
+
+    pub(crate) const fn field(&self) -> Field<'_> {
+        Field {
+            config: &self.config,
+            stocks: self.stocks.as_slice(),
+            limit: None,
+        }
+    }
+
+    /// The paths that a request may be on.
+    pub(crate) fn paths(&self, way: &Way) -> Result<Cow<'_, [Arc<Path>]>, Refusal> {
+        let ends = match way {
+            Way::Over(path) => {
+                let known = path
+                    .stocks()
+                    .all(|link| (link.0 as usize) < self.stocks.len());
+                return known
+                    .then(|| vec![Arc::clone(path)].into())
+                    .ok_or(Refusal::Unknown);
+            }
+            Way::Between(from, to) => (None, *from, *to),
+            Way::By(interface, from, to) => (Some(*interface), *from, *to),
+        };
+        let (interface, from, to) = ends;
+        if self.topology.name(from).is_none() || self.topology.name(to).is_none() {
+            return Err(Refusal::Unknown);
+        }
+        let paths = match self.paths.get(&ends) {
+            Some(paths) => Cow::from(paths),
+            None => self.look_for(ends).into(),
+        };
+        match interface {
+            _ if !paths.is_empty() => Ok(paths),
+            Some(_) => Err(Refusal::Interface),
+            None => Err(Refusal::NoPath),
+        }
+    }
+
+    /// The paths between two nodes; of more than are tried those that cross an interface, if one is meant.
+    fn look_for(&self, (interface, from, to): Ends) -> Vec<Arc<Path>> {
+        let most = self.config.paths_max;
+        let Some(interface) = interface else {
+            return shortest(&self.topology, from, to, most);
+        };
+        let all = shortest(&self.topology, from, to, PATHS_MAX);
+        let crossing = all
+            .iter()
+            .filter_map(|path| path.through(&self.topology, interface));
+        crossing.take(most).collect()
+    }
+
+    /// Refuses a number that is in use.
+    pub(crate) fn check_id(&self, id: Id) -> Result<(), Refusal> {
+        if self.bookings.contains(id) || self.outages.contains_key(&id) {
+            return Err(Refusal::Taken(id));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take(&mut self, owner: Owner, path: &Path, steps: &[Step]) {
+        for link in path.stocks() {
+            let stock = &mut self.stocks[link.0 as usize];
+            for step in steps {
+                stock.take(owner, step);
+            }
+        }
+    }
+
+    pub(crate) fn give(&mut self, owner: Owner, path: &Path, steps: &[Step]) {
+        for link in path.stocks() {
+            let stock = &mut self.stocks[link.0 as usize];
+            for step in steps {
+                stock.give(owner, step);
+            }
+        }
+    }
+
+    /// Gives the bookings to come a turn behind the `nth`.
+    pub(crate) fn count_on(&mut self, nth: u64) {
+        self.next = self.next.max(nth.saturating_add(1));
+    }
+
+    /// Keeps the paths between two nodes.
+    fn remember(&mut self, way: &Way) {
+        let ends = match *way {
+            Way::Between(from, to) => (None, from, to),
+            Way::By(interface, from, to) => (Some(interface), from, to),
+            Way::Over(_) => return,
+        };
+        if self.paths.contains_key(&ends) {
+            return;
+        }
+        if self.paths.len() >= PAIRS_MAX {
+            self.paths.clear();
+        }
+        let paths = self.look_for(ends);
+        self.paths.insert(ends, paths);
+    }
+}
+
+/// Two are equal if they promise the same; which paths they have looked for, and how many bookings they have seen come
+/// and go, is their own affair.
+impl PartialEq for Calendar {
+    fn eq(&self, other: &Self) -> bool {
+        self.config == other.config
+            && self.topology == other.topology
+            && self.stocks == other.stocks
+            && self.bookings == other.bookings
+            && self.outages == other.outages
+            && self.since == other.since
+    }
+}
+
+impl Eq for Calendar {}
+
+/// The interface that a path crosses, if one is meant, and its ends.
+type Ends = (Option<LinkId>, NodeId, NodeId);
+
+/// Paths that are looked at for those that cross an interface.
+const PATHS_MAX: usize = 64;
+/// Pairs of nodes whose paths are kept.
+const PAIRS_MAX: usize = 1 << 14;
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::change::{RepackLimits, Scope};
+    use crate::request::{Detail, Need, Shape};
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    /// One link of 2 Gb/s, of which a byte at 1 Gb/s takes 8 ns.
+    fn topology() -> Topology {
+        let gigabit = Rate::from_mbps(1000);
+        Topology::of_one(Rate::from_mbps(2000), gigabit).unwrap()
+    }
+
+    fn calendar() -> Calendar {
+        Calendar::new(topology(), Config::default()).unwrap()
+    }
+
+    fn link(calendar: &Calendar) -> LinkId {
+        calendar.topology.link("link").unwrap()
+    }
+
+    /// A file for both channels of the link, which takes 4 ns a byte.
+    fn request(calendar: &Calendar, bytes: u64) -> Request {
+        let node = |name| calendar.topology.node(name).unwrap();
+        Request {
+            owner: Owner(0),
+            priority: 0,
+            way: Way::Between(node("a"), node("b")),
+            need: Need::bytes(bytes),
+            rate_min: None,
+            rate_max: Rate::from_mbps(2000),
+            from: Instant::ZERO,
+            deadline: None,
+            shape: Shape::Varying,
+            detail: Detail::Joined,
+        }
+    }
+
+    fn book(calendar: &mut Calendar, id: u64, bytes: u64) {
+        let request = request(calendar, bytes);
+        calendar.book(Instant::ZERO, Id(id), &request).unwrap();
+    }
+
+    fn outage(calendar: &Calendar, from: u64, till: u64) -> Outage {
+        Outage {
+            link: link(calendar),
+            from: at(from),
+            till: at(till),
+        }
+    }
+
+    #[test]
+    fn calendars_differ_by_each_thing_that_they_promise() {
+        let mut one = calendar();
+        book(&mut one, 1, 10);
+        let other = |change: &dyn Fn(&mut Calendar)| {
+            let mut other = one.clone();
+            change(&mut other);
+            other
+        };
+        assert_eq!(one, other(&|_| ()));
+        let more = |calendar: &mut Calendar| {
+            (calendar.next, calendar.paths) = (9, BTreeMap::new());
+        };
+        assert_eq!(one, other(&more), "a cache promises nothing");
+        assert_ne!(one, other(&|other| other.config.paths_max = 1));
+        let interface = |other: &mut Calendar| {
+            let links = [link(other)];
+            other.topology.attach("eth1", &links).unwrap();
+        };
+        assert_ne!(one, other(&interface));
+        assert_ne!(one, other(&|other| other.stocks.clear()));
+        assert_ne!(one, other(&|other| drop(other.bookings.remove(Id(1)))));
+        let out = outage(&one, 100, 200);
+        let plan = |other: &mut Calendar| {
+            other.outages.insert(Id(2), out);
+        };
+        assert_ne!(one, other(&plan));
+        assert_ne!(one, other(&|other| other.since = at(1)));
+    }
+
+    #[test]
+    fn allocation_is_listed_where_it_shares_a_moment_with_the_window() {
+        let mut calendar = calendar();
+        let held = Request {
+            need: Need::Hold(Duration::from_nanos(10)),
+            from: at(20),
+            shape: Shape::Fixed,
+            ..request(&calendar, 0)
+        };
+        calendar.book(Instant::ZERO, Id(1), &held).unwrap();
+        for (from, till, is_listed) in [
+            (0, 20, false),
+            (0, 21, true),
+            (22, 25, true),
+            (29, 40, true),
+            (30, 40, false),
+        ] {
+            let booking = calendar.booking(Id(1)).unwrap();
+            let (from, till) = (at(from), at(till));
+            assert_eq!(booking.has(link(&calendar), from, till), is_listed);
+            assert!(!booking.has(LinkId(1), from, till));
+            let listed = calendar.allocations(link(&calendar), from, till);
+            assert_eq!(listed.count(), usize::from(is_listed));
+        }
+    }
+
+    #[test]
+    fn forgotten_is_what_was_over_at_that_moment() {
+        let mut calendar = calendar();
+        book(&mut calendar, 1, 10);
+        book(&mut calendar, 2, 10);
+        for (id, from, till) in [(3, 100, 200), (4, 100, 201), (5, 300, 400)] {
+            let outage = outage(&calendar, from, till);
+            calendar.outage(Instant::ZERO, Id(id), outage).unwrap();
+        }
+        assert_eq!(calendar.forget(at(39)), []);
+        assert_eq!(calendar.forget(at(40)), [Id(1)]);
+        assert_eq!(calendar.forget(at(200)), [Id(2)]);
+        let left: Vec<u64> = calendar.outages.keys().map(|id| id.0).collect();
+        assert_eq!(left, [4, 5]);
+        assert_eq!(calendar.forget(at(0)), []);
+        assert_eq!(calendar.since, at(200), "time does not go back");
+    }
+
+    #[test]
+    fn number_of_a_booking_or_an_outage_is_taken() {
+        let mut calendar = calendar();
+        book(&mut calendar, 1, 10);
+        let planned = outage(&calendar, 100, 200);
+        calendar.outage(Instant::ZERO, Id(2), planned).unwrap();
+        for id in [Id(1), Id(2)] {
+            let request = request(&calendar, 10);
+            let booked = calendar.book(Instant::ZERO, id, &request);
+            assert_eq!(booked.cloned(), Err(Refusal::Taken(id)));
+            let planned = calendar.outage(Instant::ZERO, id, planned);
+            assert_eq!(planned, Err(Refusal::Taken(id)));
+        }
+    }
+
+    #[test]
+    fn of_equal_bookings_the_first_made_is_the_first_in_turn() {
+        let mut calendar = calendar();
+        let ids = [7, 3, 9, 1];
+        for id in ids {
+            book(&mut calendar, id, 10);
+        }
+        assert_eq!(calendar.in_turn(|_| true), ids.map(Id));
+        // none of them can be moved forward
+        let moved = calendar.repack(Instant::ZERO, Scope::All, RepackLimits::NONE);
+        assert_eq!(moved, []);
+        calendar.count_on(2);
+        assert_eq!(calendar.next, 4);
+        calendar.count_on(40);
+        assert_eq!(calendar.next, 41);
+    }
+
+    #[test]
+    fn paths_are_looked_for_once_and_only_so_many_pairs_are_kept() {
+        let mut calendar = calendar();
+        book(&mut calendar, 1, 10);
+        book(&mut calendar, 2, 10);
+        assert_eq!(calendar.paths.len(), 1);
+        let known = calendar.paths.values().next().cloned().unwrap();
+        let (node, _) = calendar.topology.ends(link(&calendar));
+        calendar.paths.clear();
+        for nth in 0..PAIRS_MAX as u32 - 1 {
+            let ends = (Some(LinkId(nth)), node, node);
+            calendar.paths.insert(ends, known.clone());
+        }
+        book(&mut calendar, 3, 10);
+        assert_eq!(calendar.paths.len(), 1 << 14);
+        calendar
+            .paths
+            .retain(|(interface, ..), _| interface.is_some());
+        calendar
+            .paths
+            .insert((Some(LinkId(u32::MAX)), node, node), known);
+        book(&mut calendar, 4, 10);
+        assert_eq!(calendar.paths.len(), 1);
+    }
+
+    #[test]
+    fn ways_that_are_not_in_the_topology_are_unknown() {
+        let calendar = calendar();
+        let node = |name| calendar.topology.node(name).unwrap();
+        let (a, b) = (node("a"), node("b"));
+        let nowhere = NodeId(2);
+        for (from, to) in [(a, nowhere), (nowhere, b)] {
+            let paths = calendar.paths(&Way::Between(from, to));
+            assert_eq!(paths, Err(Refusal::Unknown));
+        }
+        assert_eq!(calendar.paths(&Way::Between(b, a)), Err(Refusal::NoPath));
+        let by = calendar.paths(&Way::By(LinkId(1), a, b));
+        assert_eq!(by, Err(Refusal::Interface));
+        let over = Path::new(&calendar.topology, vec![link(&calendar)]).unwrap();
+        assert_eq!(
+            calendar.paths(&Way::Over(Arc::clone(&over))).unwrap().len(),
+            1
+        );
+        let mut empty = calendar.clone();
+        empty.stocks.clear();
+        assert_eq!(empty.paths(&Way::Over(over)), Err(Refusal::Unknown));
+    }
+
+    #[test]
+    fn rate_up_to_the_capacity_can_be_asked_for() {
+        let calendar = calendar();
+        let mut request = request(&calendar, 10);
+        assert!(calendar.quote(Instant::ZERO, &request).is_ok());
+        request.rate_max = Rate::from_mbps(2001);
+        let most = Rate::from_mbps(2000);
+        let refused = calendar.quote(Instant::ZERO, &request);
+        assert_eq!(refused, Err(Refusal::Rate(most)));
+        // to the moment, and not a moment later
+        request.rate_max = most;
+        request.deadline = Some(at(40));
+        assert!(calendar.quote(Instant::ZERO, &request).is_ok());
+        request.deadline = Some(at(39));
+        let late = calendar.quote(Instant::ZERO, &request);
+        assert!(matches!(late, Err(Refusal::Late(counter)) if counter.end == Some(at(40))));
+    }
+}

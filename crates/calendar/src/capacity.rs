@@ -1,0 +1,263 @@
+//! What is left of a link over time: steps, exact, in an order that a million of them do not slow down.
+
+use lighthaul_base::Instant;
+
+use crate::blocks::Blocks;
+use crate::cursor::Cursor;
+
+/// A capacity function, the paper's gamma(t) (section 3): from each point till the next so many bits a second are
+/// free, and behind the last one everything is.
+///
+/// Neighbours that are equal are one step, so the steps are as few as they can be. They lie in blocks that know the
+/// least and the most that is free in them: a query jumps over blocks in which nothing can be found, and a change
+/// that covers a whole block is noted there once (`owed`). A list as in the paper costs a walk over everything
+/// booked for every request; a tree of single points spends more on its nodes than these rows do on moving their ends.
+#[derive(Clone, Debug)]
+pub struct Capacity {
+    whole: u64,
+    blocks: Blocks,
+}
+
+/// A time in which the same is free, perhaps nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Free {
+    /// Its first moment.
+    pub from: Instant,
+    /// The first moment after it; [`Instant::NEVER`] behind the last booking.
+    pub till: Instant,
+    /// Bits a second.
+    pub bps: u64,
+}
+
+impl Capacity {
+    /// A link of `bps` bits a second that nobody has booked.
+    pub fn new(bps: u64) -> Self {
+        Self {
+            whole: bps,
+            blocks: Blocks::new(bps),
+        }
+    }
+
+    /// What it has when nothing is booked.
+    pub const fn whole(&self) -> u64 {
+        self.whole
+    }
+
+    /// What is free at a moment.
+    pub fn at(&self, at: Instant) -> u64 {
+        self.cursor(at).free()
+    }
+
+    /// The steps from one moment till another, in order.
+    pub fn steps(&self, from: Instant, till: Instant) -> impl Iterator<Item = Free> + '_ {
+        let mut cursor = self.cursor(from);
+        core::iter::from_fn(move || {
+            let (now, free) = (cursor.now(), cursor.free());
+            if now >= till {
+                return None;
+            }
+            let end = cursor.till().min(till);
+            cursor.seek(end);
+            Some(Free {
+                from: now,
+                till: end,
+                bps: free,
+            })
+        })
+    }
+
+    /// Returns the least that is free at any moment from `from` till `till`; all of it where that is no time.
+    pub fn least(&self, from: Instant, till: Instant) -> u64 {
+        if from >= till {
+            return self.whole;
+        }
+        self.blocks.least(from, till)
+    }
+
+    /// How many steps there are.
+    pub fn len(&self) -> usize {
+        self.blocks.points()
+    }
+
+    /// Whether nothing is booked.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.points() == 1 && self.blocks.least(Instant::ZERO, Instant::NEVER) == self.whole
+    }
+
+    /// Takes `bps` bits a second away from one moment till another; they must be there.
+    pub fn take(&mut self, from: Instant, till: Instant, bps: u64) {
+        self.shift(from, till, bps.wrapping_neg());
+    }
+
+    /// Gives back what was taken.
+    pub fn give(&mut self, from: Instant, till: Instant, bps: u64) {
+        self.shift(from, till, bps);
+    }
+
+    /// Forgets what was before a moment, of which nobody will ask again.
+    pub fn forget(&mut self, before: Instant) {
+        self.blocks.forget(before);
+    }
+
+    /// A place in it from which to look on.
+    pub(crate) fn cursor(&self, at: Instant) -> Cursor<'_> {
+        Cursor::new(&self.blocks, at)
+    }
+
+    /// Adds `by`, which wraps, from one moment till another.
+    fn shift(&mut self, from: Instant, till: Instant, by: u64) {
+        if from >= till || by == 0 {
+            return;
+        }
+        self.blocks.shift(from, till, by, self.whole);
+    }
+}
+
+/// Two are equal if they say the same of every moment, however their steps lie in blocks.
+impl PartialEq for Capacity {
+    fn eq(&self, other: &Self) -> bool {
+        self.whole == other.whole
+            && self
+                .steps(Instant::ZERO, Instant::NEVER)
+                .eq(other.steps(Instant::ZERO, Instant::NEVER))
+    }
+}
+
+impl Eq for Capacity {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::blocks::POINTS_MAX;
+
+    fn at(nanos: usize) -> Instant {
+        Instant::from_nanos(nanos as u64)
+    }
+
+    /// What is free at each nanosecond, the dumbest way to know it.
+    fn array(changes: &[(usize, usize, u64)]) -> Vec<u64> {
+        let mut array = vec![WHOLE; END];
+        for &(from, len, bps) in changes {
+            array[from..from + len]
+                .iter_mut()
+                .for_each(|free| *free -= bps);
+        }
+        array
+    }
+
+    fn of(changes: &[(usize, usize, u64)]) -> Capacity {
+        let mut capacity = Capacity::new(WHOLE);
+        for &(from, len, bps) in changes {
+            capacity.take(at(from), at(from + len), bps);
+        }
+        capacity
+    }
+
+    fn changes(most: usize) -> impl Strategy<Value = Vec<(usize, usize, u64)>> {
+        prop::collection::vec((0..END - 500, 0_usize..500, 0_u64..3), 0..most)
+    }
+
+    /// The blocks agree with the points in them.
+    fn assert_sound(capacity: &Capacity) {
+        let mut before: Option<(Instant, u64)> = None;
+        assert_eq!(capacity.blocks.starts.len(), capacity.blocks.rows.len());
+        for (start, block) in capacity.blocks.starts.iter().zip(&capacity.blocks.rows) {
+            assert_eq!(*start, block.points[0].at);
+            assert!(block.points.len() <= POINTS_MAX);
+            let frees: Vec<u64> = (0..block.points.len()).map(|nth| block.free(nth)).collect();
+            assert_eq!(frees.iter().min(), Some(&block.least));
+            assert_eq!(frees.iter().max(), Some(&block.most));
+            for (point, free) in block.points.iter().zip(frees) {
+                if let Some((earlier, other)) = before {
+                    assert!(earlier < point.at, "points are in order");
+                    assert_ne!(other, free, "neighbours that are equal are one step");
+                }
+                before = Some((point.at, free));
+            }
+        }
+    }
+
+    #[test]
+    fn equal_bookings_at_one_moment_count_twice_and_neighbours_do_not_add_up() {
+        let mut capacity = Capacity::new(10);
+        capacity.take(at(5), at(9), 4);
+        capacity.take(at(5), at(9), 4);
+        assert_eq!(capacity.at(at(5)), 2);
+        capacity.take(at(9), at(12), 8);
+        let steps: Vec<Free> = capacity.steps(at(0), at(20)).collect();
+        let step = |from, till, bps| Free {
+            from: at(from),
+            till: at(till),
+            bps,
+        };
+        assert_eq!(steps, [step(0, 5, 10), step(5, 12, 2), step(12, 20, 10)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "more was taken")]
+    fn more_than_there_is_cannot_be_taken() {
+        let mut capacity = Capacity::new(10);
+        capacity.take(at(5), at(9), 4);
+        capacity.take(at(0), at(6), 7);
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_what_an_array_does(changes in changes(400), from in 0..END, bps in 0..WHOLE + 2) {
+            let (capacity, array) = (of(&changes), array(&changes));
+            assert_sound(&capacity);
+            let read: Vec<u64> = (0..END).map(|moment| capacity.at(at(moment))).collect();
+            prop_assert_eq!(&read, &array);
+            let cursor = capacity.cursor(at(from));
+            let first = |wanted: &dyn Fn(u64) -> bool| {
+                let rest = if wanted(WHOLE) { at(END) } else { Instant::NEVER };
+                (from..END).find(|moment| wanted(array[*moment])).map_or(rest, at)
+            };
+            // behind the last booking all is free from where it ends, which is before the array does
+            prop_assert_eq!(cursor.next_at_least(bps), first(&|free| free >= bps));
+            prop_assert_eq!(cursor.next_below(bps), first(&|free| free < bps));
+            let till = from + (bps as usize) % (END - from);
+            let least = array[from..till].iter().min().copied();
+            prop_assert_eq!(capacity.least(at(from), at(till)), least.unwrap_or(WHOLE));
+            for step in capacity.steps(at(from), at(END)) {
+                for moment in step.from.as_nanos()..step.till.as_nanos() {
+                    prop_assert_eq!(step.bps, array[moment as usize]);
+                }
+            }
+        }
+
+        #[test]
+        fn giving_back_in_any_order_restores_it(mut some in changes(300), others in changes(300), seed: u64) {
+            let mut capacity = of(&some);
+            for &(from, len, bps) in &others {
+                capacity.take(at(from), at(from + len), bps);
+            }
+            let mut rng = lighthaul_base::Rng::new(seed);
+            while !some.is_empty() {
+                let (from, len, bps) = some.swap_remove(rng.below(some.len() as u64) as usize);
+                capacity.give(at(from), at(from + len), bps);
+            }
+            assert_sound(&capacity);
+            prop_assert_eq!(capacity, of(&others));
+        }
+
+        #[test]
+        fn what_is_forgotten_leaves_the_rest(changes in changes(400), before in 0..END) {
+            let mut capacity = of(&changes);
+            let was = capacity.clone();
+            capacity.forget(at(before));
+            assert_sound(&capacity);
+            let after = |capacity: &Capacity| capacity.steps(at(before), at(END)).collect::<Vec<_>>();
+            prop_assert_eq!(after(&capacity), after(&was));
+            prop_assert_eq!(capacity.at(Instant::ZERO), was.at(at(before)));
+        }
+    }
+
+    const END: usize = 1500;
+    const WHOLE: u64 = 1200;
+}

@@ -1,0 +1,227 @@
+//! Bookings that change.
+
+use lighthaul_base::{Instant, Rng};
+use lighthaul_calendar::{
+    Booking, Calendar, Config, Id, Need, NoRules, Outage, Refusal, RepackLimits, Request, Scope,
+    Shape,
+};
+
+use super::{at, calendar, file, nanos, occupy, steps};
+
+#[test]
+fn a_margin_is_booked_and_what_is_released_early_is_free_at_once() {
+    let mut calendar = calendar(1, 0, Config::default());
+    let request = Request {
+        need: Need::Size {
+            bytes: 1000,
+            margin_ppm: 100_000,
+        },
+        ..file(&calendar, 1, 1)
+    };
+    assert_eq!(
+        steps(calendar.book(at(0), Id(1), &request).unwrap()),
+        [(0, 8800, 1)]
+    );
+    let freed = calendar.release(at(8000), Id(1)).unwrap();
+    assert_eq!((freed[0].from, freed[0].till), (at(8000), at(8800)));
+    let next = Request {
+        from: at(8000),
+        ..file(&calendar, 1000, 1)
+    };
+    assert_eq!(
+        steps(calendar.book(at(8000), Id(2), &next).unwrap()),
+        [(8000, 16000, 1)]
+    );
+}
+
+/// When a margin's rest is released and the others are packed again, all is as if everybody had known their need.
+#[test]
+fn ideal_packing_is_perfect_knowledge() {
+    for seed in 0..20 {
+        let (mut knows, mut learns) = (
+            calendar(20, 0, Config::default()),
+            calendar(20, 0, Config::default()),
+        );
+        let mut rng = Rng::new(seed);
+        let mut now = 0;
+        let mut wishes = Vec::new();
+        for id in 0..150 {
+            now += rng.below(400);
+            let (bytes, channels) = (1 + rng.below(2000), [1, 5, 10][rng.below(3) as usize]);
+            wishes.push((
+                Id(id),
+                Request {
+                    from: at(now),
+                    ..file(&knows, bytes, channels)
+                },
+            ));
+        }
+        let mut moved = 0;
+        for (id, wish) in &wishes {
+            knows.book(wish.from, *id, wish).unwrap();
+            moved += finish_until(&mut learns, &knows, wish.from);
+            let Need::Size { bytes, .. } = wish.need else {
+                continue;
+            };
+            let need = Need::Size {
+                bytes,
+                margin_ppm: 100_000,
+            };
+            learns
+                .book(
+                    wish.from,
+                    *id,
+                    &Request {
+                        need,
+                        ..wish.clone()
+                    },
+                )
+                .unwrap();
+        }
+        moved += finish_until(&mut learns, &knows, Instant::NEVER);
+        assert_eq!(learns.bookings().count(), 0, "seed {seed}");
+        assert!(
+            moved > 10,
+            "seed {seed}: only {moved} were moved, so this shows nothing"
+        );
+    }
+}
+
+/// Releases what is over by a moment as soon as it has carried its bytes, packs again, and finds each over when who knew
+/// had it over. Says how many were moved.
+fn finish_until(learns: &mut Calendar, knows: &Calendar, till: Instant) -> usize {
+    let mut moved = 0;
+    loop {
+        let over = |(id, booking): (Id, &Booking)| {
+            let Need::Size { bytes, .. } = booking.request().need else {
+                return None;
+            };
+            let trc = booking.grant().trc(Instant::ZERO).unwrap();
+            Some((trc.time_to_send(bytes, Instant::ZERO).unwrap(), id))
+        };
+        let Some((end, id)) = learns
+            .bookings()
+            .filter_map(over)
+            .min()
+            .filter(|(end, _)| *end <= till)
+        else {
+            return moved;
+        };
+        assert_eq!(
+            Some(end),
+            knows.booking(id).map(|booking| booking.grant().end())
+        );
+        learns.release(end, id).unwrap();
+        moved += learns.repack(end, Scope::All, RepackLimits::NONE).len();
+    }
+}
+
+#[test]
+fn a_booking_in_use_grows_and_shrinks() {
+    let mut calendar = calendar(4, 0, Config::default());
+    calendar
+        .book(at(0), Id(1), &file(&calendar, 100, 2))
+        .unwrap();
+    occupy(&mut calendar, 500, 600, 4);
+    assert_eq!(
+        steps(calendar.extend(at(100), Id(1), Need::bytes(150)).unwrap()),
+        [(0, 500, 2), (600, 700, 2)]
+    );
+    assert_eq!(
+        steps(calendar.shrink(at(100), Id(1), Need::bytes(50)).unwrap()),
+        [(0, 200, 2)]
+    );
+    assert_eq!(
+        calendar.shrink(at(190), Id(1), Need::bytes(10)),
+        Err(Refusal::Size(Id(1)))
+    );
+    assert_eq!(
+        calendar.extend(at(100), Id(1), Need::bytes(50)),
+        Err(Refusal::Size(Id(1)))
+    );
+    assert_eq!(
+        calendar.extend(at(200), Id(1), Need::bytes(60)),
+        Err(Refusal::Over(Id(1)))
+    );
+    let hold = Request {
+        need: Need::Hold(nanos(100)),
+        shape: Shape::Fixed,
+        from: at(300),
+        ..file(&calendar, 1, 4)
+    };
+    calendar.book(at(200), Id(2), &hold).unwrap();
+    let longer = |time| Need::Hold(nanos(time));
+    assert_eq!(
+        calendar.extend(at(350), Id(2), longer(201)),
+        Err(Refusal::Blocked(at(500)))
+    );
+    assert_eq!(
+        steps(calendar.extend(at(350), Id(2), longer(200)).unwrap()),
+        [(300, 500, 4)]
+    );
+    assert_eq!(
+        steps(calendar.shrink(at(350), Id(2), longer(60)).unwrap()),
+        [(300, 360, 4)]
+    );
+    assert_eq!(
+        calendar.extend(at(350), Id(2), Need::bytes(5)),
+        Err(Refusal::Size(Id(2)))
+    );
+}
+
+#[test]
+fn an_outage_moves_what_it_hits_and_cuts_what_cannot_wait() {
+    let mut calendar = calendar(4, 0, Config::default());
+    let hold = |channels| Request {
+        need: Need::Hold(nanos(100)),
+        shape: Shape::Fixed,
+        ..file(&calendar, 1, channels)
+    };
+    let (begun, waiting) = (
+        hold(1),
+        Request {
+            from: at(300),
+            ..hold(4)
+        },
+    );
+    let long = file(&calendar, 150, 3);
+    for (id, request) in (1..).zip([&begun, &long, &waiting]) {
+        calendar.book(at(0), Id(id), request).unwrap();
+    }
+    let outage = Outage {
+        link: calendar.topology().link("link").unwrap(),
+        from: at(80),
+        till: at(350),
+    };
+    let displaced = calendar.outage(at(50), Id(9), outage).unwrap();
+    assert_eq!(displaced.lost, [Id(1)]);
+    let now = |calendar: &Calendar, id| steps(calendar.booking(Id(id)).unwrap().grant());
+    assert_eq!(now(&calendar, 1), [(0, 80, 1)]);
+    // it goes on when the link does, and leaves out the time that the third has
+    assert_eq!(
+        now(&calendar, 2),
+        [(0, 80, 3), (350, 400, 3), (500, 770, 3)]
+    );
+    assert_eq!(now(&calendar, 3), [(400, 500, 4)]);
+    assert_eq!(calendar.lift(Id(9)), Ok(outage));
+    let moved = calendar.repack(at(50), Scope::All, RepackLimits::NONE);
+    assert_eq!(moved.len(), 1);
+    assert_eq!(now(&calendar, 2), [(0, 400, 3)]);
+    assert_eq!(now(&calendar, 3), [(400, 500, 4)]);
+}
+
+#[test]
+fn repack_looks_at_no_more_bookings_and_steps_than_it_may() {
+    for (bookings, steps, moves) in [(9, 9, 5), (2, 9, 2), (9, 3, 3), (0, 9, 0)] {
+        let mut calendar = calendar(1, 0, Config::default());
+        let first = occupy(&mut calendar, 0, 100, 1);
+        for id in 1..=5 {
+            let request = file(&calendar, 10, 1);
+            calendar.book(at(0), Id(id), &request).unwrap();
+        }
+        calendar.release(at(0), first).unwrap();
+        let mut limits = RepackLimits { bookings, steps };
+        let moved = calendar.repack_by(at(0), Scope::Waiting, &mut limits, &mut NoRules);
+        assert_eq!((moved.len(), limits.steps), (moves, steps - moves));
+    }
+}

@@ -1,0 +1,289 @@
+//! Bookings that are packed again over two links side by side.
+
+use lighthaul_calendar::{
+    Calendar, Capacity, Config, Grant, Id, Link, MoveRules, Need, NoRules, Path, RateLimit,
+    Refusal, RepackLimits, Request, Scope, Shape, Topology, Way,
+};
+
+use super::{at, calendar, file, gbps, nanos, occupy, steps};
+
+/// Rules that allow no other path, or no other grant.
+#[derive(Clone, Copy, Debug, Default)]
+struct Strict {
+    paths: bool,
+    grants: bool,
+}
+
+impl MoveRules for Strict {
+    fn may_take(&self, _id: Id, _path: &Path, _topology: &Topology) -> bool {
+        !self.paths
+    }
+
+    fn check(&mut self, id: Id, _was: &Grant, _new: &Grant) -> Result<(), Refusal> {
+        if self.grants {
+            return Err(Refusal::Missing(id));
+        }
+        Ok(())
+    }
+}
+
+/// Rules that leave a booking a part of a rate.
+struct Limited {
+    left: Capacity,
+    less: u64,
+}
+
+impl MoveRules for Limited {
+    fn may_take(&self, _id: Id, _path: &Path, _topology: &Topology) -> bool {
+        true
+    }
+
+    fn rate_limit(&self, _id: Id) -> Option<RateLimit<'_>> {
+        let (left, less) = (&self.left, self.less);
+        Some(RateLimit { left, less })
+    }
+
+    fn check(&mut self, _id: Id, _was: &Grant, _new: &Grant) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+/// A calendar of a link and a detour from `a` to `b`, each of one channel of 1 Gb/s.
+fn two_links() -> Calendar {
+    let link = |name: &str, cost| Link {
+        name: name.into(),
+        from: "a".into(),
+        to: "b".into(),
+        capacity: gbps(1),
+        channel: gbps(1),
+        guard: nanos(0),
+        cost,
+    };
+    let nodes = vec!["a".into(), "b".into()];
+    let topology = Topology::new(nodes, vec![link("link", 1), link("detour", 2)]).unwrap();
+    Calendar::new(topology, Config::default()).unwrap()
+}
+
+/// A request for either of the links.
+fn either(calendar: &Calendar, need: Need) -> Request {
+    let node = |name| calendar.topology().node(name).unwrap();
+    Request {
+        need,
+        way: Way::Between(node("a"), node("b")),
+        ..file(calendar, 1, 1)
+    }
+}
+
+/// A request for one of the links.
+fn over(calendar: &Calendar, name: &str, need: Need) -> Request {
+    let link = calendar.topology().link(name).unwrap();
+    let path = Path::new(calendar.topology(), vec![link]).unwrap();
+    Request {
+        need,
+        way: Way::Over(path),
+        ..file(calendar, 1, 1)
+    }
+}
+
+/// Holds a link for so long, at once.
+fn hold(calendar: &mut Calendar, id: u64, name: &str, time: u64) {
+    let request = Request {
+        shape: Shape::Fixed,
+        ..over(calendar, name, Need::Hold(nanos(time)))
+    };
+    calendar.book(at(0), Id(id), &request).unwrap();
+}
+
+/// The link that a booking is on, its begin and its end.
+fn place(calendar: &Calendar, id: u64) -> (String, u64, u64) {
+    let grant = calendar.booking(Id(id)).unwrap().grant();
+    let link = grant.path().links()[0];
+    let name = calendar.topology().about(link).unwrap().name.clone();
+    (name, grant.start().as_nanos(), grant.end().as_nanos())
+}
+
+fn repack(calendar: &mut Calendar, rules: &mut impl MoveRules) -> usize {
+    let mut limits = RepackLimits::NONE;
+    let moved = calendar.repack_by(at(0), Scope::Waiting, &mut limits, rules);
+    moved.len()
+}
+
+#[test]
+fn repack_takes_another_path_only_if_rules_allow_path_and_grant() {
+    let mut calendar = two_links();
+    hold(&mut calendar, 1, "link", 100);
+    hold(&mut calendar, 2, "detour", 200);
+    let request = either(&calendar, Need::bytes(10));
+    calendar.book(at(0), Id(3), &request).unwrap();
+    let before = ("link".to_owned(), 100, 180);
+    assert_eq!(place(&calendar, 3), before);
+    calendar.release(at(0), Id(2)).unwrap();
+    for (paths, grants) in [(true, false), (false, true)] {
+        assert_eq!(repack(&mut calendar, &mut Strict { paths, grants }), 0);
+        assert_eq!(place(&calendar, 3), before);
+    }
+    assert_eq!(repack(&mut calendar, &mut NoRules), 1);
+    assert_eq!(place(&calendar, 3), ("detour".to_owned(), 0, 80));
+}
+
+#[test]
+fn repack_keeps_its_own_path_open_whatever_rules_say_of_paths() {
+    let mut calendar = two_links();
+    hold(&mut calendar, 1, "link", 100);
+    hold(&mut calendar, 2, "detour", 200);
+    let request = either(&calendar, Need::bytes(10));
+    calendar.book(at(0), Id(3), &request).unwrap();
+    calendar.release(at(0), Id(1)).unwrap();
+    let mut rules = Strict {
+        paths: true,
+        grants: false,
+    };
+    assert_eq!(repack(&mut calendar, &mut rules), 1);
+    assert_eq!(place(&calendar, 3), ("link".to_owned(), 0, 80));
+}
+
+#[test]
+fn repack_prefers_the_shorter_path_where_neither_ends_earlier() {
+    let mut calendar = two_links();
+    hold(&mut calendar, 1, "link", 100);
+    let request = either(&calendar, Need::bytes(10));
+    calendar.book(at(0), Id(2), &request).unwrap();
+    assert_eq!(place(&calendar, 2), ("detour".to_owned(), 0, 80));
+    calendar.release(at(0), Id(1)).unwrap();
+    assert_eq!(repack(&mut calendar, &mut NoRules), 1);
+    assert_eq!(place(&calendar, 2), ("link".to_owned(), 0, 80));
+}
+
+#[test]
+fn repack_keeps_to_the_rate_that_rules_leave() {
+    let mut calendar = calendar(4, 0, Config::default());
+    let before = occupy(&mut calendar, 0, 100, 4);
+    let request = file(&calendar, 20, 4);
+    calendar.book(at(0), Id(1), &request).unwrap();
+    let now = |calendar: &Calendar| steps(calendar.booking(Id(1)).unwrap().grant());
+    assert_eq!(now(&calendar), [(100, 140, 4)]);
+    calendar.release(at(0), before).unwrap();
+    let (left, less) = (Capacity::new(3_000_000_000), 1_000_000_000);
+    assert_eq!(repack(&mut calendar, &mut Limited { left, less }), 1);
+    assert_eq!(now(&calendar), [(0, 80, 2)]);
+    assert_eq!(repack(&mut calendar, &mut NoRules), 1);
+    assert_eq!(now(&calendar), [(0, 40, 4)]);
+}
+
+#[test]
+fn extended_file_that_has_not_begun_may_change_its_path() {
+    let mut calendar = two_links();
+    hold(&mut calendar, 1, "link", 100);
+    hold(&mut calendar, 2, "detour", 120);
+    let request = either(&calendar, Need::bytes(10));
+    calendar.book(at(0), Id(3), &request).unwrap();
+    let next = over(&calendar, "link", Need::bytes(10));
+    calendar.book(at(0), Id(4), &next).unwrap();
+    assert_eq!(place(&calendar, 3), ("link".to_owned(), 100, 180));
+    calendar.extend(at(0), Id(3), Need::bytes(20)).unwrap();
+    assert_eq!(place(&calendar, 3), ("detour".to_owned(), 120, 280));
+}
+
+#[test]
+fn extended_hold_keeps_its_path_and_its_start() {
+    for shape in [Shape::Fixed, Shape::Varying] {
+        let mut calendar = two_links();
+        hold(&mut calendar, 1, "link", 100);
+        let request = Request {
+            shape,
+            from: at(50),
+            ..either(&calendar, Need::Hold(nanos(20)))
+        };
+        calendar.book(at(0), Id(2), &request).unwrap();
+        assert_eq!(place(&calendar, 2), ("detour".to_owned(), 50, 70));
+        calendar.release(at(0), Id(1)).unwrap();
+        let longer = Need::Hold(nanos(40));
+        calendar.extend(at(0), Id(2), longer).unwrap();
+        assert_eq!(place(&calendar, 2), ("detour".to_owned(), 50, 90));
+    }
+}
+
+#[test]
+fn booking_grows_until_its_deadline_and_no_further() {
+    let mut calendar = calendar(1, 0, Config::default());
+    let request = Request {
+        deadline: Some(at(160)),
+        ..file(&calendar, 10, 1)
+    };
+    calendar.book(at(0), Id(1), &request).unwrap();
+    let late = calendar.extend(at(0), Id(1), Need::bytes(21));
+    assert!(matches!(late, Err(Refusal::Late(counter)) if counter.end == Some(at(168))));
+    let grown = calendar.extend(at(0), Id(1), Need::bytes(20)).unwrap();
+    assert_eq!(steps(grown), [(0, 160, 1)]);
+}
+
+#[test]
+fn repack_leaves_alone_what_is_over_and_in_use_what_has_begun() {
+    let mut calendar = calendar(1, 0, Config::default());
+    let between = occupy(&mut calendar, 40, 60, 1);
+    let request = file(&calendar, 10, 1);
+    calendar.book(at(0), Id(1), &request).unwrap();
+    assert_eq!(steps(calendar.booking(Id(1)).unwrap().grant()).len(), 2);
+    calendar.release(at(0), between).unwrap();
+    for (now, scope, looked_at, moved) in [
+        (100, Scope::All, 0, 0),
+        (99, Scope::Waiting, 0, 0),
+        (20, Scope::Waiting, 0, 0),
+        (20, Scope::All, 1, 1),
+    ] {
+        let mut limits = RepackLimits {
+            bookings: 9,
+            steps: 9,
+        };
+        let moves = calendar.repack_by(at(now), scope, &mut limits, &mut NoRules);
+        assert_eq!((9 - limits.bookings, moves.len()), (looked_at, moved));
+    }
+    assert_eq!(
+        steps(calendar.booking(Id(1)).unwrap().grant()),
+        [(0, 80, 1)]
+    );
+}
+
+#[test]
+fn booking_grows_to_the_most_steps_and_no_further() {
+    let config = Config {
+        steps_max: 2,
+        ..Config::default()
+    };
+    let mut calendar = calendar(1, 0, config);
+    occupy(&mut calendar, 8, 16, 1);
+    occupy(&mut calendar, 32, 40, 1);
+    let request = file(&calendar, 2, 1);
+    calendar.book(at(0), Id(1), &request).unwrap();
+    let more = |calendar: &mut Calendar, bytes| {
+        let grown = calendar.extend(at(20), Id(1), Need::bytes(bytes));
+        grown.map(steps)
+    };
+    assert_eq!(more(&mut calendar, 3), Ok(vec![(0, 8, 1), (16, 32, 1)]));
+    assert_eq!(more(&mut calendar, 4), Err(Refusal::Steps(2)));
+}
+
+#[test]
+fn extended_booking_in_use_pays_a_guard_time_only_where_it_is_dark() {
+    let mut calendar = calendar(1, 10, Config::default());
+    let request = file(&calendar, 10, 1);
+    calendar.book(at(0), Id(1), &request).unwrap();
+    assert_eq!(
+        steps(calendar.booking(Id(1)).unwrap().grant()),
+        [(0, 90, 1)]
+    );
+    let longer = calendar.extend(at(50), Id(1), Need::bytes(20)).unwrap();
+    assert_eq!(steps(longer), [(0, 170, 1)]);
+}
+
+#[test]
+fn extended_booking_pays_a_guard_time_after_a_gap() {
+    let mut calendar = calendar(1, 10, Config::default());
+    occupy(&mut calendar, 40, 60, 1);
+    let request = file(&calendar, 10, 1);
+    calendar.book(at(0), Id(1), &request).unwrap();
+    let expected = [(0, 40, 1), (60, 120, 1)];
+    assert_eq!(steps(calendar.booking(Id(1)).unwrap().grant()), expected);
+    let longer = calendar.extend(at(50), Id(1), Need::bytes(15)).unwrap();
+    assert_eq!(steps(longer), [(0, 40, 1), (60, 160, 1)]);
+}

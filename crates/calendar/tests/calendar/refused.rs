@@ -1,0 +1,126 @@
+//! What is refused, and what is said.
+
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_calendar::{Config, Id, Need, Refusal, Request, Topology, Way};
+
+use super::{at, calendar, file, gbps, nanos, occupy};
+
+#[test]
+fn what_nobody_can_have_is_refused_with_what_would_work() {
+    let mut calendar = calendar(10, 0, Config::default());
+    let now = at(1_000_000_000);
+    let base = Request {
+        from: now,
+        ..file(&calendar, 1000, 10)
+    };
+    let year_9999 = at(u64::MAX);
+    let half = 1 << 63;
+    for (change, says) in [
+        (
+            &(|r: &mut Request| r.need = Need::bytes(0)) as &dyn Fn(&mut Request),
+            "at least a byte",
+        ),
+        (&|r| r.need = Need::Hold(Duration::ZERO), "nanosecond"),
+        (&|r| r.need = Need::bytes(half), "ask for less"),
+        (
+            &|r| {
+                r.need = Need::Size {
+                    bytes: u64::MAX,
+                    margin_ppm: u32::MAX,
+                }
+            },
+            "ask for less",
+        ),
+        (&|r| r.need = Need::Hold(Duration::MAX), "ask for less"),
+        (&|r| r.from = at(999_999_999), "at 1.000000000s or later"),
+        (&|r| r.from = year_9999, "an earlier start"),
+        (&|r| r.rate_max = gbps(11), "at most 10.000 Gb/s"),
+        (&|r| r.rate_max = Rate::UNLIMITED, "at most 10.000 Gb/s"),
+        (
+            &|r| r.rate_min = Some(Rate::UNLIMITED),
+            "lowest rate of at most",
+        ),
+        (
+            &|r| (r.rate_min, r.rate_max) = (Some(gbps(3)), gbps(2)),
+            "at most 2.000 Gb/s",
+        ),
+        (&|r| r.rate_max = Rate::from_mbps(1), "at least 1.000 Gb/s"),
+        (
+            &|r| r.deadline = Some(at(1)),
+            "in time: ask for it by 1.000000800s",
+        ),
+        (
+            &|r| r.deadline = Some(at(now.as_nanos() + 400)),
+            "for 500 bytes",
+        ),
+        (
+            &|r| (r.rate_max, r.deadline) = (gbps(2), Some(at(now.as_nanos() + 1000))),
+            "for 250 bytes, or with a highest rate of 8.000 Gb/s",
+        ),
+    ] {
+        let mut request = base.clone();
+        change(&mut request);
+        let before = calendar.clone();
+        let why = calendar.book(now, Id(1), &request).unwrap_err();
+        assert!(why.to_string().contains(says), "{why}");
+        assert_eq!(calendar, before, "{why}");
+    }
+    let topology = Topology::of_one(gbps(1), gbps(1)).unwrap();
+    let (a, b) = (topology.node("a").unwrap(), topology.node("b").unwrap());
+    let back = Request {
+        way: Way::Between(b, a),
+        ..base
+    };
+    assert_eq!(calendar.quote(now, &back), Err(Refusal::NoPath));
+    assert_eq!(calendar.release(now, Id(7)), Err(Refusal::Missing(Id(7))));
+}
+
+#[test]
+fn two_who_want_the_last_of_it_do_not_both_get_it() {
+    let mut calendar = calendar(
+        1,
+        0,
+        Config {
+            horizon: nanos(800),
+            ..Config::default()
+        },
+    );
+    let request = file(&calendar, 100, 1);
+    assert_eq!(
+        calendar.quote(at(0), &request),
+        calendar.quote(at(0), &request)
+    );
+    assert!(calendar.book(at(0), Id(1), &request).is_ok());
+    assert_eq!(
+        calendar.book(at(0), Id(2), &request),
+        Err(Refusal::Far(at(800)))
+    );
+}
+
+#[test]
+fn a_calendar_that_is_full_says_so_and_takes_more_when_one_is_over() {
+    let mut calendar = calendar(
+        4,
+        0,
+        Config {
+            bookings_max: 2,
+            steps_max: 2,
+            ..Config::default()
+        },
+    );
+    let request = file(&calendar, 1, 1);
+    for id in [1, 2] {
+        calendar.book(at(0), Id(id), &request).unwrap();
+    }
+    assert_eq!(calendar.book(at(0), Id(3), &request), Err(Refusal::Full(2)));
+    assert_eq!(calendar.forget(at(8)), [Id(1), Id(2)]);
+    occupy(&mut calendar, 10, 20, 1);
+    occupy(&mut calendar, 20, 30, 2);
+    let long = Request {
+        from: at(8),
+        ..file(&calendar, 100, 4)
+    };
+    assert_eq!(calendar.quote(at(8), &long), Err(Refusal::Steps(2)));
+}

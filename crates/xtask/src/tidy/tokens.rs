@@ -1,0 +1,161 @@
+//! Tokens of Rust code.
+
+/// Splits code into identifiers, literals and punctuation marks, with `::` as one, without white
+/// space and comments.
+pub(crate) fn tokens(code: &str) -> Vec<&str> {
+    let mut tokens = Vec::new();
+    let mut rest = code.trim_start();
+    while let Some(first) = rest.chars().next() {
+        if let Some(len) = comment_len(rest) {
+            rest = rest[len..].trim_start();
+            continue;
+        }
+        let len = token_len(rest, first);
+        tokens.push(&rest[..len]);
+        rest = rest[len..].trim_start();
+    }
+    tokens
+}
+
+/// Reports whether a token is an identifier, a keyword or a number.
+pub(crate) fn is_word(token: &str) -> bool {
+    token.starts_with(is_word_char)
+}
+
+/// Returns the index after the bracket that closes the one at `at`.
+pub(crate) fn after_group(tokens: &[&str], at: usize) -> usize {
+    let mut depth = 0_usize;
+    for (nth, token) in tokens.iter().enumerate().skip(at) {
+        match *token {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return nth + 1;
+        }
+    }
+    tokens.len()
+}
+
+fn comment_len(rest: &str) -> Option<usize> {
+    if rest.starts_with("//") {
+        return Some(rest.find('\n').unwrap_or(rest.len()));
+    }
+    let inside = rest.strip_prefix("/*")?;
+    Some(inside.find("*/").map_or(rest.len(), |end| end + 4))
+}
+
+fn token_len(rest: &str, first: char) -> usize {
+    if let Some(len) = raw_string_len(rest) {
+        return len;
+    }
+    match first {
+        '"' => quoted_len(rest, '"'),
+        '\'' if is_char(rest) => quoted_len(rest, '\''),
+        '\'' => 1 + word_len(&rest[1..]),
+        ':' if rest.starts_with("::") => 2,
+        _ => word_len(rest).max(first.len_utf8()),
+    }
+}
+
+fn word_len(rest: &str) -> usize {
+    rest.find(|c| !is_word_char(c)).unwrap_or(rest.len())
+}
+
+fn is_word_char(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Reports whether a quote begins a character, not a lifetime.
+fn is_char(rest: &str) -> bool {
+    let mut after = rest.chars().skip(1);
+    after.next() == Some('\\') || after.next() == Some('\'')
+}
+
+fn quoted_len(rest: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    for (at, c) in rest.char_indices().skip(1) {
+        if is_escaped {
+            is_escaped = false;
+        } else if c == '\\' {
+            is_escaped = true;
+        } else if c == quote {
+            return at + 1;
+        }
+    }
+    rest.len()
+}
+
+fn raw_string_len(rest: &str) -> Option<usize> {
+    let marked = rest
+        .strip_prefix("br")
+        .or_else(|| rest.strip_prefix("cr"))
+        .or_else(|| rest.strip_prefix('r'))?;
+    let content = marked.trim_start_matches('#');
+    let hashes = &marked[..marked.len() - content.len()];
+    let content = content.strip_prefix('"')?;
+    let end = format!("\"{hashes}");
+    let start = rest.len() - content.len();
+    Some(
+        content
+            .find(&end)
+            .map_or(rest.len(), |at| start + at + end.len()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_splits_into_tokens() {
+        let code = "use a::{b as c}; // d\nlet x: &'a str = f(\"e :: \\\" f\", '\\'', 'g', r#\"h\"i\"#, rest); /* j */ k";
+        let expected = [
+            "use",
+            "a",
+            "::",
+            "{",
+            "b",
+            "as",
+            "c",
+            "}",
+            ";",
+            "let",
+            "x",
+            ":",
+            "&",
+            "'a",
+            "str",
+            "=",
+            "f",
+            "(",
+            "\"e :: \\\" f\"",
+            ",",
+            "'\\''",
+            ",",
+            "'g'",
+            ",",
+            "r#\"h\"i\"#",
+            ",",
+            "rest",
+            ")",
+            ";",
+            "k",
+        ];
+        assert_eq!(tokens(code), expected);
+    }
+
+    #[test]
+    fn unfinished_code_has_tokens_too() {
+        assert_eq!(tokens("a \"b"), ["a", "\"b"]);
+        assert_eq!(tokens("a /* b"), ["a"]);
+        assert_eq!(tokens("r#\"b"), ["r#\"b"]);
+    }
+
+    #[test]
+    fn groups_end_at_their_own_bracket() {
+        let tokens = tokens("f(a, (b), {c}) d");
+        assert_eq!(tokens[after_group(&tokens, 1)], "d");
+    }
+}
