@@ -6,8 +6,7 @@
 //! rarely as one CRC of 128 bits; against forgers there is the encryption, or BLAKE3 on request.
 //! Other tools know each half: S3 the first, `xz` the second.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use crc_fast::{CrcAlgorithm, checksum};
 use serde::{Deserialize, Serialize};

@@ -2,10 +2,9 @@
 //!
 //! Who called the first time calls again; who was called hands what comes to the session that waits for it.
 
-use std::fmt;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::Duration;
+use std::{fmt, thread};
 
 use lighthaul_io::control::Control;
 use lighthaul_proto::stripe::width::NEAR;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::error::{Code, Error};
-use crate::message::Span;
+use crate::object::Span;
 
 /// The most octets that a chunk of the manifest has when it is unpacked.
 const CHUNK_MAX: usize = 4 << 20;

@@ -14,12 +14,11 @@ use crate::hash::Hashed;
 use crate::join::Join;
 use crate::list::Page;
 use crate::measure::{Ask, Measured};
-use crate::object::Piece;
+use crate::object::{Piece, Span};
 use crate::options::{Options, Planned};
 use crate::protocol::Protocol;
 use crate::relay::{Relay, Relayed};
-use crate::sentence;
-use crate::stream;
+use crate::{sentence, stream};
 
 /// The version of everything below; both sides must speak the same.
 pub const VERSION: u16 = 10;
@@ -171,9 +170,6 @@ pub struct Compared {
     /// The range must be sent.
     pub wanted: bool,
 }
-
-/// From where to where in a file.
-pub type Span = (u64, u64);
 
 /// An entry that is not in place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

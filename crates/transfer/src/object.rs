@@ -14,6 +14,9 @@ pub const PIECES_MAX: usize = 1 << 14;
 /// The most bytes of an object.
 pub const OBJECT_MAX: u64 = 1 << 36;
 
+/// From where to where in a file.
+pub type Span = (u64, u64);
+
 /// A part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece {

@@ -5,10 +5,9 @@ use std::time::Duration;
 use lighthaul_io::metadata::Keep;
 use serde::{Deserialize, Serialize};
 
-use crate::digest;
 use crate::filter::Rules;
 use crate::hash::Asked;
-use crate::sentence;
+use crate::{digest, sentence};
 
 /// How long the peer may say nothing, if nobody says.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -5,8 +5,9 @@ use std::time::Duration;
 use lighthaul_io::clock::unix_nanos;
 
 use crate::checkup::back;
+use crate::checkup::talk::{hear, out_of_turn, say};
 use crate::checkup::word::{Facts, Word};
-use crate::error::{Code, Error};
+use crate::error::Error;
 use crate::message::Message;
 use crate::path::{Door, explore};
 use crate::session::Session;
@@ -41,24 +42,6 @@ pub fn answer(session: &Session, door: &Door<'_>) -> Result<(), Error> {
     say(session, Word::End)?;
     session.control.flush(FAREWELL);
     Ok(())
-}
-
-pub(super) fn say(session: &Session, word: Word) -> Result<(), Error> {
-    session.say(&Message::Checkup(word))
-}
-
-pub(super) fn hear(session: &Session) -> Result<Word, Error> {
-    let Message::Checkup(word) = session.hear()? else {
-        return Err(out_of_turn());
-    };
-    Ok(word)
-}
-
-pub(super) fn out_of_turn() -> Error {
-    Error::new(
-        Code::Protocol,
-        "the peer said something else than a checkup needs",
-    )
 }
 
 /// How long the last word gets to leave.

@@ -6,8 +6,8 @@ use lighthaul_base::Rate;
 use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::udp::header_len;
 
-use crate::checkup::answer::{hear, out_of_turn, say};
 use crate::checkup::back;
+use crate::checkup::talk::{hear, out_of_turn, say};
 use crate::checkup::word::{Facts, Word};
 use crate::error::Error;
 use crate::path::{Door, explore};

@@ -10,7 +10,7 @@ use lighthaul_io::error::Error as World;
 use lighthaul_io::probe::{LENGTHS, connect, connection_of};
 use lighthaul_io::wait::{Watch, wait};
 
-use crate::checkup::answer::say;
+use crate::checkup::talk::say;
 use crate::checkup::word::Word;
 use crate::error::Error;
 use crate::session::Session;

@@ -8,3 +8,4 @@ pub mod ask;
 pub mod word;
 
 mod back;
+mod talk;

@@ -7,7 +7,7 @@ use lighthaul_io::disk::Root;
 
 use crate::digest::{Digest, Taking};
 use crate::error::{Code, Error};
-use crate::message::Span;
+use crate::object::Span;
 
 /// Compares the bytes that the device has of the file at `path` with these digests; asks `check` whether to go on.
 pub(crate) fn check(

@@ -10,8 +10,8 @@ use lighthaul_io::disk::Root;
 use lighthaul_io::drive::Lane;
 
 use super::hashing::Hasher;
+use super::job::Job;
 use super::lane::ReceiveLane;
-use super::publish::Job;
 use super::receiver::{Outlets, Receiving};
 use super::sink::FileSink;
 use super::temp_files::TempFiles;

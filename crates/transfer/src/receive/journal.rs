@@ -15,7 +15,7 @@ use lighthaul_io::disk::Look;
 
 use crate::budget::Slot;
 use crate::digest::Kind;
-use crate::message::Span;
+use crate::object::Span;
 
 /// The first octets of every journal, with the version of what follows.
 const MAGIC: &[u8; 8] = b"LHJRNL02";

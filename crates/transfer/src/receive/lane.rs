@@ -9,7 +9,8 @@ use lighthaul_io::blocks::Blocks;
 use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 
-use super::sink::{FileSink, Incoming};
+use super::job::Incoming;
+use super::sink::FileSink;
 use crate::board::Counts;
 use crate::crew::{Crew, LOOK};
 use crate::error::Error;

@@ -12,8 +12,8 @@ use super::links::{Links, Name, Whereabouts};
 use crate::digest::{self, Digest};
 use crate::error::{Code, Error};
 use crate::manifest::{Entry, Kind, WINDOW};
-use crate::message::{Failure, Span, Verdict};
-use crate::object::Piece;
+use crate::message::{Failure, Verdict};
+use crate::object::{Piece, Span};
 
 /// A file that is on its way.
 #[derive(Debug)]

@@ -11,31 +11,27 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::disk::Root;
 
 use super::claim::Claim;
 use super::cradle::Cradle;
 use super::dress::Wardrobe;
 use super::held::{HeldCheck, HeldRange};
-use super::journal::Passage;
+use super::job::{Incoming, Job};
 use super::judge::Judge;
 use super::landing::Landing;
 use super::ledger::Ledger;
-use super::names::{Writer, boot};
-use super::permit::Permit;
-use super::publish::{Job, Publisher};
-use super::sink::Incoming;
+use super::names::Writer;
+use super::publish::Publisher;
+use super::settings::{Landed, Settings};
 use crate::alive::Alive;
 use crate::board::Board;
-use crate::budget::Budget;
 use crate::crew::Crew;
 use crate::error::{Code, Error};
 use crate::join::join;
-use crate::list::{Names, Told};
+use crate::list::Told;
 use crate::message::{Announced, Listing, Message, Progress, UNANSWERED_MAX};
 use crate::mover;
 use crate::object::Layout;
-use crate::options::Options;
 use crate::path::{Door, explore};
 use crate::protocol::{self, Protocol};
 use crate::session::{LIST, Session};
@@ -56,36 +52,6 @@ static TRANSFERS: AtomicU64 = AtomicU64::new(0);
 /// How long the verdict may take to leave, and the sender to say nothing before it closes.
 const FLUSH: Duration = Duration::from_secs(10);
 const FAREWELL: Duration = Duration::from_secs(5);
-
-/// How to receive.
-#[derive(Debug, Default)]
-pub struct Settings {
-    /// Datagrams are not encrypted.
-    pub plain: bool,
-    /// Which paths the sender is to look for, if not all.
-    pub names: Option<Names>,
-    /// How to copy.
-    pub options: Options,
-    /// What the peer may set.
-    pub permit: Permit,
-    /// Limits of its memory and open files.
-    pub budget: Budget,
-}
-
-impl Settings {
-    /// How bytes travel, and by which digest both sides compare them.
-    pub(crate) const fn passage(&self) -> Passage {
-        Passage {
-            digest: self.options.digest,
-            sealed: !self.plain,
-        }
-    }
-
-    /// Which start of the host written bytes do not outlive, zero if they are brought to disk.
-    pub(super) fn boot(&self) -> u64 {
-        if self.options.sync { 0 } else { boot() }
-    }
-}
 
 /// Receives what the peer sends, and puts it in `landing`.
 pub fn receive(
@@ -177,9 +143,6 @@ fn tell(list: &Told, crew: &Crew, stream: &Stream) -> Result<(), Error> {
     }
     Ok(())
 }
-
-/// Where files go, what people know that as, and our mark on it.
-pub(super) type Landed = (Root, PathBuf, Option<Claim>);
 
 /// A transfer on the receiving side.
 pub(super) struct Receiving<'a, 'w> {

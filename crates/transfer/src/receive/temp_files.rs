@@ -32,6 +32,17 @@ pub(crate) struct TempFiles {
     pub(crate) journals: Slots,
 }
 
+/// What a receiver attempts to do to a temporary file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Attempt {
+    /// Makes it, or opens what an earlier run left.
+    Create,
+    /// Writes to it.
+    Write,
+    /// Reads what was written.
+    ReadBack,
+}
+
 impl TempFiles {
     /// Another value for the same files.
     pub(crate) fn another(&self) -> io::Result<Self> {
@@ -67,7 +78,7 @@ impl TempFiles {
         fill.failed = opened.is_err();
         opened
             .map(Some)
-            .map_err(|error| self.fault("cannot create", file, &error))
+            .map_err(|error| self.fault(Attempt::Create, file, &error))
     }
 
     /// Opens a temporary file again, which must be the file that was written so far.
@@ -80,17 +91,17 @@ impl TempFiles {
         }
     }
 
-    /// The failure to do `what` to a file.
-    pub(crate) fn fault(&self, what: &str, file: &Pending, error: &io::Error) -> Error {
+    /// The failure of an attempt at a file.
+    pub(crate) fn fault(&self, attempt: Attempt, file: &Pending, error: &io::Error) -> Error {
         let place = self.target.join(file.entry.path());
         if error.kind() == io::ErrorKind::WouldBlock {
             let text = format!("{}: another transfer is writing it", place.display());
             return Error::new(Code::Open, text);
         }
-        let code = if what == "cannot create" {
-            Code::Open
-        } else {
-            Code::Io
+        let (code, what) = match attempt {
+            Attempt::Create => (Code::Open, "cannot create"),
+            Attempt::Write => (Code::Io, "cannot write"),
+            Attempt::ReadBack => (Code::Io, "cannot read back"),
         };
         Error::file(code, what, &place, error)
     }

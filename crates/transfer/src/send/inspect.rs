@@ -12,8 +12,8 @@ use lighthaul_io::sparse::DataRanges;
 use super::walk::Found;
 use crate::hard_links::HardLinks;
 use crate::manifest::{Entry, Kind, Linked, PARTS_MAX};
-use crate::message::Span;
 use crate::notes::Notes;
+use crate::object::Span;
 use crate::options::Options;
 
 /// Looks once more at what is found, as soon as it is.

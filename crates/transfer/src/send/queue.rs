@@ -12,8 +12,8 @@ use crate::crew::{Crew, LOOK};
 use crate::digest::Kind;
 use crate::error::{Code, Error};
 use crate::manifest::WINDOW;
-use crate::message::{COMPARED_MAX, Compared, Span, UNANSWERED_MAX, Wanted, WantedFile};
-use crate::object::{LARGE, Layout, PIECES_MAX, Piece};
+use crate::message::{COMPARED_MAX, Compared, UNANSWERED_MAX, Wanted, WantedFile};
+use crate::object::{LARGE, Layout, PIECES_MAX, Piece, Span};
 
 /// Parts of files that may wait to be sent: of each entry one, and more of few that are resumed.
 const READY_MAX: usize = 1 << 20;

@@ -33,13 +33,12 @@ use crate::join::join;
 use crate::list::Heard;
 use crate::machine::Baton;
 use crate::message::{Message, Offer, Progress, Verdict};
-use crate::mover;
 use crate::options::Options;
 use crate::path::{Door, Path, explore};
 use crate::protocol::{self, Protocol};
 use crate::session::{LIST, Session};
-use crate::vector;
 use crate::watch::{Failed, Sight, Summary, Watcher, bear};
+use crate::{mover, vector};
 
 /// Used when a path carries datagrams but none of a train arrived.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);

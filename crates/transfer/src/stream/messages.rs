@@ -18,7 +18,7 @@ use lighthaul_proto::fec::{
 use super::coded::{Coded, Ring};
 use super::meter::Meter;
 use super::pump::{self, Intake, Outlet};
-use super::run::{Ready, check_both};
+use super::ready::{Ready, check_both};
 use super::word::{Messages, Report};
 use crate::error::{Code, Error};
 use crate::mover;

@@ -8,7 +8,7 @@
 //! - [`end`]: the pipe or file at its far end; [`pump`]: the threads that read and write, with
 //!   `frame_queue` between them and the wire
 //! - [`coded`]: the ring that a message stream's bytes lie in; [`meter`]: what came of it
-//! - [`messages`], [`objects`]: the two kinds; [`run`]: how a stream begins and ends
+//! - [`messages`], [`objects`]: the two kinds; [`run`]: how a stream begins and ends, and `ready`: what both sides know in between
 pub mod coded;
 pub mod end;
 mod frame_queue;
@@ -17,5 +17,6 @@ pub mod messages;
 pub mod meter;
 pub mod objects;
 pub mod pump;
+mod ready;
 pub mod run;
 pub mod word;

@@ -13,7 +13,7 @@ use lighthaul_proto::rbudp::wire::HEAD_LEN;
 
 use super::meter::Meter;
 use super::pump::{self, Frame, Intake, Outlet};
-use super::run::{Ready, check, check_both, hear, out_of_turn, say};
+use super::ready::{Ready, check, check_both, hear, out_of_turn, say};
 use super::word::{Objects, Payload, Report, Word};
 use crate::error::{Code, Error};
 use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::drive::Lane;
-use lighthaul_io::interrupt;
 use lighthaul_proto::fec::wire::HEAD_LEN;
 
+use super::ready::{Ready, hear, out_of_turn, say};
 use super::word::{Kind, Report, Wanted, Word};
 use super::{messages, objects};
 use crate::alive::Alive;
-use crate::error::{Code, Error};
+use crate::error::Error;
 use crate::message::{Message, Offer};
 use crate::mover;
 use crate::options::Options;
@@ -29,20 +29,6 @@ pub struct Settings {
     pub rate: Option<Rate>,
     /// Longest silence of the peer before the stream fails.
     pub silence_max: Duration,
-}
-
-/// A stream that both sides are ready for.
-#[derive(Debug)]
-pub(super) struct Ready<'a> {
-    pub(super) session: &'a Session,
-    pub(super) wanted: &'a Wanted,
-    pub(super) offer: Offer,
-    pub(super) plain: bool,
-    /// The most bytes of a message.
-    pub(super) message_len: u32,
-    /// By how much the receiver's clock is ahead; the sender does not know.
-    pub(super) ahead_nanos: i64,
-    pub(super) lane: Lane,
 }
 
 /// Sends what comes out of `file` to the peer, which has agreed.
@@ -168,49 +154,6 @@ fn receive_into(
     Ok(report)
 }
 
-pub(super) fn say(session: &Session, word: Word) -> Result<(), Error> {
-    session.say(&Message::Stream(word))
-}
-
-/// Waits for the peer's next word as long as the peer is alive: a stream may rest.
-pub(super) fn hear(session: &Session) -> Result<Word, Error> {
-    loop {
-        interrupt::check()?;
-        match session.hear_for(LOOK) {
-            Ok(Message::Stream(word)) => return Ok(word),
-            Ok(Message::Alive) => {}
-            Ok(_) => return Err(out_of_turn()),
-            Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Fails if this side has ended the stream.
-pub(super) fn check(session: &Session) -> Result<(), Error> {
-    interrupt::check()?;
-    session.halt.check()
-}
-
-/// Fails if either side has ended the stream, at a time when the peer has nothing else to say.
-pub(super) fn check_both(session: &Session) -> Result<(), Error> {
-    check(session)?;
-    loop {
-        match session.heard()? {
-            None => return Ok(()),
-            Some(Message::Alive) => {}
-            Some(_) => return Err(out_of_turn()),
-        }
-    }
-}
-
-pub(super) fn out_of_turn() -> Error {
-    Error::new(
-        Code::Protocol,
-        "the peer said something else than a stream needs",
-    )
-}
-
 /// Tells the time as often as the receiver asks.
 fn answer_clocks(session: &Session) -> Result<(), Error> {
     loop {
@@ -267,7 +210,5 @@ const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// Messages where no datagrams pass.
 const STREAM_MESSAGE_LEN: u32 = 1400;
 const ROUND_TRIPS: usize = 5;
-/// How often who waits looks whether it is to stop.
-const LOOK: Duration = Duration::from_secs(1);
 /// How long the last word gets to leave.
 const FAREWELL: Duration = Duration::from_secs(2);

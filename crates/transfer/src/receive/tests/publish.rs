@@ -12,10 +12,10 @@ use crate::error::{Code, Error};
 use crate::manifest::Entry;
 use crate::message::Report;
 use crate::options::Options;
+use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Record};
 use crate::receive::ledger::Settled;
 use crate::receive::links::Name;
-use crate::receive::publish::Job;
 
 /// The MD5 of "abc" (RFC 1321).
 const RIGHT: &str = "md5=900150983cd24fb0d6963f7d28e17f72";

@@ -15,17 +15,17 @@ use crate::digest::{self, Digest, Taking};
 use crate::error::Error;
 use crate::hash::Asked;
 use crate::manifest::Entry;
-use crate::message::{Failure, Report, Span};
-use crate::object::{Layout, Piece};
+use crate::message::{Failure, Report};
+use crate::object::{Layout, Piece, Span};
 use crate::options::Options;
 use crate::receive::claim::Claim;
 use crate::receive::cradle::Cradle;
 use crate::receive::dress::Wardrobe;
+use crate::receive::job::{Arrived, Incoming, Job};
 use crate::receive::journal::{Journal, Record, Subject};
 use crate::receive::ledger::{Ledger, Pending};
-use crate::receive::publish::{Job, Publisher};
-use crate::receive::receiver::{Landed, Settings};
-use crate::receive::sink::{Arrived, Incoming};
+use crate::receive::publish::Publisher;
+use crate::receive::settings::{Landed, Settings};
 
 /// A publisher and all that it works with.
 pub(super) struct Stage {

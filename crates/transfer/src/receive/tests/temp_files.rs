@@ -20,10 +20,10 @@ use crate::error::Code;
 use crate::manifest::Entry;
 use crate::message::{Compared, Listing, Report, decode};
 use crate::receive::held::{HeldCheck, HeldRange};
+use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Passage, Record, Subject};
 use crate::receive::ledger::{Ledger, Pending};
-use crate::receive::publish::Job;
-use crate::receive::temp_files::{TempFiles, is_continued};
+use crate::receive::temp_files::{Attempt, TempFiles, is_continued};
 use crate::session::LIST;
 
 const PASSAGE: Passage = Passage {
@@ -160,8 +160,12 @@ fn faults_say_who_is_to_blame() {
     let mut files = files(&bench, false);
     let there = pending(file("a", 4), false, true);
     let other = io::Error::other("the disk is broken");
-    for (what, code) in [("cannot create", Code::Open), ("cannot write", Code::Io)] {
-        let fault = files.fault(what, &there, &other);
+    for (attempt, what, code) in [
+        (Attempt::Create, "cannot create", Code::Open),
+        (Attempt::Write, "cannot write", Code::Io),
+        (Attempt::ReadBack, "cannot read back", Code::Io),
+    ] {
+        let fault = files.fault(attempt, &there, &other);
         let text = format!("{what} {}: the disk is broken", bench.target("a").display());
         assert_eq!((fault.code, fault.text), (code, text));
     }
