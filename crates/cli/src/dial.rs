@@ -7,8 +7,8 @@ use lighthaul_daemon::known::{self, Known};
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::Message;
 use lighthaul_transfer::session::Session;
+use lighthaul_transfer::session_message::Message;
 
 use crate::args::Far;
 use crate::passage::Through;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::VERSION;
+use lighthaul_transfer::session_message::VERSION;
 use serde_json::json;
 
 use crate::args::Cli;

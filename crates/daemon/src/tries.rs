@@ -40,10 +40,10 @@ impl Tries {
     pub(crate) fn enter(
         &self,
         session: &Session,
-        options: &Options,
+        options: Option<&Options>,
         part: &'static str,
     ) -> Result<Option<UnderWay<'_>>, Error> {
-        let Some(copy) = options.copy else {
+        let Some(copy) = options.and_then(|options| options.copy) else {
             return Ok(None);
         };
         let name = (session.peer, copy, part);

@@ -4,8 +4,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::Duration;
 
-use crate::message::Message;
 use crate::session::Session;
+use crate::session_message::Message;
 
 /// How often the peer hears that we are there.
 const OFTEN: Duration = Duration::from_secs(1);

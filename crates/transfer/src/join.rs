@@ -2,18 +2,18 @@
 //!
 //! Who called the first time calls again; who was called hands what comes to the session that waits for it.
 
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
-use std::{fmt, thread};
 
 use lighthaul_io::control::Control;
 use lighthaul_proto::stripe::width::NEAR;
-use serde::{Deserialize, Serialize};
 
+use crate::door::{Door, Joins};
 use crate::error::{Code, Error};
-use crate::message::Message;
-use crate::path::Door;
+use crate::secrets::JOINS_MAX;
 use crate::session::Session;
+use crate::session_message::Message;
 
 /// How long further connections may take; those that are late are not used.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -22,39 +22,6 @@ const ROUND_TRIPS: u32 = 8;
 const HANDED_OVER: Duration = Duration::from_secs(5);
 /// How long the peer may take to say which have joined.
 const WORD: Duration = Duration::from_secs(30);
-
-/// The most connections that join a session.
-pub const JOINS_MAX: u8 = 32;
-
-/// What a connection says first that belongs to a session: both of its ends derive it from the first
-/// connection, where nobody else sees it.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Join {
-    /// Which session.
-    pub session: u64,
-    /// The proof.
-    pub secret: [u8; 32],
-    /// Which of its connections, from 0.
-    pub number: u8,
-}
-
-impl Join {
-    /// Whether `other` is about the same session; takes as long whatever it says.
-    pub fn proves(&self, other: &Self) -> bool {
-        let pairs = self.secret.iter().zip(&other.secret);
-        let differ = pairs.fold(0, |sum, (ours, theirs)| sum | (ours ^ theirs));
-        differ == 0 && self.session == other.session && other.number < JOINS_MAX
-    }
-}
-
-impl fmt::Debug for Join {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Join({}, secret)", self.number)
-    }
-}
-
-/// Connections that came for a session, by their numbers.
-pub type Joins = Receiver<(u8, Session)>;
 
 /// Brings up to `count` further connections about, and agrees with the peer which of them there are. What crosses
 /// there is sealed as datagrams are, or `plain`.
@@ -93,7 +60,7 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
         let attempt = move || {
             let joined = call()?;
             joined.say(&Message::Join(join))?;
-            let Message::Welcome(_) = joined.hear_for(PATIENCE)? else {
+            let Message::Welcome { .. } = joined.hear_for(PATIENCE)? else {
                 return Err(Error::new(Code::Protocol, "the peer spoke out of turn"));
             };
             Ok(joined)
@@ -119,19 +86,19 @@ fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
     let mask = joined
         .iter()
         .fold(0, |mask, (number, _)| mask | 1_u32 << number);
-    session.say(&Message::Joined(mask))?;
+    session.say(&Message::Joined { connections: mask })?;
     Ok(joined.into_iter().map(|(_, joined)| joined).collect())
 }
 
 /// Hears which connections the peer uses, and takes those.
 fn hear(session: &Session, joins: &Joins) -> Result<Vec<Session>, Error> {
     let lie = |text: &str| Error::new(Code::Protocol, text);
-    let mut said = session.hear_for(WORD)?;
-    while let Message::Train(..) = said {
+    let mut said: Message = session.hear_for(WORD)?;
+    while let Message::Train { .. } = said {
         // a busy host sees a train in two parts, and tells of both
         said = session.hear_for(WORD)?;
     }
-    let Message::Joined(mask) = said else {
+    let Message::Joined { connections: mask } = said else {
         return Err(lie("the peer did not say which connections joined"));
     };
     let mut joined: Vec<(u8, Session)> = Vec::new();

@@ -2,7 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mover::Offer;
 use crate::protocol::Protocol;
+use crate::topic::Topic;
+
+/// One message of a measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// How the object will be sent.
+    Offer(Offer),
+    /// The receiver is ready for it.
+    Ready,
+    /// What came of it, from the receiver.
+    Measured(Measured),
+}
+
+impl Topic for Message {
+    const NUMBER: u8 = 6;
+    type Request = Ask;
+}
 
 /// One measurement that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

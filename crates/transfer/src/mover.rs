@@ -11,16 +11,13 @@ use lighthaul_io::probe::LANES_MAX;
 use lighthaul_io::udp::{Udp, header_len};
 use lighthaul_proto::stripe::Width;
 
-use crate::digest;
 use crate::error::{Code, Error};
-use crate::join::JOINS_MAX;
 use crate::machine::{Learned, Setup};
-use crate::message::Offer;
-use crate::options::Options;
 use crate::path::Path;
 use crate::protocol::Protocol;
+use crate::secrets::JOINS_MAX;
 use crate::session::{LANES, Session};
-use crate::watch::{Sight, Start, Watcher};
+use serde::{Deserialize, Serialize};
 
 /// Bytes of an object, and how long it takes where that is in between.
 const OBJECT_LEN_MIN: u64 = 4 << 20;
@@ -41,10 +38,31 @@ const BUFFER_MAX: u64 = 64 << 20;
 const SETTLE_MIN: Duration = Duration::from_millis(2);
 const SETTLE_MAX: Duration = Duration::from_millis(25);
 
+/// How objects will be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// What moves them.
+    pub protocol: Protocol,
+    /// Bytes of each packet but an object's last.
+    pub packet_len: u32,
+    /// The rate in bits a second on the wire, of all lanes together.
+    pub rate_bps: u64,
+    /// How long the receiver waits for stragglers at the end of a round, in microseconds.
+    pub settle_us: u32,
+    /// The round-trip time as the sender knows it, in microseconds.
+    pub rtt_us: u32,
+    /// Datagrams come over UDP, not on the stream.
+    pub udp: bool,
+    /// Objects at a time.
+    pub lanes: u8,
+    /// Connections that may join to carry them.
+    pub joins: u8,
+}
+
 /// How objects go over `path` at `rate`: as was asked, or by streams where no datagram passes.
 pub fn offer(
     session: &Session,
-    (asked, options): (Protocol, &Options),
+    (asked, streams): (Protocol, u8),
     path: &Path,
     rate: Rate,
 ) -> Offer {
@@ -62,7 +80,7 @@ pub fn offer(
             0 => STREAM_LANES,
             sockets => sockets as u8,
         },
-        joins: match (joins_max(protocol), options.streams) {
+        joins: match (joins_max(protocol), streams) {
             (most, 0) => most,
             (most, streams) => most.min(streams),
         },
@@ -118,9 +136,9 @@ pub fn scarce(offer: &Offer, path: &Path) -> Option<String> {
 
 /// How many of the connections that have `joined` are used: a few, and more as that pays, unless
 /// somebody said how many.
-pub fn width(session: &Session, options: &Options, joined: &[Control]) -> Learned {
+pub fn width(session: &Session, streams: u8, joined: &[Control]) -> Learned {
     let most = joined.len() as u16;
-    Learned::Width(match options.streams {
+    Learned::Width(match streams {
         0 => Width::measured(most, session.rtt),
         _ => Width::fixed(most),
     })
@@ -200,35 +218,6 @@ pub fn setup(
         .check()
         .map_err(|error| bad(format!("the object cannot be sent: {error}")))?;
     Ok(setup)
-}
-
-/// Tells an onlooker how the object is about to move; `start_up` is how long it took to find out.
-pub fn announce(
-    session: &Session,
-    (asked, offer): (Option<Protocol>, &Offer),
-    (plain, digest): (bool, digest::Kind),
-    start_up: Duration,
-    watcher: Watcher<'_>,
-) {
-    let diverted = !offer.udp && asked.is_some_and(Protocol::is_datagrams);
-    if diverted {
-        watcher(Sight::Diverted(
-            "no UDP datagram arrived, so TCP carries the data".into(),
-        ));
-    }
-    watcher(Sight::Started(Start {
-        rate_bps: offer.udp.then_some(offer.rate_bps),
-        protocol: offer.protocol.to_string(),
-        packet_len: offer.packet_len,
-        cipher: if plain {
-            "plain"
-        } else {
-            session.secrets.cipher().name()
-        }
-        .to_owned(),
-        digest: digest.name().to_owned(),
-        start_up,
-    }));
 }
 
 /// So many lanes over the path's sockets, or over the session's streams; they have no keys yet.

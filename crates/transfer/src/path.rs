@@ -1,8 +1,7 @@
 //! What the path between two hosts can do: whether datagrams pass, how long, and how fast.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
@@ -12,13 +11,11 @@ use lighthaul_io::probe::{self, LANES_MAX, LENGTHS, Prober, TrainResult};
 use lighthaul_io::tls::Side;
 use lighthaul_io::udp::Udp;
 
+use crate::door::{Arrivals, Door};
 use crate::error::{Code, Error};
-use crate::join::Joins;
-use crate::message::Message;
 use crate::session::Session;
-
-/// Datagrams that came to a server's shared port for one session.
-pub type Arrivals = Receiver<(SocketAddr, Vec<u8>)>;
+use crate::session_message::Message;
+use crate::topic::Topic;
 
 /// How long datagrams get to arrive before the stream must do.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -51,15 +48,6 @@ pub struct Path {
     prober: Prober,
 }
 
-/// How our side of a session comes by a socket.
-#[derive(Debug)]
-pub enum Door<'a> {
-    /// We call: any port will do. Without datagrams if `false`.
-    Caller(bool),
-    /// We were called: probes come in by the shared port.
-    Called(&'a Arrivals, &'a Joins),
-}
-
 /// What the peer says has reached it: the longest datagram, and the lanes; and how its processors are wanted.
 type Reached = (usize, u8, u8);
 
@@ -90,7 +78,11 @@ pub fn explore(
         Door::Called(arrivals, _) => answer(session, arrivals, &prober, (deadline, &mut theirs))?,
     };
     let ours = mask(&sockets);
-    let reached = |len| Message::Reached(len, ours, processor_wait());
+    let reached = |datagram_len| Message::Reached {
+        datagram_len,
+        lanes: ours,
+        waited: processor_wait(),
+    };
     let mut arrived = 0;
     while let Some((_, udp)) = sockets.first() {
         let now = session.clock.now();
@@ -168,7 +160,7 @@ impl Path {
             self.prober
                 .train(udp, count, self.datagram_len)
                 .map_err(probing)?;
-            let Message::Train(bytes, nanos) = session.hear_for(Duration::from_secs(5))? else {
+            let Message::Train { bytes, nanos } = session.hear_for(Duration::from_secs(5))? else {
                 return Err(Error::new(
                     Code::Protocol,
                     "the peer did not measure the path",
@@ -188,8 +180,8 @@ impl Path {
         Ok(rate)
     }
 
-    /// Reports trains to the peer until it says something else, which is the answer.
-    pub fn listen(&mut self, session: &Session) -> Result<Message, Error> {
+    /// Reports trains to the peer until it says something about topic `M`, which is the answer.
+    pub fn listen<M: Topic>(&mut self, session: &Session) -> Result<M, Error> {
         let give_up = session.clock.now() + Duration::from_secs(30);
         while let Some(udp) = self.sockets.first() {
             if let Some(message) = session.heard()? {
@@ -209,7 +201,8 @@ impl Path {
                 TrainResult::Data => break,
                 TrainResult::Train(arrival) => {
                     let nanos = u64::try_from(arrival.time.as_nanos()).unwrap_or(u64::MAX);
-                    session.say(&Message::Train(arrival.bytes, nanos))?;
+                    let bytes = arrival.bytes;
+                    session.say(&Message::Train { bytes, nanos })?;
                 }
             }
         }
@@ -282,7 +275,11 @@ fn answer(
 
 fn hear_reached(session: &Session, patience: Duration) -> Result<Option<Reached>, Error> {
     match session.hear_for(patience) {
-        Ok(Message::Reached(len, lanes, waited)) if len == 0 || LENGTHS.contains(&len.into()) => {
+        Ok(Message::Reached {
+            datagram_len: len,
+            lanes,
+            waited,
+        }) if len == 0 || LENGTHS.contains(&len.into()) => {
             Ok(Some((usize::from(len), lanes, waited)))
         }
         Ok(_) => Err(Error::new(

@@ -15,14 +15,13 @@ use lighthaul_io::flood::{absorb, flood};
 use lighthaul_io::memory::Memory;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::door::Door;
 use crate::error::{Code, Error};
 use crate::join::join;
 use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
-use crate::measure::{Ask, Measured, What};
-use crate::message::{Message, Offer};
-use crate::mover;
-use crate::options::Options;
-use crate::path::{Door, Path, explore};
+use crate::measure::{Ask, Measured, Message, What};
+use crate::mover::{self, Offer};
+use crate::path::{Path, explore};
 use crate::protocol::Protocol;
 use crate::session::Session;
 
@@ -115,15 +114,14 @@ fn protocol(
     let moves_by = moves_by(ask.what);
     let asked = ask.rate_bps.and_then(Rate::from_bps);
     let rate = asked.unwrap_or_else(|| rate_otherwise(moves_by));
-    let options = Options::default();
     let offer = Offer {
         settle_us: 0, // as the paper has it; `mover::setup` raises it to the least
-        ..mover::offer(session, (moves_by, &options), &path, rate)
+        ..mover::offer(session, (moves_by, 0), &path, rate)
     };
     let plain = !ask.what.is_sealed();
     session.say(&Message::Offer(offer))?;
     let joined = join(session, door, offer.joins, plain)?;
-    let learned = mover::width(session, &options, &joined);
+    let learned = mover::width(session, 0, &joined);
     let mut lane = the_lane(session, &offer, (path, &joined), plain)?;
     let trc = (moves_by == Protocol::Vbtp).then(|| circuit(session, rate));
     let trc = trc.transpose()?;
@@ -132,7 +130,7 @@ fn protocol(
         ..mover::setup(&offer, (1, ask.bytes), &lane, plain)?
     };
     let mut store = Memory::new(ring(&setup), true);
-    let Message::Welcome(_) = session.hear()? else {
+    let Message::Ready = session.hear()? else {
         return Err(Error::new(Code::Protocol, "the far side did not get ready"));
     };
     let started = session.clock.now();
@@ -165,7 +163,7 @@ fn protocol_answer(
     lane.scatter = scatter.then_some(setup.packet_len);
     mover::foresee(&mut lane, offer.protocol);
     let mut store = Memory::new(ring(&setup), ask.what != What::Fake);
-    session.say(&Message::Welcome(Vec::new()))?;
+    session.say(&Message::Ready)?;
     let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
     run(&mut receiver, &mut lane, &mut store, &mut Bare)?;
     Ok(outcome(&receiver, setup.object_len, &lane.counters))

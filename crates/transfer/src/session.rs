@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,20 +11,17 @@ use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Control, Frame, Stream};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::identity::{Fingerprint, Identity};
-use lighthaul_io::probe::Prober;
-use lighthaul_io::seal::{Cipher, Key, derive};
 use lighthaul_io::tcp::{self, round_trip};
 use lighthaul_io::tls::{self, Side};
 
 use crate::error::{Code, Error};
-use crate::join::Join;
-use crate::message::{MESSAGE_MAX, Message};
+use crate::secrets::Secrets;
+use crate::session_message::Message;
+use crate::topic::{MESSAGE_MAX, Topic};
 
-/// The stream of [`Message`]s.
+/// The stream of the messages of all topics.
 const TALK: u16 = 0;
-/// The stream of [`crate::message::Listing`]s.
-pub const LIST: u16 = 1;
-/// The stream of the first lane; the others' follow.
+/// The stream of the first lane; the others' follow. A topic has those between.
 pub const LANES: u16 = 2;
 /// How long the peer may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,12 +30,15 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// How often who waits looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Frames that are looked at in a row.
+const LOOKS_MAX: usize = 16;
+
 /// An authenticated connection.
 #[derive(Debug)]
 pub struct Session {
     /// Opens further streams.
     pub control: Control,
-    /// Carries [`Message`]s.
+    /// Carries the messages of all topics.
     pub stream: Stream,
     /// What datagrams are sealed and marked with.
     pub secrets: Secrets,
@@ -55,6 +56,8 @@ pub struct Session {
     call: Option<Arc<dyn Call>>,
     /// Why the peer fails, once it has said so.
     told: Mutex<Option<Error>>,
+    /// When the peer was last heard, in nanoseconds of the clock.
+    heard_at: AtomicU64,
 }
 
 /// How a peer is called, the first time and for further connections.
@@ -66,34 +69,6 @@ pub trait Call: fmt::Debug + Send + Sync {
 /// How a session is ended by somebody who is not in it, and why.
 #[derive(Debug, Default)]
 pub struct Halt(Mutex<Option<Error>>);
-
-/// Keys and numbers that both ends derive from the TLS connection.
-#[derive(Debug)]
-pub struct Secrets {
-    side: Side,
-    cipher: Cipher,
-    probe: Pair,
-    data: Pair,
-    join: Join,
-}
-
-#[derive(Debug)]
-struct Pair {
-    connection: u64,
-    client: [u8; 32],
-    server: [u8; 32],
-}
-
-/// What marks and seals the datagrams of one object.
-#[derive(Debug)]
-pub struct LaneKeys {
-    /// Marks every datagram.
-    pub connection: u64,
-    /// Seals what we send of it.
-    pub seal: Key,
-    /// Opens what the peer sends.
-    pub open: Key,
-}
 
 impl Session {
     /// Shakes hands on `tcp`. Whether the peer is welcome is for the caller to decide.
@@ -125,28 +100,7 @@ impl Session {
     ) -> Result<Self, Error> {
         let tls = tls::handshake(&mut tcp, side, identity)?;
         let peer = tls::peer(&tls)?;
-        let pair = |name: &str| -> Result<Pair, Error> {
-            let export = |part: &str| tls::export(&tls, format!("{name} {part}").as_bytes());
-            let number = export("connection")?;
-            Ok(Pair {
-                connection: number
-                    .first_chunk()
-                    .map_or(0, |octets| u64::from_be_bytes(*octets)),
-                client: export("client to server")?,
-                server: export("server to client")?,
-            })
-        };
-        let secrets = Secrets {
-            side,
-            cipher: Cipher::Aes128Gcm,
-            probe: pair("probe")?,
-            data: pair("data")?,
-            join: Join {
-                session: pair("join")?.connection,
-                secret: tls::export(&tls, b"join")?,
-                number: 0,
-            },
-        };
+        let secrets = Secrets::derive(side, |context| tls::export(&tls, context))?;
         let rtt = round_trip(&tcp).unwrap_or_default();
         let control = if wary {
             Control::start_unauthorized(tcp, tls)?
@@ -165,6 +119,7 @@ impl Session {
             identity: (side == Side::Client).then(|| identity.clone()),
             call: None,
             told: Mutex::default(),
+            heard_at: AtomicU64::new(0),
         })
     }
 
@@ -189,7 +144,7 @@ impl Session {
     }
 
     /// Says `message`.
-    pub fn say(&self, message: &Message) -> Result<(), Error> {
+    pub fn say<M: Topic>(&self, message: &M) -> Result<(), Error> {
         let octets = message.encode();
         if octets.len() > MESSAGE_MAX {
             // lists are sent in parts, so that this is what somebody wrote
@@ -199,10 +154,26 @@ impl Session {
         Ok(self.stream.send(&Frame::message(octets))?)
     }
 
-    /// What the peer has said, if anything; its failure is ours.
-    pub fn heard(&self) -> Result<Option<Message>, Error> {
-        let frame = self.stream.try_receive()?;
-        frame.map(|frame| self.understand(&frame)).transpose()
+    /// Tells the peer why we stop.
+    pub fn tell(&self, error: &Error) -> Result<(), Error> {
+        self.say(&Message::Failed {
+            code: error.code as u8,
+            why: error.text.clone(),
+        })
+    }
+
+    /// What the peer has said about topic `M`, if anything; its failure is ours.
+    pub fn heard<M: Topic>(&self) -> Result<Option<M>, Error> {
+        // a peer that says that it is there more often is heard the next time
+        for _ in 0..LOOKS_MAX {
+            let Some(frame) = self.stream.try_receive()? else {
+                break;
+            };
+            if let Some(message) = self.understand(&frame)? {
+                return Ok(Some(message));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether it was the peer that said why it fails, rather than us who found out.
@@ -210,41 +181,72 @@ impl Session {
         self.told().is_some()
     }
 
-    /// Waits for what the peer says next.
-    pub fn hear(&self) -> Result<Message, Error> {
+    /// Waits for what the peer says next, which must be about topic `M`.
+    pub fn hear<M: Topic>(&self) -> Result<M, Error> {
         self.hear_for(PATIENCE)
     }
 
     /// Waits at most `patience` for what the peer says next, unless the session is halted.
-    pub fn hear_for(&self, patience: Duration) -> Result<Message, Error> {
+    pub fn hear_for<M: Topic>(&self, patience: Duration) -> Result<M, Error> {
         let deadline = self.clock.now() + patience;
         loop {
             self.halt.check()?;
             let until = deadline.min(self.clock.now() + LOOK);
-            match self.stream.receive(self.clock, until) {
-                Err(World::TimedOut(_)) if until < deadline => {}
-                frame => return self.understand(&frame?),
+            let frame = match self.stream.receive(self.clock, until) {
+                Err(World::TimedOut(_)) if until < deadline => continue,
+                frame => frame?,
+            };
+            if let Some(message) = self.understand(&frame)? {
+                return Ok(message);
+            }
+            if self.clock.now() > deadline {
+                let text = "the peer did not answer before the deadline";
+                return Err(Error::new(Code::TimedOut, text));
             }
         }
     }
 
-    fn understand(&self, frame: &Frame) -> Result<Message, Error> {
+    /// When the peer was last heard, whatever it said.
+    pub fn heard_at(&self) -> Instant {
+        Instant::ZERO + Duration::from_nanos(self.heard_at.load(Relaxed))
+    }
+
+    /// The message in `frame`; nothing if that only says that the peer is there.
+    fn understand<M: Topic>(&self, frame: &Frame) -> Result<Option<M>, Error> {
+        match self.look(frame)? {
+            Some(Message::Alive) => return Ok(None),
+            // a busy host sees a train in two parts, and tells of both
+            Some(Message::Train { .. }) if M::NUMBER != Message::NUMBER => return Ok(None),
+            None if frame.octets.first() == Some(&M::NUMBER) => {}
+            Some(_) if M::NUMBER == Message::NUMBER => {}
+            // what says who calls and what for is all that another version can have sent
+            None if M::NUMBER == Message::NUMBER => return Err(senseless()),
+            _ => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+        }
+        M::decode(&frame.octets).map(Some).map_err(|_| senseless())
+    }
+
+    /// The session's own message in `frame`, if it is one. Fails if it is the peer's failure.
+    fn look(&self, frame: &Frame) -> Result<Option<Message>, Error> {
+        let now = self.clock.now().since(Instant::ZERO);
+        let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        self.heard_at.store(nanos, Relaxed);
+        if frame.octets.first() != Some(&Message::NUMBER) {
+            return Ok(None);
+        }
         match Message::decode(&frame.octets) {
-            Ok(Message::Failed(code, text)) => {
-                let error = Error::new(Code::from_number(code), text);
+            Ok(Message::Failed { code, why }) => {
+                let error = Error::new(Code::from_number(code), why);
                 self.told().get_or_insert_with(|| error.clone());
                 Err(error)
             }
-            Ok(message) => Ok(message),
-            Err(_) => Err(Error::new(
-                Code::Protocol,
-                "the peer sent a message that makes no sense; do both sides run the same version?",
-            )),
+            Ok(message) => Ok(Some(message)),
+            Err(_) => Err(senseless()),
         }
     }
 
     /// `error`, unless the peer said what it comes from.
-    pub(crate) fn blame(&self, error: Error) -> Error {
+    pub fn blame(&self, error: Error) -> Error {
         if let Err(why) = self.halt.check() {
             return why;
         }
@@ -252,7 +254,11 @@ impl Session {
             return error;
         }
         // what it said may not have been looked at yet
-        while matches!(self.heard(), Ok(Some(_))) {}
+        while let Ok(Some(frame)) = self.stream.try_receive() {
+            if self.look(&frame).is_err() {
+                break;
+            }
+        }
         self.told().clone().unwrap_or(error)
     }
 
@@ -268,13 +274,12 @@ impl Session {
 
     /// The same, where the peer gets at most `patience` to hear it, and again to go.
     pub fn give_up_within(&self, error: &Error, patience: Duration) {
-        let code = error.code as u8;
-        self.say(&Message::Failed(code, error.text.clone())).ok();
+        self.tell(error).ok();
         self.control.flush(patience);
         let deadline = self.clock.now() + patience;
         // even of a session that is halted, whose peer fails too once it has heard
         while let Ok(frame) = self.stream.receive(self.clock, deadline) {
-            if self.understand(&frame).is_err() {
+            if self.look(&frame).is_err() {
                 break;
             }
         }
@@ -300,66 +305,9 @@ impl Halt {
     }
 }
 
-impl Secrets {
-    /// Which side we are.
-    pub const fn side(&self) -> Side {
-        self.side
-    }
-
-    /// The cipher that both sides use for datagrams.
-    pub const fn cipher(&self) -> Cipher {
-        self.cipher
-    }
-
-    /// Uses `cipher` for datagrams from now on; both sides must.
-    pub const fn agree(&mut self, cipher: Cipher) {
-        self.cipher = cipher;
-    }
-
-    /// The number that marks probes.
-    pub const fn probe_connection(&self) -> u64 {
-        self.probe.connection
-    }
-
-    /// The number that marks data.
-    pub const fn data_connection(&self) -> u64 {
-        self.data.connection
-    }
-
-    /// What connection `number` proves itself with.
-    pub const fn join(&self, number: u8) -> Join {
-        Join {
-            number,
-            ..self.join
-        }
-    }
-
-    /// A prober; to be made once, since its packet numbers start anew.
-    pub fn prober(&self) -> Prober {
-        let keys = self.keys(&self.probe, self.cipher);
-        Prober::new(keys.connection, self.data.connection, keys.seal, keys.open)
-    }
-
-    /// What marks and seals the datagrams of object `number`; each is sent once only, since the
-    /// numbers of its packets start anew.
-    pub fn object(&self, number: u64) -> LaneKeys {
-        let pair = Pair {
-            connection: self.data.connection.wrapping_add(number),
-            client: derive(&self.data.client, number),
-            server: derive(&self.data.server, number),
-        };
-        self.keys(&pair, self.cipher)
-    }
-
-    fn keys(&self, pair: &Pair, cipher: Cipher) -> LaneKeys {
-        let (ours, theirs) = match self.side {
-            Side::Client => (&pair.client, &pair.server),
-            Side::Server => (&pair.server, &pair.client),
-        };
-        LaneKeys {
-            connection: pair.connection,
-            seal: Key::new(cipher, ours),
-            open: Key::new(cipher, theirs),
-        }
-    }
+fn senseless() -> Error {
+    Error::new(
+        Code::Protocol,
+        "the peer sent a message that makes no sense; do both sides run the same version?",
+    )
 }

@@ -12,10 +12,11 @@ use lighthaul_io::hops::hops;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::tcp::{device_mtu, with_handshake_timeouts};
 use lighthaul_io::tls::Side;
+use lighthaul_transfer::checkup;
 use lighthaul_transfer::credential::Credential;
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::{Message, Request};
 use lighthaul_transfer::session::Session;
+use lighthaul_transfer::session_message::{Hello, Message};
 
 use super::args::Doctor;
 use super::path::examine;
@@ -195,7 +196,11 @@ impl Steps<'_> {
     /// Whether the daemon lets us in and understands us.
     fn welcome(&mut self, session: &Session, credential: Option<Credential>) -> bool {
         let shown = credential.map_or(Ok(()), |c| session.say(&Message::Credential(c)));
-        let asked = shown.and_then(|()| session.say(&Message::Hello(hello(Request::Checkup))));
+        let asked = shown.and_then(|()| {
+            session.say(&Message::Hello(Hello::about::<checkup::message::Message>(
+                &(),
+            )))
+        });
         match asked.and_then(|()| agreed(session)) {
             Ok(_) => {
                 self.report.fine("allowed", "this user's key may call");

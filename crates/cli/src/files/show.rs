@@ -63,7 +63,7 @@ impl Shower {
                 }
             }
             Answer::Busy(_) => {}
-            Answer::Failed(code, text) => self.fail(code, &text)?,
+            Answer::Failed { code, why } => self.fail(code, &why)?,
             Answer::Done(done) => {
                 self.done += done;
                 if self.sorted {

@@ -9,10 +9,11 @@ use lighthaul_io::tls::Side;
 use lighthaul_io::wait::pause;
 use lighthaul_testkit::Turn;
 use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
+use lighthaul_transfer::message::{self, Way};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::protocol;
 use lighthaul_transfer::session::Session;
+use lighthaul_transfer::session_message::{Hello, Message};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::booking::Booking;
@@ -43,16 +44,12 @@ fn silent(far: &Far, identity: &Identity) -> Result<Session, Error> {
 
 /// Asks for all that is in `folder`, and listens to nothing of it.
 fn ask_for(folder: &str, session: &Session) {
-    let hello = Message::Hello(Hello {
-        version: VERSION,
-        request: Request::Send(vec![folder.into()]),
-        plain: false,
-        rate_bps: None,
-        limit: String::new(),
+    let request = message::Request {
+        way: Way::Send(vec![folder.into()]),
         options: Options::default(),
-        protocols: protocol::names(),
-    });
-    session.say(&hello).unwrap();
+    };
+    let hello = Hello::about::<message::Message>(&request);
+    session.say(&Message::Hello(hello)).unwrap();
 }
 
 fn files(id: u32) -> usize {

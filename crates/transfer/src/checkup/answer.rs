@@ -5,41 +5,38 @@ use std::time::Duration;
 use lighthaul_io::clock::unix_nanos;
 
 use crate::checkup::back;
-use crate::checkup::talk::{hear, out_of_turn, say};
-use crate::checkup::word::{Facts, Word};
+use crate::checkup::message::{Facts, Message, out_of_turn};
+use crate::door::Door;
 use crate::error::Error;
-use crate::message::Message;
-use crate::path::{Door, explore};
+use crate::path::explore;
 use crate::session::Session;
 
 /// Tells the time as often as it is asked for, looks at the path, and says what it is like here.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "whatever else a peer says is out of turn"
-)]
 pub fn answer(session: &Session, door: &Door<'_>) -> Result<(), Error> {
     loop {
-        match hear(session)? {
-            Word::Time(_) => say(session, Word::Time(unix_nanos()))?,
-            Word::Explore => break,
-            Word::Facts(_) | Word::Try(_) | Word::End => return Err(out_of_turn()),
+        match session.hear()? {
+            Message::Time { .. } => session.say(&Message::Time {
+                nanos: unix_nanos(),
+            })?,
+            Message::Explore => break,
+            Message::Facts(_) | Message::Try { .. } | Message::End => return Err(out_of_turn()),
         }
     }
     // either side asks how its own datagrams fare
     let mut path = explore(session, door, true, 1)?;
     let facts = Facts::of(session.control.local(), path.datagram_len);
-    say(session, Word::Facts(facts))?;
+    session.say(&Message::Facts(facts))?;
     match path.listen(session)? {
-        Message::Checkup(Word::End) => {}
-        Message::Checkup(Word::Try(port)) => {
+        Message::End => {}
+        Message::Try { port } => {
             back::send(session, port)?;
-            let Word::End = hear(session)? else {
+            let Message::End = session.hear()? else {
                 return Err(out_of_turn());
             };
         }
-        _ => return Err(out_of_turn()),
+        Message::Time { .. } | Message::Explore | Message::Facts(_) => return Err(out_of_turn()),
     }
-    say(session, Word::End)?;
+    session.say(&Message::End)?;
     session.control.flush(FAREWELL);
     Ok(())
 }

@@ -7,10 +7,10 @@ use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::udp::header_len;
 
 use crate::checkup::back;
-use crate::checkup::talk::{hear, out_of_turn, say};
-use crate::checkup::word::{Facts, Word};
+use crate::checkup::message::{Facts, Message, out_of_turn};
+use crate::door::Door;
 use crate::error::Error;
-use crate::path::{Door, explore};
+use crate::path::explore;
 use crate::session::Session;
 
 /// What came of a checkup.
@@ -35,10 +35,10 @@ pub struct Checkup {
 /// Looks at the path to a peer that agreed to a checkup, with datagrams if any can pass there.
 pub fn ask(session: &Session, udp: bool) -> Result<Checkup, Error> {
     let (rtt, ahead_nanos) = clocks(session)?;
-    say(session, Word::Explore)?;
+    session.say(&Message::Explore)?;
     let mut path = explore(session, &Door::Caller(udp), true, 1)?;
     let here = Facts::of(session.control.local(), path.datagram_len);
-    let Word::Facts(there) = hear(session)? else {
+    let Message::Facts(there) = session.hear()? else {
         return Err(out_of_turn());
     };
     let rate = if there.datagram_len > 0 {
@@ -48,8 +48,8 @@ pub fn ask(session: &Session, udp: bool) -> Result<Checkup, Error> {
     };
     let is_answered = there.datagram_len > 0;
     let comes_back = is_answered || udp && here.datagram_len == 0 && back::hear(session, rtt)?;
-    say(session, Word::End)?;
-    let Word::End = hear(session)? else {
+    session.say(&Message::End)?;
+    let Message::End = session.hear()? else {
         return Err(out_of_turn());
     };
     Ok(Checkup {
@@ -69,8 +69,8 @@ fn clocks(session: &Session) -> Result<(Duration, i64), Error> {
     for _ in 0..ROUND_TRIPS {
         let before = session.clock.now();
         let ours = unix_nanos();
-        say(session, Word::Time(0))?;
-        let Word::Time(theirs) = hear(session)? else {
+        session.say(&Message::Time { nanos: 0 })?;
+        let Message::Time { nanos: theirs } = session.hear()? else {
             return Err(out_of_turn());
         };
         let rtt = session.clock.now().since(before);

@@ -10,8 +10,7 @@ use lighthaul_io::error::Error as World;
 use lighthaul_io::probe::{LENGTHS, connect, connection_of};
 use lighthaul_io::wait::{Watch, wait};
 
-use crate::checkup::talk::say;
-use crate::checkup::word::Word;
+use crate::checkup::message::Message;
 use crate::error::Error;
 use crate::session::Session;
 
@@ -33,7 +32,7 @@ pub(super) fn hear(session: &Session, rtt: Duration) -> Result<bool, Error> {
     // a firewall here lets in what it takes for an answer
     udp.send(&datagram(session), None).map_err(failed)?;
     let port = udp.local_addr().map_err(failed)?.port();
-    say(session, Word::Try(port))?;
+    session.say(&Message::Try { port })?;
     let clock = Clock::start();
     let deadline = Instant::ZERO + PATIENCE + rtt * 2;
     let mut buffer = vec![0; 1 << 16];

@@ -1,11 +1,10 @@
 //! What stands between two hosts that can already talk: clocks, datagrams, packets, buffers.
 //!
-//! - [`word`]: what the two sides say; [`ask`]: the side that wants to know; [`answer`]: the other
+//! - [`message`]: what the two sides say; [`ask`]: the side that wants to know; [`answer`]: the other
 //! - `back`: whether datagrams pass from there, where none gets there
 
 pub mod answer;
 pub mod ask;
-pub mod word;
+pub mod message;
 
 mod back;
-mod talk;

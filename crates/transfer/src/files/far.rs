@@ -8,14 +8,13 @@ use lighthaul_io::wait::{Watch, wait};
 use crate::error::{Code, Error};
 use crate::files::verb::{Answer, Verb};
 use crate::files::work::{Scope, work};
-use crate::message::Message;
 use crate::session::Session;
 
 /// Answers what a peer asks; as far ahead of the peer as TCP allows, and no further.
 pub fn answer(session: &Session, scope: Scope<'_>, verb: &Verb) -> Result<u64, Error> {
     let done = work(scope, verb, &mut |answer| {
         wait_for_room(session)?;
-        session.say(&Message::Files(answer))
+        session.say(&answer)
     })?;
     session.control.flush(PATIENCE);
     Ok(done)
@@ -27,12 +26,7 @@ pub fn hear(
     take: &mut dyn FnMut(Answer) -> Result<(), Error>,
 ) -> Result<(), Error> {
     loop {
-        let Message::Files(answer) = session.hear()? else {
-            return Err(Error::new(
-                Code::Protocol,
-                "the far side answered something else",
-            ));
-        };
+        let answer: Answer = session.hear()?;
         let done = matches!(answer, Answer::Done(_));
         take(answer)?;
         if done {
@@ -55,7 +49,7 @@ fn wait_for_room(session: &Session) -> Result<(), Error> {
             .map_err(|e| Error::new(Code::Io, format!("cannot wait for the peer: {e}")))?;
         // what the peer says meanwhile is that it goes, if anything
         session.stream.woken();
-        session.heard()?;
+        session.heard::<Answer>()?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::sentence;
+use crate::topic::Topic;
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,10 +40,21 @@ pub enum Answer {
     Listed(Vec<Listed>),
     /// The work goes on; so much was done so far.
     Busy(u64),
-    /// What could not be done: exit code and reason.
-    Failed(u8, #[serde(deserialize_with = "sentence::read")] String),
+    /// Something could not be done.
+    Failed {
+        /// The exit code.
+        code: u8,
+        /// The reason.
+        #[serde(deserialize_with = "sentence::read")]
+        why: String,
+    },
     /// That was all; so much was done.
     Done(u64),
+}
+
+impl Topic for Answer {
+    const NUMBER: u8 = 2;
+    type Request = Verb;
 }
 
 /// One thing that was found.

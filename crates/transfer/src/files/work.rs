@@ -186,7 +186,10 @@ impl Worker<'_> {
                     "{} is not removed: it is a root or a path of dots",
                     path.display()
                 );
-                self.say(Answer::Failed(Code::Usage as u8, text))
+                self.say(Answer::Failed {
+                    code: Code::Usage as u8,
+                    why: text,
+                })
             }
             Err(error) => self.fail("cannot remove", path, &error),
         }
@@ -208,7 +211,10 @@ impl Worker<'_> {
                 "{} is not removed: it is a {what}, and your key may remove none there (`lighthaul allow --special`)",
                 path.display()
             );
-            return self.say(Answer::Failed(Code::Permission as u8, text));
+            return self.say(Answer::Failed {
+                code: Code::Permission as u8,
+                why: text,
+            });
         }
         let error = match folder.remove(name) {
             Ok(()) => return self.advance(),
@@ -224,14 +230,20 @@ impl Worker<'_> {
                 "{} is a folder: remove it with -r, and all that is in it",
                 path.display()
             );
-            return self.say(Answer::Failed(Code::Usage as u8, text));
+            return self.say(Answer::Failed {
+                code: Code::Usage as u8,
+                why: text,
+            });
         };
         if levels == 0 {
             let text = format!(
                 "{} is not removed: folders go {DEPTH_MAX} deep above it",
                 path.display()
             );
-            return self.say(Answer::Failed(Code::Io as u8, text));
+            return self.say(Answer::Failed {
+                code: Code::Io as u8,
+                why: text,
+            });
         }
         let mut inner = match folder.enter(name) {
             Ok(inner) => inner,
@@ -327,7 +339,10 @@ impl Worker<'_> {
         } else {
             Error::file(Code::Open, what, path, error)
         };
-        self.say(Answer::Failed(error.code as u8, error.text))
+        self.say(Answer::Failed {
+            code: error.code as u8,
+            why: error.text,
+        })
     }
 
     fn say(&mut self, answer: Answer) -> Result<(), Error> {

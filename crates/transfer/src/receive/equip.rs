@@ -17,7 +17,7 @@ use super::sink::FileSink;
 use super::temp_files::TempFiles;
 use crate::error::{Code, Error};
 use crate::machine::Learned;
-use crate::message::Offer;
+use crate::mover::Offer;
 
 /// Objects that may be announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;

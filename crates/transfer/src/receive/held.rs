@@ -56,7 +56,7 @@ impl HeldCheck<'_> {
     fn check(&mut self, HeldRange { file, span, report }: HeldRange) -> Result<bool, Error> {
         let theirs = match report {
             Report::Digest(theirs) => theirs,
-            Report::Failed(code, why) => {
+            Report::Failed { code, why } => {
                 self.fail(&file, Error::new(Code::from_number(code), why));
                 return Ok(false);
             }

@@ -28,10 +28,11 @@ use crate::error::{Code, Error};
 use crate::hash::Hashes;
 use crate::list::Told;
 use crate::manifest::{Entry, Kind, Linked, unpack};
-use crate::message::{Listing, Wanted, WantedFile, decode};
+use crate::message::{Listing, Wanted, WantedFile};
 use crate::names::{Folded, Trouble};
 use crate::options::{Action, Options};
 use crate::session::Session;
+use crate::topic::decode;
 use crate::watch::{Failed, Sight};
 
 /// The most bytes that a file can have.
@@ -93,7 +94,7 @@ impl Judge<'_> {
         landing: Landing,
         landed: impl FnOnce(&Root, &Path, bool) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Listing::Begin(named) = self.hear()? else {
+        let Listing::Begin { named } = self.hear()? else {
             return Err(Error::new(Code::Protocol, "the peer listed nothing"));
         };
         let (landing, root) = landing.prepare(named)?;
@@ -128,11 +129,11 @@ impl Judge<'_> {
                     let wanted = self.page(&mut place, &packed)?;
                     self.tell_wanted(wanted, first)?;
                 }
-                Listing::Skipped(text) => {
+                Listing::Skipped { why: text } => {
                     self.board.show(Sight::Warning(format!("left out: {text}")));
                 }
-                Listing::Warning(text) => self.board.show(Sight::Warning(text)),
-                Listing::Unreadable(path, code, why) => {
+                Listing::Warning { text } => self.board.show(Sight::Warning(text)),
+                Listing::Unreadable { path, code, why } => {
                     place.sieve.doubt();
                     let code = Code::from_number(code) as u8;
                     self.board.show(Sight::Failed(Failed { path, code, why }));
@@ -151,7 +152,7 @@ impl Judge<'_> {
                     self.ledger.close();
                     return Ok(());
                 }
-                Listing::Begin(_)
+                Listing::Begin { .. }
                 | Listing::Wanted(_)
                 | Listing::Compared(_)
                 | Listing::Removed(_)

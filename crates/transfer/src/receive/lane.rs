@@ -15,8 +15,7 @@ use crate::board::Counts;
 use crate::crew::{Crew, LOOK};
 use crate::error::Error;
 use crate::machine::{Learned, Moved, ReceiveMachine};
-use crate::message::Offer;
-use crate::mover;
+use crate::mover::{self, Offer};
 use crate::session::Session;
 
 /// A lane, and what it writes to.

@@ -329,7 +329,7 @@ impl<'a> Publisher<'a> {
         report: Report,
     ) -> Result<Digest, Error> {
         match report {
-            Report::Failed(code, why) => Err(Error::new(Code::from_number(code), why)),
+            Report::Failed { code, why } => Err(Error::new(Code::from_number(code), why)),
             Report::Digest(theirs) if ours == Some(theirs) || file.fill().failed => Ok(theirs),
             Report::Digest(_) => {
                 let text = format!(

@@ -26,16 +26,17 @@ use super::settings::{Landed, Settings};
 use crate::alive::Alive;
 use crate::board::Board;
 use crate::crew::Crew;
+use crate::door::Door;
 use crate::error::{Code, Error};
 use crate::join::join;
 use crate::list::Told;
-use crate::message::{Announced, Listing, Message, Progress, UNANSWERED_MAX};
+use crate::message::{Announced, LIST, Listing, Message, Progress, UNANSWERED_MAX};
 use crate::mover;
 use crate::object::Layout;
-use crate::path::{Door, explore};
+use crate::path::explore;
 use crate::protocol::{self, Protocol};
-use crate::session::{LIST, Session};
-use crate::watch::{Failed, Sight, Summary, Watcher, bear};
+use crate::session::Session;
+use crate::watch::{Failed, Sight, Summary, Watcher, announce, bear};
 
 /// How often the sender hears how we are doing.
 const PROGRESS: Duration = Duration::from_millis(50);
@@ -195,7 +196,7 @@ impl<'a> Receiving<'a, '_> {
         mover::check(&offer, &path)?;
         let joined = join(session, door, offer.joins, self.settings.plain)?;
         let started = session.clock.now();
-        mover::announce(
+        announce(
             session,
             (asked, &offer),
             (self.settings.plain, self.settings.options.digest),
@@ -298,14 +299,13 @@ impl<'a> Receiving<'a, '_> {
                 Err(error) if error.code == Code::TimedOut => {
                     // what waited to be heard while others looked is heard by now
                     let patience = self.settings.options.patience();
-                    if now.since(moved.0) > patience {
+                    if now.since(moved.0.max(self.session.heard_at())) > patience {
                         let text =
                             format!("nothing came from the sender for {} s", patience.as_secs());
                         return Err(Error::new(Code::TimedOut, text));
                     }
                 }
                 message => {
-                    moved.0 = now;
                     if !self.take(message?, &mut outlets)? {
                         outlets = None;
                     }
@@ -321,16 +321,12 @@ impl<'a> Receiving<'a, '_> {
     }
 
     /// Takes in what the sender says; answers whether more objects are to come.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "whatever else a peer says is out of turn"
-    )]
     fn take(&mut self, message: Message, outlets: &mut Option<Outlets>) -> Result<bool, Error> {
         let lie = |text: &str| Err(Error::new(Code::Protocol, text));
-        if message == Message::Alive || message == Message::Sent && outlets.is_none() {
-            return Ok(outlets.is_some());
+        if message == Message::Sent && outlets.is_none() {
+            return Ok(false);
         }
-        if let Message::Chosen(why) = message {
+        if let Message::Chosen { why } = message {
             // where nothing is wanted, all may be over by then
             let name = self.protocol.name().to_owned();
             self.board.show(Sight::Chosen(name, why));
@@ -341,7 +337,7 @@ impl<'a> Receiving<'a, '_> {
         };
         match message {
             Message::Object(announced) => self.announce(announced, outlets)?,
-            Message::Reports(object, reports) => {
+            Message::Reports { object, reports } => {
                 let left = outlets.unreported.get(&object);
                 let left = left.and_then(|left| left.checked_sub(reports.len()));
                 let Some(left) = left.filter(|_| !reports.is_empty()) else {
@@ -366,9 +362,14 @@ impl<'a> Receiving<'a, '_> {
                     return lie("the peer sends more digests than it may");
                 }
             }
-            Message::Warning(text) => self.board.show(Sight::Warning(text)),
+            Message::Warning { text } => self.board.show(Sight::Warning(text)),
             Message::Sent => return Ok(false),
-            _ => return lie("the peer spoke out of turn"),
+            Message::Offer(_)
+            | Message::Chosen { .. }
+            | Message::Progress(_)
+            | Message::Settled { .. }
+            | Message::Hashed(_)
+            | Message::Verdict(_) => return lie("the peer spoke out of turn"),
         }
         Ok(true)
     }
@@ -406,7 +407,7 @@ impl<'a> Receiving<'a, '_> {
     /// Tells both sides which limit of this host's kernel binds, if one does.
     fn warn(&self, scarce: Option<String>) -> Result<(), Error> {
         if let Some(text) = scarce {
-            self.session.say(&Message::Warning(text.clone()))?;
+            self.session.say(&Message::Warning { text: text.clone() })?;
             self.board.show(Sight::Warning(text));
         }
         Ok(())
@@ -414,7 +415,7 @@ impl<'a> Receiving<'a, '_> {
 
     fn tell_progress(&mut self) -> Result<(), Error> {
         for text in self.board.take_untold() {
-            self.session.say(&Message::Warning(text))?;
+            self.session.say(&Message::Warning { text })?;
         }
         let (settled, failures) = self.ledger.take_news();
         self.failures
@@ -463,7 +464,18 @@ impl<'a> Receiving<'a, '_> {
         self.session.control.flush(FLUSH);
         // it closes when it has heard that, and says that it is there until then; to close first would be to
         // take it for a loss
-        while self.session.hear_for(FAREWELL).is_ok() {}
+        let clock = self.session.clock;
+        loop {
+            match self.session.hear_for::<Message>(FAREWELL) {
+                Ok(_) => {}
+                Err(error) if error.code == Code::TimedOut => {
+                    if clock.now().since(self.session.heard_at()) >= FAREWELL {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            }
+        }
         Ok(Summary {
             entries: verdict.entries,
             bytes: verdict.bytes,

@@ -29,7 +29,10 @@ impl HeldReader<'_> {
         while let Some(held) = self.queue.take_held(self.crew)? {
             let report = match self.digest(&held, &mut open) {
                 Ok(digest) => Report::Digest(digest),
-                Err(error) => Report::Failed(error.code as u8, error.text),
+                Err(error) => Report::Failed {
+                    code: error.code as u8,
+                    why: error.text,
+                },
             };
             self.session.say(&Message::Held(HeldDigest {
                 entry: held.piece.entry,

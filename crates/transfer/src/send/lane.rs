@@ -16,8 +16,8 @@ use crate::board::{Board, Counts};
 use crate::crew::{Crew, LOOK};
 use crate::error::Error;
 use crate::machine::{Baton, Moved, SendMachine};
-use crate::message::{Announced, Message, Offer, Report};
-use crate::mover;
+use crate::message::{Announced, Message, Report};
+use crate::mover::{self, Offer};
 use crate::session::Session;
 use crate::watch::Sight;
 

@@ -27,18 +27,20 @@ use crate::board::Board;
 use crate::budget::Budget;
 use crate::choose::{Choice, Facts, choose, is_little};
 use crate::crew::Crew;
+use crate::door::Door;
 use crate::ease::Ease;
 use crate::error::{Code, Error};
 use crate::join::join;
 use crate::list::Heard;
 use crate::machine::Baton;
-use crate::message::{Message, Offer, Progress, Verdict};
+use crate::message::{LIST, Message, Progress, Verdict};
+use crate::mover::{self, Offer};
 use crate::options::Options;
-use crate::path::{Door, Path, explore};
+use crate::path::{Path, explore};
 use crate::protocol::{self, Protocol};
-use crate::session::{LIST, Session};
-use crate::watch::{Failed, Sight, Summary, Watcher, bear};
-use crate::{mover, vector};
+use crate::session::Session;
+use crate::vector;
+use crate::watch::{Failed, Sight, Summary, Watcher, announce, bear};
 
 /// Used when a path carries datagrams but none of a train arrived.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
@@ -207,7 +209,7 @@ impl<'a> Sending<'a, '_> {
         let started = session.clock.now();
         let start_up = started.since(self.begun);
         let rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
-        mover::announce(
+        announce(
             session,
             (protocol::asked(&self.settings.options.protocol)?, &offer),
             (self.settings.plain, self.settings.options.digest),
@@ -290,7 +292,7 @@ impl<'a> Sending<'a, '_> {
             rate = self.settings.rate.unwrap_or(Rate::UNLIMITED);
         }
         let options = &self.settings.options;
-        let mut offer = mover::offer(session, (protocol, options), &path, rate);
+        let mut offer = mover::offer(session, (protocol, options.streams), &path, rate);
         let is_soon_there = protocol == Protocol::Tcp && self.queue.bytes().is_some_and(is_little);
         if is_soon_there || options.dry_run.is_some() {
             // further connections would take longer than they spare
@@ -298,9 +300,10 @@ impl<'a> Sending<'a, '_> {
         }
         session.say(&Message::Offer(offer))?;
         let joined = join(session, door, offer.joins, self.settings.plain)?;
-        self.baton.pass(mover::width(session, options, &joined));
+        self.baton
+            .pass(mover::width(session, options.streams, &joined));
         if let Some(Choice { protocol, why }) = chosen {
-            session.say(&Message::Chosen(why.clone()))?;
+            session.say(&Message::Chosen { why: why.clone() })?;
             (self.watcher)(Sight::Chosen(protocol.to_string(), why));
         }
         Ok((offer, path, joined))
@@ -336,7 +339,7 @@ impl<'a> Sending<'a, '_> {
         let clock = self.session.clock;
         let mut ease = Ease::new(clock.now(), rate);
         let mut eased = rate;
-        let mut heard_at = clock.now();
+        let begun = clock.now();
         let mut progress = Progress::default();
         let mut sent = false;
         loop {
@@ -351,8 +354,9 @@ impl<'a> Sending<'a, '_> {
             }
             let message = match self.session.hear_for(TICK) {
                 Err(error) if error.code == Code::TimedOut => {
-                    if clock.now().since(heard_at) > self.settings.options.patience() {
-                        let patience = self.settings.options.patience().as_secs();
+                    let patience = self.settings.options.patience();
+                    if clock.now().since(begun.max(self.session.heard_at())) > patience {
+                        let patience = patience.as_secs();
                         let text = format!("nothing was heard of the receiver for {patience} s");
                         return Err(Error::new(Code::TimedOut, text));
                     }
@@ -360,10 +364,9 @@ impl<'a> Sending<'a, '_> {
                 }
                 message => message?,
             };
-            heard_at = clock.now();
             if let Message::Progress(now) = message {
                 let dropped = now.buffer_drops > progress.buffer_drops;
-                eased = ease.hear(heard_at, dropped).unwrap_or(eased);
+                eased = ease.hear(clock.now(), dropped).unwrap_or(eased);
                 self.take_progress(&now);
                 progress = now;
             } else if let Message::Verdict(verdict) = message {
@@ -402,15 +405,9 @@ impl<'a> Sending<'a, '_> {
         limit.map_or(rate, |limit| rate.min(limit))
     }
 
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "whatever else a peer says is out of turn"
-    )]
     fn take(&mut self, message: Message) -> Result<(), Error> {
         match message {
-            // a busy host sees a train in two parts, and tells of both
-            Message::Alive | Message::Train(..) => Ok(()),
-            Message::Warning(text) => {
+            Message::Warning { text } => {
                 self.board.show(Sight::Warning(text));
                 Ok(())
             }
@@ -418,7 +415,7 @@ impl<'a> Sending<'a, '_> {
                 self.board.show(Sight::Hashed(hashed));
                 Ok(())
             }
-            Message::Settled(entries, failures) => {
+            Message::Settled { entries, failures } => {
                 self.queue
                     .settle(entries, failures.iter().map(|failure| failure.number))?;
                 if failures.len() as u64 > entries {
@@ -430,7 +427,15 @@ impl<'a> Sending<'a, '_> {
                 self.failures.extend(failures.into_iter().map(Failed::from));
                 Ok(())
             }
-            _ => Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+            Message::Hashed(_)
+            | Message::Offer(_)
+            | Message::Chosen { .. }
+            | Message::Object(_)
+            | Message::Reports { .. }
+            | Message::Held(_)
+            | Message::Sent
+            | Message::Progress(_)
+            | Message::Verdict(_) => Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
         }
     }
 

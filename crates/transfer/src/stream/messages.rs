@@ -16,10 +16,10 @@ use lighthaul_proto::fec::{
 };
 
 use super::coded::{Coded, Ring};
+use super::message::{Message, Messages, Report};
 use super::meter::Meter;
 use super::pump::{self, Intake, Outlet};
 use super::ready::{Ready, check_both};
-use super::word::{Messages, Report};
 use crate::error::{Code, Error};
 use crate::mover;
 use crate::session::Session;
@@ -193,7 +193,7 @@ impl Owner<Sender> for Feeder<'_> {
     fn tick(&mut self, sender: &mut Sender, now: Instant) -> Result<Next, World> {
         let fed = self
             .session
-            .heard()
+            .heard::<Message>()
             .map(drop)
             .and_then(|()| self.feed(sender, now));
         self.keep(fed)
@@ -256,7 +256,7 @@ impl Owner<Receiver> for Taker<'_> {
     }
 
     fn tick(&mut self, _: &mut Receiver, _: Instant) -> Result<Next, World> {
-        match self.session.heard() {
+        match self.session.heard::<Message>() {
             Ok(_) => Ok(Next::Continue),
             Err(error) => {
                 self.failed = Some(error);

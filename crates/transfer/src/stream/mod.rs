@@ -4,7 +4,7 @@
 //! (`fec`). *Objects* are larger and come at a known rate: as many as come in the delay that is tolerated cross as one payload
 //! by RBUDP, planned after equations 8 to 11 of the paper.
 //!
-//! - [`word`]: what is wanted, and what the two sides say; [`frames`]: how a row of octets holds messages and objects
+//! - [`message`]: what is wanted, and what the two sides say; [`frames`]: how a row of octets holds messages and objects
 //! - [`end`]: the pipe or file at its far end; [`pump`]: the threads that read and write, with
 //!   `frame_queue` between them and the wire
 //! - [`coded`]: the ring that a message stream's bytes lie in; [`meter`]: what came of it
@@ -13,10 +13,10 @@ pub mod coded;
 pub mod end;
 mod frame_queue;
 pub mod frames;
+pub mod message;
 pub mod messages;
 pub mod meter;
 pub mod objects;
 pub mod pump;
 mod ready;
 pub mod run;
-pub mod word;

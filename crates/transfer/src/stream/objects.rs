@@ -11,14 +11,13 @@ use lighthaul_io::memory::Memory;
 use lighthaul_proto::rbudp::plan::{Plan, StreamDemand};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 
+use super::message::{Message, Objects, Payload, Report};
 use super::meter::Meter;
 use super::pump::{self, Frame, Intake, Outlet};
-use super::ready::{Ready, check, check_both, hear, out_of_turn, say};
-use super::word::{Objects, Payload, Report, Word};
+use super::ready::{Ready, check, check_both, hear, out_of_turn};
 use crate::error::{Code, Error};
 use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
-use crate::message::Offer;
-use crate::mover;
+use crate::mover::{self, Offer};
 use crate::session::Session;
 
 /// Plans a stream over a path.
@@ -73,12 +72,12 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u6
         }
         drop(frames);
         let mut store = Memory::new(block, true);
-        say(session, Word::Payload(payload))?;
+        session.say(&Message::Payload(payload))?;
         mover::rekey(session, &mut ready.lane, number, ready.plain);
         let mut sender = SendMachine::new(session.clock.now(), &setup, Learned::default());
         carry(&mut sender, &mut ready.lane, &mut store, session)?;
     }
-    say(session, Word::End(offered))?;
+    session.say(&Message::End { offered })?;
     Ok(offered)
 }
 
@@ -91,13 +90,13 @@ pub(super) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result
     let deadline = Duration::from_micros(how.delay_us) * 2;
     loop {
         let payload = match hear(session)? {
-            Word::Payload(payload) => payload,
-            Word::End(offered) => {
+            Message::Payload(payload) => payload,
+            Message::End { offered } => {
                 report.messages = offered;
                 report.lost = offered.saturating_sub(report.delivered);
                 break;
             }
-            Word::Begin(..) | Word::Time(_) | Word::Ready | Word::Report(_) => {
+            Message::Begin { .. } | Message::Time { .. } | Message::Ready | Message::Report(_) => {
                 return Err(out_of_turn());
             }
         };

@@ -5,9 +5,9 @@ use std::time::Duration;
 use lighthaul_io::drive::Lane;
 use lighthaul_io::interrupt;
 
-use super::word::{Wanted, Word};
+use super::message::{Message, Wanted};
 use crate::error::{Code, Error};
-use crate::message::{Message, Offer};
+use crate::mover::Offer;
 use crate::session::Session;
 
 /// A stream that both sides are ready for.
@@ -24,18 +24,12 @@ pub(super) struct Ready<'a> {
     pub(super) lane: Lane,
 }
 
-pub(super) fn say(session: &Session, word: Word) -> Result<(), Error> {
-    session.say(&Message::Stream(word))
-}
-
-/// Waits for the peer's next word as long as the peer is alive: a stream may rest.
-pub(super) fn hear(session: &Session) -> Result<Word, Error> {
+/// Waits for what the peer says next as long as the peer is alive: a stream may rest.
+pub(super) fn hear(session: &Session) -> Result<Message, Error> {
     loop {
         interrupt::check()?;
         match session.hear_for(LOOK) {
-            Ok(Message::Stream(word)) => return Ok(word),
-            Ok(Message::Alive) => {}
-            Ok(_) => return Err(out_of_turn()),
+            Ok(message) => return Ok(message),
             Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
             Err(error) => return Err(error),
         }
@@ -51,12 +45,9 @@ pub(super) fn check(session: &Session) -> Result<(), Error> {
 /// Fails if either side has ended the stream, at a time when the peer has nothing else to say.
 pub(super) fn check_both(session: &Session) -> Result<(), Error> {
     check(session)?;
-    loop {
-        match session.heard()? {
-            None => return Ok(()),
-            Some(Message::Alive) => {}
-            Some(_) => return Err(out_of_turn()),
-        }
+    match session.heard::<Message>()? {
+        None => Ok(()),
+        Some(_) => Err(out_of_turn()),
     }
 }
 

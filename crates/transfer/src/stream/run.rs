@@ -8,15 +8,14 @@ use lighthaul_base::Rate;
 use lighthaul_io::drive::Lane;
 use lighthaul_proto::fec::wire::HEAD_LEN;
 
-use super::ready::{Ready, hear, out_of_turn, say};
-use super::word::{Kind, Report, Wanted, Word};
+use super::message::{Kind, Message, Report, Wanted};
+use super::ready::{Ready, hear, out_of_turn};
 use super::{messages, objects};
 use crate::alive::Alive;
+use crate::door::Door;
 use crate::error::Error;
-use crate::message::{Message, Offer};
-use crate::mover;
-use crate::options::Options;
-use crate::path::{Door, Path, explore};
+use crate::mover::{self, Offer};
+use crate::path::{Path, explore};
 use crate::protocol::Protocol;
 use crate::session::Session;
 
@@ -27,8 +26,6 @@ pub struct Settings {
     pub plain: bool,
     /// The rate on the wire that is never exceeded; `None` to measure the path.
     pub rate: Option<Rate>,
-    /// Longest silence of the peer before the stream fails.
-    pub silence_max: Duration,
 }
 
 /// Sends what comes out of `file` to the peer, which has agreed.
@@ -44,8 +41,12 @@ pub fn send(
         Some(rate) => Some(rate),
         None => path.measure(session)?,
     };
-    let asked = (Protocol::Rbudp, &Options::default());
-    let offer = mover::offer(session, asked, &path, rate.unwrap_or(RATE_UNKNOWN));
+    let offer = mover::offer(
+        session,
+        (Protocol::Rbudp, 0),
+        &path,
+        rate.unwrap_or(RATE_UNKNOWN),
+    );
     // one lane, over the session's own stream where no datagram passes
     let offer = Offer {
         protocol: if offer.udp {
@@ -58,8 +59,8 @@ pub fn send(
         ..offer
     };
     let message_len = message_len(&path);
-    say(session, Word::Begin(offer, message_len))?;
-    session.control.limit_silence(settings.silence_max);
+    session.say(&Message::Begin { offer, message_len })?;
+    session.control.limit_silence(SILENCE_MAX);
     thread::scope(|scope| {
         let _alive = Alive::say(scope, session);
         send_from(
@@ -92,7 +93,7 @@ fn send_from(
         Kind::Messages(how) => messages::send(ready, how, file)?,
         Kind::Objects(how) => objects::send(ready, how, file)?,
     };
-    let Word::Report(report) = hear(session)? else {
+    let Message::Report(report) = hear(session)? else {
         return Err(out_of_turn());
     };
     Ok(Report {
@@ -110,13 +111,13 @@ pub fn receive(
     settings: Settings,
 ) -> Result<Report, Error> {
     let mut path = explore(session, door, false, 1)?;
-    let Message::Stream(Word::Begin(offer, message_len)) = path.listen(session)? else {
+    let Message::Begin { offer, message_len } = path.listen(session)? else {
         return Err(out_of_turn());
     };
     if ![Protocol::Rbudp, Protocol::Tcp].contains(&offer.protocol) {
         return Err(out_of_turn());
     }
-    session.control.limit_silence(settings.silence_max);
+    session.control.limit_silence(SILENCE_MAX);
     thread::scope(|scope| {
         let _alive = Alive::say(scope, session);
         receive_into(
@@ -149,7 +150,7 @@ fn receive_into(
         Kind::Messages(how) => messages::receive(ready, how, file)?,
         Kind::Objects(how) => objects::receive(ready, how, file)?,
     };
-    say(session, Word::Report(report))?;
+    session.say(&Message::Report(report))?;
     session.control.flush(FAREWELL);
     Ok(report)
 }
@@ -158,9 +159,14 @@ fn receive_into(
 fn answer_clocks(session: &Session) -> Result<(), Error> {
     loop {
         match hear(session)? {
-            Word::Time(_) => say(session, Word::Time(session.clock.now().as_nanos()))?,
-            Word::Ready => return Ok(()),
-            Word::Begin(..) | Word::Payload(_) | Word::End(_) | Word::Report(_) => {
+            Message::Time { .. } => session.say(&Message::Time {
+                nanos: session.clock.now().as_nanos(),
+            })?,
+            Message::Ready => return Ok(()),
+            Message::Begin { .. }
+            | Message::Payload(_)
+            | Message::End { .. }
+            | Message::Report(_) => {
                 return Err(out_of_turn());
             }
         }
@@ -172,8 +178,8 @@ fn ask_clocks(session: &Session) -> Result<i64, Error> {
     let mut best = (Duration::MAX, 0);
     for _ in 0..ROUND_TRIPS {
         let before = session.clock.now();
-        say(session, Word::Time(0))?;
-        let Word::Time(theirs) = hear(session)? else {
+        session.say(&Message::Time { nanos: 0 })?;
+        let Message::Time { nanos: theirs } = hear(session)? else {
             return Err(out_of_turn());
         };
         let rtt = session.clock.now().since(before);
@@ -182,7 +188,7 @@ fn ask_clocks(session: &Session) -> Result<i64, Error> {
             best = (rtt, i64::try_from(ours - i128::from(theirs)).unwrap_or(0));
         }
     }
-    say(session, Word::Ready)?;
+    session.say(&Message::Ready)?;
     Ok(best.1)
 }
 
@@ -210,5 +216,7 @@ const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
 /// Messages where no datagrams pass.
 const STREAM_MESSAGE_LEN: u32 = 1400;
 const ROUND_TRIPS: usize = 5;
+/// Longest silence of the peer before the stream fails.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// How long the last word gets to leave.
 const FAREWELL: Duration = Duration::from_secs(2);

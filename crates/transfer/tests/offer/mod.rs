@@ -1,7 +1,7 @@
 //! What a sender offers that a test plays.
 
 use lighthaul_base::Rate;
-use lighthaul_transfer::message::Offer;
+use lighthaul_transfer::mover::Offer;
 use lighthaul_transfer::protocol::Protocol;
 
 /// Objects that cross on the stream, where no datagram passes.

@@ -20,8 +20,8 @@ use lighthaul_io::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_lab::settings::{LinkSettings, Settings};
-use lighthaul_transfer::message::Offer;
 use lighthaul_transfer::mover;
+use lighthaul_transfer::mover::Offer;
 use lighthaul_transfer::protocol::Protocol;
 
 use super::args::Args;

@@ -15,10 +15,10 @@ use lighthaul_io::tls::Side;
 use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
+use crate::door::Door;
 use crate::error::Error;
 use crate::message::Target;
 use crate::options::Options;
-use crate::path::Door;
 use crate::protocol;
 use crate::receive::landing::Landing;
 use crate::receive::{self, Permit, receive};

@@ -10,7 +10,8 @@ use crate::board::Board;
 use crate::crew::Crew;
 use crate::error::Error;
 use crate::manifest::{Entry, Kind, pack};
-use crate::message::{Failure, Listing, Target, WantedFile, decode};
+use crate::message::LIST;
+use crate::message::{Failure, Listing, Target, WantedFile};
 use crate::options::{Options, Planned};
 use crate::receive::cradle::Cradle;
 use crate::receive::dress::Wardrobe;
@@ -18,7 +19,7 @@ use crate::receive::judge::Judge;
 use crate::receive::landing::Landing;
 use crate::receive::ledger::Ledger;
 use crate::receive::names::Writer;
-use crate::session::LIST;
+use crate::topic::decode;
 use crate::watch::Sight;
 
 /// Outcome of a list.
@@ -71,7 +72,7 @@ impl Bench {
         options: &Options,
     ) -> Judged {
         let entries = Listing::Entries(pack(entries).unwrap());
-        let list = [Listing::Begin(named), entries, Listing::End];
+        let list = [Listing::Begin { named }, entries, Listing::End];
         self.hear(to, &list, options)
     }
 

@@ -110,7 +110,10 @@ fn file_that_the_sender_cannot_read_fails_alone() {
     let files = [stage.expect(0, "a", "x"), stage.expect(1, "b", "y")];
     let pieces = [(&files[0], (0, 1)), (&files[1], (0, 1))];
     let reports = vec![
-        Report::Failed(Code::Changed as u8, "it changed".into()),
+        Report::Failed {
+            code: Code::Changed as u8,
+            why: "it changed".into(),
+        },
         Report::Digest(digest("y")),
     ];
     let arrived = arrived(0, &pieces, &["x", "y"]);

@@ -18,13 +18,14 @@ use crate::crew::Crew;
 use crate::digest::{Kind, Taking};
 use crate::error::Code;
 use crate::manifest::Entry;
-use crate::message::{Compared, Listing, Report, decode};
+use crate::message::LIST;
+use crate::message::{Compared, Listing, Report};
 use crate::receive::held::{HeldCheck, HeldRange};
 use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Passage, Record, Subject};
 use crate::receive::ledger::{Ledger, Pending};
 use crate::receive::temp_files::{Attempt, TempFiles, is_continued};
-use crate::session::LIST;
+use crate::topic::decode;
 
 const PASSAGE: Passage = Passage {
     digest: Kind::Crc128,
@@ -292,7 +293,10 @@ fn held_range_counts_only_where_it_agrees() {
     }
     // the file fails if the sender cannot read it, or if its journal has changed since it was listed
     let bench = Bench::new("compare-fails");
-    let unread = Report::Failed(Code::Changed as u8, "it changed".into());
+    let unread = Report::Failed {
+        code: Code::Changed as u8,
+        why: "it changed".into(),
+    };
     let (compared, jobs, wanted) = compare(&bench, &noted, false, unread);
     assert_eq!((compared.wanted, wanted), (false, 0));
     let failed = |job: &Job, code| matches!(job, Job::Failed(0, error) if error.code == code);

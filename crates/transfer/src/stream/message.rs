@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::frames::Frames;
-use crate::message::Offer;
+use crate::mover::Offer;
+use crate::topic::Topic;
 
 /// A stream that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,21 +54,37 @@ pub struct Objects {
     pub blasts: u8,
 }
 
-/// One word about a stream.
+/// One message about a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Word {
-    /// How the sender will send, and how many bytes a message may have.
-    Begin(Offer, u32),
-    /// The receiver asks for the sender's time, or is told it, in nanoseconds since the session began.
-    Time(u64),
+pub enum Message {
+    /// The sender says how it will send.
+    Begin {
+        /// How objects will be sent.
+        offer: Offer,
+        /// The most bytes of a message of the stream.
+        message_len: u32,
+    },
+    /// The receiver asks for the sender's time, or is told it.
+    Time {
+        /// Nanoseconds since the session began; zero if it is asked for.
+        nanos: u64,
+    },
     /// The receiver is ready.
     Ready,
     /// A payload is about to come.
     Payload(Payload),
-    /// So many objects were offered, and that was the last.
-    End(u64),
+    /// That was the last object.
+    End {
+        /// How many were offered.
+        offered: u64,
+    },
     /// What came of it, from the receiver.
     Report(Report),
+}
+
+impl Topic for Message {
+    const NUMBER: u8 = 3;
+    type Request = Wanted;
 }
 
 /// Objects that cross together.

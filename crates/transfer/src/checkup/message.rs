@@ -5,21 +5,34 @@ use std::net::SocketAddr;
 use lighthaul_io::grants::Grants;
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Code, Error};
 use crate::sentence;
+use crate::topic::Topic;
 
-/// One word of a checkup.
+/// One message of a checkup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Word {
-    /// What time it is, in nanoseconds since 1970; asked with zero.
-    Time(u64),
+pub enum Message {
+    /// The time of this side.
+    Time {
+        /// Nanoseconds since 1970; zero if it is asked for.
+        nanos: u64,
+    },
     /// The path is to be looked at now.
     Explore,
     /// What the answering side is like.
     Facts(Facts),
-    /// Datagrams are to be sent to this port, from which none arrived.
-    Try(u16),
+    /// Datagrams are to be sent to a port from which none arrived.
+    Try {
+        /// Its number.
+        port: u16,
+    },
     /// That was all.
     End,
+}
+
+impl Topic for Message {
+    const NUMBER: u8 = 5;
+    type Request = ();
 }
 
 /// What one side is like.
@@ -59,4 +72,12 @@ impl Facts {
             coalesces: grants.coalesces,
         }
     }
+}
+
+/// The failure of a peer that says something else than a checkup needs.
+pub(super) fn out_of_turn() -> Error {
+    Error::new(
+        Code::Protocol,
+        "the peer said something else than a checkup needs",
+    )
 }
