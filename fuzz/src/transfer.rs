@@ -3,18 +3,19 @@
 use std::fmt::Debug;
 
 use lighthaul_io::disk::Look;
+use lighthaul_session::topic::{Topic, decode as decode_value, encode as encode_value};
+use lighthaul_session::{checkup, measure};
 use lighthaul_transfer::files::verb::Answer;
 use lighthaul_transfer::filter::{Ending, FilesFrom, Rules, Verdict, Written};
 use lighthaul_transfer::manifest::{pack, unpack};
 use lighthaul_transfer::receive::journal::{Subject, decode};
-use lighthaul_transfer::topic::{Topic, decode as decode_value, encode as encode_value};
-use lighthaul_transfer::{checkup, measure, message, relay, session_message, stream};
+use lighthaul_transfer::{message, relay, stream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Decodes a message of every topic, and what clients ask for; what decodes encodes to something that decodes to the same.
 pub fn message(octets: &[u8]) {
-    topic::<session_message::Message>(octets);
+    topic::<lighthaul_session::message::Message>(octets);
     topic::<message::Message>(octets);
     topic::<Answer>(octets);
     topic::<stream::message::Message>(octets);

@@ -5,32 +5,28 @@ use std::sync::Arc;
 
 use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::ground::Ground;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::digest;
-use lighthaul_transfer::door::Door;
-use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{self, Target, Way};
 use lighthaul_transfer::options::Options;
-use lighthaul_transfer::protocol::{self, Protocol};
-use lighthaul_transfer::receive;
 use lighthaul_transfer::receive::landing::Landing;
-use lighthaul_transfer::send;
 use lighthaul_transfer::send::Finds;
 use lighthaul_transfer::send::walk::Walk;
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message::{Hello, Message};
-use lighthaul_transfer::topic::Topic;
 use lighthaul_transfer::watch::Summary;
+use lighthaul_transfer::{digest, receive, send};
 
 use crate::args::{Cp, Digest};
 use crate::booking::copy as booked;
 use crate::choice::args::{DryRun, Verify};
-use crate::later;
-use crate::passage;
 use crate::print::{Printer, Proof, Settings};
 use crate::reach::{agreed, reach};
 use crate::remote::Place;
-use crate::third;
+use crate::{later, passage, third};
 
 /// Copies, shows how it goes, and answers the exit status.
 pub(crate) fn run(args: &Cp) -> u8 {

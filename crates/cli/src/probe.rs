@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::flood::measure_disk;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::measure::{self, Ask, Measured};
-use lighthaul_transfer::probe;
-use lighthaul_transfer::protocol::Protocol;
-use lighthaul_transfer::session_message::{Hello, Message};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::measure::{self, Ask, Measured};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::probe;
+use lighthaul_session::protocol::Protocol;
 use serde_json::json;
 
 use crate::args::{Probe, What};

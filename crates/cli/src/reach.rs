@@ -3,10 +3,10 @@
 use clap::Args;
 use lighthaul_daemon::client::{Started, start_over_ssh};
 use lighthaul_io::identity::Identity;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message::{Hello, Message};
-use lighthaul_transfer::topic::Topic;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
 
 use crate::args::Far;
 use crate::dial::{connect, dial};

@@ -11,7 +11,7 @@ use lighthaul_daemon::serve::{Limits, Server, Settings, Welcome, serve_once};
 use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::info;
 

@@ -3,7 +3,7 @@
 use std::env;
 
 use lighthaul_daemon::third::{self, End};
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use lighthaul_transfer::relay::{self, Relay};
 use lighthaul_transfer::watch::Summary;
 

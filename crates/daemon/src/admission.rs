@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::tcp;
-use lighthaul_transfer::credential::Credential;
-use lighthaul_transfer::error::Error;
-use lighthaul_transfer::secrets::Join;
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message::Message;
+use lighthaul_session::credential::Credential;
+use lighthaul_session::error::Error;
+use lighthaul_session::message::Message;
+use lighthaul_session::secrets::Join;
+use lighthaul_session::session::Session;
 
 use crate::invitation::Invitation;
 use crate::rights::Rights;
@@ -142,14 +142,13 @@ const KEYS_MAX: usize = 1000;
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
     use std::path::PathBuf;
-    use std::thread;
-    use std::{env, fs};
+    use std::{env, fs, thread};
 
     use lighthaul_io::identity::Identity;
     use lighthaul_io::tls::{self, Side};
-    use lighthaul_transfer::error::Code;
-    use lighthaul_transfer::measure::{self, Ask, What};
-    use lighthaul_transfer::session_message::Hello;
+    use lighthaul_session::error::Code;
+    use lighthaul_session::measure::{self, Ask, What};
+    use lighthaul_session::message::Hello;
 
     use super::*;
     use crate::asked::Asked;

@@ -1,16 +1,16 @@
 //! What a caller asks for, decoded by its topic and bounded.
 
-use lighthaul_transfer::checkup;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::checkup;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::measure::{self, Ask};
+use lighthaul_session::message::Hello;
+use lighthaul_session::topic::Topic;
 use lighthaul_transfer::files::verb::{Answer, Verb};
-use lighthaul_transfer::measure::{self, Ask};
 use lighthaul_transfer::message::{self, Target, Way};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::relay::{self, Relay};
-use lighthaul_transfer::session_message::Hello;
 use lighthaul_transfer::stream;
 use lighthaul_transfer::stream::message::Wanted;
-use lighthaul_transfer::topic::Topic;
 
 use crate::caps;
 use crate::link_message::{self, Greeting};

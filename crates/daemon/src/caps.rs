@@ -22,7 +22,7 @@ pub(crate) fn apply(request: &mut Request) {
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_transfer::measure::{Ask, What};
+    use lighthaul_session::measure::{Ask, What};
     use lighthaul_transfer::options::Options;
 
     use super::*;

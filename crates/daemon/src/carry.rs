@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use lighthaul_base::Rate;
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::door::Door;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message::{Hello, Message};
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::session::Session;
 use lighthaul_transfer::stream;
 use lighthaul_transfer::stream::message::Wanted;
 use lighthaul_transfer::watch::Summary;

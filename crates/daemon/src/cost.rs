@@ -4,9 +4,9 @@
 //! open files, it gets as far as there is room beyond the least.
 
 use lighthaul_io::probe::LANES_MAX;
+use lighthaul_session::offer;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::files::verb::Verb;
-use lighthaul_transfer::mover;
 use lighthaul_transfer::stream::message::Kind;
 
 use crate::asked::Request;
@@ -171,7 +171,7 @@ impl Cost {
 
 /// The most that move objects of one copy at a time on this host.
 fn lanes() -> u64 {
-    mover::lanes(None, false) as u64
+    offer::lanes(None, false) as u64
 }
 
 /// Places in [`Cost::uses`].

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_io::identity::Fingerprint;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::protocol;
-use lighthaul_transfer::session::{Halt, Session};
-use lighthaul_transfer::session_message::Message;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::Message;
+use lighthaul_session::protocol;
+use lighthaul_session::session::{Halt, Session};
 use lighthaul_transfer::watch::Summary;
 
 use crate::asked::Asked;

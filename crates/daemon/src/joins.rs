@@ -5,12 +5,11 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lighthaul_io::identity::Fingerprint;
-use lighthaul_transfer::door;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::protocol;
-use lighthaul_transfer::secrets::{JOINS_MAX, Join};
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message::Message;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::Message;
+use lighthaul_session::secrets::{JOINS_MAX, Join};
+use lighthaul_session::session::Session;
+use lighthaul_session::{door, protocol};
 
 /// Sessions that further connections may join.
 #[derive(Debug, Default)]

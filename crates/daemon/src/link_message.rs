@@ -1,7 +1,7 @@
 //! What two gateways say to each other about a link, before its pages flow.
 
 pub(crate) use lighthaul_gateway::word::Greeting;
-use lighthaul_transfer::topic::Topic;
+use lighthaul_session::topic::Topic;
 use serde::{Deserialize, Serialize};
 
 /// One message about a link.

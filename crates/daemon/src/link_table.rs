@@ -17,7 +17,7 @@ use lighthaul_gateway::line::Line;
 use lighthaul_gateway::settings::{Quota, Settings};
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::poller::raise_open_file_limit;
-use lighthaul_transfer::error::Error;
+use lighthaul_session::error::Error;
 
 use crate::hall::refuse;
 

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tls;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{self as own, Hello};
+use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::door::Door;
-use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::list::Heard;
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::relay::{Message, Relay, relayed};
 use lighthaul_transfer::send::{self, Finds};
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message::{self as own, Hello};
 use lighthaul_transfer::watch::{Sight, Summary, Watcher};
 use tracing::{debug, info};
 

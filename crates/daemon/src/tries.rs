@@ -7,9 +7,9 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::Fingerprint;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::{Halt, Session};
 use lighthaul_transfer::options::Options;
-use lighthaul_transfer::session::{Halt, Session};
 
 /// How long an earlier try may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);

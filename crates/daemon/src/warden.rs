@@ -5,8 +5,8 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_transfer::error::Error;
-use lighthaul_transfer::session::Session;
+use lighthaul_session::error::Error;
+use lighthaul_session::session::Session;
 
 /// How often it is looked.
 const LOOK: Duration = Duration::from_secs(1);

@@ -4,21 +4,21 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::Duration;
 
+use crate::message::Message;
 use crate::session::Session;
-use crate::session_message::Message;
 
 /// How often the peer hears that we are there.
 const OFTEN: Duration = Duration::from_secs(1);
 
 /// The peer hears that we are there until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Alive {
+pub struct Alive {
     _over: Sender<()>,
 }
 
 impl Alive {
     /// Begins to say so, from a thread of `scope`.
-    pub(crate) fn say<'s>(scope: &'s Scope<'s, '_>, session: &'s Session) -> Self {
+    pub fn say<'s>(scope: &'s Scope<'s, '_>, session: &'s Session) -> Self {
         let (over, ends) = channel();
         scope.spawn(move || {
             while ends.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {

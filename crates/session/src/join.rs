@@ -11,9 +11,9 @@ use lighthaul_proto::stripe::width::NEAR;
 
 use crate::door::{Door, Joins};
 use crate::error::{Code, Error};
+use crate::message::Message;
 use crate::secrets::JOINS_MAX;
 use crate::session::Session;
-use crate::session_message::Message;
 
 /// How long further connections may take; those that are late are not used.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mover::Offer;
+use crate::offer::Offer;
 use crate::protocol::Protocol;
 use crate::topic::Topic;
 

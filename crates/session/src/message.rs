@@ -4,10 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::credential::Credential;
 use crate::error::{Code, Error};
-use crate::protocol;
 use crate::secrets::Join;
-use crate::sentence;
 use crate::topic::{Topic, decode, encode};
+use crate::{protocol, sentence};
 
 /// The version of the messages of all topics; both sides must speak the same.
 pub const VERSION: u16 = 11;

@@ -10,6 +10,7 @@ use lighthaul_io::drive::Lane;
 use lighthaul_io::probe::LANES_MAX;
 use lighthaul_io::udp::{Udp, header_len};
 use lighthaul_proto::stripe::Width;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
 use crate::machine::{Learned, Setup};
@@ -17,16 +18,15 @@ use crate::path::Path;
 use crate::protocol::Protocol;
 use crate::secrets::JOINS_MAX;
 use crate::session::{LANES, Session};
-use serde::{Deserialize, Serialize};
 
 /// Bytes of an object, and how long it takes where that is in between.
 const OBJECT_LEN_MIN: u64 = 4 << 20;
 const OBJECT_LEN_MAX: u64 = 1 << 30;
 const OBJECT_TIME: Duration = Duration::from_millis(500);
 /// Octets of a datagram that are not the object's: the connection's number, and the tag.
-pub(crate) const CONNECTION_LEN: u32 = 8;
-pub(crate) const TAG_LEN: u32 = 16;
-pub(crate) const AROUND_LEN: u32 = CONNECTION_LEN + TAG_LEN;
+pub const CONNECTION_LEN: u32 = 8;
+pub const TAG_LEN: u32 = 16;
+pub const AROUND_LEN: u32 = CONNECTION_LEN + TAG_LEN;
 /// Objects at a time where streams carry them.
 const STREAM_LANES: u8 = 2;
 /// Bytes in each packet that crosses on the stream.
@@ -59,31 +59,33 @@ pub struct Offer {
     pub joins: u8,
 }
 
-/// How objects go over `path` at `rate`: as was asked, or by streams where no datagram passes.
-pub fn offer(
-    session: &Session,
-    (asked, streams): (Protocol, u8),
-    path: &Path,
-    rate: Rate,
-) -> Offer {
-    let blocked = asked.is_datagrams() && path.sockets.is_empty();
-    let protocol = if blocked { Protocol::Ptcp } else { asked };
-    Offer {
-        protocol,
-        packet_len: packet_len(protocol, path),
-        rate_bps: rate.as_bps(),
-        settle_us: settle(session.rtt).as_micros() as u32,
-        rtt_us: session.rtt.as_micros() as u32,
-        udp: !path.sockets.is_empty(),
-        lanes: match path.sockets.len() {
-            // while the last packets of one object are on their way, another follows
-            0 => STREAM_LANES,
-            sockets => sockets as u8,
-        },
-        joins: match (joins_max(protocol), streams) {
-            (most, 0) => most,
-            (most, streams) => most.min(streams),
-        },
+impl Offer {
+    /// How objects go over `path` at `rate`: as was asked, or by streams where no datagram passes.
+    pub fn new(
+        session: &Session,
+        (asked, streams): (Protocol, u8),
+        path: &Path,
+        rate: Rate,
+    ) -> Self {
+        let blocked = asked.is_datagrams() && path.sockets.is_empty();
+        let protocol = if blocked { Protocol::Ptcp } else { asked };
+        Self {
+            protocol,
+            packet_len: packet_len(protocol, path),
+            rate_bps: rate.as_bps(),
+            settle_us: settle(session.rtt).as_micros() as u32,
+            rtt_us: session.rtt.as_micros() as u32,
+            udp: !path.sockets.is_empty(),
+            lanes: match path.sockets.len() {
+                // while the last packets of one object are on their way, another follows
+                0 => STREAM_LANES,
+                sockets => sockets as u8,
+            },
+            joins: match (joins_max(protocol), streams) {
+                (most, 0) => most,
+                (most, streams) => most.min(streams),
+            },
+        }
     }
 }
 
@@ -145,7 +147,7 @@ pub fn width(session: &Session, streams: u8, joined: &[Control]) -> Learned {
 }
 
 /// The largest packet that fits in the path's datagrams, and fills pages with its like.
-pub(crate) fn packet_len(protocol: Protocol, path: &Path) -> u32 {
+pub fn packet_len(protocol: Protocol, path: &Path) -> u32 {
     if path.sockets.is_empty() {
         return STREAM_PACKET_LEN;
     }
@@ -153,7 +155,7 @@ pub(crate) fn packet_len(protocol: Protocol, path: &Path) -> u32 {
 }
 
 /// How long to wait for stragglers: a part of what another round would cost.
-pub(crate) fn settle(rtt: Duration) -> Duration {
+pub fn settle(rtt: Duration) -> Duration {
     (rtt / 8).clamp(SETTLE_MIN, SETTLE_MAX)
 }
 

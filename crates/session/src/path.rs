@@ -13,8 +13,8 @@ use lighthaul_io::udp::Udp;
 
 use crate::door::{Arrivals, Door};
 use crate::error::{Code, Error};
+use crate::message::Message;
 use crate::session::Session;
-use crate::session_message::Message;
 use crate::topic::Topic;
 
 /// How long datagrams get to arrive before the stream must do.
@@ -78,11 +78,6 @@ pub fn explore(
         Door::Called(arrivals, _) => answer(session, arrivals, &prober, (deadline, &mut theirs))?,
     };
     let ours = mask(&sockets);
-    let reached = |datagram_len| Message::Reached {
-        datagram_len,
-        lanes: ours,
-        waited: processor_wait(),
-    };
     let mut arrived = 0;
     while let Some((_, udp)) = sockets.first() {
         let now = session.clock.now();
@@ -103,7 +98,7 @@ pub fn explore(
             arrived = arrived.max(first);
             if arrived > 0 {
                 prober.ping(udp).map_err(probing)?;
-                session.say(&reached(arrived as u16))?;
+                session.say(&reached(arrived as u16, ours))?;
             }
         }
         if theirs.is_none() {
@@ -116,7 +111,7 @@ pub fn explore(
         }
     }
     if arrived == 0 {
-        session.say(&reached(0))?;
+        session.say(&reached(0, ours))?;
     }
     let (theirs, lanes, waited) = match theirs {
         Some(theirs) => theirs,
@@ -133,6 +128,14 @@ pub fn explore(
         waited,
         prober,
     })
+}
+
+fn reached(datagram_len: u16, lanes: u8) -> Message {
+    Message::Reached {
+        datagram_len,
+        lanes,
+        waited: processor_wait(),
+    }
 }
 
 /// The sockets of the lanes that have a bit.

@@ -20,7 +20,7 @@ use crate::error::{Code, Error};
 use crate::join::join;
 use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
 use crate::measure::{Ask, Measured, Message, What};
-use crate::mover::{self, Offer};
+use crate::offer::{self, Offer};
 use crate::path::{Path, explore};
 use crate::protocol::Protocol;
 use crate::session::Session;
@@ -115,19 +115,19 @@ fn protocol(
     let asked = ask.rate_bps.and_then(Rate::from_bps);
     let rate = asked.unwrap_or_else(|| rate_otherwise(moves_by));
     let offer = Offer {
-        settle_us: 0, // as the paper has it; `mover::setup` raises it to the least
-        ..mover::offer(session, (moves_by, 0), &path, rate)
+        settle_us: 0, // as the paper has it; `offer::setup` raises it to the least
+        ..Offer::new(session, (moves_by, 0), &path, rate)
     };
     let plain = !ask.what.is_sealed();
     session.say(&Message::Offer(offer))?;
     let joined = join(session, door, offer.joins, plain)?;
-    let learned = mover::width(session, 0, &joined);
+    let learned = offer::width(session, 0, &joined);
     let mut lane = the_lane(session, &offer, (path, &joined), plain)?;
     let trc = (moves_by == Protocol::Vbtp).then(|| circuit(session, rate));
     let trc = trc.transpose()?;
     let setup = Setup {
         trc,
-        ..mover::setup(&offer, (1, ask.bytes), &lane, plain)?
+        ..offer::setup(&offer, (1, ask.bytes), &lane, plain)?
     };
     let mut store = Memory::new(ring(&setup), true);
     let Message::Ready = session.hear()? else {
@@ -158,10 +158,10 @@ fn protocol_answer(
     let plain = !ask.what.is_sealed();
     let joined = join(session, door, offer.joins, plain)?;
     let mut lane = the_lane(session, &offer, (path, &joined), plain)?;
-    let setup = mover::setup(&offer, (1, ask.bytes), &lane, plain)?;
+    let setup = offer::setup(&offer, (1, ask.bytes), &lane, plain)?;
     let scatter = matches!(ask.what, What::Scatter | What::SealedScatter);
     lane.scatter = scatter.then_some(setup.packet_len);
-    mover::foresee(&mut lane, offer.protocol);
+    offer::foresee(&mut lane, offer.protocol);
     let mut store = Memory::new(ring(&setup), ask.what != What::Fake);
     session.say(&Message::Ready)?;
     let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
@@ -271,8 +271,8 @@ fn the_lane(
     (path, joined): (Path, &[Control]),
     plain: bool,
 ) -> Result<Lane, Error> {
-    mover::check(offer, &path)?;
-    let mut lane = mover::lanes_over(session, offer, path, joined)?.swap_remove(0);
-    mover::rekey(session, &mut lane, 0, plain);
+    offer::check(offer, &path)?;
+    let mut lane = offer::lanes_over(session, offer, path, joined)?.swap_remove(0);
+    offer::rekey(session, &mut lane, 0, plain);
     Ok(lane)
 }

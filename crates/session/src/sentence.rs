@@ -4,7 +4,7 @@ use lighthaul_base::escape::{TEXT_MAX, escape};
 use serde::{Deserialize, Deserializer};
 
 /// Decodes a sentence as one harmless line of at most [`TEXT_MAX`] octets.
-pub(crate) fn read<'a, D: Deserializer<'a>>(from: D) -> Result<String, D::Error> {
+pub fn read<'a, D: Deserializer<'a>>(from: D) -> Result<String, D::Error> {
     let text = String::deserialize(from)?;
     Ok(escape(&text, TEXT_MAX).into_owned())
 }

@@ -15,8 +15,8 @@ use lighthaul_io::tcp::{self, round_trip};
 use lighthaul_io::tls::{self, Side};
 
 use crate::error::{Code, Error};
+use crate::message::Message;
 use crate::secrets::Secrets;
-use crate::session_message::Message;
 use crate::topic::{MESSAGE_MAX, Topic};
 
 /// The stream of the messages of all topics.

@@ -1,7 +1,7 @@
 //! Topics of a session, each of which has messages of its own.
 //!
 //! A frame of the talk stream is the number of a topic in one octet, and a message of that topic. The session itself is topic 0
-//! ([`crate::session_message`]); it knows no other, and hands on the messages of the topic that its user speaks of.
+//! ([`crate::message`]); it knows no other, and hands on the messages of the topic that its user speaks of.
 
 use lighthaul_base::Malformed;
 use serde::Serialize;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Rate, Size};
 
-use crate::protocol::Protocol;
+use lighthaul_session::protocol::Protocol;
 
 /// What is known of a path and of what is to cross it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::interrupt;
 
-use crate::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 
 /// How often a thread that waits looks whether it is to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);

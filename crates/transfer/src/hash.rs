@@ -10,7 +10,7 @@ use lighthaul_base::to_hex;
 use md5::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 
 /// Which hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -9,8 +9,8 @@ use lighthaul_io::metadata::Extras;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::error::{Code, Error};
 use crate::object::Span;
+use lighthaul_session::error::{Code, Error};
 
 /// The most octets that a chunk of the manifest has when it is unpacked.
 const CHUNK_MAX: usize = 4 << 20;

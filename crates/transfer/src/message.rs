@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::digest::{self, Digest};
 use crate::hash::Hashed;
 use crate::list::Page;
-use crate::mover::Offer;
 use crate::object::{Piece, Span};
 use crate::options::{Options, Planned};
-use crate::sentence;
-use crate::topic::{self, MESSAGE_MAX, Topic};
+use lighthaul_session::offer::Offer;
+use lighthaul_session::sentence;
+use lighthaul_session::topic::{self, MESSAGE_MAX, Topic};
 
 /// The stream of [`Listing`]s.
 pub const LIST: u16 = 1;

@@ -5,9 +5,10 @@ use std::time::Duration;
 use lighthaul_io::metadata::Keep;
 use serde::{Deserialize, Serialize};
 
+use crate::digest;
 use crate::filter::Rules;
 use crate::hash::Asked;
-use crate::{digest, sentence};
+use lighthaul_session::sentence;
 
 /// How long the peer may say nothing, if nobody says.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -53,7 +54,7 @@ pub struct Options {
     pub verify_disk: bool,
     /// What others want to know of every file.
     pub hash: Vec<Asked>,
-    /// The protocol's name, or [`crate::protocol::AUTO`]; none for the usual one.
+    /// The protocol's name, or [`lighthaul_session::protocol::AUTO`]; none for the usual one.
     pub protocol: String,
     /// How many streams `ptcp` uses; zero for as many as turn out to be worth it.
     pub streams: u8,

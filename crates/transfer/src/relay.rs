@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::list::Page;
 use crate::message::{self, Target, Way};
 use crate::options::Options;
-use crate::sentence;
-use crate::session_message::Hello;
-use crate::topic::Topic;
 use crate::watch::{Failed, Sight, Summary};
+use lighthaul_session::message::Hello;
+use lighthaul_session::sentence;
+use lighthaul_session::topic::Topic;
 
 /// What the source is to send, and to whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

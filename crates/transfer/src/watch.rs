@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::digest;
-use crate::error::{Code, Error};
 use crate::hash::Hashed;
 use crate::message::Failure;
-use crate::mover::Offer;
 use crate::options::Planned;
-use crate::protocol::Protocol;
-use crate::sentence;
-use crate::session::Session;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::offer::Offer;
+use lighthaul_session::protocol::Protocol;
+use lighthaul_session::sentence;
+use lighthaul_session::session::Session;
 
 /// Something worth telling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

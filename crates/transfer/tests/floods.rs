@@ -14,21 +14,20 @@ use std::time::Duration;
 
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::door::Door;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::path::explore;
+use lighthaul_session::protocol;
+use lighthaul_session::session::Session;
 use lighthaul_transfer::filter::Rules;
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
-use lighthaul_transfer::message::LIST;
-use lighthaul_transfer::message::{Announced, Listing, Message, Progress, Target};
+use lighthaul_transfer::message::{Announced, LIST, Listing, Message, Progress, Target};
 use lighthaul_transfer::object::Piece;
 use lighthaul_transfer::options::Options;
-use lighthaul_transfer::path::explore;
-use lighthaul_transfer::protocol;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::send::{self, Finds, send};
-use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::Sight;
 
 use ends::sessions;

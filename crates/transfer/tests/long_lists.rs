@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::door::Door;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::protocol::{self, Protocol};
 use lighthaul_transfer::filter::Rules;
 use lighthaul_transfer::manifest::{Entry, Kind, Linked};
 use lighthaul_transfer::message::Target;
 use lighthaul_transfer::options::Options;
-use lighthaul_transfer::protocol::{self, Protocol};
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::walk::{Found, Walk};

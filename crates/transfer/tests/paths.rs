@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
-use lighthaul_transfer::door::Door;
-use lighthaul_transfer::path::explore;
+use lighthaul_session::door::Door;
+use lighthaul_session::path::explore;
 
 use crate::ends::sessions;
 

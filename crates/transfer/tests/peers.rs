@@ -18,28 +18,27 @@ use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::store::Store;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::join::join;
+use lighthaul_session::machine::{Learned, Moved, ReceiveMachine, SendMachine};
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::path::explore;
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
+use lighthaul_session::{message as own, protocol};
 use lighthaul_transfer::digest::{self, Digest, Taking};
-use lighthaul_transfer::door::Door;
-use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::filter::Rules;
-use lighthaul_transfer::join::join;
-use lighthaul_transfer::machine::{Learned, Moved, ReceiveMachine, SendMachine};
 use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
 use lighthaul_transfer::message::{
     Announced, Failure, HeldDigest, LIST, Listing, Message, Report, Target, Verdict, Wanted,
     WantedFile,
 };
-use lighthaul_transfer::mover::{self, Offer};
 use lighthaul_transfer::object::Piece;
-use lighthaul_transfer::path::explore;
-use lighthaul_transfer::protocol;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
 use lighthaul_transfer::send::walk::Walk;
 use lighthaul_transfer::send::{self, Finds, send};
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message as own;
-use lighthaul_transfer::topic::Topic;
 use lighthaul_transfer::watch::{Sight, Summary};
 
 use ends::sessions;
@@ -332,15 +331,15 @@ fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     // whatever is wanted, since who lies does not listen
     list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
         .ok();
-    let mut lane = mover::lanes_over(session, &lie.offer, path, &[])?.swap_remove(0);
+    let mut lane = offer::lanes_over(session, &lie.offer, path, &[])?.swap_remove(0);
     for held in &lie.held {
         session.say(&Message::Held(held.clone()))?;
     }
     for object in &lie.objects {
         session.say(&Message::Object(object.clone()))?;
         let len = object.pieces.iter().map(|piece| piece.len).sum();
-        let setup = mover::setup(&lie.offer, (object.number, len), &lane, true)?;
-        mover::rekey(session, &mut lane, object.number, true);
+        let setup = offer::setup(&lie.offer, (object.number, len), &lane, true)?;
+        offer::rekey(session, &mut lane, object.number, true);
         let mut sender = SendMachine::new(session.clock.now(), &setup, Learned::default());
         let mut store = Sevens(vec![7; 32 << 10]);
         run(&mut sender, &mut lane, &mut store, &mut Eager)?;
@@ -412,10 +411,10 @@ fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
         panic!("no object was sent")
     };
     let mut lane =
-        mover::lanes_over(session, &offer, path, &joined)?.swap_remove(object.lane.into());
+        offer::lanes_over(session, &offer, path, &joined)?.swap_remove(object.lane.into());
     let about = (object.number, object.pieces[0].len);
-    let setup = mover::setup(&offer, about, &lane, true)?;
-    mover::rekey(session, &mut lane, object.number, true);
+    let setup = offer::setup(&offer, about, &lane, true)?;
+    offer::rekey(session, &mut lane, object.number, true);
     let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
     let mut store = Sevens(Vec::new());
     run(&mut receiver, &mut lane, &mut store, &mut Eager)?;

@@ -9,16 +9,15 @@ use std::thread;
 
 use lighthaul_io::control::Frame;
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::checkup;
-use lighthaul_transfer::checkup::message::{Facts, Message};
-use lighthaul_transfer::door::Door;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::checkup::message::{Facts, Message};
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
+use lighthaul_session::{checkup, message as own};
 use lighthaul_transfer::files::far;
 use lighthaul_transfer::files::verb::{Answer, Verb};
 use lighthaul_transfer::files::work::Scope;
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message as own;
-use lighthaul_transfer::topic::Topic;
 
 use ends::sessions;
 

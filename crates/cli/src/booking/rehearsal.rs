@@ -7,9 +7,9 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::protocol::Protocol;
 use lighthaul_transfer::manifest::Kind;
-use lighthaul_transfer::protocol::Protocol;
 use lighthaul_transfer::send::walk::{Found, Walk};
 
 use super::copy::Copy;

@@ -12,7 +12,7 @@ use lighthaul_io::clock::Clock;
 use lighthaul_io::interrupt;
 use lighthaul_io::metadata::Keep;
 use lighthaul_io::wait::{Watch, wait};
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use lighthaul_transfer::filter::{Ending, FilesFrom, Written};
 use lighthaul_transfer::hash::Asked;
 use lighthaul_transfer::list::Names;

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::door::Door;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message::{Hello, Message};
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::session::Session;
 use lighthaul_transfer::stream::message::{Kind, Messages, Objects, Report, Wanted};
 use lighthaul_transfer::stream::run::Settings;
 use lighthaul_transfer::stream::{self, end, frames, objects, run as streams};

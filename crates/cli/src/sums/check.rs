@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 
 use lighthaul_io::folder::leaves_root;
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use lighthaul_transfer::hash;
 use lighthaul_transfer::sums::crew::{Foreman, work};
 use lighthaul_transfer::sums::take::{Taken, take};

@@ -15,11 +15,11 @@ use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls::Side;
 use lighthaul_io::wait::pause;
+use lighthaul_session::error::Error;
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
-use lighthaul_transfer::error::Error;
 use lighthaul_transfer::files::verb::{Answer, Verb};
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message::{Hello, Message};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::far::Far;

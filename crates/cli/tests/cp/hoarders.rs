@@ -7,13 +7,13 @@ use std::time::Duration;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls::Side;
 use lighthaul_io::wait::pause;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::protocol;
+use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
-use lighthaul_transfer::error::{Code, Error};
 use lighthaul_transfer::message::{self, Way};
 use lighthaul_transfer::options::Options;
-use lighthaul_transfer::protocol;
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message::{Hello, Message};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::booking::Booking;

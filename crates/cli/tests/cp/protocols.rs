@@ -5,14 +5,14 @@ use std::net::TcpStream;
 
 use lighthaul_daemon::client::call;
 use lighthaul_io::identity::Identity;
+use lighthaul_session::error::Code;
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::protocol;
+use lighthaul_session::secrets::Join;
+use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
-use lighthaul_transfer::error::Code;
 use lighthaul_transfer::message::{self, Target, Way};
 use lighthaul_transfer::options::Options;
-use lighthaul_transfer::protocol;
-use lighthaul_transfer::secrets::Join;
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message::{Hello, Message};
 
 use crate::far::Far;
 use crate::running::Running;

@@ -13,10 +13,10 @@ use lighthaul_io::control::Frame;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls::{Side, fingerprint};
 use lighthaul_io::wait::pause;
-use lighthaul_transfer::error::Code;
+use lighthaul_session::error::Code;
+use lighthaul_session::message::{Hello, Message, VERSION};
+use lighthaul_session::session::Session;
 use lighthaul_transfer::files::verb::{Answer, Verb};
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message::{Hello, Message, VERSION};
 
 use crate::far::{Far, Near};
 use crate::running::{Running, becomes_true};

@@ -10,13 +10,13 @@ use std::time::Duration;
 use lighthaul_daemon::client::call;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::protocol;
+use lighthaul_session::session::Session;
 use lighthaul_transfer::message::{self, Target, Way};
 use lighthaul_transfer::options::Options;
-use lighthaul_transfer::protocol;
 use lighthaul_transfer::relay::{self, Relay, Request};
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::session_message::{Hello, Message};
 use serde_json::json;
 
 use crate::booking::Booking;

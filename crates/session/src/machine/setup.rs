@@ -113,7 +113,7 @@ impl Setup {
     }
 
     /// RBUDP's parameters.
-    pub(crate) fn rbudp(&self) -> rbudp::Config {
+    pub fn rbudp(&self) -> rbudp::Config {
         rbudp::Config {
             object_len: self.object_len,
             packet_len: self.packet_len,

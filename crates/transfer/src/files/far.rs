@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use lighthaul_io::wait::{Watch, wait};
 
-use crate::error::{Code, Error};
 use crate::files::verb::{Answer, Verb};
 use crate::files::work::{Scope, work};
-use crate::session::Session;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
 
 /// Answers what a peer asks; as far ahead of the peer as TCP allows, and no further.
 pub fn answer(session: &Session, scope: Scope<'_>, verb: &Verb) -> Result<u64, Error> {

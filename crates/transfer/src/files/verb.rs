@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::sentence;
-use crate::topic::Topic;
+use lighthaul_session::sentence;
+use lighthaul_session::topic::Topic;
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

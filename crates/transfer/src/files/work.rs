@@ -13,9 +13,9 @@ use lighthaul_io::folder::leaves_root;
 use lighthaul_io::ground::{Folder, Ground, Meta};
 use lighthaul_io::interrupt;
 
-use crate::error::{Code, Error};
 use crate::files::verb::{Answer, Kind, Listed, Verb};
 use crate::receive::special;
+use lighthaul_session::error::{Code, Error};
 
 /// Where files may be listed and changed.
 #[derive(Clone, Copy, Debug)]

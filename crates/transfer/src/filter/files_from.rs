@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 use lighthaul_base::{from_hex, to_hex};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 
 /// What ends a path in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Code, Error};
 use crate::filter::pattern::Pattern;
+use lighthaul_session::error::{Code, Error};
 
 /// What somebody wrote on a command line, one option each, in the order of the options.
 #[derive(Clone, Debug, PartialEq, Eq)]

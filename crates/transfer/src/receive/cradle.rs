@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::names::{Writer, journal, partial};
-use crate::error::{Code, Error};
 use crate::options::Options;
+use lighthaul_session::error::{Code, Error};
 
 /// Where files are until they are whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use lighthaul_io::device::DeviceFile;
 use lighthaul_io::disk::Root;
 
 use crate::digest::{Digest, Taking};
-use crate::error::{Code, Error};
 use crate::object::Span;
+use lighthaul_session::error::{Code, Error};
 
 /// Compares the bytes that the device has of the file at `path` with these digests; asks `check` whether to go on.
 pub(crate) fn check(

@@ -15,9 +15,9 @@ use super::lane::ReceiveLane;
 use super::receiver::{Outlets, Receiving};
 use super::sink::FileSink;
 use super::temp_files::TempFiles;
-use crate::error::{Code, Error};
-use crate::machine::Learned;
-use crate::mover::Offer;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::machine::Learned;
+use lighthaul_session::offer::Offer;
 
 /// Objects that may be announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;

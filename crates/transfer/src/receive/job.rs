@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::ledger::Pending;
 use crate::digest::Digest;
-use crate::error::Error;
 use crate::message::Report;
 use crate::object::{Layout, Span};
+use lighthaul_session::error::Error;
 
 /// What a publisher hears.
 #[derive(Debug)]

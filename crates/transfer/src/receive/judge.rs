@@ -24,16 +24,16 @@ use super::room::Room;
 use super::sieve::Sieve;
 use crate::board::Board;
 use crate::crew::Crew;
-use crate::error::{Code, Error};
 use crate::hash::Hashes;
 use crate::list::Told;
 use crate::manifest::{Entry, Kind, Linked, unpack};
 use crate::message::{Listing, Wanted, WantedFile};
 use crate::names::{Folded, Trouble};
 use crate::options::{Action, Options};
-use crate::session::Session;
-use crate::topic::decode;
 use crate::watch::{Failed, Sight};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::decode;
 
 /// The most bytes that a file can have.
 const FILE_MAX: u64 = i64::MAX as u64;

@@ -10,9 +10,9 @@ use lighthaul_io::disk::Root;
 use lighthaul_io::ground::{Ground, Meta};
 use rustix::fs::FileType;
 
-use crate::error::{Code, Error};
 use crate::manifest::{Entry, Kind};
 use crate::message::Target;
+use lighthaul_session::error::{Code, Error};
 
 /// A place that files can be put into, found before the first byte is asked for.
 #[derive(Debug)]

@@ -15,12 +15,12 @@ use super::cradle::Cradle;
 use super::judge::{Judge, Place};
 use super::permit::special;
 use crate::crew::LOOK;
-use crate::error::{Code, Error};
 use crate::filter::Verdict;
 use crate::manifest::{Entry, Kind};
 use crate::message::{Listing, in_parts};
 use crate::options::Action;
 use crate::watch::{Failed, Sight};
+use lighthaul_session::error::{Code, Error};
 
 /// Removed paths that are told together.
 const REMOVED_MAX: usize = 200;

@@ -25,11 +25,11 @@ use super::temp_files::replaced;
 use super::unsynced::Unsynced;
 use crate::crew::Crew;
 use crate::digest::Digest;
-use crate::error::{Code, Error};
 use crate::hash::Asked;
 use crate::manifest::Entry;
 use crate::message::Report;
 use crate::object::Span;
+use lighthaul_session::error::{Code, Error};
 
 /// How often folders are looked at of which everything may be in place.
 const LOOK: Duration = Duration::from_millis(50);

@@ -23,20 +23,20 @@ use super::ledger::Ledger;
 use super::names::Writer;
 use super::publish::Publisher;
 use super::settings::{Landed, Settings};
-use crate::alive::Alive;
 use crate::board::Board;
 use crate::crew::Crew;
-use crate::door::Door;
-use crate::error::{Code, Error};
-use crate::join::join;
 use crate::list::Told;
 use crate::message::{Announced, LIST, Listing, Message, Progress, UNANSWERED_MAX};
-use crate::mover;
 use crate::object::Layout;
-use crate::path::explore;
-use crate::protocol::{self, Protocol};
-use crate::session::Session;
 use crate::watch::{Failed, Sight, Summary, Watcher, announce, bear};
+use lighthaul_session::alive::Alive;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::join::join;
+use lighthaul_session::offer;
+use lighthaul_session::path::explore;
+use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::session::Session;
 
 /// How often the sender hears how we are doing.
 const PROGRESS: Duration = Duration::from_millis(50);
@@ -184,7 +184,7 @@ impl<'a> Receiving<'a, '_> {
         let session = self.session;
         let options = &self.settings.options;
         let asked = protocol::asked(&options.protocol)?;
-        let lanes = mover::lanes(asked, !options.trc.is_empty());
+        let lanes = offer::lanes(asked, !options.trc.is_empty());
         let mut path = explore(session, door, false, lanes)?;
         let Message::Offer(offer) = path.listen(session)? else {
             return Err(Error::new(Code::Protocol, "the peer offered nothing"));
@@ -193,7 +193,7 @@ impl<'a> Receiving<'a, '_> {
             path.sockets.clear();
         }
         self.protocol = offer.protocol;
-        mover::check(&offer, &path)?;
+        offer::check(&offer, &path)?;
         let joined = join(session, door, offer.joins, self.settings.plain)?;
         let started = session.clock.now();
         announce(
@@ -203,7 +203,7 @@ impl<'a> Receiving<'a, '_> {
             started.since(self.begun),
             self.watcher,
         );
-        self.warn(mover::scarce(&offer, &path))?;
+        self.warn(offer::scarce(&offer, &path))?;
         let (root, target, claim) = self.landed(lands)?;
         let (jobs, todo) = channel();
         let (held, ranges) = sync_channel(UNANSWERED_MAX);
@@ -213,9 +213,9 @@ impl<'a> Receiving<'a, '_> {
             jobs,
             unreported: BTreeMap::new(),
         };
-        let lanes = mover::lanes_over(session, &offer, path, &joined)?;
+        let lanes = offer::lanes_over(session, &offer, path, &joined)?;
         for lane in &lanes {
-            mover::setup(&offer, (0, 1), lane, self.settings.plain)?;
+            offer::setup(&offer, (0, 1), lane, self.settings.plain)?;
         }
         let files = self.temp_files(&root, &target)?;
         for lane in self.equip(offer, lanes, &files, &mut outlets)? {

@@ -15,8 +15,8 @@ use super::ledger::Pending;
 use super::temp_files::{Attempt, TempFiles};
 use crate::crew::Crew;
 use crate::digest::{Digest, Kind, Taking};
-use crate::error::{Code, Error};
 use crate::object::LARGE;
+use lighthaul_session::error::{Code, Error};
 
 /// What a mode must allow for a file to be opened once more by its owner.
 const OPEN: u32 = 0o600;

@@ -14,8 +14,8 @@ use super::journal::{Journal, Subject, merged, missing, within, within_file};
 use super::ledger::{Fill, Pending};
 use crate::budget::{Slot, Slots};
 use crate::crew::Crew;
-use crate::error::{Code, Error};
 use crate::object::LARGE;
+use lighthaul_session::error::{Code, Error};
 
 /// Opens temporary files below a root.
 #[derive(Debug)]

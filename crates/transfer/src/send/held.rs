@@ -10,9 +10,9 @@ use lighthaul_io::ground::Ground;
 use super::queue::{HeldRange, Item, Queue};
 use crate::crew::Crew;
 use crate::digest::{Digest, Taking};
-use crate::error::{Code, Error};
 use crate::message::{HeldDigest, Message, Report};
-use crate::session::Session;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
 
 /// The thread that digests held ranges, while lanes send what is missing.
 pub(crate) struct HeldReader<'a> {

@@ -15,14 +15,14 @@ use super::walk::Found;
 use crate::board::Board;
 use crate::crew::{Crew, LOOK};
 use crate::digest::{self, Digest, Taking};
-use crate::error::{Code, Error};
 use crate::list::Heard;
 use crate::manifest::{Entry, Kind, pack};
 use crate::message::Listing;
 use crate::options::{Action, Detail, Options, Planned};
-use crate::session::Session;
-use crate::topic::decode;
 use crate::watch::{Failed, Sight};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::decode;
 
 /// Entries in a page of the list.
 const PAGE: usize = 1000;

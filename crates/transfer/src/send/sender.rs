@@ -22,25 +22,25 @@ use super::listed::{Finds, Listed, Origin};
 use super::queue::Queue;
 use super::scan::Scan;
 use super::source::FileSource;
-use crate::alive::Alive;
 use crate::board::Board;
 use crate::budget::Budget;
 use crate::choose::{Choice, Facts, choose, is_little};
 use crate::crew::Crew;
-use crate::door::Door;
 use crate::ease::Ease;
-use crate::error::{Code, Error};
-use crate::join::join;
 use crate::list::Heard;
-use crate::machine::Baton;
 use crate::message::{LIST, Message, Progress, Verdict};
-use crate::mover::{self, Offer};
 use crate::options::Options;
-use crate::path::{Path, explore};
-use crate::protocol::{self, Protocol};
-use crate::session::Session;
 use crate::vector;
 use crate::watch::{Failed, Sight, Summary, Watcher, announce, bear};
+use lighthaul_session::alive::Alive;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::join::join;
+use lighthaul_session::machine::Baton;
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::path::{Path, explore};
+use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::session::Session;
 
 /// Used when a path carries datagrams but none of a train arrived.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
@@ -229,7 +229,7 @@ impl<'a> Sending<'a, '_> {
             offer,
             plain: self.settings.plain,
         };
-        let lanes = mover::lanes_over(session, &offer, path, &joined)?;
+        let lanes = offer::lanes_over(session, &offer, path, &joined)?;
         let (done, finished) = channel::<()>();
         let held = HeldReader {
             crew: self.crew,
@@ -280,7 +280,7 @@ impl<'a> Sending<'a, '_> {
         let session = self.session;
         let asked = self.settings.asked()?;
         let trc = self.settings.vector()?;
-        let lanes = mover::lanes(asked, trc.is_some());
+        let lanes = offer::lanes(asked, trc.is_some());
         let mut path = explore(session, door, true, lanes)?;
         let peak = trc.and_then(|trc| trc.steps().iter().map(|step| step.rate).max());
         let mut rate = choose_rate(session, &mut path, peak.or(self.settings.rate))?;
@@ -292,7 +292,7 @@ impl<'a> Sending<'a, '_> {
             rate = self.settings.rate.unwrap_or(Rate::UNLIMITED);
         }
         let options = &self.settings.options;
-        let mut offer = mover::offer(session, (protocol, options.streams), &path, rate);
+        let mut offer = Offer::new(session, (protocol, options.streams), &path, rate);
         let is_soon_there = protocol == Protocol::Tcp && self.queue.bytes().is_some_and(is_little);
         if is_soon_there || options.dry_run.is_some() {
             // further connections would take longer than they spare
@@ -301,7 +301,7 @@ impl<'a> Sending<'a, '_> {
         session.say(&Message::Offer(offer))?;
         let joined = join(session, door, offer.joins, self.settings.plain)?;
         self.baton
-            .pass(mover::width(session, options.streams, &joined));
+            .pass(offer::width(session, options.streams, &joined));
         if let Some(Choice { protocol, why }) = chosen {
             session.say(&Message::Chosen { why: why.clone() })?;
             (self.watcher)(Sight::Chosen(protocol.to_string(), why));

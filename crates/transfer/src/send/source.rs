@@ -11,8 +11,8 @@ use lighthaul_io::read_ahead::Source;
 
 use super::queue::Plan;
 use crate::digest::{Kind, Taking};
-use crate::error::{Code, Error};
 use crate::message::Report;
+use lighthaul_session::error::{Code, Error};
 
 /// Reads the objects of one lane.
 #[derive(Debug)]

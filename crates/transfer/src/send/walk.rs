@@ -9,10 +9,10 @@ use std::vec::IntoIter;
 use lighthaul_io::ground::{Folder, Ground, Meta};
 use rustix::fs::FileType;
 
-use crate::error::{Code, Error};
 use crate::filter::{Rules, Verdict};
 use crate::manifest::{Entry, Kind, Linked, PATH_MAX};
 use crate::receive::names::is_hidden;
+use lighthaul_session::error::{Code, Error};
 
 /// Names of a folder that are held, and put in order, at a time.
 const NAMES_MAX: usize = 1 << 16;

@@ -10,7 +10,7 @@ use lighthaul_io::clock::Clock;
 use lighthaul_io::ground::Ground;
 use rustix::io::Errno;
 
-use crate::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 
 /// Opens what is at `path`, to write to it or to read from it; a pipe's reader gets a moment to come.
 pub fn open(ground: &Ground, path: &Path, write: bool) -> Result<File, Error> {

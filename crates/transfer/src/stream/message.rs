@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::frames::Frames;
-use crate::mover::Offer;
-use crate::topic::Topic;
+use lighthaul_session::offer::Offer;
+use lighthaul_session::topic::Topic;
 
 /// A stream that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,9 +20,9 @@ use super::message::{Message, Messages, Report};
 use super::meter::Meter;
 use super::pump::{self, Intake, Outlet};
 use super::ready::{Ready, check_both};
-use crate::error::{Code, Error};
-use crate::mover;
-use crate::session::Session;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::offer;
+use lighthaul_session::session::Session;
 
 /// Sends messages until there are no more; answers how many there were.
 pub(super) fn send(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<u64, Error> {
@@ -30,7 +30,7 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<u
     let config = config(&ready, how)?;
     let len_max = config.message_len as usize;
     let intake = Intake::start(file, ready.wanted.frames, len_max, AHEAD, session.clock)?;
-    mover::rekey(session, &mut ready.lane, 0, ready.plain);
+    offer::rekey(session, &mut ready.lane, 0, ready.plain);
     ready.lane.head_len = HEAD_LEN;
     let ring = Rc::new(RefCell::new(Ring::new(config)));
     let mut store = Coded::new(Rc::clone(&ring));
@@ -53,7 +53,7 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<u
 pub(super) fn receive(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<Report, Error> {
     let session = ready.session;
     let config = config(&ready, how)?;
-    mover::rekey(session, &mut ready.lane, 0, ready.plain);
+    offer::rekey(session, &mut ready.lane, 0, ready.plain);
     ready.lane.head_len = HEAD_LEN;
     let ring = Rc::new(RefCell::new(Ring::new(config)));
     let mut store = Coded::new(Rc::clone(&ring));
@@ -98,7 +98,7 @@ fn config(ready: &Ready<'_>, how: &Messages) -> Result<Config, Error> {
         .code
         .parse()
         .map_err(|e| bad(format!("{}: {e}", how.code)))?;
-    let seal = if ready.plain { 0 } else { mover::TAG_LEN };
+    let seal = if ready.plain { 0 } else { offer::TAG_LEN };
     let mut config = Config {
         message_len: ready.message_len,
         code,
@@ -106,7 +106,7 @@ fn config(ready: &Ready<'_>, how: &Messages) -> Result<Config, Error> {
         linger: Duration::from_micros(how.linger_us.into()),
         deadline: how.deadline_us.map(Duration::from_micros),
         late: if how.drop { Late::Drop } else { Late::Deliver },
-        overhead_len: header_len(ready.session.peer_address()) + mover::CONNECTION_LEN + seal,
+        overhead_len: header_len(ready.session.peer_address()) + offer::CONNECTION_LEN + seal,
         rate: Rate::from_bps(ready.offer.rate_bps)
             .ok_or_else(|| bad("a rate of zero sends nothing".into()))?,
         stream: ready.lane.stream.number(),

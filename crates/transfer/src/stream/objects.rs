@@ -15,10 +15,10 @@ use super::message::{Message, Objects, Payload, Report};
 use super::meter::Meter;
 use super::pump::{self, Frame, Intake, Outlet};
 use super::ready::{Ready, check, check_both, hear, out_of_turn};
-use crate::error::{Code, Error};
-use crate::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
-use crate::mover::{self, Offer};
-use crate::session::Session;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::session::Session;
 
 /// Plans a stream over a path.
 pub fn plan(how: &Objects, rtt: Duration) -> Result<Plan, Error> {
@@ -73,7 +73,7 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u6
         drop(frames);
         let mut store = Memory::new(block, true);
         session.say(&Message::Payload(payload))?;
-        mover::rekey(session, &mut ready.lane, number, ready.plain);
+        offer::rekey(session, &mut ready.lane, number, ready.plain);
         let mut sender = SendMachine::new(session.clock.now(), &setup, Learned::default());
         carry(&mut sender, &mut ready.lane, &mut store, session)?;
     }
@@ -102,7 +102,7 @@ pub(super) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result
         };
         let setup = setup(&ready, &ready.offer, &payload)?;
         let mut store = Memory::new(Block::new(setup.object_len.max(1) as usize), true);
-        mover::rekey(session, &mut ready.lane, payload.number, ready.plain);
+        offer::rekey(session, &mut ready.lane, payload.number, ready.plain);
         let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
         carry(&mut receiver, &mut ready.lane, &mut store, session)?;
         let here = session.clock.now();
@@ -155,7 +155,7 @@ fn gather(
 /// The offer with the plan's rate, which the path must carry.
 fn on_wire(ready: &Ready<'_>, plan: &Plan) -> Result<Offer, Error> {
     let len = ready.offer.packet_len;
-    let wire_len = len + mover::AROUND_LEN + HEAD_LEN as u32 + header_of(ready.session);
+    let wire_len = len + offer::AROUND_LEN + HEAD_LEN as u32 + header_of(ready.session);
     let rate = plan.rate.scaled(wire_len, len);
     let most = Rate::from_bps(ready.offer.rate_bps).unwrap_or(rate);
     if ready.lane.udp.is_some() && rate > most {
@@ -183,7 +183,7 @@ fn setup(ready: &Ready<'_>, offer: &Offer, payload: &Payload) -> Result<Setup, E
             format!("the peer announced a payload of {len} bytes"),
         ));
     }
-    let mut setup = mover::setup(offer, (payload.number, len), &ready.lane, ready.plain)?;
+    let mut setup = offer::setup(offer, (payload.number, len), &ready.lane, ready.plain)?;
     if ready.lane.udp.is_none() {
         setup.rate = Rate::UNLIMITED;
     }

@@ -18,7 +18,7 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
 use super::frame_queue::{FrameQueue, NotPushed, Popped};
 use super::frames::{Cutter, Frames};
-use crate::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 
 /// A frame, and when it was read.
 pub type Frame = (Vec<u8>, Instant);

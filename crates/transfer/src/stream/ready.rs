@@ -6,9 +6,9 @@ use lighthaul_io::drive::Lane;
 use lighthaul_io::interrupt;
 
 use super::message::{Message, Wanted};
-use crate::error::{Code, Error};
-use crate::mover::Offer;
-use crate::session::Session;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::offer::Offer;
+use lighthaul_session::session::Session;
 
 /// A stream that both sides are ready for.
 #[derive(Debug)]

@@ -11,13 +11,13 @@ use lighthaul_proto::fec::wire::HEAD_LEN;
 use super::message::{Kind, Message, Report, Wanted};
 use super::ready::{Ready, hear, out_of_turn};
 use super::{messages, objects};
-use crate::alive::Alive;
-use crate::door::Door;
-use crate::error::Error;
-use crate::mover::{self, Offer};
-use crate::path::{Path, explore};
-use crate::protocol::Protocol;
-use crate::session::Session;
+use lighthaul_session::alive::Alive;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::Error;
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::path::{Path, explore};
+use lighthaul_session::protocol::Protocol;
+use lighthaul_session::session::Session;
 
 /// How our side wants it.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub fn send(
         Some(rate) => Some(rate),
         None => path.measure(session)?,
     };
-    let offer = mover::offer(
+    let offer = Offer::new(
         session,
         (Protocol::Rbudp, 0),
         &path,
@@ -197,14 +197,14 @@ fn message_len(path: &Path) -> u32 {
     if path.sockets.is_empty() {
         return STREAM_MESSAGE_LEN;
     }
-    let around = mover::AROUND_LEN + HEAD_LEN as u32;
+    let around = offer::AROUND_LEN + HEAD_LEN as u32;
     (path.datagram_len as u32).saturating_sub(around) / 2 * 2
         - lighthaul_proto::fec::config::LEN_LEN
 }
 
 fn the_lane(session: &Session, offer: &Offer, path: Path) -> Result<Lane, Error> {
-    mover::check(offer, &path)?;
-    let mut lanes = mover::lanes_over(session, offer, path, &[])?;
+    offer::check(offer, &path)?;
+    let mut lanes = offer::lanes_over(session, offer, path, &[])?;
     if lanes.is_empty() {
         return Err(out_of_turn());
     }

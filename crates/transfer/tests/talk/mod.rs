@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lighthaul_transfer::session::Session;
+use lighthaul_session::session::Session;
 
 /// Takes frames until the peer goes.
 pub(crate) fn stay(session: &Session) {

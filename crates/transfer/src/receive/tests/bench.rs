@@ -15,17 +15,17 @@ use lighthaul_io::tls::Side;
 use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
-use crate::door::Door;
-use crate::error::Error;
 use crate::message::Target;
 use crate::options::Options;
-use crate::protocol;
 use crate::receive::landing::Landing;
 use crate::receive::{self, Permit, receive};
 use crate::send::walk::Walk;
 use crate::send::{self, Finds, send};
-use crate::session::Session;
 use crate::watch::{Failed, Sight, Summary};
+use lighthaul_session::door::Door;
+use lighthaul_session::error::Error;
+use lighthaul_session::protocol;
+use lighthaul_session::session::Session;
 
 /// A folder with a `source` and a `target`, removed when this value is dropped.
 pub(super) struct Bench {

@@ -10,7 +10,6 @@ use super::bench::{Bench, SECONDS, age, look, make_fifo, set_mode, set_time};
 use super::dry_run::dry;
 use super::judged::{CONTENTS, NOTHING, entry, file, folder, leave, writer};
 use crate::digest::Digest;
-use crate::error::Code;
 use crate::filter::{Rules, Written};
 use crate::hash::Asked;
 use crate::manifest::{Entry, Kind, Linked};
@@ -19,6 +18,7 @@ use crate::options::Options;
 use crate::receive::Permit;
 use crate::receive::claim::Claim;
 use crate::watch::Sight;
+use lighthaul_session::error::Code;
 
 fn deleting() -> Options {
     Options {

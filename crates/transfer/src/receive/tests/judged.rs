@@ -8,10 +8,8 @@ use lighthaul_io::ground::Ground;
 use super::bench::{Bench, SECONDS, sessions};
 use crate::board::Board;
 use crate::crew::Crew;
-use crate::error::Error;
 use crate::manifest::{Entry, Kind, pack};
-use crate::message::LIST;
-use crate::message::{Failure, Listing, Target, WantedFile};
+use crate::message::{Failure, LIST, Listing, Target, WantedFile};
 use crate::options::{Options, Planned};
 use crate::receive::cradle::Cradle;
 use crate::receive::dress::Wardrobe;
@@ -19,8 +17,9 @@ use crate::receive::judge::Judge;
 use crate::receive::landing::Landing;
 use crate::receive::ledger::Ledger;
 use crate::receive::names::Writer;
-use crate::topic::decode;
 use crate::watch::Sight;
+use lighthaul_session::error::Error;
+use lighthaul_session::topic::decode;
 
 /// Outcome of a list.
 pub(super) struct Judged {

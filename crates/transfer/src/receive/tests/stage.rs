@@ -12,7 +12,6 @@ use crate::board::Board;
 use crate::budget::Slot;
 use crate::crew::Crew;
 use crate::digest::{self, Digest, Taking};
-use crate::error::Error;
 use crate::hash::Asked;
 use crate::manifest::Entry;
 use crate::message::{Failure, Report};
@@ -26,6 +25,7 @@ use crate::receive::journal::{Journal, Record, Subject};
 use crate::receive::ledger::{Ledger, Pending};
 use crate::receive::publish::Publisher;
 use crate::receive::settings::{Landed, Settings};
+use lighthaul_session::error::Error;
 
 /// A publisher and all that it works with.
 pub(super) struct Stage {

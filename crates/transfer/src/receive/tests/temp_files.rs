@@ -16,16 +16,15 @@ use super::judged::file;
 use crate::budget::{Budget, Slot};
 use crate::crew::Crew;
 use crate::digest::{Kind, Taking};
-use crate::error::Code;
 use crate::manifest::Entry;
-use crate::message::LIST;
-use crate::message::{Compared, Listing, Report};
+use crate::message::{Compared, LIST, Listing, Report};
 use crate::receive::held::{HeldCheck, HeldRange};
 use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Passage, Record, Subject};
 use crate::receive::ledger::{Ledger, Pending};
 use crate::receive::temp_files::{Attempt, TempFiles, is_continued};
-use crate::topic::decode;
+use lighthaul_session::error::Code;
+use lighthaul_session::topic::decode;
 
 const PASSAGE: Passage = Passage {
     digest: Kind::Crc128,
