@@ -5,12 +5,12 @@ use lighthaul_session::error::{Code, Error};
 use lighthaul_session::measure::{self, Ask};
 use lighthaul_session::message::Hello;
 use lighthaul_session::topic::Topic;
+use lighthaul_stream as stream;
+use lighthaul_stream::message::Wanted;
 use lighthaul_transfer::files::verb::{Answer, Verb};
 use lighthaul_transfer::message::{self, Target, Way};
 use lighthaul_transfer::options::Options;
 use lighthaul_transfer::relay::{self, Relay};
-use lighthaul_transfer::stream;
-use lighthaul_transfer::stream::message::Wanted;
 
 use crate::caps;
 use crate::link_message::{self, Greeting};

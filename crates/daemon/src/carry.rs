@@ -8,8 +8,8 @@ use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
-use lighthaul_transfer::stream;
-use lighthaul_transfer::stream::message::Wanted;
+use lighthaul_stream as stream;
+use lighthaul_stream::message::Wanted;
 use lighthaul_transfer::watch::Summary;
 
 use crate::rights::Rights;

@@ -5,9 +5,9 @@
 
 use lighthaul_io::probe::LANES_MAX;
 use lighthaul_session::offer;
+use lighthaul_stream::message::Kind;
 use lighthaul_transfer::budget::Budget;
 use lighthaul_transfer::files::verb::Verb;
-use lighthaul_transfer::stream::message::Kind;
 
 use crate::asked::Request;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Handle on a queue; all clones are the same queue.
 #[derive(Debug)]
-pub(super) struct FrameQueue<T> {
+pub(crate) struct FrameQueue<T> {
     shared: Arc<Shared<T>>,
 }
 
@@ -31,7 +31,7 @@ struct State<T> {
 
 /// Reason that a frame was not queued.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NotPushed<T> {
+pub(crate) enum NotPushed<T> {
     /// There is no room yet; the frame comes back.
     Full(T),
     /// The queue takes no more frames.
@@ -40,7 +40,7 @@ pub(super) enum NotPushed<T> {
 
 /// Result of taking a frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Popped<T> {
+pub(crate) enum Popped<T> {
     Frame(T),
     /// There is none yet.
     Empty,
@@ -50,7 +50,7 @@ pub(super) enum Popped<T> {
 
 impl<T> FrameQueue<T> {
     /// Returns an empty queue that takes `bytes_max` bytes of memory.
-    pub(super) fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         let state = State {
             frames: VecDeque::new(),
             bytes: 0,
@@ -67,7 +67,7 @@ impl<T> FrameQueue<T> {
     }
 
     /// Queues a frame of `len` bytes, and waits for room up to `patience`.
-    pub(super) fn push(
+    pub(crate) fn push(
         &self,
         frame: T,
         len: usize,
@@ -91,7 +91,7 @@ impl<T> FrameQueue<T> {
     }
 
     /// Takes the first frame, and waits for one up to `patience`.
-    pub(super) fn pop(&self, patience: Duration) -> Popped<T> {
+    pub(crate) fn pop(&self, patience: Duration) -> Popped<T> {
         let mut state = self.wait(patience, |state| {
             !state.is_closed && state.frames.is_empty()
         });
@@ -107,13 +107,13 @@ impl<T> FrameQueue<T> {
     }
 
     /// Takes no more frames; those that are queued can be taken.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.state().is_closed = true;
         self.shared.changed.notify_all();
     }
 
     /// Takes no more frames, and drops those that are queued.
-    pub(super) fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         let mut state = self.state();
         (state.is_closed, state.is_abandoned) = (true, true);
         state.frames.clear();
@@ -122,13 +122,13 @@ impl<T> FrameQueue<T> {
     }
 
     /// Waits up to `patience` until the queue is abandoned; returns true if it is.
-    pub(super) fn is_abandoned_within(&self, patience: Duration) -> bool {
+    pub(crate) fn is_abandoned_within(&self, patience: Duration) -> bool {
         self.wait(patience, |state| !state.is_abandoned)
             .is_abandoned
     }
 
     /// Returns true if no more frames are taken.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.state().is_closed
     }
 

@@ -1,4 +1,4 @@
-//! Streams: what comes out of a pipe on one side goes into one on the other while it is made.
+//! Floor 4: streams. What comes out of a pipe on one side goes into one on the other while it is made.
 //!
 //! *Messages* are small and want to be there soon: each crosses in a datagram, and lost ones are restored
 //! (`fec`). *Objects* are larger and come at a known rate: as many as come in the delay that is tolerated cross as one payload
@@ -9,14 +9,16 @@
 //!   `frame_queue` between them and the wire
 //! - [`coded`]: the ring that a message stream's bytes lie in; [`meter`]: what came of it
 //! - [`messages`], [`objects`]: the two kinds; [`run`]: how a stream begins and ends, and `ready`: what both sides know in between
+
 pub mod coded;
 pub mod end;
-mod frame_queue;
 pub mod frames;
 pub mod message;
 pub mod messages;
 pub mod meter;
 pub mod objects;
 pub mod pump;
-mod ready;
 pub mod run;
+
+mod frame_queue;
+mod ready;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::frames::Frames;
+use crate::frames::Frames;
 use lighthaul_session::offer::Offer;
 use lighthaul_session::topic::Topic;
 

@@ -15,17 +15,17 @@ use lighthaul_proto::fec::{
     Config, DeliveredMessage, Late, Receiver, ReceiverEvent, Sender, SenderEvent,
 };
 
-use super::coded::{Coded, Ring};
-use super::message::{Message, Messages, Report};
-use super::meter::Meter;
-use super::pump::{self, Intake, Outlet};
-use super::ready::{Ready, check_both};
+use crate::coded::{Coded, Ring};
+use crate::message::{Message, Messages, Report};
+use crate::meter::Meter;
+use crate::pump::{self, Intake, Outlet};
+use crate::ready::{Ready, check_both};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::offer;
 use lighthaul_session::session::Session;
 
 /// Sends messages until there are no more; answers how many there were.
-pub(super) fn send(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<u64, Error> {
+pub(crate) fn send(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<u64, Error> {
     let session = ready.session;
     let config = config(&ready, how)?;
     let len_max = config.message_len as usize;
@@ -50,7 +50,7 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<u
 }
 
 /// Takes messages in until there are no more; answers what came of them.
-pub(super) fn receive(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<Report, Error> {
+pub(crate) fn receive(mut ready: Ready<'_>, how: &Messages, file: File) -> Result<Report, Error> {
     let session = ready.session;
     let config = config(&ready, how)?;
     offer::rekey(session, &mut ready.lane, 0, ready.plain);

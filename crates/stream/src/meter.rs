@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::message::Report;
+use crate::message::Report;
 
 /// Counts latencies within a thousandth of themselves, in little memory.
 #[derive(Debug)]

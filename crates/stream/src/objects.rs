@@ -11,10 +11,10 @@ use lighthaul_io::memory::Memory;
 use lighthaul_proto::rbudp::plan::{Plan, StreamDemand};
 use lighthaul_proto::rbudp::wire::HEAD_LEN;
 
-use super::message::{Message, Objects, Payload, Report};
-use super::meter::Meter;
-use super::pump::{self, Frame, Intake, Outlet};
-use super::ready::{Ready, check, check_both, hear, out_of_turn};
+use crate::message::{Message, Objects, Payload, Report};
+use crate::meter::Meter;
+use crate::pump::{self, Frame, Intake, Outlet};
+use crate::ready::{Ready, check, check_both, hear, out_of_turn};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::machine::{Learned, Moved, ReceiveMachine, SendMachine, Setup};
 use lighthaul_session::offer::{self, Offer};
@@ -41,7 +41,7 @@ pub fn plan(how: &Objects, rtt: Duration) -> Result<Plan, Error> {
 }
 
 /// Sends objects until there are no more; answers how many there were.
-pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u64, Error> {
+pub(crate) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u64, Error> {
     let session = ready.session;
     let plan = plan(how, session.rtt)?;
     let offer = on_wire(&ready, &plan)?;
@@ -82,7 +82,7 @@ pub(super) fn send(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<u6
 }
 
 /// Takes objects in until there are no more; answers what came of them.
-pub(super) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<Report, Error> {
+pub(crate) fn receive(mut ready: Ready<'_>, how: &Objects, file: File) -> Result<Report, Error> {
     let session = ready.session;
     let outlet = Outlet::start(file, ready.wanted.frames, AHEAD, session.clock)?;
     let (mut report, mut meter) = (Report::default(), Meter::default());

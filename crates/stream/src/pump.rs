@@ -16,8 +16,8 @@ use lighthaul_io::clock::Clock;
 use lighthaul_io::wait::{Sign, Watch, wait};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
-use super::frame_queue::{FrameQueue, NotPushed, Popped};
-use super::frames::{Cutter, Frames};
+use crate::frame_queue::{FrameQueue, NotPushed, Popped};
+use crate::frames::{Cutter, Frames};
 use lighthaul_session::error::{Code, Error};
 
 /// A frame, and when it was read.

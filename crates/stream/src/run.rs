@@ -8,9 +8,9 @@ use lighthaul_base::Rate;
 use lighthaul_io::drive::Lane;
 use lighthaul_proto::fec::wire::HEAD_LEN;
 
-use super::message::{Kind, Message, Report, Wanted};
-use super::ready::{Ready, hear, out_of_turn};
-use super::{messages, objects};
+use crate::message::{Kind, Message, Report, Wanted};
+use crate::ready::{Ready, hear, out_of_turn};
+use crate::{messages, objects};
 use lighthaul_session::alive::Alive;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::Error;

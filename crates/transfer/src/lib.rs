@@ -9,7 +9,6 @@
 //! - [`options`]: what somebody wants; [`filter`]: which files of a tree are taken; [`hard_links`]: which are the same;
 //!   [`names`]: which a target does not take; [`vector`]: what a circuit carries
 //! - [`files`]: files where they are, listed, removed, made
-//! - [`stream`]: messages and objects that cross while they are made
 //! - [`sums`]: the hashes of many files at a time
 //! - [`relay`]: what is said of a copy between two others
 //! - [`watch`]: what an onlooker sees
@@ -31,7 +30,6 @@ pub mod options;
 pub mod receive;
 pub mod relay;
 pub mod send;
-pub mod stream;
 pub mod sums;
 pub mod vector;
 pub mod watch;

@@ -11,9 +11,9 @@ use lighthaul_session::door::Door;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::session::Session;
-use lighthaul_transfer::stream::message::{Kind, Messages, Objects, Report, Wanted};
-use lighthaul_transfer::stream::run::Settings;
-use lighthaul_transfer::stream::{self, end, frames, objects, run as streams};
+use lighthaul_stream::message::{Kind, Messages, Objects, Report, Wanted};
+use lighthaul_stream::run::Settings;
+use lighthaul_stream::{self as stream, end, frames, objects, run as streams};
 use serde_json::json;
 
 use super::args::{Frames, Late, Protocol, Stream};

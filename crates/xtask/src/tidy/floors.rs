@@ -119,7 +119,7 @@ const FLOORS: [(u8, &[&str]); 8] = [
     (1, &["base"]),
     (2, &["proto", "schedule", "sim", "io"]),
     (3, &["session", "circuit", "gateway"]),
-    (4, &["transfer"]),
+    (4, &["transfer", "stream"]),
     (5, &["daemon", "lab", "powercut", "scheduler"]),
     (6, &["cli"]),
     (7, &["xtask"]),
