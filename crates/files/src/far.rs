@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lighthaul_io::wait::{Watch, wait};
 
-use crate::files::verb::{Answer, Verb};
-use crate::files::work::{Scope, work};
+use crate::verb::{Answer, Verb};
+use crate::work::{Scope, work};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::Session;
 

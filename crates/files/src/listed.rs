@@ -8,23 +8,23 @@ use std::sync::Arc;
 
 use lighthaul_io::ground::Ground;
 
-use super::walk::{Found, Walk};
 use crate::filter::Rules;
 use crate::list::Names;
 use crate::manifest::{Entry, Kind};
+use crate::walk::{Found, Walk};
 
 /// What is to be sent.
 pub struct Finds {
-    pub(crate) ground: Arc<Ground>,
+    pub ground: Arc<Ground>,
     /// Entries are named after their source, rather than being the contents of one folder.
-    pub(crate) named: bool,
+    pub named: bool,
     /// The folder whose contents they are, if it is to come along.
-    pub(crate) top: Option<PathBuf>,
-    pub(crate) from: Origin,
+    pub top: Option<PathBuf>,
+    pub from: Origin,
 }
 
 /// Where what is to be sent comes from.
-pub(crate) enum Origin {
+pub enum Origin {
     /// A walk, or a list that is here.
     Here(Box<dyn Iterator<Item = Found> + Send>),
     /// A list that the receiver has, of paths seen from this folder.
@@ -81,7 +81,7 @@ impl std::fmt::Debug for Finds {
 }
 
 /// Finds what a list names, seen from one folder; of folders all that is in them.
-pub(crate) struct Listed {
+pub struct Listed {
     ground: Arc<Ground>,
     base: PathBuf,
     names: Names,
@@ -96,7 +96,7 @@ pub(crate) struct Listed {
 
 impl Listed {
     /// What `names` lists below the folder `base`.
-    pub(crate) fn new(ground: Arc<Ground>, base: PathBuf, names: Names, rules: Rules) -> Self {
+    pub fn new(ground: Arc<Ground>, base: PathBuf, names: Names, rules: Rules) -> Self {
         Self {
             ground,
             base,

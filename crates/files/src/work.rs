@@ -13,8 +13,8 @@ use lighthaul_io::folder::leaves_root;
 use lighthaul_io::ground::{Folder, Ground, Meta};
 use lighthaul_io::interrupt;
 
-use crate::files::verb::{Answer, Kind, Listed, Verb};
-use crate::receive::special;
+use crate::special::special;
+use crate::verb::{Answer, Kind, Listed, Verb};
 use lighthaul_session::error::{Code, Error};
 
 /// Where files may be listed and changed.

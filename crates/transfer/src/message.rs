@@ -5,11 +5,11 @@ use std::{iter, mem};
 use lighthaul_base::Malformed;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::{self, Digest};
-use crate::hash::Hashed;
-use crate::list::Page;
-use crate::object::{Piece, Span};
-use crate::options::{Options, Planned};
+use lighthaul_files::digest::{self, Digest};
+use lighthaul_files::hash::Hashed;
+use lighthaul_files::list::Page;
+use lighthaul_files::object::{Piece, Span};
+use lighthaul_files::options::{Options, Planned};
 use lighthaul_session::offer::Offer;
 use lighthaul_session::sentence;
 use lighthaul_session::topic::{self, MESSAGE_MAX, Topic};

@@ -5,10 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::list::Page;
 use crate::message::{self, Target, Way};
-use crate::options::Options;
 use crate::watch::{Failed, Sight, Summary};
+use lighthaul_files::list::Page;
+use lighthaul_files::options::Options;
 use lighthaul_session::message::Hello;
 use lighthaul_session::sentence;
 use lighthaul_session::topic::Topic;

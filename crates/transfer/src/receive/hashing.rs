@@ -10,9 +10,9 @@ use lighthaul_io::disk::Root;
 use super::ledger::Ledger;
 use crate::board::Board;
 use crate::crew::Crew;
-use crate::hash::{Hashed, Hashes, Kind};
 use crate::message::Message;
 use crate::watch::Sight;
+use lighthaul_files::hash::{Hashed, Hashes, Kind};
 use lighthaul_session::error::Error;
 use lighthaul_session::session::Session;
 

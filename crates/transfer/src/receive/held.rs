@@ -11,9 +11,9 @@ use super::job::Job;
 use super::ledger::{Ledger, Pending};
 use super::temp_files::{Attempt, TempFiles};
 use crate::crew::Crew;
-use crate::digest::{Digest, Taking};
 use crate::message::{Compared, Listing, Report};
-use crate::object::Span;
+use lighthaul_files::digest::{Digest, Taking};
+use lighthaul_files::object::Span;
 use lighthaul_session::error::{Code, Error};
 
 /// A range that is there, and what the sender says of its own bytes.

@@ -10,8 +10,8 @@ use lighthaul_io::disk::Root;
 use lighthaul_io::ground::{Ground, Meta};
 use rustix::fs::FileType;
 
-use crate::manifest::{Entry, Kind};
 use crate::message::Target;
+use lighthaul_files::manifest::{Entry, Kind};
 use lighthaul_session::error::{Code, Error};
 
 /// A place that files can be put into, found before the first byte is asked for.

@@ -24,11 +24,11 @@ use super::settings::{Landed, Settings};
 use super::temp_files::replaced;
 use super::unsynced::Unsynced;
 use crate::crew::Crew;
-use crate::digest::Digest;
-use crate::hash::Asked;
-use crate::manifest::Entry;
 use crate::message::Report;
-use crate::object::Span;
+use lighthaul_files::digest::Digest;
+use lighthaul_files::hash::Asked;
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::object::Span;
 use lighthaul_session::error::{Code, Error};
 
 /// How often folders are looked at of which everything may be in place.

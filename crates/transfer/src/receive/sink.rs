@@ -14,8 +14,8 @@ use super::job::{Arrived, Incoming, Job};
 use super::ledger::Pending;
 use super::temp_files::{Attempt, TempFiles};
 use crate::crew::Crew;
-use crate::digest::{Digest, Kind, Taking};
-use crate::object::LARGE;
+use lighthaul_files::digest::{Digest, Kind, Taking};
+use lighthaul_files::object::LARGE;
 use lighthaul_session::error::{Code, Error};
 
 /// What a mode must allow for a file to be opened once more by its owner.

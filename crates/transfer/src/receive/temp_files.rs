@@ -14,7 +14,7 @@ use super::journal::{Journal, Subject, merged, missing, within, within_file};
 use super::ledger::{Fill, Pending};
 use crate::budget::{Slot, Slots};
 use crate::crew::Crew;
-use crate::object::LARGE;
+use lighthaul_files::object::LARGE;
 use lighthaul_session::error::{Code, Error};
 
 /// Opens temporary files below a root.

@@ -9,8 +9,8 @@ use lighthaul_io::ground::Ground;
 
 use super::queue::{HeldRange, Item, Queue};
 use crate::crew::Crew;
-use crate::digest::{Digest, Taking};
 use crate::message::{HeldDigest, Message, Report};
+use lighthaul_files::digest::{Digest, Taking};
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::session::Session;
 

@@ -10,8 +10,8 @@ use lighthaul_io::ground::Ground;
 use lighthaul_io::read_ahead::Source;
 
 use super::queue::Plan;
-use crate::digest::{Kind, Taking};
 use crate::message::Report;
+use lighthaul_files::digest::{Kind, Taking};
 use lighthaul_session::error::{Code, Error};
 
 /// Reads the objects of one lane.

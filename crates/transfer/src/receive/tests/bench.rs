@@ -16,12 +16,13 @@ use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
 use crate::message::Target;
-use crate::options::Options;
 use crate::receive::landing::Landing;
 use crate::receive::{self, Permit, receive};
-use crate::send::walk::Walk;
-use crate::send::{self, Finds, send};
+use crate::send::{self, send};
 use crate::watch::{Failed, Sight, Summary};
+use lighthaul_files::listed::Finds;
+use lighthaul_files::options::Options;
+use lighthaul_files::walk::Walk;
 use lighthaul_session::door::Door;
 use lighthaul_session::error::Error;
 use lighthaul_session::protocol;

@@ -15,14 +15,14 @@ use super::bench::{Bench, sessions};
 use super::judged::file;
 use crate::budget::{Budget, Slot};
 use crate::crew::Crew;
-use crate::digest::{Kind, Taking};
-use crate::manifest::Entry;
 use crate::message::{Compared, LIST, Listing, Report};
 use crate::receive::held::{HeldCheck, HeldRange};
 use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Passage, Record, Subject};
 use crate::receive::ledger::{Ledger, Pending};
 use crate::receive::temp_files::{Attempt, TempFiles, is_continued};
+use lighthaul_files::digest::{Kind, Taking};
+use lighthaul_files::manifest::Entry;
 use lighthaul_session::error::Code;
 use lighthaul_session::topic::decode;
 
