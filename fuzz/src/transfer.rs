@@ -1,15 +1,42 @@
 //! Transfers: what two ends of a session say to each other.
 
-use lighthaul_io::version::Look;
-use lighthaul_transfer::filter::{Ending, FilesFrom, Rules, Verdict, Written};
-use lighthaul_transfer::manifest::{pack, unpack};
-use lighthaul_transfer::message::Message;
-use lighthaul_transfer::receive::journal::{Subject, decode};
+use std::fmt::Debug;
 
-/// Decodes a message; what decodes encodes to something that decodes to the same.
+use lighthaul_files::filter::{Ending, FilesFrom, Rules, Verdict, Written};
+use lighthaul_files::manifest::{pack, unpack};
+use lighthaul_files::verb::Answer;
+use lighthaul_io::version::Look;
+use lighthaul_session::topic::{Topic, decode as decode_value, encode as encode_value};
+use lighthaul_session::{checkup, measure};
+use lighthaul_stream as stream;
+use lighthaul_transfer::receive::journal::{Subject, decode};
+use lighthaul_transfer::{message, relay};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Decodes a message of every topic, and what clients ask for; what decodes encodes to something that decodes to the same.
 pub fn message(octets: &[u8]) {
-    if let Ok(message) = Message::decode(octets) {
-        assert_eq!(Message::decode(&message.encode()), Ok(message));
+    topic::<lighthaul_session::message::Message>(octets);
+    topic::<message::Message>(octets);
+    topic::<Answer>(octets);
+    topic::<stream::message::Message>(octets);
+    topic::<relay::Message>(octets);
+    topic::<checkup::message::Message>(octets);
+    topic::<measure::Message>(octets);
+    same::<message::Listing>(octets);
+}
+
+fn topic<M: Topic<Request: PartialEq + Debug> + PartialEq + Debug>(octets: &[u8]) {
+    let frame = [&[M::NUMBER], octets].concat();
+    if let Ok(message) = M::decode(&frame) {
+        assert_eq!(M::decode(&message.encode()), Ok(message));
+    }
+    same::<M::Request>(octets);
+}
+
+fn same<T: Serialize + DeserializeOwned + PartialEq + Debug>(octets: &[u8]) {
+    if let Ok(value) = decode_value::<T>(octets) {
+        assert_eq!(decode_value::<T>(&encode_value(&value)), Ok(value));
     }
 }
 

@@ -8,8 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use lighthaul_base::{Rate, Size};
 use lighthaul_io::identity::random_octets;
 use lighthaul_scheduler::word::Moment;
-use lighthaul_transfer::join::JOINS_MAX;
-use lighthaul_transfer::protocol::{AUTO, Protocol};
+use lighthaul_session::protocol::{AUTO, Protocol};
+use lighthaul_session::secrets::JOINS_MAX;
 
 use crate::booking::args::{Book, Booked, Calendar, Cancel, Quote, Reservations, Scheduler};
 use crate::choice::Choice;

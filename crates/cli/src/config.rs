@@ -5,17 +5,16 @@
 //! in one place.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use clap::builder::FalseyValueParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 use lighthaul_base::position::fault_in;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use toml::{Table, Value};
 
 use crate::places;

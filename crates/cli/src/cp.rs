@@ -3,32 +3,31 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lighthaul_files::digest;
+use lighthaul_files::listed::Finds;
+use lighthaul_files::options::Options;
+use lighthaul_files::walk::Walk;
 use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::ground::Ground;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::digest;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::path::Door;
-use lighthaul_transfer::protocol::{self, Protocol};
-use lighthaul_transfer::receive;
+use lighthaul_transfer::message::{self, Target, Way};
 use lighthaul_transfer::receive::landing::Landing;
-use lighthaul_transfer::send;
-use lighthaul_transfer::send::Finds;
-use lighthaul_transfer::send::walk::Walk;
-use lighthaul_transfer::session::Session;
 use lighthaul_transfer::watch::Summary;
+use lighthaul_transfer::{receive, send};
 
 use crate::args::{Cp, Digest};
 use crate::booking::copy as booked;
 use crate::choice::args::{DryRun, Verify};
-use crate::later;
-use crate::passage;
 use crate::print::{Printer, Proof, Settings};
 use crate::reach::{agreed, reach};
 use crate::remote::Place;
-use crate::third;
+use crate::{later, passage, third};
 
 /// Copies, shows how it goes, and answers the exit status.
 pub(crate) fn run(args: &Cp) -> u8 {
@@ -119,8 +118,7 @@ fn push(
         .map(|place| PathBuf::from(os(place.path())))
         .collect();
     let finds = finds(args, paths)?;
-    let request = Request::Receive(to(target));
-    with_session(args, target, request, |session, theirs| {
+    with_session(args, target, Way::Receive(to(target)), |session, theirs| {
         let settings = send::Settings {
             plain: args.plain,
             rate: args.rate,
@@ -151,13 +149,13 @@ fn pull(
     if names.is_some() && sources.len() > 1 {
         return Err(one_base());
     }
-    let request = Request::Send(
+    let way = Way::Send(
         sources
             .iter()
             .map(|source| source.path().to_vec())
             .collect(),
     );
-    with_session(args, &sources[0], request, |session, _| {
+    with_session(args, &sources[0], way, |session, _| {
         let settings = receive::Settings {
             plain: args.plain,
             options: options(args)?,
@@ -180,12 +178,17 @@ fn door(args: &Cp) -> Door<'static> {
 fn with_session(
     args: &Cp,
     far: &Place,
-    request: Request,
+    way: Way,
     work: impl FnOnce(&Session, Vec<String>) -> Result<Summary, Error>,
 ) -> Result<Summary, Error> {
     let reached = reach(&args.via, far)?;
     let session = &reached.session;
-    session.say(&Message::Hello(hello(args, request)?))?;
+    let request = message::Request {
+        way,
+        options: options(args)?,
+    };
+    let hello = hello::<message::Message>(args, &request);
+    session.say(&Message::Hello(hello))?;
     let result = agreed(session).and_then(|theirs| work(session, theirs));
     if let Err(error) = &result {
         session.give_up(error);
@@ -194,10 +197,8 @@ fn with_session(
 }
 
 /// What the far side is told.
-pub(crate) fn hello(args: &Cp, request: Request) -> Result<Hello, Error> {
-    Ok(Hello {
-        version: VERSION,
-        request,
+pub(crate) fn hello<M: Topic>(args: &Cp, request: &M::Request) -> Hello {
+    Hello {
         plain: args.plain,
         rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
         limit: args
@@ -205,9 +206,8 @@ pub(crate) fn hello(args: &Cp, request: Request) -> Result<Hello, Error> {
             .limit
             .as_ref()
             .map_or_else(String::new, |limit| limit.text.clone()),
-        options: options(args)?,
-        protocols: protocol::names(),
-    })
+        ..Hello::about::<M>(request)
+    }
 }
 
 /// Where things go that are copied to `place`.

@@ -1,9 +1,8 @@
 //! What lets somebody in: rights, tokens, and statements of an authority.
 
-use std::env;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::{env, fs};
 
 use lighthaul_daemon::rights::Rights;
 use lighthaul_daemon::{allowed, statement};
@@ -11,8 +10,8 @@ use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::identity::{self, Fingerprint};
 use lighthaul_scheduler::books::{Role, Who};
 use lighthaul_scheduler::identity::tokens::{self, Entry};
-use lighthaul_transfer::credential::Credential;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::credential::Credential;
+use lighthaul_session::error::{Code, Error};
 
 use crate::args::Far;
 use crate::dial::load_key;

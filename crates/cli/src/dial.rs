@@ -5,10 +5,10 @@ use std::path::Path;
 use lighthaul_daemon::client::{call, call_through};
 use lighthaul_daemon::known::{self, Known};
 use lighthaul_io::identity::{Fingerprint, Identity};
-use lighthaul_transfer::credential::Credential;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::Message;
-use lighthaul_transfer::session::Session;
+use lighthaul_session::credential::Credential;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::Message;
+use lighthaul_session::session::Session;
 
 use crate::args::Far;
 use crate::passage::Through;

@@ -11,7 +11,7 @@ use lighthaul_lab::error::Error as LabError;
 use lighthaul_lab::figures::figures;
 use lighthaul_lab::plan::Case;
 use lighthaul_lab::settings::{LinkSettings, Settings};
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use serde_json::Value;
 
 use crate::args::LabFigures;

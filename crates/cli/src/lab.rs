@@ -9,7 +9,7 @@ use lighthaul_io::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, command_on};
 use lighthaul_lab::settings::{LinkSettings, Settings};
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 
 use crate::args::{Lab as LabArgs, LabFlags};
 use crate::figures;

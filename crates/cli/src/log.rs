@@ -4,7 +4,7 @@ use std::env;
 use std::io::{self, Write, stderr};
 
 use lighthaul_base::escape::{LINE_MAX, TEXT_MAX, escape, escape_json};
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use serde_json::Value;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer, SubscriberExt};

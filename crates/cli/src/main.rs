@@ -37,7 +37,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use lighthaul_io::{heap, interrupt};
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 
 use crate::args::{Cli, Command};
 use crate::config::Config;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::VERSION;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::VERSION;
 use serde_json::json;
 
 use crate::args::Cli;

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use lighthaul_gateway::entrance::Entrance;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::protocol::Protocol;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::protocol::Protocol;
 use lighthaul_transfer::watch::Sight;
 
 use crate::args::Cp;

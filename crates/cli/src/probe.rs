@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::flood::measure_disk;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::measure::{self, Ask, Measured};
-use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::protocol::Protocol;
-use lighthaul_transfer::{probe, protocol};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::measure::{self, Ask, Measured};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::probe;
+use lighthaul_session::protocol::Protocol;
 use serde_json::json;
 
 use crate::args::{Probe, What};
@@ -104,13 +103,8 @@ fn measure(args: &Probe, host: &str, what: measure::What) -> Result<Measured, Er
         rate_bps: args.rate.map(Rate::as_bps),
     };
     session.say(&Message::Hello(Hello {
-        version: VERSION,
-        request: Request::Probe(ask),
         plain: !matches!(what, measure::What::Sealed | measure::What::SealedScatter),
-        rate_bps: None,
-        limit: String::new(),
-        options: Options::default(),
-        protocols: protocol::names(),
+        ..Hello::about::<measure::Message>(&ask)
     }))?;
     agreed(&session)?;
     probe::ask(&session, ask, true)

@@ -3,11 +3,10 @@
 use clap::Args;
 use lighthaul_daemon::client::{Started, start_over_ssh};
 use lighthaul_io::identity::Identity;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::protocol;
-use lighthaul_transfer::session::Session;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
 
 use crate::args::Far;
 use crate::dial::{connect, dial};
@@ -67,31 +66,23 @@ pub(crate) fn reach(via: &Via, place: &Place) -> Result<Reached, Error> {
     }
 }
 
-/// Reaches the far side of `place` and asks for `request`, to which it agreed.
-pub(crate) fn ask(via: &Via, place: &Place, request: Request) -> Result<Reached, Error> {
+/// Reaches the far side of `place` and asks for `request` of topic `M`, to which it agreed.
+pub(crate) fn ask<M: Topic>(
+    via: &Via,
+    place: &Place,
+    request: &M::Request,
+) -> Result<Reached, Error> {
     let reached = reach(via, place)?;
-    reached.session.say(&Message::Hello(hello(request)))?;
+    let hello = Hello::about::<M>(request);
+    reached.session.say(&Message::Hello(hello))?;
     agreed(&reached.session)?;
     Ok(reached)
 }
 
 /// Waits for the far side to agree to what we want; answers the names of the protocols that it has.
 pub(crate) fn agreed(session: &Session) -> Result<Vec<String>, Error> {
-    let Message::Welcome(theirs) = session.hear()? else {
+    let Message::Welcome { protocols } = session.hear()? else {
         return Err(Error::new(Code::Protocol, "the far side did not agree"));
     };
-    Ok(theirs)
-}
-
-/// What we want, where no file crosses.
-pub(crate) fn hello(request: Request) -> Hello {
-    Hello {
-        version: VERSION,
-        request,
-        plain: false,
-        rate_bps: None,
-        limit: String::new(),
-        options: Options::default(),
-        protocols: protocol::names(),
-    }
+    Ok(protocols)
 }

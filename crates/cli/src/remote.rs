@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 
 /// The port of a daemon unless somebody says otherwise.
 pub(crate) const PORT: u16 = 4810;

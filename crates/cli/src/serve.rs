@@ -12,7 +12,7 @@ use lighthaul_daemon::settings::{Limits, Settings, Welcome};
 use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::info;
 

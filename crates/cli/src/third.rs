@@ -3,13 +3,12 @@
 use std::env;
 
 use lighthaul_daemon::third::{self, End};
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::Request;
-use lighthaul_transfer::relay::Relay;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_transfer::relay::{self, Relay};
 use lighthaul_transfer::watch::Summary;
 
 use crate::args::Cp;
-use crate::cp::{hello, one_base, to};
+use crate::cp::{hello, one_base, options, to};
 use crate::print::Printer;
 use crate::reach::reach;
 use crate::remote::{PORT, Place};
@@ -43,7 +42,12 @@ pub(crate) fn copy(
     };
     let here = reach(&args.via, from)?;
     // a vector counts from when this is said
-    let hello = hello(args, Request::Receive(to(target)))?;
+    let options = options(args)?;
+    let asked = relay::Request::Send {
+        relay: relay.clone(),
+        options: options.clone(),
+    };
+    let hello = hello::<relay::Message>(args, &asked);
     let called = [from, target].map(name);
     let source = End {
         session: &here.session,
@@ -53,7 +57,8 @@ pub(crate) fn copy(
         session: &there.session,
         name: &called[1],
     };
-    third::copy([source, target], (relay, names), &hello, &mut |sight| {
+    let hello = (&hello, &options);
+    third::copy([source, target], (relay, names), hello, &mut |sight| {
         printer.watch(sight);
     })
 }

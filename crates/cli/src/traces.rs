@@ -6,7 +6,7 @@ use std::env;
 use std::time::Duration;
 
 use lighthaul_base::escape::{TEXT_MAX, escape};
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use opentelemetry::trace::{Status, TracerProvider};
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 use opentelemetry_otlp::SpanExporter;

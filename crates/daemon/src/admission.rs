@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::tcp;
-use lighthaul_transfer::credential::Credential;
-use lighthaul_transfer::error::Error;
-use lighthaul_transfer::join::Join;
-use lighthaul_transfer::message::Message;
-use lighthaul_transfer::relay::Relayed;
-use lighthaul_transfer::session::Session;
+use lighthaul_session::credential::Credential;
+use lighthaul_session::error::Error;
+use lighthaul_session::message::Message;
+use lighthaul_session::secrets::Join;
+use lighthaul_session::session::Session;
 
 use crate::invitation::Invitation;
 use crate::rights::Rights;
@@ -102,7 +101,7 @@ fn ticket(
             Ok((service.beneath(rights), identity, ticket))
         }
         // who does not say so cannot be made a guest by somebody who knows its key
-        Ok(Message::Relayed(Relayed::Guest)) => {
+        Ok(Message::Guest) => {
             let invitation = service.invitations.take(key).ok_or(unknown)?;
             let (rights, identity) = (invitation.rights.clone(), invitation.identity);
             Ok((rights, identity, Ticket::Invited(Box::new(invitation))))
@@ -125,17 +124,16 @@ pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
     use std::path::PathBuf;
-    use std::thread;
-    use std::{env, fs};
+    use std::{env, fs, thread};
 
     use lighthaul_io::identity::Identity;
     use lighthaul_io::tls::{self, Side};
-    use lighthaul_transfer::error::Code;
-    use lighthaul_transfer::measure::{Ask, What};
-    use lighthaul_transfer::message::{Hello, Request, VERSION};
-    use lighthaul_transfer::options::Options;
+    use lighthaul_session::error::Code;
+    use lighthaul_session::measure::{self, Ask, What};
+    use lighthaul_session::message::Hello;
 
     use super::*;
+    use crate::asked::Asked;
     use crate::serve::Server;
     use crate::settings::{Limits, Settings, Welcome};
 
@@ -200,7 +198,9 @@ mod tests {
     }
 
     fn anything() -> Message {
-        Message::Welcome(Vec::new())
+        Message::Welcome {
+            protocols: Vec::new(),
+        }
     }
 
     #[test]
@@ -210,12 +210,12 @@ mod tests {
         let daemon = daemon("unknown", &line, "");
         let (session, admitted) = call(&daemon, &unknown, &anything());
         assert!(matches!(admitted, Err(NotAdmitted::Unknown(key)) if key == key_of(&unknown)));
-        let told = session.hear().unwrap_err();
+        let told = session.hear::<Message>().unwrap_err();
         assert_eq!(told.code, Code::Permission);
         assert!(told.text.contains("lighthaul allow"), "{told}");
         let (session, admitted) = call(&daemon, &expired, &anything());
         assert!(matches!(admitted, Err(NotAdmitted::Refused(key, _)) if key == key_of(&expired)));
-        let told = session.hear().unwrap_err();
+        let told = session.hear::<Message>().unwrap_err();
         assert!(told.text.contains("expired"), "{told}");
     }
 
@@ -247,14 +247,14 @@ mod tests {
         let daemon = daemon("invited", &format!("{} host special\n", key_of(&host)), "");
         let (session, admitted) = call(&daemon, &host, &anything());
         let host = admitted.unwrap();
-        host.session.hear().unwrap();
+        host.session.hear::<Message>().unwrap();
         let (open, key) = (&daemon.server.service().invitations, key_of(&invited));
         thread::scope(|scope| {
             let hosted = scope
-                .spawn(|| open.host(&host.session, key, hello(), (&host.rights, host.identity)));
+                .spawn(|| open.host(&host.session, key, asked(), (&host.rights, host.identity)));
             // the invitation is there once the host hears this
-            assert!(matches!(session.hear(), Ok(Message::Welcome(_))));
-            let come = || call(&daemon, &invited, &Message::Relayed(Relayed::Guest));
+            assert!(matches!(session.hear(), Ok(Message::Welcome { .. })));
+            let come = || call(&daemon, &invited, &Message::Guest);
             let (_, silent) = call(&daemon, &invited, &anything());
             assert!(matches!(silent, Err(NotAdmitted::Unknown(_))));
             let (_caller, first) = come();
@@ -267,7 +267,12 @@ mod tests {
             assert!(matches!(come().1, Err(NotAdmitted::Unknown(_))));
             // the guest's session ends with that of its host
             drop(session);
-            assert!(first.session.hear_for(Duration::from_secs(20)).is_err());
+            assert!(
+                first
+                    .session
+                    .hear_for::<Message>(Duration::from_secs(20))
+                    .is_err()
+            );
             assert!(first.session.halt.check().is_err());
             drop(first);
             assert!(hosted.join().unwrap().is_err());
@@ -301,21 +306,13 @@ mod tests {
     }
 
     /// The request of an invited caller.
-    fn hello() -> Hello {
+    fn asked() -> Asked {
         let ask = Ask {
             what: What::Network,
             bytes: 1,
             millis: 1,
             rate_bps: None,
         };
-        Hello {
-            version: VERSION,
-            request: Request::Probe(ask),
-            plain: false,
-            rate_bps: None,
-            limit: String::new(),
-            options: Options::default(),
-            protocols: Vec::new(),
-        }
+        Asked::of(Hello::about::<measure::Message>(&ask)).unwrap()
     }
 }

@@ -1,6 +1,6 @@
 //! The most that a caller may ask for, whatever it says.
 
-use lighthaul_transfer::message::{Hello, Request};
+use crate::asked::Request;
 
 /// How long a peer may say nothing before its session ends, in seconds; a session that has stalled holds its seat.
 const STALL_MAX: u32 = 600;
@@ -9,10 +9,12 @@ const MEASURE_MAX: u32 = 600_000;
 /// Bytes that a measurement may move.
 const MEASURED_MAX: u64 = 1 << 40;
 
-/// Bounds what `hello` asks for.
-pub(crate) fn apply(hello: &mut Hello) {
-    hello.options.stall = hello.options.stall.min(STALL_MAX);
-    if let Request::Probe(ask) = &mut hello.request {
+/// Bounds what is asked for.
+pub(crate) fn apply(request: &mut Request) {
+    if let Some(options) = request.options_mut() {
+        options.stall = options.stall.min(STALL_MAX);
+    }
+    if let Request::Probe(ask) = request {
         ask.millis = ask.millis.min(MEASURE_MAX);
         ask.bytes = ask.bytes.min(MEASURED_MAX);
     }
@@ -20,36 +22,34 @@ pub(crate) fn apply(hello: &mut Hello) {
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_transfer::measure::{Ask, What};
-    use lighthaul_transfer::message::VERSION;
-    use lighthaul_transfer::options::Options;
+    use lighthaul_files::options::Options;
+    use lighthaul_session::measure::{Ask, What};
 
     use super::*;
 
     #[test]
     fn years_are_cut_to_minutes_and_what_is_usual_stays() {
         for (asked, granted) in [(u32::MAX, STALL_MAX), (0, 0), (20, 20)] {
-            let ask = Ask {
-                what: What::Network,
-                bytes: u64::MAX,
-                millis: u32::MAX,
-                rate_bps: None,
-            };
-            let mut hello = Hello {
-                version: VERSION,
-                request: Request::Probe(ask),
-                plain: true,
-                rate_bps: None,
-                limit: String::new(),
+            let mut request = Request::Send {
+                paths: Vec::new(),
                 options: Options {
                     stall: asked,
                     ..Options::default()
                 },
-                protocols: Vec::new(),
             };
-            apply(&mut hello);
-            assert_eq!(hello.options.stall, granted);
-            assert!(matches!(hello.request, Request::Probe(ask) if ask.millis == MEASURE_MAX));
+            apply(&mut request);
+            assert_eq!(
+                request.options().map(|options| options.stall),
+                Some(granted)
+            );
         }
+        let mut request = Request::Probe(Ask {
+            what: What::Network,
+            bytes: u64::MAX,
+            millis: u32::MAX,
+            rate_bps: None,
+        });
+        apply(&mut request);
+        assert!(matches!(request, Request::Probe(ask) if ask.millis == MEASURE_MAX));
     }
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use lighthaul_base::Rate;
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::{Hello, Message};
-use lighthaul_transfer::path::Door;
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::stream;
-use lighthaul_transfer::stream::word::Wanted;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::session::Session;
+use lighthaul_stream as stream;
+use lighthaul_stream::message::Wanted;
 use lighthaul_transfer::watch::Summary;
 
 use crate::rights::Rights;
@@ -34,11 +34,12 @@ pub(crate) fn carry(
         return Err(Error::new(Code::Permission, text));
     }
     let file = stream::end::open(&ground, &path, wanted.to)?;
-    session.say(&Message::Welcome(Vec::new()))?;
+    session.say(&Message::Welcome {
+        protocols: Vec::new(),
+    })?;
     let settings = stream::run::Settings {
         plain: hello.plain,
         rate: hello.rate_bps.and_then(Rate::from_bps),
-        silence_max: hello.options.patience(),
     };
     let report = if wanted.to {
         stream::run::receive(session, door, wanted, file, settings)?

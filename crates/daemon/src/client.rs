@@ -12,8 +12,8 @@ use lighthaul_gateway::target::{Host, Target};
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tcp;
 use lighthaul_io::tls::{self, Side};
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::session::{Call, Session};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::{Call, Session};
 
 use crate::greeting::GREETING;
 

@@ -3,12 +3,13 @@
 //! Each figure is the most that such a session can hold, whatever its peer says. What a copy is faster with, memory and
 //! open files, it gets as far as there is room beyond the least.
 
+use lighthaul_files::verb::Verb;
 use lighthaul_io::probe::LANES_MAX;
+use lighthaul_session::offer;
+use lighthaul_stream::message::Kind;
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::files::verb::Verb;
-use lighthaul_transfer::message::{Hello, Request};
-use lighthaul_transfer::mover;
-use lighthaul_transfer::stream::word::Kind;
+
+use crate::asked::Request;
 
 /// Number of resources that are counted.
 pub(crate) const RESOURCES: usize = 5;
@@ -61,8 +62,8 @@ impl Cost {
         files: 4 + LANES_MAX as u64,
     };
 
-    /// The least that what `hello` asks for uses besides, and the most that it has use for.
-    pub(crate) fn of(hello: &Hello) -> (Self, Self) {
+    /// The least that `request` uses besides, and the most that it has use for.
+    pub(crate) fn of(request: &Request) -> (Self, Self) {
         let lanes = lanes();
         let copy = Self {
             memory: 4 + MEMORY_LANE * lanes,
@@ -87,15 +88,15 @@ impl Cost {
             };
             (cost, cost)
         };
-        match &hello.request {
-            Request::Receive(_) => {
-                let removing = u64::from(hello.options.delete) * FILES_TO_DELETE;
+        match request {
+            Request::Receive { options, .. } => {
+                let removing = u64::from(options.delete) * FILES_TO_DELETE;
                 let files = copy.files + removing;
                 more(Self { files, ..copy }, MEMORY_MORE)
             }
-            Request::Send(_) => more(copy, MEMORY_MORE),
+            Request::Send { .. } => more(copy, MEMORY_MORE),
             // which calls, and brings its own further connections
-            Request::Relay(_) => {
+            Request::Relay { .. } => {
                 let joined = 32;
                 let relay = Self {
                     memory: copy.memory + joined,
@@ -106,7 +107,7 @@ impl Cost {
                 more(relay, MEMORY_MORE)
             }
             Request::Files(Verb::Remove { .. }) => small(0, 0, 8 + FILES_TO_REMOVE),
-            Request::Files(_) | Request::Expect(..) => small(0, 0, 8),
+            Request::Files(_) | Request::Expect { .. } => small(0, 0, 8),
             Request::Probe(_) | Request::Checkup => small(64, 6 + 2 * lanes, 16 + 8 * lanes),
             Request::Stream(wanted) => {
                 let memory = match wanted.kind {
@@ -170,7 +171,7 @@ impl Cost {
 
 /// The most that move objects of one copy at a time on this host.
 fn lanes() -> u64 {
-    mover::lanes(None, false) as u64
+    offer::lanes(None, false) as u64
 }
 
 /// Places in [`Cost::uses`].

@@ -12,16 +12,15 @@ use lighthaul_gateway::call::Joint;
 use lighthaul_gateway::line::Line;
 use lighthaul_gateway::link_thread;
 use lighthaul_gateway::settings::Settings;
-use lighthaul_gateway::word::Greeting;
-use lighthaul_io::identity::Fingerprint;
-use lighthaul_io::identity::random_octets;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::path::{Door, Path, explore};
-use lighthaul_transfer::session::{LANES, Session};
+use lighthaul_io::identity::{Fingerprint, random_octets};
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{self as own, Hello};
+use lighthaul_session::path::{Path, explore};
+use lighthaul_session::session::{LANES, Session};
 use tracing::{info, warn};
 
+use crate::link_message::{Greeting, Message};
 use crate::link_table::{Hold, LinkTable};
 use crate::seen::Seen;
 
@@ -62,21 +61,20 @@ impl Gateways {
         &self.settings
     }
 
-    /// Carries a link that its caller tells of in `words`, until its connection ends. A caller that may not stay loses the
+    /// Carries a link of which this is its caller's `greeting`, until its connection ends. A caller that may not stay loses the
     /// link's sessions, too.
     pub(crate) fn answer(
         &self,
         (session, identity): (&Session, Fingerprint),
         door: &Door<'_>,
-        words: &[u8],
+        greeting: &Greeting,
         plain: bool,
     ) -> Result<(), Error> {
-        let greeting = Greeting::decode(words).map_err(|_| unclear())?;
         let hold = self.called.hold(
             (session.peer, greeting.link),
             (identity, session.peer_address().ip()),
         )?;
-        let result = self.agree_and_carry(session, door, (&hold, &greeting), plain);
+        let result = self.agree_and_carry(session, door, (&hold, greeting), plain);
         if let Err(error) = &result
             && error.code == Code::Permission
             && let Some(line) = hold.line()
@@ -102,8 +100,7 @@ impl Gateways {
             .and_then(|line| line.pause())
             .filter(|_| greeting.heard.is_some());
         let mut path = explore(session, door, false, 1)?;
-        let message = path.listen(session)?;
-        let theirs = understand(message)?;
+        let Message::Greeting(theirs) = path.listen(session)?;
         let rate = if heard.is_none() && self.settings.measures() {
             path.measure(session)?
         } else {
@@ -118,7 +115,7 @@ impl Gateways {
             datagram_len,
             ..theirs
         };
-        session.say(&Message::Gateway(ours.encode()))?;
+        session.say(&Message::Greeting(ours))?;
         let heard = theirs.heard.filter(|_| heard.is_some());
         let agreed = Agreed {
             rate,
@@ -198,16 +195,11 @@ impl Outgoing {
             window: WINDOW,
             datagram_len: 0,
         };
-        session.say(&Message::Hello(Hello {
-            version: VERSION,
-            request: Request::Gateway(greeting.encode()),
+        session.say(&own::Message::Hello(Hello {
             plain: self.plain,
-            rate_bps: None,
-            limit: String::new(),
-            options: Options::default(),
-            protocols: Vec::new(),
+            ..Hello::about::<Message>(&greeting)
         }))?;
-        let Message::Welcome(_) = session.hear()? else {
+        let own::Message::Welcome { .. } = session.hear()? else {
             return Err(unclear());
         };
         let mut path = explore(session, &Door::Caller(true), true, 1)?;
@@ -217,8 +209,8 @@ impl Outgoing {
             None
         };
         greeting.datagram_len = path.both_ways_len as u16;
-        session.say(&Message::Gateway(greeting.encode()))?;
-        let theirs = understand(path.listen(session)?)?;
+        session.say(&Message::Greeting(greeting))?;
+        let Message::Greeting(theirs) = path.listen(session)?;
         let agreed = Agreed {
             rate,
             window: theirs.window.min(WINDOW),
@@ -279,17 +271,6 @@ fn carry(session: &Session, line: &Line, path: Path, agreed: &Agreed) -> Result<
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => session.halt.check()?,
         }
-    }
-}
-
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "whatever else a peer says is out of turn"
-)]
-fn understand(message: Message) -> Result<Greeting, Error> {
-    match message {
-        Message::Gateway(words) => Greeting::decode(&words).map_err(|_| unclear()),
-        _ => Err(unclear()),
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_base::seats::{Full, Limits, Seats};
 use lighthaul_io::identity::Fingerprint;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::session::Halt;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Halt;
 
 use crate::cost::{Cost, NAMES, RESOURCES};
 

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_io::identity::Fingerprint;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::{Hello, Message};
-use lighthaul_transfer::protocol;
-use lighthaul_transfer::relay::Relayed;
-use lighthaul_transfer::session::{Halt, Session};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::Message;
+use lighthaul_session::protocol;
+use lighthaul_session::session::{Halt, Session};
 use lighthaul_transfer::watch::Summary;
 
+use crate::asked::Asked;
 use crate::rights::Rights;
 
 /// How long a caller may take to come.
@@ -28,7 +28,7 @@ const ALIVE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Invitation {
     /// What it must ask for.
-    pub(crate) hello: Hello,
+    pub(crate) asked: Asked,
     /// Its host's.
     pub(crate) rights: Rights,
     /// Whose share of the daemon it uses: its host's.
@@ -49,18 +49,18 @@ impl Invitations {
         self.lock().remove(&key)
     }
 
-    /// Lets the holder of `key` in to say `hello`, and stays until it has gone; it goes if its host does.
+    /// Lets the holder of `key` in to ask for `asked`, and stays until it has gone; it goes if its host does.
     pub(crate) fn host(
         &self,
         session: &Session,
         key: Fingerprint,
-        hello: Hello,
+        asked: Asked,
         (rights, identity): (&Rights, Fingerprint),
     ) -> Result<Summary, Error> {
         let (here, gone) = channel();
         let halt = Arc::<Halt>::default();
         let invitation = Invitation {
-            hello,
+            asked,
             rights: rights.clone(),
             identity,
             halt: Arc::clone(&halt),
@@ -94,11 +94,13 @@ impl Invitations {
     }
 
     fn wait(&self, session: &Session, key: Fingerprint, gone: &Receiver<()>) -> Result<(), Error> {
-        session.say(&Message::Welcome(protocol::names()))?;
+        session.say(&Message::Welcome {
+            protocols: protocol::names(),
+        })?;
         let began = session.clock.now();
         let mut alive = began;
         loop {
-            match session.hear_for(LOOK) {
+            match session.hear_for::<Message>(LOOK) {
                 Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
                 // who leaves when all is over leaves nobody behind
                 Err(_) if gone.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected) => {
@@ -117,7 +119,7 @@ impl Invitations {
             }
             if now.since(alive) > ALIVE {
                 alive = now;
-                session.say(&Message::Relayed(Relayed::Waiting))?;
+                session.say(&Message::Alive)?;
             }
         }
     }

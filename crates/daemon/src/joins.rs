@@ -5,11 +5,11 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lighthaul_io::identity::Fingerprint;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::join::{self, JOINS_MAX, Join};
-use lighthaul_transfer::message::Message;
-use lighthaul_transfer::protocol;
-use lighthaul_transfer::session::Session;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::Message;
+use lighthaul_session::secrets::{JOINS_MAX, Join};
+use lighthaul_session::session::Session;
+use lighthaul_session::{door, protocol};
 
 /// Sessions that further connections may join.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Drop for Open<'_> {
 
 impl Joins {
     /// Lets connections join `session` from now on, and says where they arrive.
-    pub(crate) fn open(&self, session: &Session, identity: Fingerprint) -> (Open<'_>, join::Joins) {
+    pub(crate) fn open(&self, session: &Session, identity: Fingerprint) -> (Open<'_>, door::Joins) {
         let (hand_over, joins) = sync_channel(JOINS_MAX.into());
         let join = session.secrets.join(0);
         let waiting = Waiting {
@@ -62,7 +62,9 @@ impl Joins {
     pub(crate) fn hand_over(&self, connection: Session, join: &Join) -> Result<(), Error> {
         let found = self.find(connection.peer, join);
         let found = found.and_then(|waiting| {
-            connection.say(&Message::Welcome(protocol::names()))?;
+            connection.say(&Message::Welcome {
+                protocols: protocol::names(),
+            })?;
             Ok(waiting)
         });
         match found {

@@ -1,15 +1,16 @@
-//! Floor 4: introduces the services to each other.
+//! Floor 6: introduces the services to each other.
 //!
 //! - [`serve`]: the daemon; [`settings`]: how it serves; `service`: what its sessions share; [`client`]: calling one;
 //!   `greeting`: what a far side says first
 //! - [`known`]: the daemons that a user knows; [`allowed`]: the keys that a daemon knows, and their [`rights`];
 //!   [`statement`]: what an authority signs for a key
 //! - [`gateways`]: links between gateways; [`seen`]: what is to be seen of each; [`links`]: what Prometheus sees of them;
-//!   `link_table`: those that others have begun
+//!   `link_message`: what two of them say first; `link_table`: those that others have begun
 //! - [`third`]: having one daemon send to another; `relay` and `invitation`: what those two do then
 //! - `porch`, `client_hello`, `crowd`: callers before their first message; `lobby`: while they shake hands;
 //!   `acquaintances`: who comes first; `admission`: who is let in; `refused`: keys that are not; `joins`: further connections of one that is in
-//! - `hall`, `memory`: everybody's share of sessions, connections and memory; `caps`: the most that may be asked for
+//! - `hall`, `memory`: everybody's share of sessions, connections and memory;
+//!   `asked`: what is asked for, and `caps`: the most of that
 //! - `standing`: what a caller may do, by the lists of `roster`; `warden`: whether it may go on; `tries`: a copy that
 //!   comes again; `sending`: how files are sent; `carry`: streams
 
@@ -27,6 +28,7 @@ pub mod third;
 
 mod acquaintances;
 mod admission;
+mod asked;
 mod caps;
 mod carry;
 mod client_hello;
@@ -38,6 +40,7 @@ mod greeting;
 mod hall;
 mod invitation;
 mod joins;
+mod link_message;
 mod link_table;
 mod lobby;
 mod metrics;

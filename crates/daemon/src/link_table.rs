@@ -19,7 +19,7 @@ use lighthaul_gateway::quota::Quota;
 use lighthaul_gateway::settings::Settings;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::poller::raise_open_file_limit;
-use lighthaul_transfer::error::Error;
+use lighthaul_session::error::Error;
 
 use crate::hall::refuse;
 

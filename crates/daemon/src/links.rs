@@ -1,9 +1,8 @@
 //! What Prometheus sees of links between gateways.
 
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use lighthaul_gateway::status::Sight;
 use prometheus_client::collector::Collector;

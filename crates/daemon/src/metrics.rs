@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use lighthaul_transfer::error::Code;
+use lighthaul_session::error::Code;
 use lighthaul_transfer::watch::{Failed, Motion, Sight, Summary};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;

@@ -5,16 +5,18 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
+use lighthaul_files::list::Heard;
+use lighthaul_files::listed::Finds;
+use lighthaul_files::options::Options;
 use lighthaul_io::identity::{Fingerprint, Identity};
 use lighthaul_io::tls;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{self as own, Hello};
+use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::list::Heard;
-use lighthaul_transfer::message::{Hello, Message};
-use lighthaul_transfer::path::Door;
-use lighthaul_transfer::relay::{Relay, Relayed};
-use lighthaul_transfer::send::{self, Finds};
-use lighthaul_transfer::session::Session;
+use lighthaul_transfer::relay::{Message, Relay, relayed};
+use lighthaul_transfer::send;
 use lighthaul_transfer::watch::{Sight, Summary, Watcher};
 use tracing::{debug, info};
 
@@ -40,7 +42,7 @@ pub(crate) fn run(
     session: &Session,
     (finds, list): (Finds, Option<Heard>),
     (relay, budget): (Relay, Budget),
-    mut hello: Hello,
+    (hello, mut options): (&Hello, Options),
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
     let heard = session.clock.now();
@@ -49,17 +51,18 @@ pub(crate) fn run(
     }
     let identity = Identity::generate();
     let caller = *tls::fingerprint(&identity)?.octets();
-    session.say(&Message::Relayed(Relayed::Caller(caller)))?;
-    let Message::Relayed(Relayed::Expected) = session.hear_for(PATIENCE)? else {
+    session.say(&Message::Caller { key: caller })?;
+    let Message::Expected = session.hear_for(PATIENCE)? else {
         return Err(Error::new(Code::Protocol, "the peer spoke out of turn"));
     };
     let far = reach(session, &relay, identity)?;
     info!("sending on to {} port {}", relay.host, relay.port);
     let door = Door::Caller(relay.udp);
     let summary = watched(session, list, &far, || {
-        far.say(&Message::Relayed(Relayed::Guest))?;
-        far.say(&Message::Hello(hello.relayed(relay.target)))?;
-        let Message::Welcome(theirs) = far.hear()? else {
+        far.say(&own::Message::Guest)?;
+        let hello_there = relayed(hello, relay.target, options.clone());
+        far.say(&own::Message::Hello(hello_there))?;
+        let own::Message::Welcome { protocols } = far.hear()? else {
             return Err(Error::new(Code::Protocol, "the target did not agree"));
         };
         let mut both = |sight: Sight| {
@@ -68,19 +71,19 @@ pub(crate) fn run(
         };
         // a vector begins so long after it was said, which was half a round trip before it was heard
         let age = session.clock.now().since(heard) + session.rtt / 2;
-        if let Some(begins_in) = &mut hello.options.trc_in {
+        if let Some(begins_in) = &mut options.trc_in {
             *begins_in = begins_in.saturating_sub(age.as_nanos() as i64);
         }
         let settings = send::Settings {
-            theirs,
+            theirs: protocols,
             said: far.clock.now(),
-            ..sending(&far, hello, budget)?
+            ..sending(&far, (hello, options), budget)?
         };
         send::send(&far, &door, finds, settings, &mut both)
     });
     match &summary {
         Ok(summary) => conclude(session, summary)?,
-        Err(_) if far.was_told() => session.say(&Message::Relayed(Relayed::Theirs))?,
+        Err(_) if far.was_told() => session.say(&Message::Theirs)?,
         Err(error) => far.give_up(error),
     }
     summary
@@ -104,7 +107,7 @@ fn reach(session: &Session, relay: &Relay, identity: Identity) -> Result<Session
         Ok(Err(error)) => debug!("{error}"),
         Err(_) => debug!("{} does not answer", relay.host),
     }
-    match session.hear_for(session.clock.until(deadline)) {
+    match session.hear_for::<Message>(session.clock.until(deadline)) {
         Err(error) if error.code == Code::TimedOut && !session.was_told() => {}
         Err(error) => return Err(error),
         Ok(_) => return Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
@@ -130,13 +133,13 @@ fn watched<T>(
             while !done.load(Relaxed) {
                 if session.clock.now().since(alive) > ALIVE {
                     alive = session.clock.now();
-                    session.say(&Message::Relayed(Relayed::Waiting)).ok();
+                    session.say(&own::Message::Alive).ok();
                 }
-                let ask = || session.say(&Message::Relayed(Relayed::Which));
+                let ask = || session.say(&Message::Which);
                 let asked = list.as_mut().map_or(Ok(()), |list| list.ask(ask));
                 let heard = asked.and_then(|()| session.hear_for(LOOK));
                 let taken = match (heard, &mut list) {
-                    (Ok(Message::Relayed(Relayed::Take(page))), Some(list)) => list.take(page),
+                    (Ok(Message::Take(page)), Some(list)) => list.take(page),
                     (Ok(_), _) => Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
                     (Err(error), _) if error.code == Code::TimedOut && !session.was_told() => {
                         Ok(())
@@ -165,7 +168,7 @@ fn show(session: &Session, far: &Session, sight: Sight) {
     }
     // it comes again at the end
     if !matches!(sight, Sight::Failed(_)) {
-        session.say(&Message::Relayed(Relayed::Seen(sight))).ok();
+        session.say(&Message::Seen(sight)).ok();
     }
 }
 
@@ -176,13 +179,13 @@ fn conclude(session: &Session, summary: &Summary) -> Result<(), Error> {
             session.halt.check()?;
             thread::park_timeout(LOOK / 10);
         }
-        session.say(&Message::Relayed(Relayed::Failed(failed.clone())))?;
+        session.say(&Message::Failed(failed.clone()))?;
     }
     let done = Summary {
         failures: Vec::new(),
         ..summary.clone()
     };
-    session.say(&Message::Relayed(Relayed::Done(done)))?;
+    session.say(&Message::Done(done))?;
     session.control.flush(FAREWELL);
     Ok(())
 }

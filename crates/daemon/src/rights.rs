@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use lighthaul_transfer::receive::Permit;
 
 /// What somebody who is let in may do.

@@ -1,16 +1,17 @@
 //! How to send what a caller wants.
 
 use lighthaul_base::{Instant, Rate, Timetable};
+use lighthaul_files::options::Options;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::Hello;
+use lighthaul_session::session::Session;
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::Hello;
 use lighthaul_transfer::send;
-use lighthaul_transfer::session::Session;
 
-/// How to send what somebody wants.
+/// Settings of a sender, as a caller asked for them.
 pub(crate) fn sending(
     session: &Session,
-    hello: Hello,
+    (hello, options): (&Hello, Options),
     budget: Budget,
 ) -> Result<send::Settings, Error> {
     let rate = match hello.rate_bps {
@@ -24,9 +25,9 @@ pub(crate) fn sending(
         plain: hello.plain,
         rate,
         limit: limit(&hello.limit)?,
-        options: hello.options,
+        options,
         said: Instant::ZERO + session.clock.now().since(Instant::ZERO + session.rtt / 2),
-        theirs: hello.protocols,
+        theirs: hello.protocols.clone(),
         budget,
     })
 }

@@ -6,28 +6,31 @@ use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
+use lighthaul_files::far;
+use lighthaul_files::list::{Heard, Names};
+use lighthaul_files::listed::Finds;
+use lighthaul_files::options::Options;
+use lighthaul_files::walk::Walk;
+use lighthaul_files::work::Scope;
 use lighthaul_io::identity::Fingerprint;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message, VERSION};
+use lighthaul_session::secrets::Join;
+use lighthaul_session::session::Session;
+use lighthaul_session::{checkup, probe, protocol};
 use lighthaul_transfer::budget::Budget;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::files::far;
-use lighthaul_transfer::files::work::Scope;
-use lighthaul_transfer::join::Join;
-use lighthaul_transfer::list::{Heard, Names};
-use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::path::Door;
 use lighthaul_transfer::receive::landing::Landing;
-use lighthaul_transfer::send::Finds;
-use lighthaul_transfer::send::walk::Walk;
-use lighthaul_transfer::session::Session;
+use lighthaul_transfer::relay::relayed;
 use lighthaul_transfer::watch::{Sight, Summary};
-use lighthaul_transfer::{checkup, probe, protocol, receive, send};
+use lighthaul_transfer::{receive, send};
 
 use crate::admission::{FAREWELL, Guest, Ticket};
-use crate::caps;
+use crate::asked::{Asked, Request};
 use crate::carry::carry;
 use crate::cost::Cost;
 use crate::hall::Seat;
+use crate::link_message::Greeting;
 use crate::metrics::{Meter, Refusal};
 use crate::relay;
 use crate::rights::Rights;
@@ -50,7 +53,7 @@ pub(crate) enum Attended {
 
 /// What a caller says first.
 enum First {
-    Hello(Box<Hello>),
+    Asked(Box<Asked>),
     Join(Join),
 }
 
@@ -68,7 +71,7 @@ pub(crate) fn attend(guest: Guest, mut seat: Seat, service: &Service) -> Attende
         }
     };
     let cost = match first {
-        First::Hello(_) => Cost::SESSION,
+        First::Asked(_) => Cost::SESSION,
         First::Join(_) => Cost::CONNECTION,
     };
     if let Err(error) = seat.exchange(cost) {
@@ -82,18 +85,17 @@ pub(crate) fn attend(guest: Guest, mut seat: Seat, service: &Service) -> Attende
             guest.session.control.attach(seat);
             Attended::Joined(service.joins.hand_over(guest.session, &join))
         }
-        First::Hello(hello) => Attended::Ended(converse((&guest, seat), *hello, service)),
+        First::Asked(asked) => Attended::Ended(converse((&guest, seat), *asked, service)),
     }
 }
 
-/// Does what `hello` says, for as long as the caller may have that done.
+/// Does what is asked for, for as long as the caller may have that done.
 fn converse(
     (guest, mut seat): (&Guest, Seat),
-    hello: Hello,
+    asked: Asked,
     service: &Service,
 ) -> Result<Summary, Error> {
     let (session, ticket) = (&guest.session, &guest.ticket);
-    let asked = hello.clone();
     let judge = || match ticket {
         Ticket::Own(credential) => {
             let rights = service.rights(session.peer, credential.as_ref())?;
@@ -106,17 +108,19 @@ fn converse(
     };
     guard(session, judge, || {
         let result = judge().and_then(|()| {
-            check(&hello, &guest.rights, ticket, &service.settings)?;
-            let part = direction(&hello.request);
+            check(&asked, &guest.rights, ticket, &service.settings)?;
+            let part = direction(&asked.request);
             let _under_way = match ticket {
-                Ticket::Own(_) => service.tries.enter(session, &hello.options, part)?,
+                Ticket::Own(_) => service
+                    .tries
+                    .enter(session, asked.request.options(), part)?,
                 // its host's is the one that counts
                 Ticket::Invited(_) | Ticket::Join(_) => None,
             };
-            let wanted = Cost::of(&hello);
+            let wanted = Cost::of(&asked.request);
             let budget = seat.extend(wanted)?.budget(wanted.0);
             let mut meter = service.metrics.meter(part);
-            let result = fulfil((guest, budget), hello, service, &mut meter);
+            let result = fulfil((guest, budget), asked.clone(), service, &mut meter);
             meter.end(result.as_ref().map_err(|error| error.code));
             result
         });
@@ -140,9 +144,8 @@ fn understand(session: &Session) -> Result<First, Error> {
         message = session.hear()?;
     }
     match message {
-        Message::Hello(mut hello) if hello.version == VERSION => {
-            caps::apply(&mut hello);
-            Ok(First::Hello(Box::new(hello)))
+        Message::Hello(hello) if hello.version == VERSION => {
+            Ok(First::Asked(Box::new(Asked::of(hello)?)))
         }
         Message::Join(join) => Ok(First::Join(join)),
         Message::Hello(hello) => {
@@ -158,18 +161,19 @@ fn understand(session: &Session) -> Result<First, Error> {
 
 /// Refuses what the caller may not ask for.
 fn check(
-    hello: &Hello,
+    asked: &Asked,
     rights: &Rights,
     ticket: &Ticket,
     settings: &Settings,
 ) -> Result<(), Error> {
     let refuse = |text: &str| Err(Error::new(Code::Permission, text));
+    let Asked { hello, request } = asked;
     if let Ticket::Invited(invitation) = ticket
-        && invitation.hello != *hello
+        && invitation.asked != *asked
     {
         return refuse("you are expected there for something else");
     }
-    match (&hello.request, &settings.gateway) {
+    match (request, &settings.gateway) {
         (Request::Gateway(_), None) => {
             return refuse(
                 "no gateway is there, but a daemon for files: start `lighthaul gateway`",
@@ -184,18 +188,20 @@ fn check(
         (Request::Gateway(_) | Request::Probe(_) | Request::Checkup, _) | (_, None) => {}
         (_, Some(_)) => return refuse("a gateway is there, which has no files"),
     }
-    if let Request::Relay(_) = hello.request
+    if let Request::Relay { .. } = request
         && !settings.relay
     {
         return refuse("files are not sent on from there to other daemons (serve --no-relay)");
     }
     // what a measurement sends says nothing
-    let measures = matches!(hello.request, Request::Probe(_));
+    let measures = matches!(request, Request::Probe(_));
     if hello.plain && !settings.plain && !measures {
         return refuse("plain packets are refused there; leave out --plain, or serve with --plain");
     }
-    protocol::asked(&hello.options.protocol)?;
-    if rights.read_only && writes(&hello.request) {
+    if let Some(options) = request.options() {
+        protocol::asked(&options.protocol)?;
+    }
+    if rights.read_only && writes(request) {
         return refuse(
             "your key may only read there; its operator can change that with `lighthaul allow`",
         );
@@ -206,11 +212,11 @@ fn check(
 /// Whether a request changes files here.
 const fn writes(request: &Request) -> bool {
     match request {
-        Request::Receive(_) | Request::Expect(..) => true,
+        Request::Receive { .. } | Request::Expect { .. } => true,
         Request::Files(verb) => verb.changes(),
         Request::Stream(wanted) => wanted.to,
-        Request::Send(_)
-        | Request::Relay(_)
+        Request::Send { .. }
+        | Request::Relay { .. }
         | Request::Probe(_)
         | Request::Checkup
         | Request::Gateway(_) => false,
@@ -220,9 +226,9 @@ const fn writes(request: &Request) -> bool {
 /// Where files go, as seen from here.
 const fn direction(request: &Request) -> &'static str {
     match request {
-        Request::Receive(_) => "in",
-        Request::Send(_) | Request::Relay(_) => "out",
-        Request::Expect(..) => "expect",
+        Request::Receive { .. } => "in",
+        Request::Send { .. } | Request::Relay { .. } => "out",
+        Request::Expect { .. } => "expect",
         Request::Probe(_) | Request::Checkup => "probe",
         Request::Files(_) => "files",
         Request::Stream(_) => "stream",
@@ -232,16 +238,21 @@ const fn direction(request: &Request) -> &'static str {
 
 fn fulfil(
     (guest, budget): (&Guest, Budget),
-    hello: Hello,
+    asked: Asked,
     service: &Service,
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
     let (session, rights) = (&guest.session, &guest.rights);
-    if let Request::Expect(key, target) = &hello.request {
-        let key = Fingerprint::from_octets(*key);
-        let hello = hello.relayed(target.clone());
+    if let Request::Expect {
+        key,
+        target,
+        options,
+    } = asked.request
+    {
+        let key = Fingerprint::from_octets(key);
+        let asked = Asked::of(relayed(&asked.hello, target, options))?;
         let host = (rights, guest.identity);
-        return service.invitations.host(session, key, hello, host);
+        return service.invitations.host(session, key, asked, host);
     }
     let number = session.secrets.probe_connection();
     let (probes, arrivals) = sync_channel(PROBES_MAX);
@@ -255,10 +266,10 @@ fn fulfil(
     lock().insert(number, probes);
     let (_open, joins) = service.joins.open(session, guest.identity);
     let door = Door::Called(&arrivals, &joins);
-    let result = if let Request::Gateway(words) = &hello.request {
-        link(guest, &door, words, &hello, service)
+    let result = if let Request::Gateway(greeting) = &asked.request {
+        link(guest, &door, greeting, asked.hello.plain, service)
     } else {
-        work(session, &door, hello, (rights, budget), meter)
+        work(session, &door, asked, (rights, budget), meter)
     };
     lock().remove(&number);
     result
@@ -267,22 +278,27 @@ fn fulfil(
 fn work(
     session: &Session,
     door: &Door<'_>,
-    hello: Hello,
+    Asked { hello, request }: Asked,
     (rights, budget): (&Rights, Budget),
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
     let mut watcher = |sight: Sight| meter.see(&sight);
-    match hello.request {
-        Request::Receive(target) => {
+    let agree = || {
+        session.say(&Message::Welcome {
+            protocols: protocol::names(),
+        })
+    };
+    match request {
+        Request::Receive { target, options } => {
             let landing = Landing::find(
                 &target,
                 &Arc::new(rights.ground()?),
-                hello.options.dry_run.is_some(),
+                options.dry_run.is_some(),
             )?;
-            session.say(&Message::Welcome(protocol::names()))?;
+            agree()?;
             let settings = receive::Settings {
                 plain: hello.plain,
-                options: hello.options,
+                options,
                 names: None,
                 permit: rights.permit(),
                 budget,
@@ -290,7 +306,7 @@ fn work(
             receive::receive(session, door, landing, settings, &mut watcher)
         }
         Request::Probe(ask) => {
-            session.say(&Message::Welcome(protocol::names()))?;
+            agree()?;
             let measured = probe::answer(session, door, ask)?;
             Ok(Summary {
                 bytes: measured.bytes,
@@ -298,7 +314,7 @@ fn work(
             })
         }
         Request::Checkup => {
-            session.say(&Message::Welcome(protocol::names()))?;
+            agree()?;
             checkup::answer::answer(session, door)?;
             Ok(Summary::default())
         }
@@ -310,34 +326,34 @@ fn work(
                 special: rights.special,
                 halt: &session.halt,
             };
-            session.say(&Message::Welcome(protocol::names()))?;
+            agree()?;
             let entries = far::answer(session, scope, &verb)?;
             Ok(Summary {
                 entries,
                 ..Summary::default()
             })
         }
-        Request::Send(ref paths) => {
+        Request::Send { paths, options } => {
             let paths = paths
                 .iter()
                 .map(|path| PathBuf::from(OsStr::from_bytes(path)));
-            let finds = finds(rights, paths.collect(), &hello.options, None)?;
-            session.say(&Message::Welcome(protocol::names()))?;
-            let settings = sending(session, hello, budget)?;
+            let finds = finds(rights, paths.collect(), &options, None)?;
+            agree()?;
+            let settings = sending(session, (&hello, options), budget)?;
             send::send(session, door, finds, settings, &mut watcher)
         }
-        Request::Relay(ref relay) => {
+        Request::Relay { relay, options } => {
             let paths = relay
                 .paths
                 .iter()
                 .map(|path| PathBuf::from(OsStr::from_bytes(path)));
-            let (list, names) = hello.options.listed.then(Heard::new).unzip();
-            let finds = finds(rights, paths.collect(), &hello.options, names)?;
-            let relay = (relay.clone(), budget);
-            relay::run(session, (finds, list), relay, hello, &mut watcher)
+            let (list, names) = options.listed.then(Heard::new).unzip();
+            let finds = finds(rights, paths.collect(), &options, names)?;
+            let hello = (&hello, options);
+            relay::run(session, (finds, list), (relay, budget), hello, &mut watcher)
         }
-        Request::Stream(ref wanted) => carry(session, door, wanted, &hello, rights),
-        Request::Expect(..) => Err(Error::new(Code::Usage, "nobody is expected there")),
+        Request::Stream(wanted) => carry(session, door, &wanted, &hello, rights),
+        Request::Expect { .. } => Err(Error::new(Code::Usage, "nobody is expected there")),
         Request::Gateway(_) => Err(Error::new(Code::Usage, "there is no gateway there")),
     }
 }
@@ -346,16 +362,18 @@ fn work(
 fn link(
     guest: &Guest,
     door: &Door<'_>,
-    words: &[u8],
-    hello: &Hello,
+    greeting: &Greeting,
+    plain: bool,
     service: &Service,
 ) -> Result<Summary, Error> {
     let Some(gateway) = &service.settings.gateway else {
         return Err(Error::new(Code::Usage, "there is no gateway there"));
     };
     let session = &guest.session;
-    session.say(&Message::Welcome(Vec::new()))?;
-    gateway.answer((session, guest.identity), door, words, hello.plain)?;
+    session.say(&Message::Welcome {
+        protocols: Vec::new(),
+    })?;
+    gateway.answer((session, guest.identity), door, greeting, plain)?;
     Ok(Summary::default())
 }
 

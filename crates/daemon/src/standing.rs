@@ -2,8 +2,8 @@
 
 use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::identity::Fingerprint;
-use lighthaul_transfer::credential::Credential;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::credential::Credential;
+use lighthaul_session::error::{Code, Error};
 
 use crate::rights::Rights;
 use crate::roster::Roster;

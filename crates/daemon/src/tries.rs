@@ -5,11 +5,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_files::options::Options;
 use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::Fingerprint;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::session::{Halt, Session};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::{Halt, Session};
 
 /// How long an earlier try may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,10 +40,10 @@ impl Tries {
     pub(crate) fn enter(
         &self,
         session: &Session,
-        options: &Options,
+        options: Option<&Options>,
         part: &'static str,
     ) -> Result<Option<UnderWay<'_>>, Error> {
-        let Some(copy) = options.copy else {
+        let Some(copy) = options.and_then(|options| options.copy) else {
             return Ok(None);
         };
         let name = (session.peer, copy, part);

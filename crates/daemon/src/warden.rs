@@ -5,9 +5,8 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_transfer::error::Error;
-use lighthaul_transfer::message::Message;
-use lighthaul_transfer::session::Session;
+use lighthaul_session::error::Error;
+use lighthaul_session::session::Session;
 
 /// How often it is looked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -61,8 +60,7 @@ fn watch(session: &Session, done: &AtomicBool, judge: impl Fn() -> Result<(), Er
         if doubts >= DOUBTS || halted.is_err() {
             session.halt.stop(error.clone());
             if !rest(clock.now() + GRACE) {
-                let failed = Message::Failed(error.code as u8, error.text);
-                session.say(&failed).ok();
+                session.tell(&error).ok();
                 session.control.close();
             }
             return;

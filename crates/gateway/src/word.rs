@@ -1,18 +1,18 @@
 //! What gateways say to each other about links and sessions.
 //!
-//! A link begins with two greetings, one each way, inside the messages of a session between two Lighthaul hosts: a version (1 octet,
-//! 2), the link's name (16), how many messages were heard on it (8, all ones if it is new), the bytes of a session's window (4),
-//! and the longest datagram (2, 0 if none passes). Then letters and packets follow as `lighthaul_proto::slabs::wire` has them.
+//! A link begins with two greetings, one each way, as messages of a session between two Lighthaul hosts. Then letters and packets
+//! follow as `lighthaul_proto::slabs::wire` has them.
 
 use std::net::{IpAddr, SocketAddr};
 
 use lighthaul_base::{Malformed, Reader};
+use serde::{Deserialize, Serialize};
 
 use crate::capture::refusal::Refusal;
 use crate::target::{Host, Target};
 
 /// What the gateway that calls says of a link, and what the other answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
     /// What the caller's end of the link is called; whoever answers says the same.
     pub link: [u8; 16],
@@ -22,34 +22,6 @@ pub struct Greeting {
     pub window: u32,
     /// The longest datagram that it got, without its UDP header.
     pub datagram_len: u16,
-}
-
-impl Greeting {
-    /// Its octets.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
-        out.extend(self.link);
-        out.extend(self.heard.unwrap_or(u64::MAX).to_be_bytes());
-        out.extend(self.window.to_be_bytes());
-        out.extend(self.datagram_len.to_be_bytes());
-        out
-    }
-
-    /// Reads what [`Self::encode`] wrote.
-    pub fn decode(octets: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader::new(octets);
-        if reader.u8()? != VERSION {
-            return Err(Malformed);
-        }
-        let greeting = Self {
-            link: reader.array()?,
-            heard: Some(reader.u64()?).filter(|heard| *heard != u64::MAX),
-            window: reader.u32()?,
-            datagram_len: reader.u16()?,
-        };
-        reader.finish()?;
-        Ok(greeting)
-    }
 }
 
 /// Where a session is to go.
@@ -120,23 +92,12 @@ pub const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::U
 /// Gateways that a session may cross.
 pub const HOPS_MAX: u8 = 8;
 
-const VERSION: u8 = 2;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn words_survive_the_wire() {
-        for heard in [None, Some(7)] {
-            let greeting = Greeting {
-                link: [3; 16],
-                heard,
-                window: 1 << 20,
-                datagram_len: 1472,
-            };
-            assert_eq!(Greeting::decode(&greeting.encode()), Ok(greeting));
-        }
         let opening = Opening {
             hops: 8,
             target: "example.org:443".parse().unwrap(),
@@ -154,10 +115,5 @@ mod tests {
             assert_eq!(decode_refusal(&encode_refusal(refusal)), refusal);
         }
         assert_eq!(decode_refusal(&[]), Refusal::Broken);
-    }
-
-    #[test]
-    fn another_version_is_not_understood() {
-        assert_eq!(Greeting::decode(&[1; 31]), Err(Malformed));
     }
 }

@@ -8,7 +8,7 @@ use lighthaul_io::clock::Clock;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::interrupt;
 
-use crate::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 
 /// How often a thread that waits looks whether it is to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
@@ -26,7 +26,12 @@ impl Crew {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         // what somebody did or said explains a connection that ended, not the other way round
         let explains = |known: &Error| known.code == Code::Network && error.code != Code::Network;
-        let better = failure.as_ref().is_none_or(explains) && error != stopped();
+        // who was only stopped explains nothing
+        let is_stopped = error.code == Code::Interrupted && interrupt::check().is_ok();
+        let better = match failure.as_ref() {
+            Some(known) => explains(known) && !is_stopped,
+            None => true,
+        };
         if better {
             *failure = Some(error);
         }

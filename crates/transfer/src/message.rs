@@ -1,30 +1,21 @@
-//! What the two sides of a transfer say to each other on the first stream.
+//! What the two sides of a copy say to each other, on the talk stream and on a stream for the list of entries.
 
 use std::{iter, mem};
 
 use lighthaul_base::Malformed;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::checkup::word::Word;
-use crate::credential::Credential;
-use crate::digest::{self, Digest};
-use crate::files::verb::{Answer, Verb};
-use crate::hash::Hashed;
-use crate::join::Join;
-use crate::list::Page;
-use crate::measure::{Ask, Measured};
-use crate::object::Piece;
-use crate::options::{Options, Planned};
-use crate::protocol::Protocol;
-use crate::relay::{Relay, Relayed};
-use crate::sentence;
-use crate::stream;
+use lighthaul_files::digest::{self, Digest};
+use lighthaul_files::hash::Hashed;
+use lighthaul_files::list::Page;
+use lighthaul_files::object::{Piece, Span};
+use lighthaul_files::options::{Options, Planned};
+use lighthaul_session::offer::Offer;
+use lighthaul_session::sentence;
+use lighthaul_session::topic::{self, MESSAGE_MAX, Topic};
 
-/// The version of everything below; both sides must speak the same.
-pub const VERSION: u16 = 10;
-/// The longest message that is taken.
-pub const MESSAGE_MAX: usize = 1 << 20;
+/// The stream of [`Listing`]s.
+pub const LIST: u16 = 1;
 /// Octets of a list in one message: digests of all pieces of an object fit.
 pub(crate) const PART_MAX: usize = MESSAGE_MAX / 4 * 3;
 /// Digests of held ranges that a receiver may have been told and not answered.
@@ -32,85 +23,88 @@ pub const UNANSWERED_MAX: usize = 32;
 /// Longest part of a held range that is compared at once: if it differs, all of it is sent again.
 pub const COMPARED_MAX: u64 = 4 << 20;
 
-/// One message of the session.
+/// One message of a copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is said once in a session"
-)]
 pub enum Message {
-    /// The client says what it wants.
-    Hello(Hello),
-    /// The server agrees, and has protocols of these names.
-    Welcome(Vec<String>),
-    /// Datagrams of at most so many octets arrive here, zero if none do, and by these lanes, a bit
-    /// for each; and how much of the time somebody here waits for a processor, in percent.
-    Reached(u16, u8, u8),
-    /// A train arrived here: so many octets in so many nanoseconds.
-    Train(u64, u64),
     /// How objects will be sent.
     Offer(Offer),
+    /// What moves the data, and why, where the path was to decide.
+    Chosen {
+        /// A sentence for people.
+        #[serde(deserialize_with = "sentence::read")]
+        why: String,
+    },
     /// An object is about to come.
     Object(Announced),
     /// Sends the reports of the next pieces of an object, which have just been read.
-    Reports(u64, Vec<Report>),
+    Reports {
+        /// Its number.
+        object: u64,
+        /// One for each piece.
+        reports: Vec<Report>,
+    },
     /// The sender's digest of a range that the receiver holds.
     Held(HeldDigest),
-    /// Who says this is there, even if it has nothing else to say.
-    Alive,
     /// That was the last object.
     Sent,
     /// How the receiver is doing.
     Progress(Progress),
-    /// So many more entries are in place, or have failed for these reasons.
-    Settled(u64, Vec<Failure>),
+    /// More entries are in place, or have failed.
+    Settled {
+        /// How many.
+        entries: u64,
+        /// Those of them that have failed.
+        failures: Vec<Failure>,
+    },
     /// Something that whoever copies should know.
-    Warning(#[serde(deserialize_with = "sentence::read")] String),
+    Warning {
+        /// A sentence for people.
+        #[serde(deserialize_with = "sentence::read")]
+        text: String,
+    },
     /// The hashes of a file.
     Hashed(Hashed),
     /// Everything is in place that will be.
     Verdict(Verdict),
-    /// What came of a measurement.
-    Measured(Measured),
-    /// It cannot go on: exit code and reason.
-    Failed(u8, #[serde(deserialize_with = "sentence::read")] String),
-    /// A piece of the answer to a [`Verb`].
-    Files(Answer),
-    /// A word of a checkup.
-    Checkup(Word),
-    /// Before anything else, a client whose key may not be listed says why it should be let in.
-    Credential(Credential),
-    /// How a copy between two others goes.
-    Relayed(Relayed),
-    /// The connection belongs to a session that is there already.
-    Join(Join),
-    /// What moves the data, and why, where the path was to decide.
-    Chosen(#[serde(deserialize_with = "sentence::read")] String),
-    /// Those of the connections with these numbers, a bit for each, have joined the session.
-    Joined(u32),
-    /// A word about a stream.
-    Stream(stream::word::Word),
-    /// What gateways say of the link between them, in their own words.
-    Gateway(Vec<u8>),
+}
+
+impl Topic for Message {
+    const NUMBER: u8 = 1;
+    type Request = Request;
 }
 
 /// One message about the list of entries, on a stream of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Listing {
-    /// Entries are named after their source, rather than being the contents of one folder.
-    Begin(bool),
+    /// The list begins.
+    Begin {
+        /// Entries are named after their source, rather than being the contents of one folder.
+        named: bool,
+    },
     /// Some entries, packed.
     Entries(Vec<u8>),
-    /// Something was left out, and why.
-    Skipped(#[serde(deserialize_with = "sentence::read")] String),
+    /// Something was left out.
+    Skipped {
+        /// A sentence for people.
+        #[serde(deserialize_with = "sentence::read")]
+        why: String,
+    },
     /// Something that whoever copies should know.
-    Warning(#[serde(deserialize_with = "sentence::read")] String),
-    /// An entry cannot be read: its path, exit code and reason.
-    Unreadable(
-        Vec<u8>,
-        u8,
-        #[serde(deserialize_with = "sentence::read")] String,
-    ),
+    Warning {
+        /// A sentence for people.
+        #[serde(deserialize_with = "sentence::read")]
+        text: String,
+    },
+    /// An entry cannot be read.
+    Unreadable {
+        /// Its path.
+        path: Vec<u8>,
+        /// The exit code.
+        code: u8,
+        /// The reason.
+        #[serde(deserialize_with = "sentence::read")]
+        why: String,
+    },
     /// That was the last entry.
     End,
     /// What a dry run came to.
@@ -172,9 +166,6 @@ pub struct Compared {
     pub wanted: bool,
 }
 
-/// From where to where in a file.
-pub type Span = (u64, u64);
-
 /// An entry that is not in place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
@@ -189,46 +180,22 @@ pub struct Failure {
     pub why: String,
 }
 
-/// What the client wants.
+/// A copy that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hello {
-    /// [`VERSION`].
-    pub version: u16,
-    /// What the server is to do.
-    pub request: Request,
-    /// Datagrams are not to be encrypted.
-    pub plain: bool,
-    /// The rate in bits a second, if somebody asked for one.
-    pub rate_bps: Option<u64>,
-    /// When the rate is limited, as [`lighthaul_base::Timetable`] reads it; empty if never.
-    pub limit: String,
+pub struct Request {
+    /// Which way files go.
+    pub way: Way,
     /// How to copy.
     pub options: Options,
-    /// The names of the protocols that the client has.
-    pub protocols: Vec<String>,
 }
 
-/// What a server is asked to do.
+/// Which way files go, as seen from the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Request {
-    /// Take files in.
+pub enum Way {
+    /// It takes files in.
     Receive(Target),
-    /// Send the files at these paths.
+    /// It sends the files at these paths.
     Send(Vec<Vec<u8>>),
-    /// Take part in a measurement.
-    Probe(Ask),
-    /// Do something with files where they are.
-    Files(Verb),
-    /// Take part in a checkup.
-    Checkup,
-    /// Send files to another daemon, and say how it goes.
-    Relay(Relay),
-    /// Let the holder of the key with this fingerprint in, once, to leave files there.
-    Expect([u8; 32], Target),
-    /// Carry a stream.
-    Stream(stream::word::Wanted),
-    /// Carry sessions of programs, on a link that these words tell of.
-    Gateway(Vec<u8>),
 }
 
 /// Where files go.
@@ -238,27 +205,6 @@ pub struct Target {
     pub path: Vec<u8>,
     /// It is a folder that sources go into, rather than the name that the one source gets.
     pub into: bool,
-}
-
-/// How objects will be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offer {
-    /// What moves them.
-    pub protocol: Protocol,
-    /// Bytes of each packet but an object's last.
-    pub packet_len: u32,
-    /// The rate in bits a second on the wire, of all lanes together.
-    pub rate_bps: u64,
-    /// How long the receiver waits for stragglers at the end of a round, in microseconds.
-    pub settle_us: u32,
-    /// The round-trip time as the sender knows it, in microseconds.
-    pub rtt_us: u32,
-    /// Datagrams come over UDP, not on the stream.
-    pub udp: bool,
-    /// Objects at a time.
-    pub lanes: u8,
-    /// Connections that may join to carry them.
-    pub joins: u8,
 }
 
 /// An object: its number, which counts up, the lane that it comes by, and what it is made of.
@@ -277,8 +223,14 @@ pub struct Announced {
 pub enum Report {
     /// It had this digest.
     Digest(Digest),
-    /// Its file changed, vanished or could not be read: exit code and reason.
-    Failed(u8, #[serde(deserialize_with = "sentence::read")] String),
+    /// Its file changed, vanished or could not be read.
+    Failed {
+        /// The exit code.
+        code: u8,
+        /// The reason.
+        #[serde(deserialize_with = "sentence::read")]
+        why: String,
+    },
 }
 
 /// How the receiver is doing.
@@ -312,16 +264,21 @@ pub struct Verdict {
 impl Message {
     /// Sends the reports of the pieces of an object, in as many messages as they need.
     pub fn reports(object: u64, reports: Vec<Report>) -> impl Iterator<Item = Self> {
-        in_parts(reports).map(move |part| Self::Reports(object, part))
+        in_parts(reports).map(move |reports| Self::Reports { object, reports })
     }
 
     /// News of `settled` entries, of which these have failed, in as many messages as it takes.
     pub fn settled(settled: u64, failures: Vec<Failure>) -> impl Iterator<Item = Self> {
         let others = settled.saturating_sub(failures.len() as u64);
-        let others = (others > 0).then(|| Self::Settled(others, Vec::new()));
-        in_parts(failures)
-            .map(|part| Self::Settled(part.len() as u64, part))
-            .chain(others)
+        let others = (others > 0).then(|| Self::Settled {
+            entries: others,
+            failures: Vec::new(),
+        });
+        let told = in_parts(failures).map(|failures| Self::Settled {
+            entries: failures.len() as u64,
+            failures,
+        });
+        told.chain(others)
     }
 }
 
@@ -363,43 +320,15 @@ pub(crate) fn size(item: &impl Serialize) -> usize {
     postcard::experimental::serialized_size(item).unwrap_or_default()
 }
 
-/// The octets of `message`.
-pub fn encode(message: &impl Serialize) -> Vec<u8> {
-    postcard::to_allocvec(message).unwrap_or_default()
-}
-
-/// The message in `octets`.
-pub fn decode<M: DeserializeOwned>(octets: &[u8]) -> Result<M, Malformed> {
-    if octets.len() > MESSAGE_MAX {
-        return Err(Malformed);
-    }
-    match postcard::take_from_bytes(octets) {
-        Ok((message, [])) => Ok(message),
-        _ => Err(Malformed),
-    }
-}
-
-impl Message {
-    /// Its octets.
-    pub fn encode(&self) -> Vec<u8> {
-        encode(self)
-    }
-
-    /// The message in `octets`.
-    pub fn decode(octets: &[u8]) -> Result<Self, Malformed> {
-        decode(octets)
-    }
-}
-
 impl Listing {
     /// Its octets.
     pub fn encode(&self) -> Vec<u8> {
-        encode(self)
+        topic::encode(self)
     }
 
     /// The message in `octets`.
     pub fn decode(octets: &[u8]) -> Result<Self, Malformed> {
-        decode(octets)
+        topic::decode(octets)
     }
 }
 
@@ -411,24 +340,29 @@ mod tests {
     #[test]
     fn messages_survive_the_wire() {
         for message in [
-            Message::Welcome(vec!["rbudp".into()]),
-            Message::Train(5, 7),
-            Message::Reports(3, vec![Report::Failed(24, "why".into())]),
-            Message::Settled(
-                1,
-                vec![Failure {
+            Message::Reports {
+                object: 3,
+                reports: vec![failed("why".into())],
+            },
+            Message::Settled {
+                entries: 1,
+                failures: vec![Failure {
                     number: 1,
                     path: b"x".to_vec(),
                     code: 12,
                     why: "no".into(),
                 }],
-            ),
+            },
         ] {
             assert_eq!(Message::decode(&message.encode()), Ok(message));
         }
     }
 
     const PATH_LEN: usize = 4096;
+
+    fn failed(why: String) -> Report {
+        Report::Failed { code: 24, why }
+    }
 
     fn failure(number: u64) -> Failure {
         Failure {
@@ -446,7 +380,7 @@ mod tests {
         for message in Message::settled(20_000, failures.clone()) {
             let octets = message.encode();
             assert!(octets.len() <= MESSAGE_MAX, "{}", octets.len());
-            let Message::Settled(entries, failures) = message else {
+            let Message::Settled { entries, failures } = message else {
                 panic!("{message:?}");
             };
             assert!(entries >= failures.len() as u64);
@@ -456,11 +390,11 @@ mod tests {
         assert_eq!(settled, 20_000);
         assert!(heard == failures);
 
-        let reports = vec![Report::Failed(24, "w".repeat(PATH_LEN)); 1 << 14];
+        let reports = vec![failed("w".repeat(PATH_LEN)); 1 << 14];
         let mut heard = 0;
         for message in Message::reports(7, reports) {
             assert!(message.encode().len() <= MESSAGE_MAX);
-            let Message::Reports(7, reports) = message else {
+            let Message::Reports { object: 7, reports } = message else {
                 panic!("{message:?}");
             };
             heard += reports.len();
@@ -498,7 +432,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_octets_decode_without_panic(octets: Vec<u8>) {
-            if let Ok(message) = Message::decode(&octets) {
+            let frame = [vec![Message::NUMBER], octets.clone()].concat();
+            if let Ok(message) = Message::decode(&frame) {
                 prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
             }
             if let Ok(listing) = Listing::decode(&octets) {

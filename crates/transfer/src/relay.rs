@@ -5,10 +5,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::list::Page;
-use crate::message::{Hello, Request, Target};
-use crate::sentence;
+use crate::message::{self, Target, Way};
 use crate::watch::{Failed, Sight, Summary};
+use lighthaul_files::list::Page;
+use lighthaul_files::options::Options;
+use lighthaul_session::message::Hello;
+use lighthaul_session::sentence;
+use lighthaul_session::topic::Topic;
 
 /// What the source is to send, and to whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,11 +31,35 @@ pub struct Relay {
     pub target: Target,
 }
 
-/// What who looks on and the two daemons say to each other.
+/// What a daemon is asked for by a client that only looks on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// The source sends files to another daemon, and says how it goes.
+    Send {
+        /// What, and to whom.
+        relay: Relay,
+        /// How.
+        options: Options,
+    },
+    /// The target lets the holder of a key in, once, to leave files there.
+    Expect {
+        /// The key's fingerprint.
+        key: [u8; 32],
+        /// Where the files go.
+        target: Target,
+        /// How they are copied.
+        options: Options,
+    },
+}
+
+/// What the client and the two daemons say to each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Relayed {
-    /// The source will call with the key of this fingerprint.
-    Caller([u8; 32]),
+pub enum Message {
+    /// The source will call with the key of a fingerprint.
+    Caller {
+        /// The fingerprint.
+        key: [u8; 32],
+    },
     /// The target expects the source now.
     Expected,
     /// The source sees this.
@@ -43,24 +70,22 @@ pub enum Relayed {
     Done(Summary),
     /// What goes wrong now was said by the target.
     Theirs,
-    /// Who says so is still there.
-    Waiting,
     /// The source is ready to hear which paths it is to send, seen from its one folder.
     Which,
     /// These; none after the last.
     Take(Page),
-    /// Before anything else, the source says to the target that it is expected.
-    Guest,
 }
 
-impl Hello {
-    /// What the source says to the target, if this is what it was asked for; the same as what the target
-    /// is told to expect.
-    #[must_use]
-    pub fn relayed(&self, target: Target) -> Self {
-        Self {
-            request: Request::Receive(target),
-            ..self.clone()
-        }
-    }
+impl Topic for Message {
+    const NUMBER: u8 = 4;
+    type Request = Request;
+}
+
+/// Returns what the source says to the target, if this is the hello that it was asked with; the same as what the target
+/// is told to expect.
+pub fn relayed(hello: &Hello, target: Target, options: Options) -> Hello {
+    hello.with::<message::Message>(&message::Request {
+        way: Way::Receive(target),
+        options,
+    })
 }

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Code, Error};
-use crate::hash::Hashed;
 use crate::message::Failure;
-use crate::options::Planned;
-use crate::sentence;
+use lighthaul_files::digest;
+use lighthaul_files::hash::Hashed;
+use lighthaul_files::options::Planned;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::offer::Offer;
+use lighthaul_session::protocol::Protocol;
+use lighthaul_session::sentence;
+use lighthaul_session::session::Session;
 
 /// Something worth telling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -143,6 +147,35 @@ pub(crate) fn bear(failures: &[Failed]) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
+}
+
+/// Tells an onlooker how the object is about to move; `start_up` is how long it took to find out.
+pub fn announce(
+    session: &Session,
+    (asked, offer): (Option<Protocol>, &Offer),
+    (plain, digest): (bool, digest::Kind),
+    start_up: Duration,
+    watcher: Watcher<'_>,
+) {
+    let diverted = !offer.udp && asked.is_some_and(Protocol::is_datagrams);
+    if diverted {
+        watcher(Sight::Diverted(
+            "no UDP datagram arrived, so TCP carries the data".into(),
+        ));
+    }
+    watcher(Sight::Started(Start {
+        rate_bps: offer.udp.then_some(offer.rate_bps),
+        protocol: offer.protocol.to_string(),
+        packet_len: offer.packet_len,
+        cipher: if plain {
+            "plain"
+        } else {
+            session.secrets.cipher().name()
+        }
+        .to_owned(),
+        digest: digest.name().to_owned(),
+        start_up,
+    }));
 }
 
 /// Looks on.

@@ -5,31 +5,35 @@
 
 mod ends;
 mod offer;
+mod talk;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lighthaul_files::filter::Rules;
+use lighthaul_files::listed::Finds;
+use lighthaul_files::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_files::object::Piece;
+use lighthaul_files::options::Options;
+use lighthaul_files::walk::Walk;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::filter::Rules;
-use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
-use lighthaul_transfer::message::{Announced, Listing, Message, Progress, Target};
-use lighthaul_transfer::object::Piece;
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::path::{Door, explore};
-use lighthaul_transfer::protocol;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::path::explore;
+use lighthaul_session::protocol;
+use lighthaul_session::session::Session;
+use lighthaul_transfer::message::{Announced, LIST, Listing, Message, Progress, Target};
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
-use lighthaul_transfer::send::walk::Walk;
-use lighthaul_transfer::send::{self, Finds, send};
-use lighthaul_transfer::session::{LIST, Session};
+use lighthaul_transfer::send::{self, send};
 use lighthaul_transfer::watch::Sight;
 
 use ends::sessions;
 use offer::offer;
+use talk::stay;
 
 #[test]
 fn a_list_without_end_is_refused_before_it_fills_memory() {
@@ -56,7 +60,14 @@ fn failures_without_end_are_given_up() {
     let error = hear(&folder, |_, list| {
         for number in 0_u64.. {
             let path = number.to_string().into_bytes();
-            say(list, &Listing::Unreadable(path, 13, "x".repeat(100)))?;
+            say(
+                list,
+                &Listing::Unreadable {
+                    path,
+                    code: 13,
+                    why: "x".repeat(100),
+                },
+            )?;
         }
         Ok(())
     });
@@ -73,7 +84,12 @@ fn warnings_without_end_wait_until_they_are_looked_at() {
     let folder = folder("warnings");
     let error = hear(&folder, |_, list| {
         for _ in 0..200_000 {
-            say(list, &Listing::Skipped("x".repeat(4000)))?;
+            say(
+                list,
+                &Listing::Skipped {
+                    why: "x".repeat(4000),
+                },
+            )?;
         }
         Err(Error::new(Code::Interrupted, "enough"))
     });
@@ -119,7 +135,10 @@ fn reports_on_nothing_are_refused() {
     let folder = folder("reports");
     let error = hear(&folder, |session, _| {
         for number in 0_u64.. {
-            session.say(&Message::Reports(number, Vec::new()))?;
+            session.say(&Message::Reports {
+                object: number,
+                reports: Vec::new(),
+            })?;
         }
         Ok(())
     });
@@ -148,8 +167,8 @@ fn a_sender_bears_any_number_of_reports_of_progress() {
                 ..Progress::default()
             }))?;
         }
-        liar.say(&Message::Failed(11, "no space left".to_owned()))?;
-        while liar.hear().is_ok() {}
+        liar.tell(&Error::new(Code::Io, "no space left"))?;
+        stay(&liar);
         Ok::<_, Error>(())
     });
     let ground = Arc::new(Ground::anywhere());
@@ -185,11 +204,11 @@ fn hear(
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         let list = liar.control.open(LIST)?;
-        say(&list, &Listing::Begin(true))?;
+        say(&list, &Listing::Begin { named: true })?;
         explore(&liar, &Door::Caller(false), true, 1)?;
         liar.say(&Message::Offer(offer()))?;
         lie(&liar, &list)?;
-        while liar.hear().is_ok() {}
+        stay(&liar);
         Ok::<_, Error>(())
     });
     // a busy machine may take a while to hear all of a lie

@@ -5,31 +5,36 @@
 
 mod ends;
 mod offer;
+mod talk;
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::thread;
+use std::time::Duration;
+use std::{fs, thread};
 
+use lighthaul_files::filter::Rules;
+use lighthaul_files::listed::Finds;
+use lighthaul_files::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_files::options::{Action, Detail, Options, Planned};
+use lighthaul_files::walk::Walk;
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::error::Error;
-use lighthaul_transfer::filter::Rules;
-use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
-use lighthaul_transfer::message::{Listing, Message, Target, Verdict, Wanted};
-use lighthaul_transfer::options::{Action, Detail, Options, Planned};
-use lighthaul_transfer::path::{Door, explore};
-use lighthaul_transfer::protocol;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::Error;
+use lighthaul_session::path::explore;
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
+use lighthaul_session::{message as own, protocol};
+use lighthaul_transfer::message::{LIST, Listing, Message, Target, Verdict, Wanted};
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
-use lighthaul_transfer::send::walk::Walk;
-use lighthaul_transfer::send::{self, Finds, send};
-use lighthaul_transfer::session::{LIST, Session};
+use lighthaul_transfer::send::{self, send};
 use lighthaul_transfer::watch::Sight;
 
 use ends::sessions;
 use offer::offer;
+use talk::stay;
 
 #[test]
 fn a_sender_who_looks_late_is_known_to_be_there_and_sees_all_of_a_plan() {
@@ -48,14 +53,17 @@ fn a_sender_who_looks_late_is_known_to_be_there_and_sees_all_of_a_plan() {
         let files = Vec::new();
         say(&list, &Listing::Wanted(Wanted { entries: 1, files }))?;
         hear_of_life(&receiver)?;
-        receiver.say(&Message::Settled(1, Vec::new()))?;
+        receiver.say(&Message::Settled {
+            entries: 1,
+            failures: Vec::new(),
+        })?;
         receiver.say(&Message::Verdict(Verdict {
             entries: 1,
             bytes: 0,
             unchanged: 0,
         }))?;
         said.send(()).ok();
-        while receiver.hear().is_ok() {}
+        stay(&receiver);
         Ok::<_, Error>(())
     });
     let walk = Walk::new(Arc::new(Ground::anywhere()), &[source], Rules::default()).unwrap();
@@ -94,7 +102,7 @@ fn a_receiver_who_looks_late_is_known_to_be_there() {
     let (said, look) = channel();
     let sender = thread::spawn(move || {
         let list = sender.control.open(LIST)?;
-        say(&list, &Listing::Begin(true))?;
+        say(&list, &Listing::Begin { named: true })?;
         say(&list, &Listing::Entries(pack(&[entry()])?))?;
         explore(&sender, &Door::Caller(false), true, 1)?;
         sender.say(&Message::Offer(offer()))?;
@@ -126,7 +134,10 @@ fn a_receiver_who_looks_late_is_known_to_be_there() {
 /// Waits until the peer has said twice that it is there.
 fn hear_of_life(session: &Session) -> Result<(), Error> {
     for _ in 0..2 {
-        while session.hear()? != Message::Alive {}
+        let deadline = session.clock.now() + Duration::from_secs(30);
+        while session.stream.receive(session.clock, deadline)?.octets
+            != own::Message::Alive.encode()
+        {}
     }
     Ok(())
 }

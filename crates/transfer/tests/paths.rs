@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::clock::Clock;
-use lighthaul_transfer::path::{Door, explore};
+use lighthaul_session::door::Door;
+use lighthaul_session::path::explore;
 
 use crate::ends::sessions;
 

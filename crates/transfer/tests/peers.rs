@@ -4,6 +4,7 @@
 
 mod ends;
 mod offer;
+mod talk;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,34 +13,38 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lighthaul_base::{Endpoint, Instant, Span};
+use lighthaul_files::digest::{self, Digest, Taking};
+use lighthaul_files::filter::Rules;
+use lighthaul_files::listed::Finds;
+use lighthaul_files::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_files::object::Piece;
+use lighthaul_files::walk::Walk;
 use lighthaul_io::control::Frame;
 use lighthaul_io::drive::{Next, Owner, run};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::ground::Ground;
 use lighthaul_io::store::Store;
-use lighthaul_transfer::digest::{self, Digest, Taking};
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::filter::Rules;
-use lighthaul_transfer::join::join;
-use lighthaul_transfer::machine::{Learned, Moved, ReceiveMachine, SendMachine};
-use lighthaul_transfer::manifest::{Entry, Kind, Linked, pack};
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::join::join;
+use lighthaul_session::machine::{Learned, Moved, ReceiveMachine, SendMachine};
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::path::explore;
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
+use lighthaul_session::{message as own, protocol};
 use lighthaul_transfer::message::{
-    Announced, Failure, HeldDigest, Listing, Message, Offer, Report, Target, Verdict, Wanted,
+    Announced, Failure, HeldDigest, LIST, Listing, Message, Report, Target, Verdict, Wanted,
     WantedFile,
 };
-use lighthaul_transfer::mover;
-use lighthaul_transfer::object::Piece;
-use lighthaul_transfer::path::{Door, explore};
-use lighthaul_transfer::protocol;
 use lighthaul_transfer::receive::landing::Landing;
 use lighthaul_transfer::receive::{self, receive};
-use lighthaul_transfer::send::walk::Walk;
-use lighthaul_transfer::send::{self, Finds, send};
-use lighthaul_transfer::session::{LIST, Session};
+use lighthaul_transfer::send::{self, send};
 use lighthaul_transfer::watch::{Sight, Summary};
 
 use ends::sessions;
 use offer::offer;
+use talk::stay;
 
 /// What a lying sender says.
 struct Lie {
@@ -95,10 +100,10 @@ fn bytes_that_are_not_what_was_read_are_not_published() {
     fs::write(folder.join("b"), "as before").unwrap();
     let mut lie = Lie::about(&["a", "b", "c"]);
     lie.reports[1].1 = vec![Report::Digest(digest(8))];
-    lie.reports[2].1 = vec![Report::Failed(
-        24,
-        "c: it changed while it was sent".to_owned(),
-    )];
+    lie.reports[2].1 = vec![Report::Failed {
+        code: 24,
+        why: "c: it changed while it was sent".to_owned(),
+    }];
     let summary = hear(lie, &folder).unwrap();
     let codes: Vec<_> = summary.failures.iter().map(|failed| failed.code).collect();
     assert_eq!(codes, [Code::Integrity as u8, Code::Changed as u8]);
@@ -232,49 +237,51 @@ fn verdicts_that_cannot_be_are_not_believed() {
         why: why.to_owned(),
     };
     let verdict = |entries, bytes| {
-        Message::Verdict(Verdict {
+        let verdict = Message::Verdict(Verdict {
             entries,
             bytes,
             unchanged: 0,
-        })
+        });
+        verdict.encode()
     };
+    let settled = |entries, failures| Message::Settled { entries, failures }.encode();
     for (what, news) in [
         (
             "more than was sent",
-            vec![Message::Settled(2, vec![]), verdict(2, LEN)],
+            vec![settled(2, vec![]), verdict(2, LEN)],
         ),
         ("without an account", vec![verdict(1, LEN)]),
-        (
-            "more bytes",
-            vec![Message::Settled(1, vec![]), verdict(1, LEN + 1)],
-        ),
+        ("more bytes", vec![settled(1, vec![]), verdict(1, LEN + 1)]),
         (
             "more failures than files",
             vec![
-                Message::Settled(1, vec![failure(0, 12, "no"), failure(1, 12, "no")]),
+                settled(1, vec![failure(0, 12, "no"), failure(1, 12, "no")]),
                 verdict(0, 0),
             ],
         ),
-        ("out of turn", vec![Message::Welcome(Vec::new())]),
+        ("out of turn", vec![own::Message::Guest.encode()]),
     ] {
         let error = tell(&source, news).expect_err(what);
         assert_eq!(error.code, Code::Protocol, "{what}: {error}");
     }
-    let failed = vec![
-        Message::Settled(1, vec![failure(0, 0, "no success")]),
-        verdict(0, 0),
-    ];
+    let failed = vec![settled(1, vec![failure(0, 0, "no success")]), verdict(0, 0)];
     let summary = tell(&source, failed).unwrap();
     let failed = &summary.failures[0];
     assert_eq!(
         (failed.code, failed.why.as_str()),
         (Code::Protocol as u8, "no success")
     );
-    let summary = tell(&source, vec![Message::Settled(1, vec![]), verdict(1, LEN)]).unwrap();
+    let summary = tell(&source, vec![settled(1, vec![]), verdict(1, LEN)]).unwrap();
     assert_eq!((summary.entries, summary.bytes), (1, LEN));
     let error = tell(
         &source,
-        vec![Message::Failed(11, "no space left".to_owned())],
+        vec![
+            own::Message::Failed {
+                code: 11,
+                why: "no space left".to_owned(),
+            }
+            .encode(),
+        ],
     )
     .unwrap_err();
     assert_eq!(
@@ -294,7 +301,7 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
     let liar = std::thread::spawn(move || {
         // whatever becomes of it: the other side is looked at
         lie_to(&liar, &lie).ok();
-        while liar.hear().is_ok() {}
+        stay(&liar);
     });
     let settings = receive::Settings {
         plain: true,
@@ -314,7 +321,7 @@ fn hear(lie: Lie, folder: &Path) -> Result<Summary, Error> {
 fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     let list = session.control.open(LIST)?;
     for listing in [
-        Listing::Begin(true),
+        Listing::Begin { named: true },
         Listing::Entries(pack(&lie.entries)?),
         Listing::End,
     ] {
@@ -325,32 +332,35 @@ fn lie_to(session: &Session, lie: &Lie) -> Result<(), Error> {
     // whatever is wanted, since who lies does not listen
     list.receive(session.clock, session.clock.now() + Duration::from_secs(5))
         .ok();
-    let mut lane = mover::lanes_over(session, &lie.offer, path, &[])?.swap_remove(0);
+    let mut lane = offer::lanes_over(session, &lie.offer, path, &[])?.swap_remove(0);
     for held in &lie.held {
         session.say(&Message::Held(held.clone()))?;
     }
     for object in &lie.objects {
         session.say(&Message::Object(object.clone()))?;
         let len = object.pieces.iter().map(|piece| piece.len).sum();
-        let setup = mover::setup(&lie.offer, (object.number, len), &lane, true)?;
-        mover::rekey(session, &mut lane, object.number, true);
+        let setup = offer::setup(&lie.offer, (object.number, len), &lane, true)?;
+        offer::rekey(session, &mut lane, object.number, true);
         let mut sender = SendMachine::new(session.clock.now(), &setup, Learned::default());
         let mut store = Sevens(vec![7; 32 << 10]);
         run(&mut sender, &mut lane, &mut store, &mut Eager)?;
     }
     for (object, reports) in &lie.reports {
-        session.say(&Message::Reports(*object, reports.clone()))?;
+        session.say(&Message::Reports {
+            object: *object,
+            reports: reports.clone(),
+        })?;
     }
     session.say(&Message::Sent)
 }
 
 /// What an honest sender of `source` makes of a receiver who takes everything and then says `news`.
-fn tell(source: &Path, news: Vec<Message>) -> Result<Summary, Error> {
+fn tell(source: &Path, news: Vec<Vec<u8>>) -> Result<Summary, Error> {
     let [honest, liar] = sessions();
     let liar = std::thread::spawn(move || {
         take_from(&liar, &news).unwrap();
         // until the other side goes
-        while liar.hear().is_ok() {}
+        stay(&liar);
     });
     let walk = Walk::new(
         Arc::new(Ground::anywhere()),
@@ -375,7 +385,7 @@ fn tell(source: &Path, news: Vec<Message>) -> Result<Summary, Error> {
     result
 }
 
-fn take_from(session: &Session, news: &[Message]) -> Result<(), Error> {
+fn take_from(session: &Session, news: &[Vec<u8>]) -> Result<(), Error> {
     let list = session.control.open(LIST)?;
     let wanted = Listing::Wanted(Wanted {
         entries: 1,
@@ -402,15 +412,18 @@ fn take_from(session: &Session, news: &[Message]) -> Result<(), Error> {
         panic!("no object was sent")
     };
     let mut lane =
-        mover::lanes_over(session, &offer, path, &joined)?.swap_remove(object.lane.into());
+        offer::lanes_over(session, &offer, path, &joined)?.swap_remove(object.lane.into());
     let about = (object.number, object.pieces[0].len);
-    let setup = mover::setup(&offer, about, &lane, true)?;
-    mover::rekey(session, &mut lane, object.number, true);
+    let setup = offer::setup(&offer, about, &lane, true)?;
+    offer::rekey(session, &mut lane, object.number, true);
     let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, Learned::default());
     let mut store = Sevens(Vec::new());
     run(&mut receiver, &mut lane, &mut store, &mut Eager)?;
-    while session.hear()? != Message::Sent {}
-    news.iter().try_for_each(|message| session.say(message))
+    while session.hear::<Message>()? != Message::Sent {}
+    for octets in news {
+        session.stream.send(&Frame::message(octets.clone()))?;
+    }
+    Ok(())
 }
 
 fn entry(path: &str, kind: Kind) -> Entry {

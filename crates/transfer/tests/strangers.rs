@@ -7,24 +7,32 @@ mod ends;
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
+use lighthaul_files::far;
+use lighthaul_files::verb::{Answer, Verb};
+use lighthaul_files::work::Scope;
+use lighthaul_io::control::Frame;
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::checkup;
-use lighthaul_transfer::checkup::word::{Facts, Word};
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::files::far;
-use lighthaul_transfer::files::verb::{Answer, Verb};
-use lighthaul_transfer::files::work::Scope;
-use lighthaul_transfer::message::Message;
-use lighthaul_transfer::path::Door;
+use lighthaul_session::checkup::message::{Facts, Message};
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::Topic;
+use lighthaul_session::{checkup, message as own};
 
 use ends::sessions;
 
-/// What somebody hears who asked for files and got `words`; how many answers were taken, too.
-fn hear(words: &[Message]) -> (Result<(), Error>, usize) {
-    let [asking, answering] = sessions();
-    for word in words {
-        answering.say(word).unwrap();
+/// Says what is in these frames.
+fn say(session: &Session, frames: &[Vec<u8>]) {
+    for octets in frames {
+        let frame = Frame::message(octets.clone());
+        session.stream.send(&frame).unwrap();
     }
+}
+
+/// What somebody hears who asked for files and got `words`; how many answers were taken, too.
+fn hear(words: &[Vec<u8>]) -> (Result<(), Error>, usize) {
+    let [asking, answering] = sessions();
+    say(&answering, words);
     drop(answering);
     let mut count = 0;
     let result = far::hear(&asking, &mut |_| {
@@ -36,14 +44,18 @@ fn hear(words: &[Message]) -> (Result<(), Error>, usize) {
 
 #[test]
 fn an_answer_ends_with_done_and_holds_nothing_else() {
-    let busy = Message::Files(Answer::Busy(1));
-    let done = Message::Files(Answer::Done(1));
+    let busy = Answer::Busy(1).encode();
+    let done = Answer::Done(1).encode();
     let (result, count) = hear(&[busy.clone(), done.clone(), busy.clone()]);
     assert_eq!((result, count), (Ok(()), 2));
-    let (result, count) = hear(&[busy.clone(), Message::Welcome(Vec::new()), done]);
+    let (result, count) = hear(&[busy.clone(), own::Message::Guest.encode(), done]);
     assert_eq!(result.unwrap_err().code, Code::Protocol);
     assert_eq!(count, 1);
-    let failed = Message::Failed(13, "no".into());
+    let failed = own::Message::Failed {
+        code: 13,
+        why: "no".into(),
+    };
+    let failed = failed.encode();
     let (result, _) = hear(&[busy.clone(), failed]);
     assert_eq!(result, Err(Error::new(Code::Permission, "no")));
     // one that goes is not one that is done
@@ -72,7 +84,7 @@ fn a_listing_comes_in_pieces_and_ends_with_its_hearer() {
         ended.send(result).unwrap();
     });
     // the first piece is there, and the rest waits for somebody to take it
-    let Message::Files(Answer::Listed(listed)) = asking.hear().unwrap() else {
+    let Answer::Listed(listed) = asking.hear().unwrap() else {
         panic!("that is no listing");
     };
     assert!(listed.len() < 10_000, "{}", listed.len());
@@ -85,26 +97,24 @@ fn a_listing_comes_in_pieces_and_ends_with_its_hearer() {
 
 #[test]
 fn a_checkup_takes_no_word_out_of_turn() {
-    let facts = Word::Facts(Facts::default());
+    let facts = Message::Facts(Facts::default());
     for words in [
-        vec![Message::Checkup(Word::End)],
-        vec![Message::Checkup(facts.clone())],
+        vec![Message::End.encode()],
+        vec![facts.encode()],
         vec![
-            Message::Checkup(Word::Time(0)),
-            Message::Welcome(Vec::new()),
+            Message::Time { nanos: 0 }.encode(),
+            own::Message::Guest.encode(),
         ],
     ] {
         let [asking, answering] = sessions();
-        for word in &words {
-            asking.say(word).unwrap();
-        }
+        say(&asking, &words);
         let (_probes, arrivals) = sync_channel(1);
         let result = checkup::answer::answer(&answering, &Door::Called(&arrivals, &channel().1));
         assert_eq!(result.unwrap_err().code, Code::Protocol, "{words:?}");
     }
-    for word in [Word::Explore, facts, Word::End] {
+    for word in [Message::Explore, facts, Message::End] {
         let [asking, answering] = sessions();
-        answering.say(&Message::Checkup(word.clone())).unwrap();
+        answering.say(&word).unwrap();
         let result = checkup::ask::ask(&asking, true);
         assert_eq!(result.unwrap_err().code, Code::Protocol, "{word:?}");
     }
@@ -116,11 +126,11 @@ fn a_clock_that_is_anywhere_is_no_harm() {
         let [asking, answering] = sessions();
         let liar = thread::spawn(move || {
             for _ in 0..5 {
-                answering.hear().unwrap();
-                answering.say(&Message::Checkup(Word::Time(time))).unwrap();
+                answering.hear::<Message>().unwrap();
+                answering.say(&Message::Time { nanos: time }).unwrap();
             }
-            answering.hear().unwrap();
-            answering.say(&Message::Welcome(Vec::new())).unwrap();
+            answering.hear::<Message>().unwrap();
+            answering.say(&own::Message::Guest).unwrap();
         });
         let result = checkup::ask::ask(&asking, true);
         assert_eq!(result.unwrap_err().code, Code::Protocol, "{time}");

@@ -1,7 +1,7 @@
 //! `lighthaul book` and `lighthaul quote`.
 
 use lighthaul_scheduler::word::{Bps, FlowAt, NewReservation, Provision, Shape};
-use lighthaul_transfer::error::Error;
+use lighthaul_session::error::Error;
 
 use super::args::{Book, Quote, Wanted};
 use super::reach::{failed, reach};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use lighthaul_scheduler::word::{CalendarView, Moment};
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 
 use super::args::Calendar;
 use super::axis::Axis;

@@ -7,8 +7,8 @@ use lighthaul_base::{Instant, Rate, Trc};
 use lighthaul_io::clock::unix_nanos;
 use lighthaul_scheduler::client::{Client, Failure};
 use lighthaul_scheduler::word::{Bps, Bytes, Moment, NewReservation, Reservation};
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::protocol::Protocol;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::protocol::Protocol;
 use lighthaul_transfer::watch::Summary;
 use serde_json::json;
 

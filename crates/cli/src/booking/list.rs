@@ -1,7 +1,7 @@
 //! `lighthaul reservations` and `lighthaul cancel`.
 
 use lighthaul_scheduler::client::Filter;
-use lighthaul_transfer::error::Error;
+use lighthaul_session::error::Error;
 
 use super::args::{Cancel, Reservations};
 use super::reach::{failed, reach};

@@ -1,13 +1,12 @@
 //! Asking a scheduler, which must show a certificate that this host trusts, or the key that it is known by.
 
-use std::env;
-use std::fs;
+use std::{env, fs};
 
 use lighthaul_daemon::known;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_scheduler::client::{Client, Failure};
 use lighthaul_scheduler::https::Known;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 
 use super::args::Asking;
 use crate::dial::{judge, unclear};

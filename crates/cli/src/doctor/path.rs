@@ -2,10 +2,10 @@
 
 use lighthaul_base::{Rate, Size};
 use lighthaul_io::probe::LENGTHS;
-use lighthaul_transfer::checkup::ask::{Checkup, ask};
-use lighthaul_transfer::checkup::word::Facts;
-use lighthaul_transfer::error::Code;
-use lighthaul_transfer::session::Session;
+use lighthaul_session::checkup::ask::{Checkup, ask};
+use lighthaul_session::checkup::word::Facts;
+use lighthaul_session::error::Code;
+use lighthaul_session::session::Session;
 
 use super::args::Doctor;
 use super::report::Report;

@@ -1,6 +1,6 @@
 //! A line for each step: how it went, and what to do.
 
-use lighthaul_transfer::error::Code;
+use lighthaul_session::error::Code;
 use serde_json::{Value, json};
 
 use crate::name::shown;

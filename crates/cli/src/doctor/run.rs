@@ -12,17 +12,17 @@ use lighthaul_io::hops::hops;
 use lighthaul_io::identity::Fingerprint;
 use lighthaul_io::tcp::{device_mtu, with_handshake_timeouts};
 use lighthaul_io::tls::Side;
-use lighthaul_transfer::credential::Credential;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::{Message, Request};
-use lighthaul_transfer::session::Session;
+use lighthaul_session::checkup;
+use lighthaul_session::credential::Credential;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::session::Session;
 
 use super::args::Doctor;
 use super::path::examine;
 use super::report::Report;
 use crate::dial::{judge, load_key, name, unclear};
-use crate::reach::agreed;
-use crate::reach::hello;
+use crate::reach::{agreed, hello};
 use crate::remote::Place;
 use crate::{credential, places};
 
@@ -195,7 +195,11 @@ impl Steps<'_> {
     /// Whether the daemon lets us in and understands us.
     fn welcome(&mut self, session: &Session, credential: Option<Credential>) -> bool {
         let shown = credential.map_or(Ok(()), |c| session.say(&Message::Credential(c)));
-        let asked = shown.and_then(|()| session.say(&Message::Hello(hello(Request::Checkup))));
+        let asked = shown.and_then(|()| {
+            session.say(&Message::Hello(Hello::about::<checkup::message::Message>(
+                &(),
+            )))
+        });
         match asked.and_then(|()| agreed(session)) {
             Ok(_) => {
                 self.report.fine("allowed", "this user's key may call");

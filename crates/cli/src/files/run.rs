@@ -1,12 +1,13 @@
 //! Asking for work on files, here or on other hosts.
 
+use lighthaul_files::far::hear;
+use lighthaul_files::verb::{Answer, Verb};
+use lighthaul_files::work::{Scope, work};
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::files::far::hear;
-use lighthaul_transfer::files::verb::Verb;
-use lighthaul_transfer::files::work::{Scope, work};
-use lighthaul_transfer::message::{MESSAGE_MAX, Message, Request};
-use lighthaul_transfer::session::Halt;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::session::Halt;
+use lighthaul_session::topic::{MESSAGE_MAX, Topic};
 
 use super::args::{Ls, Mkdir, Places, Rm, Stat};
 use super::show::{Form, Shower};
@@ -91,11 +92,11 @@ fn one(place: &Place, via: &Via, shower: &mut Shower, verb: Verb) -> Result<(), 
         };
         return work(scope, &verb, &mut |answer| shower.take(answer)).map(|_| ());
     }
-    let request = Request::Files(verb);
-    if Message::Hello(hello(request.clone())).encode().len() > MESSAGE_MAX {
+    let hello = Hello::about::<Answer>(&verb);
+    if Message::Hello(hello).encode().len() > MESSAGE_MAX {
         let text = "that is too much for one request: name fewer places at a time";
         return Err(Error::new(Code::Usage, text));
     }
-    let far = ask(via, place, request)?;
+    let far = ask::<Answer>(via, place, &verb)?;
     hear(&far.session, &mut |answer| shower.take(answer))
 }

@@ -5,8 +5,8 @@ use std::io::{BufWriter, Stdout, Write, stdout};
 
 use jiff::Timestamp;
 use lighthaul_base::escape::escape_json;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::files::verb::{Answer, Kind, Listed};
+use lighthaul_files::verb::{Answer, Kind, Listed};
+use lighthaul_session::error::{Code, Error};
 use serde_json::{Map, Value, json};
 
 use super::args::Output;
@@ -64,7 +64,7 @@ impl Shower {
                 }
             }
             Answer::Busy(_) => {}
-            Answer::Failed(code, text) => self.fail(code, &text)?,
+            Answer::Failed { code, why } => self.fail(code, &why)?,
             Answer::Done(done) => {
                 self.done += done;
                 if self.sorted {

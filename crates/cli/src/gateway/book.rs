@@ -10,7 +10,7 @@ use lighthaul_io::clock::unix_nanos;
 use lighthaul_io::interrupt;
 use lighthaul_scheduler::client::Client;
 use lighthaul_scheduler::word::{Bps, Bytes, Moment, NewReservation, Reservation};
-use lighthaul_transfer::error::Error;
+use lighthaul_session::error::Error;
 use tracing::{info, warn};
 
 use super::args::Gateway;

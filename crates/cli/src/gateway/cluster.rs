@@ -8,7 +8,7 @@ use clap::Args;
 use lighthaul_gateway::cluster::{Cluster, NoCluster, Settings};
 use lighthaul_gateway::kernel::error::Error as Kernel;
 use lighthaul_gateway::line::Line;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 
 use super::args::Gateway;
 

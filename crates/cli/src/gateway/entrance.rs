@@ -9,7 +9,7 @@ use lighthaul_gateway::capture::settings::Transparent;
 use lighthaul_gateway::capture::transparent::Listeners;
 use lighthaul_gateway::door::{Door, Doors, Kind, Ways, listen};
 use lighthaul_gateway::target::Target;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use tracing::{info, warn};
 
 use super::args::{Capture, Gateway};

@@ -11,8 +11,8 @@ use lighthaul_gateway::target::Target;
 use lighthaul_io::identity::random_octets;
 use lighthaul_io::interrupt;
 use lighthaul_io::wait::pause;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::session::Session;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
 use tracing::{debug, info, warn};
 
 use super::args::Gateway;

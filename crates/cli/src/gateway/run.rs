@@ -16,7 +16,7 @@ use lighthaul_gateway::link_thread;
 use lighthaul_gateway::settings::{LinkLimits, Settings};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::{interrupt, tls};
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
@@ -24,8 +24,7 @@ use super::args::{Action, Gateway};
 use super::board::Board;
 use super::entrance::Entrance;
 use super::keeper::Keeper;
-use super::status;
-use super::{book, cluster};
+use super::{book, cluster, status};
 use crate::dial::load_key;
 use crate::serve::tell_metrics;
 use crate::{log, places};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Size};
 use lighthaul_io::clock::Clock;
-use lighthaul_transfer::error::{Code, Error};
+use lighthaul_session::error::{Code, Error};
 use serde_json::Value;
 
 use super::args::Status;

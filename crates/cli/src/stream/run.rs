@@ -7,14 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use lighthaul_io::ground::Ground;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::{Hello, Message, Request};
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::path::Door;
-use lighthaul_transfer::session::Session;
-use lighthaul_transfer::stream::run::Settings;
-use lighthaul_transfer::stream::word::{Kind, Messages, Objects, Report, Wanted};
-use lighthaul_transfer::stream::{end, frames, objects, run as streams};
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::session::Session;
+use lighthaul_stream::message::{Kind, Messages, Objects, Report, Wanted};
+use lighthaul_stream::run::Settings;
+use lighthaul_stream::{self as stream, end, frames, objects, run as streams};
 use serde_json::json;
 
 use super::args::{Frames, Late, Protocol, Stream};
@@ -49,7 +48,7 @@ pub(crate) fn run(args: &Stream) -> Result<(), Error> {
     session.say(&Message::Hello(Hello {
         plain: args.plain,
         rate_bps: args.rate.map(lighthaul_base::Rate::as_bps),
-        ..hello(Request::Stream(wanted.clone()))
+        ..Hello::about::<stream::message::Message>(&wanted)
     }))?;
     let result = agreed(session).and_then(|_| carry(args, session, &wanted, file));
     if let Err(error) = &result {
@@ -84,7 +83,6 @@ fn carry(args: &Stream, session: &Session, wanted: &Wanted, file: File) -> Resul
     let settings = Settings {
         plain: args.plain,
         rate: args.rate,
-        silence_max: Options::default().patience(),
     };
     if wanted.to {
         streams::send(session, &door, wanted, file, settings)

@@ -1,9 +1,8 @@
 //! The files below a folder, in the order of names, with no more in memory than the folders on the way.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::path::{Path, PathBuf};
-use std::vec;
+use std::{io, vec};
 
 use lighthaul_io::ground::{Folder, Ground};
 use rustix::fs::FileType;

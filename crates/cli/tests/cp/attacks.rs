@@ -11,16 +11,15 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_files::verb::{Answer, Verb};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls::Side;
 use lighthaul_io::wait::pause;
+use lighthaul_session::error::Error;
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
-use lighthaul_transfer::error::Error;
-use lighthaul_transfer::files::verb::Verb;
-use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::session::Session;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::far::Far;
@@ -47,16 +46,9 @@ fn call_from(port: u16, [c, d]: [u8; 2]) -> std::io::Result<TcpStream> {
 /// A session that asks for something small, as far as the daemon's agreement.
 fn ask(tcp: TcpStream, identity: &Identity) -> Result<Session, Error> {
     let session = Session::start(tcp, Side::Client, identity)?;
-    session.say(&Message::Hello(Hello {
-        version: VERSION,
-        request: Request::Files(Verb::Stat(vec![b".".to_vec()])),
-        plain: false,
-        limit: String::new(),
-        options: Options::default(),
-        protocols: Vec::new(),
-        rate_bps: None,
-    }))?;
-    session.hear()?;
+    let verb = Verb::Stat(vec![b".".to_vec()]);
+    session.say(&Message::Hello(Hello::about::<Answer>(&verb)))?;
+    session.hear::<Message>()?;
     Ok(session)
 }
 

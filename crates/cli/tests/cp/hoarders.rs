@@ -4,15 +4,16 @@ use std::fs;
 use std::net::TcpStream;
 use std::time::Duration;
 
+use lighthaul_files::options::Options;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls::Side;
 use lighthaul_io::wait::pause;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::protocol;
+use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::protocol;
-use lighthaul_transfer::session::Session;
+use lighthaul_transfer::message::{self, Way};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::booking::Booking;
@@ -43,16 +44,12 @@ fn silent(far: &Far, identity: &Identity) -> Result<Session, Error> {
 
 /// Asks for all that is in `folder`, and listens to nothing of it.
 fn ask_for(folder: &str, session: &Session) {
-    let hello = Message::Hello(Hello {
-        version: VERSION,
-        request: Request::Send(vec![folder.into()]),
-        plain: false,
-        rate_bps: None,
-        limit: String::new(),
+    let request = message::Request {
+        way: Way::Send(vec![folder.into()]),
         options: Options::default(),
-        protocols: protocol::names(),
-    });
-    session.say(&hello).unwrap();
+    };
+    let hello = Hello::about::<message::Message>(&request);
+    session.say(&Message::Hello(hello)).unwrap();
 }
 
 fn files(id: u32) -> usize {

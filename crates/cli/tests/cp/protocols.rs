@@ -4,14 +4,15 @@ use std::fs;
 use std::net::TcpStream;
 
 use lighthaul_daemon::client::call;
+use lighthaul_files::options::Options;
 use lighthaul_io::identity::Identity;
+use lighthaul_session::error::Code;
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::protocol;
+use lighthaul_session::secrets::Join;
+use lighthaul_session::session::Session;
 use lighthaul_testkit::Turn;
-use lighthaul_transfer::error::Code;
-use lighthaul_transfer::join::Join;
-use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::protocol;
-use lighthaul_transfer::session::Session;
+use lighthaul_transfer::message::{self, Target, Way};
 
 use crate::far::Far;
 use crate::running::Running;
@@ -148,20 +149,19 @@ fn a_daemon_that_lacks_the_protocol_says_which_it_has() {
         path: far.target.as_os_str().as_encoded_bytes().to_vec(),
         into: true,
     };
-    let hello = Hello {
-        version: VERSION,
-        request: Request::Receive(target),
-        plain: false,
-        rate_bps: None,
-        limit: String::new(),
+    let request = message::Request {
+        way: Way::Receive(target),
         options: Options {
             protocol: "carrier-pigeon".into(),
             ..Options::default()
         },
+    };
+    let hello = Hello {
         protocols: vec!["carrier-pigeon".into()],
+        ..Hello::about::<message::Message>(&request)
     };
     session.say(&Message::Hello(hello)).unwrap();
-    let error = session.hear().unwrap_err();
+    let error = session.hear::<Message>().unwrap_err();
     assert_eq!(error.code, Code::Protocol);
     let all = protocol::names().join(", ");
     let words = format!("there is no protocol \"carrier-pigeon\" here, but {all}");
@@ -187,7 +187,7 @@ fn who_joins_without_proof_is_turned_away() {
     for join in [wrong, elsewhere, beyond, right] {
         let joining = meet(&far);
         joining.say(&Message::Join(join)).unwrap();
-        let error = joining.hear().unwrap_err();
+        let error = joining.hear::<Message>().unwrap_err();
         assert_eq!(error.code, Code::Permission, "{error}");
         assert_eq!(error.text, "no session there is yours to join");
     }

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use lighthaul_base::escape::{LINE_MAX, is_hidden};
 use lighthaul_base::{Instant, Rng};
+use lighthaul_files::verb::{Answer, Verb};
 use lighthaul_io::clock::Clock;
 use lighthaul_io::control::Frame;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls::{Side, fingerprint};
 use lighthaul_io::wait::pause;
-use lighthaul_transfer::error::Code;
-use lighthaul_transfer::message::{Hello, Message, Request, VERSION};
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::session::Session;
+use lighthaul_session::error::Code;
+use lighthaul_session::message::{Hello, Message, VERSION};
+use lighthaul_session::session::Session;
 
 use crate::far::{Far, Near};
 use crate::running::{Running, becomes_true};
@@ -165,20 +165,15 @@ fn a_caller_of_another_version_is_told_so() {
     let session = dial();
     let hello = Hello {
         version: VERSION + 1,
-        request: Request::Send(Vec::new()),
-        plain: false,
-        limit: String::new(),
-        options: Options::default(),
-        protocols: Vec::new(),
-        rate_bps: None,
+        ..Hello::about::<Answer>(&Verb::Stat(Vec::new()))
     };
     session.say(&Message::Hello(hello)).unwrap();
-    let error = session.hear().unwrap_err();
+    let error = session.hear::<Message>().unwrap_err();
     assert_eq!(error.code, Code::Protocol);
     assert!(error.text.contains("they speak version"), "{error}");
     let session = dial();
     session.stream.send(&Frame::message(vec![0xff; 9])).unwrap();
-    let error = session.hear().unwrap_err();
+    let error = session.hear::<Message>().unwrap_err();
     assert_eq!(error.code, Code::Protocol);
     assert!(error.text.contains("same version"), "{error}");
 }
@@ -195,7 +190,7 @@ fn a_daemon_of_another_version_is_a_failure_of_its_own() {
     copy.arg(near.key()).arg(&file).arg(&place);
     let copy = Running::start(copy);
     let session = Session::start(listener.accept().unwrap().0, Side::Server, &identity).unwrap();
-    session.hear().unwrap();
+    session.hear::<Message>().unwrap();
     session.stream.send(&Frame::message(vec![0xff; 9])).unwrap();
     copy.finish()
         .assert_failed(2, "do both sides run the same version?");
@@ -235,8 +230,13 @@ fn a_stranger_cannot_write_lines_of_its_own_into_the_log() {
         let tcp = TcpStream::connect(("127.0.0.1", far.port)).unwrap();
         let from = tcp.local_addr().unwrap();
         let session = Session::start(tcp, Side::Client, &Identity::generate()).unwrap();
-        session.say(&Message::Failed(1, text.to_owned())).unwrap();
-        session.hear().unwrap_err();
+        session
+            .say(&Message::Failed {
+                code: 1,
+                why: text.to_owned(),
+            })
+            .unwrap();
+        session.hear::<Message>().unwrap_err();
         // the daemon has said so before it is stopped
         far.daemon.says(&format!("{from}}}: refused"));
     }

@@ -1,10 +1,9 @@
 //! What somebody on the way sees of streams, and what comes of changing it.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::{fs, thread};
 
 use crate::far::Far;
 use crate::scratch::look;

@@ -8,14 +8,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use lighthaul_daemon::client::call;
+use lighthaul_files::options::Options;
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tls;
-use lighthaul_transfer::error::{Code, Error};
-use lighthaul_transfer::message::{Hello, Message, Request, Target, VERSION};
-use lighthaul_transfer::options::Options;
-use lighthaul_transfer::protocol;
-use lighthaul_transfer::relay::{Relay, Relayed};
-use lighthaul_transfer::session::Session;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::message::{Hello, Message};
+use lighthaul_session::protocol;
+use lighthaul_session::session::Session;
+use lighthaul_transfer::message::{self, Target, Way};
+use lighthaul_transfer::relay::{self, Relay, Request};
 use serde_json::json;
 
 use crate::booking::Booking;
@@ -357,16 +358,26 @@ fn sides_that_ssh_starts_send_and_receive_as_well() {
 }
 
 /// What somebody says who wants `request`.
-fn hello(request: Request) -> Message {
-    Message::Hello(Hello {
-        version: VERSION,
-        request,
-        plain: false,
-        rate_bps: None,
-        limit: String::new(),
+fn hello(request: &Request) -> Message {
+    Message::Hello(Hello::about::<relay::Message>(request))
+}
+
+/// The request to expect the holder of a key.
+fn expect(key: [u8; 32], target: Target) -> Request {
+    Request::Expect {
+        key,
+        target,
         options: Options::default(),
-        protocols: protocol::names(),
-    })
+    }
+}
+
+/// What a client says that wants to copy.
+fn copying(way: Way) -> Message {
+    let request = message::Request {
+        way,
+        options: Options::default(),
+    };
+    Message::Hello(Hello::about::<message::Message>(&request))
 }
 
 /// Who calls `far`.
@@ -402,12 +413,14 @@ fn a_daemon_is_no_eye_into_its_network() {
                 into: false,
             },
         };
-        session.say(&hello(Request::Relay(relay))).unwrap();
+        let options = Options::default();
+        let request = Request::Send { relay, options };
+        session.say(&hello(&request)).unwrap();
         let answer = session.hear().unwrap();
-        assert!(matches!(answer, Message::Relayed(Relayed::Caller(_))));
+        assert!(matches!(answer, relay::Message::Caller { .. }));
         let began = session.clock.now();
-        session.say(&Message::Relayed(Relayed::Expected)).unwrap();
-        let error = session.hear().unwrap_err();
+        session.say(&relay::Message::Expected).unwrap();
+        let error = session.hear::<Message>().unwrap_err();
         (error, session.clock.now().since(began))
     };
     let places = [
@@ -439,16 +452,21 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
     };
     let caller = Identity::generate();
     let key = *tls::fingerprint(&caller).unwrap().octets();
-    let come = |request: Request| {
+    let come = |way: Way| {
         let session = call("127.0.0.1", far.port, &caller).unwrap();
-        session.say(&Message::Relayed(Relayed::Guest)).unwrap();
-        session.say(&hello(request)).unwrap();
+        session.say(&Message::Guest).unwrap();
+        session.say(&copying(way)).unwrap();
         session.hear()
     };
     let host = |name: &str| {
         let host = meet(&far);
-        host.say(&hello(Request::Expect(key, place(name)))).unwrap();
-        assert_eq!(host.hear(), Ok(Message::Welcome(protocol::names())));
+        host.say(&hello(&expect(key, place(name)))).unwrap();
+        assert_eq!(
+            host.hear(),
+            Ok(Message::Welcome {
+                protocols: protocol::names()
+            })
+        );
         host
     };
     let refused = |said: Result<Message, Error>, words: &str| {
@@ -458,47 +476,63 @@ fn who_is_expected_comes_once_and_for_what_was_said() {
             "{error}"
         );
     };
-    refused(come(Request::Receive(place("x"))), "not allowed there");
+    refused(come(Way::Receive(place("x"))), "not allowed there");
     let first = host("x");
     refused(
-        come(Request::Send(vec![b"/etc/passwd".to_vec()])),
+        come(Way::Send(vec![b"/etc/passwd".to_vec()])),
         "expected there for something else",
     );
-    refused(come(Request::Receive(place("x"))), "not allowed there");
+    refused(come(Way::Receive(place("x"))), "not allowed there");
     drop(first);
     let second = host("x");
-    refused(come(Request::Receive(place("y"))), "something else");
+    refused(come(Way::Receive(place("y"))), "something else");
     drop(second);
     // whose host has left is nobody's guest
     let third = host("x");
     assert_eq!(
-        come(Request::Receive(place("x"))),
-        Ok(Message::Welcome(protocol::names()))
+        come(Way::Receive(place("x"))),
+        Ok(Message::Welcome {
+            protocols: protocol::names()
+        })
     );
     drop(third);
     let fourth = Identity::generate();
     let gone = *tls::fingerprint(&fourth).unwrap().octets();
     let lone = meet(&far);
-    lone.say(&hello(Request::Expect(gone, place("x")))).unwrap();
-    assert_eq!(lone.hear(), Ok(Message::Welcome(protocol::names())));
+    lone.say(&hello(&expect(gone, place("x")))).unwrap();
+    assert_eq!(
+        lone.hear(),
+        Ok(Message::Welcome {
+            protocols: protocol::names()
+        })
+    );
     lone.give_up(&Error::new(Code::Interrupted, "enough"));
     drop(lone);
     let session = call("127.0.0.1", far.port, &fourth).unwrap();
-    session.say(&Message::Relayed(Relayed::Guest)).unwrap();
+    session.say(&Message::Guest).unwrap();
     refused(session.hear(), "not allowed there");
     // a host cannot make a guest of somebody who comes by itself
     let known = *tls::fingerprint(&self::caller(&far)).unwrap().octets();
     let lone = meet(&far);
-    lone.say(&hello(Request::Expect(known, place("x"))))
-        .unwrap();
-    assert_eq!(lone.hear(), Ok(Message::Welcome(protocol::names())));
+    lone.say(&hello(&expect(known, place("x")))).unwrap();
+    assert_eq!(
+        lone.hear(),
+        Ok(Message::Welcome {
+            protocols: protocol::names()
+        })
+    );
     let session = meet(&far);
-    session.say(&hello(Request::Receive(place("own")))).unwrap();
-    assert_eq!(session.hear(), Ok(Message::Welcome(protocol::names())));
+    session.say(&copying(Way::Receive(place("own")))).unwrap();
+    assert_eq!(
+        session.hear(),
+        Ok(Message::Welcome {
+            protocols: protocol::names()
+        })
+    );
     // of two hosts with one caller, the second is refused, and the first as well has no guest
     let first = host("x");
     let other = meet(&far);
-    other.say(&hello(Request::Expect(key, place("x")))).unwrap();
+    other.say(&hello(&expect(key, place("x")))).unwrap();
     refused(other.hear(), "somebody else expects");
     drop(first);
 }

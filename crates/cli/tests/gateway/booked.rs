@@ -1,8 +1,7 @@
 //! Gateways whose channel is booked window by window.
 
-use std::fs;
 use std::process::Command;
-use std::thread;
+use std::{fs, thread};
 
 use serde_json::Value;
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use lighthaul_io::disk::Root;
 
-use super::names::{Writer, claim_of};
+use lighthaul_files::temp_names::{Writer, claim_of};
 
 /// The mark of one writer, which is gone, or at least unlocked, when this value goes.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use std::path::Path;
 use lighthaul_io::device::DeviceFile;
 use lighthaul_io::disk::Root;
 
-use crate::digest::{Digest, Taking};
-use crate::error::{Code, Error};
-use crate::message::Span;
+use lighthaul_files::digest::{Digest, Taking};
+use lighthaul_files::object::Span;
+use lighthaul_session::error::{Code, Error};
 
 /// Compares the bytes that the device has of the file at `path` with these digests; asks `check` whether to go on.
 pub(crate) fn check(
@@ -35,7 +35,7 @@ pub(crate) fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::Kind;
+    use lighthaul_files::digest::Kind;
 
     #[test]
     fn a_file_that_its_disk_returns_otherwise_is_found() {

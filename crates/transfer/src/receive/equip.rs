@@ -10,14 +10,14 @@ use lighthaul_io::disk::Root;
 use lighthaul_io::drive::Lane;
 
 use super::hashing::Hasher;
+use super::job::Job;
 use super::lane::ReceiveLane;
-use super::publish::Job;
 use super::receiver::{Outlets, Receiving};
 use super::sink::FileSink;
 use super::temp_files::TempFiles;
-use crate::error::{Code, Error};
-use crate::machine::Learned;
-use crate::message::Offer;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::machine::Learned;
+use lighthaul_session::offer::Offer;
 
 /// Objects that may be announced to a lane before it takes them.
 const ANNOUNCED_MAX: usize = 2;

@@ -10,11 +10,11 @@ use lighthaul_io::disk::Root;
 use super::ledger::Ledger;
 use crate::board::Board;
 use crate::crew::Crew;
-use crate::error::Error;
-use crate::hash::{Hashed, Hashes, Kind};
 use crate::message::Message;
-use crate::session::Session;
 use crate::watch::Sight;
+use lighthaul_files::hash::{Hashed, Hashes, Kind};
+use lighthaul_session::error::Error;
+use lighthaul_session::session::Session;
 
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 20;

@@ -7,13 +7,14 @@ use std::sync::mpsc::{Receiver, Sender};
 use lighthaul_io::control::{Frame, Stream};
 use lighthaul_io::sparse;
 
+use super::job::Job;
 use super::ledger::{Ledger, Pending};
-use super::publish::Job;
-use super::temp_files::TempFiles;
+use super::temp_files::{Attempt, TempFiles};
 use crate::crew::Crew;
-use crate::digest::{Digest, Taking};
-use crate::error::{Code, Error};
-use crate::message::{Compared, Listing, Report, Span};
+use crate::message::{Compared, Listing, Report};
+use lighthaul_files::digest::{Digest, Taking};
+use lighthaul_files::object::Span;
+use lighthaul_session::error::{Code, Error};
 
 /// A range that is there, and what the sender says of its own bytes.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl HeldCheck<'_> {
     fn check(&mut self, HeldRange { file, span, report }: HeldRange) -> Result<bool, Error> {
         let theirs = match report {
             Report::Digest(theirs) => theirs,
-            Report::Failed(code, why) => {
+            Report::Failed { code, why } => {
                 self.fail(&file, Error::new(Code::from_number(code), why));
                 return Ok(false);
             }
@@ -105,7 +106,7 @@ impl HeldCheck<'_> {
         if !agrees && self.files.sparse {
             // zeros that come are not written: what is there must not show through
             sparse::punch(&mut output, from..till)
-                .map_err(|error| self.files.fault("cannot write", file, &error))?;
+                .map_err(|error| self.files.fault(Attempt::Write, file, &error))?;
         }
         Ok(Some(agrees))
     }

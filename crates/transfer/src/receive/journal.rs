@@ -14,8 +14,8 @@ use lighthaul_base::Malformed;
 use lighthaul_io::version::Look;
 
 use crate::budget::Slot;
-use crate::digest::Kind;
-use crate::message::Span;
+use lighthaul_files::digest::Kind;
+use lighthaul_files::object::Span;
 
 /// The first octets of every journal, with the version of what follows.
 const MAGIC: &[u8; 8] = b"LHJRNL02";

@@ -18,21 +18,22 @@ use super::dress::Wardrobe;
 use super::landing::Landing;
 use super::ledger::{Ledger, Settled};
 use super::links::Name;
-use super::names::{self, Writer};
 use super::permit::{Permit, SPECIAL, special};
 use super::room::Room;
 use super::sieve::Sieve;
 use crate::board::Board;
 use crate::crew::Crew;
-use crate::error::{Code, Error};
-use crate::hash::Hashes;
-use crate::list::Told;
-use crate::manifest::{Entry, Kind, Linked, unpack};
-use crate::message::{Listing, Wanted, WantedFile, decode};
-use crate::names::{Folded, Trouble};
-use crate::options::{Action, Options};
-use crate::session::Session;
+use crate::message::{Listing, Wanted, WantedFile};
 use crate::watch::{Failed, Sight};
+use lighthaul_files::hash::Hashes;
+use lighthaul_files::list::Told;
+use lighthaul_files::manifest::{Entry, Kind, Linked, unpack};
+use lighthaul_files::names::{Folded, Trouble};
+use lighthaul_files::options::{Action, Options};
+use lighthaul_files::temp_names::{self as names, Writer};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::decode;
 
 /// The most bytes that a file can have.
 const FILE_MAX: u64 = i64::MAX as u64;
@@ -93,7 +94,7 @@ impl Judge<'_> {
         landing: Landing,
         landed: impl FnOnce(&Root, &Path, bool) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Listing::Begin(named) = self.hear()? else {
+        let Listing::Begin { named } = self.hear()? else {
             return Err(Error::new(Code::Protocol, "the peer listed nothing"));
         };
         let (landing, root) = landing.prepare(named)?;
@@ -128,11 +129,11 @@ impl Judge<'_> {
                     let wanted = self.page(&mut place, &packed)?;
                     self.tell_wanted(wanted, first)?;
                 }
-                Listing::Skipped(text) => {
+                Listing::Skipped { why: text } => {
                     self.board.show(Sight::Warning(format!("left out: {text}")));
                 }
-                Listing::Warning(text) => self.board.show(Sight::Warning(text)),
-                Listing::Unreadable(path, code, why) => {
+                Listing::Warning { text } => self.board.show(Sight::Warning(text)),
+                Listing::Unreadable { path, code, why } => {
                     place.sieve.doubt();
                     let code = Code::from_number(code) as u8;
                     self.board.show(Sight::Failed(Failed { path, code, why }));
@@ -151,7 +152,7 @@ impl Judge<'_> {
                     self.ledger.close();
                     return Ok(());
                 }
-                Listing::Begin(_)
+                Listing::Begin { .. }
                 | Listing::Wanted(_)
                 | Listing::Compared(_)
                 | Listing::Removed(_)

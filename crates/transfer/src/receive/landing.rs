@@ -11,9 +11,9 @@ use lighthaul_io::ground::Ground;
 use lighthaul_io::meta::Meta;
 use rustix::fs::FileType;
 
-use crate::error::{Code, Error};
-use crate::manifest::{Entry, Kind};
 use crate::message::Target;
+use lighthaul_files::manifest::{Entry, Kind};
+use lighthaul_session::error::{Code, Error};
 
 /// A place that files can be put into, found before the first byte is asked for.
 #[derive(Debug)]

@@ -9,14 +9,14 @@ use lighthaul_io::blocks::Blocks;
 use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
 
-use super::sink::{FileSink, Incoming};
+use super::job::Incoming;
+use super::sink::FileSink;
 use crate::board::Counts;
 use crate::crew::{Crew, LOOK};
-use crate::error::Error;
-use crate::machine::{Learned, Moved, ReceiveMachine};
-use crate::message::Offer;
-use crate::mover;
-use crate::session::Session;
+use lighthaul_session::error::Error;
+use lighthaul_session::machine::{Learned, Moved, ReceiveMachine};
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::session::Session;
 
 /// A lane, and what it writes to.
 pub(crate) struct ReceiveLane<'a> {
@@ -54,9 +54,9 @@ impl ReceiveLane<'_> {
             ..
         } = *self;
         let (number, len) = (incoming.number, incoming.layout.object_len());
-        mover::rekey(session, &mut self.lane, number, plain);
-        let setup = mover::setup(&offer, (number, len), &self.lane, plain)?;
-        mover::foresee(&mut self.lane, setup.protocol);
+        offer::rekey(session, &mut self.lane, number, plain);
+        let setup = offer::setup(&offer, (number, len), &self.lane, plain)?;
+        offer::foresee(&mut self.lane, setup.protocol);
         self.store.begin(Arc::new(incoming), len)?;
         let mut receiver = ReceiveMachine::new(session.clock.now(), &setup, self.learned);
         let mut owner = ReceiveOwner {

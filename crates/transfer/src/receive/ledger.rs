@@ -9,11 +9,11 @@ use lighthaul_io::version::Look;
 
 use super::journal::{Journal, Record};
 use super::links::{Links, Name, Whereabouts};
-use crate::digest::{self, Digest};
-use crate::error::{Code, Error};
-use crate::manifest::{Entry, Kind, WINDOW};
-use crate::message::{Failure, Span, Verdict};
-use crate::object::Piece;
+use crate::message::{Failure, Verdict};
+use lighthaul_files::digest::{self, Digest};
+use lighthaul_files::manifest::{Entry, Kind, WINDOW};
+use lighthaul_files::object::{Piece, Span};
+use lighthaul_session::error::{Code, Error};
 
 /// A file that is on its way.
 #[derive(Debug)]

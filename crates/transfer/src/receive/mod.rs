@@ -1,15 +1,15 @@
 //! The receiving side of a transfer.
 //!
-//! - [`receiver`]: its threads, and what it hears; `equip`: what those work with; [`landing`]: where files go
+//! - [`receiver`]: its threads, and what it hears; `settings`: how; `equip`: what those work with; [`landing`]: where files go
 //! - `judge`: looks at the list; `decide`: what is to be done with an entry; `want`: what must come of a file
 //! - `ledger`: what is on its way
 //! - `sieve`: what the target has and the source does not; `prune`: it goes
 //! - `links`: names that wait for the first of the same file; `room`: whether all that fits
 //! - `lane`: objects received one after the other; `sink`: their bytes written
 //! - `dress`: what is kept besides bytes and names; `permit`: what of that a peer may set
-//! - `publish`: what agrees gets its name, `unsynced`: once it is on disk, `device`: and was read back
+//! - `job`: what is said of those to `publish`: what agrees gets its name, `unsynced`: once it is on disk, `device`: and was read back
 //! - [`journal`]: hints for a later run, and `held`: which of those hold
-//! - `temp_files`: files until then, `names`: how they are called, where `cradle` says, and `claim`: whose they are
+//! - `temp_files`: files until then, where `cradle` says, and `claim`: whose they are
 //! - `hashing`: what others want to know of files
 pub mod journal;
 pub mod landing;
@@ -23,15 +23,16 @@ mod dress;
 mod equip;
 mod hashing;
 mod held;
+mod job;
 mod judge;
 mod lane;
 mod ledger;
 mod links;
-pub(crate) mod names;
 mod permit;
 mod prune;
 mod publish;
 mod room;
+mod settings;
 mod sieve;
 mod sink;
 mod temp_files;
@@ -42,5 +43,5 @@ mod want;
 mod tests;
 
 pub use permit::Permit;
-pub(crate) use permit::special;
-pub use receiver::{Settings, receive};
+pub use receiver::receive;
+pub use settings::Settings;

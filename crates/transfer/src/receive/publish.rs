@@ -16,46 +16,34 @@ use super::cradle::Cradle;
 use super::device;
 use super::dress::Wardrobe;
 use super::hashing::hashes_of;
+use super::job::{Arrived, Job};
 use super::journal::{Passage, Record};
 use super::ledger::{Ledger, Pending, Settled};
 use super::links::{Name, Whereabouts};
-use super::receiver::{Landed, Settings};
-use super::sink::Arrived;
+use super::settings::{Landed, Settings};
 use super::temp_files::replaced;
 use super::unsynced::Unsynced;
 use crate::crew::Crew;
-use crate::digest::Digest;
-use crate::error::{Code, Error};
-use crate::hash::Asked;
-use crate::manifest::Entry;
-use crate::message::{Report, Span};
+use crate::message::Report;
+use lighthaul_files::digest::Digest;
+use lighthaul_files::hash::Asked;
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::object::Span;
+use lighthaul_session::error::{Code, Error};
 
 /// How often folders are looked at of which everything may be in place.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// What a publisher hears.
-#[derive(Debug)]
-pub(crate) enum Job {
-    /// An object has come.
-    Arrived(Arrived),
-    /// The sender has spoken about the next pieces of an object.
-    Reports(u64, Vec<Report>),
-    /// A range that an earlier run left is what the sender has.
-    Kept(Arc<Pending>, Span, Digest),
-    /// A file cannot be written.
-    Failed(u64, Error),
-}
 
 /// The thread that publishes.
 pub(crate) struct Publisher<'a> {
     crew: &'a Crew,
     ledger: &'a Ledger,
-    pub(super) root: Root,
+    root: Root,
     /// What people know the root as.
     target: PathBuf,
     wardrobe: &'a Wardrobe<'a>,
     /// Bytes must be on disk before a name appears.
-    pub(super) sync: bool,
+    sync: bool,
     /// And are read back from there.
     read_back: bool,
     /// How bytes travel, and by which digest both sides compare them.
@@ -341,7 +329,7 @@ impl<'a> Publisher<'a> {
         report: Report,
     ) -> Result<Digest, Error> {
         match report {
-            Report::Failed(code, why) => Err(Error::new(Code::from_number(code), why)),
+            Report::Failed { code, why } => Err(Error::new(Code::from_number(code), why)),
             Report::Digest(theirs) if ours == Some(theirs) || file.fill().failed => Ok(theirs),
             Report::Digest(_) => {
                 let text = format!(
@@ -520,7 +508,22 @@ impl<'a> Publisher<'a> {
         self.clear(Path::new(""));
     }
 
-    pub(super) fn fault(&self, what: &str, path: &Path, error: &io::Error) -> Error {
+    /// Returns the files to sync before they are renamed.
+    fn unsynced(&mut self, files: &[Arc<Pending>]) -> Result<Unsynced, Error> {
+        if !self.sync {
+            return Ok(Unsynced::Nothing);
+        }
+        let unsynced = Unsynced::of(&mut self.root, files);
+        unsynced.map_err(|(path, error)| self.fault("cannot sync", &path, &error))
+    }
+
+    /// Syncs them.
+    fn sync(&self, unsynced: &Unsynced) -> Result<(), Error> {
+        let synced = unsynced.sync(&self.root);
+        synced.map_err(|(path, error)| self.fault("cannot sync", &path, &error))
+    }
+
+    fn fault(&self, what: &str, path: &Path, error: &io::Error) -> Error {
         Error::file(Code::Io, what, &self.target.join(path), error)
     }
 }

@@ -11,35 +11,32 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::control::{Frame, Stream};
-use lighthaul_io::disk::Root;
 
 use super::claim::Claim;
 use super::cradle::Cradle;
 use super::dress::Wardrobe;
 use super::held::{HeldCheck, HeldRange};
-use super::journal::Passage;
+use super::job::{Incoming, Job};
 use super::judge::Judge;
 use super::landing::Landing;
 use super::ledger::Ledger;
-use super::names::{Writer, boot};
-use super::permit::Permit;
-use super::publish::{Job, Publisher};
-use super::sink::Incoming;
-use crate::alive::Alive;
+use super::publish::Publisher;
+use super::settings::{Landed, Settings};
 use crate::board::Board;
-use crate::budget::Budget;
 use crate::crew::Crew;
-use crate::error::{Code, Error};
-use crate::join::join;
-use crate::list::{Names, Told};
-use crate::message::{Announced, Listing, Message, Progress, UNANSWERED_MAX};
-use crate::mover;
-use crate::object::Layout;
-use crate::options::Options;
-use crate::path::{Door, explore};
-use crate::protocol::{self, Protocol};
-use crate::session::{LIST, Session};
-use crate::watch::{Failed, Sight, Summary, Watcher, bear};
+use crate::message::{Announced, LIST, Listing, Message, Progress, UNANSWERED_MAX};
+use crate::watch::{Failed, Sight, Summary, Watcher, announce, bear};
+use lighthaul_files::list::Told;
+use lighthaul_files::object::Layout;
+use lighthaul_files::temp_names::Writer;
+use lighthaul_session::alive::Alive;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::join::join;
+use lighthaul_session::offer;
+use lighthaul_session::path::explore;
+use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::session::Session;
 
 /// How often the sender hears how we are doing.
 const PROGRESS: Duration = Duration::from_millis(50);
@@ -56,36 +53,6 @@ static TRANSFERS: AtomicU64 = AtomicU64::new(0);
 /// How long the verdict may take to leave, and the sender to say nothing before it closes.
 const FLUSH: Duration = Duration::from_secs(10);
 const FAREWELL: Duration = Duration::from_secs(5);
-
-/// How to receive.
-#[derive(Debug, Default)]
-pub struct Settings {
-    /// Datagrams are not encrypted.
-    pub plain: bool,
-    /// Which paths the sender is to look for, if not all.
-    pub names: Option<Names>,
-    /// How to copy.
-    pub options: Options,
-    /// What the peer may set.
-    pub permit: Permit,
-    /// Limits of its memory and open files.
-    pub budget: Budget,
-}
-
-impl Settings {
-    /// How bytes travel, and by which digest both sides compare them.
-    pub(crate) const fn passage(&self) -> Passage {
-        Passage {
-            digest: self.options.digest,
-            sealed: !self.plain,
-        }
-    }
-
-    /// Which start of the host written bytes do not outlive, zero if they are brought to disk.
-    pub(super) fn boot(&self) -> u64 {
-        if self.options.sync { 0 } else { boot() }
-    }
-}
 
 /// Receives what the peer sends, and puts it in `landing`.
 pub fn receive(
@@ -178,9 +145,6 @@ fn tell(list: &Told, crew: &Crew, stream: &Stream) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where files go, what people know that as, and our mark on it.
-pub(super) type Landed = (Root, PathBuf, Option<Claim>);
-
 /// A transfer on the receiving side.
 pub(super) struct Receiving<'a, 'w> {
     pub(super) crew: &'a Arc<Crew>,
@@ -220,7 +184,7 @@ impl<'a> Receiving<'a, '_> {
         let session = self.session;
         let options = &self.settings.options;
         let asked = protocol::asked(&options.protocol)?;
-        let lanes = mover::lanes(asked, !options.trc.is_empty());
+        let lanes = offer::lanes(asked, !options.trc.is_empty());
         let mut path = explore(session, door, false, lanes)?;
         let Message::Offer(offer) = path.listen(session)? else {
             return Err(Error::new(Code::Protocol, "the peer offered nothing"));
@@ -229,17 +193,17 @@ impl<'a> Receiving<'a, '_> {
             path.sockets.clear();
         }
         self.protocol = offer.protocol;
-        mover::check(&offer, &path)?;
+        offer::check(&offer, &path)?;
         let joined = join(session, door, offer.joins, self.settings.plain)?;
         let started = session.clock.now();
-        mover::announce(
+        announce(
             session,
             (asked, &offer),
             (self.settings.plain, self.settings.options.digest),
             started.since(self.begun),
             self.watcher,
         );
-        self.warn(mover::scarce(&offer, &path))?;
+        self.warn(offer::scarce(&offer, &path))?;
         let (root, target, claim) = self.landed(lands)?;
         let (jobs, todo) = channel();
         let (held, ranges) = sync_channel(UNANSWERED_MAX);
@@ -249,9 +213,9 @@ impl<'a> Receiving<'a, '_> {
             jobs,
             unreported: BTreeMap::new(),
         };
-        let lanes = mover::lanes_over(session, &offer, path, &joined)?;
+        let lanes = offer::lanes_over(session, &offer, path, &joined)?;
         for lane in &lanes {
-            mover::setup(&offer, (0, 1), lane, self.settings.plain)?;
+            offer::setup(&offer, (0, 1), lane, self.settings.plain)?;
         }
         let files = self.temp_files(&root, &target)?;
         for lane in self.equip(offer, lanes, &files, &mut outlets)? {
@@ -335,14 +299,13 @@ impl<'a> Receiving<'a, '_> {
                 Err(error) if error.code == Code::TimedOut => {
                     // what waited to be heard while others looked is heard by now
                     let patience = self.settings.options.patience();
-                    if now.since(moved.0) > patience {
+                    if now.since(moved.0.max(self.session.heard_at())) > patience {
                         let text =
                             format!("nothing came from the sender for {} s", patience.as_secs());
                         return Err(Error::new(Code::TimedOut, text));
                     }
                 }
                 message => {
-                    moved.0 = now;
                     if !self.take(message?, &mut outlets)? {
                         outlets = None;
                     }
@@ -358,16 +321,12 @@ impl<'a> Receiving<'a, '_> {
     }
 
     /// Takes in what the sender says; answers whether more objects are to come.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "whatever else a peer says is out of turn"
-    )]
     fn take(&mut self, message: Message, outlets: &mut Option<Outlets>) -> Result<bool, Error> {
         let lie = |text: &str| Err(Error::new(Code::Protocol, text));
-        if message == Message::Alive || message == Message::Sent && outlets.is_none() {
-            return Ok(outlets.is_some());
+        if message == Message::Sent && outlets.is_none() {
+            return Ok(false);
         }
-        if let Message::Chosen(why) = message {
+        if let Message::Chosen { why } = message {
             // where nothing is wanted, all may be over by then
             let name = self.protocol.name().to_owned();
             self.board.show(Sight::Chosen(name, why));
@@ -378,7 +337,7 @@ impl<'a> Receiving<'a, '_> {
         };
         match message {
             Message::Object(announced) => self.announce(announced, outlets)?,
-            Message::Reports(object, reports) => {
+            Message::Reports { object, reports } => {
                 let left = outlets.unreported.get(&object);
                 let left = left.and_then(|left| left.checked_sub(reports.len()));
                 let Some(left) = left.filter(|_| !reports.is_empty()) else {
@@ -403,9 +362,14 @@ impl<'a> Receiving<'a, '_> {
                     return lie("the peer sends more digests than it may");
                 }
             }
-            Message::Warning(text) => self.board.show(Sight::Warning(text)),
+            Message::Warning { text } => self.board.show(Sight::Warning(text)),
             Message::Sent => return Ok(false),
-            _ => return lie("the peer spoke out of turn"),
+            Message::Offer(_)
+            | Message::Chosen { .. }
+            | Message::Progress(_)
+            | Message::Settled { .. }
+            | Message::Hashed(_)
+            | Message::Verdict(_) => return lie("the peer spoke out of turn"),
         }
         Ok(true)
     }
@@ -443,7 +407,7 @@ impl<'a> Receiving<'a, '_> {
     /// Tells both sides which limit of this host's kernel binds, if one does.
     fn warn(&self, scarce: Option<String>) -> Result<(), Error> {
         if let Some(text) = scarce {
-            self.session.say(&Message::Warning(text.clone()))?;
+            self.session.say(&Message::Warning { text: text.clone() })?;
             self.board.show(Sight::Warning(text));
         }
         Ok(())
@@ -451,7 +415,7 @@ impl<'a> Receiving<'a, '_> {
 
     fn tell_progress(&mut self) -> Result<(), Error> {
         for text in self.board.take_untold() {
-            self.session.say(&Message::Warning(text))?;
+            self.session.say(&Message::Warning { text })?;
         }
         let (settled, failures) = self.ledger.take_news();
         self.failures
@@ -500,7 +464,18 @@ impl<'a> Receiving<'a, '_> {
         self.session.control.flush(FLUSH);
         // it closes when it has heard that, and says that it is there until then; to close first would be to
         // take it for a loss
-        while self.session.hear_for(FAREWELL).is_ok() {}
+        let clock = self.session.clock;
+        loop {
+            match self.session.hear_for::<Message>(FAREWELL) {
+                Ok(_) => {}
+                Err(error) if error.code == Code::TimedOut => {
+                    if clock.now().since(self.session.heard_at()) >= FAREWELL {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            }
+        }
         Ok(Summary {
             entries: verdict.entries,
             bytes: verdict.bytes,

@@ -8,7 +8,7 @@ use lighthaul_io::disk::Root;
 use lighthaul_io::space::Space;
 use rustix::fs::FileType;
 
-use crate::manifest::Entry;
+use lighthaul_files::manifest::Entry;
 
 /// The file systems that files go to, by their device.
 #[derive(Debug, Default)]

@@ -10,32 +10,16 @@ use lighthaul_io::disk::OutputFile;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::sparse::{self, FormerContent};
 
+use super::job::{Arrived, Incoming, Job};
 use super::ledger::Pending;
-use super::publish::Job;
-use super::temp_files::TempFiles;
+use super::temp_files::{Attempt, TempFiles};
 use crate::crew::Crew;
-use crate::digest::{Digest, Kind, Taking};
-use crate::error::{Code, Error};
-use crate::object::{LARGE, Layout};
+use lighthaul_files::digest::{Digest, Kind, Taking};
+use lighthaul_files::object::LARGE;
+use lighthaul_session::error::{Code, Error};
 
 /// What a mode must allow for a file to be opened once more by its owner.
 const OPEN: u32 = 0o600;
-
-/// An object that is coming.
-#[derive(Debug)]
-pub(crate) struct Incoming {
-    pub(crate) number: u64,
-    pub(crate) layout: Layout,
-    /// The file of each piece.
-    pub(crate) files: Vec<Arc<Pending>>,
-}
-
-/// An object that has come, and the digest of each piece; nothing for one whose file has failed.
-#[derive(Debug)]
-pub(crate) struct Arrived {
-    pub(crate) object: Arc<Incoming>,
-    pub(crate) digests: Vec<Option<Digest>>,
-}
 
 /// Writes files below a root.
 #[derive(Debug)]
@@ -109,12 +93,12 @@ impl FileSink {
             }
             Ok(())
         });
-        written.map_err(|error| self.files.fault("cannot write", &file, &error))?;
+        written.map_err(|error| self.files.fault(Attempt::Write, &file, &error))?;
         if whole {
             let digest = match digest {
                 Some(digest) => Some(digest),
                 None => read_back(output, kind, piece.offset, piece.len)
-                    .map_err(|error| self.files.fault("cannot read back", &file, &error))?,
+                    .map_err(|error| self.files.fault(Attempt::ReadBack, &file, &error))?,
             };
             writing.digests[index] = digest;
             writing.taking.remove(&index);

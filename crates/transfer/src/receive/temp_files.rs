@@ -14,8 +14,8 @@ use super::journal::{Journal, Subject, merged, missing, within, within_file};
 use super::ledger::{Fill, Pending};
 use crate::budget::{Slot, Slots};
 use crate::crew::Crew;
-use crate::error::{Code, Error};
-use crate::object::LARGE;
+use lighthaul_files::object::LARGE;
+use lighthaul_session::error::{Code, Error};
 
 /// Opens temporary files below a root.
 #[derive(Debug)]
@@ -30,6 +30,17 @@ pub(crate) struct TempFiles {
     pub(crate) crew: Arc<Crew>,
     /// Slots for open journals.
     pub(crate) journals: Slots,
+}
+
+/// What a receiver attempts to do to a temporary file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Attempt {
+    /// Makes it, or opens what an earlier run left.
+    Create,
+    /// Writes to it.
+    Write,
+    /// Reads what was written.
+    ReadBack,
 }
 
 impl TempFiles {
@@ -67,7 +78,7 @@ impl TempFiles {
         fill.failed = opened.is_err();
         opened
             .map(Some)
-            .map_err(|error| self.fault("cannot create", file, &error))
+            .map_err(|error| self.fault(Attempt::Create, file, &error))
     }
 
     /// Opens a temporary file again, which must be the file that was written so far.
@@ -80,17 +91,17 @@ impl TempFiles {
         }
     }
 
-    /// The failure to do `what` to a file.
-    pub(crate) fn fault(&self, what: &str, file: &Pending, error: &io::Error) -> Error {
+    /// The failure of an attempt at a file.
+    pub(crate) fn fault(&self, attempt: Attempt, file: &Pending, error: &io::Error) -> Error {
         let place = self.target.join(file.entry.path());
         if error.kind() == io::ErrorKind::WouldBlock {
             let text = format!("{}: another transfer is writing it", place.display());
             return Error::new(Code::Open, text);
         }
-        let code = if what == "cannot create" {
-            Code::Open
-        } else {
-            Code::Io
+        let (code, what) = match attempt {
+            Attempt::Create => (Code::Open, "cannot create"),
+            Attempt::Write => (Code::Io, "cannot write"),
+            Attempt::ReadBack => (Code::Io, "cannot read back"),
         };
         Error::file(code, what, &place, error)
     }

@@ -1,13 +1,12 @@
 //! Bytes, modes and times that must be on disk before a name appears.
 
-use std::path::Path;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use lighthaul_io::disk::OutputFile;
+use lighthaul_io::disk::{OutputFile, Root};
 
 use super::ledger::Pending;
-use super::publish::Publisher;
-use crate::error::Error;
 
 /// More files than this are synced by their file system as a whole.
 const FILES_MAX: usize = 8;
@@ -22,37 +21,33 @@ pub(super) enum Unsynced {
     FileSystem,
 }
 
-impl Publisher<'_> {
-    /// Returns the files to sync before they are renamed, open, since their modes may forbid that later.
-    pub(super) fn unsynced(&mut self, files: &[Arc<Pending>]) -> Result<Unsynced, Error> {
-        if !self.sync {
-            return Ok(Unsynced::Nothing);
-        }
+/// A failed sync: the path below the root, and why.
+type NotSynced = (PathBuf, io::Error);
+
+impl Unsynced {
+    /// Returns the files below `root` to sync before they are renamed, open, since their modes may forbid that later.
+    pub(super) fn of(root: &mut Root, files: &[Arc<Pending>]) -> Result<Self, NotSynced> {
         if files.len() > FILES_MAX {
-            return Ok(Unsynced::FileSystem);
+            return Ok(Self::FileSystem);
         }
         let mut open = Vec::new();
         for file in files {
-            let opened = self.root.reopen(&file.temporary);
-            let opened =
-                opened.map_err(|error| self.fault("cannot sync", file.entry.path(), &error))?;
+            let opened = root.reopen(&file.temporary);
+            let opened = opened.map_err(|error| (file.entry.path().to_owned(), error))?;
             open.push((Arc::clone(file), opened));
         }
-        Ok(Unsynced::Files(open))
+        Ok(Self::Files(open))
     }
 
     /// Syncs them.
-    pub(super) fn sync(&self, unsynced: &Unsynced) -> Result<(), Error> {
-        match unsynced {
-            Unsynced::Nothing => Ok(()),
-            Unsynced::Files(files) => files.iter().try_for_each(|(file, open)| {
+    pub(super) fn sync(&self, root: &Root) -> Result<(), NotSynced> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Files(files) => files.iter().try_for_each(|(file, open)| {
                 let synced = open.sync();
-                synced.map_err(|error| self.fault("cannot sync", file.entry.path(), &error))
+                synced.map_err(|error| (file.entry.path().to_owned(), error))
             }),
-            Unsynced::FileSystem => {
-                let synced = self.root.sync();
-                synced.map_err(|error| self.fault("cannot sync", Path::new(""), &error))
-            }
+            Self::FileSystem => root.sync().map_err(|error| (PathBuf::new(), error)),
         }
     }
 }

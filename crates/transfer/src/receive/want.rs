@@ -14,9 +14,9 @@ use super::judge::{Judge, Place};
 use super::ledger::Pending;
 use super::temp_files::is_continued;
 use crate::crew::LOOK;
-use crate::error::{Code, Error};
-use crate::manifest::Entry;
 use crate::message::WantedFile;
+use lighthaul_files::manifest::Entry;
+use lighthaul_session::error::{Code, Error};
 
 /// A file from this size on leaves a journal, so that a later run can go on with it.
 const RESUMABLE: u64 = 8 << 20;

@@ -9,10 +9,10 @@ use lighthaul_io::ground::Ground;
 
 use super::queue::{HeldRange, Item, Queue};
 use crate::crew::Crew;
-use crate::digest::{Digest, Taking};
-use crate::error::{Code, Error};
 use crate::message::{HeldDigest, Message, Report};
-use crate::session::Session;
+use lighthaul_files::digest::{Digest, Taking};
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
 
 /// The thread that digests held ranges, while lanes send what is missing.
 pub(crate) struct HeldReader<'a> {
@@ -29,7 +29,10 @@ impl HeldReader<'_> {
         while let Some(held) = self.queue.take_held(self.crew)? {
             let report = match self.digest(&held, &mut open) {
                 Ok(digest) => Report::Digest(digest),
-                Err(error) => Report::Failed(error.code as u8, error.text),
+                Err(error) => Report::Failed {
+                    code: error.code as u8,
+                    why: error.text,
+                },
             };
             self.session.say(&Message::Held(HeldDigest {
                 entry: held.piece.entry,

@@ -14,12 +14,12 @@ use super::queue::{Plan, Queue};
 use super::source::FileSource;
 use crate::board::{Board, Counts};
 use crate::crew::{Crew, LOOK};
-use crate::error::Error;
-use crate::machine::{Baton, Moved, SendMachine};
-use crate::message::{Announced, Message, Offer, Report};
-use crate::mover;
-use crate::session::Session;
+use crate::message::{Announced, Message, Report};
 use crate::watch::Sight;
+use lighthaul_session::error::Error;
+use lighthaul_session::machine::{Baton, Moved, SendMachine};
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::session::Session;
 
 /// What a blast may deliver nothing for, before the stream takes over.
 const BARREN: Duration = Duration::from_millis(1500);
@@ -60,7 +60,7 @@ impl SendLane<'_> {
             offer.protocol.turns(offer.lanes),
         );
         // a limit may change with the time of day
-        let len = || mover::object_len(&offer, share.whole(), session.rtt);
+        let len = || offer::object_len(&offer, share.whole(), session.rtt);
         while let Some(plan) = self.common.queue.take(self.common.crew, len, turns)? {
             self.send(Arc::new(plan))?;
         }
@@ -82,9 +82,9 @@ impl SendLane<'_> {
             pieces: plan.layout.pieces().to_vec(),
         }))?;
         share.enter();
-        mover::rekey(session, &mut self.lane, object, plain);
+        offer::rekey(session, &mut self.lane, object, plain);
         let len = plan.layout.object_len();
-        let mut setup = mover::setup(&offer, (object, len), &self.lane, plain)?;
+        let mut setup = offer::setup(&offer, (object, len), &self.lane, plain)?;
         if self.lane.share.is_some() {
             setup.rate = share.part();
         }

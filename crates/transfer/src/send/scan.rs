@@ -12,17 +12,18 @@ use lighthaul_io::ground::Ground;
 use lighthaul_io::meta::Meta;
 
 use super::queue::{Item, Queue};
-use super::walk::Found;
 use crate::board::Board;
 use crate::crew::{Crew, LOOK};
-use crate::digest::{self, Digest, Taking};
-use crate::error::{Code, Error};
-use crate::list::Heard;
-use crate::manifest::{Entry, Kind, pack};
-use crate::message::{Listing, decode};
-use crate::options::{Action, Detail, Options, Planned};
-use crate::session::Session;
+use crate::message::Listing;
 use crate::watch::{Failed, Sight};
+use lighthaul_files::digest::{self, Digest, Taking};
+use lighthaul_files::list::Heard;
+use lighthaul_files::manifest::{Entry, Kind, pack};
+use lighthaul_files::options::{Action, Detail, Options, Planned};
+use lighthaul_files::walk::Found;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::session::Session;
+use lighthaul_session::topic::decode;
 
 /// Entries in a page of the list.
 const PAGE: usize = 1000;
@@ -52,7 +53,7 @@ impl Scan<'_> {
         named: bool,
         found: Box<dyn Iterator<Item = Found> + Send>,
     ) -> Result<(), Error> {
-        self.say(&Listing::Begin(named))?;
+        self.say(&Listing::Begin { named })?;
         let mut page = Page::default();
         let found = look_around(found)?;
         loop {
@@ -96,17 +97,21 @@ impl Scan<'_> {
             }
             Found::Skipped(text) => {
                 self.board.show(Sight::Warning(format!("left out: {text}")));
-                self.say(&Listing::Skipped(text))?;
+                self.say(&Listing::Skipped { why: text })?;
             }
             Found::Noted(text) => {
                 self.board.show(Sight::Warning(text.clone()));
-                self.say(&Listing::Warning(text))?;
+                self.say(&Listing::Warning { text })?;
             }
             Found::Excluded(path, rule) => self.exclude(path, rule)?,
             Found::Failed(path, error) => {
                 let code = error.code as u8;
-                self.say(&Listing::Unreadable(path.clone(), code, error.text.clone()))?;
                 let why = error.text;
+                self.say(&Listing::Unreadable {
+                    path: path.clone(),
+                    code,
+                    why: why.clone(),
+                })?;
                 self.board.show(Sight::Failed(Failed { path, code, why }));
             }
         }

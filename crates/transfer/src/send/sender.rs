@@ -16,30 +16,31 @@ use lighthaul_io::read_ahead::ReadAhead;
 use lighthaul_io::udp::Udp;
 
 use super::held::HeldReader;
-use super::inspect::Inspected;
 use super::lane::{Common, SendLane};
-use super::listed::{Finds, Listed, Origin};
 use super::queue::Queue;
 use super::scan::Scan;
 use super::source::FileSource;
-use crate::alive::Alive;
 use crate::board::Board;
 use crate::budget::Budget;
-use crate::choose::{Choice, Facts, choose, is_little};
 use crate::crew::Crew;
 use crate::ease::Ease;
-use crate::error::{Code, Error};
-use crate::join::join;
-use crate::list::Heard;
-use crate::machine::Baton;
-use crate::message::{Message, Offer, Progress, Verdict};
-use crate::mover;
-use crate::options::Options;
-use crate::path::{Door, Path, explore};
-use crate::protocol::{self, Protocol};
-use crate::session::{LIST, Session};
+use crate::message::{LIST, Message, Progress, Verdict};
 use crate::vector;
-use crate::watch::{Failed, Sight, Summary, Watcher, bear};
+use crate::watch::{Failed, Sight, Summary, Watcher, announce, bear};
+use lighthaul_files::inspect::Inspected;
+use lighthaul_files::list::Heard;
+use lighthaul_files::listed::{Finds, Listed, Origin};
+use lighthaul_files::options::Options;
+use lighthaul_session::alive::Alive;
+use lighthaul_session::choose::{Choice, Facts, choose, is_little};
+use lighthaul_session::door::Door;
+use lighthaul_session::error::{Code, Error};
+use lighthaul_session::join::join;
+use lighthaul_session::machine::Baton;
+use lighthaul_session::offer::{self, Offer};
+use lighthaul_session::path::{Path, explore};
+use lighthaul_session::protocol::{self, Protocol};
+use lighthaul_session::session::Session;
 
 /// Used when a path carries datagrams but none of a train arrived.
 const RATE_UNKNOWN: Rate = Rate::from_mbps(10);
@@ -208,7 +209,7 @@ impl<'a> Sending<'a, '_> {
         let started = session.clock.now();
         let start_up = started.since(self.begun);
         let rate = Rate::from_bps(offer.rate_bps).unwrap_or(Rate::UNLIMITED);
-        mover::announce(
+        announce(
             session,
             (protocol::asked(&self.settings.options.protocol)?, &offer),
             (self.settings.plain, self.settings.options.digest),
@@ -228,7 +229,7 @@ impl<'a> Sending<'a, '_> {
             offer,
             plain: self.settings.plain,
         };
-        let lanes = mover::lanes_over(session, &offer, path, &joined)?;
+        let lanes = offer::lanes_over(session, &offer, path, &joined)?;
         let (done, finished) = channel::<()>();
         let held = HeldReader {
             crew: self.crew,
@@ -279,7 +280,7 @@ impl<'a> Sending<'a, '_> {
         let session = self.session;
         let asked = self.settings.asked()?;
         let trc = self.settings.vector()?;
-        let lanes = mover::lanes(asked, trc.is_some());
+        let lanes = offer::lanes(asked, trc.is_some());
         let mut path = explore(session, door, true, lanes)?;
         let peak = trc.and_then(|trc| trc.steps().iter().map(|step| step.rate).max());
         let mut rate = choose_rate(session, &mut path, peak.or(self.settings.rate))?;
@@ -291,7 +292,7 @@ impl<'a> Sending<'a, '_> {
             rate = self.settings.rate.unwrap_or(Rate::UNLIMITED);
         }
         let options = &self.settings.options;
-        let mut offer = mover::offer(session, (protocol, options), &path, rate);
+        let mut offer = Offer::new(session, (protocol, options.streams), &path, rate);
         let is_soon_there = protocol == Protocol::Tcp && self.queue.bytes().is_some_and(is_little);
         if is_soon_there || options.dry_run.is_some() {
             // further connections would take longer than they spare
@@ -299,9 +300,10 @@ impl<'a> Sending<'a, '_> {
         }
         session.say(&Message::Offer(offer))?;
         let joined = join(session, door, offer.joins, self.settings.plain)?;
-        self.baton.pass(mover::width(session, options, &joined));
+        self.baton
+            .pass(offer::width(session, options.streams, &joined));
         if let Some(Choice { protocol, why }) = chosen {
-            session.say(&Message::Chosen(why.clone()))?;
+            session.say(&Message::Chosen { why: why.clone() })?;
             (self.watcher)(Sight::Chosen(protocol.to_string(), why));
         }
         Ok((offer, path, joined))
@@ -337,7 +339,7 @@ impl<'a> Sending<'a, '_> {
         let clock = self.session.clock;
         let mut ease = Ease::new(clock.now(), rate);
         let mut eased = rate;
-        let mut heard_at = clock.now();
+        let begun = clock.now();
         let mut progress = Progress::default();
         let mut sent = false;
         loop {
@@ -352,8 +354,9 @@ impl<'a> Sending<'a, '_> {
             }
             let message = match self.session.hear_for(TICK) {
                 Err(error) if error.code == Code::TimedOut => {
-                    if clock.now().since(heard_at) > self.settings.options.patience() {
-                        let patience = self.settings.options.patience().as_secs();
+                    let patience = self.settings.options.patience();
+                    if clock.now().since(begun.max(self.session.heard_at())) > patience {
+                        let patience = patience.as_secs();
                         let text = format!("nothing was heard of the receiver for {patience} s");
                         return Err(Error::new(Code::TimedOut, text));
                     }
@@ -361,10 +364,9 @@ impl<'a> Sending<'a, '_> {
                 }
                 message => message?,
             };
-            heard_at = clock.now();
             if let Message::Progress(now) = message {
                 let dropped = now.buffer_drops > progress.buffer_drops;
-                eased = ease.hear(heard_at, dropped).unwrap_or(eased);
+                eased = ease.hear(clock.now(), dropped).unwrap_or(eased);
                 self.take_progress(&now);
                 progress = now;
             } else if let Message::Verdict(verdict) = message {
@@ -403,15 +405,9 @@ impl<'a> Sending<'a, '_> {
         limit.map_or(rate, |limit| rate.min(limit))
     }
 
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "whatever else a peer says is out of turn"
-    )]
     fn take(&mut self, message: Message) -> Result<(), Error> {
         match message {
-            // a busy host sees a train in two parts, and tells of both
-            Message::Alive | Message::Train(..) => Ok(()),
-            Message::Warning(text) => {
+            Message::Warning { text } => {
                 self.board.show(Sight::Warning(text));
                 Ok(())
             }
@@ -419,7 +415,7 @@ impl<'a> Sending<'a, '_> {
                 self.board.show(Sight::Hashed(hashed));
                 Ok(())
             }
-            Message::Settled(entries, failures) => {
+            Message::Settled { entries, failures } => {
                 self.queue
                     .settle(entries, failures.iter().map(|failure| failure.number))?;
                 if failures.len() as u64 > entries {
@@ -431,7 +427,15 @@ impl<'a> Sending<'a, '_> {
                 self.failures.extend(failures.into_iter().map(Failed::from));
                 Ok(())
             }
-            _ => Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
+            Message::Hashed(_)
+            | Message::Offer(_)
+            | Message::Chosen { .. }
+            | Message::Object(_)
+            | Message::Reports { .. }
+            | Message::Held(_)
+            | Message::Sent
+            | Message::Progress(_)
+            | Message::Verdict(_) => Err(Error::new(Code::Protocol, "the peer spoke out of turn")),
         }
     }
 

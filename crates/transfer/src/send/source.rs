@@ -10,9 +10,9 @@ use lighthaul_io::ground::Ground;
 use lighthaul_io::read_ahead::Source;
 
 use super::queue::Plan;
-use crate::digest::{Kind, Taking};
-use crate::error::{Code, Error};
 use crate::message::Report;
+use lighthaul_files::digest::{Kind, Taking};
+use lighthaul_session::error::{Code, Error};
 
 /// Reads the objects of one lane.
 #[derive(Debug)]
@@ -156,11 +156,15 @@ impl Reading {
         }
         self.left -= 1;
         self.done[index] = Some(match (self.failed.get(&piece.entry), digest) {
-            (Some(error), _) => Report::Failed(error.code as u8, error.text.clone()),
+            (Some(error), _) => Report::Failed {
+                code: error.code as u8,
+                why: error.text.clone(),
+            },
             (None, Some(digest)) => Report::Digest(digest),
-            (None, None) => {
-                Report::Failed(Code::Io as u8, "its bytes were read out of order".into())
-            }
+            (None, None) => Report::Failed {
+                code: Code::Io as u8,
+                why: "its bytes were read out of order".into(),
+            },
         });
     }
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use lighthaul_io::identity::Identity;
 use lighthaul_io::tcp::with_handshake_timeouts;
 use lighthaul_io::tls::Side;
-use lighthaul_transfer::session::Session;
+use lighthaul_session::session::Session;
 
 /// The end that called, and the one that was called.
 pub(crate) fn sessions() -> [Session; 2] {

@@ -1,8 +1,8 @@
 //! What a sender offers that a test plays.
 
 use lighthaul_base::Rate;
-use lighthaul_transfer::message::Offer;
-use lighthaul_transfer::protocol::Protocol;
+use lighthaul_session::offer::Offer;
+use lighthaul_session::protocol::Protocol;
 
 /// Objects that cross on the stream, where no datagram passes.
 pub(crate) fn offer() -> Offer {

@@ -7,11 +7,10 @@
 //! Repeated bytes may be at most 2% of the tree, plus one object per lane that was in flight.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
+use std::{fs, io};
 
 use clap::Parser;
 use lighthaul_base::{Rate, Rng, Size};
@@ -20,16 +19,14 @@ use lighthaul_io::namespace::ignore_interrupts;
 use lighthaul_lab::description::Description;
 use lighthaul_lab::emulate::{Lab, available};
 use lighthaul_lab::settings::{LinkSettings, Settings};
-use lighthaul_transfer::message::Offer;
-use lighthaul_transfer::mover;
-use lighthaul_transfer::protocol::Protocol;
+use lighthaul_session::offer;
+use lighthaul_session::offer::Offer;
+use lighthaul_session::protocol::Protocol;
 
 use super::args::Args;
-use super::compare;
-use super::cuts;
 use super::pair::{CopyResult, Pair};
 use super::tally::{CLIENT, DAEMON, Done, Tally, Trial};
-use super::tree;
+use super::{compare, cuts, tree};
 use crate::demo::{Folder, release};
 
 /// Runs the crash tests with the arguments after `crash`.
@@ -163,12 +160,12 @@ fn in_flight(rate: Rate) -> u64 {
         settle_us: 0,
         rtt_us: 0,
         udp: true,
-        lanes: mover::lanes(Some(Protocol::default()), false) as u8,
+        lanes: offer::lanes(Some(Protocol::default()), false) as u8,
         joins: 0,
     };
     // A remainder of up to a quarter joins the last object.
-    mover::object_len(&offer, Rate::UNLIMITED, Duration::ZERO) * 5 / 4
-        * mover::lanes(Some(Protocol::default()), false) as u64
+    offer::object_len(&offer, Rate::UNLIMITED, Duration::ZERO) * 5 / 4
+        * offer::lanes(Some(Protocol::default()), false) as u64
 }
 
 struct Drill<'a> {

@@ -1,10 +1,9 @@
 //! Four simultaneous copies over one link: each on a circuit that it books, and all over TCP.
 
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
+use std::{fs, thread};
 
 use lighthaul_io::clock::Clock;
 use lighthaul_lab::emulate::Lab;

@@ -1,11 +1,10 @@
 //! `lighthaul serve` on host b, which allows the key of host a.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
+use std::{fs, thread};
 
 use lighthaul_lab::emulate::Lab;
 

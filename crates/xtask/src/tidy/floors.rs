@@ -114,14 +114,16 @@ const PREFIX: &str = "lighthaul-";
 ///
 /// Floor 0 has the library that runs in other programs, which uses no crate of ours, and the tests'
 /// toolkit. The tasks of `xtask` may use all crates.
-const FLOORS: [(u8, &[&str]); 7] = [
+const FLOORS: [(u8, &[&str]); 9] = [
     (0, &["wrap", "testkit"]),
     (1, &["base"]),
     (2, &["proto", "calendar", "sim", "io"]),
-    (3, &["transfer", "circuit", "gateway"]),
-    (4, &["daemon", "lab", "powercut", "scheduler"]),
-    (5, &["cli"]),
-    (6, &["xtask"]),
+    (3, &["session", "circuit", "gateway"]),
+    (4, &["files", "stream"]),
+    (5, &["transfer"]),
+    (6, &["daemon", "lab", "powercut", "scheduler"]),
+    (7, &["cli"]),
+    (8, &["xtask"]),
 ];
 
 /// Crates without clocks, sockets, files and own randomness.

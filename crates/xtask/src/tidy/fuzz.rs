@@ -51,12 +51,13 @@ fn target(file: &Source) -> String {
 }
 
 /// Decoders that another decoder's target covers.
-const REACHED: [(&str, &str); 5] = [
+const REACHED: [(&str, &str); 6] = [
     ("crates/io/src/identity.rs", "fingerprint"),
     ("crates/proto/src/parts/tally.rs", "rbudp_wire"),
     ("crates/scheduler/src/identity/jwt/signed.rs", "jwt_token"),
-    ("crates/transfer/src/filter/files_from.rs", "files_from"),
-    ("crates/transfer/src/filter/rules.rs", "filter"),
+    ("crates/session/src/topic.rs", "message"),
+    ("crates/files/src/filter/files_from.rs", "files_from"),
+    ("crates/files/src/filter/rules.rs", "filter"),
 ];
 
 /// Files and folders that decode only data of the operator or the user, with a reason.

@@ -1,13 +1,12 @@
 //! Copies from one folder to another, both sides in this process, over loopback.
 
 use std::ffi::OsString;
-use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::thread;
+use std::{fs, thread};
 
 use lighthaul_io::ground::Ground;
 use lighthaul_io::identity::Identity;
@@ -16,17 +15,18 @@ use lighthaul_io::tls::Side;
 use lighthaul_testkit::Ordinary;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 
-use crate::error::Error;
 use crate::message::Target;
-use crate::options::Options;
-use crate::path::Door;
-use crate::protocol;
 use crate::receive::landing::Landing;
 use crate::receive::{self, Permit, receive};
-use crate::send::walk::Walk;
-use crate::send::{self, Finds, send};
-use crate::session::Session;
+use crate::send::{self, send};
 use crate::watch::{Failed, Sight, Summary};
+use lighthaul_files::listed::Finds;
+use lighthaul_files::options::Options;
+use lighthaul_files::walk::Walk;
+use lighthaul_session::door::Door;
+use lighthaul_session::error::Error;
+use lighthaul_session::protocol;
+use lighthaul_session::session::Session;
 
 /// A folder with a `source` and a `target`, removed when this value is dropped.
 pub(super) struct Bench {

@@ -9,16 +9,16 @@ use lighthaul_io::metadata::{Extras, Keep};
 use super::bench::{Bench, SECONDS, age, look, make_fifo, set_mode, set_time};
 use super::dry_run::dry;
 use super::judged::{CONTENTS, NOTHING, entry, file, folder, leave, writer};
-use crate::digest::Digest;
-use crate::error::Code;
-use crate::filter::{Rules, Written};
-use crate::hash::Asked;
-use crate::manifest::{Entry, Kind, Linked};
 use crate::message::{Listing, Wanted};
-use crate::options::Options;
 use crate::receive::Permit;
 use crate::receive::claim::Claim;
 use crate::watch::Sight;
+use lighthaul_files::digest::Digest;
+use lighthaul_files::filter::{Rules, Written};
+use lighthaul_files::hash::Asked;
+use lighthaul_files::manifest::{Entry, Kind, Linked};
+use lighthaul_files::options::Options;
+use lighthaul_session::error::Code;
 
 fn deleting() -> Options {
     Options {
@@ -39,16 +39,22 @@ fn list_that_makes_no_sense_is_refused() {
     let bench = Bench::new("nonsense");
     let pages = [
         vec![Listing::End],
-        vec![Listing::Begin(false), Listing::Begin(false)],
         vec![
-            Listing::Begin(false),
+            Listing::Begin { named: false },
+            Listing::Begin { named: false },
+        ],
+        vec![
+            Listing::Begin { named: false },
             Listing::Wanted(Wanted {
                 entries: 0,
                 files: Vec::new(),
             }),
         ],
-        vec![Listing::Begin(false), Listing::Which],
-        vec![Listing::Begin(false), Listing::Entries(vec![0xff; 9])],
+        vec![Listing::Begin { named: false }, Listing::Which],
+        vec![
+            Listing::Begin { named: false },
+            Listing::Entries(vec![0xff; 9]),
+        ],
     ];
     for list in pages {
         let judged = bench.hear("target/", &list, &Options::default());
@@ -546,10 +552,18 @@ fn words_of_the_sender_are_shown() {
     let bench = Bench::new("words");
     bench.leave("old", "x");
     let list = [
-        Listing::Begin(false),
-        Listing::Warning("careful".into()),
-        Listing::Skipped("a socket".into()),
-        Listing::Unreadable(b"b".to_vec(), Code::Open as u8, "cannot open".into()),
+        Listing::Begin { named: false },
+        Listing::Warning {
+            text: "careful".into(),
+        },
+        Listing::Skipped {
+            why: "a socket".into(),
+        },
+        Listing::Unreadable {
+            path: b"b".to_vec(),
+            code: Code::Open as u8,
+            why: "cannot open".into(),
+        },
         Listing::End,
     ];
     let judged = bench.hear("target/", &list, &deleting());

@@ -8,18 +8,18 @@ use lighthaul_io::ground::Ground;
 use super::bench::{Bench, SECONDS, sessions};
 use crate::board::Board;
 use crate::crew::Crew;
-use crate::error::Error;
-use crate::manifest::{Entry, Kind, pack};
-use crate::message::{Failure, Listing, Target, WantedFile, decode};
-use crate::options::{Options, Planned};
+use crate::message::{Failure, LIST, Listing, Target, WantedFile};
 use crate::receive::cradle::Cradle;
 use crate::receive::dress::Wardrobe;
 use crate::receive::judge::Judge;
 use crate::receive::landing::Landing;
 use crate::receive::ledger::Ledger;
-use crate::receive::names::Writer;
-use crate::session::LIST;
 use crate::watch::Sight;
+use lighthaul_files::manifest::{Entry, Kind, pack};
+use lighthaul_files::options::{Options, Planned};
+use lighthaul_files::temp_names::Writer;
+use lighthaul_session::error::Error;
+use lighthaul_session::topic::decode;
 
 /// Outcome of a list.
 pub(super) struct Judged {
@@ -71,7 +71,7 @@ impl Bench {
         options: &Options,
     ) -> Judged {
         let entries = Listing::Entries(pack(entries).unwrap());
-        let list = [Listing::Begin(named), entries, Listing::End];
+        let list = [Listing::Begin { named }, entries, Listing::End];
         self.hear(to, &list, options)
     }
 

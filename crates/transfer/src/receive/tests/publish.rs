@@ -8,14 +8,14 @@ use super::bench::SECONDS;
 use super::judged::{file, leave};
 use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, synced, whole};
 use crate::budget::Slot;
-use crate::error::{Code, Error};
-use crate::manifest::Entry;
 use crate::message::Report;
-use crate::options::Options;
+use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Record};
 use crate::receive::ledger::Settled;
 use crate::receive::links::Name;
-use crate::receive::publish::Job;
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::options::Options;
+use lighthaul_session::error::{Code, Error};
 
 /// The MD5 of "abc" (RFC 1321).
 const RIGHT: &str = "md5=900150983cd24fb0d6963f7d28e17f72";
@@ -110,7 +110,10 @@ fn file_that_the_sender_cannot_read_fails_alone() {
     let files = [stage.expect(0, "a", "x"), stage.expect(1, "b", "y")];
     let pieces = [(&files[0], (0, 1)), (&files[1], (0, 1))];
     let reports = vec![
-        Report::Failed(Code::Changed as u8, "it changed".into()),
+        Report::Failed {
+            code: Code::Changed as u8,
+            why: "it changed".into(),
+        },
         Report::Digest(digest("y")),
     ];
     let arrived = arrived(0, &pieces, &["x", "y"]);

@@ -10,13 +10,14 @@ use lighthaul_testkit::lacks_root;
 use super::bench::{Bench, octets};
 use super::judged::file;
 use crate::budget::Slot;
-use crate::digest::Kind;
-use crate::manifest::Entry;
-use crate::message::{COMPARED_MAX, Span};
-use crate::options::Options;
+use crate::message::COMPARED_MAX;
 use crate::receive::journal::{Journal, Passage, Record, Subject};
-use crate::receive::names;
 use crate::watch::Sight;
+use lighthaul_files::digest::Kind;
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::object::Span;
+use lighthaul_files::options::Options;
+use lighthaul_files::temp_names as names;
 
 /// The smallest file that is resumed, and some.
 const LEN: usize = (8 << 20) + 12_345;

@@ -11,21 +11,21 @@ use super::judged::{file, writer};
 use crate::board::Board;
 use crate::budget::Slot;
 use crate::crew::Crew;
-use crate::digest::{self, Digest, Taking};
-use crate::error::Error;
-use crate::hash::Asked;
-use crate::manifest::Entry;
-use crate::message::{Failure, Report, Span};
-use crate::object::{Layout, Piece};
-use crate::options::Options;
+use crate::message::{Failure, Report};
 use crate::receive::claim::Claim;
 use crate::receive::cradle::Cradle;
 use crate::receive::dress::Wardrobe;
+use crate::receive::job::{Arrived, Incoming, Job};
 use crate::receive::journal::{Journal, Record, Subject};
 use crate::receive::ledger::{Ledger, Pending};
-use crate::receive::publish::{Job, Publisher};
-use crate::receive::receiver::{Landed, Settings};
-use crate::receive::sink::{Arrived, Incoming};
+use crate::receive::publish::Publisher;
+use crate::receive::settings::{Landed, Settings};
+use lighthaul_files::digest::{self, Digest, Taking};
+use lighthaul_files::hash::Asked;
+use lighthaul_files::manifest::Entry;
+use lighthaul_files::object::{Layout, Piece, Span};
+use lighthaul_files::options::Options;
+use lighthaul_session::error::Error;
 
 /// A publisher and all that it works with.
 pub(super) struct Stage {

@@ -15,16 +15,16 @@ use super::bench::{Bench, sessions};
 use super::judged::file;
 use crate::budget::{Budget, Slot};
 use crate::crew::Crew;
-use crate::digest::{Kind, Taking};
-use crate::error::Code;
-use crate::manifest::Entry;
-use crate::message::{Compared, Listing, Report, decode};
+use crate::message::{Compared, LIST, Listing, Report};
 use crate::receive::held::{HeldCheck, HeldRange};
+use crate::receive::job::Job;
 use crate::receive::journal::{Journal, Passage, Record, Subject};
 use crate::receive::ledger::{Ledger, Pending};
-use crate::receive::publish::Job;
-use crate::receive::temp_files::{TempFiles, is_continued};
-use crate::session::LIST;
+use crate::receive::temp_files::{Attempt, TempFiles, is_continued};
+use lighthaul_files::digest::{Kind, Taking};
+use lighthaul_files::manifest::Entry;
+use lighthaul_session::error::Code;
+use lighthaul_session::topic::decode;
 
 const PASSAGE: Passage = Passage {
     digest: Kind::Crc128,
@@ -160,8 +160,12 @@ fn faults_say_who_is_to_blame() {
     let mut files = files(&bench, false);
     let there = pending(file("a", 4), false, true);
     let other = io::Error::other("the disk is broken");
-    for (what, code) in [("cannot create", Code::Open), ("cannot write", Code::Io)] {
-        let fault = files.fault(what, &there, &other);
+    for (attempt, what, code) in [
+        (Attempt::Create, "cannot create", Code::Open),
+        (Attempt::Write, "cannot write", Code::Io),
+        (Attempt::ReadBack, "cannot read back", Code::Io),
+    ] {
+        let fault = files.fault(attempt, &there, &other);
         let text = format!("{what} {}: the disk is broken", bench.target("a").display());
         assert_eq!((fault.code, fault.text), (code, text));
     }
@@ -288,7 +292,10 @@ fn held_range_counts_only_where_it_agrees() {
     }
     // the file fails if the sender cannot read it, or if its journal has changed since it was listed
     let bench = Bench::new("compare-fails");
-    let unread = Report::Failed(Code::Changed as u8, "it changed".into());
+    let unread = Report::Failed {
+        code: Code::Changed as u8,
+        why: "it changed".into(),
+    };
     let (compared, jobs, wanted) = compare(&bench, &noted, false, unread);
     assert_eq!((compared.wanted, wanted), (false, 0));
     let failed = |job: &Job, code| matches!(job, Job::Failed(0, error) if error.code == code);

@@ -1,7 +1,6 @@
 //! rsync to its daemon.
 
-use std::fs;
-use std::io;
+use std::{fs, io};
 
 use super::super::case::Data;
 use super::super::plan::{Tools, Trial};

@@ -1,0 +1,35 @@
+//! What two gateways say to each other about a link, before its pages flow.
+
+pub(crate) use lighthaul_gateway::word::Greeting;
+use lighthaul_session::topic::Topic;
+use serde::{Deserialize, Serialize};
+
+/// One message about a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Message {
+    /// What a side knows of the link, and what it can do.
+    Greeting(Greeting),
+}
+
+impl Topic for Message {
+    const NUMBER: u8 = 7;
+    type Request = Greeting;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn greetings_survive_the_wire() {
+        for heard in [None, Some(7)] {
+            let greeting = Message::Greeting(Greeting {
+                link: [3; 16],
+                heard,
+                window: 1 << 20,
+                datagram_len: 1472,
+            });
+            assert_eq!(Message::decode(&greeting.encode()), Ok(greeting));
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! A list of paths to take, as `--files-from` reads it: plain, or the failures of an earlier copy.
+
+use std::io::{BufRead, Read};
+
+use lighthaul_base::{from_hex, to_hex};
+use serde::{Deserialize, Serialize};
+
+use lighthaul_session::error::{Code, Error};
+
+/// What ends a path in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// A line each; empty lines and those that begin with `#` or `;` say nothing, as for rsync.
+    Line,
+    /// A NUL each (`-0`); all else belongs to the name.
+    Nul,
+}
+
+/// Reads a list as it comes; each path is relative, has no `.` or `..` in it, and may name a folder.
+#[derive(Debug)]
+pub struct FilesFrom<R> {
+    reader: R,
+    ending: Ending,
+    /// Lines read so far.
+    line: u64,
+    failed: bool,
+}
+
+impl<R: BufRead> FilesFrom<R> {
+    /// The paths that `reader` has, each ended by `ending`.
+    pub fn new(reader: R, ending: Ending) -> Self {
+        Self {
+            reader,
+            ending,
+            line: 0,
+            failed: false,
+        }
+    }
+
+    /// The next path; nothing at the end.
+    fn step(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        loop {
+            let Some(line) = self.read()? else {
+                return Ok(None);
+            };
+            self.line += 1;
+            let path = match self.ending {
+                Ending::Nul => Some(line),
+                Ending::Line => self.said(line)?,
+            };
+            if let Some(path) = path.filter(|path| !path.is_empty()) {
+                return self.normal(&path).map(Some);
+            }
+        }
+    }
+
+    /// One line without its end.
+    fn read(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        let end = match self.ending {
+            Ending::Line => b'\n',
+            Ending::Nul => 0,
+        };
+        let mut line = Vec::new();
+        let mut bounded = (&mut self.reader).take(LINE_MAX);
+        let count = bounded.read_until(end, &mut line).map_err(|error| {
+            Error::new(
+                Code::Open,
+                format!("cannot read the list of files: {error}"),
+            )
+        })?;
+        if line.last() == Some(&end) {
+            line.pop();
+        } else if count as u64 == LINE_MAX {
+            self.line += 1;
+            return Err(
+                self.refused("it is longer than any path; separate names with NULs and say -0")
+            );
+        }
+        Ok((count > 0).then_some(line))
+    }
+
+    /// The path that a line says, if it says one.
+    fn said(&self, mut line: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        match line.first() {
+            None | Some(b'#' | b';') => Ok(None),
+            Some(b'{') => match serde_json::from_slice::<Record>(&line) {
+                Ok(record) if record.kind != "error" => Ok(None),
+                Ok(record) => match record.octets() {
+                    Some(path) => Ok(Some(path)),
+                    None => Err(self.refused("path_hex is no hexadecimal")),
+                },
+                // a name may begin with a brace
+                Err(_) => Ok(Some(line)),
+            },
+            Some(_) => Ok(Some(line)),
+        }
+    }
+
+    /// `path` without what says nothing, as a slash in front, since the source is its root; refused if it could lead out.
+    fn normal(&self, path: &[u8]) -> Result<Vec<u8>, Error> {
+        if path.contains(&0) {
+            return Err(self.refused("it has a NUL in it; say -0 for a list that NULs separate"));
+        }
+        let mut normal = Vec::with_capacity(path.len());
+        for name in path.split(|octet| *octet == b'/') {
+            match name {
+                b"" | b"." => {}
+                b".." => {
+                    return Err(self.refused("it has .. in it; write it as seen from the source"));
+                }
+                name => {
+                    if !normal.is_empty() {
+                        normal.push(b'/');
+                    }
+                    normal.extend_from_slice(name);
+                }
+            }
+        }
+        if normal.is_empty() {
+            return Err(self.refused("it means the whole source; copy that without a list"));
+        }
+        Ok(normal)
+    }
+
+    fn refused(&self, why: &str) -> Error {
+        let text = format!("entry {} of the list of files is refused: {why}", self.line);
+        Error::new(Code::Usage, text)
+    }
+}
+
+impl<R: BufRead> Iterator for FilesFrom<R> {
+    type Item = Result<Vec<u8>, Error>;
+
+    /// After an error there is nothing more, for a list is believed as a whole.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let step = self.step();
+        self.failed = step.is_err();
+        step.transpose()
+    }
+}
+
+/// One line of a list of failures, without its end, that [`FilesFrom`] reads again.
+pub fn failure_record(path: &[u8], error: &Error) -> String {
+    let text = std::str::from_utf8(path).ok();
+    let record = Record {
+        version: 1,
+        kind: "error".into(),
+        code: error.code as u8,
+        text: error.text.clone(),
+        path: text.map(str::to_owned),
+        path_hex: text.is_none().then(|| to_hex(path)),
+    };
+    serde_json::to_string(&record).unwrap_or_default()
+}
+
+/// A failure in JSON; a path that is not text is there in hexadecimal, since JSON has only text.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    #[serde(rename = "v")]
+    version: u64,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    code: u8,
+    #[serde(default)]
+    text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
+}
+
+impl Record {
+    /// Its path; empty for an error that is about none, nothing if it cannot be read.
+    fn octets(self) -> Option<Vec<u8>> {
+        let Some(hex) = self.path_hex else {
+            return Some(self.path.unwrap_or_default().into_bytes());
+        };
+        from_hex(&hex)
+    }
+}
+
+/// The longest line: a path of 4096 octets in hexadecimal and a sentence fit.
+const LINE_MAX: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &[u8], ending: Ending) -> Result<Vec<Vec<u8>>, Error> {
+        FilesFrom::new(text, ending).collect()
+    }
+
+    #[test]
+    fn lists_are_read_line_by_line_and_made_normal() {
+        let text = b"a\n\n# note\n; note\n./b//c/\r\n{brace}\n/last";
+        let paths: [&[u8]; 4] = [b"a", b"b/c", b"{brace}", b"last"];
+        assert_eq!(read(text, Ending::Line).unwrap(), paths);
+        let paths: [&[u8]; 3] = [b"#a\nb", b"{\"v\":1}", b"c"];
+        assert_eq!(
+            read(b"#a\nb\0{\"v\":1}\0\0c\0", Ending::Nul).unwrap(),
+            paths
+        );
+    }
+
+    #[test]
+    fn paths_that_lead_out_are_refused_with_their_number() {
+        for text in [
+            "ok\n/../etc/passwd\n",
+            "ok\na/../../b\n",
+            "ok\n..\n",
+            "ok\n./\n",
+            "ok\na\0b\n",
+        ] {
+            let mut list = FilesFrom::new(text.as_bytes(), Ending::Line);
+            assert_eq!(list.next(), Some(Ok(b"ok".to_vec())));
+            let error = list.next().unwrap().unwrap_err();
+            assert!(error.text.contains("entry 2"), "{error}");
+            assert_eq!(list.next(), None);
+        }
+        assert!(read("x".repeat(1 << 20).as_bytes(), Ending::Line).is_err());
+    }
+
+    #[test]
+    fn failures_of_an_earlier_copy_are_a_list() {
+        let text = concat!(
+            "{\"v\":1,\"type\":\"start\",\"entries\":3}\n",
+            "{\"v\":1,\"type\":\"error\",\"path\":\"a/b\",\"code\":24,\"text\":\"it changed\"}\n",
+            "{\"v\":1,\"type\":\"error\",\"code\":10,\"text\":\"the network failed\"}\n",
+            "{\"v\":1,\"type\":\"error\",\"path_hex\":\"ff2f61\"}\n",
+            "{\"v\":1,\"type\":\"summary\"}\n",
+        );
+        let paths: [&[u8]; 2] = [b"a/b", b"\xff/a"];
+        assert_eq!(read(text.as_bytes(), Ending::Line).unwrap(), paths);
+        let odd = b"{\"v\":1,\"type\":\"error\",\"path_hex\":\"f\"}";
+        assert!(read(odd, Ending::Line).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_failed_is_found_again(names in prop::collection::vec(any::<u8>(), 1..40)) {
+            let name: Vec<u8> = names.into_iter().filter(|octet| ![0, b'/', b'.'].contains(octet)).collect();
+            prop_assume!(!name.is_empty());
+            let line = failure_record(&name, &Error::new(Code::Changed, "it changed"));
+            prop_assert_eq!(read(line.as_bytes(), Ending::Line), Ok(vec![name]));
+        }
+
+        #[test]
+        fn nothing_that_is_listed_leads_out(text: Vec<u8>, nul: bool) {
+            let ending = if nul { Ending::Nul } else { Ending::Line };
+            for path in FilesFrom::new(text.as_slice(), ending).flatten() {
+                prop_assert!(!path.starts_with(b"/") && !path.contains(&0));
+                prop_assert!(path.split(|octet| *octet == b'/').all(|name| !matches!(name, b"" | b"." | b"..")));
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The rules of a filter, in their order.
+
+use std::fmt;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::filter::pattern::Pattern;
+use lighthaul_session::error::{Code, Error};
+
+/// What somebody wrote on a command line, one option each, in the order of the options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// `--exclude PATTERN`
+    Exclude(Vec<u8>),
+    /// `--include PATTERN`
+    Include(Vec<u8>),
+    /// `--filter RULE`
+    Filter(Vec<u8>),
+    /// `--exclude-from FILE`; `-` is standard input.
+    ExcludeFrom(PathBuf),
+    /// `--include-from FILE`
+    IncludeFrom(PathBuf),
+}
+
+/// Rules that say which files are taken; the first that matches decides, and where none does the file
+/// is taken. They cross the wire when the far side does the walking.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<(bool, Vec<u8>)>", into = "Vec<(bool, Vec<u8>)>")]
+pub struct Rules {
+    rules: Vec<Rule>,
+    /// Octets of all patterns.
+    octets: usize,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    takes: bool,
+    text: Vec<u8>,
+    pattern: Pattern,
+}
+
+/// What the rules say about a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// It goes along.
+    Take,
+    /// It stays behind because of this rule, and so does all that is in it.
+    Leave(&'a Rule),
+}
+
+impl Rules {
+    /// At most so many rules.
+    pub const RULES_MAX: usize = 10_000;
+    /// At most so many octets in all patterns.
+    pub const OCTETS_MAX: usize = 256 << 10;
+
+    /// Reads what was written, and the files that it names.
+    pub fn parse(written: &[Written]) -> Result<Self, Error> {
+        let mut rules = Self::default();
+        for option in written {
+            match option {
+                Written::Exclude(text) => rules.simple(text, false)?,
+                Written::Include(text) => rules.simple(text, true)?,
+                Written::Filter(text) => rules.full(text, 0)?,
+                Written::ExcludeFrom(file) => {
+                    for_lines(file, |line| rules.simple(line, false))?;
+                }
+                Written::IncludeFrom(file) => {
+                    for_lines(file, |line| rules.simple(line, true))?;
+                }
+            }
+        }
+        Ok(rules)
+    }
+
+    /// Whether nothing is filtered.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Whether `path`, seen from the root of the transfer, goes along. Folders are asked about before
+    /// what is in them, which is not asked about if the folder stays behind.
+    pub fn verdict(&self, path: &[u8], folder: bool) -> Verdict<'_> {
+        let found = self
+            .rules
+            .iter()
+            .find(|rule| rule.pattern.matches(path, folder));
+        match found {
+            Some(rule) if !rule.takes => Verdict::Leave(rule),
+            _ => Verdict::Take,
+        }
+    }
+
+    /// A rule of an option that says already what it does; rsync lets `+ ` and `- ` overrule that.
+    fn simple(&mut self, text: &[u8], takes: bool) -> Result<(), Error> {
+        match text {
+            b"!" => self.clear(),
+            [b'!', ..] => {
+                let why = "a ! alone drops all rules before it; say \"- !NAME\" for a name that begins with one";
+                return Err(refused(text, why));
+            }
+            [b'+', b' ', pattern @ ..] => self.push(true, pattern)?,
+            [b'-', b' ', pattern @ ..] => self.push(false, pattern)?,
+            pattern => self.push(takes, pattern)?,
+        }
+        Ok(())
+    }
+
+    /// A rule with its word or letter in front, within files that are `depth` deep in each other.
+    fn full(&mut self, text: &[u8], depth: usize) -> Result<(), Error> {
+        if matches!(text, b"!" | b"clear") {
+            self.clear();
+            return Ok(());
+        }
+        let at = text.iter().position(|octet| b" _".contains(octet));
+        let (word, rest) = text.split_at(at.unwrap_or(text.len()));
+        let rest = rest.get(1..).unwrap_or_default();
+        match word {
+            b"-" | b"exclude" => self.push(false, rest),
+            b"+" | b"include" => self.push(true, rest),
+            b"." | b"merge" if depth == DEPTH_MAX => {
+                Err(refused(text, "files of rules name each other too deeply"))
+            }
+            b"." | b"merge" => {
+                let file = Path::new(std::ffi::OsStr::from_bytes(rest));
+                for_lines(file, |line| self.full(line, depth + 1))
+            }
+            _ => Err(refused(
+                text,
+                "a rule is \"- PATTERN\", \"+ PATTERN\", \". FILE\" or \"!\"",
+            )),
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn push(&mut self, takes: bool, text: &[u8]) -> Result<(), Error> {
+        if text.is_empty() {
+            return Err(refused(text, "a rule needs a pattern"));
+        }
+        self.octets += text.len();
+        if self.octets > Self::OCTETS_MAX || self.rules.len() == Self::RULES_MAX {
+            let text = format!(
+                "too many filter rules: at most {} of {} KiB together; merge some with wildcards",
+                Self::RULES_MAX,
+                Self::OCTETS_MAX >> 10
+            );
+            return Err(Error::new(Code::Usage, text));
+        }
+        self.rules.push(Rule {
+            takes,
+            text: text.to_vec(),
+            pattern: Pattern::new(text),
+        });
+        Ok(())
+    }
+}
+
+impl TryFrom<Vec<(bool, Vec<u8>)>> for Rules {
+    type Error = Error;
+
+    fn try_from(lines: Vec<(bool, Vec<u8>)>) -> Result<Self, Error> {
+        let mut rules = Self::default();
+        for (takes, text) in lines {
+            rules.push(takes, &text)?;
+        }
+        Ok(rules)
+    }
+}
+
+impl From<Rules> for Vec<(bool, Vec<u8>)> {
+    fn from(rules: Rules) -> Self {
+        let lines = rules.rules.into_iter();
+        lines.map(|rule| (rule.takes, rule.text)).collect()
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.takes { '+' } else { '-' };
+        write!(f, "{sign} {}", String::from_utf8_lossy(&self.text))
+    }
+}
+
+/// Hands over the lines of a file of rules, without comments and empty ones; `-` is standard input.
+fn for_lines(file: &Path, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+    let mut octets = Vec::new();
+    let read = if file.as_os_str() == "-" {
+        std::io::stdin().read_to_end(&mut octets).map(drop)
+    } else {
+        std::fs::read(file).map(|all| octets = all)
+    };
+    read.map_err(|error| Error::file(Code::Open, "cannot read the rules in", file, &error))?;
+    for line in octets.split(|octet| *octet == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if !matches!(line, [] | [b'#' | b';', ..]) {
+            take(line)?;
+        }
+    }
+    Ok(())
+}
+
+fn refused(text: &[u8], why: &str) -> Error {
+    let text = String::from_utf8_lossy(text);
+    Error::new(Code::Usage, format!("filter rule \"{text}\": {why}"))
+}
+
+/// How deep files of rules may name each other.
+const DEPTH_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(text: &str) -> Written {
+        Written::Filter(text.into())
+    }
+
+    fn left(rules: &Rules, path: &str, folder: bool) -> Option<String> {
+        match rules.verdict(path.as_bytes(), folder) {
+            Verdict::Take => None,
+            Verdict::Leave(rule) => Some(rule.to_string()),
+        }
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let rules = Rules::parse(&[
+            Written::Include("*.rs".into()),
+            Written::Exclude("src/*".into()),
+            Written::Exclude("+ src".into()),
+            filter("- *"),
+        ])
+        .unwrap();
+        assert_eq!(left(&rules, "src/a.rs", false), None);
+        assert_eq!(left(&rules, "src/a.c", false), Some("- src/*".into()));
+        assert_eq!(left(&rules, "src", true), None);
+        assert_eq!(left(&rules, "other", false), Some("- *".into()));
+    }
+
+    #[test]
+    fn rules_are_read_from_files_that_name_files() {
+        let folder = std::env::temp_dir().join(format!("lighthaul-rules-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (plain, merged) = (folder.join("plain"), folder.join("merged"));
+        std::fs::write(&plain, "# a comment\n; another\n\n*.o\r\n+ keep\n").unwrap();
+        let text = format!("+ *.txt\n. {}\n", folder.join("inner").display());
+        std::fs::write(&merged, text).unwrap();
+        std::fs::write(folder.join("inner"), "- secret\n").unwrap();
+        let rules = Rules::parse(&[
+            Written::ExcludeFrom(plain),
+            filter(&format!(". {}", merged.display())),
+        ]);
+        let lines: Vec<_> = rules.unwrap().rules.iter().map(Rule::to_string).collect();
+        assert_eq!(lines, ["- *.o", "+ keep", "+ *.txt", "- secret"]);
+        let again = format!(". {}\n", merged.display());
+        std::fs::write(&merged, &again).unwrap();
+        let error = Rules::parse(&[filter(again.trim())]).unwrap_err();
+        assert!(error.text.contains("too deeply"), "{error}");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn an_exclamation_mark_drops_what_was_before() {
+        let rules = Rules::parse(&[Written::Exclude("a".into()), filter("!"), filter("- b")]);
+        assert_eq!(rules, Rules::parse(&[filter("exclude b")]));
+    }
+
+    #[test]
+    fn rules_that_make_no_sense_are_refused_with_words() {
+        for text in [
+            "",
+            "- ",
+            "foo",
+            "P x",
+            "-s x",
+            ": .rsync-filter",
+            ". /no/such/file",
+        ] {
+            let error = Rules::parse(&[filter(text)]).unwrap_err();
+            assert!(!error.text.is_empty(), "{text}");
+        }
+        assert!(Rules::parse(&[Written::Exclude("!a".into())]).is_err());
+    }
+
+    #[test]
+    fn rules_survive_the_wire_and_their_bounds_hold_there() {
+        let rules = Rules::parse(&[filter("- *.o"), filter("+ [a-z]/\u{e9}")]).unwrap();
+        let octets = postcard::to_allocvec(&rules).unwrap();
+        assert_eq!(postcard::from_bytes(&octets), Ok(rules));
+        for lines in [
+            vec![(true, b"x".to_vec()); Rules::RULES_MAX + 1],
+            vec![(true, vec![b'x'; Rules::OCTETS_MAX + 1])],
+            vec![(true, Vec::new())],
+        ] {
+            let octets = postcard::to_allocvec(&lines).unwrap();
+            assert!(postcard::from_bytes::<Rules>(&octets).is_err());
+        }
+    }
+}

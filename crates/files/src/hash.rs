@@ -1,0 +1,310 @@
+//! Hashes of files that somebody else wants to know: a catalogue, a colleague, a checksum file.
+//!
+//! They are taken besides the digest that proves the transfer, over the bytes of one file in their order.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crc_fast::CrcAlgorithm;
+use lighthaul_base::to_hex;
+use md5::Digest;
+use serde::{Deserialize, Serialize};
+
+use lighthaul_session::error::{Code, Error};
+
+/// Which hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Kind {
+    /// MD5 (RFC 1321): against accidents only.
+    Md5,
+    /// Adler-32 (RFC 1950).
+    Adler32,
+    /// CRC-32C (RFC 3385).
+    Crc32c,
+    /// SHA-256 (FIPS 180-4).
+    Sha256,
+    /// BLAKE3.
+    Blake3,
+}
+
+/// A hash that somebody asked for, and what it should be if they know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Which.
+    pub kind: Kind,
+    /// What it should be, in lower-case digits of full width.
+    pub expected: Option<String>,
+}
+
+/// A file of a copy, and its hashes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hashed {
+    /// Its path among the entries.
+    pub path: Vec<u8>,
+    /// Its bytes.
+    pub size: u64,
+    /// What they come to, in lower-case digits of full width.
+    pub hashes: Vec<(Kind, String)>,
+}
+
+/// Hashes of one file, being taken.
+#[derive(Clone, Debug, Default)]
+pub struct Hashes {
+    states: Vec<State>,
+}
+
+#[derive(Clone)]
+enum State {
+    Md5(md5::Md5),
+    Adler32(simd_adler32::Adler32),
+    Crc32c(crc_fast::Digest),
+    Sha256(ring::digest::Context),
+    Blake3(Box<blake3::Hasher>),
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Md5,
+        Self::Adler32,
+        Self::Crc32c,
+        Self::Sha256,
+        Self::Blake3,
+    ];
+
+    /// What it is called on a command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Md5 => "md5",
+            Self::Adler32 => "adler32",
+            Self::Crc32c => "crc32c",
+            Self::Sha256 => "sha256",
+            Self::Blake3 => "blake3",
+        }
+    }
+
+    /// How many hexadecimal digits it has, leading zeros included.
+    pub const fn digits(self) -> usize {
+        match self {
+            Self::Adler32 | Self::Crc32c => 8,
+            Self::Md5 => 32,
+            Self::Sha256 | Self::Blake3 => 64,
+        }
+    }
+}
+
+impl Asked {
+    /// Reads `md5,adler32` or `adler32=0a1b2c3d`. Some catalogues drop leading zeros of the short ones: there
+    /// they may be missing.
+    pub fn list(text: &str) -> Result<Vec<Self>, Error> {
+        text.split(',').map(Self::from_str).collect()
+    }
+
+    /// Says so if what was expected is not what was `found`.
+    pub fn check(&self, found: &[(Kind, String)]) -> Result<(), Error> {
+        let Some(expected) = &self.expected else {
+            return Ok(());
+        };
+        let name = self.kind.name();
+        match found.iter().find(|(kind, _)| *kind == self.kind) {
+            Some((_, found)) if found == expected => Ok(()),
+            Some((_, found)) => {
+                let text = format!("its {name} is {found}, not {expected} as expected");
+                Err(Error::new(Code::Integrity, text))
+            }
+            None => {
+                let text = format!("its {name} was not taken, so that it may not be as expected");
+                Err(Error::new(Code::Integrity, text))
+            }
+        }
+    }
+}
+
+impl Hashed {
+    /// Whether digits are digits, so that they can be shown.
+    pub fn is_sound(&self) -> bool {
+        let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
+        self.hashes
+            .iter()
+            .all(|(kind, text)| text.len() == kind.digits() && text.bytes().all(is_digit))
+    }
+}
+
+impl FromStr for Asked {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        let mut kinds = Kind::ALL.into_iter();
+        let Some(kind) = kinds.find(|kind| name.eq_ignore_ascii_case(kind.name())) else {
+            let names = Kind::ALL.map(Kind::name).join(", ");
+            let text = format!("no hash is called \"{name}\": there are {names}");
+            return Err(Error::new(Code::Usage, text));
+        };
+        let expected = value.map(|value| {
+            let digits = kind.digits();
+            let is_short = value.len() < digits && digits == 8 && !value.is_empty();
+            let is_hex = value.bytes().all(|digit| digit.is_ascii_hexdigit());
+            if is_hex && (is_short || value.len() == digits) {
+                Ok(format!("{:0>digits$}", value.to_ascii_lowercase()))
+            } else {
+                let text = format!("{name} has {digits} hexadecimal digits: \"{value}\" is none");
+                Err(Error::new(Code::Usage, text))
+            }
+        });
+        let expected = expected.transpose()?;
+        Ok(Self { kind, expected })
+    }
+}
+
+impl Hashes {
+    /// Those of an empty file, each kind once.
+    pub fn new(kinds: &[Kind]) -> Self {
+        let mut kinds = kinds.to_vec();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let states = kinds.into_iter().map(State::new).collect();
+        Self { states }
+    }
+
+    /// Whether none are taken.
+    pub fn is_empty(&self) -> bool {
+        self.states.is_empty()
+    }
+
+    /// Takes in the next bytes of the file.
+    pub fn update(&mut self, bytes: &[u8]) {
+        // each hash takes a piece while the cache has it
+        for piece in bytes.chunks(PIECE) {
+            for state in &mut self.states {
+                state.update(piece);
+            }
+        }
+    }
+
+    /// What they came to, in lower-case digits of full width, in the order of their kinds.
+    pub fn finish(self) -> Vec<(Kind, String)> {
+        self.states.into_iter().map(State::finish).collect()
+    }
+}
+
+impl State {
+    fn new(kind: Kind) -> Self {
+        match kind {
+            Kind::Md5 => Self::Md5(md5::Md5::new()),
+            Kind::Adler32 => Self::Adler32(simd_adler32::Adler32::new()),
+            Kind::Crc32c => Self::Crc32c(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi)),
+            Kind::Sha256 => Self::Sha256(ring::digest::Context::new(&ring::digest::SHA256)),
+            Kind::Blake3 => Self::Blake3(Box::default()),
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Md5(state) => state.update(bytes),
+            Self::Adler32(state) => state.write(bytes),
+            Self::Crc32c(state) => state.update(bytes),
+            Self::Sha256(state) => state.update(bytes),
+            Self::Blake3(state) => {
+                state.update(bytes);
+            }
+        }
+    }
+
+    fn finish(self) -> (Kind, String) {
+        match self {
+            Self::Md5(state) => (Kind::Md5, to_hex(&state.finalize())),
+            Self::Adler32(state) => (Kind::Adler32, format!("{:08x}", state.finish())),
+            Self::Crc32c(state) => (Kind::Crc32c, format!("{:08x}", state.finalize())),
+            Self::Sha256(state) => (Kind::Sha256, to_hex(state.finish().as_ref())),
+            Self::Blake3(state) => (Kind::Blake3, state.finalize().to_hex().to_string()),
+        }
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("State")
+    }
+}
+
+const PIECE: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hash(bytes: &[u8]) -> Vec<String> {
+        let mut hashes = Hashes::new(&Kind::ALL);
+        hashes.update(bytes);
+        hashes.finish().into_iter().map(|(_, text)| text).collect()
+    }
+
+    #[test]
+    fn hashes_are_what_their_standards_say() {
+        assert_eq!(
+            hash(b""),
+            [
+                "d41d8cd98f00b204e9800998ecf8427e",
+                "00000001",
+                "00000000",
+                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262",
+            ]
+        );
+        assert_eq!(
+            hash(b"123456789"),
+            [
+                "25f9e794323b453885f5181f1b624d0b",
+                "091e01de",
+                "e3069283",
+                "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225",
+                "b7d65b48420d1033cb2595293263b6f72eabee20d55e699d0df1973b3c9deed1",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_asked_for_is_read_and_compared() {
+        let asked = Asked::list("md5,ADLER32=91E01DE").unwrap();
+        assert_eq!((asked[0].kind, &asked[0].expected), (Kind::Md5, &None));
+        assert_eq!(asked[1].expected.as_deref(), Some("091e01de"));
+        let mut hashes = Hashes::new(&[Kind::Adler32, Kind::Adler32]);
+        hashes.update(b"123456789");
+        let found = hashes.finish();
+        assert_eq!(found.len(), 1);
+        assert_eq!(asked[0].check(&found), Ok(()));
+        assert_eq!(asked[1].check(&found), Ok(()));
+        let other = Asked::list("adler32=1").unwrap();
+        assert_eq!(other[0].check(&found).unwrap_err().code, Code::Integrity);
+        assert!(other[0].check(&[]).is_err());
+        for text in [
+            "",
+            "md6",
+            "md5=",
+            "md5=00",
+            "adler32=xyz",
+            "adler32=0123456789",
+            "md5,",
+            "adler32=",
+        ] {
+            assert_eq!(Asked::list(text).unwrap_err().code, Code::Usage, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_hash_like_the_whole(bytes: Vec<u8>, cut: prop::sample::Index) {
+            let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
+            let mut hashes = Hashes::new(&Kind::ALL);
+            hashes.update(front);
+            hashes.update(back);
+            let pieces: Vec<_> = hashes.finish().into_iter().map(|(_, text)| text).collect();
+            prop_assert_eq!(pieces, hash(&bytes));
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! A list of paths that one side has and the other looks through, told page by page as it is asked for.
+//!
+//! What comes next on the same stream never waits behind names that nobody has room for.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, iter, thread};
+
+use lighthaul_base::escape::escape;
+
+use crate::manifest::{PATH_MAX, safe};
+use lighthaul_session::error::{Code, Error};
+
+/// Names in one page: of [`PATH_MAX`] octets each, they are less than the longest message.
+const NAMES_MAX: usize = 200;
+/// Octets of a name that is too long in a message about it.
+const NAME_SHOWN: usize = 100;
+/// Pages that are asked for ahead.
+const PAGES_MAX: usize = 64;
+
+/// The paths of a list.
+pub struct Names(Box<dyn Iterator<Item = Result<Vec<u8>, Error>> + Send>);
+
+/// Paths of a list that go into one message; none say that the list has ended.
+pub type Page = Vec<Vec<u8>>;
+
+/// The side that has the list, as it reads it: names may come from somebody who thinks, and for whom
+/// nobody waits.
+#[derive(Debug)]
+pub struct Told {
+    names: Mutex<Receiver<Result<Vec<u8>, Error>>>,
+    /// Pages that were asked for and not said.
+    owed: AtomicU64,
+    /// The last page has been said.
+    ended: AtomicBool,
+}
+
+/// The side that looks for what the list names.
+#[derive(Debug)]
+pub struct Heard {
+    /// Where pages go, until the last has come.
+    pages: Option<SyncSender<Page>>,
+    /// Pages that were asked for.
+    asked: u64,
+    /// Pages that were looked at.
+    read: Arc<AtomicU64>,
+}
+
+impl Names {
+    /// The paths of a list, as they come.
+    pub fn new(names: impl Iterator<Item = Result<Vec<u8>, Error>> + Send + 'static) -> Self {
+        Self(Box::new(names))
+    }
+}
+
+impl Iterator for Names {
+    type Item = Result<Vec<u8>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Names")
+    }
+}
+
+impl Told {
+    /// Begins to read `names`, in a thread of its own.
+    pub fn begin(names: Names) -> Result<Self, Error> {
+        let (read, come) = sync_channel(PAGES_MAX * NAMES_MAX);
+        let reading = move || {
+            for name in names {
+                if read.send(name).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("list".into()).spawn(reading);
+        thread.map_err(|e| Error::new(Code::Io, format!("the list cannot be read: {e}")))?;
+        Ok(Self {
+            names: Mutex::new(come),
+            owed: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// One more page is asked for.
+    pub fn ask(&self) {
+        self.owed.fetch_add(1, Relaxed);
+    }
+
+    /// Whether the last page has been said.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed)
+    }
+
+    /// Says what has been read by now, as far as it was asked for and there is room: who asks need not hear.
+    pub fn answer(
+        &self,
+        has_room: impl Fn() -> bool,
+        mut say: impl FnMut(Page) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        while self.owed.load(Relaxed) > 0
+            && !self.has_ended()
+            && has_room()
+            && let Some(page) = self.page()?
+        {
+            self.owed.fetch_sub(1, Relaxed);
+            self.ended.store(page.is_empty(), Relaxed);
+            say(page)?;
+        }
+        Ok(())
+    }
+
+    /// What has been read by now; nothing if that is no name and the list goes on.
+    fn page(&self) -> Result<Option<Page>, Error> {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = match names.try_recv() {
+            Ok(name) => name,
+            Err(TryRecvError::Empty) => return Ok(None),
+            Err(TryRecvError::Disconnected) => return Ok(Some(Page::new())),
+        };
+        let more = names.try_iter().take(NAMES_MAX - 1);
+        let page: Page = iter::once(first).chain(more).collect::<Result<_, _>>()?;
+        match page.iter().find(|name| name.len() > PATH_MAX) {
+            None => Ok(Some(page)),
+            Some(name) => {
+                let name = escape(&String::from_utf8_lossy(name), NAME_SHOWN).into_owned();
+                let text = format!("{name} in the list of files is longer than any path");
+                Err(Error::new(Code::Usage, text))
+            }
+        }
+    }
+}
+
+impl Heard {
+    /// A list, and the names that will come of it.
+    pub fn new() -> (Self, Names) {
+        let (pages, come) = sync_channel::<Page>(PAGES_MAX);
+        let read = Arc::<AtomicU64>::default();
+        let list = Self {
+            pages: Some(pages),
+            asked: 0,
+            read: Arc::clone(&read),
+        };
+        let names = come.into_iter().flat_map(move |page| {
+            read.fetch_add(1, Relaxed);
+            page.into_iter().map(Ok)
+        });
+        (list, Names::new(names))
+    }
+
+    /// Asks for as many pages as there is room for.
+    pub fn ask(&mut self, mut ask: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+        while self.pages.is_some() && self.asked < self.read.load(Relaxed) + PAGES_MAX as u64 {
+            self.asked += 1;
+            ask()?;
+        }
+        Ok(())
+    }
+
+    /// Takes a page in, which must be one that was asked for and lead nowhere else.
+    pub fn take(&mut self, page: Page) -> Result<(), Error> {
+        let lie = || Error::new(Code::Protocol, "the peer's list makes no sense");
+        let pages = self.pages.as_ref().ok_or_else(lie)?;
+        if page.is_empty() {
+            self.pages = None;
+            return Ok(());
+        }
+        let page: Option<Page> = page.into_iter().map(safe).collect();
+        match pages.try_send(page.ok_or_else(lie)?) {
+            // who does not look any more has failed, or been stopped
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(lie()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(names: &[&str]) -> Page {
+        names.iter().map(|name| name.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn a_long_list_is_told_in_order_and_no_faster_than_it_is_looked_through() {
+        let all: Vec<_> = (0..30_000)
+            .map(|nth| nth.to_string().into_bytes())
+            .collect();
+        let told = Told::begin(Names::new(all.clone().into_iter().map(Ok))).unwrap();
+        let (mut heard, mut names) = Heard::new();
+        let (mut come, mut looked) = (0, Page::new());
+        while !told.has_ended() {
+            heard
+                .ask(|| {
+                    told.ask();
+                    Ok(())
+                })
+                .unwrap();
+            let take = |page: Page| {
+                come += page.len();
+                heard.take(page)
+            };
+            told.answer(|| true, take).unwrap();
+            let there = come - looked.len();
+            looked.extend(names.by_ref().take(there).map(Result::unwrap));
+        }
+        assert!(looked == all, "{} of {}", looked.len(), all.len());
+    }
+
+    #[test]
+    fn nothing_is_told_that_was_not_asked_for_has_no_room_or_is_behind_the_end() {
+        let told = Told::begin(Names::new(iter::once(Ok(b"x".to_vec())))).unwrap();
+        let silence = |page: Page| panic!("{page:?}");
+        told.answer(|| true, silence).unwrap();
+        (0..9).for_each(|_| told.ask());
+        told.answer(|| false, silence).unwrap();
+        let mut pages = Vec::new();
+        while !told.has_ended() {
+            let keep = |page| {
+                pages.push(page);
+                Ok(())
+            };
+            told.answer(|| true, keep).unwrap();
+        }
+        assert_eq!(pages, [page(&["x"]), page(&[])]);
+        told.answer(|| true, silence).unwrap();
+        let (mut heard, names) = Heard::new();
+        for page in pages {
+            heard.take(page).unwrap();
+        }
+        assert_eq!(names.map(Result::unwrap).collect::<Page>(), page(&["x"]));
+        assert!(heard.take(page(&["y"])).is_err(), "it has ended");
+    }
+
+    #[test]
+    fn a_list_that_leads_out_or_was_not_asked_for_is_refused() {
+        for name in ["../x", "/x", "a/../b", ""] {
+            assert!(Heard::new().0.take(page(&[name])).is_err(), "{name:?}");
+        }
+        let (mut heard, _names) = Heard::new();
+        let taken = (0..=PAGES_MAX).map(|_| heard.take(page(&["x"])).is_ok());
+        let taken: Vec<_> = taken.collect();
+        assert!(taken[..PAGES_MAX].iter().all(|taken| *taken) && !taken[PAGES_MAX]);
+    }
+}

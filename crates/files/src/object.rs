@@ -1,0 +1,167 @@
+//! How parts of files lie behind one another in an object.
+
+use std::ops::Range;
+
+use lighthaul_base::Malformed;
+use serde::{Deserialize, Serialize};
+
+/// A piece from this size on starts at a page of the object, so that it can be written in whole pages.
+pub const LARGE: u64 = 1 << 20;
+/// What large pieces are aligned to.
+pub const PAGE: u64 = 4096;
+/// The most pieces of an object.
+pub const PIECES_MAX: usize = 1 << 14;
+/// The most bytes of an object.
+pub const OBJECT_MAX: u64 = 1 << 36;
+
+/// From where to where in a file.
+pub type Span = (u64, u64);
+
+/// A part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The number of the file among all entries.
+    pub entry: u64,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Its bytes, never none.
+    pub len: u64,
+}
+
+impl Piece {
+    /// Where in the file it ends.
+    pub const fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+}
+
+/// Where each piece begins in the object.
+#[derive(Debug, Default)]
+pub struct Layout {
+    pieces: Vec<Piece>,
+    starts: Vec<u64>,
+    len: u64,
+}
+
+impl Layout {
+    /// The layout of an object of `pieces`.
+    pub fn new(pieces: Vec<Piece>) -> Result<Self, Malformed> {
+        let mut layout = Self::default();
+        for piece in &pieces {
+            let end = piece.offset.checked_add(piece.len);
+            if piece.len == 0 || piece.len > OBJECT_MAX || end.is_none() {
+                return Err(Malformed);
+            }
+            let start = if piece.len >= LARGE {
+                layout.len.next_multiple_of(PAGE)
+            } else {
+                layout.len
+            };
+            layout.starts.push(start);
+            layout.len = start + piece.len;
+            if layout.len > OBJECT_MAX {
+                return Err(Malformed);
+            }
+        }
+        if pieces.is_empty() || pieces.len() > PIECES_MAX {
+            return Err(Malformed);
+        }
+        layout.pieces = pieces;
+        Ok(layout)
+    }
+
+    /// What the object is made of, in order.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Bytes of the object.
+    pub const fn object_len(&self) -> u64 {
+        self.len
+    }
+
+    /// Which parts of which pieces the `len` bytes at `offset` are, in order; what belongs to none,
+    /// since it only aligns, is left out.
+    pub fn cut(&self, offset: u64, len: usize) -> impl Iterator<Item = Cut> + '_ {
+        let end = offset + len as u64;
+        let first = self.starts.partition_point(|start| *start <= offset);
+        (first.saturating_sub(1)..self.pieces.len())
+            .take_while(move |index| self.starts[*index] < end)
+            .filter_map(move |index| {
+                let start = self.starts[index];
+                let from = start.max(offset);
+                let till = (start + self.pieces[index].len).min(end);
+                (from < till).then(|| Cut {
+                    index,
+                    at: from - start,
+                    range: (from - offset) as usize..(till - offset) as usize,
+                })
+            })
+    }
+}
+
+/// A part of a piece.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Which piece.
+    pub index: usize,
+    /// Where in the piece.
+    pub at: u64,
+    /// Which of the bytes.
+    pub range: Range<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn piece(len: u64) -> Piece {
+        Piece {
+            entry: 0,
+            offset: 0,
+            len,
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let end = Piece {
+            offset: u64::MAX,
+            ..piece(1)
+        };
+        for pieces in [
+            vec![],
+            vec![piece(0)],
+            vec![piece(u64::MAX)],
+            vec![piece(OBJECT_MAX), piece(1)],
+            vec![end],
+            vec![piece(1); PIECES_MAX + 1],
+        ] {
+            assert!(Layout::new(pieces).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_cut_once_and_large_pieces_start_at_a_page(
+            lens in prop::collection::vec(
+                prop_oneof![1_u64..100, LARGE - 10..LARGE + 10_000], 1..20),
+            step in 1_usize..3_000_000,
+        ) {
+            let layout = Layout::new(lens.iter().map(|len| piece(*len)).collect()).unwrap();
+            let mut next = vec![0; lens.len()];
+            let mut offset = 0;
+            while offset < layout.object_len() {
+                for cut in layout.cut(offset, step) {
+                    prop_assert_eq!(cut.at, next[cut.index]);
+                    next[cut.index] += cut.range.len() as u64;
+                    let start = offset + cut.range.start as u64 - cut.at;
+                    prop_assert!(lens[cut.index] < LARGE || start.is_multiple_of(PAGE));
+                }
+                offset += step as u64;
+            }
+            prop_assert_eq!(next, lens);
+        }
+    }
+}

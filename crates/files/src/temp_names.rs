@@ -1,0 +1,320 @@
+//! The names that files have until they are published: hidden, in the folder they will stay in.
+//!
+//! A file that a later run can go on with has a name made of its own, and a journal beside it. Any
+//! other has a name that says which process writes it, so that what a dead one left can be removed.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// What all of these names start with.
+pub const PREFIX: &[u8] = b".lighthaul-";
+
+/// The name of file `path` while parts of it are missing, for whoever writes it next to find.
+pub fn partial(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default();
+    let hash = blake3::hash(name.as_bytes()).to_hex();
+    path.with_file_name(format!(".lighthaul-{}", &hash[..16]))
+}
+
+/// The name of the journal of file `path`.
+pub fn journal(path: &Path) -> PathBuf {
+    let mut name = partial(path).into_os_string();
+    name.push(".journal");
+    name.into()
+}
+
+/// Whether `name` is one that a file has until it is published, or that is beside such a file.
+pub fn is_hidden(name: &OsStr) -> bool {
+    let is_hex =
+        |part: &str, len| part.len() == len && part.bytes().all(|octet| octet.is_ascii_hexdigit());
+    let Some(rest) = name
+        .to_str()
+        .and_then(|name| name.strip_prefix(".lighthaul-"))
+    else {
+        return false;
+    };
+    if is_hex(rest.strip_suffix(".journal").unwrap_or(rest), 16) {
+        return true;
+    }
+    let (writer, parts) = match rest.strip_suffix(".claim") {
+        Some(writer) => (writer, 4),
+        None => (rest, 5),
+    };
+    let numbers: Vec<&str> = writer.split('-').collect();
+    let is_number = |part: &&str| u64::from_str_radix(part, 16).is_ok();
+    numbers.len() == parts && is_hex(numbers[0], 8) && numbers[1..].iter().all(is_number)
+}
+
+/// This process, as far as names tell.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    host: String,
+    process: u32,
+    started: u64,
+    /// Tells the transfers of one process apart.
+    transfer: u64,
+}
+
+impl Writer {
+    /// A writer of `transfer`, a number that no other of this process has.
+    pub fn new(transfer: u64) -> Self {
+        let process = std::process::id();
+        Self {
+            host: host(),
+            process,
+            started: started(process).unwrap_or(0),
+            transfer,
+        }
+    }
+
+    /// The name of entry `number` at `path` while it is written.
+    pub fn temporary(&self, path: &Path, number: u64) -> PathBuf {
+        let Self {
+            host,
+            process,
+            started,
+            transfer,
+        } = self;
+        path.with_file_name(format!(
+            ".lighthaul-{host}-{process}-{started}-{transfer:x}-{number}"
+        ))
+    }
+
+    /// The name of the file that is locked while this writer lives.
+    pub fn claim(&self) -> PathBuf {
+        let name = self.temporary(Path::new(""), 0);
+        claim_of(name.as_os_str()).unwrap_or(name)
+    }
+
+    /// A number that no other process has for this entry.
+    pub fn number(&self, path: &Path, number: u64) -> u64 {
+        let name = self.temporary(path, number);
+        let hash = blake3::hash(name.as_os_str().as_bytes());
+        let first = hash.as_bytes().first_chunk();
+        first.map_or(number, |octets| u64::from_be_bytes(*octets))
+    }
+
+    /// Whether `name` is one that a process of this host had, which is gone.
+    pub fn is_orphan(&self, name: &OsStr) -> bool {
+        let Some(rest) = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(".lighthaul-"))
+        else {
+            return false;
+        };
+        let mut parts = rest.split('-');
+        if parts.next() != Some(self.host.as_str()) {
+            return false;
+        }
+        let mut number = || parts.next().and_then(|part| part.parse::<u64>().ok());
+        let (Some(process), Some(start)) = (number(), number()) else {
+            return false;
+        };
+        u32::try_from(process).is_ok_and(|process| started(process) != Some(start))
+    }
+}
+
+/// The claim of the writer that gave a file `name` while it was written.
+pub fn claim_of(name: &OsStr) -> Option<PathBuf> {
+    let rest = name.to_str()?.strip_prefix(".lighthaul-")?;
+    let (writer, _) = rest.rsplit_once('-')?;
+    Some(PathBuf::from(format!(".lighthaul-{writer}.claim")))
+}
+
+/// A number that this start of the host has, and no other; never zero.
+pub fn boot() -> u64 {
+    number_of(&boot_id())
+}
+
+fn number_of(boot_id: &[u8]) -> u64 {
+    let hash = blake3::hash(boot_id);
+    let number = hash
+        .as_bytes()
+        .first_chunk()
+        .map_or(1, |octets| u64::from_be_bytes(*octets));
+    number.max(1)
+}
+
+fn boot_id() -> Vec<u8> {
+    fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
+/// What tells this host, since it started, from others that may see the same file system; the space of
+/// process numbers included.
+fn host() -> String {
+    let boot = boot_id();
+    let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&boot).update(space.as_os_str().as_bytes());
+    hasher.finalize().to_hex()[..8].to_owned()
+}
+
+/// When `process` started, in ticks of the kernel; nothing if there is no such process.
+fn started(process: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // the name in parentheses may have blanks
+    let (_, rest) = stat.rsplit_once(')')?;
+    let state = rest.split_whitespace().next()?;
+    let start = rest.split_whitespace().nth(19)?.parse().ok()?;
+    (state != "Z" && state != "X").then_some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_else_would_call_a_file_is_hidden() {
+        let (writer, path) = (Writer::new(26), Path::new("a/b"));
+        for ours in [
+            partial(path),
+            journal(path),
+            writer.temporary(path, 9),
+            writer.claim(),
+        ] {
+            assert!(is_hidden(ours.file_name().unwrap()), "{}", ours.display());
+        }
+        for other in [
+            ".lighthaul-",
+            ".lighthaul-notes",
+            ".lighthaul-01234567-x-y",
+            "x",
+        ] {
+            assert!(!is_hidden(OsStr::new(other)), "{other}");
+        }
+    }
+
+    /// Names that only resemble ours belong to the user.
+    #[test]
+    fn names_that_are_almost_hidden_are_not() {
+        for (name, is_ours) in [
+            (".lighthaul-0123456789abcdef", true),
+            (".lighthaul-0123456789abcdef.journal", true),
+            (".lighthaul-0123456789abcde", false),
+            (".lighthaul-0123456789abcdef0", false),
+            (".lighthaul-0123456789abcdeg", false),
+            (".lighthaul-0123456789abcdef.other", false),
+            (".lighthaul-01234567-1-2-a-4", true),
+            (".lighthaul-01234567-1-2-a", false),
+            (".lighthaul-01234567-1-2-a-4-5", false),
+            (".lighthaul-0123456-1-2-a-4", false),
+            (".lighthaul-0123456x-1-2-a-4", false),
+            (".lighthaul-01234567-1-2-x-4", false),
+            (".lighthaul-01234567-1-2-a.claim", true),
+            (".lighthaul-01234567-1-2-a-4.claim", false),
+            (".lighthaul-01234567-1-2.claim", false),
+            ("lighthaul-0123456789abcdef", false),
+        ] {
+            assert_eq!(is_hidden(OsStr::new(name)), is_ours, "{name}");
+        }
+    }
+
+    #[test]
+    fn temporary_names_differ_by_entry_transfer_and_process() {
+        let (one, other) = (Writer::new(0x1a), Writer::new(0x1b));
+        let path = Path::new("a/b");
+        let name = one.temporary(path, 9);
+        assert_eq!(name.parent(), path.parent());
+        let (process, start) = (std::process::id(), one.started);
+        let expected = format!("a/.lighthaul-{}-{process}-{start}-1a-9", one.host);
+        assert_eq!(name, Path::new(&expected));
+        let claim = format!(".lighthaul-{}-{process}-{start}-1a.claim", one.host);
+        assert_eq!(one.claim(), Path::new(&claim));
+        assert_eq!(claim_of(name.file_name().unwrap()), Some(one.claim()));
+        assert_eq!(claim_of(OsStr::new("b")), None);
+        let mut numbers = vec![
+            one.number(path, 9),
+            one.number(path, 8),
+            one.number(Path::new("a/c"), 9),
+            other.number(path, 9),
+        ];
+        numbers.dedup();
+        // the name of a file does not tell: a number is not used twice in a folder
+        assert_eq!(numbers, [numbers[0], numbers[1], numbers[0], numbers[3]]);
+        assert!(numbers.iter().all(|number| *number > 1));
+    }
+
+    #[test]
+    fn partial_and_journal_belong_to_the_name() {
+        let (one, other) = (partial(Path::new("a/b")), partial(Path::new("a/c")));
+        assert_ne!(one, other);
+        assert_eq!(one.file_name(), partial(Path::new("b")).file_name());
+        assert_eq!(one.parent(), Some(Path::new("a")));
+        assert_eq!(
+            journal(Path::new("a/b")),
+            one.with_added_extension("journal")
+        );
+    }
+
+    #[test]
+    fn start_of_the_host_has_a_number_of_its_own() {
+        let boot_id = fs::read("/proc/sys/kernel/random/boot_id").unwrap();
+        assert_eq!(boot(), number_of(&boot_id));
+        assert_ne!(number_of(&boot_id), number_of(&boot_id[1..]));
+        assert!(is_hidden(OsStr::new(&format!(
+            ".lighthaul-{}-1-1-1-1",
+            host()
+        ))));
+    }
+
+    #[test]
+    fn process_that_has_ended_started_never() {
+        let stat = fs::read_to_string("/proc/self/stat").unwrap();
+        // field 22 of proc_pid_stat(5); tests have no blanks in their name
+        let start = stat.split_whitespace().nth(21).unwrap().parse().ok();
+        assert_eq!(started(std::process::id()), start);
+        assert_eq!(started(u32::MAX), None);
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        let options =
+            rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).unwrap();
+        assert_eq!(
+            started(child.id()),
+            None,
+            "nobody has asked for its status yet"
+        );
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn only_what_a_dead_process_left_is_an_orphan() {
+        let writer = Writer::new(7);
+        let name = |writer: &Writer| {
+            writer
+                .temporary(Path::new("a/b"), 3)
+                .file_name()
+                .unwrap()
+                .to_owned()
+        };
+        assert!(!writer.is_orphan(&name(&writer)));
+        let dead = Writer {
+            started: writer.started + 1,
+            ..writer.clone()
+        };
+        assert!(writer.is_orphan(&name(&dead)));
+        let gone = Writer {
+            process: u32::MAX,
+            ..writer.clone()
+        };
+        assert!(writer.is_orphan(&name(&gone)));
+        let elsewhere = Writer {
+            host: "01234567".into(),
+            ..gone
+        };
+        assert!(!writer.is_orphan(&name(&elsewhere)));
+        for name in [
+            partial(Path::new("a/b")),
+            journal(Path::new("a/b")),
+            "b".into(),
+        ] {
+            assert!(
+                !writer.is_orphan(name.file_name().unwrap()),
+                "{}",
+                name.display()
+            );
+        }
+    }
+}

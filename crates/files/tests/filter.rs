@@ -1,0 +1,158 @@
+//! Filters leave behind what rsync leaves behind.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lighthaul_base::Rng;
+use lighthaul_files::filter::{Rules, Verdict, Written};
+use lighthaul_testkit::lacks_tool;
+
+#[test]
+fn rsync_takes_the_same_files() {
+    if lacks_tool("rsync_takes_the_same_files", "rsync") {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("filter");
+    let mut split = 0;
+    for seed in 0..5 {
+        fs::remove_dir_all(&folder).ok();
+        let mut rng = Rng::new(seed);
+        let source = folder.join("source");
+        fs::create_dir_all(folder.join("target")).unwrap();
+        grow(&source, &mut rng, 3);
+        for round in 0..30 {
+            let rules = written(&mut rng);
+            let ours = taken(&Rules::parse(&rules).unwrap(), &source);
+            let theirs = taken_by_rsync(&rules, &source);
+            assert_eq!(ours, theirs, "seed {seed}, round {round}, {rules:?}");
+            let all = taken(&Rules::default(), &source).len();
+            split += usize::from(!ours.is_empty() && ours.len() < all);
+        }
+    }
+    assert!(
+        split > 30,
+        "rules that take all or nothing show little: {split}"
+    );
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// Fills a folder with files and folders of short names.
+fn grow(folder: &Path, rng: &mut Rng, depth: u32) {
+    fs::create_dir_all(folder).unwrap();
+    for _ in 0..4 {
+        let path = folder.join(name(rng, b"abc.[-\\ "));
+        if path.exists() {
+            continue;
+        }
+        if depth > 0 && rng.below(2) == 0 {
+            grow(&path, rng, depth - 1);
+        } else {
+            fs::write(path, "").unwrap();
+        }
+    }
+}
+
+fn name(rng: &mut Rng, letters: &[u8]) -> String {
+    let len = 1 + rng.below(3);
+    let letters = (0..len).map(|_| char::from(letters[rng.below(letters.len() as u64) as usize]));
+    let name: String = letters.collect();
+    if name.bytes().all(|octet| octet == b'.') {
+        "a".into()
+    } else {
+        name
+    }
+}
+
+/// A few rules; each is made of pieces that mean something.
+fn written(rng: &mut Rng) -> Vec<Written> {
+    let count = 1 + rng.below(4);
+    (0..count)
+        .map(|_| {
+            let pieces = 1 + rng.below(5);
+            let mut text = String::new();
+            for _ in 0..pieces {
+                text += PIECES[rng.below(PIECES.len() as u64) as usize];
+            }
+            match rng.below(4) {
+                0 => Written::Include(text.into()),
+                1 => Written::Filter(format!("+ {text}").into()),
+                2 => Written::Filter(format!("- {text}").into()),
+                _ => Written::Exclude(text.into()),
+            }
+        })
+        .collect()
+}
+
+fn taken(rules: &Rules, source: &Path) -> BTreeSet<String> {
+    let mut taken = BTreeSet::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(source.join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let path = folder.join(entry.file_name());
+            let is_folder = entry.file_type().unwrap().is_dir();
+            let text = path.to_str().unwrap().to_owned();
+            if rules.verdict(text.as_bytes(), is_folder) != Verdict::Take {
+                continue;
+            }
+            if is_folder {
+                folders.push(path);
+                taken.insert(text + "/");
+            } else {
+                taken.insert(text);
+            }
+        }
+    }
+    taken
+}
+
+fn taken_by_rsync(rules: &[Written], source: &Path) -> BTreeSet<String> {
+    let mut command = Command::new("rsync");
+    command.args(["-rn", "-8", "--out-format=%n"]);
+    for rule in rules {
+        let (option, text) = match rule {
+            Written::Exclude(text) => ("--exclude", text),
+            Written::Include(text) => ("--include", text),
+            Written::Filter(text) => ("--filter", text),
+            Written::ExcludeFrom(_) | Written::IncludeFrom(_) => unreachable!("not written here"),
+        };
+        let text = String::from_utf8(text.clone()).unwrap();
+        command.arg(format!("{option}={text}"));
+    }
+    let target = source.with_file_name("target");
+    command.args([source.join(""), target]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let paths = text.lines().filter(|path| *path != "./");
+    // rsync -n prints a backslash as \#134
+    paths.map(|path| path.replace("\\#134", "\\")).collect()
+}
+
+const PIECES: [&str; 22] = [
+    "a",
+    "b",
+    "c",
+    ".",
+    "a",
+    "b",
+    "/",
+    "/",
+    "/",
+    "*",
+    "*",
+    "**",
+    "***",
+    "?",
+    "[ab]",
+    "[!a]",
+    "[a-c]",
+    "[[:alpha:]]",
+    "\\",
+    "[\\-]",
+    "[]a]",
+    "[",
+];

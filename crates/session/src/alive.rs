@@ -1,0 +1,31 @@
+//! Word to the peer that we are there, however long whoever watches takes to look: a plan may be read in a pager.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::Scope;
+use std::time::Duration;
+
+use crate::message::Message;
+use crate::session::Session;
+
+/// How often the peer hears that we are there.
+const OFTEN: Duration = Duration::from_secs(1);
+
+/// The peer hears that we are there until this is dropped.
+#[derive(Debug)]
+pub struct Alive {
+    _over: Sender<()>,
+}
+
+impl Alive {
+    /// Begins to say so, from a thread of `scope`.
+    pub fn say<'s>(scope: &'s Scope<'s, '_>, session: &'s Session) -> Self {
+        let (over, ends) = channel();
+        scope.spawn(move || {
+            while ends.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
+                // a peer that is done may be gone, and its last word be waiting for us
+                session.say(&Message::Alive).ok();
+            }
+        });
+        Self { _over: over }
+    }
+}

@@ -1,0 +1,117 @@
+//! Further connections of a session, each of which proves that it belongs to it before anything else.
+//!
+//! Who called the first time calls again; who was called hands what comes to the session that waits for it.
+
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use lighthaul_io::control::Control;
+use lighthaul_proto::stripe::width::NEAR;
+
+use crate::door::{Door, Joins};
+use crate::error::{Code, Error};
+use crate::message::Message;
+use crate::secrets::JOINS_MAX;
+use crate::session::Session;
+
+/// How long further connections may take; those that are late are not used.
+const PATIENCE: Duration = Duration::from_secs(3);
+const ROUND_TRIPS: u32 = 8;
+/// How long one that the peer has heard of may take to be handed over here.
+const HANDED_OVER: Duration = Duration::from_secs(5);
+/// How long the peer may take to say which have joined.
+const WORD: Duration = Duration::from_secs(30);
+
+/// Brings up to `count` further connections about, and agrees with the peer which of them there are. What crosses
+/// there is sealed as datagrams are, or `plain`.
+pub fn join(
+    session: &Session,
+    door: &Door<'_>,
+    count: u8,
+    plain: bool,
+) -> Result<Vec<Control>, Error> {
+    let joined = match door {
+        _ if count == 0 => return Ok(Vec::new()),
+        Door::Caller(_) => call(session, count.min(JOINS_MAX))?,
+        Door::Called(_, joins) => hear(session, joins)?,
+    };
+    // over a short path none falls far behind the others
+    let narrow = joined.len() > 1 && session.rtt >= NEAR;
+    let narrowed = joined.into_iter().map(|mut joined| {
+        joined.secrets.agree(session.secrets.cipher());
+        let keys = joined.secrets.object(0);
+        if narrow {
+            joined.control.limit_queues();
+        }
+        let keys = (!plain).then_some((keys.seal, keys.open));
+        joined.control.leave_tls(keys);
+        joined.control
+    });
+    Ok(narrowed.collect())
+}
+
+/// Calls, and tells the peer which calls it has answered.
+fn call(session: &Session, count: u8) -> Result<Vec<Session>, Error> {
+    let (answered, answers) = channel();
+    for number in 0..count {
+        let (call, answered) = (session.call_again()?, answered.clone());
+        let join = session.secrets.join(number);
+        let attempt = move || {
+            let joined = call()?;
+            joined.say(&Message::Join(join))?;
+            let Message::Welcome { .. } = joined.hear_for(PATIENCE)? else {
+                return Err(Error::new(Code::Protocol, "the peer spoke out of turn"));
+            };
+            Ok(joined)
+        };
+        let thread = thread::Builder::new().name("join".into());
+        let spawned = thread.spawn(move || {
+            // who does not wait any more has enough
+            answered.send((number, attempt())).ok();
+        });
+        if spawned.is_err() {
+            break;
+        }
+    }
+    drop(answered);
+    let deadline = session.clock.now() + PATIENCE.max(session.rtt * ROUND_TRIPS);
+    let mut joined = Vec::new();
+    while let Ok((number, answer)) = answers.recv_timeout(session.clock.until(deadline)) {
+        if let Ok(answer) = answer {
+            joined.push((number, answer));
+        }
+    }
+    joined.sort_by_key(|(number, _)| *number);
+    let mask = joined
+        .iter()
+        .fold(0, |mask, (number, _)| mask | 1_u32 << number);
+    session.say(&Message::Joined { connections: mask })?;
+    Ok(joined.into_iter().map(|(_, joined)| joined).collect())
+}
+
+/// Hears which connections the peer uses, and takes those.
+fn hear(session: &Session, joins: &Joins) -> Result<Vec<Session>, Error> {
+    let lie = |text: &str| Error::new(Code::Protocol, text);
+    let mut said: Message = session.hear_for(WORD)?;
+    while let Message::Train { .. } = said {
+        // a busy host sees a train in two parts, and tells of both
+        said = session.hear_for(WORD)?;
+    }
+    let Message::Joined { connections: mask } = said else {
+        return Err(lie("the peer did not say which connections joined"));
+    };
+    let mut joined: Vec<(u8, Session)> = Vec::new();
+    let deadline = session.clock.now() + HANDED_OVER;
+    while joined.len() < mask.count_ones() as usize {
+        let Ok((number, came)) = joins.recv_timeout(session.clock.until(deadline)) else {
+            return Err(lie("the peer names a connection that did not join"));
+        };
+        let known = joined.iter().any(|(known, _)| *known == number);
+        if mask >> number & 1 == 1 && !known {
+            joined.push((number, came));
+        }
+    }
+    joined.sort_by_key(|(number, _)| *number);
+    Ok(joined.into_iter().map(|(_, came)| came).collect())
+}

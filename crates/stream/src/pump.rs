@@ -1,0 +1,333 @@
+//! The threads that read frames from a pipe and write them to one, so that nothing on the wire waits for either.
+//!
+//! Between a thread and the wire is a queue of frames, bounded by bytes. When the transfer drops its end, the thread of
+//! the pipe ends as well, even if the process at the other end of the pipe neither reads nor writes.
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use lighthaul_base::Instant;
+use lighthaul_io::clock::Clock;
+use lighthaul_io::wait::{Sign, Watch, wait};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+
+use crate::frame_queue::{FrameQueue, NotPushed, Popped};
+use crate::frames::{Cutter, Frames};
+use lighthaul_session::error::{Code, Error};
+
+/// A frame, and when it was read.
+pub type Frame = (Vec<u8>, Instant);
+
+/// Frames as they are read from a pipe.
+#[derive(Debug)]
+pub struct Intake {
+    frames: FrameQueue<Result<Frame, Error>>,
+    sign: Sign,
+}
+
+impl Intake {
+    /// Reads frames of at most `len_max` bytes from `file`, at most `ahead` bytes of them ahead.
+    pub fn start(
+        file: File,
+        frames: Frames,
+        len_max: usize,
+        ahead: usize,
+        clock: Clock,
+    ) -> Result<Self, Error> {
+        let queue = FrameQueue::new(ahead);
+        let sign = Sign::new().map_err(|e| failed("reading", &e))?;
+        let reader = Reader {
+            file,
+            cutter: Cutter::new(frames, len_max),
+            len_max,
+            frames: queue.clone(),
+            sign: sign.clone(),
+            clock,
+        };
+        let thread = thread::Builder::new().name("stream in".into());
+        thread
+            .spawn(move || reader.run())
+            .map_err(|e| failed("reading", &e))?;
+        Ok(Self {
+            frames: queue,
+            sign,
+        })
+    }
+
+    /// What becomes readable when there may be a frame.
+    pub fn sign(&self) -> RawFd {
+        self.sign.as_raw_fd()
+    }
+
+    /// The next frame that is there: nothing in it once there will be none.
+    pub fn next(&self) -> Result<Option<Next>, Error> {
+        self.wait(Duration::ZERO)
+    }
+
+    /// Takes the sign down before looking.
+    pub fn look(&self) {
+        self.sign.lower();
+    }
+
+    /// The same as [`Intake::next`], and waits for it.
+    pub fn wait(&self, patience: Duration) -> Result<Option<Next>, Error> {
+        match self.frames.pop(patience) {
+            Popped::Frame(frame) => frame.map(|frame| Some(Next::Frame(frame))),
+            Popped::End => Ok(Some(Next::End)),
+            Popped::Empty => Ok(None),
+        }
+    }
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        self.frames.abandon();
+    }
+}
+
+/// What a pipe has next.
+#[derive(Debug)]
+pub enum Next {
+    /// A frame.
+    Frame(Frame),
+    /// No more frames.
+    End,
+}
+
+struct Reader {
+    file: File,
+    cutter: Cutter,
+    len_max: usize,
+    frames: FrameQueue<Result<Frame, Error>>,
+    sign: Sign,
+    clock: Clock,
+}
+
+impl Reader {
+    fn run(mut self) {
+        if let Err(error) = self.read() {
+            self.push(Err(error), 0);
+        } else if let Some(frame) = self.cutter.last() {
+            let len = frame.len();
+            self.push(Ok((frame, self.clock.now())), len);
+        }
+        self.frames.close();
+        self.sign.raise();
+    }
+
+    fn read(&mut self) -> Result<(), Error> {
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let mut watches = [Watch::read(self.file.as_raw_fd())];
+            wait(self.clock, &mut watches, self.clock.now() + LOOK)
+                .map_err(|e| failed("reading", &e))?;
+            if !watches[0].readable {
+                if self.frames.is_closed() {
+                    return Ok(());
+                }
+                continue;
+            }
+            let len = match self.file.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(len) => len,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(failed("reading", &error)),
+            };
+            let now = self.clock.now();
+            self.cutter.push(&buffer[..len]);
+            loop {
+                let frame = self
+                    .cutter
+                    .cut()
+                    .map_err(|long| too_long(long.0, self.len_max))?;
+                let Some(frame) = frame else { break };
+                let frame = frame.to_vec();
+                let len = frame.len();
+                if !self.push(Ok((frame, now)), len) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Queues a frame once there is room; returns false if the transfer is over.
+    fn push(&self, mut frame: Result<Frame, Error>, len: usize) -> bool {
+        loop {
+            match self.frames.push(frame, len, LOOK) {
+                Ok(()) => {
+                    self.sign.raise();
+                    return true;
+                }
+                Err(NotPushed::Closed) => return false,
+                Err(NotPushed::Full(back)) => frame = back,
+            }
+        }
+    }
+}
+
+/// Frames on their way into a pipe.
+#[derive(Debug)]
+pub struct Outlet {
+    frames: FrameQueue<Vec<u8>>,
+    is_abandoned: Arc<AtomicBool>,
+    writer: Option<JoinHandle<Result<(), Error>>>,
+}
+
+impl Outlet {
+    /// Writes frames to `file`, of which at most `ahead` bytes wait.
+    pub fn start(file: File, frames: Frames, ahead: usize, clock: Clock) -> Result<Self, Error> {
+        let queue = FrameQueue::new(ahead);
+        let is_abandoned = Arc::new(AtomicBool::new(false));
+        let pipe = Pipe {
+            file: unblocked(file),
+            clock,
+            is_abandoned: Arc::clone(&is_abandoned),
+        };
+        let waiting = queue.clone();
+        let thread = thread::Builder::new().name("stream out".into());
+        let writer = thread.spawn(move || {
+            let written = write(pipe, frames, &waiting);
+            // a transfer that waits for room learns that there will be none
+            waiting.abandon();
+            written.map_err(|e| failed("writing", &e))
+        });
+        Ok(Self {
+            frames: queue,
+            is_abandoned,
+            writer: Some(writer.map_err(|e| failed("writing", &e))?),
+        })
+    }
+
+    /// Hands a frame over; `false` if those before it still wait.
+    pub fn offer(&self, frame: Vec<u8>) -> Result<bool, Error> {
+        let len = frame.len();
+        match self.frames.push(frame, len, Duration::ZERO) {
+            Ok(()) => Ok(true),
+            Err(NotPushed::Full(_)) => Ok(false),
+            Err(NotPushed::Closed) => Err(gone()),
+        }
+    }
+
+    /// Hands a frame over once there is room for it, while `check` finds nothing against waiting.
+    pub fn push(
+        &self,
+        mut frame: Vec<u8>,
+        check: &mut dyn FnMut() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let len = frame.len();
+        loop {
+            match self.frames.push(frame, len, LOOK) {
+                Ok(()) => return Ok(()),
+                Err(NotPushed::Closed) => return Err(gone()),
+                Err(NotPushed::Full(back)) => frame = back,
+            }
+            check()?;
+        }
+    }
+
+    /// Waits until all is written, while `check` finds nothing against waiting.
+    pub fn finish(mut self, check: &mut dyn FnMut() -> Result<(), Error>) -> Result<(), Error> {
+        self.frames.close();
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
+        // the writer abandons the queue at its end
+        while !self.frames.is_abandoned_within(LOOK) {
+            check()?;
+        }
+        writer.join().unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl Drop for Outlet {
+    /// Drops what nobody has read, so that the thread ends.
+    fn drop(&mut self) {
+        self.is_abandoned.store(true, Relaxed);
+        self.frames.abandon();
+    }
+}
+
+fn write(pipe: Pipe, frames: Frames, waiting: &FrameQueue<Vec<u8>>) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(BUFFER, pipe);
+    loop {
+        match waiting.pop(Duration::ZERO) {
+            Popped::Frame(frame) => frames.write(&frame, &mut out)?,
+            Popped::End => return out.flush(),
+            Popped::Empty => {
+                // the reader gets all that is there before we wait for more
+                out.flush()?;
+                match waiting.pop(LOOK) {
+                    Popped::Frame(frame) => frames.write(&frame, &mut out)?,
+                    Popped::End => return Ok(()),
+                    Popped::Empty => {}
+                }
+            }
+        }
+    }
+}
+
+/// A pipe or file that is written to, until the transfer is over.
+struct Pipe {
+    file: File,
+    clock: Clock,
+    is_abandoned: Arc<AtomicBool>,
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            if self.is_abandoned.load(Relaxed) {
+                return Err(io::Error::other("the stream has ended"));
+            }
+            match self.file.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let mut watches = [Watch {
+                        write: true,
+                        ..Watch::read(self.file.as_raw_fd())
+                    }];
+                    wait(self.clock, &mut watches, self.clock.now() + LOOK)?;
+                }
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// The same pipe, so that a write returns if there is no room. It is opened again, since other processes may share the
+/// descriptor and do not expect that of it; a file or a device stays as it is.
+fn unblocked(file: File) -> File {
+    let is_pipe = fstat(&file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_fifo());
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = is_pipe.then(|| open(path, flags, Mode::empty()));
+    opened.and_then(Result::ok).map_or(file, File::from)
+}
+
+fn too_long(len: usize, len_max: usize) -> Error {
+    let text = format!(
+        "a message or object of {len} bytes or more is longer than the {len_max} that one may have here"
+    );
+    Error::new(Code::Usage, text)
+}
+
+fn failed(what: &str, error: &io::Error) -> Error {
+    Error::new(Code::Io, format!("{what} the stream failed: {error}"))
+}
+
+fn gone() -> Error {
+    Error::new(Code::Io, "the process that reads the stream has gone")
+}
+
+/// Octets read at once.
+const BUFFER: usize = 256 << 10;
+/// How often a reader that waits looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(100);
